@@ -32,7 +32,8 @@ from broker.protocol.schema import Struct
 from broker.records.build import NewRecord, build_batch
 from broker.records.compression import Codec, decompress
 from broker.records.header import HEADER_BYTES
-from broker.records.inspect import UNBOUNDED, RecordRules, check_records
+from broker.records.inspect import UNBOUNDED, check_records
+from broker.records.record_errors import RecordRules
 from broker.records.slices import run_through
 
 SIZES: Final = ((16_384, 1_000), (16_384, 100), (1_000_000, 1_000), (1_000_000, 100))

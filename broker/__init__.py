@@ -11,6 +11,7 @@
     purgatory         delayed operations and the timing wheel that expires them
     records           record batches: header, checksum, compression
     log               segments on disk: append, page cache, sendfile
+    compaction        removes records whose key has a newer one
     metadata          the log of all administrative changes, and the image it yields
     control           the single path for changes and views: Kafka's admin APIs, REST and console
     telemetry         client metrics subscriptions (KIP-714)

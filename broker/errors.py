@@ -5,6 +5,7 @@ and close the connection. `ConfigError` stops the start. `BrokerBug` is the brok
 below the top of a task. `FatalExitError` ends the process.
 """
 
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any, Final
 
@@ -167,6 +168,17 @@ class ApiError(Exception):
         super().__init__(f"{code.name}: {message}" if message else code.name)
         self.code = code
         self.message = message
+
+
+class RecordsRefused(ApiError):  # noqa: N818 - as its base
+    """The refusal of a batch because of some of its records (KIP-467).
+
+    `records` are their indexes in the batch, in ascending order, each with the reason.
+    """
+
+    def __init__(self, code: ErrorCode, message: str, records: Sequence[tuple[int, str]]) -> None:
+        super().__init__(code, message)
+        self.records = records
 
 
 class ProtocolViolation(Exception):  # noqa: N818 - describes the peer's input

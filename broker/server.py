@@ -125,12 +125,13 @@ class BrokerServer:
             self.retry_storm,
             self.callbacks,
             self.telemetry.state,
-            LogViews(self.partitions, groups),
+            LogViews(self.partitions, groups, self.storage.cleaner.manager),
             clock,
             purgatories=self.delayed.purgatories,
             partitions=self.partitions,
             groups=groups,
             replication=self.storage.replication,
+            cleaner=self.storage.cleaner.manager,
             events=event_log,
             authorizer=self.authorizer,
         )
@@ -296,6 +297,7 @@ class BrokerServer:
             self.storage.replication,
             self.storage.mover,
             self.storage.background,
+            self.storage.cleaner,
         )
 
 

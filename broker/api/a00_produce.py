@@ -5,9 +5,12 @@ names topics by id. acks=1 and acks=all are equal because each partition has one
 after the append reaches the page cache or, where flush.messages requires it, the disk. It waits for the disk
 for at most `timeout_ms`, then responds REQUEST_TIMED_OUT; the records stay, as in Kafka. acks=0 has no
 response; an error closes the connection. zstd is allowed from version 7. `record.validation` selects the
-batches whose records are inspected before the append. An invalid batch fails its own partition only. A batch
-of a transaction needs its partition in the producer's transaction; version 12 adds it (KIP-890), and before
-version 11 the error is INVALID_TXN_STATE.
+batches whose records are inspected before the append. An invalid batch fails its own partition only; from
+version 8, `record_errors` names up to 1,000 of its refused records (KIP-467). Only the code comes back for an
+uncompressed batch of more than 256 records whose header has a time too far ahead. Where compression.type asks
+for another codec, the batch is compressed anew in a thread. A batch of a transaction needs its partition in
+the producer's transaction; version 12 adds it (KIP-890), and before version 11 the error is
+INVALID_TXN_STATE.
 """
 
 from collections.abc import Awaitable
@@ -107,7 +110,7 @@ def _inspect(
                         f"Produce requests with version {context.api_version} are not allowed to use zstd",
                     )
                 if codec >= log.inspects_from:
-                    yield from log.inspect(
+                    data.records = yield from log.inspect(
                         memoryview(data.records), context.wall_ms, message.transactional_id is not None
                     )
             except ApiError as error:

@@ -14,7 +14,7 @@ from broker.api.context import Connection
 from broker.log.partition import PartitionLog
 from broker.protocol.schema import Struct
 from broker.quotas.throttled import Throttle, longer
-from broker.records.slices import Slices, Unpack
+from broker.records.slices import Slices, ThreadWork
 
 _INT32: Final = struct.Struct(">i")
 
@@ -215,7 +215,10 @@ class Sliced:
     __slots__ = ("held", "slices", "step", "then")
 
     def __init__(
-        self, slices: "Slices[Outcome | Awaitable[Outcome]]", step: Unpack | None, *held: "Struct | list[Any]"
+        self,
+        slices: "Slices[Outcome | Awaitable[Outcome]]",
+        step: ThreadWork | None,
+        *held: "Struct | list[Any]",
     ) -> None:
         self.held = held
         self.slices = slices

@@ -21,7 +21,7 @@ from broker.api.outcome import (
     Outcome,
     Response,
 )
-from broker.api.produce_rules import ACKS, ZSTD_SINCE, append_error, refuses_appends
+from broker.api.produce_rules import ACKS, ZSTD_SINCE, append_error, needs_full_handler, record_errors
 from broker.api.services import ProduceServices
 from broker.authorization.acl import Operation
 from broker.errors import ApiError, ErrorCode
@@ -190,7 +190,7 @@ class ProduceFastPath:
     def _topic(self, frame: Buffer, at: int) -> tuple[HostedTopic, bytes, int]:
         """Return the topic at `at`, which takes records, its head, and the number of its partitions."""
         hosted, head, partitions = self._topics.read(frame, at)
-        if partitions > MAX_PARTITIONS or refuses_appends(hosted):
+        if partitions > MAX_PARTITIONS or needs_full_handler(hosted):
             raise Unusual
         return hosted, head, partitions
 
@@ -319,12 +319,13 @@ class ResponseLayout:
 class _Refused(Staged):
     """The outcome of an append that the log refused."""
 
-    __slots__ = ("message",)
+    __slots__ = ("message", "records")
 
     def __init__(self, error: ApiError) -> None:
         super().__init__(-1, -1, -1, -1, -1, 0)
         self.error = error.code
         self.message = error.message
+        self.records = record_errors(error)
 
 
 class _FastProduce(AfterCommit):
@@ -429,6 +430,7 @@ def _response(index: int, log: PartitionLog, appended: Staged, unless: ErrorCode
     response = PartitionProduceResponse(index, ErrorCode.NONE, -1)
     if isinstance(appended, _Refused):
         response.error_message = appended.message
+        response.record_errors = appended.records
     response.error_code = append_error(log, appended)
     if not response.error_code:
         response.error_code = unless

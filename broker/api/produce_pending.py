@@ -18,7 +18,7 @@ from broker.api.outcome import (
     Response,
     Sliced,
 )
-from broker.api.produce_rules import append_error, hosted_topic, topic_refusal
+from broker.api.produce_rules import append_error, hosted_topic, record_errors, topic_refusal
 from broker.api.produce_transactions import TransactionalWrite
 from broker.api.services import ProduceServices
 from broker.errors import ApiError, ErrorCode
@@ -219,4 +219,5 @@ def _append(
         hosted.failed_appends += 1
         response.error_code = error.code
         response.error_message = error.message
+        response.record_errors = record_errors(error)
     return response

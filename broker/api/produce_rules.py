@@ -5,11 +5,11 @@ from typing import Final
 from broker.api.client_security import ClientSecurity
 from broker.api.context import RequestContext
 from broker.authorization.acl import Operation
-from broker.errors import ErrorCode
+from broker.errors import ApiError, ErrorCode, RecordsRefused
 from broker.log.partition import PartitionLog
 from broker.log.staged import Staged
 from broker.metadata.image import is_internal
-from broker.protocol.messages.produce import ProduceRequest, TopicProduceData
+from broker.protocol.messages.produce import BatchIndexAndErrorMessage, ProduceRequest, TopicProduceData
 from broker.protocol.schema import ZERO_UUID
 from broker.services.partitions import HostedTopic, Partitions
 
@@ -58,9 +58,19 @@ def topic_refusal(
     return ErrorCode.NONE
 
 
-def refuses_appends(hosted: HostedTopic) -> bool:
-    """Return whether `topic_refusal` depends on the request, or refuses all."""
-    return is_internal(hosted.name) or hosted.settings.min_insync_replicas > 1
+def needs_full_handler(hosted: HostedTopic) -> bool:
+    """Return whether `topic_refusal` depends on the request or refuses all, or batches are compressed
+    anew.
+    """
+    settings = hosted.settings
+    return is_internal(hosted.name) or settings.min_insync_replicas > 1 or settings.recompresses
+
+
+def record_errors(error: ApiError) -> list[BatchIndexAndErrorMessage]:
+    """Return the records that are the reason of a refusal, if the error names them."""
+    if not isinstance(error, RecordsRefused):
+        return []
+    return [BatchIndexAndErrorMessage(index, why) for index, why in error.records]
 
 
 def append_error(log: PartitionLog, staged: Staged) -> ErrorCode:

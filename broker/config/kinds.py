@@ -143,6 +143,6 @@ def list_of(
     return Kind(ConfigType.LIST, allowed, read, write)
 
 
-def choices_of(*choices: str) -> Kind:
-    """Return the kind of non-empty lists of some of the choices."""
-    return list_of(one_of(*choices).read, f"a list of {', '.join(choices)}", least=1)
+def choices_of(*choices: str, least: int = 1) -> Kind:
+    """Return the kind of lists of at least `least` of the choices."""
+    return list_of(one_of(*choices).read, f"a list of {', '.join(choices)}", least=least)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from broker.config.sections import ReplicationConfig, TopicSettings, TopicThrottles
+from broker.config.sections.tiered_storage import TieredStorage
 from broker.config.setting import LISTENER_PREFIX, Setting, settings_of
 from broker.config.table import SECTION_TYPES
 
@@ -16,6 +17,7 @@ _TITLES: Final = {
     "automq": "AutoMQ's server mode",
     "connections": "Connections",
     "log": "Storage",
+    "cleaner": "Log compaction",
     "topics": "Topic creation",
     "topic_settings": "Topic defaults",
     "fetch": "Produce and Fetch",
@@ -77,6 +79,9 @@ def render() -> str:
         if section is ReplicationConfig:
             parts.append("\nOnly topics select the throttled replicas:\n")
             parts += _entries(TopicThrottles)
+        if section is TopicSettings:
+            parts.append("\nOnly topics have these keys:\n")
+            parts += _entries(TieredStorage)
     return "".join(parts)
 
 

@@ -16,6 +16,7 @@ from broker.config.sections import (
     FetchConfig,
     GatewayConfig,
     GroupConfig,
+    LogCleanerConfig,
     LogConfig,
     NetworkConfig,
     NodeConfig,
@@ -42,6 +43,7 @@ class BrokerConfig:
     automq: AutomqConfig = field(default_factory=AutomqConfig)
     connections: ConnectionConfig = field(default_factory=ConnectionConfig)
     log: LogConfig = field(default_factory=LogConfig)
+    cleaner: LogCleanerConfig = field(default_factory=LogCleanerConfig)
     topics: TopicDefaults = field(default_factory=TopicDefaults)
     topic_settings: TopicSettings = field(default_factory=TopicSettings)
     fetch: FetchConfig = field(default_factory=FetchConfig)

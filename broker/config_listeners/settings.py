@@ -19,6 +19,7 @@ from broker.config.sections import (
 from broker.config.sections.network import check_dynamic_change, check_threads
 from broker.control.control import Control
 from broker.control.dynamic_config import DynamicConfig
+from broker.disk.log_cleaner import LogCleaner
 from broker.disk.log_mover import LogMover
 from broker.disk.tasks import BackgroundThreads
 from broker.log.store import LogStore
@@ -105,6 +106,7 @@ def register_storage_listeners(
     replication: ReplicationQuotas,
     mover: LogMover,
     background: BackgroundThreads,
+    cleaner: LogCleaner,
 ) -> None:
     """Register listeners for the defaults of topics, replication quotas, and the settings of logs."""
     live = control.live
@@ -124,3 +126,8 @@ def register_storage_listeners(
         lambda old, new: check_threads("background.threads", old, new),
     )
     live.on_change(lambda config: config.log, lambda _old, new: log.reconfigure(new))
+    live.on_change(
+        lambda config: config.cleaner,
+        lambda _old, new: cleaner.reconfigure(new),
+        lambda old, new: check_threads("log.cleaner.threads", old.threads, new.threads),
+    )

@@ -4,10 +4,20 @@ from collections.abc import Iterator, Mapping
 from heapq import merge
 from typing import Any, Final
 
-from broker.control.rows.topics import CommittedRow, GroupDetail, GroupRow, MemberRow, PartitionRow, TopicSize
+from broker.compaction.manager import CleanerManager
+from broker.control.rows.topics import (
+    CommittedRow,
+    CompactionRow,
+    GroupDetail,
+    GroupRow,
+    MemberRow,
+    PartitionRow,
+    TopicSize,
+)
 from broker.errors import ProtocolViolation
 from broker.groups.coordinator import CONSUMER as CONSUMER_TYPE
 from broker.groups.messages import CommittedOffset, DescribedConsumer, DescribedMember
+from broker.log.partition import PartitionLog
 from broker.protocol.codec import decode_data
 from broker.services.group_service import GroupService
 from broker.services.partitions import Partitions
@@ -23,7 +33,10 @@ ROWS_AT_ONCE: Final = 128
 class LogViews:
     """A `broker.console_views.live.TopicViewSource` of the broker's own logs and groups."""
 
-    def __init__(self, partitions: Partitions, groups: GroupService) -> None:
+    def __init__(
+        self, partitions: Partitions, groups: GroupService, cleaner: CleanerManager | None = None
+    ) -> None:
+        self._cleaner = cleaner
         self._partitions = partitions
         self._groups = groups
 
@@ -44,7 +57,7 @@ class LogViews:
         return TopicSize(name, size, records)
 
     def partitions(self, topic: str) -> Iterator[PartitionRow]:
-        return partition_rows(self._partitions, topic)
+        return partition_rows(self._partitions, topic, self._cleaner)
 
     def group_count(self) -> int:
         return len(self._groups.coordinator)
@@ -56,7 +69,9 @@ class LogViews:
         return group_detail(self._groups, self._partitions, group_id)
 
 
-def partition_rows(partitions: Partitions, topic: str) -> Iterator[PartitionRow]:
+def partition_rows(
+    partitions: Partitions, topic: str, cleaner: CleanerManager | None = None
+) -> Iterator[PartitionRow]:
     """Yield the partitions; none for an unknown topic. Opens no log."""
     hosted = partitions.by_name.get(topic)
     for index in range(0 if hosted is None else hosted.count):
@@ -72,7 +87,21 @@ def partition_rows(partitions: Partitions, topic: str) -> Iterator[PartitionRow]
                 len(log.segments),
                 "" if log.offline is None else str(log.offline),
                 log.missing,
+                _compaction(log, cleaner) if cleaner is not None and log.settings.compacts else None,
             )
+
+
+def _compaction(log: PartitionLog, cleaner: CleanerManager) -> CompactionRow:
+    dirty, closed = cleaner.dirty_bytes(log), sum(each.size for each in log.segments[:-1])
+    run = cleaner.runs.get(log)
+    percent = 100 * dirty // closed if closed else 0
+    cleaned_to, failure = cleaner.checkpoint(log) or 0, cleaner.uncleanable.get(log, "")
+    if run is None:
+        return CompactionRow(dirty, percent, cleaned_to, failure=failure)
+    stats = run.stats
+    return CompactionRow(
+        dirty, percent, cleaned_to, run.ended_wall_ms, stats.bytes_read, stats.bytes_written, failure
+    )
 
 
 def group_rows(groups: GroupService) -> Iterator[GroupRow | None]:

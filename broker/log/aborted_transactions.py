@@ -25,6 +25,11 @@ class AbortedTransaction(NamedTuple):
     last_stable_offset: int
 
 
+def entries_of(content: bytes) -> list[AbortedTransaction]:
+    """Return the entries of the content of one or several indexes."""
+    return [AbortedTransaction(*entry[1:]) for entry in _ENTRY.iter_unpack(content)]
+
+
 class AbortedTransactions:
     """The entries of one segment, in the order of their markers: 34 bytes each, also in memory."""
 
@@ -39,6 +44,14 @@ class AbortedTransactions:
 
     def __len__(self) -> int:
         return len(self._entries) // _ENTRY.size
+
+    def use(self, files: OpenFiles) -> None:
+        """Open the file through these open files from now on."""
+        self._files = files
+
+    def content(self) -> bytes:
+        """Return all entries, for `entries_of`."""
+        return bytes(self._entries)
 
     def read(self) -> bool:
         """Read the file. Return False, and stay empty, if it is damaged. Raises OSError."""

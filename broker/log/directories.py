@@ -99,6 +99,7 @@ class LogDirectory:
         self.absent: dict[tuple[str, int], int] = {}
         self.recovery_points = OffsetFile(self.path, layout.RECOVERY_POINTS)
         self.starts = OffsetFile(self.path, layout.START_OFFSETS)
+        self.cleaner_points = OffsetFile(self.path, layout.CLEANER_POINTS)
         self._context = context
         self._lock: OpenFile | None = None
 
@@ -110,6 +111,7 @@ class LogDirectory:
             recovery.exposed.append(exposure)
         self.recovery_points.read()
         self.starts.read()
+        self.cleaner_points.read()
         clean = disk.exists(self._file(layout.CLEAN_SHUTDOWN))
         disk.remove(self._file(layout.CLEAN_SHUTDOWN))
         keys: set[tuple[str, int]] = set()
@@ -125,6 +127,7 @@ class LogDirectory:
         points = self.recovery_points.offsets
         self.absent = {key: end for key, end in points.items() if end > 0 and key not in keys}
         self.starts.keep(keys)
+        self.cleaner_points.keep(keys)
         self.recovery_points.keep(keys)
         self.count = len(keys)
         recovery.partitions += len(keys)
@@ -184,6 +187,7 @@ class LogDirectory:
         """Create a partition; records before `first_offset` count as missing. Raises OSError."""
         path = self._file(layout.partition_directory(topic, index))
         self.starts.drop((topic, index))
+        self.cleaner_points.drop((topic, index))
         self.recovery_points.forget((topic, index))
         disk.make_directory(path)
         disk.replace_file(os.path.join(path, layout.PARTITION_METADATA), checkpoints.partition_text(topic_id))
@@ -207,6 +211,7 @@ class LogDirectory:
         """Remove a partition that is being deleted. Raises OSError."""
         self.count -= 1
         self.starts.drop((partition.topic, partition.index))
+        self.cleaner_points.drop((partition.topic, partition.index))
 
     def recovery_points_in_steps(self, partitions: Sequence[PartitionLog]) -> Steps[bytes]:
         """Return the text of the recovery points, pausing after every few partitions.

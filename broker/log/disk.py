@@ -304,6 +304,11 @@ def modified_ms(path: str) -> int:
     return os.stat(path).st_mtime_ns // 1_000_000
 
 
+def set_modified_ms(path: str, wall_ms: int) -> None:
+    """Set the modification time."""
+    os.utime(path, ns=(wall_ms * 1_000_000, wall_ms * 1_000_000))
+
+
 def exists(path: str) -> bool:
     return os.path.exists(path)
 

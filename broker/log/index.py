@@ -92,6 +92,10 @@ class SparseIndex:
         self._last_key: int | None = -1 if fresh else None
         self._unwritten: list[tuple[int, int]] = []
 
+    def use(self, files: OpenFiles) -> None:
+        """Open the file through these open files from now on."""
+        self._files = files
+
     def __len__(self) -> int:
         if self._stored < 0:
             self._stored = disk.size_of(self.path) // self._entry.size

@@ -12,6 +12,12 @@ TXN_INDEX: Final = ".txnindex"
 DELETED: Final = ".deleted"
 """Suffix of a segment file that waits for its removal."""
 
+CLEANED: Final = ".cleaned"
+"""Suffix of the files of a cleaned segment that is being written."""
+
+SWAP: Final = ".swap"
+"""Suffix of the files of a cleaned segment that is complete and replaces others."""
+
 DELETED_DIRECTORY: Final = "-delete"
 FUTURE_DIRECTORY: Final = "-future"
 STRAY_DIRECTORY: Final = "-stray"
@@ -19,6 +25,7 @@ PARTITION_METADATA: Final = "partition.metadata"
 LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
 START_OFFSETS: Final = "log-start-offset-checkpoint"
+CLEANER_POINTS: Final = "cleaner-offset-checkpoint"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 LOCK: Final = ".lock"
 

@@ -367,6 +367,8 @@ class Moves:
             target.starts.drop(key)
         directory = os.path.join(target.path, layout.partition_directory(*key))
         disk.rename(move.directory, directory)
+        if (cleaned := source.cleaner_points.offsets.get(key)) is not None:
+            target.cleaner_points.set(key, cleaned)
         partition.move_to(directory, target.starts, move.flushed_offset)
         del self.running[partition]
         source.count -= 1
@@ -394,3 +396,4 @@ class Moves:
         disk.rename(directory, renamed)
         self._remove([renamed], due_wall_ms)
         source.starts.drop((partition.topic, partition.index))
+        source.cleaner_points.drop((partition.topic, partition.index))

@@ -14,6 +14,7 @@ readers of committed records read up to there.
 
 import contextlib
 import os
+import random
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from errno import EMFILE, ENFILE, ENOMEM
@@ -26,7 +27,7 @@ from broker.log import disk, retention, timestamps
 from broker.log.aborted_transactions import AbortedTransaction
 from broker.log.background_jobs import Flush
 from broker.log.checkpoints import OffsetFile
-from broker.log.layout import DELETED, SNAPSHOT, segment_file
+from broker.log.layout import DELETED, SNAPSHOT, SWAP, segment_file
 from broker.log.log_context import CachedPosition, LogContext
 from broker.log.producer_state import BatchMetadata, sequence_after, snapshot
 from broker.log.recovery import Loaded
@@ -44,8 +45,10 @@ from broker.records.header import (
     stamp_append_time,
     stamp_max_timestamp,
 )
-from broker.records.inspect import UNBOUNDED, RecordRules, check_records
-from broker.records.slices import Slices, run_through
+from broker.records.inspect import UNBOUNDED, check_records
+from broker.records.record_errors import RecordRules
+from broker.records.repack import repacked
+from broker.records.slices import AT_ONCE, Slices, run_through
 from broker.records.validate import SPECIAL_FLAGS, check_batch, check_flags
 
 OUT_OF_RESOURCES: Final = frozenset({EMFILE, ENFILE, ENOMEM})
@@ -145,6 +148,7 @@ class PartitionLog:
         self._staged_ms = 0
         self._staged_end = self.segments[-1].size
         self._first_ms = _UNKNOWN
+        self._jitter = random.random()  # noqa: S311 - spreads the rolls of logs
         self._note_stable()
         self.configure(settings)
 
@@ -161,7 +165,7 @@ class PartitionLog:
         self._uses_append_time = settings.uses_append_time
         self._max_ahead_ms = _UNLIMITED if self._uses_append_time else settings.message_timestamp_after_max_ms
         bounded = settings.message_timestamp_before_max_ms < _UNLIMITED and not self._uses_append_time
-        if settings.compacts or bounded or settings.record_validation == "full":
+        if settings.compacts or bounded or settings.recompresses or settings.record_validation == "full":
             self.inspects_from = int(Codec.NONE)
         elif settings.record_validation == "compressed":
             self.inspects_from = int(Codec.GZIP)
@@ -231,14 +235,14 @@ class PartitionLog:
         if self.offline is not None or self.deleted:
             raise self.refusal()
         if not inspected and not internal and codec_of(records) >= self.inspects_from:
-            run_through(self.inspect(records, now_wall_ms, transactional))
+            records = run_through(self.inspect(records, now_wall_ms, transactional))
         header = check_batch(records, self._max_bytes, self._max_records)
         base_offset, length, _, _, _, attributes, delta, _, max_timestamp, producer_id, epoch, sequence, _ = (
             header
         )
         if base_offset or attributes & SPECIAL_FLAGS or max_timestamp - now_wall_ms > self._max_ahead_ms:
             check_flags(header, internal=internal, transactional=transactional)
-            self._check_latest(max_timestamp, now_wall_ms)
+            self._check_latest(records, header[12], max_timestamp, now_wall_ms)
         if producer_id >= 0:
             in_transaction = attributes & TRANSACTIONAL_FLAG != 0
             if marker is not None:
@@ -304,12 +308,15 @@ class PartitionLog:
         """Return whether staging `size` bytes now may close the active segment."""
         return self._staged_end + size > self._roll_bytes or now_wall_ms > self._roll_ms
 
-    def inspect(self, records: memoryview, now_wall_ms: int, transactional: bool = False) -> Slices[None]:
-        """Check every record of a batch before `stage`.
+    def inspect(
+        self, records: memoryview, now_wall_ms: int, transactional: bool = False
+    ) -> Slices[memoryview]:
+        """Check every record of a batch before `stage`, and return the batch to stage.
 
         Required if the batch's codec is at least `inspects_from`. Writes the largest record timestamp into
-        the writable batch where its header differs, as Kafka does, and changes nothing else. Raises ApiError
-        from records.validate and records.inspect.
+        the writable batch where its header differs, as Kafka does, and changes nothing else. Where
+        `compression.type` asks for another codec, the returned batch is a new one. Raises ApiError from
+        records.validate and records.inspect.
 
         Starts with a pause if many records were read since the last commit, so that the batches of one event
         loop turn do not delay other tasks.
@@ -330,9 +337,15 @@ class PartitionLog:
         largest = yield from check_records(records, rules)
         if largest != header[8] and not self._uses_append_time:
             stamp_max_timestamp(records, largest)
+        codec = settings.codec_for(header[5] & CODEC_MASK)
+        if codec == header[5] & CODEC_MASK:
+            return records
+        return (yield from repacked(records, codec, settings.compression_level))
 
-    def _check_latest(self, max_timestamp: int, now_wall_ms: int) -> None:
+    def _check_latest(self, records: memoryview, count: int, max_timestamp: int, now_wall_ms: int) -> None:
         if max_timestamp - now_wall_ms > self._max_ahead_ms:
+            if count <= AT_ONCE:  # names the records; more would take too long
+                run_through(self.inspect(records, now_wall_ms, transactional=True))
             raise ApiError(
                 ErrorCode.INVALID_TIMESTAMP,
                 f"Timestamp {max_timestamp} is more than {self._max_ahead_ms} ms ahead of the broker's clock",
@@ -444,7 +457,10 @@ class PartitionLog:
         if self._staged_end == 0:
             self._first_ms = max_timestamp
         self._roll_bytes = settings.segment_bytes
-        self._roll_ms = self._first_ms + settings.segment_ms if self._first_ms >= 0 else _UNLIMITED
+        self._roll_ms = _UNLIMITED
+        if self._first_ms >= 0:
+            jitter_ms = int(self._jitter * min(settings.segment_jitter_ms, settings.max_segment_ms))
+            self._roll_ms = self._first_ms + settings.max_segment_ms - jitter_ms
         self._roll_offset = active.base_offset + _MAX_RELATIVE_OFFSET
         if self._staged_end and (
             active.index_bytes >= settings.segment_index_bytes
@@ -474,6 +490,7 @@ class PartitionLog:
             raise storage_error(error) from error
         self.segments.append(fresh)
         self._context.rolls += 1
+        self._jitter = random.random()  # noqa: S311
         self.has_new_names = True
         self._context.rolled[self] = None
         self._staged_end = 0
@@ -715,6 +732,45 @@ class PartitionLog:
                     disk.rename(path, path + DELETED)
                     removable.append(path + DELETED)
         return removable
+
+    def replace(self, old: Sequence[Segment], cleaned: Segment) -> list[str] | None:
+        """Put a cleaned segment in the place of adjacent closed ones, and return their renamed files.
+
+        Returns None, with the log unchanged, if it has lost one of `old` meanwhile, was moved or is unusable.
+        Raises ApiError KAFKA_STORAGE_ERROR. If the partition is then offline, the next start completes the
+        replacement (`swap`). Blocks for one or two renames a file.
+        """
+        at = bisect_right(self.segments, old[0].base_offset, key=_base_offset) - 1
+        is_current = self.segments[at : at + len(old)] == list(old) and at + len(old) < len(self.segments)
+        if self.offline is not None or self.deleted or self.directory != cleaned.directory or not is_current:
+            return None
+        size = sum(segment.size for segment in old)
+        try:
+            cleaned.rename(SWAP)
+        except OSError as error:
+            raise storage_error(error) from error
+        try:
+            for segment in old:
+                self._rename_away(segment, with_snapshot=segment is not old[0])
+            cleaned.use(self._context.files)
+            cleaned.rename("")
+        except OSError as error:
+            self.go_offline(error)
+            raise storage_error(error) from error
+        self.segments[at : at + len(old)] = [cleaned]
+        self._bytes_before -= size - cleaned.size
+        self.has_new_names = True
+        self._forget_positions()
+        self._note_stable()
+        return [path for segment in old for path in segment.paths if disk.exists(path)]
+
+    def _rename_away(self, segment: Segment, *, with_snapshot: bool) -> None:
+        """Rename the files of a segment that a cleaned one replaces. Raises OSError."""
+        self._forget_files(segment)
+        snapshot_path = segment.file(SNAPSHOT)
+        if with_snapshot and disk.exists(snapshot_path):
+            disk.rename(snapshot_path, snapshot_path + DELETED)
+        segment.rename(DELETED)
 
     @property
     def needs_flush(self) -> bool:

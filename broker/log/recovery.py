@@ -19,10 +19,12 @@ from broker.log import disk
 from broker.log.aborted_transactions import AbortedTransaction
 from broker.log.disk import OpenFiles
 from broker.log.layout import (
+    CLEANED,
     DELETED,
     LOG,
     OFFSET_INDEX,
     SNAPSHOT,
+    SWAP,
     TIME_INDEX,
     TXN_INDEX,
     parse_segment_file,
@@ -32,6 +34,7 @@ from broker.log.permissions import Exposure
 from broker.log.producer_state import BatchMetadata, ProducerStates, parse_snapshot, sequence_after
 from broker.log.scan import Damage, scan
 from broker.log.segment import BatchPosition, Segment
+from broker.log.swap import finish_swaps
 from broker.records.control import marker_of
 from broker.records.header import (
     HEADER_BYTES,
@@ -44,7 +47,7 @@ from broker.records.header import (
 _MAX_RECOVERY_POINT: Final = 1 << 62
 """A larger recovery point indicates a damaged checkpoint."""
 
-_LEFT_OVER: Final = (DELETED, ".tmp", ".swap", ".cleaned")
+_LEFT_OVER: Final = (DELETED, ".tmp", SWAP, CLEANED)
 
 
 class DamagedStretch(NamedTuple):
@@ -160,6 +163,7 @@ def load(
     `recovery_point`: everything before it has been flushed; after a `clean` shutdown it is the log end
     offset. Raises OSError.
     """
+    finish_swaps(directory)
     bases, snapshots, aborted = _list(directory)
     if not bases:
         segment = Segment(files, directory, start_offset)

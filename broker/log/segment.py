@@ -32,6 +32,8 @@ from broker.records.header import (
 _READ_AHEAD: Final = 4_096
 """The bytes between two index entries, so that one read usually finds a batch."""
 
+_RENAMED: Final = (OFFSET_INDEX, TIME_INDEX, TXN_INDEX, LOG)
+
 _read_extent = EXTENT.unpack_from
 
 
@@ -54,6 +56,7 @@ class Segment:
         "base_offset",
         "directory",
         "index_bytes",
+        "name_suffix",
         "offsets",
         "path",
         "size",
@@ -69,16 +72,18 @@ class Segment:
         *,
         size: int = 0,
         ceiling: int | None = None,
+        name_suffix: str = "",
     ) -> None:
         """Create the segment without touching files.
 
         With `size` above 0 the files exist and their bytes are unverified; all their offsets are below
-        `ceiling`, if known.
+        `ceiling`, if known. `name_suffix` follows the names of all files, such as `.cleaned`.
         """
         self._files = files
         self.directory = directory
         self.base_offset = base_offset
-        self.path = os.path.join(directory, segment_file(base_offset, LOG))
+        self.name_suffix = name_suffix
+        self.path = self.file(LOG)
         self.size = size
         fresh = size == 0
         self.offsets = SparseIndex(files, self.file(OFFSET_INDEX), OFFSET_ENTRY, fresh=fresh)
@@ -91,11 +96,33 @@ class Segment:
         self._max_timestamp_offset = base_offset
 
     def file(self, suffix: str) -> str:
-        return os.path.join(self.directory, segment_file(self.base_offset, suffix))
+        return os.path.join(self.directory, segment_file(self.base_offset, suffix) + self.name_suffix)
+
+    def use(self, files: OpenFiles) -> None:
+        """Open the files through `files` from now on; another thread has written them through others."""
+        self._files = files
+        self.offsets.use(files)
+        self.times.use(files)
+        self.aborted.use(files)
+
+    def rename(self, name_suffix: str) -> None:
+        """Give the existing files other names, the records' file last.
+
+        Readers that have this segment go on with the renamed files. Raises OSError, with some files renamed.
+        """
+        old = [self.file(suffix) for suffix in _RENAMED]
+        self.name_suffix = name_suffix
+        for path, suffix in zip(old, _RENAMED, strict=True):
+            if disk.exists(path):
+                disk.rename(path, self.file(suffix))
+        self._set_paths()
 
     def move_to(self, directory: str) -> None:
         """Switch to the same files in another directory."""
         self.directory = directory
+        self._set_paths()
+
+    def _set_paths(self) -> None:
         self.path = self.file(LOG)
         self.offsets.path = self.file(OFFSET_INDEX)
         self.times.path = self.file(TIME_INDEX)
@@ -105,6 +132,11 @@ class Segment:
     def paths(self) -> tuple[str, ...]:
         """Files that are deleted with the segment."""
         return tuple(self.file(suffix) for suffix in (LOG, OFFSET_INDEX, TIME_INDEX, TXN_INDEX, SNAPSHOT))
+
+    @property
+    def index_paths(self) -> tuple[str, ...]:
+        """The files beside the records', which may be missing."""
+        return self.file(OFFSET_INDEX), self.file(TIME_INDEX), self.file(TXN_INDEX)
 
     @property
     def durable_paths(self) -> list[str]:

@@ -314,11 +314,15 @@ class LogStore:
                     break
                 if not paths:
                     break
-                self._removable.append((now_wall_ms + partition.settings.file_delete_delay_ms, paths))
+                self.remove_later(partition, paths, now_wall_ms)
                 yield
         due = [paths for due_ms, paths in self._removable if due_ms <= now_wall_ms]
         self._removable = [each for each in self._removable if each[0] > now_wall_ms]
         return [Removal(paths) for paths in due]
+
+    def remove_later(self, log: PartitionLog, paths: list[str], now_wall_ms: int) -> None:
+        """Let `retention` remove renamed files of a log after its file.delete.delay.ms."""
+        self._removable.append((now_wall_ms + log.settings.file_delete_delay_ms, paths))
 
     def checkpoint(self) -> Checkpoint:
         """Return a job that writes the recovery points of all partitions."""

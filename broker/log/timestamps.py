@@ -61,7 +61,7 @@ def _next(
     for found in segment.batches(position):
         header = found.header
         position = found.position + header.size
-        if header.max_timestamp >= timestamp and header.last_offset >= start:
+        if header.max_timestamp >= timestamp and header.last_offset >= start and header.record_count:
             return found, position
         left -= 1
         if not left:

@@ -6,12 +6,14 @@ from typing import Any
 from broker.api.callbacks import Callbacks
 from broker.api.retry_storm import RetryStormGate
 from broker.authorization.authorizer import Authorizer
+from broker.compaction.manager import CleanerManager
 from broker.control.rows.upstream import GatewayRow, UpstreamRow
 from broker.metrics.families import FamilySamples, Steps, pieces
 from broker.network.clock import IdleShare, LoopIdle, TrioClock
 from broker.network.socket_server import SocketServer
 from broker.prometheus import requests
 from broker.prometheus.authorization import authorizer_families
+from broker.prometheus.compaction import compaction_families
 from broker.prometheus.handlers import automq_families, handler_families, memory_families
 from broker.prometheus.logs import event_families, log_directory_families, topic_families
 from broker.prometheus.sockets import SocketFamilies, acceptor_families, failure_families, flow_families
@@ -44,6 +46,7 @@ class PrometheusPage:
         max_entities: Callable[[], int],
         *,
         replication: ReplicationQuotas | None = None,
+        cleaner: CleanerManager | None = None,
         partitions: Partitions | None = None,
         purgatories: Iterable[Purgatory[Any]] = (),
         events: EventBuffer | None = None,
@@ -52,7 +55,7 @@ class PrometheusPage:
         gateways: Callable[[], Sequence[GatewayRow]] = tuple,
     ) -> None:
         """`max_entities` returns the present quota.metrics.max.entities. A server without logs has none of
-        `replication`, `partitions` and `purgatories`; `upstream` and `gateways` are a gateway's.
+        `replication`, `cleaner`, `partitions` and `purgatories`; `upstream` and `gateways` are a gateway's.
         """
         self._clock = clock
         self._server = server
@@ -62,6 +65,7 @@ class PrometheusPage:
         self._retry_storm = retry_storm
         self._callbacks = callbacks
         self._replication = replication
+        self._cleaner = cleaner
         self._partitions = partitions
         self._purgatories = tuple(purgatories)
         self._events = events
@@ -107,6 +111,8 @@ class PrometheusPage:
         if self._partitions is not None:
             yield from topic_families(self._partitions)
             yield from log_directory_families(self._partitions.store)
+        if self._cleaner is not None:
+            yield from compaction_families(self._cleaner, self._clock.wall_ms())
         if self._events is not None:
             yield from event_families(self._events)
         if self._authorizer is not None:

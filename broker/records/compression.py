@@ -69,6 +69,12 @@ class Codec(IntEnum):
     ZSTD = 4
 
 
+DEFAULT_LEVELS: Final = {Codec.GZIP: -1, Codec.LZ4: 9, Codec.ZSTD: 3}
+"""Kafka's default levels; -1 is that of zlib. LZ4's is the fast compressor, as in Kafka; others are
+slower.
+"""
+
+
 def decompress(codec: int, data: Buffer, *, limit: int = DEFAULT_LIMIT) -> Buffer:
     """Decompress `data`.
 
@@ -87,15 +93,18 @@ def decompress(codec: int, data: Buffer, *, limit: int = DEFAULT_LIMIT) -> Buffe
     raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"Unknown compression type {codec}")
 
 
-def compress(codec: int, data: Buffer) -> Buffer:
+def compress(codec: int, data: Buffer, level: int | None = None) -> Buffer:
+    """Compress `data`; `level` None: the codec's default. Snappy has no levels."""
     if codec == Codec.NONE:
         return data
     if codec == Codec.GZIP:
-        return zlib.compress(data, wbits=31)
+        return zlib.compress(data, DEFAULT_LEVELS[Codec.GZIP] if level is None else level, wbits=31)
     import cramjam
 
     if codec == Codec.ZSTD:
-        return bytes(cramjam.zstd.compress(data))
+        return bytes(
+            cramjam.zstd.compress(data, level=DEFAULT_LEVELS[Codec.ZSTD] if level is None else level)
+        )
     view = memoryview(data)
     if codec == Codec.SNAPPY:
         framed = bytearray(_XERIAL_HEADER)
@@ -104,9 +113,17 @@ def compress(codec: int, data: Buffer) -> Buffer:
             framed += len(block).to_bytes(4, "big") + block
         return framed
     framed = bytearray(_LZ4_HEADER)
+    is_fast = level is None or level == DEFAULT_LEVELS[Codec.LZ4]
     for at in range(0, len(view), _LZ4_BLOCK):
         plain = view[at : at + _LZ4_BLOCK]
-        block = bytes(cramjam.lz4.compress_block(plain, store_size=False))
+        if is_fast:
+            block = bytes(cramjam.lz4.compress_block(plain, store_size=False))
+        else:
+            block = bytes(
+                cramjam.lz4.compress_block(
+                    plain, mode="high_compression", compression=level, store_size=False
+                )
+            )
         if len(block) < len(plain):
             framed += len(block).to_bytes(4, "little") + block
         else:

@@ -45,6 +45,8 @@ CODEC_MASK: Final = 0x07
 APPEND_TIME_FLAG: Final = 0x08
 TRANSACTIONAL_FLAG: Final = 0x10
 CONTROL_FLAG: Final = 0x20
+DELETE_HORIZON_FLAG: Final = 0x40
+"""The base timestamp is the time from which on tombstones or the marker may be removed. (KIP-534)"""
 
 NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
@@ -88,6 +90,11 @@ class BatchHeader(NamedTuple):
     @property
     def is_control(self) -> bool:
         return self.attributes & CONTROL_FLAG != 0
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """When tombstones or the marker of the batch may be removed; None if that is not decided yet."""
+        return self.base_timestamp if self.attributes & DELETE_HORIZON_FLAG else None
 
 
 def header_at(buffer: Buffer, position: int = 0) -> BatchHeader:

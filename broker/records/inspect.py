@@ -6,11 +6,12 @@ DefaultRecord. Works in slices, because a batch may have hundreds of thousands o
 headers are skipped without copying.
 """
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from broker.errors import ApiError, ErrorCode
 from broker.records.compression import check_framing
 from broker.records.header import HEADER_BYTES, NO_TIMESTAMP, Buffer, header_at
+from broker.records.record_errors import RecordRules, refusal_of_records
 from broker.records.slices import AT_ONCE, SLICE, Slices
 from broker.records.varint import read_int, read_varint
 from broker.records.walk import corrupt_record, unpacked
@@ -22,26 +23,13 @@ UNBOUNDED: Final = 1 << 70
 """Beyond every timestamp, on either side of 0."""
 
 
-class RecordRules(NamedTuple):
-    """The record rules of a topic, times in ms.
-
-    `max_parts` limits the records and their headers together. A record without a timestamp (-1) is never too
-    early.
-    """
-
-    keys_needed: bool
-    earliest_ms: int
-    latest_ms: int
-    max_parts: int
-
-
 def check_records(batch: Buffer, rules: RecordRules) -> Slices[int]:
     """Return the largest timestamp of the records of a batch that passed `validate.check_batch`.
 
-    Raises ApiError: INVALID_RECORD (no key, or offsets that do not increase by one), INVALID_TIMESTAMP
-    (before `earliest_ms` or after `latest_ms`), CORRUPT_MESSAGE (data that its codec cannot decompress,
-    another number of records than in the header, or a record whose length does not match its parts),
-    MESSAGE_TOO_LARGE (too many parts), and the errors of `decompress`.
+    Raises RecordsRefused: INVALID_RECORD (no key), INVALID_TIMESTAMP (before `earliest_ms` or after
+    `latest_ms`). Raises ApiError: INVALID_RECORD (offsets that do not increase by one), CORRUPT_MESSAGE
+    (data that its codec cannot decompress, another number of records than in the header, or a record whose
+    length does not match its parts), MESSAGE_TOO_LARGE (too many parts), and the errors of `decompress`.
     """
     header = header_at(batch)
     count = header.record_count
@@ -67,7 +55,9 @@ def check_records(batch: Buffer, rules: RecordRules) -> Slices[int]:
         resting -= before - done
         done = before
         if done < stop:
-            at, end, delta, headers = _check_record(data, at, done, base, rules)
+            at, end, delta, headers, is_refused = _check_record(data, at, done, base, rules)
+            if is_refused:
+                raise (yield from refusal_of_records(header, data, rules))
             largest = max(largest, delta)
             spare -= headers
             _check_parts(spare, rules)
@@ -94,7 +84,7 @@ def check_records(batch: Buffer, rules: RecordRules) -> Slices[int]:
     if at != size:
         raise corrupt_record("data follows the last record")
     if base + largest > rules.latest_ms:
-        raise ApiError(ErrorCode.INVALID_TIMESTAMP, f"Timestamp {base + largest} is after {rules.latest_ms}")
+        raise (yield from refusal_of_records(header, data, rules))
     return base + largest
 
 
@@ -192,8 +182,10 @@ def pass_plain_records(
 
 def _check_record(
     data: Buffer, at: int, expected: int, base: int, rules: RecordRules
-) -> tuple[int, int, int, int]:
-    """Return the position of the headers, the end, the timestamp less `base`, and the number of headers."""
+) -> tuple[int, int, int, int, bool]:
+    """Return the position of the headers, the end, the timestamp less `base`, the number of headers, and
+    whether the rules refuse the record.
+    """
     length, start = read_int(data, at)
     end = start + length
     if length < 0 or end > len(data):
@@ -215,11 +207,8 @@ def _check_record(
             ErrorCode.INVALID_RECORD,
             f"Inner record offsets are not incremental: expected {expected}, got {offset_delta}",
         )
-    if rules.keys_needed and key_length < 0:
-        raise ApiError(ErrorCode.INVALID_RECORD, "A compacted topic cannot accept a record without a key")
-    if base + delta < rules.earliest_ms and base + delta != NO_TIMESTAMP:
-        raise ApiError(ErrorCode.INVALID_TIMESTAMP, f"Timestamp {base + delta} is before {rules.earliest_ms}")
-    return at, end, delta, headers
+    is_early = base + delta < rules.earliest_ms and base + delta != NO_TIMESTAMP
+    return at, end, delta, headers, is_early or (rules.keys_needed and key_length < 0)
 
 
 def _check_parts(spare: int, rules: RecordRules) -> None:

@@ -1,9 +1,9 @@
 """Work on records in slices, with other requests in between.
 
 A `Slices` generator does a bounded amount of work between two yields. It yields None where the caller may
-pause it, and an `Unpack` where a batch must be decompressed first: the caller runs that, in a thread if
-necessary, and resumes the generator. The generator raises its own errors; the caller throws the errors of
-`Unpack.run` into it. The generator is the whole state: closing it leaves nothing behind.
+pause it, and an `Unpack` or a `Pack` where a batch must be decompressed or compressed first: the caller runs
+that, in a thread if necessary, and resumes the generator. The generator raises its own errors; the caller
+throws the errors of `run` into it. The generator is the whole state: closing it leaves nothing behind.
 
 Used by `inspect`, the log and the handlers of Produce and ListOffsets. Independent of tasks and clocks.
 """
@@ -12,7 +12,7 @@ from collections.abc import Generator
 from typing import Final, TypeAlias, TypeVar
 
 from broker.errors import ApiError
-from broker.records.compression import DEFAULT_LIMIT, decompress
+from broker.records.compression import DEFAULT_LIMIT, compress, decompress
 from broker.records.header import Buffer
 
 Result = TypeVar("Result")
@@ -43,7 +43,25 @@ class Unpack:
         self.data = decompress(self._codec, self._packed, limit=self._limit)
 
 
-Slices: TypeAlias = Generator[Unpack | None, None, Result]
+class Pack:
+    """A compression that may take tens of milliseconds; `run` sets `data` to the result."""
+
+    __slots__ = ("_codec", "_level", "_plain", "data")
+
+    def __init__(self, codec: int, plain: Buffer, level: int | None) -> None:
+        self._codec = codec
+        self._plain = plain
+        self._level = level
+        self.data: Buffer = b""
+
+    def run(self) -> None:
+        """Compress; may run in any thread."""
+        self.data = compress(self._codec, self._plain, self._level)
+
+
+ThreadWork: TypeAlias = Unpack | Pack
+
+Slices: TypeAlias = Generator[ThreadWork | None, None, Result]
 
 
 def run_through(slices: Slices[Result]) -> Result:

@@ -14,7 +14,7 @@ from broker.records.slices import Slices, Unpack
 from broker.records.varint import read_int, read_varint
 
 _PACKED_AT_ONCE: Final = 16_384
-_UNPACKED_AT_ONCE: Final = 65_536
+UNPACKED_AT_ONCE: Final = 65_536
 """A batch within both limits is decompressed without a thread, in less than 0.3 ms; our own limit."""
 
 
@@ -85,7 +85,7 @@ def unpacked(batch: Buffer) -> Slices[Buffer]:
         return packed
     if len(packed) <= _PACKED_AT_ONCE:
         try:
-            return decompress(codec, packed, limit=_UNPACKED_AT_ONCE)
+            return decompress(codec, packed, limit=UNPACKED_AT_ONCE)
         except ApiError as error:
             if error.code != ErrorCode.RECORD_LIST_TOO_LARGE:
                 raise

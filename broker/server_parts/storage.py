@@ -9,9 +9,11 @@ from broker.api.delayed_operations import DelayedFetches, DelayedProduce
 from broker.api.group_requests import expire_groups, release_groups
 from broker.api.retry_storm import RetryStormGate
 from broker.api.services import GroupServices
+from broker.compaction.manager import CleanerManager
 from broker.config.sections.consumer_groups import group_times
 from broker.config.table import BrokerConfig
 from broker.control.control import Control
+from broker.disk.log_cleaner import LOG_CLEANER, LogCleaner
 from broker.disk.log_mover import LOG_MOVER, LogMover
 from broker.disk.stores import open_logs
 from broker.disk.tasks import BackgroundThreads, start_storage
@@ -38,17 +40,21 @@ class ServerStorage:
     def __init__(self, config: BrokerConfig, control: Control, clock: TrioClock) -> None:
         """Open and recover the logs. Raises ConfigError or OSError."""
         self._config = config.log
+        self._compacts = config.cleaner.enabled
         self._clock = clock
         self.log = open_logs(config.log, config.topic_settings)
         self.partitions = Partitions(self.log, lambda: control.config.topic_settings)
         self.replication = ReplicationQuotas(config.replication, config.broker.node_id)
         self.background = BackgroundThreads(config.log.background_threads)
         self.mover = LogMover(self.log, self.replication.alter_log_dirs, self.background, clock)
+        self.cleaner = LogCleaner(CleanerManager(self.log), config.cleaner, clock)
 
     def start(self, nursery: TaskStarter, handlers: HandlerPool) -> None:
         """Start the tasks of the logs. `handlers` answer the requests that waited for a flush."""
         start_storage(nursery, self.log, self._config, handlers, self.background, self._clock)
         nursery.start_soon(self.mover.run, name=LOG_MOVER)
+        if self._compacts:
+            nursery.start_soon(self.cleaner.run, name=LOG_CLEANER)
 
     def close(self) -> None:
         """Flush appended records and close the logs."""

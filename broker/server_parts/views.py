@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from broker.api.callbacks import Callbacks
 from broker.api.retry_storm import RetryStormGate
 from broker.authorization.authorizer import Authorizer
+from broker.compaction.manager import CleanerManager
 from broker.console_views.live import LiveViews, TopicViewSource
 from broker.console_views.task_stats import OwnedResources
 from broker.console_views.task_tree import TaskTree
@@ -57,11 +58,12 @@ class ServerViews:
         partitions: Partitions | None = None,
         groups: GroupService | None = None,
         replication: ReplicationQuotas | None = None,
+        cleaner: CleanerManager | None = None,
         events: EventBuffer | None = None,
         upstream: Upstream | None = None,
         authorizer: Authorizer | None = None,
     ) -> None:
-        """A server without logs has none of the last five but `events`; `topics` has the topics and groups.
+        """A server without logs has none of the last six but `events`; `topics` has the topics and groups.
         `upstream` is a gateway's.
         """
         control = metadata.control
@@ -79,6 +81,7 @@ class ServerViews:
             telemetry,
             lambda: control.config.quotas.metrics_max_entities,
             replication=replication,
+            cleaner=cleaner,
             partitions=partitions,
             purgatories=purgatories,
             events=events,

@@ -1,9 +1,10 @@
-"""One partition of __consumer_offsets or __transaction_state: the last value of each key, and rewriting in
-place of compaction.
+"""One partition of __consumer_offsets or __transaction_state: the last value of each key, and rewriting
+beside compaction.
 
-Called only by `group_service` and `transaction_service`, each the only writer of its topic. So it needs no
-log cleaner: when most records are obsolete, the current values are written again, some of them with each
-commit, and once they are flushed, the records before them are deleted. Independent of the format of keys and
+Called only by `group_service` and `transaction_service`, each the only writer of its topic. The log cleaner
+leaves the active segment alone, which a start would have to read. So when most records are obsolete, the
+current values are written again, some of them with each commit, and once they are flushed, the records before
+them are deleted. Independent of the format of keys and
 values. (Kafka: CoordinatorLoader, and compaction)
 """
 

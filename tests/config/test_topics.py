@@ -93,12 +93,74 @@ def test_throttled_replicas_that_are_none_are_refused(text: str) -> None:
     assert topic_throttles({"follower.replication.throttled.replicas": "2147483647:1"}).follower
 
 
-def test_batches_are_stored_as_they_came_and_nothing_else_is_promised() -> None:
-    with pytest.raises(ConfigError):
-        topic_settings(TopicSettings(), {"compression.type": "gzip"})
+@pytest.mark.parametrize(
+    ("name", "codec", "level"),
+    [
+        ("producer", 3, None),
+        ("uncompressed", 0, None),
+        ("gzip", 1, 7),
+        ("snappy", 2, None),
+        ("lz4", 3, 8),
+        ("zstd", 4, 9),
+    ],
+)
+def test_the_compression_type_says_which_codec_and_level_a_batch_gets(
+    name: str, codec: int, level: int | None
+) -> None:
+    levels = {"compression.gzip.level": "7", "compression.lz4.level": "8", "compression.zstd.level": "9"}
+    settings = topic_settings(TopicSettings(), {"compression.type": name, **levels})
+    assert settings.recompresses is (name != "producer")
+    assert (settings.codec_for(3), settings.compression_level) == (codec, level)
+
+
+@pytest.mark.parametrize(
+    ("key", "taken", "refused"),
+    [
+        ("compression.type", ["zstd"], ["none", "GZIP", ""]),
+        ("compression.gzip.level", ["-1", "1", "9"], ["-2", "0", "10", "x"]),
+        ("compression.lz4.level", ["1", "17"], ["0", "18"]),
+        ("compression.zstd.level", ["-131072", "0", "22"], ["-131073", "23"]),
+        ("min.cleanable.dirty.ratio", ["0", "0.5", "1"], ["-0.01", "1.01"]),
+        ("delete.retention.ms", ["0"], ["-1"]),
+        ("min.compaction.lag.ms", ["0"], ["-1"]),
+        ("max.compaction.lag.ms", ["1"], ["0"]),
+        ("segment.jitter.ms", ["0"], ["-1"]),
+        ("local.retention.ms", ["-2", "-1"], ["-3"]),
+        ("local.retention.bytes", ["-2", "-1"], ["-3"]),
+        ("preallocate", ["true", "FALSE"], ["yes"]),
+        ("unclean.leader.election.enable", ["true"], ["1"]),
+        ("remote.storage.enable", ["false"], ["true", "x"]),
+        ("remote.log.copy.disable", ["true", "false"], ["x"]),
+        ("remote.log.delete.on.disable", ["true", "false"], ["x"]),
+        ("cleanup.policy", ["", "compact", "delete,compact"], ["shred", "compact,,delete"]),
+    ],
+)
+def test_which_values_a_topic_key_takes(key: str, taken: list[str], refused: list[str]) -> None:
+    for text in taken:
+        topic_settings(TopicSettings(), {key: text})
+    for text in refused:
+        with pytest.raises(ConfigError) as caught:
+            topic_settings(TopicSettings(), {key: text})
+        assert caught.value.key == key
+
+
+def test_without_a_policy_nothing_is_removed() -> None:
+    neither = topic_settings(TopicSettings(), {"cleanup.policy": ""})
+    assert not neither.deletes and not neither.compacts
+
+
+KAFKA_4_1 = """
+cleanup.policy compression.gzip.level compression.lz4.level compression.type compression.zstd.level
+delete.retention.ms file.delete.delay.ms flush.messages flush.ms follower.replication.throttled.replicas
+index.interval.bytes leader.replication.throttled.replicas local.retention.bytes local.retention.ms
+max.compaction.lag.ms max.message.bytes message.timestamp.after.max.ms message.timestamp.before.max.ms
+message.timestamp.type min.cleanable.dirty.ratio min.compaction.lag.ms min.insync.replicas preallocate
+remote.log.copy.disable remote.log.delete.on.disable remote.storage.enable retention.bytes retention.ms
+segment.bytes segment.index.bytes segment.jitter.ms segment.ms unclean.leader.election.enable
+"""
 
 
 def test_every_field_has_a_topic_key_whose_default_is_the_brokers() -> None:
-    assert len(TOPIC_SETTINGS) == 20
+    assert set(TOPIC_SETTINGS) == {*KAFKA_4_1.split(), "max.message.records", "record.validation"}
     assert default_text(TopicSettings(retention_ms=7), "retention.ms") == "7"
     assert default_text(TopicSettings(), "cleanup.policy") == "delete"

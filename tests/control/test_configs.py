@@ -92,8 +92,15 @@ def test_append_begins_from_the_value_that_holds_also_from_the_default(world: Wo
     assert of_topic(world)["cleanup.policy"] == "compact"
 
 
-def test_a_list_must_still_be_allowed_after_a_subtraction(world: World) -> None:
-    outcome = alter(world, TOPIC, ConfigOp("cleanup.policy", OpType.SUBTRACT, "delete"))
+def test_a_list_may_be_empty_after_a_subtraction(world: World) -> None:
+    assert alter(world, TOPIC, ConfigOp("cleanup.policy", OpType.SUBTRACT, "delete")).error is ErrorCode.NONE
+    assert of_topic(world)["cleanup.policy"] == ""
+    assert alter(world, TOPIC, ConfigOp("cleanup.policy", OpType.APPEND, "compact")).error is ErrorCode.NONE
+    assert of_topic(world)["cleanup.policy"] == "compact"
+
+
+def test_a_list_must_still_be_allowed_after_an_addition(world: World) -> None:
+    outcome = alter(world, TOPIC, ConfigOp("cleanup.policy", OpType.APPEND, "shred"))
     assert outcome.error is ErrorCode.INVALID_CONFIG
     assert "cleanup.policy" not in of_topic(world)
 

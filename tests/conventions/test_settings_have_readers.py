@@ -16,7 +16,13 @@ INERT: Final = {
     "delete.records.purgatory.purge.interval.requests",
     "follower.replication.throttled.rate",
     "follower.replication.throttled.replicas",
+    "log.local.retention.bytes",
+    "log.local.retention.ms",
+    "log.preallocate",
+    "remote.log.copy.disable",
+    "remote.log.delete.on.disable",
     "share.fetch.purgatory.purge.interval.requests",
+    "unclean.leader.election.enable",
 }
 
 ALIASES: Final = {"console": {"ConsoleSettings"}}
@@ -104,7 +110,7 @@ def test_every_key_is_read_or_declared_inert(sources: Sources) -> None:
 
 def test_a_key_with_one_allowed_value_refuses_all_others() -> None:
     fixed = {setting.key: setting for *_, setting in keys() if not has_a_choice(setting)}
-    assert set(fixed) == {"compression.type", "ssl.keystore.type", "ssl.truststore.type"}
+    assert set(fixed) == {"ssl.keystore.type", "ssl.truststore.type"}
     for setting in fixed.values():
         assert setting.read(setting.write(setting.default) or "") == setting.default
         for other in ("gzip", "JKS", "PKCS12"):

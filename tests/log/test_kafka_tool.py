@@ -11,6 +11,15 @@ import pytest
 
 from broker.records.build import NewRecord, build_batch
 from broker.records.compression import Codec
+from tests.compaction.harness import (
+    clean,
+    close_segment,
+    compacted,
+    end,
+    headers,
+    put,
+    put_in_transaction,
+)
 from tests.log.harness import NOW, append, batch, log_files, make, open_store
 
 LIBS = os.environ.get("WEIR_KAFKA_LIBS")
@@ -76,3 +85,32 @@ def test_the_time_indexes_agree_with_the_segments(where):
 def test_the_snapshots_are_read(where):
     output = dump(log_files(where, suffix=".snapshot")[-1])
     assert "producerId: 7 producerEpoch: 1" in output and "lastSequence: 1199" in output
+
+
+def test_a_compacted_log_is_read(tmp_path):
+    """Batches with holes, delete horizons, empty batches, markers, in every codec."""
+    where = tmp_path / "data"
+    store, _ = open_store(where)
+    log = compacted(store, segment_bytes=4_000, delete_retention_ms=60_000)
+    for at in range(200):
+        put(
+            log,
+            (f"key-{at % 9}", None if at % 8 == 5 else "v" * (at % 60)),
+            (f"once-{at}", "w"),
+            codec=Codec(at % 5),
+        )
+        if at % 10 == 7:
+            put_in_transaction(log, (7, 0, at // 10), ("key-1", "in a transaction"))
+            end(log, 7, is_commit=at % 20 == 7)
+        put(log, ("key-2", "again"), producer=(8, 0, at))
+    close_segment(log)
+    clean(store, log)
+    store.close()
+    files = log_files(where)
+    output = dump(*files, options=("--print-data-log", "--deep-iteration"))
+    assert "isvalid: false" not in output and "CORRUPT" not in output.upper()
+    again, _ = open_store(where)
+    assert output.count("| offset: ") == sum(each.record_count for each in headers(compacted(again)))
+    again.close()
+    assert "deleteHorizonMs: OptionalLong[" in output and "count: 0 " in output
+    assert "Misindexed" not in dump(*log_files(where, suffix=".index"))

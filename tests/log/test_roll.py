@@ -104,3 +104,21 @@ def test_smaller_segments_hold_from_the_next_append_on(store):
     log.configure(TopicSettings())
     fill(log, 5)
     assert bases(log) == [0, 5]
+
+
+@pytest.mark.parametrize(
+    ("jitter", "age", "segments"),
+    [(0.0, 1_000, 1), (0.5, 750, 1), (0.5, 751, 2), (1.0, 500, 1), (1.0, 501, 2)],
+)
+def test_a_roll_comes_earlier_by_a_share_of_the_jitter(store, monkeypatch, jitter, age, segments):
+    monkeypatch.setattr("random.random", lambda: jitter)
+    log = make(store, segment_ms=1_000, segment_jitter_ms=500)
+    append(log, batch(b"a", timestamp=NOW), batch(b"b", timestamp=NOW + age))
+    assert len(log.segments) == segments
+
+
+def test_the_jitter_is_at_most_the_age_of_a_segment(store, monkeypatch):
+    monkeypatch.setattr("random.random", lambda: 1.0)
+    log = make(store, segment_ms=1_000, segment_jitter_ms=5_000)
+    append(log, batch(b"a", timestamp=NOW), batch(b"b", timestamp=NOW), batch(b"c", timestamp=NOW + 1))
+    assert len(log.segments) == 2

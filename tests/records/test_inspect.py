@@ -12,7 +12,8 @@ from broker.errors import ApiError, ErrorCode
 from broker.records.build import NewRecord, build_batch
 from broker.records.compression import Codec
 from broker.records.header import HEADER_BYTES
-from broker.records.inspect import UNBOUNDED, RecordRules, check_records, first_record
+from broker.records.inspect import UNBOUNDED, check_records, first_record
+from broker.records.record_errors import RecordRules
 from broker.records.slices import AT_ONCE, SLICE, Slices, Unpack, run_through
 from broker.records.walk import records
 

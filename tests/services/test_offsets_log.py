@@ -13,6 +13,7 @@ from broker.log.partition import PartitionLog
 from broker.log.store import LogStore
 from broker.records.control import Marker
 from broker.services.offsets_log import BATCH, REWRITTEN_AT_ONCE, SPARE, OffsetsLog
+from tests.compaction.harness import clean
 
 WALL_MS = 1_700_000_000_000
 TOPIC_ID = bytes(15) + b"\1"
@@ -268,3 +269,30 @@ def test_a_rewrite_keeps_what_an_open_transaction_wrote(
     offsets.end_transaction(7, is_commit=is_commit)
     expected = {b"a": b"last", b"k": b"new" if is_commit else b"old"}
     assert values_of(log) == offsets.values == expected
+
+
+def test_a_compacted_log_has_the_same_values_and_open_transactions(store: LogStore) -> None:
+    log = store.create_partition(
+        "__consumer_offsets", TOPIC_ID, 0, TopicSettings(cleanup_policy=("compact",), segment_bytes=2_000)
+    )
+    offsets = OffsetsLog(log)
+    for number in range(200):
+        value = None if number % 7 == 3 else b"%d" % number
+        write(offsets, store, (b"key-%d" % (number % 11), value))
+        if number % 20 == 9:
+            producer = number // 20, 0
+            offsets.stage([(b"in-%d" % (number % 3), b"t%d" % number)], WALL_MS, producer)
+            store.commit()
+            log.stage_marker(Marker(number % 40 == 9, 0), *producer, WALL_MS)
+            store.commit()
+    offsets.stage([(b"open", b"1")], WALL_MS, (99, 0))
+    store.commit()
+    before = OffsetsLog(log)
+    before.read()
+    size = log.size
+    run = clean(store, log)
+    assert run.stats.records_written < run.stats.records_read and log.size < size / 2
+    after = OffsetsLog(log)
+    after.read()
+    assert (after.values, after.pending) == (before.values, before.pending)
+    assert after.pending == {99: [(b"open", b"1")]}

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from broker.authorization.authorizer import Authorizer
+from broker.compaction.manager import CleanerManager
 from broker.config.load import load
 from broker.config.sections import TelemetryConfig
 from broker.config_listeners.metadata import acl_listener
@@ -98,7 +99,8 @@ class LogWorld:
         ).register(self.control)
         GroupChanges(self.groups, self.partitions, run_slices, self.now).register(self.control)
         info = ServerInfo(1, "0.1.0", ("127.0.0.1:9092",), "http://127.0.0.1:8080/")
-        live = LogLive(LogViews(self.partitions, self.groups))
+        self.cleaner = CleanerManager(self.log)
+        live = LogLive(LogViews(self.partitions, self.groups, self.cleaner))
         authorizer = None
         if config.security.authorizer_class_name:
             authorizer = Authorizer((), (), is_open=False)

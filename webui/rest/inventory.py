@@ -19,7 +19,7 @@ from webui.rest.problem import PROBLEM, Problem
 from webui.rest.routing import Call, PathName, Query, Reply, ResponseSpec, Route, etag, no_content
 from webui.rest.schema import COUNT, NAME, TIME, Flag, Listing, Names, Number, Record, Schema, Text
 from webui.rest.upstream import refuse_for_gateway
-from webui.tables.json_output import connection_json, named
+from webui.tables.json_output import connection_json, named, utc
 from webui.tables.listing import Elsewhere, Page, Table
 from webui.tables.slices import collect, run_in_slices
 
@@ -62,7 +62,15 @@ def topic_json(row: TopicRow) -> dict[str, Any]:
 
 
 def partition_json(row: PartitionRow) -> dict[str, Any]:
-    return named(row)
+    shown = named(row)
+    compaction = shown.pop("compaction")
+    if compaction is not None:
+        last = compaction.last_run_ms
+        run_at = {} if last is None else {"last_run_at": utc(last)}
+        numbers = {name: value for name, value in named(compaction).items() if value is not None}
+        numbers.pop("last_run_ms", None)
+        shown["compaction"] = numbers | run_at
+    return shown
 
 
 def group_json(row: GroupRow) -> dict[str, Any]:
@@ -126,6 +134,19 @@ _TOPIC: Final[dict[str, Schema]] = {
     "version": COUNT,
 }
 TOPIC: Final = Record(_TOPIC, title="Topic")
+_COMPACTION: Final = Record(
+    {
+        "dirty_bytes": COUNT,
+        "dirty_percent": COUNT,
+        "cleaned_to": COUNT,
+        "failure": Text(max_length=10_000),
+        "last_run_at": TIME,
+        "bytes_before": COUNT,
+        "bytes_after": COUNT,
+    },
+    optional=frozenset({"last_run_at", "bytes_before", "bytes_after"}),
+    title="Compaction",
+)
 TOPIC_DETAIL: Final = Record(
     {
         **_TOPIC,
@@ -139,7 +160,9 @@ TOPIC_DETAIL: Final = Record(
                     "segments": COUNT,
                     "offline": Text(max_length=10_000),
                     "missing": COUNT,
-                }
+                    "compaction": _COMPACTION,
+                },
+                optional=frozenset({"compaction"}),
             ),
             max_items=1_000_000,
         ),

@@ -6,6 +6,7 @@ broker.config.load fills them; broker.server passes each package only its own se
 
 from broker.config.sections.alerts import AlertConfig
 from broker.config.sections.broker import EventConfig, NodeConfig, RequestLogConfig
+from broker.config.sections.cleaner import LogCleanerConfig
 from broker.config.sections.connections import ConnectionConfig
 from broker.config.sections.console import ConsoleConfig
 from broker.config.sections.consumer_groups import ConsumerGroupConfig
@@ -33,6 +34,7 @@ __all__ = [
     "FetchConfig",
     "GatewayConfig",
     "GroupConfig",
+    "LogCleanerConfig",
     "LogConfig",
     "NetworkConfig",
     "NodeConfig",

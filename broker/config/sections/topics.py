@@ -8,12 +8,37 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from broker.config.kinds import BOOLEAN, LONG_MAX, choices_of, integer, long, one_of
+from broker.config.kinds import (
+    BOOLEAN,
+    LONG_MAX,
+    ConfigType,
+    Kind,
+    choices_of,
+    decimal,
+    integer,
+    long,
+    one_of,
+)
 from broker.config.sections.replication import TopicThrottles
+from broker.config.sections.tiered_storage import NO_TIERED_STORAGE, TieredStorage
 from broker.config.setting import Setting, setting, settings_of
 
 _HOURS = 3_600_000
 _MINUTES = 60_000
+
+
+_PRODUCER: Final = "producer"
+_CODECS: Final = {"uncompressed": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+
+
+def _read_gzip_level(text: str) -> int:
+    level: int = integer(-1, 9).read(text)
+    if level == 0:
+        raise ValueError("not a level")
+    return level
+
+
+GZIP_LEVEL: Final = Kind(ConfigType.INT, "a whole number from 1 to 9, or -1", _read_gzip_level)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +78,55 @@ class TopicSettings:
     cleanup_policy: tuple[str, ...] = setting(
         "log.cleanup.policy",
         ("delete",),
-        choices_of("delete", "compact"),
-        "`delete` removes segments by age and size. A topic with only `compact` keeps all records.",
+        choices_of("delete", "compact", least=0),
+        "`delete` removes segments by age and size. `compact` keeps the last record of each key "
+        "([compaction.md](compaction.md)). Both can be set. An empty list keeps all records.",
         topic_key="cleanup.policy",
         dynamic=True,
     )
     compression_type: str = setting(
         "compression.type",
         "producer",
-        one_of("producer"),
-        "The compression of batches. Batches are stored as the producer compressed them.",
+        one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
+        "The compression of stored batches. `producer`: as the producer compressed them. With any other, the "
+        "broker compresses each batch that arrives otherwise again, in a thread.",
         topic_key="compression.type",
+        dynamic=True,
+    )
+    compression_gzip_level: int = setting(
+        "compression.gzip.level",
+        -1,
+        GZIP_LEVEL,
+        "The level of `compression.type=gzip`; -1 is the default of zlib.",
+        topic_key="compression.gzip.level",
+        dynamic=True,
+    )
+    compression_lz4_level: int = setting(
+        "compression.lz4.level",
+        9,
+        integer(1, 17),
+        "The level of `compression.type=lz4`. As in Kafka, 9 is the fast compressor, and any other level is "
+        "the high compressor, which is slower.",
+        topic_key="compression.lz4.level",
+        dynamic=True,
+    )
+    compression_zstd_level: int = setting(
+        "compression.zstd.level",
+        3,
+        integer(-131_072, 22),
+        "The level of `compression.type=zstd`.",
+        topic_key="compression.zstd.level",
+        dynamic=True,
+    )
+    delete_retention_ms: int = setting(
+        "log.cleaner.delete.retention.ms",
+        24 * _HOURS,
+        long(0),
+        "How long a compacted log keeps a tombstone, and a marker whose transaction has no records left, "
+        "after a pass of the cleaner that found nothing older.",
+        unit="ms",
+        topic_key="delete.retention.ms",
+        dynamic=True,
     )
     file_delete_delay_ms: int = setting(
         "log.segment.delete.delay.ms",
@@ -99,6 +162,36 @@ class TopicSettings:
         "Bytes of records between two index entries.",
         unit="bytes",
         topic_key="index.interval.bytes",
+        dynamic=True,
+    )
+    local_retention_bytes: int = setting(
+        "log.local.retention.bytes",
+        -2,
+        long(-2),
+        "How much of a log with remote storage remains here; -2: as log.retention.bytes.",
+        unit="bytes",
+        topic_key="local.retention.bytes",
+        dynamic=True,
+        inert=NO_TIERED_STORAGE,
+    )
+    local_retention_ms: int = setting(
+        "log.local.retention.ms",
+        -2,
+        long(-2),
+        "How long segments of a log with remote storage remain here; -2: as log.retention.ms.",
+        unit="ms",
+        topic_key="local.retention.ms",
+        dynamic=True,
+        inert=NO_TIERED_STORAGE,
+    )
+    max_compaction_lag_ms: int = setting(
+        "log.cleaner.max.compaction.lag.ms",
+        LONG_MAX,
+        long(1),
+        "A log whose oldest dirty record is older is compacted, whatever its dirty ratio; its active segment "
+        "is rolled after this time too.",
+        unit="ms",
+        topic_key="max.compaction.lag.ms",
         dynamic=True,
     )
     max_message_bytes: int = setting(
@@ -149,6 +242,24 @@ class TopicSettings:
         topic_key="message.timestamp.type",
         dynamic=True,
     )
+    min_cleanable_dirty_ratio: float = setting(
+        "log.cleaner.min.cleanable.ratio",
+        0.5,
+        decimal(0, 1),
+        "A log is compacted when a greater share of its bytes is dirty: written since the last pass of the "
+        "cleaner.",
+        topic_key="min.cleanable.dirty.ratio",
+        dynamic=True,
+    )
+    min_compaction_lag_ms: int = setting(
+        "log.cleaner.min.compaction.lag.ms",
+        0,
+        long(0),
+        "Segments with a record that is younger are not compacted.",
+        unit="ms",
+        topic_key="min.compaction.lag.ms",
+        dynamic=True,
+    )
     min_insync_replicas: int = setting(
         "min.insync.replicas",
         1,
@@ -156,6 +267,15 @@ class TopicSettings:
         "Replicas that a produce with acks=all requires. There is one: with more than 1, such produces fail.",
         topic_key="min.insync.replicas",
         dynamic=True,
+    )
+    preallocate: bool = setting(
+        "log.preallocate",
+        False,
+        BOOLEAN,
+        "Whether the file of a new segment is made as large as a segment can become.",
+        topic_key="preallocate",
+        dynamic=True,
+        inert="the file systems that the broker is for gain nothing by it",
     )
     record_validation: str = setting(
         "record.validation",
@@ -208,6 +328,16 @@ class TopicSettings:
         topic_key="segment.index.bytes",
         dynamic=True,
     )
+    segment_jitter_ms: int = setting(
+        "log.roll.jitter.ms",
+        0,
+        long(0),
+        "A segment is rolled earlier by a random time up to this, so that not all are rolled at once.",
+        unit="ms",
+        also=(("log.roll.jitter.hours", _HOURS),),
+        topic_key="segment.jitter.ms",
+        dynamic=True,
+    )
     segment_ms: int = setting(
         "log.roll.ms",
         168 * _HOURS,
@@ -219,6 +349,16 @@ class TopicSettings:
         dynamic=True,
     )
 
+    unclean_leader_election_enable: bool = setting(
+        "unclean.leader.election.enable",
+        False,
+        BOOLEAN,
+        "Whether a replica that lacks records can become the leader.",
+        topic_key="unclean.leader.election.enable",
+        dynamic=True,
+        inert="each partition has one replica",
+    )
+
     @property
     def deletes(self) -> bool:
         return "delete" in self.cleanup_policy
@@ -228,13 +368,44 @@ class TopicSettings:
         return "compact" in self.cleanup_policy
 
     @property
+    def recompresses(self) -> bool:
+        """Whether batches may have to be compressed anew."""
+        return self.compression_type != _PRODUCER
+
+    def codec_for(self, codec: int) -> int:
+        """Return the codec of a stored batch that arrives with `codec`, as in its attributes."""
+        return _CODECS.get(self.compression_type, codec)
+
+    @property
+    def compression_level(self) -> int | None:
+        """The level of `compression_type`; None if it has none."""
+        match self.compression_type:
+            case "gzip":
+                return self.compression_gzip_level
+            case "lz4":
+                return self.compression_lz4_level
+            case "zstd":
+                return self.compression_zstd_level
+        return None
+
+    @property
+    def max_segment_ms(self) -> int:
+        """How old the first record of a segment may become before the segment is rolled. (Kafka:
+        maxSegmentMs)
+        """
+        return min(self.segment_ms, self.max_compaction_lag_ms) if self.compacts else self.segment_ms
+
+    @property
     def uses_append_time(self) -> bool:
         return self.message_timestamp_type == "LogAppendTime"
 
 
+TOPIC_ONLY: Final = (TopicThrottles, TieredStorage)
+"""Sections whose keys have no default of the broker."""
+
 TOPIC_SETTINGS: Final[dict[str, Setting]] = {
     described.topic_key: described
-    for section in (TopicSettings, TopicThrottles)
+    for section in (TopicSettings, *TOPIC_ONLY)
     for _, described in settings_of(section)
     if described.topic_key is not None
 }
@@ -273,4 +444,4 @@ def _values(fields: Mapping[str, str], configs: Mapping[str, str]) -> dict[str, 
 def default_text(defaults: TopicSettings, key: str) -> str | None:
     """Return the default of a topic's key, as text."""
     described = TOPIC_SETTINGS[key]
-    return described.write(described.default if key in _THROTTLES else getattr(defaults, _FIELDS[key]))
+    return described.write(getattr(defaults, _FIELDS[key]) if key in _FIELDS else described.default)

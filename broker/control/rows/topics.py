@@ -35,10 +35,29 @@ class GroupRow(msgspec.Struct, frozen=True):
     group_type: str = "classic"
 
 
+class CompactionRow(msgspec.Struct, frozen=True):
+    """The log cleaner's work on a partition of a compacted topic.
+
+    `dirty_bytes` of closed segments were written since offset `cleaned_to`; `dirty_percent` is their share
+    of the closed segments. The other numbers are those of the last pass since the start, None without one:
+    when it ended, by the wall clock in ms, and the bytes that it read and kept. `failure` says why the
+    partition cannot be compacted until the next start; empty if it can.
+    """
+
+    dirty_bytes: int
+    dirty_percent: int
+    cleaned_to: int
+    last_run_ms: int | None = None
+    bytes_before: int | None = None
+    bytes_after: int | None = None
+    failure: str = ""
+
+
 class PartitionRow(msgspec.Struct, frozen=True):
     """`start` is the first available offset, `end` the offset after the last one that consumers can read;
     `size_bytes` and `segments` 0: never written. `offline` says why it is unusable until the next start;
-    empty if it is usable. `missing`: offsets whose records are lost.
+    empty if it is usable. `missing`: offsets whose records are lost. `compaction`: None
+    for a topic that is not compacted.
     """
 
     index: int
@@ -48,6 +67,7 @@ class PartitionRow(msgspec.Struct, frozen=True):
     segments: int
     offline: str = ""
     missing: int = 0
+    compaction: CompactionRow | None = None
 
 
 class MemberRow(msgspec.Struct, frozen=True):

@@ -23,7 +23,7 @@ from broker.network.handling.request_channel import Request
 from broker.principal import ANONYMOUS
 from broker.protocol.dismantle import Large, dismantle, locals_of
 from broker.protocol.schema import Struct
-from broker.records.slices import Unpack
+from broker.records.slices import ThreadWork
 
 SLICED: Final = "data-plane-kafka-request-handler-slices"
 
@@ -157,7 +157,7 @@ class _Work:
             return
         await trio.to_thread.run_sync(self._run, self._step)
 
-    def _run(self, unpack: Unpack) -> None:
+    def _run(self, unpack: ThreadWork) -> None:
         """Run a step; called in a thread."""
         begun = self._clock()
         try:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.compaction.harness import clean, put
 from tests.webui.browser.conftest import Watched, refused_buttons
 from tests.webui.log_world import LoggedBroker, LogWorld
 
@@ -149,3 +150,35 @@ def test_a_viewer_changes_no_topic(page: Watched, expect: Any) -> None:
     refused_buttons(opened, "#table .actions button:not([aria-label^=Delete])", "editor", 2)
     refused_buttons(opened, "#table .actions button[aria-label^=Delete]", "admin", 1)
     refused_buttons(opened, "#add", "editor", 1)
+
+
+def test_a_compacted_topic_shows_what_the_cleaner_did(topics: Any, expect: Any, world: LogWorld) -> None:
+    world.topic("customers", 2, cleanup_policy="compact")
+    log = world.partitions.log("customers", 0)
+    assert log is not None
+    for value in ("1", "2", "3"):
+        put(log, ("a", value))
+    log.roll()
+    clean(world.log, log, now=world.clock.wall_ms(), manager=world.cleaner)
+    failing = world.partitions.log("customers", 1)
+    assert failing is not None
+    put(failing, ("a", "1"))
+    failing.roll()
+    world.cleaner.fail(failing, "bytes are damaged")
+    topics.reload()
+    topics.get_by_role("button", name="customers", exact=True).click()
+    table = topics.get_by_role("region", name="Partitions")
+    expect(table.get_by_role("columnheader")).to_have_text(
+        ["Partition", "First offset", "End", "Records", "Size", "Segments", "Dirty", "Last compaction"]
+    )
+    cells = table.locator("tbody tr")
+    expect(cells.nth(0)).to_contain_text("0 %")
+    expect(cells.nth(0)).to_contain_text("B to ")
+    expect(cells.nth(1)).to_contain_text("100 %")
+    expect(cells.nth(1)).to_contain_text("failed: not until the next start")
+
+
+def test_other_topics_show_nothing_of_compaction(topics: Any, expect: Any) -> None:
+    topics.get_by_role("button", name="orders", exact=True).click()
+    expect(topics.get_by_role("region", name="Partitions").locator("tbody tr")).to_have_count(2)
+    expect(topics.get_by_role("region", name="Partitions")).not_to_contain_text("Last compaction")

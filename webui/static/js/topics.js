@@ -7,7 +7,7 @@ import { Listing } from "./listing.js";
 import { once } from "./table.js";
 import { ConfigPanel } from "./topic_configs.js";
 import { CreatePanel, DeletePanel, PartitionsPanel } from "./topic_panels.js";
-import { bytes, count, group } from "./units.js";
+import { ago, bytes, count, group } from "./units.js";
 import { mayDiscard } from "./unsaved.js";
 
 const adding = document.getElementById("adding");
@@ -101,11 +101,22 @@ function close() {
 
 function drawTopic({ partition_list: partitions, configs, topic_id: id }) {
   const rows = partitions.map(({ index, start, end, size_bytes: size, segments, offline, missing }) => [offline ? h("span", { title: offline }, `${index} (offline)`) : missing ? `${index} (${group(missing)} missing)` : String(index), group(start), group(end), group(end - start), h("span", { title: `${group(size)} bytes` }, bytes(size)), group(segments)]);
+  const isCompacted = partitions.some(({ compaction }) => compaction);
+  if (isCompacted) partitions.forEach(({ compaction }, at) => rows[at].push(...compactionCells(compaction)));
+  const compacted = isCompacted ? [["Dirty", true], ["Last compaction", false]] : [];
   return [
-    smallTable("Partitions", [["Partition", false], ["First offset", true], ["End", true], ["Records", true], ["Size", true], ["Segments", true]], rows),
+    smallTable("Partitions", [["Partition", false], ["First offset", true], ["End", true], ["Records", true], ["Size", true], ["Segments", true], ...compacted], rows),
     Object.keys(configs).length ? smallTable("Settings", [["Config", false], ["Value", false]], Object.entries(configs).map(([key, value]) => [h("code", key), h("span.name.mono", value)])) : h("p.quiet", "No topic settings; the broker’s defaults apply."),
     h("p.quiet.small", `${count(partitions.length, "partition")}, topic id `, h("code", id)),
   ];
+}
+
+function compactionCells(compaction) {
+  if (!compaction) return ["", ""];
+  const { dirty_bytes: dirty, dirty_percent: percent, cleaned_to: offset, failure, last_run_at: at, bytes_before: before, bytes_after: after } = compaction;
+  const share = h("span", { title: `${group(dirty)} bytes since offset ${group(offset)}` }, `${percent} %`);
+  if (failure) return [share, h("span.name", { title: failure }, "failed: not until the next start")];
+  return [share, at ? h("span.name", { title: at }, `${ago(at)}: ${bytes(before)} to ${bytes(after)}`) : offset ? "before the start" : "not yet"];
 }
 
 details.follow(list);

@@ -1,0 +1,52 @@
+"""Tiered storage (KIP-405), which this broker does not have. Topics accept the keys, with a warning.
+
+Topic-only keys, as in Kafka; `.topics` has those with a default of the broker.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from broker.config.kinds import BOOLEAN, ConfigType, Kind
+from broker.config.setting import setting
+
+NO_TIERED_STORAGE: Final = "this broker has no tiered storage"
+
+
+def _read_false(text: str) -> bool:
+    if BOOLEAN.read(text):
+        raise ValueError("tiered storage is disabled")
+    return False
+
+
+DISABLED: Final = Kind(
+    ConfigType.BOOLEAN, "false, because tiered storage is disabled", _read_false, BOOLEAN.write
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TieredStorage:
+    """Whether segments of a topic are copied to remote storage, and what happens when that ends."""
+
+    remote_storage_enable: bool = setting(
+        "remote.storage.enable",
+        False,
+        DISABLED,
+        "Whether segments are copied to remote storage.",
+        topic_key="remote.storage.enable",
+    )
+    remote_log_copy_disable: bool = setting(
+        "remote.log.copy.disable",
+        False,
+        BOOLEAN,
+        "Whether no further segments are copied to remote storage.",
+        topic_key="remote.log.copy.disable",
+        inert=NO_TIERED_STORAGE,
+    )
+    remote_log_delete_on_disable: bool = setting(
+        "remote.log.delete.on.disable",
+        False,
+        BOOLEAN,
+        "Whether the end of tiered storage deletes what is in remote storage.",
+        topic_key="remote.log.delete.on.disable",
+        inert=NO_TIERED_STORAGE,
+    )
