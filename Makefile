@@ -43,7 +43,7 @@ help:
 	@echo "make docs              this documentation as a site, into site; a broken link is an error"
 	@echo "make bench [ARGS=...]  Weir beside Kafka, kfake and tansu (needs cc, Java 17, Maven, Go)"
 	@echo "make bench-quick BASE=COMMIT  this checkout beside a commit, in five minutes (needs cc)"
-	@echo "make soak              a mixed load for 20 minutes, and how fast the broker's memory grows"
+	@echo "make soak [ARGS=...]   30 minutes of mixed load with kill -9, full disks and clock steps: is anything lost?"
 	@echo "make lock              write the locked versions and hashes of what pyproject.toml pins anew"
 	@echo "make audit             look the locked versions up among known vulnerabilities (needs the network)"
 	@echo "make image-test        build the container images and use them (needs a Docker daemon, or root on Debian)"
