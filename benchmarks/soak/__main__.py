@@ -15,6 +15,7 @@ from benchmarks.soak.run import Options, Soak
 
 @click.command()
 @click.option("--minutes", default=30.0, show_default=True, help="Of load and faults; days have 1440 each.")
+@click.option("--steady", type=float, help="The last minutes, without kills.  [default: a third of all]")
 @click.option(
     "--kill-every", default=3.0, show_default=True, help="Minutes between two kills, on average; 0: none."
 )
@@ -27,10 +28,11 @@ from benchmarks.soak.run import Options, Soak
 @click.option(
     "--lose", is_flag=True, help="Cut off acknowledged records at the first kill: the soak must fail."
 )
-def main(seed: int, **chosen: float) -> None:
+def main(seed: int, steady: float | None, minutes: float, **chosen: float) -> None:
     """Run a broker under a mixed load, with kill -9, full disks and clock steps, and check it."""
     seed = seed or secrets.randbelow(1_000_000) + 1
-    options = Options(seed=seed, **chosen)  # type: ignore[arg-type]
+    steady = min(minutes / 3 if steady is None else steady, minutes)
+    options = Options(minutes=minutes, steady=steady, seed=seed, **chosen)  # type: ignore[arg-type]
     with tempfile.TemporaryDirectory(prefix="weir-soak-") as scratch, disk(Path(scratch) / "disk") as place:
         soak = Soak(options, place, Path(scratch), free_port())
         passed = trio.run(soak.run)

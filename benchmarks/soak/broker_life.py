@@ -126,7 +126,7 @@ class BrokerLives:
 
     def stop(self) -> int:
         """Return the exit status after SIGTERM."""
-        self.now.sample()
+        self.now.broker.check_alive()
         self.running = False
         self.now.broker.process.terminate()
         return self._await_end("stopped")

@@ -8,7 +8,7 @@ import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from benchmarks.soak.group_ledger import GroupLedger, Place
-from benchmarks.soak.ledger import Stored, number_of
+from benchmarks.soak.ledger import Stored, number_of, oldest
 from benchmarks.soak.producers import librdkafka_settings
 from benchmarks.soak.quota_changes import QuotaChanges
 from benchmarks.soak.stage import COPY, PARTITIONS, SOURCE, Stage
@@ -31,8 +31,7 @@ def check(stage: Stage, quotas: QuotaChanges, *, settled: bool) -> list[str]:
         starts = {partition: each.start for partition, each in stored.items()}
         for group in stage.groups.values():
             found += group.check_deliveries(topic, promised_records, starts)
-        for partition, start in starts.items():
-            ledger.forget_below(partition, start)
+        ledger.forget_removed(stored)
         if settled and topic == COPY:
             found += _not_copied(stage, stored)
     return found
@@ -41,8 +40,8 @@ def check(stage: Stage, quotas: QuotaChanges, *, settled: bool) -> list[str]:
 def _not_copied(stage: Stage, stored: Mapping[int, Stored]) -> list[str]:
     """Find what the copier did not copy of its source's acknowledged records. Retention removes some."""
     copied = {number for each in stored.values() for number in each.numbers.values()}
-    oldest = max((min(each.numbers.values(), default=0) for each in stored.values() if each.start), default=0)
-    missing = [number for number in stage.ledgers[SOURCE].promised().numbers - copied if number >= oldest]
+    first = oldest(stored)
+    missing = [number for number in stage.ledgers[SOURCE].promised().numbers - copied if number >= first]
     return [f"{COPY}: {len(missing)} records were not copied, first {min(missing)}"] if missing else []
 
 

@@ -40,13 +40,16 @@ class Faults:
         self._clock = clock
         self._space = trio.Lock()
         self.counts = {KILL: 0, DISK: 0, CLOCK: 0}
+        self.kills_end = trio.Event()
         self.damage: Callable[[], None] | None = None
         """Called once, while no broker runs: to try whether the soak finds what is lost."""
 
     async def kill(self, every_minutes: float, check: Callable[[], None]) -> None:
         chance = random.Random(f"{self._stage.seed} kills")
         while True:
-            await trio.sleep(chance.uniform(*around(every_minutes)))
+            with trio.move_on_after(chance.uniform(*around(every_minutes))):
+                await self.kills_end.wait()
+                return
             fault = self._begin(KILL)
             await trio.to_thread.run_sync(self._lives.kill)
             await trio.sleep(chance.uniform(*AWAY_S))

@@ -121,12 +121,17 @@ class Ledger:
                 tuple(self._undecided),
             )
 
-    def forget_below(self, partition: int, start: int) -> None:
-        """Drop what retention has removed."""
+    def forget_removed(self, stored: Mapping[int, Stored]) -> None:
+        """Drop what retention has removed, so that a run of days needs no more memory."""
+        first = oldest(stored)
         with self._lock:
-            offsets = self._by_partition.get(partition, {})
-            for offset in [offset for offset in offsets if offset < start]:
-                del offsets[offset]
+            for partition, each in stored.items():
+                offsets = self._by_partition.get(partition, {})
+                for offset in [offset for offset in offsets if offset < each.start]:
+                    del offsets[offset]
+            self._anywhere = {number for number in self._anywhere if number >= first}
+            self._aborted = {number for number in self._aborted if number >= first}
+            self._undecided = [each for each in self._undecided if min(each) >= first]
 
     def check(self, promised: Promised, stored: Mapping[int, Stored], *, settled: bool) -> list[str]:
         """Return a line for each kind of difference; none if the topic has what it must have.
@@ -135,7 +140,7 @@ class Ledger:
         acknowledged end must be there whole or not at all.
         """
         found = []
-        removed = any(each.start for each in stored.values())
+        first = oldest(stored)
         for partition, each in sorted(stored.items()):
             place = f"{self.topic}-{partition}"
             if each.start and each.size < self.kept_bytes:
@@ -155,17 +160,22 @@ class Ledger:
         times = Counter(number for each in stored.values() for number in each.numbers.values())
         if twice := [number for number, count in times.items() if count > 1]:
             found.append(f"{self.topic}: the records {_some(twice)} are there more than once")
-        if not removed and (gone := [number for number in promised.anywhere if number not in times]):
+        if gone := [number for number in promised.anywhere if number not in times and number >= first]:
             found.append(f"{self.topic}: the records {_some(gone)} were acknowledged and are lost")
         if seen := [number for number in promised.aborted if number in times]:
             found.append(f"{self.topic}: the records {_some(seen)} of aborted transactions are visible")
         if unknown := [number for number in times if number >= self.sent]:
             found.append(f"{self.topic}: the records {_some(unknown)} were never sent")
-        if settled and not removed:
-            halves = [each for each in promised.undecided if 0 < sum(n in times for n in each) < len(each)]
-            if halves:
+        if settled:
+            whole = [each for each in promised.undecided if min(each) >= first]
+            if halves := [each for each in whole if 0 < sum(number in times for number in each) < len(each)]:
                 found.append(f"{self.topic}: {len(halves)} transactions are visible in part")
         return found
+
+
+def oldest(stored: Mapping[int, Stored]) -> int:
+    """Return the first number that retention has removed from no partition. Numbers are produced in order."""
+    return max((min(each.numbers.values(), default=0) for each in stored.values() if each.start), default=0)
 
 
 def _some(places: Iterable[int]) -> str:

@@ -55,6 +55,9 @@ class Options:
     """The times between two faults are in minutes on average; 0 is never."""
 
     minutes: float
+    steady: float
+    """The last minutes, without kills."""
+
     kill_every: float
     disk_every: float
     clock_every: float
@@ -104,7 +107,7 @@ class Soak:
         return verdict.passed
 
     async def _prepare(self) -> None:
-        admin = AdminClient({"bootstrap.servers": self.stage.bootstrap})
+        admin = AdminClient(producers.librdkafka_settings(self.stage, "operator"))
         made = admin.create_topics([NewTopic(topic, PARTITIONS, 1) for topic in TOPICS])
         for future in made.values():
             await trio.to_thread.run_sync(future.result, 30)
@@ -127,7 +130,9 @@ class Soak:
                 clients.start_soon(visitors.repeat, stage, "raw", raw.produce)
             async with trio.open_nursery() as background:
                 self._start_background(background)
-                await self._watch(options.minutes)
+                await self._watch(options.minutes - options.steady)
+                self.faults.kills_end.set()
+                await self._watch(options.steady)
                 background.cancel_scope.cancel()
             self._tell("the load ends: limits are lifted, and clients finish")
             self._lives.sample()

@@ -14,7 +14,7 @@ from benchmarks.soak.group_ledger import GroupLedger
 from benchmarks.soak.ledger import Ledger
 
 PARTITIONS: Final = 3
-KEPT_BYTES: Final = 32 << 20
+KEPT_BYTES: Final = 4 << 20
 """retention.bytes of each partition; a quarter of it must be there in values, as segments go whole."""
 
 IDEMPOTENT: Final = ("librdkafka", "kafka-python", "aiokafka")

@@ -118,8 +118,29 @@ def test_retention_may_remove_only_what_is_above_its_limit(kept: int, lost: bool
     stored[0].start, stored[0].size = 6, 900
     found = ["t-0: begins at 6 with only 900 bytes of values"] if lost else []
     assert check(ledger, stored) == found
-    ledger.forget_below(0, 6)
+    ledger.forget_removed(stored)
     assert min(ledger.promised().by_partition[0]) == 6
+
+
+def test_what_retention_may_have_removed_is_neither_missed_nor_kept() -> None:
+    ledger, stored = produced()
+    for offset in range(6):
+        del stored[0].numbers[offset]
+    stored[0].start = 6  # of number 12
+    ledger.acknowledge(0, None, 11)
+    del stored[1].numbers[5]
+    ledger.acknowledge(0, None, 30)
+    ledger.leave_undecided([10, 12])
+    ledger.leave_undecided([12, 31])
+    ledger.abort([4])
+    told = check(ledger, stored)
+    assert told[-2:] == [
+        "t: the records 1 (30) were acknowledged and are lost",
+        "t: 1 transactions are visible in part",
+    ]
+    ledger.forget_removed(stored)
+    left = ledger.promised()
+    assert (left.anywhere, left.aborted, left.undecided) == ({30}, set(), (frozenset([12, 31]),))
 
 
 @pytest.mark.parametrize("number", [0, 1, 399, 12_345_678])

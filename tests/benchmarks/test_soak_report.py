@@ -58,7 +58,7 @@ def test_a_client_that_did_nothing_fails_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("minutes", "slope", "fails"), [(19.9, 0.6, False), (20, 0.49, False), (20, 0.51, True)]
+    ("minutes", "slope", "fails"), [(9.9, 1.1, False), (10, 0.99, False), (10, 1.01, True)]
 )
 def test_memory_that_grows_in_the_second_half_of_a_long_life_fails_it(
     stage: Stage, minutes: float, slope: float, fails: bool
