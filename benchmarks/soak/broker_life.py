@@ -3,13 +3,14 @@
 A life is killed with SIGKILL, and the next one begins on the same data and the same ports.
 """
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Final
@@ -38,8 +39,11 @@ class Life:
     broker: Broker
     began: float
     first_answer_s: float
+    data: Path
     memory: Points = field(default_factory=list)
     descriptors: Points = field(default_factory=list)
+    """Without the files of the data folder: segments are as many as retention leaves."""
+
     minutes: float = 0.0
     cpu_s: float = 0.0
     ended: str = "running"
@@ -49,9 +53,15 @@ class Life:
         self.broker.check_alive()
         self.minutes = (time.monotonic() - self.began) / 60
         self.memory.append((self.minutes, self.broker.memory().anonymous / MB))
-        descriptors = len(os.listdir(f"/proc/{self.broker.process.pid}/fd"))
-        self.descriptors.append((self.minutes, float(descriptors)))
+        self.descriptors.append((self.minutes, float(len(list(self._open_elsewhere())))))
         self.cpu_s = self.broker.cpu_s()
+
+    def _open_elsewhere(self) -> Iterator[str]:
+        for link in Path(f"/proc/{self.broker.process.pid}/fd").iterdir():
+            with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+                target = os.readlink(link)
+                if not target.startswith(str(self.data)):
+                    yield target
 
 
 class BrokerLives:
@@ -108,7 +118,7 @@ class BrokerLives:
         self._reader.start()
         broker = Broker(self._port, process, self._output)
         broker.wait_first_answer(time.perf_counter())
-        life = Life(len(self.lives) + 1, broker, began, time.monotonic() - began)
+        life = Life(len(self.lives) + 1, broker, began, time.monotonic() - began, self._data)
         self.lives.append(life)
         self.running = True
         return life

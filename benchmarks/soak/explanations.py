@@ -22,6 +22,8 @@ RULES: Final = (
         "the disk was full",
         (DISK,),
     ),
+    Rule("KafkaTimeoutError", "a request waited for longer than the client does", (KILL, DISK)),
+    Rule("channel for which there is no open connection", "a client left before its response was ready"),
     # As in Kafka: a coordinator that cannot write is none, and the client looks for another.
     Rule(r"NOT_COORDINATOR|NotCoordinator", "the disk was full for the group's offsets", (DISK,)),
     Rule(r"wall clock moved", "retention waits while the clock jumps", (CLOCK,)),

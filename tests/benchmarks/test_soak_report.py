@@ -26,7 +26,7 @@ def stage() -> Stage:
 
 def life(minutes: float, megabytes_a_minute: float = 0.0, descriptors_a_minute: float = 0.0) -> Life:
     process: Any = None
-    found = Life(1, Broker(0, process, Path()), 0.0, 0.5, minutes=minutes, ended="killed")
+    found = Life(1, Broker(0, process, Path()), 0.0, 0.5, Path(), minutes=minutes, ended="killed")
     for sample in range(int(minutes * 6) + 1):
         found.memory.append((sample / 6, 60 + megabytes_a_minute * sample / 6))
         found.descriptors.append((sample / 6, 100 + descriptors_a_minute * sample / 6))

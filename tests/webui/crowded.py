@@ -1,7 +1,7 @@
 """A whole broker with its console that has as much of everything as one may have, and who asks it.
 
-Ten thousand quota rules, as many ACLs, a thousand topics, one of two thousand partitions, a group that has read
-all of them, five thousand clients, three hundred connections, and the trail of how all that came about.
+Ten thousand quota rules, as many ACLs, a thousand topics, one of two thousand partitions, a group that has
+read all of them, five thousand clients, three hundred connections, and the trail of how all that came about.
 """
 
 import http.client
