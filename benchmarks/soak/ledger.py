@@ -57,6 +57,9 @@ class Promised:
     by_partition: dict[int, dict[int, int]]
     """Partition, offset, number."""
 
+    replaced: dict[int, frozenset[int]]
+    """Partition, and its offsets that were acknowledged for more than one record."""
+
     anywhere: frozenset[int]
     """Acknowledged without an offset, as librdkafka reports a batch that the broker knew already."""
 
@@ -85,6 +88,7 @@ class Ledger:
         self.sent = 0
         self._lock = threading.Lock()
         self._by_partition: dict[int, dict[int, int]] = {}
+        self._replaced: dict[int, set[int]] = {}
         self._anywhere: set[int] = set()
         self._aborted: set[int] = set()
         self._undecided: list[frozenset[int]] = []
@@ -99,8 +103,11 @@ class Ledger:
             self.count += 1
             if offset is None or offset < 0:
                 self._anywhere.add(number)
-            else:
-                self._by_partition.setdefault(partition, {})[offset] = number
+                return
+            first = self._by_partition.setdefault(partition, {}).setdefault(offset, number)
+            if first != number:
+                # The first one was lost, and another record took its place.
+                self._replaced.setdefault(partition, set()).add(offset)
 
     def abort(self, numbers: Iterable[int]) -> None:
         """The broker has acknowledged the abort of a transaction with these records."""
@@ -116,6 +123,7 @@ class Ledger:
         with self._lock:
             return Promised(
                 {partition: dict(offsets) for partition, offsets in self._by_partition.items()},
+                {partition: frozenset(offsets) for partition, offsets in self._replaced.items()},
                 frozenset(self._anywhere),
                 frozenset(self._aborted),
                 tuple(self._undecided),
@@ -157,6 +165,9 @@ class Ledger:
                 found.append(f"{place}: {_some(lost)} were acknowledged and are lost")
             if other:
                 found.append(f"{place}: {_some(other)} have another record than the acknowledged one")
+        for partition, replaced in sorted(promised.replaced.items()):
+            place = f"{self.topic}-{partition}"
+            found.append(f"{place}: {_some(replaced)} were acknowledged for two records: one is lost")
         times = Counter(number for each in stored.values() for number in each.numbers.values())
         if twice := [number for number, count in times.items() if count > 1]:
             found.append(f"{self.topic}: the records {_some(twice)} are there more than once")

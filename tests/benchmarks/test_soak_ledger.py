@@ -64,6 +64,19 @@ def test_another_record_at_an_acknowledged_offset_is_found() -> None:
     assert check(ledger, stored) == ["t-0: 2 (3, 4) have another record than the acknowledged one"]
 
 
+def test_a_lost_record_is_found_after_another_has_taken_its_place() -> None:
+    """As when a log that lost its end goes on before the check reads it."""
+    ledger, stored = produced()
+    number = ledger.next_number()
+    ledger.acknowledge(0, 14, number)
+    ledger.acknowledge(0, 3, 6)  # told once more
+    stored[0].numbers[14] = number
+    assert check(ledger, stored) == [
+        "t-0: 1 (14) have another record than the acknowledged one",
+        "t-0: 1 (14) were acknowledged for two records: one is lost",
+    ]
+
+
 def test_a_record_that_is_there_twice_is_found() -> None:
     ledger, stored = produced()
     stored[0].numbers[15] = stored[0].numbers[3]
