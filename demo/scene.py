@@ -11,15 +11,13 @@ from typing import Final
 
 import click
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import (
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionType
+from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
+from confluent_kafka.admin._scram import (
     ScramCredentialInfo,
     ScramMechanism,
+    UserScramCredentialAlteration,
     UserScramCredentialUpsertion,
 )
 from confluent_kafka.cimpl import NewTopic
@@ -99,7 +97,9 @@ def add_users_and_acls(place: Place) -> None:
     """Add SCRAM users and ACLs as a team of tenants has them. They stay: for a broker of the demo's own."""
     admin = AdminClient({"bootstrap.servers": place.bootstrap, "log_level": 2})
     infos = {name: ScramCredentialInfo(SCRAM, 4_096 + 4_096 * at) for at, name in enumerate(USERS)}
-    users = [UserScramCredentialUpsertion(name, info, secrets.token_bytes()) for name, info in infos.items()]
+    users: list[UserScramCredentialAlteration] = [
+        UserScramCredentialUpsertion(name, info, secrets.token_bytes()) for name, info in infos.items()
+    ]
     made = [
         *admin.alter_user_scram_credentials(users).values(),
         *admin.create_acls([_acl(*each) for each in ACLS]).values(),

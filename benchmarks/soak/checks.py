@@ -7,7 +7,7 @@ from typing import Final
 import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from benchmarks.soak.group_ledger import GroupLedger, Place
+from benchmarks.soak.group_ledger import Place
 from benchmarks.soak.ledger import Stored, number_of, oldest
 from benchmarks.soak.producers import librdkafka_settings
 from benchmarks.soak.quota_changes import QuotaChanges
@@ -23,7 +23,7 @@ def check(stage: Stage, quotas: QuotaChanges, *, settled: bool) -> list[str]:
     commits = {name: group.promised_commits() for name, group in stage.groups.items()}
     for name, group in stage.groups.items():
         promised = commits[name]
-        found += group.check_commits(promised, _committed(stage, group, list(promised)))
+        found += group.check_commits(promised, committed(stage, name, list(promised)))
     for topic, ledger in stage.ledgers.items():
         promised_records = ledger.promised()
         stored = read(stage, topic)
@@ -86,8 +86,9 @@ def read(stage: Stage, topic: str) -> dict[int, Stored]:
     return found
 
 
-def _committed(stage: Stage, group: GroupLedger, places: list[Place]) -> dict[Place, int]:
-    consumer = confluent_kafka.Consumer(librdkafka_settings(stage, "checker", **{"group.id": group.name}))
+def committed(stage: Stage, group: str, places: list[Place]) -> dict[Place, int]:
+    """Ask the broker for the committed offsets of a group. Raises KafkaException."""
+    consumer = confluent_kafka.Consumer(librdkafka_settings(stage, "checker", **{"group.id": group}))
     try:
         asked = [TopicPartition(*place) for place in places]
         found = consumer.committed(asked, timeout=ANSWERED_WITHIN_S) if asked else []
