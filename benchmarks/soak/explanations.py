@@ -30,6 +30,11 @@ RULES: Final = (
     # The start of a transaction is read from the log after a kill, so a changed clock makes it too old.
     Rule(r"_FENCED|old epoch|InvalidProducerEpoch", "a transaction timed out by the wall clock", (CLOCK,)),
     Rule(
+        r"_FENCED|old epoch|code=_TIMED_OUT|_STATE",
+        "librdkafka waited after a kill, and its transaction timed out",
+        (KILL,),
+    ),
+    Rule(
         r"CommitFailed|REBALANCE_IN_PROGRESS|RebalanceInProgress|ILLEGAL_GENERATION|IllegalGeneration"
         r"|UNKNOWN_MEMBER|UnknownMember",
         "members come and go, and a commit meets a rebalance",

@@ -31,6 +31,11 @@ EACH_TICK: Final = 4
 PATIENCE_S: Final = 300
 """For acknowledgements: a broker that is killed while its disk is full is away for less."""
 
+COPIED_WITHIN_S: Final = 30
+"""For the offsets and the commit of one copy. After a kill, librdkafka may wait for all of it; the next
+session begins where the copies end.
+"""
+
 MOST_IN_HAND: Final = 2_000
 """Records that a throttled client may have sent without an acknowledgement."""
 
@@ -226,8 +231,8 @@ def copier(stage: Stage, until: float) -> None:
                     raise ValueError(f"{SOURCE}-{message.partition()} {message.offset()}: an altered value")
                 _send_in_transaction(producer, COPY, number, sent)
             places = consumer.position(consumer.assignment())
-            producer.send_offsets_to_transaction(places, consumer.consumer_group_metadata(), PATIENCE_S)
-            producer.commit_transaction(PATIENCE_S)
+            producer.send_offsets_to_transaction(places, consumer.consumer_group_metadata(), COPIED_WITHIN_S)
+            producer.commit_transaction(COPIED_WITHIN_S)
             for partition, offset, number in sent:
                 ledger.acknowledge(partition, offset, number)
     finally:
