@@ -81,9 +81,10 @@ def _with(code: Path) -> tuple[str, ...]:
 @pytest.mark.parametrize(
     ("version", "how"),
     [
-        ("without transactions", "stopped"),
         ("without transactions", "killed"),
         ("with transactions", "killed"),
+        pytest.param("without transactions", "stopped", marks=pytest.mark.slow),
+        pytest.param("with transactions", "stopped", marks=pytest.mark.slow),
     ],
 )
 async def test_everything_of_the_version_before_is_there(tmp_path: Path, version: str, how: str) -> None:
