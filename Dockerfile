@@ -14,6 +14,9 @@ ARG BASE=python:3.11-slim-bookworm@sha256:0bee7276f83efd4a1ee05bbbf4281d95ed28e0
 
 FROM ${BASE} AS build
 ARG EXTRAS=
+# The times in archives, and the order of sets: the same sources make the same files. 1980 is the first year of a zip.
+ARG SOURCE_DATE_EPOCH=315532800
+ENV PYTHONHASHSEED=0
 WORKDIR /src
 # The compiler stays behind. Debian's own Python has its headers in a package.
 # hadolint ignore=DL3008
@@ -30,13 +33,17 @@ RUN extra="${EXTRAS#[}" && extra="${extra%]}" \
         --require-hashes --requirement requirements/build.txt --requirement requirements/compile.txt \
     && /opt/build/bin/pip --python /opt/weir/bin/python3 install --no-cache-dir \
         --require-hashes --requirement "requirements/${extra:-runtime}.txt"
+RUN /opt/build/bin/pip install --no-cache-dir --require-hashes --requirement requirements/sbom.txt
 COPY pyproject.toml setup.py README.md LICENSE ./
 COPY broker broker
 COPY webui webui
 COPY templates templates
 COPY pipeline pipeline
 RUN WEIR_COMPILED=1 /opt/build/bin/pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir dist . \
-    && /opt/build/bin/pip --python /opt/weir/bin/python3 install --no-cache-dir --no-deps --no-index dist/weir_broker-*.whl
+    && /opt/build/bin/pip --python /opt/weir/bin/python3 install --no-cache-dir --no-deps --no-index dist/weir_broker-*.whl \
+    && install --directory /opt/weir/share \
+    && /opt/build/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --output-format JSON \
+        --output-file /opt/weir/share/weir.cdx.json /opt/weir/bin/python3
 
 # Spark's jars, as pipeline/pom.xml names them, and those for a warehouse on S3.
 FROM ${BASE} AS jars
@@ -78,20 +85,19 @@ VOLUME /var/lib/weir
 STOPSIGNAL SIGINT
 ENTRYPOINT ["weir", "pipeline"]
 
-FROM ${BASE}
+# What an image of the broker needs, and nothing else, in /root-of-image.
+FROM build AS root
+ARG SOURCE_DATE_EPOCH=315532800
+COPY deploy/image/assemble.py /src/
+RUN python3 /src/assemble.py /root-of-image /opt/weir
+
+FROM scratch
+COPY --from=root /root-of-image /
+# COPY keeps owners and modes in some builders only. There is Python and a shell, and no other program.
+RUN ["/opt/weir/bin/python3", "-c", "import os; os.chown('/var/lib/weir', 909, 909); os.chmod('/var/lib/weir', 0o750); os.chmod('/tmp', 0o1777)"]
 # Inside a container the world is outside: every address is listened on, and clients come through a published port.
-RUN groupadd --system --gid 909 weir \
-    && useradd --system --uid 909 --gid weir --home-dir /var/lib/weir --shell /usr/sbin/nologin weir \
-    && install --directory --owner=weir --group=weir --mode=0750 /var/lib/weir \
-    && install --directory /etc/weir \
-    && printf '%s\n' \
-        'listeners=PLAINTEXT://0.0.0.0:9092' \
-        'advertised.listeners=PLAINTEXT://localhost:9092' \
-        'log.dirs=/var/lib/weir' \
-        'console.listener=0.0.0.0:8080' \
-        > /etc/weir/server.properties
-COPY --from=build /opt/weir /opt/weir
-ENV PATH=/opt/weir/bin:$PATH \
+COPY deploy/image/server.properties /etc/weir/server.properties
+ENV PATH=/opt/weir/bin:/usr/bin \
     PYTHONUNBUFFERED=1
 USER 909:909
 WORKDIR /var/lib/weir

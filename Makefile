@@ -19,8 +19,12 @@ PARALLEL := $(if $(filter-out 1,$(CORES)),--numprocesses 2 --dist worksteal)
 # A test that waits for ever fails, and tells where it waited. The longest test takes half a minute.
 TIMEOUT  := --timeout 300
 
+# The time in archives is that of the commit, so that the same sources make the same bytes.
+SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 315532800)
+export SOURCE_DATE_EPOCH
+
 .DEFAULT_GOAL := help
-.PHONY: help run test check conventions format compiled interpreted wheel dist test-compiled lock audit bench bench-quick demo demo-gateway docs soak image-test test-clients test-gateway test-pipeline pipeline jars jars-s3 test-all clean
+.PHONY: help run test check conventions format compiled interpreted wheel dist test-compiled lock audit bench bench-quick demo demo-gateway docs sbom soak image-test test-clients test-gateway test-pipeline pipeline jars jars-s3 test-all clean
 
 help:
 	@echo "make run [ARGS=...]    install what is needed and start the broker and its console"
@@ -28,6 +32,7 @@ help:
 	@echo "make interpreted       remove what make compiled built"
 	@echo "make wheel             a wheel with the compiled modules, into dist (needs what make compiled needs)"
 	@echo "make dist              a source distribution, and a wheel for every machine, into dist"
+	@echo "make sbom              what a broker consists of, in CycloneDX's format, into dist"
 	@echo "make test              checks, then every test but the slow ones"
 	@echo "make test-compiled     the tests of the hot packages on compiled modules, which it removes afterwards"
 	@echo "make check             format, lint, types, import contracts, conventions, Dockerfile"
@@ -43,7 +48,7 @@ help:
 	@echo "make docs              this documentation as a site, into site; a broken link is an error"
 	@echo "make bench [ARGS=...]  Weir beside Kafka, kfake and tansu (needs cc, Java 17, Maven, Go)"
 	@echo "make bench-quick BASE=COMMIT  this checkout beside a commit, in five minutes (needs cc)"
-	@echo "make soak              a mixed load for 20 minutes, and how fast the broker's memory grows"
+	@echo "make soak [ARGS=...]   30 minutes of mixed load with kill -9, full disks and clock steps: is anything lost?"
 	@echo "make lock              write the locked versions and hashes of what pyproject.toml pins anew"
 	@echo "make audit             look the locked versions up among known vulnerabilities (needs the network)"
 	@echo "make image-test        build the container images and use them (needs a Docker daemon, or root on Debian)"
@@ -180,9 +185,10 @@ lock: $(VENV)-lock/tools
 	@$(LOCK) --constraint requirements/dev.txt --extra insights --output-file requirements/insights.txt pyproject.toml >/dev/null
 	@$(LOCK) --constraint requirements/dev.txt --extra pipeline --output-file requirements/pipeline.txt pyproject.toml >/dev/null
 	@$(LOCK) --constraint requirements/dev.txt --constraint requirements/pipeline.txt --extra notebook --output-file requirements/notebook.txt pyproject.toml >/dev/null
-	@printf '%s\n' $(DOCS_REQUIRES) | $(LOCK) --constraint requirements/dev.txt --output-file requirements/docs.txt - >/dev/null
+	@printf '%s\n' $(call EXTRA,docs) | $(LOCK) --constraint requirements/dev.txt --output-file requirements/docs.txt - >/dev/null
+	@printf '%s\n' $(call EXTRA,sbom) | $(LOCK) --constraint requirements/dev.txt --output-file requirements/sbom.txt - >/dev/null
 
-DOCS_REQUIRES  = $$($(PYTHON) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["docs"])')
+EXTRA          = $$($(PYTHON) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["$(1)"])')
 BUILD_REQUIRES = $$($(PYTHON) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"])')
 
 # Asks about each locked version, so it needs the network, and is no part of `make test`.
@@ -202,6 +208,21 @@ $(VENV)-docs/ready: requirements/docs.txt
 
 docs: $(VENV)-docs/ready
 	@NO_MKDOCS_2_WARNING=1 $(VENV)-docs/bin/mkdocs build --quiet --strict $(ARGS)
+
+# What a broker's environment consists of, installed for it in an environment of its own.
+$(VENV)-sbom/ready: requirements/sbom.txt requirements/runtime.txt pyproject.toml
+	@test -x $(VENV)-sbom/bin/python || $(PYTHON) -m venv $(VENV)-sbom
+	@test -x $(VENV)-sbom/weir/bin/python || $(PYTHON) -m venv --without-pip $(VENV)-sbom/weir
+	PIP_DISABLE_PIP_VERSION_CHECK=1 $(VENV)-sbom/bin/pip install --quiet $(LOCKED) requirements/sbom.txt
+	PIP_DISABLE_PIP_VERSION_CHECK=1 $(VENV)-sbom/bin/pip --python $(VENV)-sbom/weir/bin/python install --quiet $(LOCKED) requirements/runtime.txt
+	@touch $@
+
+sbom: $(VENV)-sbom/ready
+	@mkdir -p dist
+	$(VENV)-sbom/bin/cyclonedx-py environment $(SBOM_OPTIONS) --output-file dist/weir.cdx.json $(VENV)-sbom/weir/bin/python
+
+# The Dockerfile has the same.
+SBOM_OPTIONS := --pyproject pyproject.toml --output-reproducible --output-format JSON
 
 soak: $(VENV)/dev
 	$(BIN)/python -m benchmarks.soak $(ARGS)
@@ -224,4 +245,4 @@ image-test: $(VENV)/dev
 	tests/image/run $(ARGS)
 
 clean: interpreted
-	rm -rf $(VENV) $(VENV)-docs site .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build benchmarks/build
+	rm -rf $(VENV) $(VENV)-docs $(VENV)-sbom site .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build benchmarks/build

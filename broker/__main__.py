@@ -3,11 +3,13 @@
 """
 
 import contextlib
+import errno
 import logging
 import os
 import resource
 import signal
 import sys
+import time
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -31,6 +33,9 @@ SAME_SIGNAL_S: Final = 1.0
 """Signals within this time of the first belong to the same request: a supervisor signals the process and its
 group, and a terminal sends SIGINT and SIGHUP.
 """
+
+RELEASED_S: Final = 1_735_689_600
+"""The start of 2025, before Weir. A clock before it was never set, and records would have its times."""
 
 LAZY_COMMANDS: Final = {
     "quotas": "broker.commands.quotas:quotas",
@@ -173,6 +178,9 @@ def _run(configuration: Configuration, runner: str) -> None:
         logger.warning(warning)
     _raise_descriptor_limit()
     status = 0
+    if (now_s := time.time()) < RELEASED_S:
+        wrong = time.strftime("%Y-%m-%d at %H:%M UTC", time.gmtime(now_s))
+        sys.exit(f"weir: it is {wrong} by this machine's clock: set it, and start again")
     try:
         trio.run(_serve, configuration, runner)
     except* (ConfigError, OSError) as refused:
@@ -180,7 +188,7 @@ def _run(configuration: Configuration, runner: str) -> None:
         for reason in _leaves(refused):
             if isinstance(reason, ConfigError) and not reason.place:
                 reason = reason.located(place_of(reason.key, configuration.places))
-            print(f"weir: {reason}", file=sys.stderr)
+            print(f"weir: {reason}{_advice(reason)}", file=sys.stderr)
     except* FatalExitError as fatal:
         # The same error can arrive twice.
         for last in dict.fromkeys(_leaves(fatal)):
@@ -189,6 +197,13 @@ def _run(configuration: Configuration, runner: str) -> None:
             logger.critical("the broker stops", exc_info=last)
             print(f"weir: {last}", file=sys.stderr)
     sys.exit(status)
+
+
+def _advice(error: BaseException) -> str:
+    """Return what to do about a folder that the broker may not write to, or nothing."""
+    if not isinstance(error, OSError) or error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return ""
+    return f": let user {os.geteuid()} write to this folder, or name another one in log.dirs"
 
 
 def _raise_descriptor_limit() -> None:

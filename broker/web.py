@@ -15,7 +15,7 @@ from broker.control.tokens import hashed
 from broker.control.views import TokenRow, Views
 from broker.errors import ConfigError
 from broker.network.supervisor import Supervisor
-from broker.security.tls import Certificates, is_readable_by_others
+from broker.security.tls import Certificates, is_readable_by_others, refuse_ended
 from webui.backend import Backend
 from webui.security.origin import OwnHost, url_host
 from webui.serving import serve_console
@@ -82,6 +82,7 @@ def _encryption(settings: ConsoleConfig) -> Callable[[], ssl.SSLContext] | None:
             extra={"file": config.keystore_location},
         )
     certificates = Certificates(config)
+    refuse_ended(config, time.time())
 
     def context() -> ssl.SSLContext:
         try:

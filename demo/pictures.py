@@ -32,6 +32,12 @@ QUERIES: Final = {
 }
 """What a page is about, by its key."""
 
+AUTHORIZER: Final = (
+    "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users=User:ANONYMOUS",
+)
+"""For the page of ACLs; the tenants of the demo have no logins."""
+
 OF_INSIGHTS: Final = ("quotas", "throttling", "latency")
 """Views of Insights that have a picture of their own."""
 
@@ -44,10 +50,13 @@ QUALITY: Final = 82
 @click.option("--only", multiple=True, metavar="PAGE", help="Of pages, by their keys; may be given often.")
 def main(folder: Path, warehouse: Path | None, only: tuple[str, ...]) -> None:
     """Every page of the console while the demo runs."""
-    settings = [] if warehouse is None else [f"insights.warehouse={warehouse.absolute()}"]
+    settings = list(AUTHORIZER)
+    if warehouse is not None:
+        settings.append(f"insights.warehouse={warehouse.absolute()}")
     with own_broker(BOOTSTRAP, CONSOLE, *settings) as place:
         if not only:
             _take_in(place, folder, [("/", "first-run")], color_scheme="light")
+        scene.add_users_and_acls(place)
         with scene.topic(place), scene.asked_for_metrics(place), scene.at_work(scene.tenants_for(place)):
             time.sleep(FREE_S)
             with scene.limited(place):

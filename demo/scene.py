@@ -3,6 +3,7 @@
 Used by demo.__main__ and demo.pictures.
 """
 
+import secrets
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,6 +12,14 @@ from typing import Final
 import click
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionType
+from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
+from confluent_kafka.admin._scram import (
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialAlteration,
+    UserScramCredentialUpsertion,
+)
 from confluent_kafka.cimpl import NewTopic
 
 from demo.place import Place
@@ -24,6 +33,15 @@ REPORTS_LIMIT: Final = 1_000_000
 SHADOWED: Final = 100_000
 CONNECTIONS_PER_S: Final = 2
 ANSWERED_WITHIN_S: Final = 30
+SCRAM: Final = ScramMechanism.SCRAM_SHA_512
+USERS: Final = ("billing", "orders-service", "reports")
+ACLS: Final = (
+    (ResourceType.TOPIC, "orders-", ResourcePatternType.PREFIXED, "orders-service", AclOperation.WRITE, "*"),
+    (ResourceType.TOPIC, "orders-", ResourcePatternType.PREFIXED, "reports", AclOperation.READ, "*"),
+    (ResourceType.GROUP, "reports", ResourcePatternType.LITERAL, "reports", AclOperation.READ, "*"),
+    (ResourceType.TOPIC, "invoices", ResourcePatternType.LITERAL, "billing", AclOperation.ALL, "10.0.0.7"),
+    (ResourceType.TOPIC, "invoices", ResourcePatternType.LITERAL, "-reports", AclOperation.READ, "*"),
+)
 
 
 def tenants_for(place: Place) -> list[Tenant]:
@@ -73,6 +91,29 @@ def at_work(tenants: Sequence[Tenant]) -> Iterator[None]:
         for thread in threads:
             if thread.is_alive():  # a signal may come while they are started
                 thread.join()
+
+
+def add_users_and_acls(place: Place) -> None:
+    """Add SCRAM users and ACLs as a team of tenants has them. They stay: for a broker of the demo's own."""
+    admin = AdminClient({"bootstrap.servers": place.bootstrap, "log_level": 2})
+    infos = {name: ScramCredentialInfo(SCRAM, 4_096 + 4_096 * at) for at, name in enumerate(USERS)}
+    users: list[UserScramCredentialAlteration] = [
+        UserScramCredentialUpsertion(name, info, secrets.token_bytes()) for name, info in infos.items()
+    ]
+    made = [
+        *admin.alter_user_scram_credentials(users).values(),
+        *admin.create_acls([_acl(*each) for each in ACLS]).values(),
+    ]
+    for future in made:
+        future.result(ANSWERED_WITHIN_S)
+
+
+def _acl(
+    kind: ResourceType, name: str, pattern: ResourcePatternType, user: str, operation: AclOperation, host: str
+) -> AclBinding:
+    """`user` begins with "-" for a denial."""
+    allowed = AclPermissionType.DENY if user.startswith("-") else AclPermissionType.ALLOW
+    return AclBinding(kind, name, pattern, f"User:{user.lstrip('-')}", host, operation, allowed)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
@@ -44,6 +45,8 @@ class Listing:
 
 def of_folder(root: Path) -> Listing:
     """List the tables in a folder. Raises UnreadableTableError, and ImportError without the packages."""
+    # deltalake says late, and as an error of the table, that it needs this.
+    import_module("pyarrow")
     return Listing(list(_lines(root)), _quarantined(root), _lost(root))
 
 

@@ -130,7 +130,7 @@ PAGES: Final = (
         "/audit",
         "Audit",
         "Broker",
-        (*_FRAME, "audit_text", "consequences", "quota_preview", "table", "undo_panel"),
+        (*_FRAME, "audit_text", "consequences", "quota_preview", "table", "token_panels", "undo_panel"),
     ),
     Page(
         "insights",

@@ -6,6 +6,7 @@ Kafka clients and browsers wait in the backlog. To keep the start quick, import 
 outside.
 """
 
+import errno
 import logging
 import ssl
 from collections.abc import Callable
@@ -47,6 +48,8 @@ async def serve_console(
         sockets = await trio.open_tcp_listeners(listener.port, host=listener.host or None, backlog=100)
     except OSError as error:
         reason = error.strerror or str(error)
+        if error.errno == errno.EADDRINUSE:
+            reason += ": stop the other program, or use another port"
         raise ConfigError(LISTENER, str(listener), f"an address that can be bound ({reason})") from error
     async with AsyncExitStack() as until_served:
         for socket in sockets:

@@ -121,7 +121,7 @@ class MetadataStore:
         _create_private(path)
         connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=0)
         try:
-            found = _prepare(connection)
+            found = _prepare(connection, path)
             keys = keys or KeyFiles(path.with_name(DEFAULT_FILE))
             seals = open_seals(connection, keys, forget)
             connection.execute(_RANDOM)
@@ -252,7 +252,7 @@ def _create_private(path: Path) -> None:
         os.close(directory)
 
 
-def _prepare(connection: sqlite3.Connection) -> int:
+def _prepare(connection: sqlite3.Connection, path: Path) -> int:
     """Create the tables or rename the old column. Return the format that the file had."""
     # Exclusive: the start of a second broker on the directory fails; also avoids shared memory.
     connection.execute("PRAGMA locking_mode = EXCLUSIVE")
@@ -264,7 +264,10 @@ def _prepare(connection: sqlite3.Connection) -> int:
         connection.executescript(_SCHEMA)
         found = _FORMAT
     elif found not in (_UNENCRYPTED, _OLD_COLUMN, _FORMAT):
-        raise MetadataUnusable(f"metadata has format {found}; this broker reads format {_FORMAT}")
+        raise MetadataUnusable(
+            f"{path}: metadata has format {found}; this broker reads format {_FORMAT}: "
+            "start the version that wrote it, or restore a backup of the folder from before the upgrade"
+        )
     elif "door" in {column for _, column, *_ in connection.execute("PRAGMA table_info(change)")}:
         connection.execute("ALTER TABLE change RENAME COLUMN door TO origin")
     connection.execute(_CHECKPOINT).fetchone()

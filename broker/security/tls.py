@@ -185,6 +185,12 @@ def _load_keys(context: ssl.SSLContext, config: TlsConfig) -> None:
             "(hidden)",
             "an empty value with PEM, where only the key has a password (ssl.key.password)",
         )
+    key, shown, text = _key_store(config)
+    load_chain(context, (key, shown), text, config.key("ssl.key.password"), config.key_password)
+
+
+def _key_store(config: TlsConfig) -> tuple[str, str, str]:
+    """Return the setting of the key and its chain, what errors show as its value, and the PEM text."""
     inline = config.keystore_key or config.keystore_certificate_chain
     if config.keystore_location and inline:
         raise ConfigError(
@@ -193,18 +199,39 @@ def _load_keys(context: ssl.SSLContext, config: TlsConfig) -> None:
             "not together with ssl.keystore.key and ssl.keystore.certificate.chain",
         )
     if inline:
-        key, shown = config.key("ssl.keystore.key"), "(hidden)"
         text = f"{config.keystore_key}\n{config.keystore_certificate_chain}"
-    elif config.keystore_location:
-        key, shown = config.key("ssl.keystore.location"), config.keystore_location
-        text = read_store(key, config.keystore_location)
-    else:
+        return config.key("ssl.keystore.key"), "(hidden)", text
+    if config.keystore_location:
+        key = config.key("ssl.keystore.location")
+        return key, config.keystore_location, read_store(key, config.keystore_location)
+    raise ConfigError(
+        f"listener.name.{config.listener.lower()}.ssl.keystore.location",
+        "",
+        f"a PEM file, required by the TLS listener {config.listener}",
+    )
+
+
+def refuse_ended(config: TlsConfig, now_s: float) -> None:
+    """Raise ConfigError if the time of the certificate was over at `now_s`, in seconds since the epoch.
+
+    For a start and for a new listener, where somebody is there to read it. A certificate that ends while the
+    broker runs is its clients' to refuse.
+    """
+    # Only TLS needs it, and it takes a tenth of a start.
+    from cryptography import x509
+
+    key, shown, text = _key_store(config)
+    try:
+        end = x509.load_pem_x509_certificate(parse_pem(text).certificates[0].encode()).not_valid_after_utc
+    except ValueError:
+        return  # OpenSSL reads more kinds of certificate than this
+    if now_s > end.timestamp():
         raise ConfigError(
-            f"listener.name.{config.listener.lower()}.ssl.keystore.location",
-            "",
-            f"a PEM file, required by the TLS listener {config.listener}",
+            key,
+            shown,
+            f"a certificate whose time is not over; it ended on {end:%Y-%m-%d at %H:%M} UTC: renew it, "
+            "or set this machine's clock",
         )
-    load_chain(context, (key, shown), text, config.key("ssl.key.password"), config.key_password)
 
 
 def _load_trust(context: ssl.SSLContext, config: TlsConfig) -> None:

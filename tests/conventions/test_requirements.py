@@ -17,6 +17,7 @@ RUNTIME: Final = PROJECT["project"]["dependencies"]
 PINNED: Final = {
     "build": PROJECT["build-system"]["requires"],
     "docs": EXTRAS["docs"],
+    "sbom": EXTRAS["sbom"],
     "runtime": RUNTIME,
     "compile": [*RUNTIME, *EXTRAS["compile"]],
     "dev": [*RUNTIME, *EXTRAS["dev"]],
@@ -53,7 +54,7 @@ def test_every_stage_of_the_image_begins_with_another_stage_or_a_base_pinned_by_
     bases = dict(re.findall(r"^ARG (\w+)=(\S+)$", text, re.MULTILINE))
     stages = re.findall(r"^FROM (\S+)(?: AS (\S+))?$", text, re.MULTILINE)
     assert len(stages) == len(re.findall(r"^FROM ", text, re.MULTILINE)) > 1
-    known = {name for _, name in stages}
+    known = {"scratch", *(name for _, name in stages)}
     for source, _ in stages:
         base = bases[source.strip("${}")] if source.startswith("$") else source
         assert base in known or re.fullmatch(r"[\w./:-]+@sha256:[0-9a-f]{64}", base), base

@@ -9,7 +9,8 @@ from typing import Final
 import pytest
 import trio
 
-from benchmarks.soak import follow, slope
+from benchmarks.soak.broker_life import slope
+from benchmarks.soak.visitors import follow
 from broker.protocol.messages.heartbeat import HeartbeatRequest
 from tests.support.broker_process import BrokerProcess
 from tests.support.history import PARTITIONS, TOPIC, History, make_topic

@@ -3,14 +3,24 @@ and what the signals of a terminal do.
 """
 
 import itertools
+import os
 import signal
 import socket
 import subprocess
+import sys
+import tempfile
 import time
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
+from benchmarks.soak import wall_clock
+from broker.__main__ import RELEASED_S
 from tests.support.broker_process import WEIR, BrokerProcess
 from tests.support.hostile import is_served
 from tests.support.live import alter_through
@@ -26,7 +36,11 @@ def command(directory: Path, *more: str, listener: str = "127.0.0.1:0") -> list[
 
 def refusal(directory: Path, listener: str = "127.0.0.1:0") -> list[str]:
     """The lines in which a broker says why it does not start."""
-    ended = subprocess.run(command(directory, listener=listener), capture_output=True, text=True, timeout=20)
+    return refusal_of(command(directory, listener=listener))
+
+
+def refusal_of(words: Sequence[str]) -> list[str]:
+    ended = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 1
     return [line for line in ended.stderr.splitlines() if line.startswith("weir: ")]
 
@@ -64,8 +78,77 @@ def test_a_console_port_that_is_taken_is_reported_with_its_key_and_address(tmp_p
     (line,) = [line for line in ended.stderr.splitlines() if line.startswith("weir: ")]
     assert line == (
         f"weir: console.listener='{address}' is not allowed: "
-        "an address that can be bound (Address already in use)"
+        "an address that can be bound (Address already in use: stop the other program, or use another port)"
     )
+
+
+def test_a_folder_that_cannot_be_written_is_reported_with_what_to_do() -> None:
+    is_root = os.geteuid() == 0
+    other = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] if is_root else []
+    # Not below the folder of the tests, which others cannot enter.
+    with tempfile.TemporaryDirectory() as parent:
+        Path(parent).chmod(0o755)
+        folder = Path(parent) / "data"
+        folder.mkdir(mode=0o555)
+        (line,) = refusal_of([*other, *command(folder)])
+    user = 65534 if is_root else os.geteuid()
+    assert line.startswith(f"weir: [Errno 13] Permission denied: '{folder}/")
+    assert line.endswith(f"': let user {user} write to this folder, or name another one in log.dirs")
+
+
+@pytest.mark.parametrize(("seconds", "starts"), [(-30, False), (0, True)])
+def test_a_clock_that_was_never_set_is_reported(tmp_path: Path, seconds: int, starts: bool) -> None:
+    """The clock goes on while the process starts."""
+    clock = tmp_path / "clock"
+    wall_clock.make(clock)
+    wall_clock.set_difference(clock, RELEASED_S + seconds - time.time())
+    with_clock = [
+        sys.executable,
+        "-m",
+        "benchmarks.soak.wall_clock",
+        str(clock),
+        *command(tmp_path / "d")[1:],
+    ]
+    if starts:
+        assert stopped(started(with_clock)[0]) == 0
+    else:
+        (line,) = refusal_of(with_clock)
+        assert line == (
+            "weir: it is 2024-12-31 at 23:59 UTC by this machine's clock: set it, and start again"
+        )
+
+
+@pytest.mark.parametrize("days", [-1, 1])
+@pytest.mark.parametrize("where", ["ssl", "console.ssl"])
+def test_a_certificate_that_has_ended_is_reported_with_what_to_do(
+    tmp_path: Path, where: str, days: int
+) -> None:
+    store = tmp_path / "store.pem"
+    end = datetime.now(UTC) + timedelta(days=days)
+    store.write_bytes(own_certificate(end))
+    store.chmod(0o600)
+    listener = "SSL" if where == "ssl" else "PLAINTEXT"
+    settings = [f"listeners={listener}://127.0.0.1:0", "console.listener=127.0.0.1:0"]
+    settings.append(f"{where}.keystore.location={store}")
+    with_store = [*command(tmp_path / "d"), *(f"--override={setting}" for setting in settings)]
+    if days > 0:
+        assert stopped(started(with_store)[0]) == 0
+    else:
+        (line,) = refusal_of(with_store)
+        assert line == (
+            f"weir: {where}.keystore.location='{store}' is not allowed: a certificate whose time is not "
+            f"over; it ended on {end:%Y-%m-%d at %H:%M} UTC: renew it, or set this machine's clock"
+        )
+
+
+def own_certificate(end: datetime) -> bytes:
+    """A key and its certificate, valid for ten days until this time."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    made = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+    signed = made.not_valid_before(end - timedelta(days=10)).not_valid_after(end).sign(key, hashes.SHA256())
+    pem, pkcs8 = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    return key.private_bytes(pem, pkcs8, serialization.NoEncryption()) + signed.public_bytes(pem)
 
 
 def test_a_setting_to_forget_that_does_not_exist_is_reported_and_the_broker_serves(tmp_path: Path) -> None:

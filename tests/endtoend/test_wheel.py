@@ -2,6 +2,7 @@
 the console serves.
 """
 
+import os
 import shutil
 import subprocess
 import sys
@@ -19,16 +20,12 @@ PACKAGES: Final = ("broker", "webui", "templates", "pipeline")
 ROOT_FILES: Final = ("pyproject.toml", "README.md", "LICENSE", "setup.py")
 FILES: Final = ("*.py", "*.html", "*.css", "*.js", "*.svg", "*.xml", "*.java")
 NAME: Final = f"weir_broker-{VERSION}"
+NEWER_S: Final = 1_700_000_000
 
 
 @pytest.mark.endtoend
 def test_a_wheel_of_the_source_distribution_has_the_command_and_what_it_serves(tmp_path: Path) -> None:
-    source = tmp_path / "source"
-    ignored = shutil.ignore_patterns("__pycache__", "jars", "*.so")
-    for package in PACKAGES:
-        shutil.copytree(ROOT / package, source / package, ignore=ignored)
-    for name in ROOT_FILES:
-        shutil.copy(ROOT / name, source)
+    source = copied_to(tmp_path / "source")
     packaged = {
         str(path.relative_to(source))
         for package in PACKAGES
@@ -65,5 +62,30 @@ def test_a_wheel_of_the_source_distribution_has_the_command_and_what_it_serves(t
     assert "Commands:" in _run(str(command), "--help")
 
 
-def _run(*command: str, cwd: Path = ROOT.parent) -> str:
-    return subprocess.run(command, check=True, capture_output=True, text=True, cwd=cwd).stdout
+@pytest.mark.endtoend
+def test_the_same_sources_make_the_same_wheel(tmp_path: Path) -> None:
+    """Byte for byte, in another folder and with other times of the files, as two checkouts have them."""
+    wheels = []
+    for number, name in enumerate(("one", "other")):
+        source = copied_to(tmp_path / name)
+        for path in source.rglob("*"):
+            os.utime(path, (NEWER_S + number * 1_000, NEWER_S + number * 1_000))
+        make = f"from setuptools.build_meta import build_wheel; build_wheel({str(tmp_path / name)!r})"
+        _run(sys.executable, "-c", make, cwd=source, SOURCE_DATE_EPOCH=str(NEWER_S))
+        wheels.append((tmp_path / name / f"{NAME}-py3-none-any.whl").read_bytes())
+    assert wheels[0] == wheels[1] and len(wheels[0]) > 100_000
+
+
+def copied_to(folder: Path) -> Path:
+    """Copy the sources of the distribution, without what a checkout has beside them."""
+    ignored = shutil.ignore_patterns("__pycache__", "jars", "*.so")
+    for package in PACKAGES:
+        shutil.copytree(ROOT / package, folder / package, ignore=ignored)
+    for name in ROOT_FILES:
+        shutil.copy(ROOT / name, folder)
+    return folder
+
+
+def _run(*command: str, cwd: Path = ROOT.parent, **environment: str) -> str:
+    env = os.environ | environment
+    return subprocess.run(command, check=True, capture_output=True, text=True, cwd=cwd, env=env).stdout

@@ -16,6 +16,9 @@ from tests.support.live import alter_through
 from tests.support.running import RunningBroker, running_broker
 from tests.support.wire import WireClient, connect
 
+TURNS = 200
+"""Of waiting for what the kernel does."""
+
 PLAINTEXT, EXTERNAL, CONTROLLER, PLANE = "PLAINTEXT", "EXTERNAL", "CONTROLLER", "PLANE"
 LOOPBACK = "127.0.0.1"
 
@@ -86,6 +89,18 @@ def channel_of(broker: RunningBroker, client: WireClient) -> Channel | None:
 def served(broker: RunningBroker, clients: list[WireClient]) -> int:
     """How many of these connections a processor has."""
     return sum(channel_of(broker, each) is not None for each in clients)
+
+
+async def serves(broker: RunningBroker, clients: list[WireClient], count: int) -> None:
+    """Wait until a processor has so many of these connections, and no more. The kernel may hand a connection
+    over later than all tasks are blocked.
+    """
+    for _ in range(TURNS):
+        await settle()
+        if served(broker, clients) >= count:
+            break
+    await settle()
+    assert served(broker, clients) == count
 
 
 async def set_ip_rate(broker: RunningBroker, rate: int | None, address: str | None = None) -> None:

@@ -1,7 +1,7 @@
 """A whole broker with its console that has as much of everything as one may have, and who asks it.
 
-Ten thousand quota rules, a thousand topics, one of two thousand partitions, a group that has read all of
-them, five thousand clients, three hundred connections, and the trail of how all that came about.
+Ten thousand quota rules, as many ACLs, a thousand topics, one of two thousand partitions, a group that has
+read all of them, five thousand clients, three hundred connections, and the trail of how all that came about.
 """
 
 import http.client
@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import trio
 
+from broker.authorization.acl import Operation
 from broker.control.commands import (
     Actor,
     AlterClientQuotas,
@@ -21,6 +22,7 @@ from broker.control.commands import (
     ConfigAlteration,
     ConfigOp,
     ConfigResource,
+    CreateAcls,
     IncrementalAlterConfigs,
     IssueAdminToken,
     OpType,
@@ -39,6 +41,7 @@ from broker.protocol.messages.offset_commit import (
 )
 from broker.records.build import NewRecord, build_batch
 from broker.records.compression import Codec
+from tests.authorization.acls import allow
 from tests.support.running import RunningBroker, running_broker
 
 ROOT: Final = Actor("root", Role.ADMIN, "127.0.0.1", ChangeOrigin.REST)
@@ -57,6 +60,7 @@ class Size:
     connections: int = 300
     tokens: int = 50
     subscriptions: int = 50
+    acls: int = 10_000
 
 
 @dataclass
@@ -102,7 +106,13 @@ class Crowded:
 
 @asynccontextmanager
 async def crowded(directory: Path, size: Size) -> AsyncIterator[Crowded]:
-    settings = ("console.listener=127.0.0.1:0", "max.connections.per.ip=100000", "request.log.apis=")
+    settings = (
+        "console.listener=127.0.0.1:0",
+        "max.connections.per.ip=100000",
+        "request.log.apis=",
+        "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users=User:ANONYMOUS",
+    )
     async with running_broker(directory, *settings) as broker:
         console = broker.started.console
         assert console is not None
@@ -140,6 +150,13 @@ async def fill(broker: RunningBroker, size: Size) -> None:
         await control.apply(IncrementalAlterConfigs((ConfigAlteration(resource, ops),)), ROOT)
     for at in range(size.tokens):
         await control.apply(IssueAdminToken(f"token-{at}", Role.VIEWER), ROOT)
+    operations = (Operation.READ, Operation.WRITE, Operation.DESCRIBE, Operation.ALTER)
+    acls = (
+        allow(operations[at % 4], f"topic-{at // 4}", principal=f"User:user-{at % 100}")
+        for at in range(size.acls)
+    )
+    for outcome in await control.apply(CreateAcls(tuple(acls)), ROOT):
+        assert outcome.ok, outcome
     client = await broker.connect()
     topics = [CreatableTopic(f"topic-{at}", 1, 1) for at in range(size.topics)]
     topics.append(CreatableTopic(WIDE, size.partitions, 1))

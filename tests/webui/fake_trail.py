@@ -45,6 +45,8 @@ class FakeTrail:
         return [replace(row, final=self._final(row)) for row in found[: query.limit]]
 
     def _final(self, row: AuditEntry) -> str | None:
+        if row.kind == "acl":
+            return None
         if row.kind != "client-quota" or row.key == "shadow":
             return f"A change of kind {row.kind} cannot be undone"
         limits = self.rows.get(tuple((kind, name) for kind, name in json.loads(row.entity)))
@@ -62,6 +64,12 @@ class FakeTrail:
             known = row.kind == "client-quota"
             error = ErrorCode.INVALID_UPDATE_VERSION if known else ErrorCode.INVALID_REQUEST
             return Outcome(error, final)
+        if row.kind == "acl":
+            if not command.validate_only:
+                self.version += 1
+                back = replace(row, seq=len(self.trail) + 1, actor=actor.name, old=row.new, new=row.old)
+                self.trail.append(back)
+            return Outcome()
         if not command.validate_only:
             entity = tuple((kind, name) for kind, name in json.loads(row.entity))
             self._write(entity, {row.key: None if row.old is None else float(row.old)}, actor)

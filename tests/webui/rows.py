@@ -4,6 +4,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from broker.authorization.acl import Acl, entity_of, key_of
 from broker.control.commands import Actor
 from broker.control.rows.broker import Owned, TaskRow
 from broker.control.rows.topics import CommittedRow, MemberRow
@@ -29,6 +30,7 @@ from broker.control.views import (
     ThrottledRow,
     TopicRow,
 )
+from broker.metadata.changes import ACL_IS_SET
 
 NOW_MS = 1_800_000_000_000
 
@@ -166,6 +168,11 @@ def change(seq: int, by: Actor, **changes: Any) -> AuditEntry:
         new="1000000",
     )
     return replace(row, **changes)
+
+
+def acl_change(seq: int, by: Actor, acl: Acl) -> AuditEntry:
+    """One of the trail: an ACL that was created."""
+    return change(seq, by, kind="acl", entity=entity_of(acl), key=key_of(acl), new=ACL_IS_SET)
 
 
 def topic(name: str, partitions: int = 3, **changes: Any) -> TopicRow:

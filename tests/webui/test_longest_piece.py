@@ -85,6 +85,13 @@ async def test_no_route_holds_the_thread(tmp_path: Path) -> None:
 
 async def test_no_piece_of_work_holds_the_thread_for_long(tmp_path: Path) -> None:
     size = Size(
-        rules=4_000, topics=20, partitions=50, clients=1_500, connections=50, tokens=3, subscriptions=3
+        rules=4_000,
+        topics=20,
+        partitions=50,
+        clients=1_500,
+        connections=50,
+        tokens=3,
+        subscriptions=3,
+        acls=1_000,
     )
     assert await too_long(tmp_path, size, SHORT) == []

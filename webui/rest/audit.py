@@ -14,6 +14,7 @@ from broker.control.commands import ChangeOrigin, QuotaAlteration, Undo
 from broker.control.views import AuditEntry, AuditFilter
 from broker.errors import ErrorCode
 from webui.quota_preview import connected_clients, preview
+from webui.rest.access import PROOF_HEADER, require_proof
 from webui.rest.audit_rows import CSV_HEAD, KINDS, csv_line, entry_json, quota_entity, undo_command, undo_op
 from webui.rest.entity_schema import ENTITY
 from webui.rest.paging import NEXT, bad_cursor, list_query, next_of, place_of
@@ -24,6 +25,9 @@ from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route, path_of
 from webui.rest.schema import COUNT, NAME, TIME, Flag, Listing, Maybe, Number, Record, Text
 from webui.tables.json_output import encode
 from webui.tables.slices import collect
+
+ACLS: Final = "acl"
+"""The kind of their changes."""
 
 MAX_ROWS: Final = 1_000
 MAX_OF_ENTITY: Final = 100
@@ -132,6 +136,8 @@ async def _lines(call: Call, form: str) -> AsyncGenerator[bytes, None]:
 async def undo(call: Call) -> Reply:
     seq, validate_only = call.path_params["id"], call.query["validate_only"]
     backend = call.console.backend
+    if not validate_only and any(row.kind == ACLS for row in await backend.views.audit(AuditFilter(seq=seq))):
+        await require_proof(call)  # as the change itself does
     outcome = await backend.control.apply(Undo(seq, validate_only), call.actor)
     if outcome.error is ErrorCode.INVALID_UPDATE_VERSION:
         raise Problem(409, outcome.message or "", kind=CHANGED_SINCE, code=outcome.error.name)
@@ -228,7 +234,8 @@ ROUTES: Final = (
         "POST",
         "/api/v1/audit/{id}:undo",
         "undoChange",
-        "Restores the old value, as a new change. Requires the role that the change itself requires.",
+        "Restores the old value, as a new change. Requires the role that the change itself requires, and of "
+        "an ACL the secret again.",
         undo,
         {
             200: ResponseSpec(
@@ -238,6 +245,7 @@ ROUTES: Final = (
             404: ResponseSpec("Change not found", PROBLEM),
             409: ResponseSpec("The value has changed again since", PROBLEM),
         },
+        headers=PROOF_HEADER,
         query=(Query("validate_only", Flag(), "Only preview the effect; change nothing.", default=False),),
         path_params=_ID,
     ),

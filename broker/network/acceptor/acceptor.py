@@ -222,9 +222,9 @@ def _bind(name: str, host: str, port: int, options: SocketOptions, *, listens: b
         sock.setblocking(False)
     except OSError as error:
         sock.close()
-        raise ConfigError(
-            "listeners", f"{name}://{host}:{port}", f"an address that can be bound ({error.strerror})"
-        ) from error
+        hint = ": stop the other program, or use another port" if error.errno == errno.EADDRINUSE else ""
+        allowed = f"an address that can be bound ({error.strerror}{hint})"
+        raise ConfigError("listeners", f"{name}://{host}:{port}", allowed) from error
     return sock
 
 

@@ -9,6 +9,7 @@ handshake closes the connection at once, with an alert and one log line. `LateLo
 
 import logging
 import socket
+import time
 from collections import deque
 from collections.abc import Callable
 from functools import partial
@@ -29,7 +30,7 @@ from broker.network.selector import READ, WRITE, Selector
 from broker.network.tls.tls_socket import CIPHERTEXT_BYTES, TlsError, TlsSocket
 from broker.quotas.user_connections import TooFastOfUser
 from broker.security.distinguished_name import subject_of
-from broker.security.tls import Certificates, is_readable_by_others
+from broker.security.tls import Certificates, is_readable_by_others, refuse_ended
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +45,9 @@ def certificates_of(tls: TlsConfig, listener: Listener) -> Certificates | None:
             "the private key is readable by all users of this machine",
             extra={"listener": listener.name, "file": config.keystore_location},
         )
-    return Certificates(config)
+    certificates = Certificates(config)
+    refuse_ended(config, time.time())
+    return certificates
 
 
 class Handshakes:

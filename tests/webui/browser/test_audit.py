@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 
+from broker.authorization.acl import Operation
 from broker.control.commands import Actor, ChangeOrigin, Role
+from tests.authorization.acls import allow
 from tests.webui.browser.conftest import Watched
 from tests.webui.fakes import FakeBroker
-from tests.webui.rows import change, connection
+from tests.webui.rows import acl_change, change, connection
 
 ANN = Actor("ann", Role.EDITOR, "10.0.0.1", ChangeOrigin.REST)
 APP = (("client-id", "app"),)
@@ -57,6 +59,27 @@ def test_an_undo_that_came_too_late_is_reported(audit: Any, expect: Any, broker:
     audit.get_by_role("button", name="Undo this change").click()
     expect(audit.locator("tr.panel")).to_contain_text("The value has been changed since")
     assert broker.rows[APP].value("producer_byte_rate") == 9e6
+
+
+def test_an_undo_of_an_acl_needs_the_secret_again(audit: Any, expect: Any, broker: FakeBroker) -> None:
+    broker.trail.append(acl_change(4, ANN, allow(Operation.READ)))
+    broker.version += 1
+    audit.get_by_label("Undo change 4").click()
+    panel, undo = audit.locator("tr.panel"), audit.get_by_role("button", name="Undo this change")
+    secret = panel.get_by_label("Your token or password")
+    expect(undo).to_be_enabled()
+    expect(secret).to_be_focused()
+    undo.click()
+    expect(panel).to_contain_text("Enter your token or password.")
+    secret.fill("wrong")
+    undo.click()
+    expect(panel).to_contain_text("Wrong secret")
+    expect(undo).to_be_enabled()
+    assert len(broker.trail) == 4
+    secret.fill("admin-token")
+    undo.click()
+    expect(audit.locator("tbody tr")).to_have_count(5)
+    assert len(broker.trail) == 5
 
 
 def test_a_change_made_elsewhere_appears_by_itself(audit: Any, expect: Any, broker: FakeBroker) -> None:

@@ -8,16 +8,18 @@ import pytest
 
 from broker.authorization.acl import Operation, PatternType, ResourceType
 from broker.control.acls import LONGEST_TEXT
+from broker.control.commands import Actor, ChangeOrigin, Role
 from tests.authorization.acls import allow, deny
 from tests.control.world import World
 from tests.webui.conftest import Browserless
 from tests.webui.fakes import FakeBroker
 from tests.webui.http.test_page_routes import csrf_of, sign_in
-from tests.webui.rows import upstream
+from tests.webui.rows import acl_change, upstream
 from webui.rest.access import PRESENT
 from webui.rest.acls import ACL, ACL_PAGE, BARE, DECISION, ID_DIGITS, id_of
 
 PATH = "/api/v1/acls"
+ROOT = Actor("root", Role.ADMIN, "10.0.0.1", ChangeOrigin.REST)
 ASKED = {"principal": "User:alice", "operation": "READ", "resource_type": "TOPIC", "name": "orders"}
 BODY = ASKED | {"permission": "ALLOW"}
 HOSTILE_NAMES = ("\u202eorders <b>", "a/b?c#d%00", "'; --", "line\nbreak", "\x00", "=1+1", "..", "\U0001f600")
@@ -343,3 +345,17 @@ async def test_a_session_alone_changes_no_acl(http: Browserless, broker: FakeBro
     (acl,) = broker.metadata.image.acls
     answer = await http.ask("DELETE", f"{PATH}/{id_of(acl)}", token=None, **headers)
     assert answer.status_code == 403 and len(broker.metadata.image.acls) == 1
+
+
+async def test_a_session_alone_undoes_no_change_of_an_acl(http: Browserless, broker: FakeBroker) -> None:
+    broker.trail = [acl_change(1, ROOT, allow(Operation.READ))]
+    cookie = await sign_in(http)
+    headers = {"Cookie": cookie, "X_CSRF_Token": await csrf_of(http, cookie)}
+    undo = "/api/v1/audit/1:undo"
+    assert (await http.ask("POST", f"{undo}?validate_only=true", token=None, **headers)).status_code == 200
+    for secret, expected in (("", 403), ("wrong", 403), ("admin-token", 201)):
+        proof = {PRESENT.replace("-", "_"): b64encode(secret.encode()).decode()} if secret else {}
+        answer = await http.ask("POST", undo, token=None, **headers, **proof)
+        assert answer.status_code == expected
+        assert len(broker.trail) == (2 if expected == 201 else 1)
+    assert (await http.ask("POST", undo)).status_code == 201  # a program's token is its secret

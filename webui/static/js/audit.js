@@ -57,7 +57,7 @@ function fromCell({ origin, address }, td) {
 function undoCell(row, td) {
   td.toggleAttribute("data-none", row.final !== null);
   once(td, String(row.final), () => (row.final === null
-    ? needs(row.kind === "broker-config" ? "admin" : "editor", h("button.small", { type: "button", "aria-label": `Undo change ${row.id}`, onclick: () => undo(row) }, "Undo"))
+    ? needs(row.kind === "broker-config" || row.kind === "acl" ? "admin" : "editor", h("button.small", { type: "button", "aria-label": `Undo change ${row.id}`, onclick: () => undo(row) }, "Undo"))
     : h("span.quiet.small", { title: row.final }, row.final.includes("changed since") ? "superseded" : "")));
 }
 

@@ -1,11 +1,12 @@
 // Undoes one change after a preview of the effect.
 
-import { post } from "./api.js";
+import { post, proven } from "./api.js";
 import { valueText } from "./audit_text.js";
 import { showCommand } from "./consequences.js";
 import { h, replace, setText } from "./dom.js";
 import { reachLines } from "./quota_preview.js";
 import { toast } from "./shell.js";
+import { proofField } from "./token_panels.js";
 
 export class UndoPanel {
   constructor({ change, onclose }) {
@@ -14,13 +15,16 @@ export class UndoPanel {
     const back = valueText(change.kind, change.key, change.old);
     this.reach = h("div.reach", { "aria-live": "polite" }, h("p.quiet", "Checking the effect…"));
     this.command = h("div");
-    this.trouble = h("p.field-error", { role: "alert" });
+    this.trouble = h("p.field-error", { id: "undo-trouble", role: "alert" });
+    // As the change itself does, its undo needs the secret.
+    this.proof = change.kind === "acl" ? proofField("undo-proof", this.trouble) : null;
     this.confirm = h("button.primary", { type: "button", disabled: true, onclick: () => this.undo() }, "Undo this change");
     const text = back === null ? [" is removed."] : [" returns to ", h("b", back), "."];
     this.element = h("div.editor", { onkeydown: (event) => event.key === "Escape" && onclose() },
       h("h2", "Undo this change?"),
       h("p", h("code", change.key), text, h("span.quiet", " The undo is recorded as another change.")),
       h("div.consequences", this.reach, this.command),
+      this.proof ? this.proof.field : null,
       this.trouble,
       h("div.buttons", this.confirm, h("button", { type: "button", onclick: () => onclose() }, "Cancel")));
     this.preview();
@@ -42,7 +46,7 @@ export class UndoPanel {
       replace(this.reach, reach.length ? reachLines(reach, [{ key: this.change.key, ...value }]) : h("p.quiet", "This change can be undone."));
       if (command) showCommand(this.command, command);
       this.confirm.disabled = false;
-      this.confirm.focus();
+      (this.proof?.input ?? this.confirm).focus();
     } catch (problem) {
       replace(this.reach);
       setText(this.trouble, problem.message);
@@ -50,13 +54,17 @@ export class UndoPanel {
   }
 
   async undo() {
+    const path = `/api/v1/audit/${this.change.id}:undo`;
+    const secret = this.proof?.read();
+    if (secret === null) return;
     this.confirm.disabled = true;
     try {
-      await post(`/api/v1/audit/${this.change.id}:undo`);
+      await (this.proof ? proven("POST", path, { secret }) : post(path));
       this.onclose();
       toast("Undone. The undo appears as a new change at the top.");
     } catch (problem) {
-      setText(this.trouble, problem.message);
+      if (this.proof?.refused(problem)) this.confirm.disabled = false;
+      else setText(this.trouble, problem.message);
     }
   }
 }

@@ -1,33 +1,22 @@
-"""A long, mixed load on a broker, and its memory: `make soak`, or `python -m benchmarks.soak`.
+"""Clients that come and go under new client ids, over sockets of their own, at fixed rates.
 
-This process sends the load over sockets: producers and consumers that reconnect under new client ids, a
-group whose members change, metadata of known and unknown topics, the live streams of the console's pages,
-REST, Prometheus, pushed telemetry, and quota changes. Its rates are fixed. Prints the broker's anonymous
-memory every ten seconds; the last line is JSON with the slope by least squares after the warm-up. The goal
-is less than 0.5 MB a minute after ten minutes.
+Producers and consumers, a group whose members change, metadata of known and unknown topics, the live streams
+of the console's pages, REST, Prometheus, pushed telemetry, and quota changes. Nothing of theirs is checked:
+they make the broker remember and forget.
 """
 
-import json
-import os
-import secrets
-import tempfile
 import time
 import urllib.request
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from functools import partial
-from itertools import count
-from pathlib import Path
 from struct import Struct
 from typing import Any, Final
 
-import click
 import trio
 from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
 
-from benchmarks.pages import PAGES, Tally, browse
-from benchmarks.peers import PEERS
-from benchmarks.process import Broker, running
+from benchmarks.pages import PAGES, PageLoad, Tally, browse
+from benchmarks.soak.stage import AGAIN_S, Stage
 from broker.protocol import codec
 from broker.protocol.api_key import response_header_version
 from broker.protocol.codec import parse_response_header
@@ -58,13 +47,11 @@ from broker.protocol.messages.push_telemetry import PushTelemetryRequest
 from broker.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from broker.records.build import NewRecord, build_batch
 
-TOPIC: Final = "soak"
+TOPIC: Final = "visited"
 PARTITIONS: Final = 4
-GROUP: Final = "soakers"
+GROUP: Final = "visitors"
 SIZE: Final = Struct(">i")
 ENDED: Final = (OSError, EOFError, trio.BrokenResourceError)
-SAMPLE_S: Final = 10.0
-MB: Final = 1_000_000
 CLIENT_METRICS: Final = 16
 """The resource type of client metrics subscriptions."""
 
@@ -75,7 +62,7 @@ SEEN: Final = (
     *(f"/api/v1/{name}" for name in ("client-quotas", "client-instances", "throttled-channels:recent")),
 )
 
-Load = Callable[["Soak"], Awaitable[None]]
+Load = Callable[[Stage], Awaitable[None]]
 Ask = Callable[[Any, int], Awaitable[Any]]
 """Sends a request in a version, and returns the answer."""
 
@@ -106,36 +93,41 @@ class Client:
         return taken
 
 
-class Soak:
-    """The state that all loads share: the broker's address, and unique numbers."""
-
-    def __init__(self, broker: Broker, token: str) -> None:
-        self.broker = broker
-        self.token = token
-        self.numbers = count()
-        self.rounds: dict[str, int] = {}
-
-    async def connect(self, kind: str) -> Client:
-        stream = await trio.open_tcp_stream("127.0.0.1", self.broker.port)
-        return Client(stream, f"{kind}-{next(self.numbers)}")
-
-    async def repeat(self, name: str, load: Load) -> None:
-        """Repeat a round of `load`; begin anew after the broker disconnects."""
-        while True:
-            with suppress(*ENDED):
-                await load(self)
-            self.rounds[name] = self.rounds.get(name, 0) + 1
-
-    def http(self, path: str) -> None:
-        address = f"http://127.0.0.1:{self.broker.port + 1}{path}"
-        request = urllib.request.Request(address, headers={"Authorization": f"Bearer {self.token}"})
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            answer.read()
+async def connect(stage: Stage, kind: str) -> Client:
+    stream = await trio.open_tcp_stream("127.0.0.1", stage.port)
+    return Client(stream, f"{kind}-{next(stage.numbers)}")
 
 
-async def produce(soak: Soak) -> None:
+async def repeat(stage: Stage, name: str, load: Load) -> None:
+    """Repeat a round of `load`; begin anew after the broker disconnects."""
+    while True:
+        try:
+            await load(stage)
+        except* ENDED as errors:
+            for error in _leaves(errors):
+                stage.report(name, f"{type(error).__name__}: {error}")
+            await trio.sleep(AGAIN_S)
+        stage.rounds[name] = stage.rounds.get(name, 0) + 1
+
+
+def _leaves(errors: BaseExceptionGroup[BaseException]) -> list[BaseException]:
+    return [
+        leaf
+        for error in errors.exceptions
+        for leaf in (_leaves(error) if isinstance(error, BaseExceptionGroup) else [error])
+    ]
+
+
+def ask_rest(stage: Stage, path: str) -> None:
+    address = f"http://127.0.0.1:{stage.port + 1}{path}"
+    request = urllib.request.Request(address, headers={"Authorization": f"Bearer {stage.token}"})
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        answer.read()
+
+
+async def produce(stage: Stage) -> None:
     """Run a producer for two seconds, with ten batches a second."""
-    client = await soak.connect("producer")
+    client = await connect(stage, "producer")
     async with client.stream:
         for number in range(20):
             now_ms = time.time_ns() // 1_000_000
@@ -146,9 +138,9 @@ async def produce(soak: Soak) -> None:
             await trio.sleep(0.1)
 
 
-async def fetch(soak: Soak) -> None:
+async def fetch(stage: Stage) -> None:
     """Run a consumer for five seconds in a fetch session."""
-    client = await soak.connect("consumer")
+    client = await connect(stage, "consumer")
     async with client.stream:
         await follow(client.ask, TOPIC, 5, partial(trio.sleep, 0.05))
 
@@ -174,19 +166,19 @@ async def follow(ask: Ask, topic: str, seconds: float, after_each: Callable[[], 
         await after_each()
 
 
-async def look_up(soak: Soak) -> None:
+async def look_up(stage: Stage) -> None:
     """Send ten Metadata requests on a new connection; the last is for an unknown topic."""
-    client = await soak.connect("metadata")
+    client = await connect(stage, "metadata")
     async with client.stream:
         for number in range(10):
-            name = TOPIC if number < 9 else f"unknown-{next(soak.numbers)}"
+            name = TOPIC if number < 9 else f"unknown-{next(stage.numbers)}"
             await client.ask(MetadataRequest([MetadataRequestTopic(name=name)], False), 9)
             await trio.sleep(0.1)
 
 
-async def join(soak: Soak) -> None:
+async def join(stage: Stage) -> None:
     """Run a member that joins a group, commits, and leaves."""
-    client = await soak.connect("member")
+    client = await connect(stage, "member")
     async with client.stream:
         protocols = [JoinGroupRequestProtocol("range", b"subscription")]
         member = ""
@@ -207,9 +199,9 @@ async def join(soak: Soak) -> None:
         await client.ask(LeaveGroupRequest(GROUP, members=[MemberIdentity(member)]), 4)
 
 
-async def push(soak: Soak) -> None:
+async def push(stage: Stage) -> None:
     """Run a client that pushes its metrics once, with the terminating flag."""
-    client = await soak.connect("pusher")
+    client = await connect(stage, "pusher")
     async with client.stream:
         asked = await client.ask(GetTelemetrySubscriptionsRequest(bytes(16)), 0)
         payload = _otlp("org.apache.kafka.producer.record.queue.count", 5.0)
@@ -225,29 +217,33 @@ def _otlp(name: str, value: float) -> bytes:
     return bytes(metrics.SerializeToString())
 
 
-async def change(soak: Soak) -> None:
+async def change(stage: Stage) -> None:
     """Set each of twenty quotas every forty seconds, and add and remove one client's."""
-    client = await soak.connect("operator")
+    client = await connect(stage, "operator")
     async with client.stream:
         for turn in range(20):
-            limit = 1e6 + next(soak.numbers)
+            limit = 1e6 + next(stage.numbers)
             who = [EntityData("client-id", f"limited-{turn}")]
             op = OpData("producer_byte_rate", limit, turn == 19 and int(limit) % 2 == 0)
             await client.ask(AlterClientQuotasRequest([RequestEntryData(who, [op])], False), 1)
             await trio.sleep(2)
 
 
-async def watch(soak: Soak) -> None:
+async def watch(stage: Stage) -> None:
     """Read the live stream of each page for ten seconds."""
-    page = PAGES[next(soak.numbers) % len(PAGES)]
     with trio.move_on_after(10):
-        await browse(soak.broker.port + 1, soak.token, page, Tally(1))
+        await keep_open(PAGES[next(stage.numbers) % len(PAGES)], stage)
 
 
-async def look(soak: Soak) -> None:
+async def keep_open(page: PageLoad, stage: Stage) -> None:
+    """Run a browser with this page until the broker disconnects."""
+    await browse(stage.port + 1, stage.token, page, Tally(1))
+
+
+async def look(stage: Stage) -> None:
     """Read Prometheus and the pages of the console, one a second."""
     for path in SEEN:
-        await trio.to_thread.run_sync(soak.http, path)
+        await trio.to_thread.run_sync(ask_rest, stage, path)
         await trio.sleep(1)
 
 
@@ -263,59 +259,11 @@ LOADS: Final[dict[str, tuple[Load, int]]] = {
 }
 
 
-async def prepare(soak: Soak) -> None:
-    client = await soak.connect("operator")
+async def prepare(stage: Stage) -> None:
+    client = await connect(stage, "operator")
     async with client.stream:
         topics = [CreatableTopic(TOPIC, PARTITIONS, 1), CreatableTopic("__consumer_offsets", 1, 1)]
         await client.ask(CreateTopicsRequest(topics, 5_000), 5)
         ops = [AlterableConfig("metrics", 0, "*"), AlterableConfig("interval.ms", 0, "1000")]
         resource = AlterConfigsResource(CLIENT_METRICS, "all", ops)
         await client.ask(IncrementalAlterConfigsRequest([resource]), 1)
-
-
-def slope(points: list[tuple[float, float]]) -> float:
-    """Return the slope by least squares."""
-    mean_x = sum(x for x, _ in points) / len(points)
-    mean_y = sum(y for _, y in points) / len(points)
-    return sum((x - mean_x) * (y - mean_y) for x, y in points) / sum((x - mean_x) ** 2 for x, _ in points)
-
-
-async def soaking(soak: Soak, minutes: float, warm_up: float, loads: list[str]) -> list[tuple[float, float]]:
-    """Return (minute, MB of anonymous memory) of every sample after the warm-up."""
-    points = []
-    await prepare(soak)
-    async with trio.open_nursery() as nursery:
-        for name in loads:
-            load, copies = LOADS[name]
-            for _ in range(copies):
-                nursery.start_soon(soak.repeat, name, load)
-        began = trio.current_time()
-        while (minute := (trio.current_time() - began) / 60) < minutes:
-            await trio.sleep(SAMPLE_S)
-            soak.broker.check_alive()
-            memory = soak.broker.memory().anonymous / MB
-            if minute >= warm_up:
-                points.append((minute, memory))
-            grown = f"{slope(points):7.3f} MB a minute" if len(points) > 2 else ""
-            print(
-                f"{minute:6.1f} min {memory:8.2f} MB  cpu {soak.broker.cpu_s():6.1f} s  {grown}", flush=True
-            )
-        nursery.cancel_scope.cancel()
-    return points
-
-
-@click.command()
-@click.option("--minutes", default=20.0, show_default=True, help="In all.")
-@click.option("--warm-up", default=10.0, show_default=True, help="Uncounted minutes at the start.")
-@click.option("--loads", default=",".join(LOADS), show_default=True, help="Comma-separated.")
-def main(minutes: float, warm_up: float, loads: str) -> None:
-    token = secrets.token_urlsafe()
-    os.environ["WEIR_ADMIN_TOKEN"] = token
-    with tempfile.TemporaryDirectory() as scratch, running(PEERS["weir"], Path(scratch)) as broker:
-        soak = Soak(broker, token)
-        points = trio.run(partial(soaking, soak, minutes, warm_up, loads.split(",")))
-        print(json.dumps({"slope_mb_per_minute": round(slope(points), 3), "rounds": soak.rounds}))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,42 @@
+"""What the soak's faults make clients and the broker say; every other error is unexplained."""
+
+from typing import Final
+
+from benchmarks.soak.anomalies import Rule
+
+KILL: Final = "kill"
+DISK: Final = "disk full"
+CLOCK: Final = "clock step"
+
+RULES: Final = (
+    Rule(
+        r"Connection refused|ECONNREFUSED|all attempts to connect|Connection reset|closed the connection"
+        r"|EOFError|[Bb]roken ?[Pp]ipe|brokers are down|_TRANSPORT|NodeNotReady|KafkaConnectionError"
+        r"|RemoteDisconnected|IncompleteRead|Unable to bootstrap",
+        "the broker was away after a kill",
+        (KILL,),
+    ),
+    Rule("the last stop was not clean", "it was a kill", (KILL,)),
+    Rule(
+        r"No space left|File too large|disk is full|KAFKA_STORAGE_ERROR|error 56|is writable again",
+        "the disk was full",
+        (DISK,),
+    ),
+    Rule("KafkaTimeoutError", "a request waited for longer than the client does", (KILL, DISK)),
+    Rule("channel for which there is no open connection", "a client left before its response was ready"),
+    # As in Kafka: a coordinator that cannot write is none, and the client looks for another.
+    Rule(r"NOT_COORDINATOR|NotCoordinator", "the disk was full for the group's offsets", (DISK,)),
+    Rule(r"wall clock moved", "retention waits while the clock jumps", (CLOCK,)),
+    # The start of a transaction is read from the log after a kill, so a changed clock makes it too old.
+    Rule(r"_FENCED|old epoch|InvalidProducerEpoch", "a transaction timed out by the wall clock", (CLOCK,)),
+    Rule(
+        r"_FENCED|old epoch|code=_TIMED_OUT|_STATE",
+        "librdkafka waited after a kill, and its transaction timed out",
+        (KILL,),
+    ),
+    Rule(
+        r"CommitFailed|REBALANCE_IN_PROGRESS|RebalanceInProgress|ILLEGAL_GENERATION|IllegalGeneration"
+        r"|UNKNOWN_MEMBER|UnknownMember",
+        "members come and go, and a commit meets a rebalance",
+    ),
+)

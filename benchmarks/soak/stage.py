@@ -1,0 +1,81 @@
+"""What all clients of a soak share: the broker's address, the ledgers, the list of errors, and the end."""
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Final
+
+from benchmarks.process import Broker
+from benchmarks.soak.anomalies import Anomalies
+from benchmarks.soak.group_ledger import GroupLedger
+from benchmarks.soak.ledger import Ledger
+
+PARTITIONS: Final = 3
+KEPT_BYTES: Final = 4 << 20
+"""retention.bytes of each partition; a quarter of it must be there in values, as segments go whole."""
+
+IDEMPOTENT: Final = ("librdkafka", "kafka-python", "aiokafka")
+SOURCE: Final = "soak-librdkafka"
+COPY: Final = "soak-copied"
+TRANSACTIONS: Final = "soak-transactions"
+RAW: Final = "soak-raw"
+TOPICS: Final = (*(f"soak-{name}" for name in IDEMPOTENT), RAW, TRANSACTIONS, COPY)
+GROUPS: Final = tuple(f"readers-{name}" for name in IDEMPOTENT)
+SESSION_S: Final = (15.0, 45.0)
+"""A client lives so long, and a new one follows."""
+
+AGAIN_S: Final = 0.5
+
+
+@dataclass(slots=True)
+class Stage:
+    port: int
+    token: str
+    seed: int
+    anomalies: Anomalies
+    broker: Broker | None = None
+    """The running one; None while there is none."""
+
+    ledgers: dict[str, Ledger] = field(
+        default_factory=lambda: {topic: Ledger(topic, KEPT_BYTES // 4) for topic in TOPICS}
+    )
+    groups: dict[str, GroupLedger] = field(
+        default_factory=lambda: {group: GroupLedger(group) for group in GROUPS}
+    )
+    producers_end: threading.Event = field(default_factory=threading.Event)
+    readers_end: threading.Event = field(default_factory=threading.Event)
+    sessions: dict[str, int] = field(default_factory=dict)
+    rounds: dict[str, int] = field(default_factory=dict)
+    numbers: "count[int]" = field(default_factory=count)
+
+    def __post_init__(self) -> None:
+        # A copy has the number of its original, so it may be seen before the copier hears of the commit.
+        self.ledgers[COPY].sent = 1 << 62
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def report(self, source: str, error: object) -> None:
+        text = str(error) or repr(error)
+        self.anomalies.add(source, text.splitlines()[0], time.monotonic())
+
+    def threads(
+        self, name: str, end: threading.Event, session: Callable[["Stage", float], None]
+    ) -> threading.Thread:
+        """Return a thread that runs one session after the other until `end`; errors are reported."""
+        chance = random.Random(f"{self.seed} {name}")
+
+        def run() -> None:
+            while not end.is_set():
+                try:
+                    session(self, time.monotonic() + chance.uniform(*SESSION_S))
+                except Exception as error:  # noqa: BLE001 - a client's errors are what a soak looks for
+                    self.report(name, f"{type(error).__name__}: {error}")
+                    end.wait(AGAIN_S)
+                self.sessions[name] = self.sessions.get(name, 0) + 1
+
+        return threading.Thread(target=run, name=name, daemon=True)
