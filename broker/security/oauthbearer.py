@@ -26,6 +26,7 @@ _STATUS: Final = '{"status":"invalid_token"}'
 _FIRST: Final = re.compile(
     r"n,(?:a=(?P<authorization_id>[^,\x00]+))?,\x01(?P<pairs>(?:[A-Za-z]++=[\x21-\x7E \t\r\n]++\x01)*+)\x01"
 )
+_AUTH: Final = re.compile(r"(?:^|\x01)auth=([^\x01]+)")
 _BEARER: Final = re.compile(r"(?i:bearer) +(?P<token>[-_~+/.A-Za-z0-9]+=*)")
 
 ReadToken = Callable[[str, int], AccessToken]
@@ -80,8 +81,7 @@ class OAuthBearerLogin:
             found = None
         if found is None:
             raise self._malformed("the client's message is not one of OAUTHBEARER")
-        pairs = [pair.partition("=") for pair in found["pairs"].split("\x01")[:-1]]
-        given = [value for key, _, value in pairs if key == "auth"]
+        given = _AUTH.findall(found["pairs"])
         bearer = _BEARER.fullmatch(given[0]) if len(given) == 1 else None
         authorization_id = unescaped(found["authorization_id"] or "")
         if bearer is None or authorization_id is None:
