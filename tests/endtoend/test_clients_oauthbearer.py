@@ -21,7 +21,7 @@ from tests.support.token_issuer import AUDIENCE, ISSUER, as_json, key_set, rsa_k
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # it reads its schemas in a way that is going
     import kafka
-    from kafka.sasl.oauth import AbstractTokenProvider as KafkaTokenProvider
+    from kafka.net.sasl.oauth import AbstractTokenProvider as KafkaTokenProvider
 
 pytestmark = pytest.mark.endtoend
 
