@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.config.load import build_config
+from broker.config.load import build_config, load
 from broker.config.sections.oauthbearer import JWKS_URL, key_file
 from broker.errors import ConfigError
 
@@ -112,3 +112,11 @@ def test_logins_end_where_tokens_can_be_used() -> None:
     url = "listener.name.a." + JWKS_URL
     security = build_config({url: "https://id.example/keys"}).security
     assert (security.logins_end("A"), security.logins_end("B")) == (True, False)
+
+
+def test_kafkas_classes_are_accepted_with_a_warning_each() -> None:
+    prefix = "listener.name.sasl_plaintext.oauthbearer.sasl."
+    texts = (f"{prefix}jaas.config=a.Module required;", f"{prefix}server.callback.handler.class=a.Handler")
+    warnings = load(None, ["listeners=SASL_PLAINTEXT://127.0.0.1:0", *texts], {}).warnings
+    assert len([each for each in warnings if "has no effect: tokens are always checked" in each]) == 2
+    assert not [each for each in warnings if "a.Module" in each]

@@ -16,6 +16,8 @@ INERT: Final = {
     "delete.records.purgatory.purge.interval.requests",
     "follower.replication.throttled.rate",
     "follower.replication.throttled.replicas",
+    "oauthbearer.sasl.jaas.config",
+    "oauthbearer.sasl.server.callback.handler.class",
     "share.fetch.purgatory.purge.interval.requests",
 }
 
