@@ -16,6 +16,7 @@ import trio
 from broker.alerts.formats import Source
 from broker.alerts.task import TASK as ALERT_RULES
 from broker.alerts.task import Alerting
+from broker.api.client_security import ClientSecurity
 from broker.config.load import Configuration
 from broker.config.table import BrokerConfig
 from broker.control.commands import IssueAdminToken
@@ -37,6 +38,8 @@ from broker.prometheus.page import PrometheusPage
 from broker.security.console_links import ConsoleLink, ConsoleLinks, link_with, new_key
 from broker.server import BrokerServer
 from broker.server_parts.control import ServerMetadata, ServerQuotas, ServerTelemetry
+from broker.server_parts.oauthbearer_keys import TASK as ISSUER_KEYS
+from broker.server_parts.oauthbearer_keys import follow_keys
 from broker.server_parts.views import ServerViews
 from broker.web import browser_url, monotonic_ms, program_url, start_console
 
@@ -112,6 +115,7 @@ class Server(Protocol):
     events: EventWriter
     metadata: ServerMetadata
     prometheus: PrometheusPage
+    security: ClientSecurity
     server_quotas: ServerQuotas
     server_views: ServerViews
     socket_server: SocketServer
@@ -168,6 +172,8 @@ async def run_server(
             timers.start_soon(freeze_survivors, name="garbage-collector")
             timers.start_soon(_expire_quotas, server, name="quota-sensor-expiry")
             timers.start_soon(server.socket_server.accounts.run, name=CLIENT_USAGE)
+            for number, keys in enumerate(server.security.issuers.values()):
+                await timers.start(follow_keys, keys, server.clock, name=f"{ISSUER_KEYS}-{number}")
             async with open_supervisor() as handlers:
                 server.socket_server.start_handlers(handlers)
                 async with open_supervisor() as console, open_supervisor() as processors:

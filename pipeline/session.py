@@ -36,8 +36,8 @@ SETTINGS: Final = {
     "spark.sql.codegen.cache.maxEntries": "5000",
     # The connector's newer way to read offsets skips internal topics, which the event topics are.
     "spark.sql.streaming.kafka.useDeprecatedOffsetFetching": "true",
-    # Gold's files have about a twentieth of the size of its rows in memory. Spark broadcasts a table whose files
-    # seem small.
+    # Gold's rows take about twenty times the size of its files in memory, and Spark broadcasts a table whose
+    # files seem small.
     "spark.sql.sources.fileCompressionFactor": "20",
     # Memory of a file's writer before it writes. (Parquet: 128 MiB)
     "spark.hadoop.parquet.block.size": str(32 << 20),

@@ -10,6 +10,7 @@ from broker.api.client_security import may_log_in
 from broker.api.context import RequestContext
 from broker.api.outcome import Login, Outcome, Response
 from broker.api.registry import api
+from broker.api.sasl_logins import begin_login
 from broker.api.services import LoginServices
 from broker.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
@@ -26,5 +27,5 @@ def handle(message: SaslHandshakeRequest, context: RequestContext, services: Log
         refusal = SaslHandshakeResponse(ErrorCode.UNSUPPORTED_SASL_MECHANISM, list(enabled))
         return Response(refusal, login=Login.FAILED)
     connection.sasl_mechanism = message.mechanism
-    connection.scram = None
+    connection.sasl_login = begin_login(message.mechanism, connection.listener, services)
     return Response(SaslHandshakeResponse(ErrorCode.NONE, list(enabled)))

@@ -15,6 +15,8 @@ from broker.control.commands import Actor, ChangeOrigin, Role
 from broker.principal import Principal
 from broker.protocol.api_key import NAMES
 from broker.quotas.user_connections import TooFastOfUser, UserRefusal
+from broker.security.access_tokens import AccessToken, InvalidToken, TokenRules, read_token
+from broker.security.issuer_keys import IssuerKeys, source_of, sources_of
 from broker.security.plain import PlainAuthenticator
 
 CHECK_COST: Final = 5
@@ -22,18 +24,38 @@ CHECK_COST: Final = 5
 
 
 class ClientSecurity:
-    """The configuration that new logins and role checks use, its PLAIN users, and the authorizer, if any."""
+    """The configuration that new logins and role checks use, its PLAIN users and token issuers, and the
+    authorizer, if any.
+    """
 
-    __slots__ = ("authorizer", "config", "plain")
+    __slots__ = ("authorizer", "config", "issuers", "plain")
 
     def __init__(self, config: SecurityConfig, authorizer: Authorizer | None = None) -> None:
+        """Raises ConfigError."""
         self.authorizer = authorizer
+        self.issuers = {source: IssuerKeys(source) for source in sources_of(config)}
         self.configure(config)
 
     def configure(self, config: SecurityConfig) -> None:
         """Use `config` for new logins; existing sessions continue."""
         self.config = config
         self.plain = PlainAuthenticator.from_jaas(config.plain_jaas)
+
+    def read_token(self, listener: str, token: str, wall_ms: int) -> AccessToken:
+        """Return who an access token is for, on this listener. Raises InvalidToken."""
+        config = self.config.for_listener(listener)
+        source = source_of(config)
+        keys = None if source is None else self.issuers[source]
+        if keys is None or not keys.keys:
+            raise InvalidToken("the keys of the token issuer are not known yet")
+        rules = TokenRules(
+            config.expected_audiences,
+            config.expected_issuer,
+            config.clock_skew_seconds * 1_000,
+            config.scope_claim_name,
+            config.sub_claim_name,
+        )
+        return read_token(token, keys.find, rules, wall_ms)
 
     def actor(
         self,

@@ -6,7 +6,7 @@
 from typing import Protocol
 
 from broker.purgatory.purgatory import DelayedOperation
-from broker.security.scram import ScramLogin
+from broker.security.sasl import SaslLogin
 from broker.security.session import Session
 
 
@@ -22,8 +22,8 @@ class Connection(Protocol):
     sasl_mechanism: str | None
     counted_as: str | None
     """The user whose connection count includes this connection, from the login until the close."""
-    scram: ScramLogin | None
-    """The SCRAM login in progress, between its two messages."""
+    sasl_login: SaslLogin | None
+    """The login in progress, from the handshake to its end; a failed one stays."""
     session: Session | None
     """The session of a login that expires; None if it does not expire."""
     software_name: str

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from broker.config.listeners import SecurityProtocol
+from broker.config.sections.oauthbearer import JWKS_URL
+from broker.config.sections.security import OAUTHBEARER
 from broker.config.setting import LISTENER_PREFIX, ListenerSection, Setting, settings_of, split_listener
 from broker.config.table import SECTION_TYPES, SPELLINGS, BrokerConfig, setting_of
 from broker.errors import ConfigError
@@ -155,8 +157,20 @@ def build_config(values: Mapping[str, str]) -> BrokerConfig:
     config.groups.check()
     config.consumer_groups.check()
     config.upstream.check()
+    _check_tokens(config)
     local = frozenset(each.name for each in config.network.resolved_listeners() if each.is_local)
     return replace(config, security=replace(config.security, local_listeners=local))
+
+
+def _check_tokens(config: BrokerConfig) -> None:
+    """Raise ConfigError for a listener where clients could log in with tokens of no issuer."""
+    for listener in config.network.resolved_listeners():
+        security = config.security.for_listener(listener.name)
+        if not listener.protocol.has_login or OAUTHBEARER not in security.sasl_enabled_mechanisms:
+            continue
+        if not security.jwks_endpoint_url:
+            allowed = f"a URL, required by {OAUTHBEARER} on the listener {listener.name}"
+            raise ConfigError(JWKS_URL, "", allowed)
 
 
 def _fill(section: type, values: Mapping[str, str]) -> Any:

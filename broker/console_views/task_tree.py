@@ -35,6 +35,7 @@ KINDS: Final = (
     ("storage", re.compile(r"^(kafka-)?log-|^event-writer$")),
     ("telemetry", re.compile(r"^client-telemetry-|^alert-(rules$|destination-)")),
     ("supervisor", re.compile(r"^(fatal-errors|garbage-collector)$")),
+    ("security", re.compile(r"^oauthbearer-keys-")),
     ("listener", re.compile(r"^listener-")),
     ("console", re.compile(r"^admin-web-server$")),
 )

@@ -157,14 +157,19 @@ class Selector:
         return sum(channel.requests_in_flight for channel in self.channels.values())
 
     def close_channel(self, channel: Channel, reason: str, level: int = logging.DEBUG) -> None:
-        """Close a connection, once. Its queued and later responses are dropped."""
+        """Close a connection, once. Its queued and later responses are dropped. The log line of a refused
+        login says why, also if the client closes the connection first.
+        """
         fd = channel.fd
         if fd < 0:
             return
+        login, logged = channel.sasl_login, reason
+        if login is not None and login.refusal:
+            level, logged = max(level, logging.INFO), f"the login failed: {login.refusal}"
         logger.log(
             level,
             "connection closed",
-            extra={"connection": channel.id, "client_id": channel.client_id, "reason": reason},
+            extra={"connection": channel.id, "client_id": channel.client_id, "reason": logged},
         )
         del self.channels[fd]
         self.ids.discard(channel.id)

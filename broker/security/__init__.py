@@ -1,6 +1,7 @@
 """Authentication and secrets, independent of sockets and requests; the time is an argument.
 
-Kafka clients: `plain`, `scram` with `unknown_users`, `session` (re-authentication), `tls`, and the user name
-of a certificate (`distinguished_name`, `principal_rules`). The console: `passwords`, `tokens`,
+Kafka clients: `sasl` with its mechanisms `plain`, `scram` with `unknown_users`, and `oauthbearer` with
+`access_tokens` and `issuer_keys`; `session` (re-authentication), `tls`, and the user name of a certificate
+(`distinguished_name`, `principal_rules`). The console: `passwords`, `tokens`,
 `console_links`.
 """

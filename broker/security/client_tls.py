@@ -10,7 +10,8 @@ from typing import Final
 
 from broker.config.sections import UpstreamConfig
 from broker.errors import ConfigError
-from broker.security.tls import CHECK_EVERY_MS, VERSIONS, load_authorities, load_chain, read_store, stamps
+from broker.security.tls import VERSIONS, load_authorities, load_chain, read_store
+from broker.security.watched_files import CHECK_EVERY_MS, stamps
 
 KEYSTORE_KEY: Final = "upstream.ssl.keystore.location"
 TRUSTSTORE_KEY: Final = "upstream.ssl.truststore.location"

@@ -1,8 +1,8 @@
 """SASL PLAIN: a user name and a password in one message. (RFC 4616; Kafka: PlainSaslServer)
 
-Called by the SaslAuthenticate handler. Pure; a change of users creates a new authenticator. The users come
-from `listener.name.<name>.plain.sasl.jaas.config`, which `plain_users` reads. Passwords are kept as keyed
-digests only; an unknown name takes the same time and gets the same message as a wrong password.
+The SaslAuthenticate handler calls `PlainLogin`. Pure; a change of users creates a new authenticator. The
+users come from `listener.name.<name>.plain.sasl.jaas.config`, which `plain_users` reads. Passwords are kept
+as keyed digests only; an unknown name takes the same time and gets the same message as a wrong password.
 """
 
 import hashlib
@@ -77,6 +77,26 @@ class PlainAuthenticator:
 
     def _digest(self, password: bytes) -> bytes:
         return hmac.digest(self._key, password, hashlib.sha256)
+
+
+class PlainLogin:
+    """One login, of one message, on this listener."""
+
+    __slots__ = ("_authenticator", "_listener", "name")
+
+    mechanism: Final = MECHANISM
+    ends_wall_ms: Final = None
+    refusal: Final = ""
+
+    def __init__(self, authenticator: PlainAuthenticator, listener: str) -> None:
+        self._authenticator = authenticator
+        self._listener = listener
+        self.name: str | None = None
+
+    def step(self, message: bytes | bytearray | memoryview, wall_ms: int) -> bytes:
+        """Raises ApiError SASL_AUTHENTICATION_FAILED."""
+        self.name = self._authenticator.authenticate(self._listener, message)
+        return b""
 
 
 def _failed(message: str) -> ApiError:

@@ -21,7 +21,8 @@ from typing import Final, Protocol
 
 import msgspec
 
-from broker.errors import ApiError, ErrorCode
+from broker.errors import ApiError
+from broker.security.sasl import invalid_credentials
 
 MIN_ITERATIONS: Final = 4_096
 MAX_ITERATIONS: Final = 16_384
@@ -100,6 +101,9 @@ class ScramLogin:
         "name",
     )
 
+    ends_wall_ms: Final = None
+    refusal: Final = ""
+
     def __init__(
         self,
         mechanism: ScramMechanism,
@@ -117,7 +121,11 @@ class ScramLogin:
         self.name: str | None = None
         """The authenticated user, once the login has succeeded."""
 
-    def step(self, message: bytes | bytearray | memoryview) -> bytes:
+    @property
+    def mechanism(self) -> str:
+        return self._mechanism.name
+
+    def step(self, message: bytes | bytearray | memoryview, wall_ms: int) -> bytes:
         """Return the response to the client's next message.
 
         Raises ApiError SASL_AUTHENTICATION_FAILED, after which the login is over.
@@ -132,9 +140,9 @@ class ScramLogin:
         found = _FIRST.fullmatch(text)
         if found is None:
             raise self._failed()
-        name = _unescaped(found["name"])
+        name = unescaped(found["name"])
         authorization_id = found["authorization_id"]
-        if name is None or (authorization_id and _unescaped(authorization_id) != name):
+        if name is None or (authorization_id and unescaped(authorization_id) != name):
             raise self._failed()
         unknown = self._unknown(name)
         self._credential = credential = self._find(name) or unknown
@@ -161,14 +169,10 @@ class ScramLogin:
         return b"v=" + base64.b64encode(mechanism.mac(credential.server_key, auth_message))
 
     def _failed(self) -> ApiError:
-        message = (
-            "Authentication failed during authentication due to invalid credentials with SASL mechanism "
-            f"{self._mechanism.name}"
-        )
-        return ApiError(ErrorCode.SASL_AUTHENTICATION_FAILED, message)
+        return invalid_credentials(self._mechanism.name)
 
 
-def _unescaped(name: str) -> str | None:
+def unescaped(name: str) -> str | None:
     """Decode a saslname, in which =2C and =3D stand for "," and "=". None for any other "="."""
     if any(found[1] is None for found in _ESCAPED.finditer(name)):
         return None

@@ -1,8 +1,8 @@
 """SASL session lifetime and re-authentication on the same connection.
 
-Created by the SaslAuthenticate handler if `connections.max.reauth.ms` limits sessions;
-network.connection.authentication checks it for each request of the connection. Independent of requests and
-connections. (KIP-368; Kafka: KafkaChannel's and SaslServerAuthenticator's re-authentication)
+Created by the SaslAuthenticate handler if `connections.max.reauth.ms` limits sessions or the credential of a
+login expires; network.connection.authentication checks it for each request of the connection. Independent of
+requests and connections. (KIP-368; Kafka: KafkaChannel's and SaslServerAuthenticator's re-authentication)
 """
 
 from typing import Final

@@ -9,8 +9,7 @@ import logging
 import os
 import re
 import ssl
-import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -19,11 +18,9 @@ from broker.config.sections import TlsConfig
 from broker.config.sections.tls import ALLOWED_STORE, MAX_STORE_BYTES
 from broker.errors import ConfigError
 from broker.security.principal_rules import KEY, PrincipalRules
+from broker.security.watched_files import CHECK_EVERY_MS, read_regular, stamps
 
 logger = logging.getLogger(__name__)
-
-CHECK_EVERY_MS: Final = 1_000
-"""Minimum interval between checks of the files; certificate renewals are not urgent."""
 
 _CLIENT_AUTH: Final = {
     "none": ssl.CERT_NONE,
@@ -58,8 +55,6 @@ _PEM_HEADER = re.compile(r"\A(?:\s*[A-Za-z0-9-]+:[^\n]*\n)+")
 """`Proc-Type: 4,ENCRYPTED` and similar headers before the key in the traditional format."""
 
 _PEM_LINE: Final = 64
-
-Stamp = tuple[int, int, int]
 
 
 class Pem(NamedTuple):
@@ -320,7 +315,7 @@ def read_store(key: str, name: str) -> str:
     learn about the files of this machine. The log has the reason.
     """
     try:
-        text = _read_regular(name).decode("latin-1")
+        text = read_regular(name, MAX_STORE_BYTES).decode("latin-1")
         if "-----BEGIN " in text:
             return text
         reason = "it contains no PEM block"
@@ -328,37 +323,6 @@ def read_store(key: str, name: str) -> str:
         reason = str(error)
     logger.info("a key store or trust store cannot be used", extra={"key": key, "reason": reason})
     raise ConfigError(key, name, ALLOWED_STORE)
-
-
-def _read_regular(name: str) -> bytes:
-    """Read a regular file without blocking on pipes or opening devices. Raises OSError, ValueError."""
-    if not stat.S_ISREG(os.stat(name).st_mode):
-        raise ValueError("it is not a regular file")
-    descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-    with open(descriptor, "rb", buffering=0) as file:
-        seen = os.fstat(descriptor)
-        if not stat.S_ISREG(seen.st_mode):
-            raise ValueError("it is not a regular file")
-        content = bytearray()
-        while seen.st_size <= MAX_STORE_BYTES and len(content) <= MAX_STORE_BYTES:
-            piece = file.read(MAX_STORE_BYTES + 1 - len(content))
-            if not piece:
-                return bytes(content)
-            content += piece
-    raise ValueError(f"it has more than {MAX_STORE_BYTES} bytes")
-
-
-def stamps(files: Iterable[Path]) -> list[Stamp | None]:
-    """Return what identifies each file's content without reading it; None for a missing file."""
-    found: list[Stamp | None] = []
-    for file in files:
-        try:
-            seen = file.stat()
-        except (OSError, ValueError):
-            found.append(None)
-        else:
-            found.append((seen.st_mtime_ns, seen.st_size, seen.st_ino))
-    return found
 
 
 def _readable(reason: str) -> str:

@@ -43,7 +43,7 @@ from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.replication import ReplicationQuotas
 from broker.records.build import NewRecord, build_batch
 from broker.records.slices import Slices, run_through
-from broker.security.scram import ScramLogin
+from broker.security.sasl import SaslLogin
 from broker.security.session import Session
 from broker.security.unknown_users import UnknownUsers
 from broker.services.group_service import GroupService
@@ -75,7 +75,7 @@ class Connection:
         self.principal = "ANONYMOUS"
         self.authenticated = authenticated
         self.sasl_mechanism: str | None = None
-        self.scram: ScramLogin | None = None
+        self.sasl_login: SaslLogin | None = None
         self.prologue = 0
         self.session: Session | None = None
         self.software_name = self.software_version = "unknown"

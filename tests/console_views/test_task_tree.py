@@ -15,6 +15,7 @@ from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTo
 from tests.support.hostile import until
 from tests.support.produce import create_topic
 from tests.support.running import RunningBroker, running_broker
+from tests.support.token_issuer import write_key_set
 
 SMALL = ("num.network.threads=2", "num.io.threads=11", "node.id=7")
 DOCUMENT = Path(__file__).parents[2] / "docs" / "concurrency.md"
@@ -209,7 +210,9 @@ async def test_the_document_draws_every_task_and_each_has_a_kind(
     tmp_path: Path, mock_clock: MockClock, mode: str
 ) -> None:
     names = drawn()
-    async with running_broker(tmp_path, *SMALL, *EVERYTHING, f"socket.server.mode={mode}") as broker:
+    more = (f"sasl.oauthbearer.jwks.endpoint.url={write_key_set(tmp_path)}", f"socket.server.mode={mode}")
+    async with running_broker(tmp_path, *SMALL, *EVERYTHING, *more) as broker:
+        assert by_name(broker)["oauthbearer-keys-0"].kind == "security"
         for name, row in by_name(broker).items():
             assert any(drawn_name.fullmatch(name) for drawn_name in names), name
             assert row.kind != "other", name

@@ -21,6 +21,8 @@ INERT: Final = {
     "log.preallocate",
     "remote.log.copy.disable",
     "remote.log.delete.on.disable",
+    "oauthbearer.sasl.jaas.config",
+    "oauthbearer.sasl.server.callback.handler.class",
     "share.fetch.purgatory.purge.interval.requests",
     "unclean.leader.election.enable",
 }

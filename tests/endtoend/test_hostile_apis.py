@@ -7,6 +7,7 @@ measures itself (`tests.support.measured_broker`), as what a clock shows depends
 adds a row of a table to it.
 """
 
+import json
 import os
 import struct
 import sys
@@ -65,12 +66,15 @@ from broker.protocol.messages.offset_commit import (
 from broker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from broker.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from broker.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from broker.security.oauthbearer import MECHANISM as OAUTHBEARER
 from tests.control.world import AUTHORIZER
 from tests.groups.conversation import subscription
 from tests.support.broker_process import BrokerProcess
 from tests.support.machine_speed import slowness
 from tests.support.measured_broker import LongestPass
 from tests.support.produce import create_topic
+from tests.support.token_issuer import message as token_message
+from tests.support.token_issuer import signed, write_key_set
 from tests.support.wire import WireClient, connect
 from tests.support.worst_requests import worst_requests
 
@@ -130,7 +134,8 @@ def _broker(directory: Path, *more: str) -> Iterator[Broker]:
     longest = LongestPass(directory / "longest")
     measured = (sys.executable, "-m", "tests.support.measured_broker", str(directory / "longest"))
     settings = (
-        "sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+        "sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
+        f"sasl.oauthbearer.jwks.endpoint.url={write_key_set(directory)}",
         "events.topics=",
         "console.listener=127.0.0.1:0",
         "group.initial.rebalance.delay.ms=0",
@@ -272,11 +277,19 @@ async def test_other_clients_hardly_wait_for_the_worst_requests(broker: Broker, 
 BEFORE_LOGIN: Final = 512 * 1024 - 100
 """Bytes; sasl.server.max.receive.size is 512 KiB."""
 
+WIDE_HEADER: Final = json.dumps(
+    {"alg": "RS256", "kid": "first", **{str(at): 1 for at in range(200)}}
+).encode()
+
 LOGINS: Final = [
     (SaslAuthenticateRequest(b"\0" * BEFORE_LOGIN), "PLAIN", "half a megabyte of separators"),
     (SaslAuthenticateRequest(b"\0user\0" + b"x" * BEFORE_LOGIN), "PLAIN", "a password of half a megabyte"),
     (SaslAuthenticateRequest(b"n,," + b"a=b," * (BEFORE_LOGIN // 4)), "SCRAM-SHA-512", "130,000 attributes"),
     (SaslAuthenticateRequest(b"n,,n=" + b"=2C" * (BEFORE_LOGIN // 3)), "SCRAM-SHA-512", "170,000 escapes"),
+    (SaslAuthenticateRequest(b"n,,\x01" + b"x" * BEFORE_LOGIN), OAUTHBEARER, "half a megabyte"),
+    (SaslAuthenticateRequest(b"n,,\x01" + b"a=b\x01" * 18_000 + b"\x01"), OAUTHBEARER, "18,000 extensions"),
+    (SaslAuthenticateRequest(token_message(f"{'e' * 4_096}.{'B' * 60_000}.C")), OAUTHBEARER, "a wide token"),
+    (SaslAuthenticateRequest(token_message(signed(WIDE_HEADER, b"[" * 40_000))), OAUTHBEARER, "a deep token"),
 ]
 
 

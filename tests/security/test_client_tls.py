@@ -9,7 +9,7 @@ import pytest
 from broker.config.sections import UpstreamConfig
 from broker.errors import ConfigError
 from broker.security.client_tls import ClientCertificates, client_context
-from broker.security.tls import CHECK_EVERY_MS
+from broker.security.watched_files import CHECK_EVERY_MS
 from tests.support.certificates import PASSWORD, certificates
 
 

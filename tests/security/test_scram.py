@@ -58,10 +58,10 @@ def test_the_example_of_rfc_7677(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scram.secrets, "token_urlsafe", lambda _: "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0")
     credential = kept(SHA_256, b"pencil", base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ=="))
     login = login_of(SHA_256, {"user": credential})
-    challenge = login.step(b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO")
+    challenge = login.step(b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO", 0)
     nonce = b"rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
     assert challenge == b"r=" + nonce + b",s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
-    answer = login.step(b"c=biws,r=" + nonce + b",p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=")
+    answer = login.step(b"c=biws,r=" + nonce + b",p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=", 0)
     assert answer == b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
     assert login.name == "user"
 
@@ -70,7 +70,7 @@ def test_the_example_of_rfc_7677(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(("sent", "name"), [("ann", "ann"), ("a=2Cb=3Dc", "a,b=c"), ("zoë", "zoë")])
 def test_a_user_that_knows_the_password_is_let_in(mechanism: ScramMechanism, sent: str, name: str) -> None:
     login = login_of(mechanism, {name: kept(mechanism, b"secret")})
-    assert client(mechanism, sent, b"secret", login.step).startswith(b"v=")
+    assert client(mechanism, sent, b"secret", lambda message: login.step(message, 0)).startswith(b"v=")
     assert login.name == name
 
 
@@ -86,7 +86,7 @@ def test_the_server_derives_no_key_so_that_a_guess_holds_no_thread(
     def step(message: bytes) -> bytes:
         with monkeypatch.context() as patch:
             patch.setattr(hashlib, "pbkdf2_hmac", derive)
-            return login.step(message)
+            return login.step(message, 0)
 
     with suppress(ApiError):
         client(SHA_256, name, password, step)
@@ -103,7 +103,7 @@ def test_others_hear_the_same_words_at_the_same_step(
 
     def step(message: bytes) -> bytes:
         steps.append(message)
-        return login.step(message)
+        return login.step(message, 0)
 
     with pytest.raises(ApiError) as refused:
         client(mechanism, name, password, step)
@@ -113,10 +113,10 @@ def test_others_hear_the_same_words_at_the_same_step(
 
 
 def test_an_unknown_name_is_challenged_with_the_same_salt_each_time() -> None:
-    challenges = [login_of(SHA_256).step(b"n,,n=nobody,r=x") for _ in range(2)]
+    challenges = [login_of(SHA_256).step(b"n,,n=nobody,r=x", 0) for _ in range(2)]
     first, second = (challenge.partition(b",")[2] for challenge in challenges)
     assert first == second and challenges[0] != challenges[1]
-    assert first != login_of(SHA_256).step(b"n,,n=somebody,r=x").partition(b",")[2]
+    assert first != login_of(SHA_256).step(b"n,,n=somebody,r=x", 0).partition(b",")[2]
 
 
 @pytest.mark.parametrize(
@@ -129,12 +129,12 @@ def test_an_unknown_name_is_challenged_with_the_same_salt_each_time() -> None:
 )
 def test_a_first_message_that_is_none_ends_the_login(message: bytes) -> None:
     with pytest.raises(ApiError):
-        login_of(SHA_256, {"ann": kept(SHA_256, b"secret")}).step(message)
+        login_of(SHA_256, {"ann": kept(SHA_256, b"secret")}).step(message, 0)
 
 
 @pytest.mark.parametrize("first", [b"y,,n=ann,r=x", b"n,a=ann,n=ann,r=x", b"n,,n=ann,r=x,e=extension"])
 def test_a_first_message_may_say_more(first: bytes) -> None:
-    assert login_of(SHA_256).step(first).startswith(b"r=x")
+    assert login_of(SHA_256).step(first, 0).startswith(b"r=x")
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_a_final_message_that_was_changed_ends_the_login(old: bytes, new: bytes)
     login = login_of(SHA_256, {"ann": kept(SHA_256, b"secret")})
 
     def step(message: bytes) -> bytes:
-        return login.step(message.replace(old, new, 1) if message.startswith(b"c=") else message)
+        return login.step(message.replace(old, new, 1) if message.startswith(b"c=") else message, 0)
 
     with pytest.raises(ApiError):
         client(SHA_256, "ann", b"secret", step)
@@ -164,5 +164,5 @@ def test_no_random_message_logs_in_or_raises_anything_but_a_refusal(messages: li
     login = login_of(SHA_256)
     with suppress(ApiError):
         for message in messages:
-            login.step(message)
+            login.step(message, 0)
     assert login.name is None

@@ -14,13 +14,13 @@ from broker.config.load import build_config
 from broker.config.sections import TlsConfig
 from broker.errors import ConfigError
 from broker.security.tls import (
-    CHECK_EVERY_MS,
     MAX_STORE_BYTES,
     Certificates,
     is_readable_by_others,
     parse_pem,
     server_context,
 )
+from broker.security.watched_files import CHECK_EVERY_MS
 from tests.support.certificates import PASSWORD, certificates
 
 LISTENER = Listener("SSL", SecurityProtocol.SSL, "127.0.0.1", 0, "", 0)

@@ -66,7 +66,7 @@ def challenge(unknown: Unknown, name: str, known: Users, mechanism: ScramMechani
         lambda each: known.get(each, {}).get(mechanism.name),
         lambda each: unknown.credential(mechanism, each, known),
     )
-    return login.step(f"n,,n={name},r=x".encode()).decode().partition(",")[2]
+    return login.step(f"n,,n={name},r=x".encode(), 0).decode().partition(",")[2]
 
 
 @pytest.mark.parametrize("iterations", [4_096, 8_192, 16_384])

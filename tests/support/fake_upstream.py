@@ -359,7 +359,7 @@ class _Talk:
                     lambda name: Salted(mechanism, cluster.users[name]) if name in cluster.users else None,
                     lambda _name: Salted(mechanism, "nobody's"),
                 )
-            reply = self.login.step(token)
+            reply = self.login.step(token, 0)
         except ApiError as error:
             self.node.refused_logins += 1
             return SaslAuthenticateResponse(int(error.code), error.message)

@@ -16,6 +16,7 @@ from werkzeug.exceptions import HTTPException
 
 from broker.control.commands import Actor, ChangeOrigin, Role
 from broker.errors import ApiError
+from broker.http_requests import fetch_over_http
 from webui.backend import Backend, ConsoleSettings
 from webui.console import Console, monotonic_ms, wall_clock_ms
 from webui.http.matched_rule import MatchedRule
@@ -54,7 +55,7 @@ from webui.security.gate import (
     identity_of,
     is_still_signed_in,
 )
-from webui.security.oidc import Oidc, fetch_over_http
+from webui.security.oidc import Oidc
 from webui.security.origin import AllowedHosts, OwnHost
 from webui.tables.json_output import encode_in_slices
 from webui.tables.slices import free_in_slices

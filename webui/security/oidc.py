@@ -20,13 +20,11 @@ from urllib.parse import quote, urlencode, urlsplit
 import msgspec
 
 from broker.control.commands import Role
+from broker.http_requests import HttpRequest
+from broker.json_web_keys import ALGORITHMS, fits
 from webui.backend import ConsoleSettings
 from webui.rest.problem import Problem
 
-ALGORITHMS: Final = (
-    *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
-    *("ES256", "ES384", "ES512", "EdDSA"),
-)
 DISCOVERY: Final = "/.well-known/openid-configuration"
 MAX_PENDING: Final = 1_024
 PENDING_MS: Final = 600_000
@@ -36,18 +34,8 @@ LEEWAY_S: Final = 60
 """How much the clocks of provider and broker may differ."""
 
 LONGEST_NAME: Final = 128
-MAX_ANSWER_BYTES: Final = 1_048_576
-TIMEOUT_S: Final = 10.0
 
 _FAILED: Final = "Single sign-on failed"
-
-
-class HttpRequest(msgspec.Struct, frozen=True):
-    """`form` None: GET, else POST."""
-
-    url: str
-    form: Mapping[str, str] | None = None
-    authorization: str = ""
 
 
 Fetch = Callable[[HttpRequest], Awaitable[tuple[int, bytes]]]
@@ -219,7 +207,7 @@ class Oidc:
         for is_fresh in (False, True):
             if is_fresh or not self._keys:
                 await self._read_keys(provider)
-            found = [each for each in self._keys if _fits(each, key_id, algorithm)]
+            found = [each for each in self._keys if fits(each, key_id, algorithm)]
             if len(found) == 1:
                 return found[0]
         raise Problem(401, f"{_FAILED}: the key of the id token is unknown.")
@@ -301,13 +289,6 @@ class Oidc:
             del self._pending[next(iter(self._pending))]
 
 
-def _fits(key: Mapping[str, Any], key_id: object, algorithm: str) -> bool:
-    kinds = {"E": ("EC",), "R": ("RSA",), "P": ("RSA",)}
-    types = ("OKP",) if algorithm == "EdDSA" else kinds[algorithm[0]]
-    is_for_signatures = key.get("use", "sig") == "sig" and key.get("alg", algorithm) == algorithm
-    return key.get("kty") in types and is_for_signatures and (key_id is None or key.get("kid") == key_id)
-
-
 def _hash(text: str) -> bytes:
     return sha256(text.encode("utf-8", "surrogateescape")).digest()
 
@@ -319,30 +300,3 @@ def _basic(name: str, secret: str) -> str:
 
 def _shown(value: object) -> str:
     return "".join(each for each in str(value) if each.isprintable())[:200]
-
-
-async def fetch_over_http(request: HttpRequest) -> tuple[int, bytes]:
-    """Send one request with httpx2: no redirects, no proxies or passwords of the environment, a deadline,
-    and a largest answer. Raises OSError.
-    """
-    import httpx2
-    import trio
-
-    headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
-    if request.authorization:
-        headers["Authorization"] = request.authorization
-    try:
-        with trio.fail_after(TIMEOUT_S):
-            async with httpx2.AsyncClient(trust_env=False, timeout=TIMEOUT_S) as client:
-                method = "GET" if request.form is None else "POST"
-                async with client.stream(method, request.url, data=request.form, headers=headers) as response:
-                    body = b""
-                    async for chunk in response.aiter_bytes():
-                        body += chunk
-                        if len(body) > MAX_ANSWER_BYTES:
-                            raise OSError("its answer is too long")
-                    return response.status_code, body
-    except trio.TooSlowError as error:
-        raise OSError(f"no answer within {TIMEOUT_S:g} s") from error
-    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-        raise OSError(str(error) or type(error).__name__) from error

@@ -4,7 +4,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from broker.config.kinds import BOOLEAN, SECRET, TEXT, Kind, integer, list_of, long, one_of
-from broker.config.setting import ListenerSection, setting
+from broker.config.sections.oauthbearer import OAuthBearerKeys
+from broker.config.setting import setting
+
+OAUTHBEARER: Final = "OAUTHBEARER"
+MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER)
 
 _ROLE: Final = one_of("viewer", "editor", "admin")
 STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
@@ -38,7 +42,7 @@ def _max_reauth_ms(mechanism: str) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class SecurityConfig(ListenerSection):
+class SecurityConfig(OAuthBearerKeys):
     """`plain_jaas` contains (listener name in upper case, value) pairs.
 
     `admin_token` comes from the environment (WEIR_ADMIN_TOKEN or WEIR_ADMIN_TOKEN_FILE), never from the file.
@@ -50,13 +54,14 @@ class SecurityConfig(ListenerSection):
         "sasl.enabled.mechanisms",
         ("PLAIN",),
         list_of(
-            one_of("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512").read,
-            "a list of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512",
+            one_of(*MECHANISMS).read,
+            f"a list of {', '.join(MECHANISMS)}",
             least=1,
         ),
         "SASL mechanisms of the SASL listeners.",
         kafka_default="GSSAPI",
-        why="PLAIN is for the listener's own users; SCRAM requires users created beforehand.",
+        why="PLAIN is for the listener's own users; SCRAM requires users created beforehand, OAUTHBEARER "
+        "an issuer of tokens.",
         dynamic=True,
         per_broker=True,
         listener_too=True,
@@ -83,13 +88,15 @@ class SecurityConfig(ListenerSection):
         0,
         long(0),
         "Lifetime of a SASL login. A client logs in again on the same connection before it expires "
-        "(KIP-368); otherwise its next request closes the connection. 0: no expiry.",
+        "(KIP-368); otherwise its next request closes the connection. 0: no expiry. A login with an access "
+        "token ends with the token, if that is earlier.",
         unit="ms",
         listener_too=True,
     )
     plain_max_reauth_ms: tuple[tuple[str, int], ...] = _max_reauth_ms("PLAIN")
     scram_256_max_reauth_ms: tuple[tuple[str, int], ...] = _max_reauth_ms("SCRAM-SHA-256")
     scram_512_max_reauth_ms: tuple[tuple[str, int], ...] = _max_reauth_ms("SCRAM-SHA-512")
+    oauthbearer_max_reauth_ms: tuple[tuple[str, int], ...] = _max_reauth_ms(OAUTHBEARER)
     authorizer_class_name: str = setting(
         "authorizer.class.name",
         "",
@@ -149,17 +156,20 @@ class SecurityConfig(ListenerSection):
         return role or ("admin" if listener in self.local_listeners else "viewer")
 
     def session_ms(self, listener: str, mechanism: str | None) -> int:
-        """Return the lifetime of a login with this mechanism; 0: no expiry."""
+        """Return the largest lifetime of a login with this mechanism; 0: no limit."""
         of_mechanism = dict(self._reauth_by_mechanism().get(mechanism or "", ()))
         return of_mechanism.get(listener, self.for_listener(listener).connections_max_reauth_ms)
 
     def logins_end(self, listener: str) -> bool:
-        """Whether any login on this listener expires."""
-        return any(self.session_ms(listener, mechanism) for mechanism in self._reauth_by_mechanism())
+        """Whether any login on this listener expires. Tokens do, wherever OAUTHBEARER can be enabled."""
+        return bool(self.for_listener(listener).jwks_endpoint_url) or any(
+            self.session_ms(listener, mechanism) for mechanism in self._reauth_by_mechanism()
+        )
 
     def _reauth_by_mechanism(self) -> dict[str, tuple[tuple[str, int], ...]]:
         return {
             "PLAIN": self.plain_max_reauth_ms,
             "SCRAM-SHA-256": self.scram_256_max_reauth_ms,
             "SCRAM-SHA-512": self.scram_512_max_reauth_ms,
+            OAUTHBEARER: self.oauthbearer_max_reauth_ms,
         }

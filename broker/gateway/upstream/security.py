@@ -15,7 +15,7 @@ from broker.gateway.upstream.tcp import HostNames
 from broker.network.tls.tls_socket import CIPHERTEXT_BYTES
 from broker.security.client_login import ClientCredentials
 from broker.security.client_tls import ClientCertificates
-from broker.security.tls import CHECK_EVERY_MS, stamps
+from broker.security.watched_files import CHECK_EVERY_MS, stamps
 
 logger = logging.getLogger(__name__)
 

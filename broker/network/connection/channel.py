@@ -26,7 +26,7 @@ from broker.network.failures import Place
 from broker.network.tls.tls_socket import TlsReceive, TlsSocket
 from broker.principal import ANONYMOUS
 from broker.purgatory.purgatory import DelayedOperation, Outcome
-from broker.security.scram import ScramLogin
+from broker.security.sasl import SaslLogin
 from broker.security.session import Session
 
 
@@ -161,8 +161,8 @@ class Channel:
         "request_ns",
         "requests",
         "responder",
+        "sasl_login",
         "sasl_mechanism",
-        "scram",
         "send",
         "session",
         "sock",
@@ -195,7 +195,7 @@ class Channel:
         self.authenticated = connection.authenticated
         self.principal = ANONYMOUS
         self.sasl_mechanism: str | None = None
-        self.scram: ScramLogin | None = None
+        self.sasl_login: SaslLogin | None = None
         self.session: Session | None = None
         self.tls: tuple[str, str] | None = None
         self.client_id: str | None = None

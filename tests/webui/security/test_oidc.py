@@ -14,10 +14,11 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from broker.control.commands import Role
+from broker.http_requests import HttpRequest
 from tests.webui.conftest import Clock
 from tests.webui.fakes import FakeSettings
 from webui.rest.problem import Problem
-from webui.security.oidc import DISCOVERED_MS, KEYS_AGAIN_MS, MAX_PENDING, PENDING_MS, HttpRequest, Oidc
+from webui.security.oidc import DISCOVERED_MS, KEYS_AGAIN_MS, MAX_PENDING, PENDING_MS, Oidc
 
 ISSUER = "https://id.example/realms/main"
 REDIRECT = "https://weir.example/oidc/callback"

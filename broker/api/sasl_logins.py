@@ -1,0 +1,31 @@
+"""Begins a login with any SASL mechanism. For the SaslHandshake handler."""
+
+from functools import partial
+
+from broker.api.services import LoginServices
+from broker.security import oauthbearer, plain
+from broker.security.oauthbearer import OAuthBearerLogin
+from broker.security.plain import PlainLogin
+from broker.security.sasl import SaslLogin
+from broker.security.scram import MECHANISMS, ScramLogin
+
+
+def begin_login(mechanism: str, listener: str, services: LoginServices) -> SaslLogin:
+    """Return a new login with this mechanism, which must be one of `sasl.enabled.mechanisms`."""
+    security = services.security
+    match mechanism:
+        case plain.MECHANISM:
+            return PlainLogin(security.plain, listener)
+        case oauthbearer.MECHANISM:
+            return OAuthBearerLogin(partial(security.read_token, listener))
+        case _:
+            return _scram_login(mechanism, services)
+
+
+def _scram_login(mechanism: str, services: LoginServices) -> ScramLogin:
+    users, kind = services.control.image.scram, MECHANISMS[mechanism]
+    return ScramLogin(
+        kind,
+        lambda name: users.get(name, {}).get(mechanism),
+        lambda name: services.unknown_users.credential(kind, name),
+    )

@@ -1,0 +1,46 @@
+"""Requests to HTTP servers that the operator has configured: token issuers and identity providers.
+
+Used by broker.server_parts.oauthbearer_keys and by webui.security.oidc. A request follows no redirects, and
+uses neither proxies nor passwords of the environment. It has a deadline, and its answer a largest size.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+import trio
+
+MAX_ANSWER_BYTES: Final = 1_048_576
+TIMEOUT_S: Final = 10.0
+
+
+class HttpRequest(msgspec.Struct, frozen=True):
+    """`form` None: GET, else POST."""
+
+    url: str
+    form: Mapping[str, str] | None = None
+    authorization: str = ""
+
+
+async def fetch_over_http(request: HttpRequest) -> tuple[int, bytes]:
+    """Return status and body of the answer. Raises OSError for network errors, late answers and long ones."""
+    import httpx2
+
+    headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
+    if request.authorization:
+        headers["Authorization"] = request.authorization
+    try:
+        with trio.fail_after(TIMEOUT_S):
+            async with httpx2.AsyncClient(trust_env=False, timeout=TIMEOUT_S) as client:
+                method = "GET" if request.form is None else "POST"
+                async with client.stream(method, request.url, data=request.form, headers=headers) as response:
+                    body = b""
+                    async for chunk in response.aiter_bytes():
+                        body += chunk
+                        if len(body) > MAX_ANSWER_BYTES:
+                            raise OSError("its answer is too long")
+                    return response.status_code, body
+    except trio.TooSlowError as error:
+        raise OSError(f"no answer within {TIMEOUT_S:g} s") from error
+    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+        raise OSError(str(error) or type(error).__name__) from error

@@ -1,0 +1,93 @@
+"""SASL OAUTHBEARER: an access token in one message. (RFC 7628, KIP-255; Kafka: OAuthBearerSaslServer,
+OAuthBearerClientInitialResponse)
+
+The SaslAuthenticate handler calls it, with one `OAuthBearerLogin` per login. Pure. A token that is refused is
+answered with a status as JSON; the client confirms it, and then the login fails. Extensions of the client are
+read and ignored. Unlike Kafka, a client cannot send another token in place of the confirmation, and its
+message has at most LONGEST_MESSAGE bytes.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from broker.errors import ApiError, ErrorCode
+from broker.security.access_tokens import LONGEST_TOKEN, AccessToken, InvalidToken
+from broker.security.sasl import invalid_credentials
+from broker.security.scram import unescaped
+
+MECHANISM: Final = "OAUTHBEARER"
+
+LONGEST_MESSAGE: Final = LONGEST_TOKEN + 8_192
+"""Bytes: the longest token and some extensions."""
+
+_STATUS: Final = '{"status":"invalid_token"}'
+
+_FIRST: Final = re.compile(
+    r"n,(?:a=(?P<authorization_id>[^,\x00]+))?,\x01(?P<pairs>(?:[A-Za-z]++=[\x21-\x7E \t\r\n]++\x01)*+)\x01"
+)
+_AUTH: Final = re.compile(r"(?:^|\x01)auth=([^\x01]+)")
+_BEARER: Final = re.compile(r"(?i:bearer) +(?P<token>[-_~+/.A-Za-z0-9]+=*)")
+
+ReadToken = Callable[[str, int], AccessToken]
+"""Returns who a token is for, at this time in ms since the epoch. Raises InvalidToken."""
+
+
+class OAuthBearerLogin:
+    """One login: one message, and a second one if the token is refused."""
+
+    __slots__ = ("_read", "ends_wall_ms", "name", "refusal")
+
+    mechanism: Final = MECHANISM
+
+    def __init__(self, read: ReadToken) -> None:
+        self._read = read
+        self.name: str | None = None
+        self.ends_wall_ms: int | None = None
+        self.refusal = ""
+
+    def step(self, message: bytes | bytearray | memoryview, wall_ms: int) -> bytes:
+        """Return the response to the client's next message.
+
+        Raises ApiError SASL_AUTHENTICATION_FAILED, after which the login is over.
+        """
+        if self.refusal:
+            raise ApiError(ErrorCode.SASL_AUTHENTICATION_FAILED, _STATUS)
+        authorization_id, token = self._parse(message)
+        try:
+            if len(token) > LONGEST_TOKEN:
+                raise InvalidToken(f"the token has more than {LONGEST_TOKEN} characters")
+            user = self._read(token, wall_ms)
+        except InvalidToken as invalid:
+            self.refusal = str(invalid)
+            return _STATUS.encode()
+        if authorization_id not in ("", user.name):
+            self.refusal = "the client asks to act as another user than the token's"
+            raise ApiError(
+                ErrorCode.SASL_AUTHENTICATION_FAILED,
+                "Authentication failed: Client requested an authorization id that is different from the "
+                "token's principal name",
+            )
+        self.name, self.ends_wall_ms = user.name, user.ends_wall_ms
+        return b""
+
+    def _parse(self, message: bytes | bytearray | memoryview) -> tuple[str, str]:
+        """Return the authorization id, "" if there is none, and the token."""
+        if len(message) > LONGEST_MESSAGE:
+            raise self._malformed(f"the client's message has more than {LONGEST_MESSAGE} bytes")
+        try:
+            found = _FIRST.fullmatch(str(message, "utf-8"))
+        except UnicodeDecodeError:
+            found = None
+        if found is None:
+            raise self._malformed("the client's message is not one of OAUTHBEARER")
+        given = _AUTH.findall(found["pairs"])
+        bearer = _BEARER.fullmatch(given[0]) if len(given) == 1 else None
+        authorization_id = unescaped(found["authorization_id"] or "")
+        if bearer is None or authorization_id is None:
+            raise self._malformed("the client's message has no bearer token")
+        return authorization_id, bearer["token"]
+
+    def _malformed(self, why: str) -> ApiError:
+        self.refusal = why
+        return invalid_credentials(MECHANISM)
