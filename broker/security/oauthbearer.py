@@ -4,7 +4,7 @@ OAuthBearerClientInitialResponse)
 The SaslAuthenticate handler calls it, with one `OAuthBearerLogin` per login. Pure. A token that is refused is
 answered with a status as JSON; the client confirms it, and then the login fails. Extensions of the client are
 read and ignored. Unlike Kafka, a client cannot send another token in place of the confirmation, and its
-message has at most LONGEST_MESSAGE bytes.
+message has at most LONGEST_MESSAGE bytes and MOST_EXTENSIONS extensions.
 """
 
 import re
@@ -20,6 +20,9 @@ MECHANISM: Final = "OAUTHBEARER"
 
 LONGEST_MESSAGE: Final = LONGEST_TOKEN + 8_192
 """Bytes: the longest token and some extensions."""
+
+MOST_EXTENSIONS: Final = 100
+"""Ours; 18,000 fit into a message and take 4 ms."""
 
 _STATUS: Final = '{"status":"invalid_token"}'
 
@@ -76,9 +79,12 @@ class OAuthBearerLogin:
         if len(message) > LONGEST_MESSAGE:
             raise self._malformed(f"the client's message has more than {LONGEST_MESSAGE} bytes")
         try:
-            found = _FIRST.fullmatch(str(message, "utf-8"))
+            text = str(message, "utf-8")
         except UnicodeDecodeError:
-            found = None
+            text = ""
+        if text.count("\x01") - 3 > MOST_EXTENSIONS:
+            raise self._malformed(f"the client's message has more than {MOST_EXTENSIONS} extensions")
+        found = _FIRST.fullmatch(text)
         if found is None:
             raise self._malformed("the client's message is not one of OAUTHBEARER")
         given = _AUTH.findall(found["pairs"])

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from broker.errors import ApiError, ErrorCode
 from broker.security.access_tokens import LONGEST_TOKEN, AccessToken, InvalidToken
-from broker.security.oauthbearer import LONGEST_MESSAGE, OAuthBearerLogin
+from broker.security.oauthbearer import LONGEST_MESSAGE, MOST_EXTENSIONS, OAuthBearerLogin
 from tests.support.token_issuer import message
 
 STATUS = '{"status":"invalid_token"}'
@@ -106,6 +106,18 @@ def test_a_message_has_a_limited_length(length: int) -> None:
         with pytest.raises(ApiError):
             one.step(sent, 0)
         assert one.refusal == f"the client's message has more than {LONGEST_MESSAGE} bytes"
+
+
+@pytest.mark.parametrize("count", [MOST_EXTENSIONS - 1, MOST_EXTENSIONS, MOST_EXTENSIONS + 1])
+def test_a_message_has_a_limited_number_of_extensions(count: int) -> None:
+    one = login()
+    sent = message("ann", after="x=y\x01" * count)
+    if count <= MOST_EXTENSIONS:
+        assert one.step(sent, 0) == b""
+    else:
+        with pytest.raises(ApiError):
+            one.step(sent, 0)
+        assert one.refusal == f"the client's message has more than {MOST_EXTENSIONS} extensions"
 
 
 @given(st.lists(st.binary(max_size=100) | st.just(message("bad")), max_size=4))
