@@ -1,9 +1,11 @@
 """Requests to HTTP servers that the operator has configured: token issuers and identity providers.
 
-Used by broker.server_parts.oauthbearer_keys and by webui.security.oidc. A request follows no redirects, and
-uses neither proxies nor passwords of the environment. It has a deadline, and its answer a largest size.
+Used by broker.server_parts.oauthbearer_keys and by webui.security.oidc; `root_cause` also by
+broker.telemetry_export.otlp. A request follows no redirects, and uses neither proxies nor passwords of the
+environment. It has a deadline, and its answer a largest size.
 """
 
+import ssl
 from collections.abc import Mapping
 from typing import Final
 
@@ -31,7 +33,8 @@ async def fetch_over_http(request: HttpRequest) -> tuple[int, bytes]:
         headers["Authorization"] = request.authorization
     try:
         with trio.fail_after(TIMEOUT_S):
-            async with httpx2.AsyncClient(trust_env=False, timeout=TIMEOUT_S) as client:
+            context = await _tls_context(request.url)
+            async with httpx2.AsyncClient(verify=context, trust_env=False, timeout=TIMEOUT_S) as client:
                 method = "GET" if request.form is None else "POST"
                 async with client.stream(method, request.url, data=request.form, headers=headers) as response:
                     body = b""
@@ -43,4 +46,27 @@ async def fetch_over_http(request: HttpRequest) -> tuple[int, bytes]:
     except trio.TooSlowError as error:
         raise OSError(f"no answer within {TIMEOUT_S:g} s") from error
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-        raise OSError(str(error) or type(error).__name__) from error
+        raise OSError(root_cause(error)) from error
+
+
+async def _tls_context(url: str) -> ssl.SSLContext:
+    """Trust the machine's certificate authorities as they are now, or those in SSL_CERT_FILE.
+
+    Reading them takes tens of milliseconds, so a thread does it.
+    """
+    if not url.startswith("https:"):
+        # httpx2 would load certificates for plain HTTP too.
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    return await trio.to_thread.run_sync(ssl.create_default_context, abandon_on_cancel=True)
+
+
+def root_cause(error: BaseException) -> str:
+    """Return the system's error, which Trio, httpcore and httpx2 wrap in errors of their own."""
+    first: BaseException | None = error
+    while first is not None and not (isinstance(first, OSError) and first.errno):
+        error = first
+        first = first.__cause__ or first.__context__
+        if isinstance(first, BaseExceptionGroup):
+            first = first.exceptions[-1]
+    error = first or error
+    return f"{type(error).__name__}: {error}"

@@ -18,6 +18,7 @@ import trio
 
 from broker.config.sections import TelemetryConfig
 from broker.errors import ConfigError
+from broker.http_requests import root_cause
 from broker.retries import retry_ms
 from broker.telemetry.state import ExportQueue
 from broker.version import VERSION
@@ -144,22 +145,10 @@ def http_sender(config: TelemetryConfig) -> Post:
         except httpx2.TimeoutException as error:
             return CollectorResponse(0, f"{type(error).__name__}: no response within {timeout_s:g} s")
         except (httpx2.HTTPError, OSError, ValueError) as error:
-            return CollectorResponse(0, _root_cause(error))
+            return CollectorResponse(0, root_cause(error))
 
     return post
 
 
 async def _in_thread(work: Callable[[], T]) -> T:
     return await trio.to_thread.run_sync(work, abandon_on_cancel=True)
-
-
-def _root_cause(error: BaseException) -> str:
-    """Describe the system's error, which Trio, httpcore and httpx2 wrap in errors of their own."""
-    first: BaseException | None = error
-    while first is not None and not (isinstance(first, OSError) and first.errno):
-        error = first
-        first = first.__cause__ or first.__context__
-        if isinstance(first, BaseExceptionGroup):
-            first = first.exceptions[-1]
-    error = first or error
-    return f"{type(error).__name__}: {error}"
