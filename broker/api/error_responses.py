@@ -28,6 +28,8 @@ SOURCES: Final = {
     "results_by_topic_v3_and_below": ("v3_and_below_topics",),
     "results_by_partition": ("partitions",),
     "transaction_states": ("transactional_ids",),
+    "replica_election_results": ("topic_partitions",),
+    "partition_result": ("partitions",),
 }
 """The request's array for a response's array of another name."""
 
@@ -37,7 +39,7 @@ ALIASES: Final = {
 }
 """The request's name for a response item's field."""
 
-BARE: Final = ("name", "key", "group_id", "partition_index", "transactional_id")
+BARE: Final = ("name", "key", "group_id", "partition_index", "partition_id", "transactional_id")
 """The response item's field that holds the request's item if that is a bare string or number."""
 
 IDENTITIES: Final = frozenset(

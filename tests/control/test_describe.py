@@ -41,7 +41,7 @@ def sources(row: ConfigRow) -> list[tuple[str, str | None, int]]:
 
 def test_an_untouched_topic_has_every_setting_from_the_default() -> None:
     found = rows(world(), TOPIC)
-    assert len(found) == 20 and list(found) == sorted(found)
+    assert len(found) == 35 and list(found) == sorted(found)
     row = found["retention.ms"]
     assert (row.value, row.source, row.is_default, row.read_only, row.sensitive) == (
         "604800000",

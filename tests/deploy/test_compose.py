@@ -4,7 +4,6 @@ Compose itself does not run here; tests/image runs the images.
 """
 
 import re
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -15,9 +14,7 @@ from tests.conventions.sources import ROOT
 
 FILES: Final = ("compose.yaml", "compose.cluster.yaml")
 DEFAULT: Final = re.compile(r"\$\{\w+:-([^}]*)\}")
-IMAGE_SETTINGS: Final = re.search(
-    r"printf '%s\\n' \\\n((?: +'[^']+' \\\n)+)", (ROOT / "Dockerfile").read_text(encoding="utf-8")
-)
+IMAGE_SETTINGS: Final = ROOT / "deploy" / "image" / "server.properties"
 
 
 def _document(name: str) -> dict[str, Any]:
@@ -45,15 +42,6 @@ SERVICES: Final = [
 ]
 
 
-@pytest.fixture
-def properties(tmp_path: Path) -> Path:
-    """The file of the image."""
-    assert IMAGE_SETTINGS is not None
-    path = tmp_path / "server.properties"
-    path.write_text("\n".join(re.findall(r"'([^']+)'", IMAGE_SETTINGS[1])), encoding="utf-8")
-    return path
-
-
 @pytest.mark.parametrize(
     ("name", "service"),
     [
@@ -62,16 +50,18 @@ def properties(tmp_path: Path) -> Path:
         ("compose.cluster.yaml", "gateway-2"),
     ],
 )
-def test_the_settings_are_a_configuration(properties: Path, name: str, service: str) -> None:
+def test_the_settings_are_a_configuration(name: str, service: str) -> None:
     given = _services(name)[service]
     overrides = [argument.removeprefix("--override=") for argument in given["command"]]
-    configuration = load(properties, overrides, {})
+    configuration = load(IMAGE_SETTINGS, overrides, {})
     assert [warning for warning in configuration.warnings if "unknown" in warning] == []
     console = configuration.config.console
     assert service in console.allowed_hosts, "Prometheus asks by this name"
     assert given["environment"] == {"WEIR_ADMIN_TOKEN_FILE": "/run/secrets/weir-token"}
     published = {port.split(":")[-1] for port in given["ports"]}
-    listening = re.findall(r"PLAINTEXT://0\.0\.0\.0:(\d+)", " ".join([*overrides, properties.read_text()]))
+    listening = re.findall(
+        r"PLAINTEXT://0\.0\.0\.0:(\d+)", " ".join([*overrides, IMAGE_SETTINGS.read_text(encoding="utf-8")])
+    )
     assert published & set(listening) and "8080" in published
 
 

@@ -197,6 +197,5 @@ def test_a_start_with_a_file_that_is_no_key_set_stops_with_one_line(tmp_path: Pa
     broker = BrokerProcess(tmp_path / "data", *settings)
     with pytest.raises(AssertionError, match="the broker ended before it served"):
         broker.start()
-    broker.running.wait(10)
     (line,) = [line for line in broker.log_lines if "sasl.oauthbearer.jwks.endpoint.url" in line]
     assert "it has no list named keys" in line

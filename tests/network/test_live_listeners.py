@@ -220,7 +220,7 @@ async def test_a_port_that_is_taken_is_named_and_nothing_changes(broker: Running
     assert (code, words) == (
         42,
         f"Invalid value OTHER://127.0.0.1:{port} for configuration listeners: must be an address that can be "
-        "bound (Address already in use)",
+        "bound (Address already in use: stop the other program, or use another port)",
     )
     assert list(ports(broker)) == ["PLAINTEXT"]
     assert broker.server.control.image.broker_configs == {}

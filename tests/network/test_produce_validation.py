@@ -9,13 +9,12 @@ import pytest
 from trio.testing import MockClock
 
 from broker.errors import ErrorCode
-from broker.network.handling import sliced_requests
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.messages.find_coordinator import FindCoordinatorRequest
 from broker.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from broker.records.build import NewRecord, build_batch
 from broker.records.compression import Codec, compress
-from broker.records.slices import AT_ONCE
+from broker.records.slices import AT_ONCE, Unpack
 from broker.records.walk import batches, records
 from tests.events.written import second_passes
 from tests.network.handling.test_request_time import CLIENT, charged_ms, limit
@@ -77,8 +76,8 @@ async def test_a_large_batch_is_unpacked_in_a_thread_and_refused_there(
     broker: RunningBroker, codec: Codec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ran: list[int] = []
-    run = sliced_requests.Unpack.run
-    monkeypatch.setattr(sliced_requests.Unpack, "run", lambda unpack: (ran.append(1), run(unpack))[1])
+    run = Unpack.run
+    monkeypatch.setattr(Unpack, "run", lambda unpack: (ran.append(1), run(unpack))[1])
     client = await broker.connect()
     batch = good(broker, 100, codec, value=bytes(range(256)) * 10)
     broken = bytearray(packed_as(bytes(batch[61:-20]), codec, 100))

@@ -89,7 +89,10 @@ class BrokerProcess:
         greeting = ""
         while "REST:" not in greeting:
             line = process.stdout.readline()
-            assert line, "the broker ended before it served:\n" + "".join(self.log_lines)
+            if not line:
+                late.cancel()
+                self._end(signal.SIGKILL)
+                raise AssertionError("the broker ended before it served:\n" + "".join(self.log_lines))
             greeting += line
         late.cancel()
         self.plain, self.sasl = re.findall(r"[\d.]+:\d+", greeting.splitlines()[0])

@@ -20,6 +20,15 @@ def ask(page: Watched, expression: str) -> Any:
     return page.page.evaluate(f"async () => {{ const c = await import('{module}'); return {expression}; }}")
 
 
+def place_of(shown: Any) -> Any:
+    """Return where an element is, once it has a place: a live update may have just drawn it anew."""
+    for _ in range(100):
+        place = shown.bounding_box()
+        if place is not None:
+            return place
+    raise AssertionError("the element has no place")
+
+
 def test_a_line_is_broken_where_samples_are_missing_or_a_figure_is_not_known(page: Watched) -> None:
     page.sign_in()
     page.go("/")
@@ -191,8 +200,8 @@ def test_changes_of_quotas_are_marked_where_they_happened(
     )
     expect(marks.nth(1).locator("title")).to_contain_text("and 1 more (ann)")
     expect(opened.locator("#chart-connections g.mark")).to_have_count(0)
-    box = marks.nth(0).locator("line").bounding_box()
-    opened.mouse.move(box["x"], box["y"] + 60)
+    place = place_of(marks.nth(0).locator("line"))
+    opened.mouse.move(place["x"], place["y"] + 60)
     expect(opened.locator("#throughput .reading .event")).to_have_text(
         "client id app: producer_byte_rate 2 MB/s to 1 MB/s (ann)"
     )
