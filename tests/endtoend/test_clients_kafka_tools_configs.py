@@ -117,8 +117,8 @@ def test_levels_of_loggers_are_set_shown_and_removed(broker: BrokerProcess) -> N
     )
 
 
-def test_groups_have_no_settings_and_say_so(broker: BrokerProcess) -> None:
-    output = refused(broker, CONFIGS, "--alter", *GROUP, "--add-config", "consumer.session.timeout.ms=50000")
-    assert "Group configurations are not supported." in output
+def test_a_group_without_settings_has_none_and_takes_no_unknown_one(broker: BrokerProcess) -> None:
+    output = refused(broker, CONFIGS, "--alter", *GROUP, "--add-config", "producer.session.timeout.ms=50000")
+    assert "producer.session.timeout.ms" in output
     described = ask(broker, CONFIGS, "--describe", *GROUP)
     assert described == "The group 'g' doesn't exist and doesn't have dynamic config.\n"

@@ -43,12 +43,10 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
             "No Authorizer is configured",
         ),
         (
-            "LeaderElectionCommand",
-            ["--election-type", "preferred", "--all-topic-partitions"],
-            "does not support ELECT_LEADERS",
+            "FeatureCommand",
+            ["upgrade", "--release-version", "4.1"],
+            "The broker does not support this feature.",
         ),
-        ("FeatureCommand", ["upgrade", "--release-version", "4.1"], "does not support UPDATE_FEATURES"),
-        ("MetadataQuorumCommand", ["describe", "--status"], "does not support DESCRIBE_QUORUM"),
         (
             "DelegationTokenCommand",
             ["--create", "--max-life-time-period", "-1", "--command-config", "/dev/null"],
