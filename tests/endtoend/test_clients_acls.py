@@ -200,7 +200,7 @@ def test_kafka_python_is_refused_what_no_acl_allows(broker: BrokerProcess) -> No
 def test_a_denied_request_leaves_a_line(broker: BrokerProcess) -> None:
     producer = confluent_kafka.Producer({**login(broker, CLIENT), "message.timeout.ms": 20_000})
     assert outcome(producer, "secret") == "TOPIC_AUTHORIZATION_FAILED"
-    line = next(line for line in broker.log_lines if "resource=secret" in line)
+    line = broker.lines_with("resource=secret")[0]
     for word in (
         "INFO denied",
         "principal=User:alice",

@@ -70,8 +70,8 @@ async def test_without_space_produce_says_so_and_goes_on_when_there_is_some(tmp_
         assert await produce(history, client, 8) == [0] * 8
         assert await history.check(port_of(broker)) == history.count
         await client.stream.aclose()
-        refused = [line for line in broker.log_lines if "a partition cannot be written" in line]
-        again = [line for line in broker.log_lines if "a partition is writable again" in line]
+        refused = broker.lines_with("a partition cannot be written", PARTITIONS)
+        again = broker.lines_with("a partition is writable again", PARTITIONS)
         assert (len(refused), len(again)) == (PARTITIONS, PARTITIONS), "a line for each, not for each append"
         broker.kill()
         broker.start()

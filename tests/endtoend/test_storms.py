@@ -94,7 +94,7 @@ async def test_without_descriptors_it_rests_and_recovers(tmp_path: Path) -> None
                 assert await is_served(polite)
                 await trio.sleep(0.1)
             assert cpu_seconds(broker) - spent < 0.5, "it does not spin"
-            lines = [line for line in broker.log_lines if "cannot accept" in line]
+            lines = broker.lines_with("cannot accept")
             assert len(lines) == 1
         await until(lambda: descriptors(broker) == base)
         late = await connect(port_of(broker))

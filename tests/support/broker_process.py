@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import IO, Any, Final, Self
 
 from broker.security.console_links import link_with, make_code, read_console_link
+from tests.support.machine_speed import WITHIN_S
 
 WEIR: Final = Path(sys.executable).with_name("weir")
 TOKEN: Final = "a-token-for-the-tests-of-the-whole-broker"
@@ -125,6 +126,16 @@ class BrokerProcess:
     def _read_log(self, stderr: IO[str]) -> None:
         with stderr:
             self.log_lines.extend(stderr)
+
+    def lines_with(self, words: str, count: int = 1) -> list[str]:
+        """The lines of the log that have these words, once there are so many: the broker's answer to a client
+        may come before its line.
+        """
+        deadline = time.monotonic() + WITHIN_S
+        while len(found := [line for line in self.log_lines if words in line]) < count:
+            assert time.monotonic() < deadline, "".join(self.log_lines)
+            time.sleep(0.01)
+        return found
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
         """The JSON answer of the REST API to the administrator. Raises HTTPError where it refuses."""

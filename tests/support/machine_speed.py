@@ -19,6 +19,11 @@ WITHIN_S: Final = 30.0
 cores for. What has not happened by then does not happen.
 """
 
+PASS_S: Final = 0.010
+"""Processor time that one record may take at once. They take 1 to 3 ms here; with another build of
+the interpreter they took up to 5.5 ms.
+"""
+
 
 def slowness() -> float:
     """How many times longer the same work takes now; at least 1."""

@@ -21,7 +21,7 @@ from broker.gateway.sharing.report import (
 )
 from broker.gateway.sharing.task import MAX_BYTES
 from broker.quotas.kinds import QuotaKind
-from tests.support.machine_speed import slowness
+from tests.support.machine_speed import PASS_S, slowness
 
 ALICE = ShareKey(QuotaKind.PRODUCE, "alice", None)
 REPORT = Report("g1-5f0c", 17, {ALICE: Line(250_000, 90_000, 333_333, 350_000)})
@@ -151,7 +151,7 @@ def test_no_report_holds_the_thread(element):
     count = (MAX_BYTES - len(head) - 2) // (len(element) + 1)
     data = f"{head}{','.join([element] * count)}]}}".encode()
     best_s = min(longest_step(data) for _ in range(10))
-    assert best_s < 0.005 or best_s < 0.005 * slowness()
+    assert best_s < PASS_S or best_s < PASS_S * slowness()
 
 
 def longest_step(data):
