@@ -23,7 +23,7 @@ from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, Config
 from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewTopic
 
-from benchmarks.install import install_weir
+from benchmarks.install import WEIR_PROGRAM, install_weir
 from benchmarks.peers import PEERS
 from benchmarks.process import Broker, running
 
@@ -166,6 +166,7 @@ def main(megabytes: int, keys: int, rate: int, seconds: float, port: int | None)
         return
     if "WEIR_PROGRAM" not in os.environ:
         install_weir()
+        os.environ["WEIR_PROGRAM"] = str(WEIR_PROGRAM)
     with (
         tempfile.TemporaryDirectory(prefix="weir-compaction-") as scratch,
         running(PEERS["weir"], Path(scratch)) as broker,

@@ -1,8 +1,9 @@
 """What a C program could do in Weir's place: `python -m benchmarks.floor` for large fetches, and
-`python -m benchmarks.floor produce` for Produce.
+`python -m benchmarks.floor produce`, `fetch_many` or `tls` for Produce, fetches of 8 partitions, and TLS.
 
-Starts Weir and some forms of benchmarks/floor at once, and sends each load to one after the other in turns of
-a fraction of a second. A row's ratios are medians over the pairs of turns with Weir.
+Starts Weir, compiled unless WEIR_PROGRAM names another, and some forms of benchmarks/floor at once, and sends
+each load to one after the other in turns of a fraction of a second. A row's ratios are medians over the pairs
+of turns with Weir.
 """
 
 import contextlib
@@ -12,16 +13,24 @@ import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import click
 
-from benchmarks.install import C_FLAGS, HERE, install_load_program, install_weir
+from benchmarks.install import (
+    C_FLAGS,
+    HERE,
+    WEIR_PROGRAM,
+    has_openssl,
+    install_load_program,
+    install_weir,
+)
 from benchmarks.loads import LOADS, Load, measure, prepared
-from benchmarks.peers import PEERS
+from benchmarks.memory import warm_memory
+from benchmarks.peers import PEERS, TLS_PEERS, prepare_certificate
 from benchmarks.process import Broker, free_port, running
 
 SOURCES: Final = HERE / "floor"
@@ -42,6 +51,7 @@ PRODUCES: Final = tuple(
         "produce_1m_all",
         "produce_8",
         "produce_8_4k",
+        "produce_8_idempotent",
     )
 )
 
@@ -71,6 +81,7 @@ PRODUCE_FORMS: Final = {
     "CRC checked, one pwrite for each batch": "checked",
     "the same without the CRC": "unchecked",
 }
+COPIED: Final = "ranges copied by pread, one send"
 
 
 class Turn(NamedTuple):
@@ -81,11 +92,15 @@ class Turn(NamedTuple):
 def install() -> None:
     install_load_program()
     install_weir()
-    for name in ("fetch", "produce"):
-        sources = [str(SOURCES / f"{name}.c"), str(SOURCES / "common.c")]
-        subprocess.run(
-            ["cc", *C_FLAGS, "-o", str(PROGRAMS / f"floor-{name}"), *sources, "-lpthread"], check=True
-        )
+    tls = ("-DWEIR_FLOOR_TLS", "-lssl", "-lcrypto") if has_openssl() else ()
+    for name, shared, libraries in (
+        ("fetch", ("common",), ("-lpthread",)),
+        ("fetch_many", ("common", "requests"), tls),
+        ("produce", ("common", "requests"), tls),
+    ):
+        sources = [str(SOURCES / f"{each}.c") for each in (name, *shared)]
+        command = ["cc", *C_FLAGS, "-o", str(PROGRAMS / f"floor-{name}"), *sources, *libraries]
+        subprocess.run(command, check=True)
 
 
 @contextlib.contextmanager
@@ -123,61 +138,116 @@ def compare(load: Load, brokers: dict[str, Broker], topic: str, rounds: int, sec
     """Send the load to all brokers in turns, and print its rows."""
     turns: dict[str, list[Turn]] = {title: [] for title in brokers}
     order = list(brokers)
-    for _ in range(rounds):
-        for title in order:
-            turns[title].append(turn(load, brokers[title], topic, seconds))
-        order.reverse()
+    with warm_memory(load.takes(len(brokers) * rounds * (seconds + WARM_UP_S), 0)):
+        for _ in range(rounds):
+            for title in order:
+                turns[title].append(turn(load, brokers[title], topic, seconds))
+            order.reverse()
     for row in rows(load, turns):
         click.echo(row)
 
 
-def compare_fetches(
-    stack: contextlib.ExitStack, weir: Broker, scratch: Path, rounds: int, seconds: float
-) -> None:
-    filled = LOADS["fetch_1m"].batches
-    assert filled is not None
-    topic = stack.enter_context(prepared(LOADS["fetch_1m"], weir.port))
-    (log,) = scratch.glob(f"*/data/{topic}-0/*.log")
-    segment = scratch / "segment"
-    shutil.copy(log, segment)
-    batch_bytes = segment.stat().st_size // filled.count
+class Comparison(NamedTuple):
+    """What all comparisons have: an exit stack for programs, a folder, the rounds and seconds of a turn."""
+
+    stack: contextlib.ExitStack
+    scratch: Path
+    rounds: int
+    seconds: float
+
+    def weir(self, *, tls: bool = False) -> Broker:
+        return self.stack.enter_context(running((TLS_PEERS if tls else PEERS)["weir"], self.scratch))
+
+    def serve(self, program: str, *what: object) -> Broker:
+        return self.stack.enter_context(serving(program, *what))
+
+    def compare(self, load: Load, brokers: dict[str, Broker], topic: str) -> None:
+        compare(load, brokers, topic, self.rounds, self.seconds)
+
+    def fill(self, load: Load, weir: Broker) -> tuple[str, Path, int, int]:
+        """Return the load's topic; a folder with a copy of each partition's only segment, in a file of its
+        number; the bytes and the records of each batch.
+        """
+        filled = load.batches
+        assert filled is not None
+        topic = self.stack.enter_context(prepared(load, weir.port))
+        folder = Path(tempfile.mkdtemp(dir=self.scratch))
+        for partition in range(load.partitions):
+            (log,) = self.scratch.glob(f"*/data/{topic}-{partition}/*.log")
+            shutil.copy(log, folder / str(partition))
+        return topic, folder, (folder / "0").stat().st_size // filled.count, filled.records
+
+    def folder(self, name: str) -> Path:
+        folder = self.scratch / name
+        folder.mkdir()
+        return folder
+
+
+def compare_fetches(them: Comparison) -> None:
+    weir = them.weir()
+    topic, folder, batch_bytes, records = them.fill(LOADS["fetch_1m"], weir)
     brokers = {"Weir": weir}
     for form in FETCH_FORMS:
-        what = (segment, batch_bytes, filled.records, form.mode, form.send_buffer, form.piece, form.threads)
-        brokers[form.title] = stack.enter_context(serving("fetch", *what))
+        what = (folder / "0", batch_bytes, records, form.mode, form.send_buffer, form.piece, form.threads)
+        brokers[form.title] = them.serve("fetch", *what)
     for load in FETCHES:
-        compare(load, brokers, topic, rounds, seconds)
+        them.compare(load, brokers, topic)
 
 
-def compare_produces(
-    stack: contextlib.ExitStack, weir: Broker, scratch: Path, rounds: int, seconds: float
-) -> None:
-    brokers = {"Weir": weir}
+def compare_produces(them: Comparison) -> None:
+    brokers = {"Weir": them.weir()}
     for title, mode in PRODUCE_FORMS.items():
-        folder = scratch / mode
-        folder.mkdir()
-        brokers[title] = stack.enter_context(serving("produce", folder, mode))
+        brokers[title] = them.serve("produce", them.folder(mode), mode)
     for load in PRODUCES:
-        with prepared(load, weir.port) as topic:
-            compare(load, brokers, topic, rounds, seconds)
+        with prepared(load, brokers["Weir"].port) as topic:
+            them.compare(load, brokers, topic)
+
+
+def compare_fetches_of_many(them: Comparison) -> None:
+    weir = them.weir()
+    loads = LOADS["fetch_8"], LOADS["fetch_8_session"]
+    topic, *what = them.fill(loads[0], weir)
+    brokers = {"Weir": weir, COPIED: them.serve("fetch_many", *what)}
+    for load in loads:
+        them.compare(load, brokers, topic)
+
+
+def compare_over_tls(them: Comparison) -> None:
+    weir = them.weir(tls=True)
+    prepare_certificate(them.scratch, weir.port)
+    pem = them.scratch / "store.pem"
+    checked, mode = next(iter(PRODUCE_FORMS.items()))
+    produce, fetch = LOADS["produce_16k_tls"], LOADS["fetch_64k_tls"]
+    brokers = {"Weir": weir, checked: them.serve("produce", them.folder(mode), mode, pem)}
+    with prepared(produce, weir.port) as topic:
+        them.compare(produce, brokers, topic)
+    topic, *what = them.fill(fetch, weir)
+    them.compare(fetch, {"Weir": weir, COPIED: them.serve("fetch_many", *what, pem)}, topic)
+
+
+COMPARISONS: Final[dict[str, Callable[[Comparison], None]]] = {
+    "fetch": compare_fetches,
+    "fetch_many": compare_fetches_of_many,
+    "produce": compare_produces,
+    "tls": compare_over_tls,
+}
 
 
 @click.command()
-@click.argument("what", type=click.Choice(["fetch", "produce"]), default="fetch")
+@click.argument("what", type=click.Choice(list(COMPARISONS)), default="fetch")
 @click.option("--rounds", default=6, show_default=True, type=click.IntRange(min=2))
 @click.option("--seconds", default=0.3, show_default=True, help="Counted seconds of one turn.")
 def main(what: str, rounds: int, seconds: float) -> None:
     """Print a row for each load and form."""
     install()
+    os.environ.setdefault("WEIR_PROGRAM", str(WEIR_PROGRAM))
     with contextlib.ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        weir = stack.enter_context(running(PEERS["weir"], scratch))
         click.echo(
             "| load | who answers | MB/s or requests/s | to Weir's | processor us per request | to Weir's |"
         )
         click.echo("| --- | --- | --- | --- | --- | --- |")
-        compare_all = compare_fetches if what == "fetch" else compare_produces
-        compare_all(stack, weir, scratch, rounds, seconds)
+        COMPARISONS[what](Comparison(stack, scratch, rounds, seconds))
         click.echo(f"load average: {os.getloadavg()[0]:.1f}")
 
 

@@ -4,23 +4,19 @@
  *
  * Started by benchmarks/floor.py; answers the requests of benchmarks/load.
  *
- *     produce PORT FOLDER (checked|unchecked)
+ *     produce PORT FOLDER (checked|unchecked) [PEM]
  *
  * Writes FOLDER/0, FOLDER/1, ...; a file that reaches a GiB begins again.
  */
 #define _GNU_SOURCE
 #include "common.h"
+#include "requests.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/socket.h>
 #include <unistd.h>
 #if defined(__x86_64__)
 #include <nmmintrin.h>
@@ -30,8 +26,8 @@
 #error "the CRC needs the processor's instruction"
 #endif
 
-enum { EVENTS = 128, PARTITIONS = 64, FIRST_BUFFER = 1 << 17, RESPONSE = 64 + 256 + PARTITIONS * 48 };
-enum { BODY_AT = 24, CORRELATION_AT = 8 }; /* of a Produce 9 by "weir-load" */
+enum { PARTITIONS = 64, RESPONSE = 64 + 256 + PARTITIONS * 48 };
+enum { PRODUCE = 0, BODY_AT = 20, CORRELATION_AT = 4 }; /* of a Produce 9 by "weir-load" */
 enum { MAGIC_AT = 16, CRC_AT = 17, CRC_FROM = 21, COUNT_AT = 57 }; /* of a batch */
 static const off_t SEGMENT = 1 << 30;
 
@@ -39,12 +35,6 @@ struct partition {
     int file;
     off_t length;
     uint64_t offset;
-};
-
-struct connection {
-    int fd;
-    uint8_t *buffer;
-    size_t capacity, received;
 };
 
 static struct partition partitions[PARTITIONS];
@@ -111,14 +101,32 @@ static uint64_t append(struct partition *partition, uint8_t *batch, size_t lengt
     return offset;
 }
 
-static void produce(struct connection *connection)
+/* Answers InitProducerId 4, with an id for each. */
+static void introduce(struct connection *connection, const uint8_t *request)
 {
+    static uint64_t producers;
+    uint8_t response[64] = {0}, *out = response + 4;
+    memcpy(out, request + CORRELATION_AT, 4);
+    out += 4 + 1 + 4 + 2; /* tags, throttle time, error code */
+    out = put(out, producers++, 8);
+    out = put(out, 0, 2 + 1); /* epoch, tags */
+    put(response, (uint64_t)(out - response) - 4, 4);
+    connection_send(connection, response, (size_t)(out - response));
+}
+
+static void produce(struct connection *connection, uint8_t *request, size_t request_length)
+{
+    (void)request_length;
+    if (get(request, 2) != PRODUCE) {
+        introduce(connection, request);
+        return;
+    }
     uint8_t response[RESPONSE], *out = response + 4;
-    const uint8_t *at = connection->buffer + BODY_AT + 1 + 2 + 4 + 1; /* transactional id, acks, timeout, topics */
+    const uint8_t *at = request + BODY_AT + 1 + 2 + 4 + 1; /* transactional id, acks, timeout, topics */
     const uint8_t *topic = at;
     size_t name = (size_t)get_varint(&at) - 1;
     at += name;
-    memcpy(out, connection->buffer + CORRELATION_AT, 4);
+    memcpy(out, request + CORRELATION_AT, 4);
     out = put(out + 4, 0, 1);
     out = put_varint(out, 2);
     memcpy(out, topic, (size_t)(at - topic));
@@ -141,74 +149,16 @@ static void produce(struct connection *connection)
     }
     out = put(out, 0, 1 + 4 + 1);
     put(response, (uint64_t)(out - response) - 4, 4);
-    /* A client has one request under way, so its buffer has room. */
-    if (send(connection->fd, response, (size_t)(out - response), MSG_NOSIGNAL) != out - response)
-        perror("send");
-}
-
-/* Returns whether the connection is still open. */
-static bool receive(struct connection *connection)
-{
-    size_t left = connection->capacity - connection->received;
-    ssize_t n = recv(connection->fd, connection->buffer + connection->received, left, 0);
-    if (n <= 0)
-        return n < 0 && errno == EAGAIN;
-    connection->received += (size_t)n;
-    if (connection->received < 4)
-        return true;
-    size_t whole = 4 + (size_t)get(connection->buffer, 4);
-    if (whole > connection->capacity) {
-        connection->capacity = whole;
-        connection->buffer = realloc(connection->buffer, whole);
-        if (connection->buffer == NULL)
-            fail("realloc");
-    }
-    if (connection->received == whole) {
-        connection->received = 0;
-        produce(connection);
-    }
-    return true;
-}
-
-static void add(int epoll, int listener)
-{
-    int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK), one = 1;
-    if (fd < 0)
-        return;
-    struct connection *connection = calloc(1, sizeof *connection);
-    if (connection == NULL || (connection->buffer = malloc(FIRST_BUFFER)) == NULL)
-        fail("malloc");
-    connection->fd = fd;
-    connection->capacity = FIRST_BUFFER;
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    struct epoll_event event = {.events = EPOLLIN, .data.ptr = connection};
-    if (epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) != 0)
-        fail("epoll_ctl");
+    connection_send(connection, response, (size_t)(out - response));
 }
 
 int main(int argc, char **argv)
 {
-    if (argc != 4) {
-        fprintf(stderr, "usage: produce PORT FOLDER (checked|unchecked)\n");
+    if (argc != 4 && argc != 5) {
+        fprintf(stderr, "usage: produce PORT FOLDER (checked|unchecked) [PEM]\n");
         return 2;
     }
     folder = argv[2];
     is_checked = strcmp(argv[3], "checked") == 0;
-    int listener = listen_on(argv[1]), epoll = epoll_create1(0);
-    struct epoll_event events[EVENTS], event = {.events = EPOLLIN, .data.ptr = NULL};
-    if (epoll < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, listener, &event) != 0)
-        fail("epoll");
-    for (;;) {
-        int ready = epoll_wait(epoll, events, EVENTS, -1);
-        for (int i = 0; i < ready; i++) {
-            struct connection *connection = events[i].data.ptr;
-            if (connection == NULL) {
-                add(epoll, listener);
-            } else if (!receive(connection)) {
-                close(connection->fd);
-                free(connection->buffer);
-                free(connection);
-            }
-        }
-    }
+    serve_requests(argv[1], argv[4], produce);
 }
