@@ -53,6 +53,15 @@ its connection. The exception is ApiVersions: it answers UNSUPPORTED_VERSION in 
 version 0, with its own range.
 """
 
+_TAIL: Final = """
+## Unstable in Kafka 4.1
+
+Kafka 4.1 brokers serve these only with `unstable.api.versions.enable`, and Weir does not: version 10 of
+OffsetCommit and OffsetFetch, which has topic ids, version 6 of InitProducerId, which prepares transactions of
+two phases (KIP-939), and StreamsGroupHeartbeat (88) and StreamsGroupDescribe (89), whose groups are an early
+access there (KIP-1071). Kafka Streams uses consumer groups here, as it does with Kafka by default.
+"""
+
 
 def render(registry: Registry) -> str:
     served = {entry.key.value: entry for entry in registry}
@@ -61,8 +70,11 @@ def render(registry: Registry) -> str:
     parts.append("\n## What each API does, and what it leaves out\n")
     for entry in served.values():
         parts.append(f"\n### {NAMES[entry.key]} ({entry.key.value})\n\n{_prose(entry.doc)}\n")
-    parts.append("\n## Not served\n\nKafka 4.1 brokers also serve:\n\n")
-    parts.extend(f"- {NAMES[key]} ({key}): {versions}\n" for key, versions in _missing(served))
+    missing = list(_missing(served))
+    if missing:
+        parts.append("\n## Not served\n\nKafka 4.1 brokers also serve:\n\n")
+        parts.extend(f"- {NAMES[key]} ({key}): {versions}\n" for key, versions in missing)
+    parts.append(_TAIL)
     return "".join(parts)
 
 

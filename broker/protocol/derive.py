@@ -99,6 +99,8 @@ SERVED = frozenset(
         "describe_topic_partitions",
         "share_fetch",
         "share_acknowledge",
+        "add_raft_voter",
+        "remove_raft_voter",
         "consumer_protocol_assignment",
         "consumer_protocol_subscription",
     )

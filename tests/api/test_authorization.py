@@ -171,6 +171,8 @@ OF_ROLES = {
     "elections": (CLUSTER_FAILED, ((cluster(Op.ALTER),),)),
     "features": (CLUSTER_FAILED, ((cluster(Op.ALTER),),)),
     "brokers removed": (CLUSTER_FAILED, ((cluster(Op.ALTER),),)),
+    "voters added": (CLUSTER_FAILED, ((cluster(Op.ALTER),),)),
+    "voters removed": (CLUSTER_FAILED, ((cluster(Op.ALTER),),)),
 }
 """The cases of tests.api.test_roles."""
 

@@ -1,4 +1,6 @@
-"""ElectLeaders, DescribeQuorum, UpdateFeatures, UnregisterBroker, on a cluster of one broker."""
+"""ElectLeaders, DescribeQuorum, UpdateFeatures, UnregisterBroker and changes of voters, on a cluster of one
+broker.
+"""
 
 import errno
 
@@ -7,6 +9,7 @@ import pytest
 from broker.api.a43_elect_leaders import PREFERRED, UNCLEAN
 from broker.api.features import FEATURES
 from broker.errors import ErrorCode
+from broker.protocol.messages.add_raft_voter import AddRaftVoterRequest
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.describe_quorum import (
     DescribeQuorumRequest,
@@ -14,6 +17,7 @@ from broker.protocol.messages.describe_quorum import (
     RequestTopicData,
 )
 from broker.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from broker.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from broker.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from broker.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from tests.api.harness import WALL_MS, Harness
@@ -139,3 +143,33 @@ async def test_no_broker_can_be_removed(harness: Harness, broker: int, error: Er
     reply = await harness.ask(UnregisterBrokerRequest(broker))
     assert reply.error_code == error
     assert str(broker) in reply.error_message
+
+
+VOTER = bytes(15) + b"\1"
+
+
+@pytest.mark.parametrize(("change", "ending"), [("Add", "adding"), ("Remove", "removing")])
+async def test_the_voters_stay(harness: Harness, change: str, ending: str) -> None:
+    ours = harness.control.image.cluster_id
+
+    async def refusal(cluster_id: str | None, voter_id: int, directory: bytes) -> tuple[int, str | None]:
+        request = (
+            AddRaftVoterRequest(cluster_id, 1_000, voter_id, directory)
+            if change == "Add"
+            else RemoveRaftVoterRequest(cluster_id, voter_id, directory)
+        )
+        reply = await harness.ask(request, 0)
+        return reply.error_code, reply.error_message
+
+    unsupported = f"Cluster doesn't support {ending} voter because the kraft.version feature is 0"
+    for cluster_id in (None, ours):
+        assert await refusal(cluster_id, 0, VOTER) == (ErrorCode.UNSUPPORTED_VERSION, unsupported)
+    for voter in ((-1, VOTER), (2, bytes(16))):
+        assert await refusal(ours, *voter) == (
+            ErrorCode.INVALID_REQUEST,
+            f"{change} voter request didn't include a valid voter",
+        )
+    assert await refusal("x" * 65, 2, VOTER) == (
+        ErrorCode.INCONSISTENT_CLUSTER_ID,
+        f'The given id "{"x" * 64}" doesn\'t match the cluster id "{ours}"',
+    )

@@ -13,6 +13,7 @@ from broker.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
+from broker.protocol.messages.add_raft_voter import AddRaftVoterRequest
 from broker.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     EntityData,
@@ -57,6 +58,7 @@ from broker.protocol.messages.offset_delete import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
+from broker.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from broker.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from broker.protocol.messages.update_features import UpdateFeaturesRequest
 from broker.protocol.messages.write_txn_markers import (
@@ -157,6 +159,8 @@ NEEDS: dict[str, tuple[Role, Message, int | None]] = {
     "elections": (Role.ADMIN, ElectLeadersRequest(topic_partitions=[TopicPartitions("orders", [0])]), None),
     "features": (Role.ADMIN, UpdateFeaturesRequest(), None),
     "brokers removed": (Role.ADMIN, UnregisterBrokerRequest(7), None),
+    "voters added": (Role.ADMIN, AddRaftVoterRequest(), None),
+    "voters removed": (Role.ADMIN, RemoveRaftVoterRequest(), None),
 }
 
 FOR_EVERYBODY = {

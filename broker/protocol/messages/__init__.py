@@ -65,6 +65,8 @@ APIS = {
     75: ("describe_topic_partitions", "DescribeTopicPartitions"),
     78: ("share_fetch", "ShareFetch"),
     79: ("share_acknowledge", "ShareAcknowledge"),
+    80: ("add_raft_voter", "AddRaftVoter"),
+    81: ("remove_raft_voter", "RemoveRaftVoter"),
 }
 
 DATA = {
