@@ -52,6 +52,7 @@ from broker.network.supervisor import TaskStarter
 from broker.protocol.api_key import ApiKey
 from broker.security.unknown_users import UnknownUsers
 from broker.server_parts.control import ServerMetadata, ServerQuotas, ServerTelemetry, quota_callback
+from broker.server_parts.share_group_states import SHARE_GROUP_STATES
 from broker.server_parts.storage import DelayedRequests, ServerStorage
 from broker.server_parts.views import ServerViews
 from broker.services.event_log import EventLog
@@ -163,8 +164,9 @@ class BrokerServer:
         return self.delayed.reapers
 
     def start_storage(self, nursery: TaskStarter) -> None:
-        """Start the tasks of the logs."""
+        """Start the tasks of the logs and of share groups."""
         self.storage.start(nursery, self.socket_server.handlers)
+        nursery.start_soon(self.delayed.share.run, name=SHARE_GROUP_STATES)
 
     async def metadata_ready(self) -> None:
         """Return at once: the metadata is a broker's own."""

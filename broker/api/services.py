@@ -24,6 +24,7 @@ from broker.services.fetch_sessions import FetchSessions
 from broker.services.group_service import GroupService
 from broker.services.partitions import Partitions
 from broker.services.producer_ids import ProducerIds
+from broker.services.share_states import ShareGroupStates
 from broker.services.transaction_service import TransactionService
 from broker.telemetry.state import Telemetry
 
@@ -123,11 +124,14 @@ class TransactionServices(msgspec.Struct, frozen=True):
 
 
 class GroupServices(msgspec.Struct, frozen=True):
+    """`share` has the states of share groups."""
+
     control: Control
     groups: GroupService
     callbacks: Callbacks
     security: ClientSecurity
     transactions: TransactionService
+    share: ShareGroupStates
 
 
 class LoginServices(msgspec.Struct, frozen=True):

@@ -23,6 +23,7 @@ _TITLES: Final = {
     "fetch": "Produce and Fetch",
     "groups": "Consumer groups",
     "consumer_groups": "Consumer groups of the consumer protocol",
+    "share_groups": "Share groups",
     "transactions": "Transactions",
     "quotas": "Client quotas",
     "broker_quotas": "Broker and cluster quotas, retry storms",

@@ -24,6 +24,7 @@ from broker.config.sections import (
     ReplicationConfig,
     RequestLogConfig,
     SecurityConfig,
+    ShareGroupConfig,
     TelemetryConfig,
     TlsConfig,
     TopicDefaults,
@@ -49,6 +50,7 @@ class BrokerConfig:
     fetch: FetchConfig = field(default_factory=FetchConfig)
     groups: GroupConfig = field(default_factory=GroupConfig)
     consumer_groups: ConsumerGroupConfig = field(default_factory=ConsumerGroupConfig)
+    share_groups: ShareGroupConfig = field(default_factory=ShareGroupConfig)
     transactions: TransactionConfig = field(default_factory=TransactionConfig)
     quotas: QuotaConfig = field(default_factory=QuotaConfig)
     broker_quotas: BrokerQuotaConfig = field(default_factory=BrokerQuotaConfig)

@@ -97,8 +97,13 @@ SERVED = frozenset(
         "push_telemetry",
         "list_config_resources",
         "describe_topic_partitions",
+        "share_group_heartbeat",
+        "share_group_describe",
         "share_fetch",
         "share_acknowledge",
+        "describe_share_group_offsets",
+        "alter_share_group_offsets",
+        "delete_share_group_offsets",
         "consumer_protocol_assignment",
         "consumer_protocol_subscription",
     )

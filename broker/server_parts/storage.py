@@ -11,6 +11,7 @@ from broker.api.retry_storm import RetryStormGate
 from broker.api.services import GroupServices
 from broker.compaction.manager import CleanerManager
 from broker.config.sections.consumer_groups import group_times
+from broker.config.sections.share_groups import share_group_times
 from broker.config.table import BrokerConfig
 from broker.control.control import Control
 from broker.disk.log_cleaner import LOG_CLEANER, LogCleaner
@@ -19,6 +20,7 @@ from broker.disk.stores import open_logs
 from broker.disk.tasks import BackgroundThreads, start_storage
 from broker.groups.consumer.assignment import ClusterTopics
 from broker.groups.messages import Now
+from broker.groups.share.no_states import NoStates
 from broker.network.clock import TrioClock
 from broker.network.failures import Failures, Place
 from broker.network.handling.handler_pool import HandlerPool
@@ -27,6 +29,7 @@ from broker.network.supervisor import TaskStarter
 from broker.purgatory.purgatory import Purgatory
 from broker.quotas.replication import ReplicationQuotas
 from broker.server_parts.control import retry_storm_reaper
+from broker.server_parts.share_group_states import ShareGroupStates
 from broker.services.group_service import GroupService
 from broker.services.partitions import Partitions
 from broker.services.transaction_service import TransactionService
@@ -86,19 +89,27 @@ class DelayedRequests:
         groups = GroupService(
             config.groups,
             config.consumer_groups,
+            config.share_groups,
             partitions,
             lambda: ClusterTopics(control.image.topics, control.image.version),
             lambda group_id: group_times(
                 control.image.group_configs.get(group_id, {}), config.consumer_groups
             ),
+            lambda group_id: share_group_times(
+                control.image.group_configs.get(group_id, {}), config.share_groups
+            ),
+        )
+        self.share = ShareGroupStates(
+            groups, NoStates(), lambda: control.image.topics_by_id, clock, self._report_timer
         )
         self.transactions = TransactionService(config.transactions, partitions, groups)
-        self.groups = GroupServices(control, groups, callbacks, security, self.transactions)
+        self.groups = GroupServices(control, groups, callbacks, security, self.transactions, self.share)
         fetch_reaper = f"ExpirationReaper-{config.broker.node_id}-Fetch"
         self.reapers = (
             Reaper(fetch_reaper, self.fetches.next_deadline, self._expire_fetches, clock),
             retry_storm_reaper(self.retry_storm, clock, deliver),
             Reaper("group-coordinator-timer", groups.next_deadline, self._expire_members, clock),
+            Reaper("share-group-states-timer", self.share.next_deadline, self.share.begin, clock),
             Reaper("transaction-timer", self.transactions.next_deadline, self._run_transactions, clock),
         )
 

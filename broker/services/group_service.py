@@ -11,9 +11,11 @@ from typing import Final
 
 from broker.config.sections.consumer_groups import ConsumerGroupConfig
 from broker.config.sections.groups import GroupConfig
+from broker.config.sections.share_groups import ShareGroupConfig
 from broker.errors import ApiError, BrokerBug, ErrorCode
 from broker.groups.consumer.assignment import ClusterTopics
 from broker.groups.coordinator import GroupCoordinator, OnTimerFailure, TimesOf
+from broker.groups.java_hash import java_hash
 from broker.groups.messages import Effects, Now, Record
 from broker.groups.records import decode_key
 from broker.log.partition import PartitionLog
@@ -63,12 +65,16 @@ class GroupService:
         self,
         config: GroupConfig,
         consumer: ConsumerGroupConfig,
+        share: ShareGroupConfig,
         partitions: Partitions,
         topics: Callable[[], ClusterTopics],
         times_of: TimesOf,
+        share_times_of: TimesOf,
     ) -> None:
-        """`topics` returns the topics of the cluster, `times_of` the settings of a consumer group."""
-        self.coordinator = GroupCoordinator(config, consumer, topics, times_of)
+        """`topics` returns the topics of the cluster, `times_of` the settings of a consumer group, and
+        `share_times_of` those of a share group.
+        """
+        self.coordinator = GroupCoordinator(config, consumer, share, topics, times_of, share_times_of)
         self.next_deadline = self.coordinator.next_deadline
         self._partitions = partitions
         self._logs: dict[int, OffsetsLog] = {}
@@ -234,15 +240,12 @@ def _group_of(key: bytes) -> str:
 
 
 def coordinator_partition(key: str, count: int) -> int:
-    """Return `abs(key.hashCode()) % count`; the hash runs over UTF-16 code units and wraps at 32 bits.
+    """Return `abs(key.hashCode()) % count`.
 
     The mapping matches Kafka's, so that Kafka's tools find each group in a data directory. (Kafka:
     partitionFor)
     """
-    units = key.encode("utf-16-be", "surrogatepass")
-    value = 0
-    for at in range(0, len(units), 2):
-        value = (31 * value + (units[at] << 8 | units[at + 1])) & 0xFFFFFFFF
-    if value == 0x80000000:  # abs() of the least int overflows in Java; Kafka takes 0 there
+    value = java_hash(key)
+    if value == -0x80000000:  # abs() of the least int overflows in Java; Kafka takes 0 there
         return 0
-    return min(value, 0x100000000 - value) % count
+    return abs(value) % count

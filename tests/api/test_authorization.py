@@ -14,6 +14,11 @@ from broker.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from broker.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from broker.protocol.messages.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequestPartition,
+    AlterShareGroupOffsetsRequestTopic,
+)
 from broker.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from broker.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -28,6 +33,11 @@ from broker.protocol.messages.describe_quorum import (
     DescribeQuorumRequest,
     RequestPartitionData,
     RequestTopicData,
+)
+from broker.protocol.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsRequestTopic,
 )
 from broker.protocol.messages.describe_topic_partitions import (
     Cursor,
@@ -68,6 +78,8 @@ from broker.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from broker.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from broker.protocol.messages.share_group_describe import ShareGroupDescribeRequest
+from broker.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from broker.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
@@ -165,6 +177,7 @@ OF_ROLES = {
     "passwords": (CLUSTER_FAILED, ((cluster(Op.ALTER),),)),
     "groups deleted": (GROUP_FAILED, ((group(Op.DELETE),),)),
     "offsets deleted": (GROUP_FAILED, ((group(Op.DELETE), topic(Op.READ)),)),
+    "offsets of share groups deleted": (GROUP_FAILED, ((group(Op.DELETE), topic(Op.READ)),)),
     "partitions of transactions": (CLUSTER_FAILED, ((cluster(Op.CLUSTER_ACTION),),)),
     "markers": (CLUSTER_FAILED, ((cluster(Op.ALTER),), (cluster(Op.CLUSTER_ACTION),))),
     "fetched as a replica": (TOPIC_FAILED, ((cluster(Op.CLUSTER_ACTION),),)),
@@ -231,6 +244,33 @@ CASES: dict[str, Case] = {
     ),
     "describe consumer groups": Case(
         ConsumerGroupDescribeRequest(["readers"]), GROUP_FAILED, ((group(Op.DESCRIBE),),)
+    ),
+    "share heartbeat": Case(
+        ShareGroupHeartbeatRequest("sharers", "m", 0, None, ["orders"]),
+        GROUP_FAILED,
+        ((group(Op.READ, "sharers"), topic(Op.DESCRIBE)), (group(Op.READ, "sharers"), topic(Op.READ))),
+    ),
+    "describe share groups": Case(
+        ShareGroupDescribeRequest(["readers"]), GROUP_FAILED, ((group(Op.DESCRIBE),),)
+    ),
+    "describe offsets of share groups": Case(
+        DescribeShareGroupOffsetsRequest(
+            [
+                DescribeShareGroupOffsetsRequestGroup(
+                    "readers", [DescribeShareGroupOffsetsRequestTopic("orders", [0])]
+                )
+            ]
+        ),
+        GROUP_FAILED,
+        ((group(Op.DESCRIBE), topic(Op.DESCRIBE)), (group(Op.READ), topic(Op.READ))),
+    ),
+    "alter offsets of share groups": Case(
+        AlterShareGroupOffsetsRequest(
+            "sharers",
+            [AlterShareGroupOffsetsRequestTopic("orders", [AlterShareGroupOffsetsRequestPartition(0, 1)])],
+        ),
+        GROUP_FAILED,
+        ((group(Op.READ, "sharers"), topic(Op.READ)),),
     ),
     "describe groups": Case(DescribeGroupsRequest(["readers"]), GROUP_FAILED, ((group(Op.DESCRIBE),),)),
     "producer id": Case(

@@ -44,6 +44,10 @@ from broker.protocol.messages.delete_records import (
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
+from broker.protocol.messages.delete_share_group_offsets import (
+    DeleteShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsRequestTopic,
+)
 from broker.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from broker.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
@@ -139,6 +143,11 @@ NEEDS: dict[str, tuple[Role, Message, int | None]] = {
         ),
         None,
     ),
+    "offsets of share groups deleted": (
+        Role.EDITOR,
+        DeleteShareGroupOffsetsRequest("readers", [DeleteShareGroupOffsetsRequestTopic("orders")]),
+        None,
+    ),
     "partitions of transactions": (
         Role.ADMIN,
         AddPartitionsToTxnRequest(
@@ -164,6 +173,8 @@ FOR_EVERYBODY = {
     *("FIND_COORDINATOR", "JOIN_GROUP", "HEARTBEAT", "LEAVE_GROUP", "SYNC_GROUP"),
     *("OFFSET_COMMIT", "OFFSET_FETCH", "DESCRIBE_GROUPS", "LIST_GROUPS"),
     *("CONSUMER_GROUP_HEARTBEAT", "CONSUMER_GROUP_DESCRIBE"),
+    *("SHARE_GROUP_HEARTBEAT", "SHARE_GROUP_DESCRIBE"),
+    *("DESCRIBE_SHARE_GROUP_OFFSETS", "ALTER_SHARE_GROUP_OFFSETS"),
     *("ADD_OFFSETS_TO_TXN", "END_TXN", "TXN_OFFSET_COMMIT", "DESCRIBE_TRANSACTIONS", "LIST_TRANSACTIONS"),
     *("SASL_HANDSHAKE", "SASL_AUTHENTICATE", "API_VERSIONS"),
     *("DESCRIBE_CONFIGS", "DESCRIBE_LOG_DIRS", "DESCRIBE_CLIENT_QUOTAS", "DESCRIBE_USER_SCRAM_CREDENTIALS"),

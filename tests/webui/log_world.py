@@ -88,9 +88,11 @@ class LogWorld:
         self.groups = GroupService(
             config.groups,
             config.consumer_groups,
+            config.share_groups,
             self.partitions,
             lambda: ClusterTopics(self.control.image.topics, self.control.image.version),
             lambda _group_id: config.consumer_groups,
+            lambda _group_id: config.share_groups,
         )
         self.groups.load(self.now())
         self.grown: list[PartitionLog] = []

@@ -63,8 +63,13 @@ APIS = {
     72: ("push_telemetry", "PushTelemetry"),
     74: ("list_config_resources", "ListConfigResources"),
     75: ("describe_topic_partitions", "DescribeTopicPartitions"),
+    76: ("share_group_heartbeat", "ShareGroupHeartbeat"),
+    77: ("share_group_describe", "ShareGroupDescribe"),
     78: ("share_fetch", "ShareFetch"),
     79: ("share_acknowledge", "ShareAcknowledge"),
+    90: ("describe_share_group_offsets", "DescribeShareGroupOffsets"),
+    91: ("alter_share_group_offsets", "AlterShareGroupOffsets"),
+    92: ("delete_share_group_offsets", "DeleteShareGroupOffsets"),
 }
 
 DATA = {
