@@ -80,7 +80,7 @@ def _all(
                 group_id, topic.name, topic_id, sorted(named.partitions), services, pace
             )
             described.append(of_topic)
-        if pace.spent(services.security.cost):
+        if pace.spent(1 + services.security.cost):
             yield None
     return described
 
@@ -102,7 +102,7 @@ def _named(
             group.group_id, each.topic_name, topic_id, each.partitions, services, pace, error
         )
         described.append(of_topic)
-        if pace.spent(services.security.cost):
+        if pace.spent(1 + services.security.cost):
             yield None
     return described
 

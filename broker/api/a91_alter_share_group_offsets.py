@@ -2,15 +2,17 @@
 
 Version 0. A share partition forgets what the group has acknowledged and begins at the given offset; -1 lets
 its leader choose by `share.auto.offset.reset`. Offsets below -1 are INVALID_REQUEST, where Kafka stores them.
-Each partition succeeds or fails alone; an unknown one is UNKNOWN_TOPIC_OR_PARTITION. A group with members is
-NON_EMPTY_GROUP, one of another type GROUP_ID_NOT_FOUND; as in Kafka, a request of no topic that exists and
-that the client may read does not look at the group. Requires READ of the group and of the topics.
+Each partition succeeds or fails alone; an unknown one is UNKNOWN_TOPIC_OR_PARTITION, a repeated one
+INVALID_REQUEST. A group with members is NON_EMPTY_GROUP, one of another type GROUP_ID_NOT_FOUND; as in Kafka,
+a request of no topic that exists and that the client may read does not look at the group. Requires READ of
+the group and of the topics.
 """
 
 from collections.abc import Awaitable
 from typing import Final
 
 from broker.api.context import RequestContext
+from broker.api.discarded import in_place_of
 from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.pacing import Pace
 from broker.api.registry import api
@@ -30,7 +32,9 @@ from broker.services.share_states import SharePartition
 
 LEADER_CHOOSES: Final = -1
 
-Entries = dict[SharePartition, list[AlterShareGroupOffsetsResponsePartition]]
+REPEATED: Final = "The request names the partition more than once."
+
+Entries = dict[SharePartition, AlterShareGroupOffsetsResponsePartition]
 """The entries of the response by share partition."""
 
 
@@ -72,13 +76,15 @@ def _respond(
                 if each.start_offset < LEADER_CHOOSES:
                     entry.error_code = ErrorCode.INVALID_REQUEST
                     entry.error_message = f"The start offset {each.start_offset} is less than -1."
+                elif (topic_id, each.partition_index) in entries:
+                    entry.error_code, entry.error_message = ErrorCode.INVALID_REQUEST, REPEATED
                 else:
                     of_topic = offsets.setdefault(topic_id, (known.name, {}))[1]
                     of_topic[each.partition_index] = each.start_offset
-                    entries.setdefault((topic_id, each.partition_index), []).append(entry)
+                    entries[topic_id, each.partition_index] = entry
             if pace.spent():
                 yield None
-        if pace.spent(security.cost):
+        if pace.spent(1 + security.cost):
             yield None
     if not is_wanted:
         return Response(response)
@@ -94,8 +100,11 @@ async def _alter(
 ) -> Outcome:
     outcome = await services.share.alter(group_id, offsets)
     if outcome.error:
-        return Response(AlterShareGroupOffsetsResponse(0, outcome.error, outcome.message))
+        refusal = AlterShareGroupOffsetsResponse(0, outcome.error, outcome.message)
+        entries.clear()
+        lists = (*(topic.partitions for topic in response.responses), response.responses)
+        return in_place_of(response, lists, refusal)
     for partition, error in outcome.partitions.items():
-        for entry in entries[partition]:
-            entry.error_code, entry.error_message = error.code, error.message
+        entry = entries[partition]
+        entry.error_code, entry.error_message = error.code, error.message
     return Response(response)

@@ -1,15 +1,17 @@
 """DeleteShareGroupOffsets: lets an empty share group forget topics. (KIP-932)
 
 Version 0. The states of all share partitions of a topic are deleted. Each topic succeeds or fails alone: one
-that is unknown or has no state is UNKNOWN_TOPIC_OR_PARTITION. A group with members is NON_EMPTY_GROUP, one of
-another type GROUP_ID_NOT_FOUND; as in Kafka, a request of no topic that the client may read does not look at
-the group. Requires the editor role, or ACLs for DELETE of the group and READ of the
-topics.
+that is unknown or has no state is UNKNOWN_TOPIC_OR_PARTITION, one that is repeated INVALID_REQUEST. A group
+with members is NON_EMPTY_GROUP, one of another type GROUP_ID_NOT_FOUND; as in Kafka, a request of no topic
+that the client may read does not look at the group. Requires the editor role, or ACLs for DELETE of the group
+and READ of the topics.
 """
 
 from collections.abc import Awaitable
+from typing import Final
 
 from broker.api.context import RequestContext
+from broker.api.discarded import in_place_of
 from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.pacing import Pace
 from broker.api.registry import api
@@ -26,7 +28,9 @@ from broker.protocol.messages.delete_share_group_offsets import (
 from broker.protocol.schema import ZERO_UUID
 from broker.records.slices import Slices
 
-Entries = dict[bytes, list[DeleteShareGroupOffsetsResponseTopic]]
+REPEATED: Final = "The request names the topic more than once."
+
+Entries = dict[bytes, DeleteShareGroupOffsetsResponseTopic]
 """The entries of the response by topic id."""
 
 
@@ -60,10 +64,12 @@ def _respond(
             is_wanted = True
         entry = DeleteShareGroupOffsetsResponseTopic(topic.topic_name, ZERO_UUID, error)
         response.responses.append(entry)
-        if known is not None:
+        if known is not None and known.topic_id in entries:
+            entry.error_code, entry.error_message = ErrorCode.INVALID_REQUEST, REPEATED
+        elif known is not None:
             entry.topic_id, entry.error_code = known.topic_id, ErrorCode.NONE
-            entries.setdefault(known.topic_id, []).append(entry)
-        if pace.spent(security.cost):
+            entries[known.topic_id] = entry
+        if pace.spent(1 + security.cost):
             yield None
     if not is_wanted:
         return Response(response)
@@ -75,8 +81,9 @@ async def _delete(
 ) -> Outcome:
     outcome = await services.share.delete(group_id, list(entries))
     if outcome.error:
-        return Response(DeleteShareGroupOffsetsResponse(0, outcome.error, outcome.message))
+        refusal = DeleteShareGroupOffsetsResponse(0, outcome.error, outcome.message)
+        return in_place_of(response, (response.responses,), refusal)
     for topic_id, error in outcome.topics.items():
-        for entry in entries[topic_id]:
-            entry.error_code, entry.error_message = error.code, error.message
+        entry = entries[topic_id]
+        entry.error_code, entry.error_message = error.code, error.message
     return Response(response)

@@ -23,6 +23,9 @@ from broker.services.share_states import Outcome, SharePartition
 SHARE_GROUP_STATES: Final = "share-group-states"
 """The name of the task."""
 
+OF_GROUP: Final = f"{SHARE_GROUP_STATES}-of-group"
+"""The name of the task of one group, which ends with its work."""
+
 STATES_AT_ONCE: Final = 64
 """States of a group that are initialized or deleted at the same time; ours."""
 
@@ -84,7 +87,7 @@ class ShareGroupStates:
                 self._wake = trio.Event()
                 left, self._left = self._left, []
                 for group_id in left:
-                    nursery.start_soon(self._finish, group_id)
+                    nursery.start_soon(self._finish, group_id, name=OF_GROUP)
 
     async def _finish(self, group_id: str) -> None:
         try:

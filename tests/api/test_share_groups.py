@@ -223,7 +223,7 @@ async def test_a_repeated_group_is_refused(harness):
 
 async def test_an_empty_group_begins_elsewhere(harness):
     await emptied(harness)
-    reply = await harness.ask(alter("orders", (0, 42), (1, -1), (2, 0), (-1, 0)))
+    reply = await harness.ask(alter("orders", (0, 42), (1, -1), (2, 0), (-1, 0), (0, 7)))
     assert reply.error_code == 0
     (topic,) = reply.responses
     assert topic.topic_id == harness.control.image.topics["orders"].topic_id
@@ -233,6 +233,7 @@ async def test_an_empty_group_begins_elsewhere(harness):
         (1, 0),
         (2, unknown),
         (-1, unknown),
+        (0, ErrorCode.INVALID_REQUEST),
     ]
     assert await offsets(harness) == [("orders", 0, 42, 0), ("orders", 1, -1, 0)]
     # A topic that the group has not read.
@@ -295,7 +296,7 @@ async def test_an_empty_group_forgets_a_topic(harness):
     assert [(each.topic_name, each.error_code) for each in reply.responses] == [
         ("orders", 0),
         ("none", unknown),
-        ("orders", 0),
+        ("orders", ErrorCode.INVALID_REQUEST),
     ]
     assert await offsets(harness) == [("other", 0, -1, 0)]
     assert {key[1] for key in harness.states.starts} == {harness.control.image.topics["other"].topic_id}
