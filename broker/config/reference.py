@@ -24,6 +24,8 @@ _TITLES: Final = {
     "groups": "Consumer groups",
     "consumer_groups": "Consumer groups of the consumer protocol",
     "transactions": "Transactions",
+    "share_partitions": "Share groups: the records in flight",
+    "share_coordinator": "Share groups: the topic with their states",
     "quotas": "Client quotas",
     "broker_quotas": "Broker and cluster quotas, retry storms",
     "replication": "Replication throttles",

@@ -24,6 +24,8 @@ from broker.config.sections import (
     ReplicationConfig,
     RequestLogConfig,
     SecurityConfig,
+    ShareCoordinatorConfig,
+    SharePartitionConfig,
     TelemetryConfig,
     TlsConfig,
     TopicDefaults,
@@ -50,6 +52,8 @@ class BrokerConfig:
     groups: GroupConfig = field(default_factory=GroupConfig)
     consumer_groups: ConsumerGroupConfig = field(default_factory=ConsumerGroupConfig)
     transactions: TransactionConfig = field(default_factory=TransactionConfig)
+    share_partitions: SharePartitionConfig = field(default_factory=SharePartitionConfig)
+    share_coordinator: ShareCoordinatorConfig = field(default_factory=ShareCoordinatorConfig)
     quotas: QuotaConfig = field(default_factory=QuotaConfig)
     broker_quotas: BrokerQuotaConfig = field(default_factory=BrokerQuotaConfig)
     replication: ReplicationConfig = field(default_factory=ReplicationConfig)
