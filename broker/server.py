@@ -94,6 +94,7 @@ class BrokerServer:
             self.failures,
             clock,
             self.deliver,
+            self.quotas,
         )
         self.fetches, self.produces = self.delayed.fetches, self.delayed.produces
         self.retry_storm = self.delayed.retry_storm
@@ -141,6 +142,7 @@ class BrokerServer:
         now = Now(clock.ms(), clock.wall_ms())
         groups.load(now)
         self.delayed.transactions.load(now)
+        self.delayed.share.persister.load()
         self._register_config_listeners()
         self.control.add_planner(CloseConnection, partial(plan_close, self.socket_server))
         self._add_operations()
@@ -183,6 +185,10 @@ class BrokerServer:
         self.retry_storm.complete_all(self.clock.ms())
         self.deliver()
 
+    def _disconnected(self, connection_id: str) -> None:
+        self.telemetry.state.manager.disconnected(connection_id)
+        self.delayed.share.disconnected(connection_id)
+
     def _bind_sockets(self) -> SocketServer:
         """Build the handlers' services and the network that calls the handlers. Binds every port."""
         config, delayed = self.config, self.delayed
@@ -211,6 +217,7 @@ class BrokerServer:
                 self.quotas,
                 self.storage.replication,
             ),
+            **delayed.share.services,
         }
         RequestLog.check(config.request_log)
         with self.metadata.explaining_dynamic_settings():
@@ -230,7 +237,7 @@ class BrokerServer:
                 self.failures,
                 self.clock,
                 delayed.reapers,
-                self.telemetry.state.manager.disconnected,
+                self._disconnected,
                 self.mode,
             )
         self.partitions.on_offline(server.clear_caches)

@@ -99,6 +99,11 @@ SERVED = frozenset(
         "describe_topic_partitions",
         "share_fetch",
         "share_acknowledge",
+        "initialize_share_group_state",
+        "read_share_group_state",
+        "write_share_group_state",
+        "delete_share_group_state",
+        "read_share_group_state_summary",
         "consumer_protocol_assignment",
         "consumer_protocol_subscription",
     )

@@ -25,8 +25,10 @@ from broker.network.handling.handler_pool import HandlerPool
 from broker.network.reaper import Reaper
 from broker.network.supervisor import TaskStarter
 from broker.purgatory.purgatory import Purgatory
+from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.replication import ReplicationQuotas
 from broker.server_parts.control import retry_storm_reaper
+from broker.server_parts.share import ShareGroups, share_reapers
 from broker.services.group_service import GroupService
 from broker.services.partitions import Partitions
 from broker.services.transaction_service import TransactionService
@@ -75,13 +77,16 @@ class DelayedRequests:
         failures: Failures,
         clock: TrioClock,
         deliver: Callable[[], None],
+        quotas: ClientQuotas,
     ) -> None:
         self._failures = failures
         self._clock = clock
         self._deliver = deliver
-        self.fetches = DelayedFetches(callbacks, config.fetch.fetch_purge_interval)
+        self.fetches = DelayedFetches(
+            callbacks, config.fetch.fetch_purge_interval, config.fetch.share_fetch_purge_interval
+        )
         self.produces: Purgatory[DelayedProduce] = Purgatory("Produce", config.fetch.produce_purge_interval)
-        self.purgatories = (self.fetches, self.produces)
+        self.purgatories = (self.fetches, self.fetches.share, self.produces)
         self.retry_storm = RetryStormGate(callbacks, clock)
         groups = GroupService(
             config.groups,
@@ -94,17 +99,20 @@ class DelayedRequests:
         )
         self.transactions = TransactionService(config.transactions, partitions, groups)
         self.groups = GroupServices(control, groups, callbacks, security, self.transactions)
+        self.share = ShareGroups(config, control, partitions, self.fetches, quotas, security, clock)
         fetch_reaper = f"ExpirationReaper-{config.broker.node_id}-Fetch"
         self.reapers = (
             Reaper(fetch_reaper, self.fetches.next_deadline, self._expire_fetches, clock),
             retry_storm_reaper(self.retry_storm, clock, deliver),
             Reaper("group-coordinator-timer", groups.next_deadline, self._expire_members, clock),
             Reaper("transaction-timer", self.transactions.next_deadline, self._run_transactions, clock),
+            *share_reapers(self.share, self.fetches, config.broker.node_id, failures, clock, deliver),
         )
 
     def release_waiting(self) -> None:
         """Complete fetches as if they had timed out, and JoinGroup and SyncGroup with NOT_COORDINATOR."""
         self.fetches.complete_all(self._clock.ms())
+        self.fetches.share.complete_all(self._clock.ms())
         release_groups(self.groups)
 
     def _expire_fetches(self, now_ms: int) -> None:

@@ -11,6 +11,7 @@ State epochs fence writers of an earlier initialization, leader epochs those of 
 
 import base64
 import logging
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, NamedTuple
 
@@ -282,3 +283,11 @@ def coordinator_key(key: ShareKey) -> str:
     """Return Kafka's "group:topicId:partition", as in FindCoordinator. (Kafka: asCoordinatorKey)"""
     topic = base64.urlsafe_b64encode(key.topic_id).rstrip(b"=").decode()
     return f"{key.group_id}:{topic}:{key.partition}"
+
+
+def is_coordinator_key(key: str) -> bool:
+    """Return whether a key has the form "group:topicId:partition". (Kafka: SharePartitionKey.validate)"""
+    parts = key.rsplit(":", 2)
+    if len(parts) < 3 or not parts[0].strip() or not re.fullmatch(r"[0-9]{1,10}", parts[2]):
+        return False
+    return re.fullmatch(r"[A-Za-z0-9_-]{22}", parts[1]) is not None

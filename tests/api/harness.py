@@ -46,6 +46,7 @@ from broker.records.slices import Slices, run_through
 from broker.security.sasl import SaslLogin
 from broker.security.session import Session
 from broker.security.unknown_users import UnknownUsers
+from broker.server_parts.share import ShareGroups
 from broker.services.group_service import GroupService
 from broker.services.partitions import Partitions
 from broker.services.transaction_service import TransactionService
@@ -199,8 +200,13 @@ class Harness:
                 self.replication,
             ),
         }
+        self.share = ShareGroups(
+            config, self.control, self.partitions, self.fetches, self.quotas, self.security, self.clock
+        )
+        self.services |= self.share.services
         self.groups.load(self.now)
         self.transactions.load(self.now)
+        self.share.persister.load()
         self.uses_fast_paths = True
         self._fast_paths: dict[tuple[int, int], FastPath] = {}
         self._asked: dict[RequestContext, Asking] = {}
@@ -337,6 +343,9 @@ class Harness:
             self.clock.now_ms = max(deadline, self.clock.ms())
             expire_groups(self.services[GroupServices], *self.now)
             self.run_transactions()
+            self.fetches.share.complete_expired(self.clock.ms())
+            self.share.share.expire(self.clock.ms())
+            self.deliver()
         self.clock.now_ms = end
 
     def run_transactions(self) -> None:
@@ -346,7 +355,12 @@ class Harness:
         self.deliver()
 
     def _next_deadline(self) -> int | None:
-        deadlines = (self.groups.next_deadline(), self.transactions.next_deadline())
+        deadlines = (
+            self.groups.next_deadline(),
+            self.transactions.next_deadline(),
+            self.fetches.share.next_deadline(),
+            self.share.share.next_deadline(),
+        )
         return min((each for each in deadlines if each is not None), default=None)
 
     async def create_topic(self, name: str, partitions: int = 1) -> None:

@@ -35,15 +35,15 @@ class SharePartitionConfig:
         "group.share.delivery.count.limit",
         5,
         integer(2, 10),
-        "How often a record is delivered to the members of a share group. A record that is released after its "
-        "last delivery, or whose lock ends, is not delivered again.",
+        "How often a record is delivered to the members of a share group. After the last delivery, a record "
+        "that is released or whose lock ends is archived.",
     )
     max_record_locks: int = setting(
         "group.share.partition.max.record.locks",
         2_000,
         integer(100, 10_000),
-        "Maximum number of records of a partition that are in flight in a share group. The records of a batch "
-        "are acquired together, so that there can be more.",
+        "Maximum number of records of a partition that are in flight in a share group. The records of one "
+        "batch are acquired together, so that there can be more.",
         unit="records",
     )
     max_sessions: int = setting(

@@ -65,6 +65,11 @@ APIS = {
     75: ("describe_topic_partitions", "DescribeTopicPartitions"),
     78: ("share_fetch", "ShareFetch"),
     79: ("share_acknowledge", "ShareAcknowledge"),
+    83: ("initialize_share_group_state", "InitializeShareGroupState"),
+    84: ("read_share_group_state", "ReadShareGroupState"),
+    85: ("write_share_group_state", "WriteShareGroupState"),
+    86: ("delete_share_group_state", "DeleteShareGroupState"),
+    87: ("read_share_group_state_summary", "ReadShareGroupStateSummary"),
 }
 
 DATA = {
