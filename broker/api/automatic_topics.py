@@ -1,7 +1,7 @@
 """Settings of topics that the broker creates on demand or for its own use. (Kafka: AutoTopicCreationManager)
 
-Called by Metadata and FindCoordinator, by the event writer and for share groups. An internal topic has the same settings
-whichever client triggers its creation.
+Called by Metadata and FindCoordinator, by the event writer and for share groups. An internal topic has the
+same settings whichever client triggers its creation.
 """
 
 from typing import Final

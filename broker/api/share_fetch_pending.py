@@ -1,5 +1,5 @@
-"""A ShareFetch in progress: how it reads and acquires, and how its response is built. (Kafka: DelayedShareFetch,
-ShareFetchUtils.processFetchResponse)
+"""A ShareFetch in progress: how it reads and acquires, and how its response is built. (Kafka:
+DelayedShareFetch, ShareFetchUtils.processFetchResponse)
 
 `api.a78_share_fetch` creates it and completes it at once or, after a wait, through `api.delayed_operations`.
 Of several waiting fetches the first one acquires what becomes available, and the others wait on. A response
@@ -35,7 +35,7 @@ from broker.share.share_partition import AcquiredRange, Lock, SharePartition
 from broker.share.states import ShareKey
 
 AT_ONCE: Final = 3
-"""Reads of a partition without any record to acquire, as where compaction has removed all, in one go; ours."""
+"""Reads in one go of a partition without any record to acquire, as where compaction has removed all; ours."""
 
 
 class WantedPartition:
