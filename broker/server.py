@@ -95,6 +95,7 @@ class BrokerServer:
             self.failures,
             clock,
             self.deliver,
+            self.quotas,
         )
         self.fetches, self.produces = self.delayed.fetches, self.delayed.produces
         self.retry_storm = self.delayed.retry_storm
@@ -142,6 +143,7 @@ class BrokerServer:
         now = Now(clock.ms(), clock.wall_ms())
         groups.load(now)
         self.delayed.transactions.load(now)
+        self.delayed.share.persister.load()
         self._register_config_listeners()
         self.control.add_planner(CloseConnection, partial(plan_close, self.socket_server))
         self._add_operations()
@@ -166,7 +168,7 @@ class BrokerServer:
     def start_storage(self, nursery: TaskStarter) -> None:
         """Start the tasks of the logs and of share groups."""
         self.storage.start(nursery, self.socket_server.handlers)
-        nursery.start_soon(self.delayed.share.run, name=SHARE_GROUP_STATES)
+        nursery.start_soon(self.delayed.share_states.run, name=SHARE_GROUP_STATES)
 
     async def metadata_ready(self) -> None:
         """Return at once: the metadata is a broker's own."""
@@ -184,6 +186,10 @@ class BrokerServer:
         self.socket_server.wrap_handlers(None)
         self.retry_storm.complete_all(self.clock.ms())
         self.deliver()
+
+    def _disconnected(self, connection_id: str) -> None:
+        self.telemetry.state.manager.disconnected(connection_id)
+        self.delayed.share.disconnected(connection_id)
 
     def _bind_sockets(self) -> SocketServer:
         """Build the handlers' services and the network that calls the handlers. Binds every port."""
@@ -213,6 +219,7 @@ class BrokerServer:
                 self.quotas,
                 self.storage.replication,
             ),
+            **delayed.share.services,
         }
         RequestLog.check(config.request_log)
         with self.metadata.explaining_dynamic_settings():
@@ -232,7 +239,7 @@ class BrokerServer:
                 self.failures,
                 self.clock,
                 delayed.reapers,
-                self.telemetry.state.manager.disconnected,
+                self._disconnected,
                 self.mode,
             )
         self.partitions.on_offline(server.clear_caches)

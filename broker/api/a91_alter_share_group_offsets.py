@@ -9,7 +9,7 @@ the group and of the topics.
 """
 
 from collections.abc import Awaitable
-from typing import Final
+from typing import Any, Final
 
 from broker.api.context import RequestContext
 from broker.api.discarded import in_place_of
@@ -102,7 +102,7 @@ async def _alter(
     if outcome.error:
         refusal = AlterShareGroupOffsetsResponse(0, outcome.error, outcome.message)
         entries.clear()
-        lists = (*(topic.partitions for topic in response.responses), response.responses)
+        lists: list[list[Any]] = [*(topic.partitions for topic in response.responses), response.responses]
         return in_place_of(response, lists, refusal)
     for partition, error in outcome.partitions.items():
         entry = entries[partition]

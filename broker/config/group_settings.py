@@ -9,13 +9,8 @@ from typing import Final
 
 from broker.config.sections.consumer_groups import CONSUMER, ConsumerGroupConfig
 from broker.config.sections.member_times import HEARTBEAT, SESSION
-from broker.config.sections.share_groups import (
-    ISOLATION_LEVEL,
-    LOCK_DURATION,
-    OFFSET_RESET,
-    SHARE,
-    ShareGroupConfig,
-)
+from broker.config.sections.share import LOCK_DURATION, SharePartitionConfig
+from broker.config.sections.share_groups import ISOLATION_LEVEL, OFFSET_RESET, SHARE, ShareGroupConfig
 from broker.config.setting import Setting
 from broker.config.table import SETTINGS
 
@@ -36,11 +31,14 @@ GROUP_SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(
 
 
 def check_group_configs(
-    configs: Mapping[str, str], consumer: ConsumerGroupConfig, share: ShareGroupConfig
+    configs: Mapping[str, str],
+    consumer: ConsumerGroupConfig,
+    share: ShareGroupConfig,
+    partitions: SharePartitionConfig,
 ) -> None:
     """Check the settings of one group. Raises ConfigError."""
     for key, text in configs.items():
         GROUP_SETTINGS[key].read(text, key=key)
     consumer.times.check_group(configs, CONSUMER)
     share.times.check_group(configs, SHARE)
-    share.record_lock_duration.check_group(configs, f"{SHARE}.{LOCK_DURATION}")
+    partitions.record_lock_duration.check_group(configs, f"{SHARE}.{LOCK_DURATION}")

@@ -25,6 +25,8 @@ _TITLES: Final = {
     "consumer_groups": "Consumer groups of the consumer protocol",
     "share_groups": "Share groups",
     "transactions": "Transactions",
+    "share_partitions": "Share groups: the records in flight",
+    "share_coordinator": "Share groups: the topic with their states",
     "quotas": "Client quotas",
     "broker_quotas": "Broker and cluster quotas, retry storms",
     "replication": "Replication throttles",

@@ -24,7 +24,9 @@ from broker.config.sections import (
     ReplicationConfig,
     RequestLogConfig,
     SecurityConfig,
+    ShareCoordinatorConfig,
     ShareGroupConfig,
+    SharePartitionConfig,
     TelemetryConfig,
     TlsConfig,
     TopicDefaults,
@@ -52,6 +54,8 @@ class BrokerConfig:
     consumer_groups: ConsumerGroupConfig = field(default_factory=ConsumerGroupConfig)
     share_groups: ShareGroupConfig = field(default_factory=ShareGroupConfig)
     transactions: TransactionConfig = field(default_factory=TransactionConfig)
+    share_partitions: SharePartitionConfig = field(default_factory=SharePartitionConfig)
+    share_coordinator: ShareCoordinatorConfig = field(default_factory=ShareCoordinatorConfig)
     quotas: QuotaConfig = field(default_factory=QuotaConfig)
     broker_quotas: BrokerQuotaConfig = field(default_factory=BrokerQuotaConfig)
     replication: ReplicationConfig = field(default_factory=ReplicationConfig)

@@ -187,7 +187,9 @@ def _apply_to_group(ops: tuple[ConfigOp, ...], current: Mapping[str, str], at: S
             raise ApiError(ErrorCode.INVALID_CONFIG, f"Unknown group config name: {op.key}")
         _apply_op(op, setting, wanted.get(op.key, ""), wanted)
     try:
-        check_group_configs(wanted, at.config.consumer_groups, at.config.share_groups)
+        check_group_configs(
+            wanted, at.config.consumer_groups, at.config.share_groups, at.config.share_partitions
+        )
     except ConfigError as error:
         raise ApiError(ErrorCode.INVALID_CONFIG, invalid_value(error)) from error
     return wanted

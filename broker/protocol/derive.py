@@ -104,6 +104,11 @@ SERVED = frozenset(
         "describe_share_group_offsets",
         "alter_share_group_offsets",
         "delete_share_group_offsets",
+        "initialize_share_group_state",
+        "read_share_group_state",
+        "write_share_group_state",
+        "delete_share_group_state",
+        "read_share_group_state_summary",
         "consumer_protocol_assignment",
         "consumer_protocol_subscription",
     )

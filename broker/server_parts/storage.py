@@ -20,15 +20,16 @@ from broker.disk.stores import open_logs
 from broker.disk.tasks import BackgroundThreads, start_storage
 from broker.groups.consumer.assignment import ClusterTopics
 from broker.groups.messages import Now
-from broker.groups.share.no_states import NoStates
 from broker.network.clock import TrioClock
 from broker.network.failures import Failures, Place
 from broker.network.handling.handler_pool import HandlerPool
 from broker.network.reaper import Reaper
 from broker.network.supervisor import TaskStarter
 from broker.purgatory.purgatory import Purgatory
+from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.replication import ReplicationQuotas
 from broker.server_parts.control import retry_storm_reaper
+from broker.server_parts.share import ShareGroups, share_reapers
 from broker.server_parts.share_group_states import ShareGroupStates
 from broker.services.group_service import GroupService
 from broker.services.partitions import Partitions
@@ -78,13 +79,16 @@ class DelayedRequests:
         failures: Failures,
         clock: TrioClock,
         deliver: Callable[[], None],
+        quotas: ClientQuotas,
     ) -> None:
         self._failures = failures
         self._clock = clock
         self._deliver = deliver
-        self.fetches = DelayedFetches(callbacks, config.fetch.fetch_purge_interval)
+        self.fetches = DelayedFetches(
+            callbacks, config.fetch.fetch_purge_interval, config.fetch.share_fetch_purge_interval
+        )
         self.produces: Purgatory[DelayedProduce] = Purgatory("Produce", config.fetch.produce_purge_interval)
-        self.purgatories = (self.fetches, self.produces)
+        self.purgatories = (self.fetches, self.fetches.share, self.produces)
         self.retry_storm = RetryStormGate(callbacks, clock)
         groups = GroupService(
             config.groups,
@@ -99,23 +103,37 @@ class DelayedRequests:
                 control.image.group_configs.get(group_id, {}), config.share_groups
             ),
         )
-        self.share = ShareGroupStates(
-            groups, NoStates(), lambda: control.image.topics_by_id, clock, self._report_timer
-        )
         self.transactions = TransactionService(config.transactions, partitions, groups)
-        self.groups = GroupServices(control, groups, callbacks, security, self.transactions, self.share)
+        self.share = ShareGroups(config, control, partitions, self.fetches, quotas, security, clock)
+        self.share_states = ShareGroupStates(
+            groups,
+            self.share.persister,
+            lambda: control.image.topics_by_id,
+            clock,
+            self._report_timer,
+        )
+        self.groups = GroupServices(
+            control, groups, callbacks, security, self.transactions, self.share_states
+        )
         fetch_reaper = f"ExpirationReaper-{config.broker.node_id}-Fetch"
         self.reapers = (
             Reaper(fetch_reaper, self.fetches.next_deadline, self._expire_fetches, clock),
             retry_storm_reaper(self.retry_storm, clock, deliver),
             Reaper("group-coordinator-timer", groups.next_deadline, self._expire_members, clock),
-            Reaper("share-group-states-timer", self.share.next_deadline, self.share.begin, clock),
+            Reaper(
+                "share-group-states-timer",
+                self.share_states.next_deadline,
+                self.share_states.begin,
+                clock,
+            ),
             Reaper("transaction-timer", self.transactions.next_deadline, self._run_transactions, clock),
+            *share_reapers(self.share, self.fetches, config.broker.node_id, failures, clock, deliver),
         )
 
     def release_waiting(self) -> None:
         """Complete fetches as if they had timed out, and JoinGroup and SyncGroup with NOT_COORDINATOR."""
         self.fetches.complete_all(self._clock.ms())
+        self.fetches.share.complete_all(self._clock.ms())
         release_groups(self.groups)
 
     def _expire_fetches(self, now_ms: int) -> None:

@@ -50,6 +50,7 @@ from broker.records.slices import Slices, run_through
 from broker.security.sasl import SaslLogin
 from broker.security.session import Session
 from broker.security.unknown_users import UnknownUsers
+from broker.server_parts.share import ShareGroups
 from broker.server_parts.share_group_states import ShareGroupStates
 from broker.services.group_service import GroupService
 from broker.services.partitions import Partitions
@@ -171,7 +172,7 @@ class Harness:
             ),
         )
         self.states = FakeShareStates()
-        self.share = ShareGroupStates(
+        self.share_states = ShareGroupStates(
             self.groups, self.states, lambda: self.control.image.topics_by_id, self.clock, self._failed
         )
         self.transactions = TransactionService(config.transactions, self.partitions, self.groups)
@@ -214,14 +215,19 @@ class Harness:
                     self.callbacks,
                     self.security,
                     self.transactions,
-                    self.share,
+                    self.share_states,
                 ),
                 self.quotas,
                 self.replication,
             ),
         }
+        self.share = ShareGroups(
+            config, self.control, self.partitions, self.fetches, self.quotas, self.security, self.clock
+        )
+        self.services |= self.share.services
         self.groups.load(self.now)
         self.transactions.load(self.now)
+        self.share.persister.load()
         self.uses_fast_paths = True
         self._fast_paths: dict[tuple[int, int], FastPath] = {}
         self._asked: dict[RequestContext, Asking] = {}
@@ -358,6 +364,9 @@ class Harness:
             self.clock.now_ms = max(deadline, self.clock.ms())
             expire_groups(self.services[GroupServices], *self.now)
             self.run_transactions()
+            self.fetches.share.complete_expired(self.clock.ms())
+            self.share.share.expire(self.clock.ms())
+            self.deliver()
         self.clock.now_ms = end
 
     def run_transactions(self) -> None:
@@ -367,7 +376,12 @@ class Harness:
         self.deliver()
 
     def _next_deadline(self) -> int | None:
-        deadlines = (self.groups.next_deadline(), self.transactions.next_deadline())
+        deadlines = (
+            self.groups.next_deadline(),
+            self.transactions.next_deadline(),
+            self.fetches.share.next_deadline(),
+            self.share.share.next_deadline(),
+        )
         return min((each for each in deadlines if each is not None), default=None)
 
     async def create_topic(self, name: str, partitions: int = 1) -> None:
@@ -386,9 +400,9 @@ class Harness:
 
     async def finish_states(self) -> None:
         """Initialize and delete the states of share groups that are due, as the broker's task does."""
-        self.share.begin(self.clock.ms())
+        self.share_states.begin(self.clock.ms())
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self.share.run)
+            nursery.start_soon(self.share_states.run)
             await wait_all_tasks_blocked()
             nursery.cancel_scope.cancel()
 

@@ -78,6 +78,8 @@ from broker.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from broker.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from broker.protocol.messages.share_acknowledge import ShareAcknowledgeRequest
+from broker.protocol.messages.share_fetch import ShareFetchRequest
 from broker.protocol.messages.share_group_describe import ShareGroupDescribeRequest
 from broker.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from broker.protocol.messages.txn_offset_commit import (
@@ -91,7 +93,7 @@ from broker.records.slices import SLICE
 from broker.steps import finished
 from tests.api.group import join_request, sync_request
 from tests.api.harness import WALL_MS, Connection, Harness
-from tests.api.test_roles import NEEDS, REFUSALS, configs, errors_in
+from tests.api.test_roles import NEEDS, REFUSALS, configs, errors_in, share_states
 from tests.authorization.acls import allow, deny
 from tests.control.world import AUTHORIZER
 
@@ -181,6 +183,7 @@ OF_ROLES = {
     "partitions of transactions": (CLUSTER_FAILED, ((cluster(Op.CLUSTER_ACTION),),)),
     "markers": (CLUSTER_FAILED, ((cluster(Op.ALTER),), (cluster(Op.CLUSTER_ACTION),))),
     "fetched as a replica": (TOPIC_FAILED, ((cluster(Op.CLUSTER_ACTION),),)),
+    **{f"share states {what}": (CLUSTER_FAILED, ((cluster(Op.CLUSTER_ACTION),),)) for what in share_states()},
     "elections": (CLUSTER_FAILED, ((cluster(Op.ALTER),),)),
     "features": (CLUSTER_FAILED, ((cluster(Op.ALTER),),)),
     "brokers removed": (CLUSTER_FAILED, ((cluster(Op.ALTER),),)),
@@ -241,6 +244,13 @@ CASES: dict[str, Case] = {
         ConsumerGroupHeartbeatRequest("members", "m", 0, None, None, 1_000, ["orders"], None, None, []),
         GROUP_FAILED,
         ((group(Op.READ, "members"), topic(Op.DESCRIBE)), (group(Op.READ, "members"), topic(Op.READ))),
+    ),
+    "share fetch": Case(ShareFetchRequest("readers", "m"), GROUP_FAILED, ((group(Op.READ),),)),
+    "share acknowledge": Case(ShareAcknowledgeRequest("readers", "m"), GROUP_FAILED, ((group(Op.READ),),)),
+    "share coordinator": Case(
+        FindCoordinatorRequest(key_type=2, coordinator_keys=["readers:AAECAwQFBgcICQoLDA0ODw:0"]),
+        CLUSTER_FAILED,
+        ((cluster(Op.CLUSTER_ACTION),),),
     ),
     "describe consumer groups": Case(
         ConsumerGroupDescribeRequest(["readers"]), GROUP_FAILED, ((group(Op.DESCRIBE),),)

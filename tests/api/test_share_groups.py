@@ -179,9 +179,9 @@ async def test_many_states_are_initialized_a_few_at_a_time(harness):
     await harness.create_topic("wide", 130)
     harness.states.gate = trio.Event()
     await harness.ask(heartbeat("m", 0, ["wide"]))
-    harness.share.begin(0)
+    harness.share_states.begin(0)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(harness.share.run)
+        nursery.start_soon(harness.share_states.run)
         await wait_all_tasks_blocked()
         assert len(harness.states.calls) == 64
         harness.states.gate.set()

@@ -3,17 +3,11 @@
 import pytest
 
 from broker.config.load import build_config
-from broker.config.sections.share_groups import (
-    OffsetReset,
-    ShareGroupConfig,
-    ShareSettings,
-    read_offset_reset,
-    share_group_times,
-    share_settings,
-)
+from broker.config.sections.share_groups import duration_ms, share_group_times
 from broker.control.commands import ConfigResource, OpType, ResourceType
 from broker.control.describe import Source, describe
 from broker.errors import ConfigError, ErrorCode
+from broker.share.settings import ShareSettings, share_settings
 from tests.control.test_group_configs import alter
 
 SESSION, HEARTBEAT = "share.session.timeout.ms", "share.heartbeat.interval.ms"
@@ -59,13 +53,12 @@ def test_a_setting_is_within_the_brokers_range(world, key, value, error):
 
 def test_a_groups_settings_precede_the_brokers_until_they_are_deleted(world):
     config = world.configuration.config.share_groups
+    partitions = world.configuration.config.share_partitions
     for key, value in ((SESSION, "50000"), (HEARTBEAT, "7000"), (LOCK, "20000"), (RESET, " earliest")):
         assert alter(world, key, value) is OK
     configs = world.image.group_configs["readers"]
     assert share_group_times(configs, config) == (50_000, 7_000)
-    assert share_settings(configs, config) == ShareSettings(
-        20_000, OffsetReset("earliest"), "read_uncommitted"
-    )
+    assert share_settings(configs, partitions) == ShareSettings(20_000, "earliest")
     rows = {row.name: row for row in describe(GROUP, world.image, world.configuration)}
     assert (rows[LOCK].value, rows[LOCK].source) == ("20000", Source.GROUP)
     assert [each.source for each in rows[LOCK].synonyms] == [Source.GROUP, Source.DEFAULT]
@@ -74,12 +67,7 @@ def test_a_groups_settings_precede_the_brokers_until_they_are_deleted(world):
         assert alter(world, key, None, OpType.DELETE) is OK
     assert world.image.group_configs == {}
     assert share_group_times({}, config) == (45_000, 5_000)
-    assert share_settings({}, config) == ShareSettings(30_000, OffsetReset("latest"), "read_uncommitted")
-
-
-@pytest.mark.parametrize(("stored", "used"), [("14999", 15_000), ("15000", 15_000), ("60001", 60_000)])
-def test_a_lock_duration_outside_the_brokers_range_counts_as_the_limit(stored, used):
-    assert share_settings({LOCK: stored}, ShareGroupConfig()).record_lock_duration_ms == used
+    assert share_settings({}, partitions) == ShareSettings(30_000, "latest")
 
 
 @pytest.mark.parametrize(
@@ -95,7 +83,7 @@ def test_a_lock_duration_outside_the_brokers_range_counts_as_the_limit(stored, u
     ],
 )
 def test_a_duration_is_read(text, milliseconds):
-    assert read_offset_reset(f"by_duration:{text}") == OffsetReset("by_duration", milliseconds)
+    assert duration_ms(f"by_duration:{text}") == milliseconds
 
 
 @pytest.mark.parametrize(
@@ -110,14 +98,13 @@ def test_a_duration_is_read(text, milliseconds):
         "by_duration:P1DT",
         "by_duration:-PT1S",
         "by_duration:PT-1S",
-        "by_duration:PT1S ",
         "by_duration:P1Y",
         "by_duration:PT1H1H",
     ],
 )
-def test_anything_else_is_no_strategy(text):
-    with pytest.raises(ValueError, match="not a strategy"):
-        read_offset_reset(text)
+def test_anything_else_is_no_strategy(world, text):
+    assert duration_ms(text) is None
+    assert alter(world, RESET, text) is INVALID
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 from broker.config.kinds import ConfigType, Kind, choices_of, integer, one_of
 from broker.config.sections.member_times import GroupTimes, Limited, MemberTimes
@@ -13,8 +13,6 @@ SHARE: Final = "share"
 """The prefix of the settings of one group."""
 
 SIMPLE: Final = "simple"
-
-LOCK_DURATION: Final = "record.lock.duration.ms"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,28 +74,6 @@ class ShareGroupConfig:
         choices_of(SIMPLE),
         "The assignor of share groups.",
     )
-    record_lock_duration_ms: int = setting(
-        "group.share.record.lock.duration.ms",
-        30_000,
-        integer(1_000, 3_600_000),
-        "How long a member of a share group has to acknowledge a record, before the record is delivered to "
-        "another member. A group's own `share.record.lock.duration.ms` takes precedence.",
-        unit="ms",
-    )
-    min_record_lock_duration_ms: int = setting(
-        "group.share.min.record.lock.duration.ms",
-        15_000,
-        integer(1_000, 30_000),
-        "The shortest `share.record.lock.duration.ms` of a group.",
-        unit="ms",
-    )
-    max_record_lock_duration_ms: int = setting(
-        "group.share.max.record.lock.duration.ms",
-        60_000,
-        integer(30_000, 3_600_000),
-        "The longest `share.record.lock.duration.ms` of a group.",
-        unit="ms",
-    )
 
     @property
     def times(self) -> MemberTimes:
@@ -108,16 +84,9 @@ class ShareGroupConfig:
             ),
         )
 
-    @property
-    def record_lock_duration(self) -> Limited:
-        return Limited(
-            self.min_record_lock_duration_ms, self.record_lock_duration_ms, self.max_record_lock_duration_ms
-        )
-
     def check(self) -> None:
         """Check the rules between keys. Raises ConfigError."""
         self.times.check(SHARE)
-        self.record_lock_duration.check(f"group.{SHARE}", LOCK_DURATION)
 
 
 EARLIEST, LATEST, BY_DURATION = "earliest", "latest", "by_duration"
@@ -128,28 +97,20 @@ _DURATION: Final = re.compile(
 )
 
 
-class OffsetReset(NamedTuple):
-    """Where a group begins to read: `earliest`, `latest`, or `by_duration`, `duration_ms` ago."""
-
-    strategy: str
-    duration_ms: int = 0
-
-
-def read_offset_reset(text: str) -> OffsetReset:
-    """Parse `share.auto.offset.reset`. Raises ValueError."""
-    if text in (EARLIEST, LATEST):
-        return OffsetReset(text)
-    prefix, _, duration = text.partition(":")
+def duration_ms(reset: str) -> int | None:
+    """Return the milliseconds of `by_duration:P...`; None for another reset, or an invalid duration."""
+    prefix, _, duration = reset.partition(":")
     found = _DURATION.fullmatch(duration) if prefix == BY_DURATION else None
     if found is None:
-        raise ValueError("not a strategy")
+        return None
     days, hours, minutes, seconds, fraction = (part or "0" for part in found.groups())
     whole = int(days) * 86_400 + int(hours) * 3_600 + int(minutes) * 60 + int(seconds)
-    return OffsetReset(BY_DURATION, whole * 1_000 + int(fraction.ljust(3, "0")[:3]))
+    return whole * 1_000 + int(fraction.ljust(3, "0")[:3])
 
 
-def _read_reset_text(text: str) -> str:
-    read_offset_reset(text)
+def _read_reset(text: str) -> str:
+    if text not in (EARLIEST, LATEST) and duration_ms(text) is None:
+        raise ValueError("not a strategy")
     return text
 
 
@@ -159,7 +120,7 @@ OFFSET_RESET: Final = Setting(
     Kind(
         ConfigType.STRING,
         "`earliest`, `latest`, or `by_duration:` with a duration in ISO 8601 such as PT1H",
-        _read_reset_text,
+        _read_reset,
     ),
     "Where the group begins to read a partition: at its first record, after its last one, or at the first "
     "one of this time ago.",
@@ -175,23 +136,6 @@ ISOLATION_LEVEL: Final = Setting(
 )
 
 
-class ShareSettings(NamedTuple):
-    """The settings of one group that apply to its share partitions."""
-
-    record_lock_duration_ms: int
-    offset_reset: OffsetReset
-    isolation_level: str
-
-
 def share_group_times(configs: Mapping[str, str], config: ShareGroupConfig) -> GroupTimes:
     """Return the times of the members of a share group with these settings of its own."""
     return config.times.of_group(configs, SHARE)
-
-
-def share_settings(configs: Mapping[str, str], config: ShareGroupConfig) -> ShareSettings:
-    """Return the other settings of a share group with these of its own."""
-    return ShareSettings(
-        config.record_lock_duration.of_group(configs, f"{SHARE}.{LOCK_DURATION}"),
-        read_offset_reset(configs.get(OFFSET_RESET.key, LATEST).strip()),
-        configs.get(ISOLATION_LEVEL.key, READ_UNCOMMITTED).strip(),
-    )

@@ -1,0 +1,60 @@
+"""ShareAcknowledge: accepts, releases or rejects records that a member of a share group has acquired.
+
+Version 1. Each partition succeeds or fails as a whole, and what succeeds is stored before the response.
+Records that the member does not hold are INVALID_RECORD_STATE; those never delivered are an INVALID_REQUEST.
+The request has the next epoch of the member's share session; -1 closes the session and releases what the
+member holds. (KIP-932)
+"""
+
+from broker.api.context import RequestContext
+from broker.api.outcome import Outcome, Response
+from broker.api.registry import api
+from broker.api.services import ShareServices
+from broker.api.share_requests import Acknowledging
+from broker.authorization.acl import Operation
+from broker.errors import ApiError, ErrorCode
+from broker.protocol.api_key import ApiKey
+from broker.protocol.messages.share_acknowledge import (
+    PartitionData,
+    ShareAcknowledgeRequest,
+    ShareAcknowledgeResponse,
+    ShareAcknowledgeTopicResponse,
+)
+from broker.share.sessions import FINAL_EPOCH, FIRST_EPOCH, MemberKey
+
+
+@api(ApiKey.SHARE_ACKNOWLEDGE, versions=(1, 1), services=ShareServices)
+def handle(message: ShareAcknowledgeRequest, context: RequestContext, services: ShareServices) -> Outcome:
+    group_id, member_id = message.group_id, message.member_id
+    if not group_id or not member_id:
+        return _refused(ErrorCode.INVALID_REQUEST)
+    if not services.security.allows_group(context, Operation.READ, group_id):
+        return _refused(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    member, epoch = MemberKey(group_id, member_id), message.share_session_epoch
+    try:
+        if epoch == FIRST_EPOCH:
+            raise ApiError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
+        session = services.sessions.find(member)
+        if epoch != FINAL_EPOCH:
+            services.sessions.resume(member, epoch)
+    except ApiError as error:
+        return _refused(error.code)
+    acknowledging = Acknowledging(group_id, member_id, context, services)
+    acknowledging.acknowledge(message.topics)
+    if epoch == FINAL_EPOCH:
+        acknowledging.release(session.partitions)
+        services.sessions.close(member)
+
+    def respond() -> Response:
+        topics: dict[bytes, list[PartitionData]] = {}
+        for key, failure in acknowledging.results.items():
+            data = PartitionData(key.partition, failure.code, failure.message)
+            topics.setdefault(key.topic_id, []).append(data)
+        responses = [ShareAcknowledgeTopicResponse(topic_id, found) for topic_id, found in topics.items()]
+        return Response(ShareAcknowledgeResponse(responses=responses))
+
+    return acknowledging.then(respond)
+
+
+def _refused(error: ErrorCode) -> Response:
+    return Response(ShareAcknowledgeResponse(error_code=error))

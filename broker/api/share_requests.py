@@ -1,0 +1,125 @@
+"""What ShareFetch and ShareAcknowledge share: the acknowledgements in a request, and the end of a session.
+(Kafka: KafkaApis.handleAcknowledgements)
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
+
+from broker.api.context import RequestContext
+from broker.api.outcome import Outcome, StagedAppends
+from broker.api.services import ShareServices
+from broker.authorization.acl import Operation
+from broker.errors import ApiError, ErrorCode
+from broker.share.share_partition import ACKNOWLEDGED_STATES, Acknowledgement
+from broker.share.share_partitions import StagedChange
+from broker.share.states import ShareKey
+
+
+class Failure:
+    """Why a partition is not fetched, or its acknowledgement refused; NONE for one that succeeded."""
+
+    __slots__ = ("code", "message")
+
+    def __init__(self, code: ErrorCode = ErrorCode.NONE, message: str | None = None) -> None:
+        self.code = code
+        self.message = message
+
+
+class _Batch(Protocol):
+    first_offset: int
+    last_offset: int
+    acknowledge_types: list[int]
+
+
+class _Partition(Protocol):
+    partition_index: int
+
+    @property
+    def acknowledgement_batches(self) -> Sequence[_Batch]: ...
+
+
+class _Topic(Protocol):
+    topic_id: bytes
+
+    @property
+    def partitions(self) -> Sequence[_Partition]: ...
+
+
+class Acknowledging:
+    """The acknowledgements of one request. `results` has one for each partition of the request."""
+
+    def __init__(
+        self, group_id: str, member_id: str, context: RequestContext, services: ShareServices
+    ) -> None:
+        self.results: dict[ShareKey, Failure] = {}
+        self._group_id = group_id
+        self._member_id = member_id
+        self._context = context
+        self._services = services
+        self._staged: list[StagedChange] = []
+
+    def acknowledge(self, topics: Iterable[_Topic]) -> None:
+        """Begin the changes. Each partition succeeds or fails alone."""
+        for topic in topics:
+            for partition in topic.partitions:
+                key = ShareKey(self._group_id, topic.topic_id, partition.partition_index)
+                self.results[key] = self._begin(key, partition.acknowledgement_batches)
+
+    def release(self, keys: Iterable[ShareKey]) -> None:
+        """Begin to release what the member holds besides."""
+        self._staged += self._services.share.release(self._member_id, keys)
+
+    def then(self, respond: Callable[[], Outcome]) -> Outcome:
+        """Return the outcome of `respond`, after everything that has begun is stored."""
+        logs = [each.written.log.log for each in self._staged if each.written is not None]
+
+        def settle() -> Outcome:
+            for each in self._staged:
+                error = self._services.share.settle(each)
+                if error and each.key in self.results:
+                    self.results[each.key] = Failure(error)
+            return respond()
+
+        return StagedAppends(logs, settle) if logs else settle()
+
+    def _begin(self, key: ShareKey, batches: Sequence[_Batch]) -> Failure:
+        services = self._services
+        topic = services.partitions.by_id.get(key.topic_id)
+        if topic is None:
+            return Failure(ErrorCode.UNKNOWN_TOPIC_ID)
+        if not _are_valid(batches):
+            return Failure(ErrorCode.INVALID_REQUEST)
+        if not services.security.allows_topic(self._context, Operation.READ, topic.name):
+            return Failure(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        if not 0 <= key.partition < topic.count:
+            return Failure(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if not batches:
+            return Failure()
+        share = services.share.get(key)
+        if share is None:
+            return Failure(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        acknowledgements = [
+            Acknowledgement(each.first_offset, each.last_offset, each.acknowledge_types) for each in batches
+        ]
+        try:
+            change = share.acknowledge(self._member_id, acknowledgements)
+            self._staged.append(services.share.stage(key, share, change))
+        except ApiError as error:
+            return Failure(error.code, error.message)
+        return Failure()
+
+
+def _are_valid(batches: Sequence[_Batch]) -> bool:
+    """Return whether the batches are in order and have types for their offsets.
+
+    (Kafka: validateAcknowledgementBatches)
+    """
+    end = -1
+    for each in batches:
+        types, length = each.acknowledge_types, each.last_offset - each.first_offset + 1
+        if length < 1 or each.first_offset < end or len(types) not in (1, length):
+            return False
+        if not ACKNOWLEDGED_STATES.keys() >= set(types):
+            return False
+        end = each.last_offset
+    return True
