@@ -9,28 +9,36 @@ client's request quota gets no records, and they count as not delivered. An unkn
 wait of the others.
 """
 
+from collections.abc import Awaitable
+
 from broker.api.byte_quotas import fetch_max_bytes
 from broker.api.context import RequestContext
-from broker.api.outcome import DELAYED, Outcome, Response, outcome_of
+from broker.api.outcome import DELAYED, Outcome, Response, in_slices, outcome_of
 from broker.api.pacing import Pace
 from broker.api.registry import api
 from broker.api.services import ShareServices
 from broker.api.share_fetch_pending import PendingShareFetch, WantedPartition
-from broker.api.share_requests import Acknowledging, Failure
+from broker.api.share_requests import Acknowledging, Failure, is_too_large
 from broker.authorization.acl import Operation
 from broker.errors import ApiError, ErrorCode
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.share_fetch import ShareFetchRequest, ShareFetchResponse
-from broker.records.slices import SLICE, Slices
+from broker.records.slices import Slices
 from broker.share.sessions import FINAL_EPOCH, FIRST_EPOCH, MemberKey
 from broker.share.states import ShareKey
 from broker.share.waiting import DelayedShareFetch
 
 
 @api(ApiKey.SHARE_FETCH, versions=(1, 1), services=ShareServices)
-def handle(message: ShareFetchRequest, context: RequestContext, services: ShareServices) -> Outcome:
+def handle(
+    message: ShareFetchRequest, context: RequestContext, services: ShareServices
+) -> Outcome | Awaitable[Outcome]:
+    return in_slices(_serve(message, context, services))
+
+
+def _serve(message: ShareFetchRequest, context: RequestContext, services: ShareServices) -> Slices[Outcome]:
     group_id, member_id = message.group_id, message.member_id
-    if not group_id or not member_id:
+    if not group_id or not member_id or _is_too_large(message):
         return _refused(ErrorCode.INVALID_REQUEST)
     if not services.security.allows_group(context, Operation.READ, group_id):
         return _refused(ErrorCode.GROUP_AUTHORIZATION_FAILED)
@@ -45,14 +53,18 @@ def handle(message: ShareFetchRequest, context: RequestContext, services: ShareS
         return _refused(error.code, error.message)
     acknowledging = Acknowledging(group_id, member_id, context, services)
     if has_acknowledgements:
-        acknowledging.acknowledge(message.topics)
+        yield from acknowledging.acknowledge(message.topics)
     if message.share_session_epoch == FINAL_EPOCH:
-        acknowledging.release(keys)
         services.sessions.close(MemberKey(group_id, member_id))
+        yield from acknowledging.release(keys)
         keys = []
     return acknowledging.then(
         lambda: outcome_of(_fetch(message, keys, acknowledging.results, context, services))
     )
+
+
+def _is_too_large(message: ShareFetchRequest) -> bool:
+    return is_too_large(message.topics) or is_too_large(message.forgotten_topics_data)
 
 
 def _refused(error: ErrorCode, why: str | None = None) -> Response:
@@ -106,7 +118,7 @@ def _fetch(
             wanted.append((yield from _wanted(key, context, services)))
         except ApiError as error:
             failures[key] = Failure(error.code, error.message)
-        if pace.spent(SLICE // 8):
+        if pace.spent(8):
             yield None
     max_bytes = min(message.max_bytes, services.max_bytes)
     if services.quotas.fetch_active:

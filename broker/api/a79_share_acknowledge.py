@@ -6,11 +6,13 @@ The request has the next epoch of the member's share session; -1 closes the sess
 member holds. (KIP-932)
 """
 
+from collections.abc import Awaitable
+
 from broker.api.context import RequestContext
-from broker.api.outcome import Outcome, Response
+from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.registry import api
 from broker.api.services import ShareServices
-from broker.api.share_requests import Acknowledging
+from broker.api.share_requests import Acknowledging, is_too_large
 from broker.authorization.acl import Operation
 from broker.errors import ApiError, ErrorCode
 from broker.protocol.api_key import ApiKey
@@ -20,13 +22,22 @@ from broker.protocol.messages.share_acknowledge import (
     ShareAcknowledgeResponse,
     ShareAcknowledgeTopicResponse,
 )
+from broker.records.slices import Slices
 from broker.share.sessions import FINAL_EPOCH, FIRST_EPOCH, MemberKey
 
 
 @api(ApiKey.SHARE_ACKNOWLEDGE, versions=(1, 1), services=ShareServices)
-def handle(message: ShareAcknowledgeRequest, context: RequestContext, services: ShareServices) -> Outcome:
+def handle(
+    message: ShareAcknowledgeRequest, context: RequestContext, services: ShareServices
+) -> Outcome | Awaitable[Outcome]:
+    return in_slices(_acknowledge(message, context, services))
+
+
+def _acknowledge(
+    message: ShareAcknowledgeRequest, context: RequestContext, services: ShareServices
+) -> Slices[Outcome]:
     group_id, member_id = message.group_id, message.member_id
-    if not group_id or not member_id:
+    if not group_id or not member_id or is_too_large(message.topics):
         return _refused(ErrorCode.INVALID_REQUEST)
     if not services.security.allows_group(context, Operation.READ, group_id):
         return _refused(ErrorCode.GROUP_AUTHORIZATION_FAILED)
@@ -40,10 +51,10 @@ def handle(message: ShareAcknowledgeRequest, context: RequestContext, services: 
     except ApiError as error:
         return _refused(error.code)
     acknowledging = Acknowledging(group_id, member_id, context, services)
-    acknowledging.acknowledge(message.topics)
+    yield from acknowledging.acknowledge(message.topics)
     if epoch == FINAL_EPOCH:
-        acknowledging.release(session.partitions)
         services.sessions.close(member)
+        yield from acknowledging.release(session.partitions)
 
     def respond() -> Response:
         topics: dict[bytes, list[PartitionData]] = {}

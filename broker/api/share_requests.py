@@ -3,16 +3,28 @@
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from broker.api.context import RequestContext
 from broker.api.outcome import Outcome, StagedAppends
+from broker.api.pacing import Pace
 from broker.api.services import ShareServices
 from broker.authorization.acl import Operation
 from broker.errors import ApiError, ErrorCode
+from broker.records.slices import Slices
 from broker.share.share_partition import ACKNOWLEDGED_STATES, Acknowledgement
 from broker.share.share_partitions import StagedChange
 from broker.share.states import ShareKey
+
+MOST_PARTITIONS: Final = 2_000
+"""Partitions that one request can name, as many as a session has; ours."""
+
+MOST_BATCHES: Final = 2_000
+"""Batches of acknowledgements that one request can have for a partition; ours. Kafka's clients send one for
+records that follow each other."""
+
+AT_ONCE: Final = 64
+"""Partitions whose changes are written in one commit; ours."""
 
 
 class Failure:
@@ -45,6 +57,18 @@ class _Topic(Protocol):
     def partitions(self) -> Sequence[_Partition]: ...
 
 
+class _Named(Protocol):
+    @property
+    def partitions(self) -> Sequence[object]: ...
+
+
+def is_too_large(topics: Sequence[_Named]) -> bool:
+    """Return whether a request names more partitions than a session can have."""
+    if len(topics) > MOST_PARTITIONS:
+        return True
+    return sum(len(topic.partitions) for topic in topics) > MOST_PARTITIONS
+
+
 class Acknowledging:
     """The acknowledgements of one request. `results` has one for each partition of the request."""
 
@@ -58,36 +82,55 @@ class Acknowledging:
         self._services = services
         self._staged: list[StagedChange] = []
 
-    def acknowledge(self, topics: Iterable[_Topic]) -> None:
-        """Begin the changes. Each partition succeeds or fails alone."""
+    def acknowledge(self, topics: Iterable[_Topic]) -> Slices[None]:
+        """Begin the changes, in slices. Each partition succeeds or fails alone."""
+        pace = Pace()
         for topic in topics:
             for partition in topic.partitions:
+                batches = partition.acknowledgement_batches
                 key = ShareKey(self._group_id, topic.topic_id, partition.partition_index)
-                self.results[key] = self._begin(key, partition.acknowledgement_batches)
+                self.results[key] = self._begin(key, batches)
+                self._settle_some()
+                if pace.spent(4 + 4 * len(batches)):
+                    yield None
 
-    def release(self, keys: Iterable[ShareKey]) -> None:
-        """Begin to release what the member holds besides."""
-        self._staged += self._services.share.release(self._member_id, keys)
+    def release(self, keys: Iterable[ShareKey]) -> Slices[None]:
+        """Begin to release what the member holds besides, in slices."""
+        pace = Pace()
+        for key in keys:
+            staged = self._services.share.release(self._member_id, key)
+            if staged is not None:
+                self._staged.append(staged)
+                self._settle_some()
+            if pace.spent(8):
+                yield None
 
     def then(self, respond: Callable[[], Outcome]) -> Outcome:
         """Return the outcome of `respond`, after everything that has begun is stored."""
         logs = [each.written.log.log for each in self._staged if each.written is not None]
 
         def settle() -> Outcome:
-            for each in self._staged:
-                error = self._services.share.settle(each)
-                if error and each.key in self.results:
-                    self.results[each.key] = Failure(error)
+            self._note((each.key, self._services.share.settle(each)) for each in self._staged)
             return respond()
 
         return StagedAppends(logs, settle) if logs else settle()
+
+    def _settle_some(self) -> None:
+        if len(self._staged) >= AT_ONCE:
+            self._note(self._services.share.settle_now(self._staged))
+            self._staged = []
+
+    def _note(self, errors: Iterable[tuple[ShareKey, ErrorCode]]) -> None:
+        for key, error in errors:
+            if error and key in self.results:
+                self.results[key] = Failure(error)
 
     def _begin(self, key: ShareKey, batches: Sequence[_Batch]) -> Failure:
         services = self._services
         topic = services.partitions.by_id.get(key.topic_id)
         if topic is None:
             return Failure(ErrorCode.UNKNOWN_TOPIC_ID)
-        if not _are_valid(batches):
+        if len(batches) > MOST_BATCHES or not _are_valid(batches):
             return Failure(ErrorCode.INVALID_REQUEST)
         if not services.security.allows_topic(self._context, Operation.READ, topic.name):
             return Failure(ErrorCode.TOPIC_AUTHORIZATION_FAILED)

@@ -24,6 +24,10 @@ LONGEST_NAME: Final = 8_000
 """Longest group id in characters; it must fit 32,767 bytes in a record's key."""
 
 
+AT_ONCE: Final = 64
+"""States that are written in one commit; ours."""
+
+
 class PartitionResult(Protocol):
     """A partition of a response."""
 
@@ -48,8 +52,8 @@ def answer(
     context: RequestContext,
     services: ShareStateServices,
 ) -> Outcome:
-    """Return the outcome of a request. `make` are the classes of its response, of a topic and of a partition
-    in it.
+    """Return the outcome of a request, in slices. `make` are the classes of its response, of a topic and of a
+    partition in it.
     """
     return outcome_of(_answer(group_id, topics, make, handle, context, services))
 
@@ -80,21 +84,31 @@ def _answer(
                 staged = handle(key, asked, result)
                 if staged is not None:
                     written.append((staged, result))
+                if len(written) >= AT_ONCE:
+                    services.persister.commit()
+                    _settle(written, services)
             except ApiError as error:
                 result.error_code, result.error_message = error.code, error.message
             if pace.spent():
                 yield None
         results.append(topic_type(topic.topic_id, partitions))
+        if pace.spent():
+            yield None
     response = response_type(results)
     if not written:
         return Response(response)
 
     def settle() -> Outcome:
-        for staged, result in written:
-            result.error_code = services.persister.settle(staged)
+        _settle(written, services)
         return Response(response)
 
     return StagedAppends([staged.log.log for staged, _ in written], settle)
+
+
+def _settle(written: list[tuple[WrittenState, PartitionResult]], services: ShareStateServices) -> None:
+    for staged, result in written:
+        result.error_code = services.persister.settle(staged)
+    written.clear()
 
 
 def _check(key: ShareKey, services: ShareStateServices) -> None:

@@ -34,6 +34,8 @@ class ShareGroups:
         clock: Clock,
     ) -> None:
         self._control = control
+        self.members_left: Callable[[], None] = lambda: None
+        """Wakes the timer of the locks."""
         self.persister = ShareStatePersister(config.share_coordinator, partitions, clock, self._create_topic)
         self.sessions = ShareSessions(config.share_partitions.max_sessions)
         self.share = SharePartitions(
@@ -59,9 +61,10 @@ class ShareGroups:
         }
 
     def disconnected(self, connection_id: str) -> None:
-        """End the sessions of a closed connection, and release what their members hold."""
+        """End the sessions of a closed connection; the timer of the locks releases what their members hold."""
         for session in self.sessions.disconnected(connection_id):
-            self.share.release_now(session.key.member_id, session.partitions)
+            self.share.release_soon(session.key.member_id, session.partitions)
+            self.members_left()
 
     async def _create_topic(self) -> None:
         topic = automatic_topic(SHARE_STATE_TOPIC, self._control.config)
@@ -101,8 +104,10 @@ def share_reapers(
         deliver()
 
     name = f"ExpirationReaper-{node_id}-ShareFetch"
+    locks = Reaper("share-lock-timer", groups.share.next_deadline, expire_locks, clock)
+    groups.members_left = locks.poke
     return (
         Reaper(name, fetches.share.next_deadline, expire_fetches, clock),
-        Reaper("share-lock-timer", groups.share.next_deadline, expire_locks, clock),
+        locks,
         Reaper("share-state-pruner", groups.persister.next_deadline, prune, clock),
     )

@@ -17,6 +17,9 @@ FIRST_EPOCH: Final = 0
 MAX_PARTITIONS: Final = 100_000
 """Maximum partitions of all sessions together; ours."""
 
+MAX_OF_A_SESSION: Final = 2_000
+"""Maximum partitions of one session; ours. A waiting fetch looks at all of them after each append."""
+
 
 class MemberKey(NamedTuple):
     """A member of a share group."""
@@ -63,7 +66,8 @@ class ShareSessions:
         self.close(key)
         session = ShareSession(key, connection)
         wanted = dict.fromkeys(partitions)
-        if len(self._sessions) >= self._limit or self._partitions + len(wanted) > MAX_PARTITIONS:
+        too_many = len(wanted) > MAX_OF_A_SESSION or self._partitions + len(wanted) > MAX_PARTITIONS
+        if too_many or len(self._sessions) >= self._limit:
             raise ApiError(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
         self._sessions[key] = session
         self._by_connection.setdefault(connection, {})[key] = None
@@ -97,7 +101,8 @@ class ShareSessions:
             session.partitions.pop(key, None)
         grown = len(session.partitions) - before
         self._partitions += grown
-        if grown > 0 and self._partitions > MAX_PARTITIONS:
+        too_many = len(session.partitions) > MAX_OF_A_SESSION or self._partitions > MAX_PARTITIONS
+        if grown > 0 and too_many:
             self.close(session.key)
             raise ApiError(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
 

@@ -498,7 +498,7 @@ def _end_of_batch(batches: Sequence[Span], offset: int) -> int:
 def _check_types(each: Acknowledgement) -> None:
     if each.first > each.last or len(each.types) not in (1, each.last - each.first + 1):
         raise ApiError(ErrorCode.INVALID_REQUEST, "The acknowledge types do not fit the offsets")
-    if any(kind not in ACKNOWLEDGED_STATES for kind in each.types):
+    if not ACKNOWLEDGED_STATES.keys() >= set(each.types):
         raise ApiError(ErrorCode.INVALID_REQUEST, "Unknown acknowledge type")
 
 

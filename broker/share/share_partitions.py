@@ -6,6 +6,7 @@ read from its stored state with the first fetch, and dropped when its state is s
 """
 
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
@@ -25,8 +26,11 @@ from broker.share.states import NOT_SET, ShareKey
 
 logger = logging.getLogger(__name__)
 
-LOCKS_AT_ONCE: Final = 128
+LOCKS_AT_ONCE: Final = 16
 """Locks that end in one turn; ours."""
+
+LEFT_AT_ONCE: Final = 64
+"""Share partitions in which members that have left release their records in one turn; ours."""
 
 STATE_ERRORS: Final = {
     ErrorCode.NOT_COORDINATOR: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -76,6 +80,7 @@ class SharePartitions:
         self.wake = wake
         self._loaded: dict[ShareKey, SharePartition] = {}
         self._locks = Timer()
+        self._leaving: deque[tuple[str, ShareKey]] = deque()
         persister.tell_reset = self.drop
 
     def get(self, key: ShareKey) -> SharePartition | None:
@@ -148,13 +153,16 @@ class SharePartitions:
             self._locks.add(lock, self._clock.ms())
 
     def next_deadline(self) -> int | None:
-        """Return the monotonic time at which the next lock ends, in ms."""
-        return self._locks.next_deadline()
+        """Return the monotonic time of the next `expire`, in ms."""
+        return self._clock.ms() if self._leaving else self._locks.next_deadline()
 
     def expire(self, now_ms: int) -> None:
-        """End the locks that are due: their records become available, or are archived after their last
-        delivery. Never call it between staging and commit of another append.
+        """End some of the locks that are due: their records become available, or are archived after their
+        last delivery. Release the records of some members that have left.
+
+        Never call it between staging and commit of another append.
         """
+        self._release_left()
         changes = []
         for lock in self._locks.advance(now_ms, LOCKS_AT_ONCE):
             assert isinstance(lock, Lock)
@@ -194,30 +202,41 @@ class SharePartitions:
             return code
         return ErrorCode.NONE
 
-    def release(self, member: str, keys: Iterable[ShareKey]) -> list[StagedChange]:
-        """Stage the release of everything that a member holds in these share partitions."""
-        staged = []
-        for key in keys:
-            partition = self._loaded.get(key)
-            if partition is None:
-                continue
-            change = partition.release(member)
-            try:
-                staged.append(self.stage(key, partition, change))
-            except ApiError as error:
-                logger.warning(
-                    "records of a member cannot be released",
-                    extra={"group": key.group_id, "reason": error.code.name},
-                )
-        return [each for each in staged if each.change.batches]
+    def release(self, member: str, key: ShareKey) -> StagedChange | None:
+        """Stage the release of everything that a member holds in a share partition; None if it holds nothing,
+        or if that cannot be stored, so that its lock releases it.
+        """
+        partition = self._loaded.get(key)
+        if partition is None:
+            return None
+        try:
+            staged = self.stage(key, partition, partition.release(member))
+        except ApiError as error:
+            logger.warning(
+                "records of a member cannot be released",
+                extra={"group": key.group_id, "reason": error.code.name},
+            )
+            return None
+        return staged if staged.written is not None else None
 
-    def release_now(self, member: str, keys: Iterable[ShareKey]) -> None:
-        """Release everything that a member holds, and commit that."""
-        staged = self.release(member, keys)
-        if staged:
+    def release_soon(self, member: str, keys: Iterable[ShareKey]) -> None:
+        """Let the next calls of `expire` release everything that a member holds."""
+        self._leaving.extend((member, key) for key in keys)
+
+    def _release_left(self) -> None:
+        staged = []
+        for _ in range(min(len(self._leaving), LEFT_AT_ONCE)):
+            each = self.release(*self._leaving.popleft())
+            if each is not None:
+                staged.append(each)
+        self.settle_now(staged)
+
+    def settle_now(self, staged: Iterable[StagedChange]) -> list[tuple[ShareKey, ErrorCode]]:
+        """Commit and apply changes; return the errors of those that were not written."""
+        staged = list(staged)
+        if any(each.written is not None for each in staged):
             self._persister.commit()
-            for each in staged:
-                self.settle(each)
+        return [(each.key, error) for each in staged if (error := self.settle(each))]
 
     def drop(self, key: ShareKey) -> None:
         """Forget a share partition; the next fetch reads its state again."""
@@ -237,7 +256,4 @@ class SharePartitions:
                     extra={"group": key.group_id, "reason": error.code.name},
                 )
                 self.wake(partition)
-        if staged:
-            self._persister.commit()
-            for each in staged:
-                self.settle(each)
+        self.settle_now(staged)

@@ -163,6 +163,7 @@ class History:
                 await member.close()
             else:
                 self.harness.share.disconnected(member.connection.id)
+                self.harness.advance(0)
             self.model.gave_back(member.name)
             del self.members[member.name]
 

@@ -123,10 +123,10 @@ async def test_a_closed_connection_releases_what_its_members_hold(harness: Harne
     waiting = await two.put(wait_ms=1_000)
     assert waiting.outcome is None
     harness.share.disconnected("another connection")
-    harness.deliver()
+    harness.advance(0)
     assert waiting.outcome is None
     harness.share.disconnected(one.connection.id)
-    harness.deliver()
+    harness.advance(0)
     assert acquired_in(harness.answer(waiting)) == [(0, 9, 1)]
     assert (await one.fetch()).error_code == ErrorCode.SHARE_SESSION_NOT_FOUND
 
