@@ -109,5 +109,5 @@ def share_reapers(
     return (
         Reaper(name, fetches.share.next_deadline, expire_fetches, clock),
         locks,
-        Reaper("share-state-pruner", groups.persister.next_deadline, prune, clock),
+        Reaper("share-state-timer", groups.persister.next_deadline, prune, clock),
     )

@@ -4,8 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from broker.api.share_requests import AT_ONCE, MOST_BATCHES, MOST_PARTITIONS
 from broker.errors import ErrorCode
+from broker.protocol.messages.share_fetch import AcknowledgementBatch, FetchPartition, FetchTopic
 from broker.share.persister import SHARE_STATE_TOPIC
+from broker.share.states import ShareKey
 from tests.api.harness import Harness
 from tests.share.conftest import start
 from tests.share.consumers import Member, acquired_in, code_of, offsets_in
@@ -308,6 +311,56 @@ async def test_an_impossible_acknowledgement_changes_nothing(
     assert await member.acknowledged(*acks) == error
     assert state.high_watermark == end
     assert await member.acknowledged((0, 9, [ACCEPT] * 5 + [GAP] * 5)) == 0
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1])
+async def test_the_partitions_that_one_request_names(harness: Harness, more: int) -> None:
+    member = Member(harness)
+    request = member.fetch_request()
+    request.topics[0].partitions = [FetchPartition(index) for index in range(MOST_PARTITIONS + more)]
+    reply = await harness.ask(request, connection=member.connection)
+    assert reply.error_code == (ErrorCode.INVALID_REQUEST if more > 0 else ErrorCode.NONE)
+    assert len(reply.responses) == (0 if more > 0 else 1)
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1])
+async def test_the_batches_that_one_request_acknowledges(tmp_path: Path, more: int) -> None:
+    harness = await start(tmp_path, "group.share.partition.max.record.locks=3000")
+    for _ in range(3):
+        harness.append("orders", *range(1_000))
+    member = Member(harness)
+    await member.acquired(records=3_000)
+    acks = [(offset, offset, [ACCEPT]) for offset in range(MOST_BATCHES + more)]
+    code = await member.acknowledged(*acks)
+    assert code == (ErrorCode.INVALID_REQUEST if more > 0 else ErrorCode.NONE)
+    share = harness.share.share.get(ShareKey("readers", member.topic_id, 0))
+    assert share is not None and share.start_offset == (0 if more > 0 else len(acks))
+    harness.close()
+
+
+@pytest.mark.parametrize("count", [AT_ONCE - 1, AT_ONCE, AT_ONCE + 1])
+async def test_acknowledgements_of_many_partitions_are_stored(tmp_path: Path, count: int) -> None:
+    """More than AT_ONCE are written in several commits."""
+    harness = Harness(tmp_path, "share.coordinator.state.topic.num.partitions=1")
+    await harness.create_topic("orders", partitions=count)
+    member = Member(harness)
+    for partition in range(count):
+        await harness.share.persister.initialize("readers", member.topic_id, partition, 0)
+        harness.append("orders", 1, partition=partition)
+    request = member.fetch_request()
+    request.topics[0].partitions = [FetchPartition(index) for index in range(count)]
+    reply = await harness.ask(request, connection=member.connection)
+    assert len(acquired_in(reply)) == count
+    member.epoch = 1
+    request = member.fetch_request()
+    acked = [AcknowledgementBatch(0, 0, [ACCEPT])]
+    request.topics = [FetchTopic(member.topic_id, [FetchPartition(index, acked) for index in range(count)])]
+    reply = await harness.ask(request, connection=member.connection)
+    codes = [each.acknowledge_error_code for each in reply.responses[0].partitions]
+    assert codes == [0] * count
+    summaries = [harness.share.persister.summary("readers", member.topic_id, index) for index in range(count)]
+    assert {each.start_offset for each in summaries if each is not None} == {1}
+    harness.close()
 
 
 # Durability
