@@ -1,12 +1,13 @@
 """ShareFetch: acquires records for a member of a share group, and acknowledges earlier ones. (KIP-932)
 
-Version 1. A share session remembers the member's partitions: epoch 0 opens it, each request has the next
+Versions 1-2. A share session remembers the member's partitions: epoch 0 opens it, each request has the next
 epoch, and -1 closes it and releases what the member holds. The acknowledgements of the request are stored
 first. The fetch then waits up to `max_wait_ms` for `min_bytes` of records that it can acquire; of several
 waiting members one acquires what becomes available. The response has the acquired ranges with their delivery
 counts, and whole batches around them. Records are never null. A fetch over its byte-rate quota or its
 client's request quota gets no records, and they count as not delivered. An unknown partition does not end the
-wait of the others.
+wait of the others. Version 2 can ask for at most `max_records` without whole batches (KIP-1206). It can renew
+the locks of records, too: such a request fetches nothing, and its limits must be 0 (KIP-1222).
 """
 
 from collections.abc import Awaitable
@@ -17,7 +18,12 @@ from broker.api.outcome import DELAYED, Outcome, Response, in_slices, outcome_of
 from broker.api.pacing import Pace
 from broker.api.registry import api
 from broker.api.services import ShareServices
-from broker.api.share_fetch_pending import PendingShareFetch, WantedPartition
+from broker.api.share_fetch_pending import (
+    BATCH_OPTIMIZED,
+    RECORD_LIMIT,
+    PendingShareFetch,
+    WantedPartition,
+)
 from broker.api.share_requests import Acknowledging, Failure, is_too_large
 from broker.authorization.acl import Operation
 from broker.errors import ApiError, ErrorCode
@@ -29,7 +35,7 @@ from broker.share.states import ShareKey
 from broker.share.waiting import DelayedShareFetch
 
 
-@api(ApiKey.SHARE_FETCH, versions=(1, 1), services=ShareServices)
+@api(ApiKey.SHARE_FETCH, versions=(1, 2), services=ShareServices)
 def handle(
     message: ShareFetchRequest, context: RequestContext, services: ShareServices
 ) -> Outcome | Awaitable[Outcome]:
@@ -45,13 +51,17 @@ def _serve(message: ShareFetchRequest, context: RequestContext, services: ShareS
     has_acknowledgements = any(
         partition.acknowledgement_batches for topic in message.topics for partition in topic.partitions
     )
+    if message.is_renew_ack and _fetches(message):
+        return _refused(ErrorCode.INVALID_REQUEST, "A request that renews locks cannot fetch")
+    if message.share_acquire_mode not in (BATCH_OPTIMIZED, RECORD_LIMIT):
+        return _refused(ErrorCode.INVALID_REQUEST, "Unknown share acquire mode")
     try:
         keys = _session_partitions(
             message, MemberKey(group_id, member_id), has_acknowledgements, context, services
         )
     except ApiError as error:
         return _refused(error.code, error.message)
-    acknowledging = Acknowledging(group_id, member_id, context, services)
+    acknowledging = Acknowledging(group_id, member_id, context, services, renews=message.is_renew_ack)
     if has_acknowledgements:
         yield from acknowledging.acknowledge(message.topics)
     if message.share_session_epoch == FINAL_EPOCH:
@@ -61,6 +71,10 @@ def _serve(message: ShareFetchRequest, context: RequestContext, services: ShareS
     return acknowledging.then(
         lambda: outcome_of(_fetch(message, keys, acknowledging.results, context, services))
     )
+
+
+def _fetches(message: ShareFetchRequest) -> bool:
+    return any((message.max_wait_ms, message.min_bytes, message.max_bytes, message.max_records))
 
 
 def _is_too_large(message: ShareFetchRequest) -> bool:

@@ -1,9 +1,9 @@
 """ShareAcknowledge: accepts, releases or rejects records that a member of a share group has acquired.
 
-Version 1. Each partition succeeds or fails as a whole, and what succeeds is stored before the response.
+Versions 1-2. Each partition succeeds or fails as a whole, and what succeeds is stored before the response.
 Records that the member does not hold are INVALID_RECORD_STATE; those never delivered are an INVALID_REQUEST.
 The request has the next epoch of the member's share session; -1 closes the session and releases what the
-member holds. (KIP-932)
+member holds. Version 2 can renew the locks of records (KIP-1222). (KIP-932)
 """
 
 from collections.abc import Awaitable
@@ -26,7 +26,7 @@ from broker.records.slices import Slices
 from broker.share.sessions import FINAL_EPOCH, FIRST_EPOCH, MemberKey
 
 
-@api(ApiKey.SHARE_ACKNOWLEDGE, versions=(1, 1), services=ShareServices)
+@api(ApiKey.SHARE_ACKNOWLEDGE, versions=(1, 2), services=ShareServices)
 def handle(
     message: ShareAcknowledgeRequest, context: RequestContext, services: ShareServices
 ) -> Outcome | Awaitable[Outcome]:
@@ -50,7 +50,7 @@ def _acknowledge(
             services.sessions.resume(member, epoch)
     except ApiError as error:
         return _refused(error.code)
-    acknowledging = Acknowledging(group_id, member_id, context, services)
+    acknowledging = Acknowledging(group_id, member_id, context, services, renews=message.is_renew_ack)
     yield from acknowledging.acknowledge(message.topics)
     if epoch == FINAL_EPOCH:
         services.sessions.close(member)
@@ -62,7 +62,8 @@ def _acknowledge(
             data = PartitionData(key.partition, failure.code, failure.message)
             topics.setdefault(key.topic_id, []).append(data)
         responses = [ShareAcknowledgeTopicResponse(topic_id, found) for topic_id, found in topics.items()]
-        return Response(ShareAcknowledgeResponse(responses=responses))
+        lock_ms = services.share.settings_of(group_id).record_lock_duration_ms
+        return Response(ShareAcknowledgeResponse(acquisition_lock_timeout_ms=lock_ms, responses=responses))
 
     return acknowledging.then(respond)
 

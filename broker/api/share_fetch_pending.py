@@ -37,6 +37,10 @@ from broker.share.states import ShareKey
 AT_ONCE: Final = 3
 """Reads in one go of a partition without any record to acquire, as where compaction has removed all; ours."""
 
+BATCH_OPTIMIZED: Final = 0
+RECORD_LIMIT: Final = 1
+"""The share acquire mode in which a batch is cut at the most records. (KIP-1206)"""
+
 
 class WantedPartition:
     """A share partition to fetch from, with its log."""
@@ -211,13 +215,15 @@ class PendingShareFetch:
             aborted = log.aborted_in(log.past_gap(offset), len(records))
         batches = batches_of(records, max(share.end_offset, offset) + most)
         lock = self.services.share.new_lock(wanted.key, message.member_id or "")
+        is_exact = message.share_acquire_mode == RECORD_LIMIT
         acquired = share.acquire(
             lock,
             offset,
             [each.span for each in batches],
             most,
-            message.batch_size,
+            message.max_records if is_exact else message.batch_size,
             aborted_of(batches, aborted),
+            is_exact=is_exact,
         )
         if not acquired:
             return None

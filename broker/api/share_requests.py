@@ -12,7 +12,7 @@ from broker.api.services import ShareServices
 from broker.authorization.acl import Operation
 from broker.errors import ApiError, ErrorCode
 from broker.records.slices import Slices
-from broker.share.share_partition import ACKNOWLEDGED_STATES, Acknowledgement
+from broker.share.share_partition import Acknowledgement, are_known
 from broker.share.share_partitions import StagedChange
 from broker.share.states import ShareKey
 
@@ -70,11 +70,20 @@ def is_too_large(topics: Sequence[_Named]) -> bool:
 
 
 class Acknowledging:
-    """The acknowledgements of one request. `results` has one for each partition of the request."""
+    """The acknowledgements of one request. `results` has one for each partition of the request. `renews`: it
+    may renew locks. (KIP-1222)
+    """
 
     def __init__(
-        self, group_id: str, member_id: str, context: RequestContext, services: ShareServices
+        self,
+        group_id: str,
+        member_id: str,
+        context: RequestContext,
+        services: ShareServices,
+        *,
+        renews: bool,
     ) -> None:
+        self._renews = renews
         self.results: dict[ShareKey, Failure] = {}
         self._group_id = group_id
         self._member_id = member_id
@@ -130,7 +139,7 @@ class Acknowledging:
         topic = services.partitions.by_id.get(key.topic_id)
         if topic is None:
             return Failure(ErrorCode.UNKNOWN_TOPIC_ID)
-        if len(batches) > MOST_BATCHES or not _are_valid(batches):
+        if len(batches) > MOST_BATCHES or not _are_valid(batches, renews=self._renews):
             return Failure(ErrorCode.INVALID_REQUEST)
         if not services.security.allows_topic(self._context, Operation.READ, topic.name):
             return Failure(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
@@ -145,14 +154,17 @@ class Acknowledging:
             Acknowledgement(each.first_offset, each.last_offset, each.acknowledge_types) for each in batches
         ]
         try:
-            change = share.acknowledge(self._member_id, acknowledgements)
+            renewed = services.share.new_lock(key, self._member_id) if self._renews else None
+            change = share.acknowledge(self._member_id, acknowledgements, renewed)
+            if renewed is not None:
+                services.share.hold(renewed)
             self._staged.append(services.share.stage(key, share, change))
         except ApiError as error:
             return Failure(error.code, error.message)
         return Failure()
 
 
-def _are_valid(batches: Sequence[_Batch]) -> bool:
+def _are_valid(batches: Sequence[_Batch], *, renews: bool) -> bool:
     """Return whether the batches are in order and have types for their offsets.
 
     (Kafka: validateAcknowledgementBatches)
@@ -162,7 +174,7 @@ def _are_valid(batches: Sequence[_Batch]) -> bool:
         types, length = each.acknowledge_types, each.last_offset - each.first_offset + 1
         if length < 1 or each.first_offset < end or len(types) not in (1, length):
             return False
-        if not ACKNOWLEDGED_STATES.keys() >= set(types):
+        if not are_known(types, renews=renews):
             return False
         end = each.last_offset
     return True

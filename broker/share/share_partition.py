@@ -25,6 +25,8 @@ GAP: Final = 0
 ACCEPT: Final = 1
 RELEASE: Final = 2
 REJECT: Final = 3
+RENEW: Final = 4
+"""Keeps a record for the time of another lock. (KIP-1222)"""
 
 ACKNOWLEDGED_STATES: Final = {
     GAP: RecordState.ARCHIVED,
@@ -32,7 +34,7 @@ ACKNOWLEDGED_STATES: Final = {
     RELEASE: RecordState.AVAILABLE,
     REJECT: RecordState.ARCHIVED,
 }
-"""By acknowledge type."""
+"""By acknowledge type, of those that end a delivery."""
 
 _AVAILABLE, _ACQUIRED, _ARCHIVED = RecordState.AVAILABLE, RecordState.ACQUIRED, RecordState.ARCHIVED
 
@@ -103,12 +105,17 @@ class _Run:
         """Whether a member can acquire the records."""
         return self.state is _AVAILABLE and self.to is None
 
-    def drop_lock(self) -> None:
-        lock, self.lock = self.lock, None
+    def hold_under(self, lock: Lock | None) -> None:
+        old, self.lock = self.lock, lock
         if lock is not None:
-            lock.runs -= 1
-            if not lock.runs:
-                lock.cancel()
+            lock.runs += 1
+        if old is not None:
+            old.runs -= 1
+            if not old.runs:
+                old.cancel()
+
+    def drop_lock(self) -> None:
+        self.hold_under(None)
 
 
 class Change:
@@ -193,12 +200,14 @@ class SharePartition:
         max_records: int,
         batch_size: int,
         aborted: Sequence[Span] = (),
+        *,
+        is_exact: bool = False,
     ) -> list[AcquiredRange]:
         """Acquire up to `max_records` of the batches that were read at `fetch_offset`, until `lock` ends.
 
-        Whole batches are acquired, so that there may be more; ranges end with a batch, and have `batch_size`
-        records or more if there are as many. Records that the log no longer has are archived, and so are the
-        `aborted` batches.
+        Whole batches are acquired, so that there may be more, unless `is_exact` (KIP-1206); ranges end with a
+        batch, and have `batch_size` records or more if there are as many. Records that the log no longer has
+        are archived, and so are the `aborted` batches.
         """
         if not batches or max_records <= 0:
             return []
@@ -210,11 +219,10 @@ class SharePartition:
             most = min(max_records, self.end_offset - fetch_offset)
             last = min(last, self.end_offset - 1)
         self._archive_free(fetch_offset, first - 1)
-        left = most - self._take_again(
-            lock, Span(max(first, self.start_offset), last), batches, most, batch_size
-        )
+        again = Span(max(first, self.start_offset), last)
+        left = most - self._take_again(lock, again, batches, most, batch_size, is_exact=is_exact)
         if left > 0 and last >= self.end_offset:
-            self._take_new(lock, batches, left, batch_size)
+            self._take_new(lock, batches, left, batch_size, is_exact=is_exact)
         for each in aborted:
             self._archive_aborted(lock, each)
         acquired = [AcquiredRange(each.first, each.last, each.count) for each in self._held_under(lock)]
@@ -228,7 +236,9 @@ class SharePartition:
             each.state, each.count = _AVAILABLE, each.count - 1
             self._has_free = True
 
-    def _take_again(self, lock: Lock, span: Span, batches: Sequence[Span], most: int, batch_size: int) -> int:
+    def _take_again(
+        self, lock: Lock, span: Span, batches: Sequence[Span], most: int, batch_size: int, *, is_exact: bool
+    ) -> int:
         """Acquire available records of the span. Returns their number."""
         if not self._has_free or span.first >= self.end_offset:
             return 0
@@ -242,7 +252,8 @@ class SharePartition:
                 at += 1
                 continue
             first = max(run.first, span.first)
-            last = min(run.last, span.last, _end_of_batch(batches, first + most - taken - 1))
+            last = first + most - taken - 1
+            last = min(run.last, span.last, last if is_exact else _end_of_batch(batches, last))
             at = self._cut(first, last)
             run = self._runs[at]
             run.state, run.count, run.lock = _ACQUIRED, run.count + 1, lock
@@ -262,7 +273,9 @@ class SharePartition:
                 at += 1
         return taken
 
-    def _take_new(self, lock: Lock, batches: Sequence[Span], most: int, batch_size: int) -> None:
+    def _take_new(
+        self, lock: Lock, batches: Sequence[Span], most: int, batch_size: int, *, is_exact: bool
+    ) -> None:
         """Acquire batches after the end. Offsets between batches are archived."""
         taken = 0
         for batch in batches[bisect_left(batches, self.end_offset, key=attrgetter("last")) :]:
@@ -271,7 +284,8 @@ class SharePartition:
             if batch.first > self.end_offset:
                 self._extend(batch.first - 1, _ARCHIVED, 0)
                 self._move_start()
-            taken += batch.last - self.end_offset + 1
+            last = min(batch.last, self.end_offset + most - taken - 1) if is_exact else batch.last
+            taken += last - self.end_offset + 1
             run = self._runs[-1] if self._runs else None
             if (
                 run is not None
@@ -279,10 +293,10 @@ class SharePartition:
                 and run.count == 1
                 and self.end_offset - run.first < batch_size
             ):
-                run.last = batch.last
-                self.end_offset = batch.last + 1
+                run.last = last
+                self.end_offset = last + 1
             else:
-                self._extend(batch.last, _ACQUIRED, 1, lock)
+                self._extend(last, _ACQUIRED, 1, lock)
 
     def _archive_free(self, first: int, last: int) -> None:
         """Archive available records that the log no longer has."""
@@ -312,24 +326,30 @@ class SharePartition:
 
     # Changes
 
-    def acknowledge(self, member: str, acknowledgements: Sequence[Acknowledgement]) -> Change:
+    def acknowledge(
+        self, member: str, acknowledgements: Sequence[Acknowledgement], renewed: Lock | None = None
+    ) -> Change:
         """Begin a change of records that the member holds; all of them, or none.
 
-        What lies before the start offset is done already and is skipped. Raises ApiError: INVALID_REQUEST for
-        an unknown type, a number of types that does not fit, and records that were never delivered;
-        INVALID_RECORD_STATE for records that the member does not hold.
+        `renewed` holds the records of type RENEW from now on, which are no part of the change; without it the
+        type is unknown. What lies before the start offset is done already and is skipped. Raises ApiError:
+        INVALID_REQUEST for an unknown type, a number of types that does not fit, and records that were never
+        delivered; INVALID_RECORD_STATE for records that the member does not hold.
         """
         runs: list[_Run] = []
+        renewals: list[_Run] = []
         try:
             for each in acknowledgements:
-                _check_types(each)
+                _check_types(each, renews=renewed is not None)
                 if each.last >= self.start_offset:
                     self._check_delivered(each)
-                    runs += self._acknowledge_one(member, each)
+                    runs += self._acknowledge_one(member, each, renewals)
         except ApiError:
             for run in runs:
                 run.to = None
             raise
+        for run in renewals:
+            run.hold_under(renewed)
         return self._change(runs)
 
     def release(self, member: str) -> Change:
@@ -396,8 +416,10 @@ class SharePartition:
             each.drop_lock()
         self._runs.clear()
 
-    def _acknowledge_one(self, member: str, each: Acknowledgement) -> list[_Run]:
-        """Set what the records of one acknowledgement become. Raises ApiError; nothing is set then."""
+    def _acknowledge_one(self, member: str, each: Acknowledgement, renewals: list[_Run]) -> list[_Run]:
+        """Set what the records of one acknowledgement become, and add those to `renewals` whose lock is
+        renewed. Raises ApiError; nothing is set then.
+        """
         changed: list[_Run] = []
         try:
             for first, last, kind in _groups(each, self.start_offset):
@@ -411,10 +433,13 @@ class SharePartition:
                         )
                     at = self._cut(max(first, run.first), min(last, run.last))
                     run = self._runs[at]
+                    at += 1
+                    if kind == RENEW:
+                        renewals.append(run)
+                        continue
                     state = ACKNOWLEDGED_STATES[kind]
                     run.to = self._available(run.count) if state is _AVAILABLE else (state, run.count)
                     changed.append(run)
-                    at += 1
         except ApiError:
             for run in changed:
                 run.to = None
@@ -495,11 +520,16 @@ def _end_of_batch(batches: Sequence[Span], offset: int) -> int:
     return max(batches[at].last, offset) if at >= 0 else offset
 
 
-def _check_types(each: Acknowledgement) -> None:
+def _check_types(each: Acknowledgement, *, renews: bool) -> None:
     if each.first > each.last or len(each.types) not in (1, each.last - each.first + 1):
         raise ApiError(ErrorCode.INVALID_REQUEST, "The acknowledge types do not fit the offsets")
-    if not ACKNOWLEDGED_STATES.keys() >= set(each.types):
+    if not are_known(each.types, renews=renews):
         raise ApiError(ErrorCode.INVALID_REQUEST, "Unknown acknowledge type")
+
+
+def are_known(types: Iterable[int], *, renews: bool) -> bool:
+    """Return whether all are acknowledge types; `renews`: RENEW too."""
+    return all(kind in ACKNOWLEDGED_STATES or (renews and kind == RENEW) for kind in set(types))
 
 
 def _groups(each: Acknowledgement, start_offset: int) -> Iterator[tuple[int, int, int]]:

@@ -49,6 +49,7 @@ class Member:
         max_bytes: int = 1_000_000,
         epoch: int | None = None,
         forget: Sequence[int] = (),
+        acquire_mode: int = 0,
     ) -> ShareFetchRequest:
         asked = FetchPartition(partition, [AcknowledgementBatch(*each) for each in acks])
         named = self.epoch == 0 or acks
@@ -61,9 +62,19 @@ class Member:
             max_bytes,
             records,
             batch_size,
+            acquire_mode,
             topics=[FetchTopic(self.topic_id, [asked])] if named else [],
             forgotten_topics_data=[ForgottenTopic(self.topic_id, list(forget))] if forget else [],
         )
+
+    async def renew(self, *acks: Ack, **limits: int) -> Any:
+        """Return the response to a ShareFetch that renews locks."""
+        nothing = {"records": 0, "min_bytes": 0, "max_bytes": 0}
+        request = self.fetch_request(*acks, **(nothing | limits))
+        request.is_renew_ack = True
+        reply = await self.harness.ask(request, connection=self.connection)
+        self.epoch += reply.error_code == 0
+        return reply
 
     async def put(self, *acks: Ack, **options: Any) -> Asking:
         """Send a ShareFetch that may wait."""
@@ -79,12 +90,15 @@ class Member:
     async def acquired(self, *acks: Ack, **options: Any) -> list[tuple[int, int, int]]:
         return acquired_in(await self.fetch(*acks, **options))
 
-    async def acknowledge(self, *acks: Ack, partition: int = 0, epoch: int | None = None) -> Any:
+    async def acknowledge(
+        self, *acks: Ack, partition: int = 0, epoch: int | None = None, renews: bool = False
+    ) -> Any:
         asked = AcknowledgePartition(partition, [Acknowledged(*each) for each in acks])
         request = ShareAcknowledgeRequest(
             self.group,
             self.name,
             self.epoch if epoch is None else epoch,
+            renews,
             topics=[AcknowledgeTopic(self.topic_id, [asked])],
         )
         reply = await self.harness.ask(request, connection=self.connection)

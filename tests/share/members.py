@@ -19,7 +19,7 @@ KEY = ShareKey("readers", bytes(15) + b"\1", 0)
 AVAILABLE, ACQUIRED = RecordState.AVAILABLE, RecordState.ACQUIRED
 ACKNOWLEDGED, ARCHIVED = RecordState.ACKNOWLEDGED, RecordState.ARCHIVED
 
-ACCEPT, RELEASE, REJECT, GAP = 1, 2, 3, 0
+ACCEPT, RELEASE, REJECT, RENEW, GAP = 1, 2, 3, 4, 0
 
 
 def tens(until: int, start: int = 0) -> list[Span]:
@@ -43,16 +43,30 @@ class Group:
         self.locks: list[Lock] = []
 
     def fetch(
-        self, member: str = "a", records: int = 500, batch_size: int = 500, aborted: Sequence[Span] = ()
+        self,
+        member: str = "a",
+        records: int = 500,
+        batch_size: int = 500,
+        aborted: Sequence[Span] = (),
+        *,
+        is_exact: bool = False,
     ) -> list[AcquiredRange]:
         offset = self.partition.next_fetch_offset()
         read = [each for each in self.batches if each.last >= offset]
         lock = Lock(KEY, member, 30_000)
         self.locks.append(lock)
-        return self.partition.acquire(lock, offset, read, records, batch_size, aborted)
+        return self.partition.acquire(lock, offset, read, records, batch_size, aborted, is_exact=is_exact)
 
     def begin(self, member: str, first: int, last: int, *types: int) -> Change:
         return self.partition.acknowledge(member, [Acknowledgement(first, last, types)])
+
+    def renew(self, member: str, first: int, last: int, *types: int) -> Lock:
+        """Acknowledge records, of which those of type RENEW are held by the lock that is returned."""
+        lock = Lock(KEY, member, 60_000)
+        acknowledgement = Acknowledgement(first, last, types)
+        change = self.partition.acknowledge(member, [acknowledgement], lock)
+        self.partition.complete(change, is_stored=True)
+        return lock
 
     def acknowledge(self, member: str, first: int, last: int, *types: int) -> tuple[StateBatch, ...]:
         change = self.begin(member, first, last, *types)

@@ -12,7 +12,7 @@ from broker.share.states import ShareKey
 from tests.api.harness import Harness
 from tests.share.conftest import start
 from tests.share.consumers import Member, acquired_in, code_of, offsets_in
-from tests.share.members import ACCEPT, GAP, REJECT, RELEASE
+from tests.share.members import ACCEPT, GAP, REJECT, RELEASE, RENEW
 
 
 async def test_a_member_acquires_records_and_accepts_them(harness: Harness) -> None:
@@ -227,6 +227,63 @@ async def test_locks_end_until_the_delivery_limit(tmp_path: Path, limit: int) ->
         harness.advance(30_000)
     assert await member.acquired() == []
     harness.close()
+
+
+@pytest.mark.parametrize("by", ["fetch", "acknowledge"])
+async def test_a_renewed_lock_ends_later(harness: Harness, by: str) -> None:
+    harness.append("orders", *range(4))
+    member = Member(harness)
+    await member.acquired()
+    harness.advance(29_999)
+    renewed = ((0, 1, [RENEW]), (2, 2, [ACCEPT]))
+    if by == "fetch":
+        reply = await member.renew(*renewed)
+        (partition,) = reply.responses[0].partitions
+        assert partition.acknowledge_error_code == 0
+        assert partition.acquired_records == [] and partition.records == b""
+    else:
+        reply = await member.acknowledge(*renewed, renews=True)
+        assert code_of(reply) == 0
+    assert reply.acquisition_lock_timeout_ms == 30_000
+    harness.advance(1)
+    other = Member(harness, "b")
+    assert await other.acquired() == [(3, 3, 2)]
+    harness.advance(29_998)
+    assert await other.acquired() == []
+    harness.advance(1)
+    assert await other.acquired() == [(0, 1, 2)]
+
+
+@pytest.mark.parametrize("limit", ["records", "min_bytes", "max_bytes", "wait_ms"])
+async def test_a_request_that_renews_locks_cannot_fetch(harness: Harness, limit: str) -> None:
+    harness.append("orders", *range(4))
+    member = Member(harness)
+    await member.acquired()
+    refused = await member.renew((0, 3, [RENEW]), **{limit: 1})
+    assert refused.error_code == ErrorCode.INVALID_REQUEST
+    assert (await member.renew((0, 3, [RENEW]))).error_code == 0
+
+
+async def test_a_lock_is_only_renewed_by_a_request_that_says_so(harness: Harness) -> None:
+    harness.append("orders", *range(4))
+    member = Member(harness)
+    await member.acquired()
+    assert await member.acknowledged((0, 3, [RENEW])) == ErrorCode.INVALID_REQUEST
+    assert code_of(await member.acknowledge((0, 3, [5]), renews=True)) == ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize(("mode", "acquired"), [(0, [(0, 3, 1)]), (1, [(0, 2, 1)])])
+async def test_the_acquire_mode_decides_whether_batches_stay_whole(
+    harness: Harness, mode: int, acquired: list[tuple[int, int, int]]
+) -> None:
+    harness.append("orders", *range(4))
+    reply = await Member(harness).fetch(records=3, acquire_mode=mode)
+    assert acquired_in(reply) == acquired and offsets_in(reply) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("mode", [-1, 2])
+async def test_an_unknown_acquire_mode_is_refused(harness: Harness, mode: int) -> None:
+    assert (await Member(harness).fetch(acquire_mode=mode)).error_code == ErrorCode.INVALID_REQUEST
 
 
 async def test_a_session_without_partitions_waits(harness: Harness) -> None:

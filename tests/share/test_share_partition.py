@@ -14,6 +14,7 @@ from tests.share.members import (
     GAP,
     REJECT,
     RELEASE,
+    RENEW,
     Group,
     tens,
 )
@@ -40,6 +41,26 @@ def test_the_first_fetch_acquires_whole_batches() -> None:
 @pytest.mark.parametrize(("records", "last"), [(9, 9), (10, 9), (11, 19)])
 def test_a_batch_is_not_divided_for_the_limit_of_records(records: int, last: int) -> None:
     assert Group(tens(50)).fetch(records=records) == [AcquiredRange(0, last, 1)]
+
+
+@pytest.mark.parametrize("records", [9, 10, 11, 29, 30, 31])
+def test_an_exact_limit_divides_a_batch(records: int) -> None:
+    group = Group(tens(30))
+    most = min(records, 30)
+    assert group.fetch(records=records, is_exact=True) == [AcquiredRange(0, most - 1, 1)]
+    rest = [AcquiredRange(most, 29, 1)] if most < 30 else []
+    assert group.fetch("b", is_exact=True) == rest
+
+
+@pytest.mark.parametrize("records", [1, 4, 5])
+def test_an_exact_limit_divides_what_is_available_again(records: int) -> None:
+    group = Group(tens(10))
+    group.fetch()
+    group.acknowledge("a", 2, 6, RELEASE)
+    assert group.fetch("b", records=records, is_exact=True) == [AcquiredRange(2, 1 + records, 2)]
+    assert group.fetch("c", records=9, is_exact=True) == (
+        [AcquiredRange(2 + records, 6, 2)] if records < 5 else []
+    )
 
 
 @pytest.mark.parametrize(
@@ -230,6 +251,44 @@ def test_a_lock_is_cancelled_with_its_last_record() -> None:
     assert group.locks[0].runs == 1
     group.acknowledge("a", 5, 19, RELEASE)
     assert group.locks[0].cancelled and group.locks[0].runs == 0
+
+
+def test_a_renewed_record_is_held_for_the_time_of_another_lock() -> None:
+    group = Group(tens(10))
+    group.fetch()
+    lock = group.renew("a", 0, 4, RENEW, RENEW, ACCEPT, RENEW, RELEASE)
+    assert (lock.runs, group.locks[0].runs) == (2, 1)
+    assert group.expire() == (StateBatch(5, 9, AVAILABLE, 1),)
+    assert group.states == (
+        StateBatch(0, 1, ACQUIRED, 1),
+        StateBatch(2, 2, ACKNOWLEDGED, 1),
+        StateBatch(3, 3, ACQUIRED, 1),
+        StateBatch(4, 9, AVAILABLE, 1),
+    )
+    group.partition.complete(group.partition.expired(lock), is_stored=True)
+    assert group.states[0] == StateBatch(0, 1, AVAILABLE, 1)
+
+
+def test_a_lock_whose_records_are_all_renewed_is_cancelled() -> None:
+    group = Group(tens(10))
+    group.fetch()
+    lock = group.renew("a", 0, 9, RENEW)
+    assert (lock.runs, group.locks[0].runs) == (1, 0)
+    assert group.expire() == ()
+    assert group.states == (StateBatch(0, 9, ACQUIRED, 1),)
+    assert group.acknowledge("a", 0, 9, ACCEPT) == (StateBatch(0, 9, ACKNOWLEDGED, 1),)
+    assert lock.runs == 0
+
+
+def test_only_what_a_member_holds_is_renewed() -> None:
+    group = Group(tens(20))
+    group.fetch(records=10)
+    group.fetch("b", records=10)
+    with pytest.raises(ApiError) as caught:
+        group.renew("a", 0, 19, RENEW)
+    assert caught.value.code == ErrorCode.INVALID_RECORD_STATE
+    assert [lock.runs for lock in group.locks] == [1, 1]
+    assert refused(group, "a", 0, 9, RENEW) == ErrorCode.INVALID_REQUEST
 
 
 def test_a_lock_that_ends_during_a_write_releases_if_the_write_fails() -> None:
