@@ -288,9 +288,13 @@ class BrokerServer:
 
         TopicRecords(self.partitions, run_slices, clock.ms, clock.wall_ms, grown).register(self.control)
         groups = self.delayed.groups.groups
-        GroupChanges(groups, self.partitions, run_slices, lambda: Now(clock.ms(), clock.wall_ms())).register(
-            self.control
-        )
+        GroupChanges(
+            groups,
+            self.delayed.share_states,
+            self.partitions,
+            run_slices,
+            lambda: Now(clock.ms(), clock.wall_ms()),
+        ).register(self.control)
 
     def _register_config_listeners(self) -> None:
         """Apply every later change of a dynamic setting."""

@@ -105,6 +105,7 @@ class DelayedRequests:
         )
         self.transactions = TransactionService(config.transactions, partitions, groups)
         self.share = ShareGroups(config, control, partitions, self.fetches, quotas, security, clock)
+        groups.share_summary = self.share.persister.summary
         self.share_states = ShareGroupStates(
             groups,
             self.share.persister,

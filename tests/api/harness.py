@@ -9,9 +9,6 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-import trio
-from trio.testing import wait_all_tasks_blocked
-
 from broker.api import registry
 from broker.api.callbacks import Callbacks
 from broker.api.change_limits import ControllerMutations
@@ -58,7 +55,7 @@ from broker.services.transaction_service import TransactionService
 from broker.steps import finished
 from broker.telemetry.state import Telemetry
 from tests.control.world import StoreCommitter
-from tests.groups.share.states import FakeShareStates
+from tests.groups.share.states import FakeShareStates, run_pending
 from tests.support.clock import ManualClock
 from tests.support.headers import parse_request_header
 
@@ -400,11 +397,7 @@ class Harness:
 
     async def finish_states(self) -> None:
         """Initialize and delete the states of share groups that are due, as the broker's task does."""
-        self.share_states.begin(self.clock.ms())
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self.share_states.run)
-            await wait_all_tasks_blocked()
-            nursery.cancel_scope.cancel()
+        await run_pending(self.share_states, self.clock.ms())
 
     def _failed(self, _group_id: str, error: Exception) -> None:
         raise error

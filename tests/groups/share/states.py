@@ -1,9 +1,11 @@
 """The states of share partitions in memory, in place of `broker.share`."""
 
 import trio
+from trio.testing import wait_all_tasks_blocked
 
 from broker.errors import ApiError, ErrorCode
 from broker.groups.share.states import ShareStateSummary
+from broker.server_parts.share_group_states import ShareGroupStates
 
 Key = tuple[str, bytes, int]
 
@@ -43,3 +45,12 @@ class FakeShareStates:
             await self.gate.wait()
         if (topic_id, partition) in self.refused:
             raise ApiError(self.refused[topic_id, partition], "refused")
+
+
+async def run_pending(states: ShareGroupStates, now_ms: int) -> None:
+    """Initialize and delete the states that are due, as the broker's task does."""
+    states.begin(now_ms)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(states.run)
+        await wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
