@@ -3,9 +3,9 @@
 Version 0. A share partition forgets what the group has acknowledged and begins at the given offset; -1 lets
 its leader choose by `share.auto.offset.reset`. Offsets below -1 are INVALID_REQUEST, where Kafka stores them.
 Each partition succeeds or fails alone; an unknown one is UNKNOWN_TOPIC_OR_PARTITION, a repeated one
-INVALID_REQUEST. A group with members is NON_EMPTY_GROUP, one of another type GROUP_ID_NOT_FOUND; as in Kafka,
-a request of no topic that exists and that the client may read does not look at the group. Requires READ of
-the group and of the topics.
+INVALID_REQUEST. A missing group is created, as in Kafka 4.2. A group with members is NON_EMPTY_GROUP, one of
+another type GROUP_ID_NOT_FOUND; as in Kafka, a request of no topic that exists and that the client may read
+does not look at the group. Requires READ of the group and of the topics.
 """
 
 from collections.abc import Awaitable

@@ -68,6 +68,7 @@ from broker.groups.pending_offsets import PendingOffsets
 from broker.groups.persistence import replay, tombstone_of
 from broker.groups.rebalance import hand_out_assignments, prepare
 from broker.groups.records import GroupKey, OffsetKey, decode_key, decode_offset_value
+from broker.groups.share import epochs as share_epochs
 from broker.groups.share import heartbeat as share_heartbeat
 from broker.groups.share import persistence as share_persistence
 from broker.groups.share import state_changes
@@ -507,9 +508,15 @@ class GroupCoordinator:
         return bool(states.initialized or states.is_pending)
 
     def begin_states(self, group_id: str, partitions: ByTopicId, token: Token, now: Now) -> Effects:
-        """Record that the states of `partitions` are initialized next. The group must be empty."""
+        """Record that the states of `partitions` are initialized next. The group must be empty; a missing one
+        is created.
+        """
         return self._change_states(
-            group_id, token, now, lambda transition, group: state_changes.begin(transition, group, partitions)
+            group_id,
+            token,
+            now,
+            lambda transition, group: state_changes.begin(transition, group, partitions),
+            creates=bool(partitions),
         )
 
     def complete_states(
@@ -566,11 +573,21 @@ class GroupCoordinator:
                 yield None
 
     def _change_states(
-        self, group_id: str, token: Token, now: Now, change: Callable[[Transition, ShareGroup], None]
+        self,
+        group_id: str,
+        token: Token,
+        now: Now,
+        change: Callable[[Transition, ShareGroup], None],
+        *,
+        creates: bool = False,
     ) -> Effects:
         transition = self._transition(now)
         try:
-            group = share_heartbeat.share_group(self._groups, group_id)
+            if creates and group_id not in self._groups:
+                group = share_heartbeat.new_group(transition, self._groups, group_id)
+                share_epochs.bump(transition, group)
+            else:
+                group = share_heartbeat.share_group(self._groups, group_id)
             change(transition, group)
             reply = ShareStatesReply(ErrorCode.NONE, deleting=group.states.deleting)
         except ApiError as error:

@@ -283,10 +283,24 @@ async def test_a_group_with_members_and_another_type_are_refused(harness):
     for request in (alter("orders", (0, 1)), delete("orders")):
         reply = await harness.ask(request)
         assert (reply.error_code, reply.responses) == (ErrorCode.NON_EMPTY_GROUP, [])
-    for group, error in (("none", ErrorCode.GROUP_ID_NOT_FOUND), ("", ErrorCode.INVALID_GROUP_ID)):
-        for request in (alter("orders", (0, 1), group=group), delete("orders", group=group)):
-            assert (await harness.ask(request)).error_code == error
+    for request in (alter("orders", (0, 1), group=""), delete("orders", group="")):
+        assert (await harness.ask(request)).error_code == ErrorCode.INVALID_GROUP_ID
+    reply = await harness.ask(delete("orders", group="none"))
+    assert reply.error_code == ErrorCode.GROUP_ID_NOT_FOUND
     assert await offsets(harness) == [("orders", 0, -1, 0), ("orders", 1, -1, 0)]
+
+
+async def test_offsets_can_be_set_before_a_group_has_members(harness):
+    await harness.create_topic("jobs", 2)
+    assert (await harness.ask(alter("jobs", (7, 5), group="new"))).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    reply = await harness.ask(alter("jobs", (0, 5), (2, 5), group="new"))
+    assert [each.error_code for each in reply.responses[0].partitions] == [
+        ErrorCode.NONE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ]
+    assert await offsets(harness, {"jobs": [0]}, "new") == [("jobs", 0, 5, 0)]
+    listed = await harness.ask(ListGroupsRequest(types_filter=["share"]))
+    assert [(each.group_id, each.group_state) for each in listed.groups] == [("new", "Empty")]
 
 
 async def test_an_empty_group_forgets_a_topic(harness):

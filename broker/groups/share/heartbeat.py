@@ -67,6 +67,13 @@ def share_group(groups: Groups, group_id: str) -> ShareGroup:
     return group
 
 
+def new_group(transition: Transition, groups: Groups, group_id: str) -> ShareGroup:
+    """Return a new group, which is dropped again if its records cannot be written."""
+    group = groups[group_id] = ShareGroup(group_id)
+    transition.effects.replaced.append((group_id, None))
+    return group
+
+
 def start_missing(transition: Transition, group: ShareGroup, session_timeout_ms: int) -> None:
     """Start the sessions that the members of a loaded or restored group lack."""
     for member_id in group.members:
@@ -82,9 +89,7 @@ def _group(transition: Transition, groups: Groups, request: ShareHeartbeatReques
         return share_group(groups, group_id)
     if request.epoch != JOINS:
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Share group {group_id} not found.")
-    group = groups[group_id] = ShareGroup(group_id)
-    transition.effects.replaced.append((group_id, None))
-    return group
+    return new_group(transition, groups, group_id)
 
 
 def _check_size(transition: Transition, group: ShareGroup, member_id: str) -> None:

@@ -57,13 +57,23 @@ def test_an_empty_group_can_begin_elsewhere(talk):
 )
 def test_states_are_those_of_share_groups(talk, group, message):
     talk.stable(1, group="c")
-    replies = (
-        talk.begin("t", 0, group=group),
-        talk.begin_deletion(group=group),
-        talk.complete_deletion("t", group=group),
-    )
+    replies = [talk.begin_deletion(group=group), talk.complete_deletion("t", group=group)]
+    if group != "none":
+        replies.append(talk.begin("t", 0, group=group))
     for reply in replies:
         assert (reply.error, reply.message) == (ErrorCode.GROUP_ID_NOT_FOUND, message)
+
+
+def test_a_group_begins_with_its_states(talk):
+    assert talk.begin("t", 0, group="new").error is ErrorCode.NONE
+    assert (talk.group("new").epoch, talk.group("new").members) == (1, {})
+    assert talk.reborn().snapshot("new") == talk.snapshot("new")
+
+
+def test_a_group_that_cannot_be_written_is_not_there(talk):
+    talk.begin("t", 0, group="new")
+    talk.fail(talk.last, error=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    assert talk.begin_deletion(group="new").error is ErrorCode.GROUP_ID_NOT_FOUND
 
 
 def test_deletion_is_begun_and_completed(talk):
