@@ -79,7 +79,8 @@ class DelayedFetches(DelayedReads[DelayedFetch]):
 
     def complete(self, key: Hashable) -> None:
         super().complete(key)
-        self.share.complete(key)
+        if self.share.watched:
+            self.share.complete(key)
 
 
 class DelayedProduce(DelayedOperation):

@@ -61,7 +61,7 @@ class ShareGroups:
         }
 
     def disconnected(self, connection_id: str) -> None:
-        """End the sessions of a closed connection; the timer of the locks releases their records."""
+        """End the sessions of a closed connection; the lock timer releases what their members hold."""
         for session in self.sessions.disconnected(connection_id):
             self.share.release_soon(session.key.member_id, session.partitions)
             self.members_left()
