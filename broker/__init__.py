@@ -7,6 +7,7 @@
     quotas            client quotas: limits, the rule that matched, throttle times
     services          partitions, fetches and groups, built on the packages below
     groups            consumer groups as states and transitions
+    share             share groups: records in flight, and their durable state
     transactions      the transaction coordinator as states and changes
     purgatory         delayed operations and the timing wheel that expires them
     records           record batches: header, checksum, compression

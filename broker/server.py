@@ -52,6 +52,7 @@ from broker.network.supervisor import TaskStarter
 from broker.protocol.api_key import ApiKey
 from broker.security.unknown_users import UnknownUsers
 from broker.server_parts.control import ServerMetadata, ServerQuotas, ServerTelemetry, quota_callback
+from broker.server_parts.share_group_states import SHARE_GROUP_STATES
 from broker.server_parts.storage import DelayedRequests, ServerStorage
 from broker.server_parts.views import ServerViews
 from broker.services.event_log import EventLog
@@ -94,6 +95,7 @@ class BrokerServer:
             self.failures,
             clock,
             self.deliver,
+            self.quotas,
         )
         self.fetches, self.produces = self.delayed.fetches, self.delayed.produces
         self.retry_storm = self.delayed.retry_storm
@@ -141,6 +143,7 @@ class BrokerServer:
         now = Now(clock.ms(), clock.wall_ms())
         groups.load(now)
         self.delayed.transactions.load(now)
+        self.delayed.share.persister.load()
         self._register_config_listeners()
         self.control.add_planner(CloseConnection, partial(plan_close, self.socket_server))
         self._add_operations()
@@ -163,8 +166,9 @@ class BrokerServer:
         return self.delayed.reapers
 
     def start_storage(self, nursery: TaskStarter) -> None:
-        """Start the tasks of the logs."""
+        """Start the tasks of the logs and of share groups."""
         self.storage.start(nursery, self.socket_server.handlers)
+        nursery.start_soon(self.delayed.share_states.run, name=SHARE_GROUP_STATES)
 
     async def metadata_ready(self) -> None:
         """Return at once: the metadata is a broker's own."""
@@ -182,6 +186,10 @@ class BrokerServer:
         self.socket_server.wrap_handlers(None)
         self.retry_storm.complete_all(self.clock.ms())
         self.deliver()
+
+    def _disconnected(self, connection_id: str) -> None:
+        self.telemetry.state.manager.disconnected(connection_id)
+        self.delayed.share.disconnected(connection_id)
 
     def _bind_sockets(self) -> SocketServer:
         """Build the handlers' services and the network that calls the handlers. Binds every port."""
@@ -211,6 +219,7 @@ class BrokerServer:
                 self.quotas,
                 self.storage.replication,
             ),
+            **delayed.share.services,
         }
         RequestLog.check(config.request_log)
         with self.metadata.explaining_dynamic_settings():
@@ -230,7 +239,7 @@ class BrokerServer:
                 self.failures,
                 self.clock,
                 delayed.reapers,
-                self.telemetry.state.manager.disconnected,
+                self._disconnected,
                 self.mode,
             )
         self.partitions.on_offline(server.clear_caches)
@@ -279,9 +288,13 @@ class BrokerServer:
 
         TopicRecords(self.partitions, run_slices, clock.ms, clock.wall_ms, grown).register(self.control)
         groups = self.delayed.groups.groups
-        GroupChanges(groups, self.partitions, run_slices, lambda: Now(clock.ms(), clock.wall_ms())).register(
-            self.control
-        )
+        GroupChanges(
+            groups,
+            self.delayed.share_states,
+            self.partitions,
+            run_slices,
+            lambda: Now(clock.ms(), clock.wall_ms()),
+        ).register(self.control)
 
     def _register_config_listeners(self) -> None:
         """Apply every later change of a dynamic setting."""

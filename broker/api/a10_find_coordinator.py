@@ -2,7 +2,8 @@
 
 Versions 0-6. One key up to version 3, several from 4. The first request for a group creates the offsets
 topic, that for a transactional id the topic of transactions; responses are cached until the metadata image
-changes. Left out: share groups (key type 2, version 6, is an invalid request).
+changes. A share coordinator (key type 2) is for brokers, from version 6; its key is
+"group:topicId:partition".
 """
 
 from collections.abc import Awaitable
@@ -17,6 +18,7 @@ from broker.api.services import MetadataServices
 from broker.authorization.acl import Operation, ResourceType
 from broker.control.commands import BROKER_ITSELF, CreateTopics
 from broker.errors import ErrorCode
+from broker.metadata.actor import Role
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.find_coordinator import (
     Coordinator,
@@ -26,9 +28,16 @@ from broker.protocol.messages.find_coordinator import (
 from broker.records.slices import Slices
 from broker.services.group_service import OFFSETS_TOPIC
 from broker.services.transaction_service import TRANSACTIONS_TOPIC
+from broker.share.persister import SHARE_STATE_TOPIC, is_coordinator_key
 
 GROUP: Final = 0
 TRANSACTION: Final = 1
+SHARE: Final = 2
+
+SHARE_SINCE: Final = 6
+
+TOPICS: Final = {GROUP: OFFSETS_TOPIC, TRANSACTION: TRANSACTIONS_TOPIC, SHARE: SHARE_STATE_TOPIC}
+"""By key type."""
 
 NO_NODE: Final = -1
 
@@ -37,7 +46,10 @@ NO_NODE: Final = -1
 def handle(
     message: FindCoordinatorRequest, context: RequestContext, services: MetadataServices
 ) -> Outcome | Awaitable[Outcome]:
-    if message.key_type not in (GROUP, TRANSACTION):
+    is_known = message.key_type in TOPICS and (
+        message.key_type != SHARE or context.api_version >= SHARE_SINCE
+    )
+    if not is_known:
         return in_slices(_refused(message, context, ErrorCode.INVALID_REQUEST))
     if context.api_version < 4:
         denial = _denial(message, context, services, message.key)
@@ -78,7 +90,11 @@ def _denial(
     *,
     logs: bool = True,
 ) -> ErrorCode:
-    """Return the error if the client may not describe the group or transactional id, or NONE."""
+    """Return the error if the client may not know the coordinator of the key, or NONE."""
+    if message.key_type == SHARE:
+        if services.security.actor(context, Operation.CLUSTER_ACTION).role < Role.ADMIN:
+            return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        return ErrorCode.NONE if is_coordinator_key(key) else ErrorCode.INVALID_REQUEST
     kind, denial = ResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED
     if message.key_type == TRANSACTION:
         kind, denial = ResourceType.TRANSACTIONAL_ID, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
@@ -87,6 +103,8 @@ def _denial(
 
 
 def _is_available(message: FindCoordinatorRequest, services: MetadataServices) -> bool:
+    if message.key_type == SHARE:
+        return SHARE_STATE_TOPIC in services.partitions.by_name
     coordinator = services.transactions if message.key_type == TRANSACTION else services.groups
     return coordinator.is_available
 
@@ -94,8 +112,7 @@ def _is_available(message: FindCoordinatorRequest, services: MetadataServices) -
 async def _make_topic(
     message: FindCoordinatorRequest, context: RequestContext, services: MetadataServices
 ) -> Outcome:
-    name = TRANSACTIONS_TOPIC if message.key_type == TRANSACTION else OFFSETS_TOPIC
-    topic = automatic_topic(name, services.control.config)
+    topic = automatic_topic(TOPICS[message.key_type], services.control.config)
     await services.control.apply(
         CreateTopics((topic,), charge=services.mutations.automatic_charge(context)), BROKER_ITSELF
     )

@@ -2,9 +2,9 @@
 
 Versions 0-4. A higher version gets UNSUPPORTED_VERSION in the format of version 0, with the range of
 ApiVersions itself, so that the client can retry (KIP-511). From 3 the client names its software, which the
-connection stores, and the response has the features transaction.version, finalized at 2 (KIP-890), and
-group.version, finalized at 1 (KIP-848). Their minimum level, 0, is told as 1 below version 4, whose clients
-cannot read it. Left out: Kafka's other features.
+connection stores, and the response has the features transaction.version, finalized at 2 (KIP-890),
+group.version, finalized at 1 (KIP-848), and share.version, finalized at 1 (KIP-932). Their minimum level, 0,
+is told as 1 below version 4, whose clients cannot read it. Left out: Kafka's other features.
 """
 
 import re

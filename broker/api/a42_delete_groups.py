@@ -3,7 +3,8 @@
 Versions 0-2. Each group succeeds or fails alone: GROUP_ID_NOT_FOUND, or NON_EMPTY_GROUP while it has members.
 Requires the editor role, or DELETE by an ACL; GROUP_AUTHORIZATION_FAILED does not reveal which groups exist.
 A group with many offsets is deleted in several steps, unlike in Kafka: if a member joins meanwhile, the
-answer is NON_EMPTY_GROUP, and the offsets deleted by then stay deleted.
+answer is NON_EMPTY_GROUP, and the offsets deleted by then stay deleted. The states of the share partitions of
+a share group are deleted first; if one cannot be, the group stays and has the error.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -42,7 +43,7 @@ def handle(
 
 def _delete(
     message: DeleteGroupsRequest, context: RequestContext, services: GroupServices
-) -> Slices[Outcome]:
+) -> Slices[Outcome | Awaitable[Outcome]]:
     pace = Pace()
     distinct: Distinct[str] = Distinct()
     names: list[str] = []
@@ -67,6 +68,39 @@ def _delete(
     if refusal or not names:
         return Response(DeleteGroupsResponse(results=results))
     response = DeleteGroupsResponse(results=results)
+    pace, share = Pace(), []
+    for name in names:
+        if services.groups.coordinator.has_share_states(name):
+            share.append(name)
+        if pace.spent():
+            yield None
+    if share:
+        return _delete_share_groups(share, names, response, context, services)
+    return _begin(names, response, context, services)
+
+
+async def _delete_share_groups(
+    share: Sequence[str],
+    names: list[str],
+    response: DeleteGroupsResponse,
+    context: RequestContext,
+    services: GroupServices,
+) -> Outcome:
+    """Delete the states of share groups, then the groups."""
+    failed = {}
+    for name in share:
+        outcome = await services.share.delete_all(name)
+        errors = (outcome.error, *(error.code for error in outcome.topics.values()))
+        if any(errors):
+            failed[name] = next(filter(None, errors))
+    response.results += map(DeletableGroupResult, failed, failed.values())
+    left = [name for name in names if name not in failed]
+    return _begin(left, response, context, services) if left else Response(response)
+
+
+def _begin(
+    names: list[str], response: DeleteGroupsResponse, context: RequestContext, services: GroupServices
+) -> Outcome:
     deletion = _Deletion(names, response.results, context, services.groups.coordinator)
     return DividedGroupRequest(
         context, deletion.calls(), deletion.on_reply, response, services, names

@@ -5,7 +5,7 @@ between.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
-from typing import Final, Protocol, cast
+from typing import Final, Protocol, TypeVar, cast
 
 from broker.api.callbacks import Callbacks
 from broker.api.context import RequestContext
@@ -13,9 +13,13 @@ from broker.api.outcome import AfterCommit, Outcome
 from broker.log.background_jobs import Flush
 from broker.purgatory.purgatory import DelayedOperation, Purgatory
 from broker.services.fetching import DelayedFetch
+from broker.share.waiting import DelayedShareFetch
 
 AT_ONCE: Final = 128
 """Requests completed in one turn; equals the number of requests that a handler serves in one turn."""
+
+
+Op = TypeVar("Op", bound=DelayedOperation)
 
 
 class _Pending(Protocol):
@@ -26,14 +30,14 @@ class _Pending(Protocol):
     def response(self) -> Outcome: ...
 
 
-class DelayedFetches(Purgatory[DelayedFetch]):
-    """The waiting fetches.
+class DelayedReads(Purgatory[Op]):
+    """Waiting fetches of one kind.
 
     A handler builds each response when it takes up the callback, so the cost belongs to that request.
     """
 
-    def __init__(self, callbacks: Callbacks, purge_interval: int = 1000) -> None:
-        super().__init__("Fetch", purge_interval)
+    def __init__(self, name: str, callbacks: Callbacks, purge_interval: int) -> None:
+        super().__init__(name, purge_interval)
         self._callbacks = callbacks
 
     def complete(self, key: Hashable) -> None:
@@ -51,10 +55,32 @@ class DelayedFetches(Purgatory[DelayedFetch]):
         """Complete every fetch at shutdown as if it had timed out."""
         self._post(self.expire(now_ms + 2**31))
 
-    def _post(self, settled: Iterable[DelayedFetch]) -> None:
+    def _post(self, settled: Iterable[Op]) -> None:
         for operation in settled:
-            pending = cast(_Pending, operation.pending)
+            pending = cast(_Pending, operation.pending)  # type: ignore[attr-defined]
             self._callbacks.post(pending.context, pending.response)
+
+
+class DelayedShareFetches(DelayedReads[DelayedShareFetch]):
+    """The waiting fetches of share groups. They watch logs and share partitions."""
+
+    def __init__(self, callbacks: Callbacks, purge_interval: int = 1000) -> None:
+        super().__init__("ShareFetch", callbacks, purge_interval)
+
+
+class DelayedFetches(DelayedReads[DelayedFetch]):
+    """The waiting fetches, and those of share groups, which wait for the same logs."""
+
+    def __init__(
+        self, callbacks: Callbacks, purge_interval: int = 1000, share_purge_interval: int = 1000
+    ) -> None:
+        super().__init__("Fetch", callbacks, purge_interval)
+        self.share = DelayedShareFetches(callbacks, share_purge_interval)
+
+    def complete(self, key: Hashable) -> None:
+        super().complete(key)
+        if self.share.watched:
+            self.share.complete(key)
 
 
 class DelayedProduce(DelayedOperation):

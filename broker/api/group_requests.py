@@ -5,7 +5,7 @@ handler passes a `GroupRequest` to the coordinator, which returns it with the re
 waiting request, from a later call. Responses are sent after the records of their call are committed.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -124,6 +124,23 @@ def forget_topics(
         if partitions:
             now = Now(now_ms(), wall_ms())
             _deliver(services.groups.partitions_deleted(group_id, partitions, now), None, services)
+        yield
+
+
+def forget_states(
+    services: GroupServices,
+    topic_ids: Collection[bytes],
+    now_ms: Callable[[], int],
+    wall_ms: Callable[[], int],
+) -> Steps[None]:
+    """Forget the share partitions of deleted topics. Never called from a handler's batch; yields after a few
+    groups.
+    """
+    for group_id in services.groups.coordinator.with_states_of(topic_ids):
+        if group_id is not None:
+            now = Now(now_ms(), wall_ms())
+            effects = services.groups.coordinator.topics_gone(group_id, topic_ids, now)
+            _deliver(services.groups.write_now(effects, now), None, services)
         yield
 
 

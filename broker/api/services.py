@@ -12,7 +12,7 @@ import msgspec
 from broker.api.callbacks import Callbacks
 from broker.api.change_limits import ControllerMutations
 from broker.api.client_security import ClientSecurity, Logins
-from broker.api.delayed_operations import DelayedFetches
+from broker.api.delayed_operations import DelayedFetches, DelayedShareFetches
 from broker.api.registry import Registry
 from broker.clock import Clock
 from broker.config.table import BrokerConfig
@@ -24,7 +24,11 @@ from broker.services.fetch_sessions import FetchSessions
 from broker.services.group_service import GroupService
 from broker.services.partitions import Partitions
 from broker.services.producer_ids import ProducerIds
+from broker.services.share_states import ShareGroupStates
 from broker.services.transaction_service import TransactionService
+from broker.share.persister import ShareStatePersister
+from broker.share.sessions import ShareSessions
+from broker.share.share_partitions import SharePartitions
 from broker.telemetry.state import Telemetry
 
 
@@ -123,11 +127,35 @@ class TransactionServices(msgspec.Struct, frozen=True):
 
 
 class GroupServices(msgspec.Struct, frozen=True):
+    """`share` has the states of share groups."""
+
     control: Control
     groups: GroupService
     callbacks: Callbacks
     security: ClientSecurity
     transactions: TransactionService
+    share: ShareGroupStates
+
+
+class ShareServices(msgspec.Struct, frozen=True):
+    """For ShareFetch and ShareAcknowledge. `max_bytes` is fetch.max.bytes."""
+
+    clock: Clock
+    max_bytes: int
+    partitions: Partitions
+    waiting: DelayedShareFetches
+    sessions: ShareSessions
+    share: SharePartitions
+    quotas: ClientQuotas
+    security: ClientSecurity
+
+
+class ShareStateServices(msgspec.Struct, frozen=True):
+    """For the share coordinator."""
+
+    partitions: Partitions
+    persister: ShareStatePersister
+    security: ClientSecurity
 
 
 class LoginServices(msgspec.Struct, frozen=True):

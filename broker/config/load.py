@@ -156,6 +156,8 @@ def build_config(values: Mapping[str, str]) -> BrokerConfig:
     config.connections.check()
     config.groups.check()
     config.consumer_groups.check()
+    config.share_groups.check()
+    config.share_partitions.check()
     config.upstream.check()
     _check_tokens(config)
     local = frozenset(each.name for each in config.network.resolved_listeners() if each.is_local)

@@ -24,6 +24,9 @@ from broker.config.sections import (
     ReplicationConfig,
     RequestLogConfig,
     SecurityConfig,
+    ShareCoordinatorConfig,
+    ShareGroupConfig,
+    SharePartitionConfig,
     TelemetryConfig,
     TlsConfig,
     TopicDefaults,
@@ -49,7 +52,10 @@ class BrokerConfig:
     fetch: FetchConfig = field(default_factory=FetchConfig)
     groups: GroupConfig = field(default_factory=GroupConfig)
     consumer_groups: ConsumerGroupConfig = field(default_factory=ConsumerGroupConfig)
+    share_groups: ShareGroupConfig = field(default_factory=ShareGroupConfig)
     transactions: TransactionConfig = field(default_factory=TransactionConfig)
+    share_partitions: SharePartitionConfig = field(default_factory=SharePartitionConfig)
+    share_coordinator: ShareCoordinatorConfig = field(default_factory=ShareCoordinatorConfig)
     quotas: QuotaConfig = field(default_factory=QuotaConfig)
     broker_quotas: BrokerQuotaConfig = field(default_factory=BrokerQuotaConfig)
     replication: ReplicationConfig = field(default_factory=ReplicationConfig)

@@ -10,7 +10,7 @@ receives the response. `QuotaListener` and `ClientMetricsListener` need no logs.
 from collections.abc import Iterable, Sequence
 
 from broker.api.delayed_operations import DelayedFetches
-from broker.api.group_requests import forget_topics
+from broker.api.group_requests import forget_states, forget_topics
 from broker.api.services import GroupServices
 from broker.authorization.authorizer import Authorizer
 from broker.clock import Clock
@@ -144,6 +144,8 @@ class TopicListener:
             yield from partitions.delete_in_steps(new, gone, self._fetches.complete)
             yield from partitions.host_in_steps(new, gone)
             yield from forget_topics(self._groups, forgotten, clock.ms, clock.wall_ms)
+            ids = {old.topics[name].topic_id for name in gone}
+            yield from forget_states(self._groups, ids, clock.ms, clock.wall_ms)
             self._server.clear_caches()
             yield
         self._server.handlers.deliver()

@@ -16,6 +16,7 @@ from broker.control.rows.topics import (
 )
 from broker.errors import ProtocolViolation
 from broker.groups.coordinator import CONSUMER as CONSUMER_TYPE
+from broker.groups.coordinator import SHARE
 from broker.groups.messages import CommittedOffset, DescribedConsumer, DescribedMember
 from broker.log.partition import PartitionLog
 from broker.protocol.codec import decode_data
@@ -129,13 +130,22 @@ def group_detail(groups: GroupService, partitions: Partitions, group_id: str) ->
         for consumer in consumers.members:
             members.append(_consumer(consumer, names))
             yield
+    elif found.group_type == SHARE:
+        sharers = groups.coordinator.described_share(group_id)
+        protocol_type, assignor = SHARE, sharers.assignor
+        names = {hosted.topic_id: hosted.name for hosted in partitions.by_name.values()}
+        yield
+        for sharer in sharers.members:
+            assigned = _named(sharer.assigned, names)
+            members.append(MemberRow(sharer.member_id, None, sharer.client_id, sharer.client_host, assigned))
+            yield
     else:
         (described,) = groups.coordinator.described([group_id], missing_is_error=True)
         protocol_type, assignor = described.protocol_type, described.protocol
         for each in described.members:
             members.append(_member(each, protocol_type))
             yield
-    offsets = yield from _offsets(groups.coordinator.committed(group_id), partitions)
+    offsets = yield from _offsets((yield from groups.positions(group_id)), partitions)
     lag = sum(each.lag or 0 for each in offsets)
     row = GroupRow(group_id, found.state, protocol_type, len(members), lag, found.group_type)
     return GroupDetail(row, assignor, tuple(members), tuple(offsets))
@@ -168,13 +178,19 @@ def _member(member: DescribedMember, protocol_type: str) -> MemberRow:
 
 
 def _consumer(member: DescribedConsumer, names: Mapping[bytes, str]) -> MemberRow:
-    assigned = tuple(
+    assigned = _named(member.assigned, names)
+    return MemberRow(member.member_id, member.instance_id, member.client_id, member.client_host, assigned)
+
+
+def _named(
+    assignment: Mapping[bytes, frozenset[int]], names: Mapping[bytes, str]
+) -> tuple[tuple[str, int], ...]:
+    return tuple(
         (names[topic_id], index)
-        for topic_id, indexes in member.assigned.items()
+        for topic_id, indexes in assignment.items()
         if topic_id in names
         for index in sorted(indexes)
     )
-    return MemberRow(member.member_id, member.instance_id, member.client_id, member.client_host, assigned)
 
 
 def _assigned(data: bytes) -> list[tuple[str, int]]:

@@ -17,8 +17,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from broker.config.group_settings import GROUP_SETTINGS, check_group_configs
 from broker.config.kinds import ConfigType
-from broker.config.sections.consumer_groups import GROUP_SETTINGS, check_group_configs
 from broker.config.sections.tls import ALLOWED_STORE
 from broker.config.sections.topics import default_text
 from broker.config.setting import Setting, split_listener
@@ -180,7 +180,6 @@ def _apply_to_topic(ops: tuple[ConfigOp, ...], current: Mapping[str, str], at: S
 
 
 def _apply_to_group(ops: tuple[ConfigOp, ...], current: Mapping[str, str], at: Situation) -> dict[str, str]:
-    config = at.config.consumer_groups
     wanted = dict(current)
     for op in ops:
         setting = GROUP_SETTINGS.get(op.key)
@@ -188,7 +187,9 @@ def _apply_to_group(ops: tuple[ConfigOp, ...], current: Mapping[str, str], at: S
             raise ApiError(ErrorCode.INVALID_CONFIG, f"Unknown group config name: {op.key}")
         _apply_op(op, setting, wanted.get(op.key, ""), wanted)
     try:
-        check_group_configs(wanted, config)
+        check_group_configs(
+            wanted, at.config.consumer_groups, at.config.share_groups, at.config.share_partitions
+        )
     except ConfigError as error:
         raise ApiError(ErrorCode.INVALID_CONFIG, invalid_value(error)) from error
     return wanted

@@ -1,4 +1,4 @@
-"""Describes every setting of a topic, the broker, its loggers, a client metrics subscription or a consumer
+"""Describes every setting of a topic, the broker, its loggers, a client metrics subscription or a
 group, for DescribeConfigs: value and source.
 
 (Kafka: ConfigHelper, KIP-226.) Called by `Views`. A topic's setting comes from the topic, else from
@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from enum import IntEnum
 from functools import cache
 
+from broker.config.group_settings import GROUP_SETTINGS
 from broker.config.load import Configuration
-from broker.config.sections.consumer_groups import GROUP_SETTINGS
 from broker.config.sections.topics import TOPIC_SETTINGS
 from broker.config.setting import Setting, split_listener
 from broker.config.table import SETTINGS, setting_of
@@ -105,7 +105,7 @@ def _describe_subscription(name: str, image: Image) -> list[ConfigRow]:
 
 
 def _describe_group(name: str, image: Image, configuration: Configuration) -> list[ConfigRow]:
-    """Return every setting of a consumer group; the group need not exist."""
+    """Return every setting of a group of any type; the group need not exist."""
     if not name:
         raise ApiError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
     configs = image.group_configs.get(name, {})

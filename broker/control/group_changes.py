@@ -1,5 +1,5 @@
-"""Changes of consumer groups on an operator's request: offsets reset or deleted, groups deleted. Run by
-`Control` as operations.
+"""Changes of groups on an operator's request: offsets reset or deleted, groups deleted. Run by `Control` as
+operations. The offsets of a share group are where its share partitions start.
 
 Offsets are reset while a group is empty only, because a member overwrites them with its next commit. Each
 change is applied as a whole, in one write, and the audit trail has the old and the new offsets.
@@ -17,12 +17,14 @@ from broker.control.control import Control
 from broker.control.operation import Done, require
 from broker.control.plan import Situation
 from broker.errors import ApiError, ErrorCode
+from broker.groups.coordinator import SHARE
 from broker.groups.messages import CommitRequest, Effects, GroupOverview, Now, OffsetToCommit, Token
 from broker.metadata.actor import Role
 from broker.metadata.changes import Change, Kind
 from broker.records.slices import Slices
 from broker.services.group_service import GroupService
 from broker.services.partitions import HostedTopic, Partitions
+from broker.services.share_states import Outcome, ShareGroupStates
 
 MAX_PARTITIONS: Final = 500
 """Partitions of one reset, and offsets that are deleted at once; ours. They take about 4 ms."""
@@ -109,9 +111,15 @@ class GroupChanges:
     """The operations. `now` returns the present moment."""
 
     def __init__(
-        self, groups: GroupService, partitions: Partitions, run: RunSlices, now: Callable[[], Now]
+        self,
+        groups: GroupService,
+        share: ShareGroupStates,
+        partitions: Partitions,
+        run: RunSlices,
+        now: Callable[[], Now],
     ) -> None:
         self._groups = groups
+        self._share = share
         self._partitions = partitions
         self._run = run
         self._now = now
@@ -130,6 +138,8 @@ class GroupChanges:
         # A member may have joined, or another operator may have moved the offsets, while the targets were
         # looked up.
         self._check_empty(group_id)
+        if self._is_share(group_id):
+            return await self._begin_elsewhere(command, moves)
         committed = self._groups.coordinator.committed(group_id)
         if command.kind is not ResetKind.SHIFT:
             moves = [msgspec.structs.replace(each, before=_committed(committed, each)) for each in moves]
@@ -144,8 +154,21 @@ class GroupChanges:
         self._write(lambda token, now: self._groups.coordinator.commit(request, token, now))
         return Done(moves, _notes(group_id, moves))
 
+    async def _begin_elsewhere(
+        self, command: ResetOffsets, moves: list[OffsetMove]
+    ) -> Done[list[OffsetMove]]:
+        """Reset the start offsets of a share group."""
+        if command.validate_only or not moves:
+            return Done(moves)
+        offsets: dict[bytes, tuple[str, dict[int, int]]] = {}
+        for each in moves:
+            topic_id = self._partitions.by_name[each.topic].topic_id
+            offsets.setdefault(topic_id, (each.topic, {}))[1][each.partition] = each.after
+        _check_outcome(await self._share.alter(command.group_id, offsets))
+        return Done(moves, _notes(command.group_id, moves))
+
     def _moves(self, command: ResetOffsets) -> Slices[list[OffsetMove]]:
-        committed = self._groups.coordinator.committed(command.group_id)
+        committed = yield from self._groups.positions(command.group_id)
         selected = self._selected(command, committed)
         if len(selected) > MAX_PARTITIONS:
             raise ApiError(
@@ -216,6 +239,8 @@ class GroupChanges:
         group_id = command.group_id
         self._check_empty(group_id)
         coordinator = self._groups.coordinator
+        if coordinator.has_share_states(group_id):
+            _check_outcome(await self._share.delete_all(group_id))
         await self._run(self._delete_offsets(group_id), to_the_end=True)
         self._check_empty(group_id)
         self._write(lambda token, now: coordinator.delete([group_id], token, now))
@@ -234,6 +259,8 @@ class GroupChanges:
         self._check(at)
         group_id, topic = command.group_id, command.topic
         found = self._overview(group_id)
+        if self._is_share(group_id):
+            return await self._forget_topic(group_id, topic)
         if self._groups.coordinator.check_delete_offsets(group_id):
             raise self._not_empty(found)
         deleted = await self._run(self._delete_of_topic(group_id, topic), to_the_end=True)
@@ -241,6 +268,20 @@ class GroupChanges:
             raise ApiError(
                 ErrorCode.RESOURCE_NOT_FOUND, f"The group {group_id} has no committed offsets of {topic}."
             )
+        noun = "partition" if deleted == 1 else "partitions"
+        return Done(deleted, (Change(Kind.GROUP, group_id, "offsets deleted", f"{topic}, {deleted} {noun}"),))
+
+    async def _forget_topic(self, group_id: str, topic: str) -> Done[int]:
+        """Delete the states of a share group's partitions of a topic."""
+        self._check_empty(group_id)
+        states = self._groups.coordinator.share_states(group_id).initialized
+        known = {topic_id: named for topic_id, named in states.items() if named.topic == topic}
+        if not known:
+            raise ApiError(
+                ErrorCode.RESOURCE_NOT_FOUND, f"The group {group_id} has no share partitions of {topic}."
+            )
+        _check_outcome(await self._share.delete(group_id, list(known)))
+        deleted = sum(len(named.partitions) for named in known.values())
         noun = "partition" if deleted == 1 else "partitions"
         return Done(deleted, (Change(Kind.GROUP, group_id, "offsets deleted", f"{topic}, {deleted} {noun}"),))
 
@@ -268,6 +309,9 @@ class GroupChanges:
         require(at, Role.EDITOR, ErrorCode.GROUP_AUTHORIZATION_FAILED)
         if not self._groups.is_available:
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, "There is no consumer group yet.")
+
+    def _is_share(self, group_id: str) -> bool:
+        return self._overview(group_id).group_type == SHARE
 
     def _overview(self, group_id: str) -> GroupOverview:
         found = self._groups.coordinator.overview(group_id)
@@ -328,3 +372,11 @@ def _notes(group_id: str, moves: Sequence[OffsetMove]) -> tuple[Change, ...]:
             text = f"{text[:_MAX_NOTED]}... ({len(lines)} partitions)"
         notes.append(Change(Kind.GROUP, group_id, "offsets reset", f"{topic}, {text}"))
     return tuple(notes)
+
+
+def _check_outcome(outcome: Outcome) -> None:
+    """Raise ApiError if a change of the states of a share group failed, as a whole or in part."""
+    if outcome.error:
+        raise ApiError(outcome.error, outcome.message)
+    for error in (*outcome.partitions.values(), *outcome.topics.values()):
+        raise error

@@ -61,7 +61,7 @@ def _adopt(
     """Create topics for partitions that the metadata does not list. Raises MetadataUnusable."""
 
     def settings_of(name: str) -> dict[str, str] | None:
-        own = own_topic(name, config.groups, config.transactions, config.events)
+        own = own_topic(name, config.groups, config.transactions, config.share_coordinator, config.events)
         return None if own is None else {key: value for key, value in own.configs if value is not None}
 
     changes = changes_to_adopt(store, folders, settings_of)

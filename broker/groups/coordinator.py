@@ -2,14 +2,14 @@
 
 Called by `services`, which writes the records and sends the responses. Holds the groups and the pending
 requests; `membership` and `rebalance` implement classic groups, `consumer` those of the consumer protocol,
-`offsets` the committed offsets.
+`share` share groups, `offsets` the committed offsets.
 
 A call returns at once. A JoinGroup or SyncGroup whose token is not among the replies is pending: a later call
 returns its reply. (Kafka: GroupCoordinatorService and GroupMetadataManager)
 
 A call whose records could not be written is rolled back: overwritten offsets are restored, successful replies
-become errors, and a group whose assignment was not written is rebalanced; a consumer group is as before the
-call. (Kafka: appendGroupMetadataErrorToResponseError, and the rollback of its coordinator runtime)
+become errors, and a group whose assignment was not written is rebalanced; a consumer or share group is as
+before the call. (Kafka: appendGroupMetadataErrorToResponseError, and the rollback of its coordinator runtime)
 """
 
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
@@ -21,13 +21,14 @@ from msgspec.structs import replace
 
 from broker.config.sections.consumer_groups import ConsumerGroupConfig
 from broker.config.sections.groups import GroupConfig
+from broker.config.sections.share_groups import ShareGroupConfig
 from broker.errors import ApiError, ErrorCode
 from broker.groups import offsets, rebalance
 from broker.groups.any_group import AnyGroup, Groups
 from broker.groups.consumer import classic_members, migration
 from broker.groups.consumer import heartbeat as consumer_heartbeat
 from broker.groups.consumer import persistence as consumer_persistence
-from broker.groups.consumer.assignment import ClusterTopics
+from broker.groups.consumer.assignment import Assignment, ClusterTopics
 from broker.groups.consumer.description import describe_consumers
 from broker.groups.consumer.group import CONSUMER_PROTOCOL_TYPE, ConsumerGroup
 from broker.groups.consumer.member import JOINS, LEAVES, LEAVES_FOR_NOW
@@ -45,6 +46,7 @@ from broker.groups.messages import (
     DescribedConsumerGroup,
     DescribedGroup,
     DescribedMember,
+    DescribedShareGroup,
     Effects,
     GroupOverview,
     JoinReply,
@@ -55,6 +57,9 @@ from broker.groups.messages import (
     Now,
     OffsetDeleteReply,
     Reply,
+    ShareHeartbeatReply,
+    ShareHeartbeatRequest,
+    ShareStatesReply,
     SyncReply,
     SyncRequest,
     Token,
@@ -63,6 +68,14 @@ from broker.groups.pending_offsets import PendingOffsets
 from broker.groups.persistence import replay, tombstone_of
 from broker.groups.rebalance import hand_out_assignments, prepare
 from broker.groups.records import GroupKey, OffsetKey, decode_key, decode_offset_value
+from broker.groups.share import epochs as share_epochs
+from broker.groups.share import heartbeat as share_heartbeat
+from broker.groups.share import persistence as share_persistence
+from broker.groups.share import state_changes
+from broker.groups.share.description import describe_members
+from broker.groups.share.group import SHARE_PROTOCOL_TYPE, ShareGroup
+from broker.groups.share.removal import session_expired
+from broker.groups.share.state_partitions import ByTopicId, StatePartitions
 from broker.groups.subscriptions import SubscribedTopics, subscribed_topics
 from broker.groups.timers import Kind, Timer, Timers
 from broker.groups.transition import PendingRequests, Transition
@@ -107,7 +120,7 @@ def roll_back(transition: Transition, groups: Groups, effects: Effects, error: E
                     hand_out_assignments(transition, group, {}, error)
                     prepare(transition, group)
     for group_id, before in reversed(effects.replaced):
-        if isinstance(before, Group | ConsumerGroup):
+        if isinstance(before, Group | ConsumerGroup | ShareGroup):
             groups[group_id] = before
         else:
             groups.pop(group_id, None)
@@ -117,6 +130,10 @@ def _refusal(reply: Reply, error: ErrorCode) -> Reply:
     match reply:
         case ConsumerHeartbeatReply(ErrorCode.NONE):
             return ConsumerHeartbeatReply(error)
+        case ShareHeartbeatReply(ErrorCode.NONE):
+            return ShareHeartbeatReply(error)
+        case ShareStatesReply(ErrorCode.NONE):
+            return ShareStatesReply(error)
         case JoinReply(ErrorCode.NONE, member_id):
             return JoinReply(error, member_id)
         case SyncReply(ErrorCode.NONE):
@@ -129,6 +146,7 @@ def _refusal(reply: Reply, error: ErrorCode) -> Reply:
 
 CLASSIC: Final = "classic"
 CONSUMER: Final = "consumer"
+SHARE: Final = "share"
 """The types of groups."""
 
 GROUPS_AT_ONCE: Final = 256
@@ -152,8 +170,8 @@ FAILED_TIMER_RETRY_MS: Final = 5_000
 """Retry delay of a timer whose handler raised; ours. Without a retry, the members would wait forever."""
 
 
-class ConsumerTimes(Protocol):
-    """The settings of one consumer group."""
+class MemberTimes(Protocol):
+    """The settings of one group of the consumer protocol, or of one share group."""
 
     @property
     def session_timeout_ms(self) -> int: ...
@@ -162,12 +180,19 @@ class ConsumerTimes(Protocol):
     def heartbeat_interval_ms(self) -> int: ...
 
 
-TimesOf = Callable[[str], ConsumerTimes]
+TimesOf = Callable[[str], MemberTimes]
 """Returns the settings of the group with this id."""
 
-CONSUMER_KINDS: Final = frozenset(
-    {Kind.CONSUMER_SESSION, Kind.CONSUMER_REBALANCE, Kind.CONSUMER_REJOIN, Kind.CONSUMER_SYNC}
+OTHER_KINDS: Final = frozenset(
+    {
+        Kind.CONSUMER_SESSION,
+        Kind.CONSUMER_REBALANCE,
+        Kind.CONSUMER_REJOIN,
+        Kind.CONSUMER_SYNC,
+        Kind.SHARE_SESSION,
+    }
 )
+"""The timers that are not those of a classic group."""
 
 OnTimerFailure = Callable[[str, Exception], None]
 """Receives the group id and the unexpected exception of its timer."""
@@ -184,28 +209,35 @@ class _ExpiryPiece(NamedTuple):
 class GroupCoordinator:
     """The coordinator, one per broker.
 
-    `topics` returns the topics of the cluster, `times_of` the settings of a consumer group. `new_uuid` makes
-    the part of a member id that distinguishes members with the same client id.
+    `topics` returns the topics of the cluster, `times_of` the settings of a consumer group and
+    `share_times_of` those of a share group. `new_uuid` makes the part of a member id that distinguishes
+    members with the same client id.
     """
 
     def __init__(
         self,
         config: GroupConfig,
         consumer: ConsumerGroupConfig,
+        share: ShareGroupConfig,
         topics: Callable[[], ClusterTopics],
         times_of: TimesOf,
+        share_times_of: TimesOf,
         new_uuid: Callable[[], str] = lambda: str(uuid4()),
     ) -> None:
         self._config = config
         self._consumer = consumer
+        self._share = share
         self._topics = topics
         self._times_of = times_of
+        self._share_times_of = share_times_of
         self._new_uuid = new_uuid
         self._groups: Groups = {}
         self._timers = Timers()
         self._pending: PendingRequests = {}
         self._retention = Timer(Kind.RETENTION)
         self._pending_offsets = PendingOffsets()
+        self._pending_states: dict[str, None] = {}
+        """The share groups that may have states to initialize or to delete."""
         self._expiry: Iterator[_ExpiryPiece | None] | None = None
         """The rest of the running check for expired offsets."""
 
@@ -230,6 +262,10 @@ class GroupCoordinator:
             if isinstance(group, ConsumerGroup):
                 consumer_persistence.finish(group)
                 start_missing(transition, group, self._times_of(group.group_id).session_timeout_ms)
+                continue
+            if isinstance(group, ShareGroup):
+                share_persistence.finish(group)
+                self._resume(transition, group.group_id)
                 continue
             for member in group.members.values():
                 rebalance.start_session(transition, member)
@@ -300,6 +336,9 @@ class GroupCoordinator:
             transition.reply(token, JoinReply(error, request.member_id))
             return transition.effects
         found = self._groups.get(request.group_id)
+        if isinstance(found, ShareGroup):
+            transition.reply(token, JoinReply(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, ""))
+            return transition.effects
         if isinstance(found, ConsumerGroup) and found.members:
             self._join_consumers(transition, found, request, token)
             return transition.effects
@@ -315,7 +354,7 @@ class GroupCoordinator:
         """Handle a SyncGroup. The reply follows when the leader's assignment has arrived."""
         transition = self._transition(now)
         group = self._groups.get(request.group_id)
-        if group is None:
+        if group is None or isinstance(group, ShareGroup):
             transition.reply(token, SyncReply(_missing(request.group_id)))
         elif isinstance(group, ConsumerGroup):
             transition.reply(token, classic_members.sync(transition, group, request))
@@ -328,7 +367,7 @@ class GroupCoordinator:
     ) -> ErrorCode:
         """Handle a Heartbeat, which only restarts the member's session."""
         group = self._groups.get(group_id)
-        if group is None:
+        if group is None or isinstance(group, ShareGroup):
             return _missing(group_id)
         transition = self._transition(now)
         if isinstance(group, ConsumerGroup):
@@ -341,7 +380,7 @@ class GroupCoordinator:
         group = self._groups.get(group_id)
         if isinstance(group, ConsumerGroup):
             migration.leave(transition, self._groups, group, leaving, token)
-        elif group is not None:
+        elif isinstance(group, Group):
             leave(transition, group, leaving, token)
         elif group_id:
             transition.reply(token, LeaveReply(ErrorCode.NONE, (ErrorCode.UNKNOWN_MEMBER_ID,) * len(leaving)))
@@ -367,16 +406,20 @@ class GroupCoordinator:
             consumer_heartbeat.check_request(request, self._consumer.assignors)
             reply = self._consumer_heartbeat(transition, request)
         except ApiError as error:
-            # Nothing of a refused request is kept; a conversion of the group is undone.
-            roll_back(transition, self._groups, transition.effects, error.code)
-            for group_id, _ in transition.effects.replaced:
-                self._resume(transition, group_id)
-            others = transition.effects.replies
-            transition = self._transition(now)
-            transition.effects.replies.extend(others)
+            transition = self._undone(transition, error.code)
             reply = ConsumerHeartbeatReply(error.code, message=error.message)
         transition.reply(token, reply)
         return transition.effects
+
+    def _undone(self, transition: Transition, error: ErrorCode) -> Transition:
+        """Return a transition that keeps nothing of a refused request; a converted group is restored."""
+        effects = transition.effects
+        roll_back(transition, self._groups, effects, error)
+        for group_id, _ in effects.replaced:
+            self._resume(transition, group_id)
+        undone = self._transition(Now(transition.now_ms, transition.wall_ms))
+        undone.effects.replies.extend(effects.replies)
+        return undone
 
     def _consumer_heartbeat(
         self, transition: Transition, request: ConsumerHeartbeatRequest
@@ -413,6 +456,149 @@ class GroupCoordinator:
             migration.join(transition, self._groups, group, request, token, new_id)
         except ApiError as error:
             transition.reply(token, JoinReply(error.code, request.member_id))
+
+    # Share groups
+
+    def share_heartbeat(self, request: ShareHeartbeatRequest, token: Token, now: Now) -> Effects:
+        """Handle a ShareGroupHeartbeat. The reply follows at once."""
+        transition = self._transition(now)
+        times = self._share_times_of(request.group_id)
+        try:
+            share_heartbeat.check_request(request)
+            reply = share_heartbeat.beat(
+                transition,
+                self._groups,
+                request,
+                times.session_timeout_ms,
+                times.heartbeat_interval_ms,
+            )
+        except ApiError as error:
+            transition = self._undone(transition, error.code)
+            reply = ShareHeartbeatReply(error.code, message=error.message)
+        transition.reply(token, reply)
+        self._note_states(request.group_id)
+        return transition.effects
+
+    def described_share(self, group_id: str) -> DescribedShareGroup:
+        """Handle ShareGroupDescribe for one group."""
+        try:
+            group = share_heartbeat.share_group(self._groups, group_id)
+        except ApiError as error:
+            return DescribedShareGroup(error.code, group_id, message=error.message)
+        return describe_members(group, self._share.assignors[0])
+
+    @property
+    def has_pending_states(self) -> bool:
+        return bool(self._pending_states)
+
+    def take_pending_states(self) -> list[str]:
+        """Return the share groups that may have states to initialize or to delete since the last call."""
+        taken = list(self._pending_states)
+        self._pending_states.clear()
+        return taken
+
+    def share_states(self, group_id: str) -> StatePartitions:
+        """Return the share partitions of a group that have a state; none of a group of another type."""
+        group = self._groups.get(group_id)
+        return group.states if isinstance(group, ShareGroup) else StatePartitions()
+
+    def has_share_states(self, group_id: str) -> bool:
+        """Return whether a share group has states, or some that are being initialized or deleted."""
+        states = self.share_states(group_id)
+        return bool(states.initialized or states.is_pending)
+
+    def begin_states(self, group_id: str, partitions: ByTopicId, token: Token, now: Now) -> Effects:
+        """Record that the states of `partitions` are initialized next. The group must be empty; a missing one
+        is created.
+        """
+        return self._change_states(
+            group_id,
+            token,
+            now,
+            lambda transition, group: state_changes.begin(transition, group, partitions),
+            creates=bool(partitions),
+        )
+
+    def complete_states(
+        self, group_id: str, done: Assignment, failed: Assignment, token: Token, now: Now
+    ) -> Effects:
+        """Record which states have been initialized, and which could not be."""
+        return self._change_states(
+            group_id,
+            token,
+            now,
+            lambda transition, group: state_changes.complete(transition, group, done, failed),
+        )
+
+    def begin_deletion(
+        self, group_id: str, topic_ids: Collection[bytes] | None, token: Token, now: Now
+    ) -> Effects:
+        """Record that the states of topics, None for all, are deleted next. The group must be empty."""
+
+        def begin(transition: Transition, group: ShareGroup) -> None:
+            known = {*group.states.initialized, *group.states.initializing}
+            wanted = known if topic_ids is None else known.intersection(topic_ids)
+            state_changes.begin_deletion(transition, group, wanted)
+
+        return self._change_states(group_id, token, now, begin)
+
+    def complete_deletion(
+        self, group_id: str, topic_ids: Collection[bytes], token: Token, now: Now
+    ) -> Effects:
+        """Record that the states of topics have been deleted."""
+        return self._change_states(
+            group_id,
+            token,
+            now,
+            lambda transition, group: state_changes.change(
+                transition, group, group.states.deleted(topic_ids)
+            ),
+        )
+
+    def topics_gone(self, group_id: str, topic_ids: Collection[bytes], now: Now) -> Effects:
+        """Forget the states of deleted topics."""
+        transition = self._transition(now)
+        group = self._groups.get(group_id)
+        if isinstance(group, ShareGroup):
+            state_changes.change(transition, group, group.states.without(topic_ids))
+        return transition.effects
+
+    def with_states_of(self, topic_ids: Collection[bytes]) -> Iterator[str | None]:
+        """Yield the share groups with states of these topics; None is a pause."""
+        for looked_up, group_id in enumerate(list(self._groups), 1):
+            states = self.share_states(group_id)
+            if states.without(topic_ids) is not states:
+                yield group_id
+            if looked_up % GROUPS_AT_ONCE == 0:
+                yield None
+
+    def _change_states(
+        self,
+        group_id: str,
+        token: Token,
+        now: Now,
+        change: Callable[[Transition, ShareGroup], None],
+        *,
+        creates: bool = False,
+    ) -> Effects:
+        transition = self._transition(now)
+        try:
+            if creates and group_id not in self._groups:
+                group = share_heartbeat.new_group(transition, self._groups, group_id)
+                share_epochs.bump(transition, group)
+            else:
+                group = share_heartbeat.share_group(self._groups, group_id)
+            change(transition, group)
+            reply = ShareStatesReply(ErrorCode.NONE, deleting=group.states.deleting)
+        except ApiError as error:
+            reply = ShareStatesReply(error.code, error.message)
+        transition.reply(token, reply)
+        return transition.effects
+
+    def _note_states(self, group_id: str) -> None:
+        """Note a share group whose states are to be initialized or deleted."""
+        if self.share_states(group_id).is_pending:
+            self._pending_states[group_id] = None
 
     # Offsets
 
@@ -575,7 +761,7 @@ class GroupCoordinator:
     def described(self, group_ids: Iterable[str], *, missing_is_error: bool) -> list[DescribedGroup]:
         """Handle DescribeGroups: one entry per id, in order.
 
-        A missing group and a consumer group are Dead, and from version 6 an error.
+        A missing group and one of another type are Dead, and from version 6 an error.
         """
         described = []
         for group_id in group_ids:
@@ -597,7 +783,7 @@ class GroupCoordinator:
         return DescribedConsumerGroup(ErrorCode.GROUP_ID_NOT_FOUND, group_id, message=message)
 
     def overview(self, group_id: str) -> GroupOverview | None:
-        """Describe a group of either type; None for a missing one."""
+        """Describe a group of any type; None for a missing one."""
         group = self._groups.get(group_id)
         if group is None:
             return None
@@ -645,11 +831,17 @@ class GroupCoordinator:
         group = self._groups.get(group_id)
         if isinstance(group, ConsumerGroup):
             start_missing(transition, group, self._times_of(group_id).session_timeout_ms)
+        elif isinstance(group, ShareGroup):
+            session_timeout_ms = self._share_times_of(group_id).session_timeout_ms
+            share_heartbeat.start_missing(transition, group, session_timeout_ms)
+            self._note_states(group_id)
         elif group is not None:
             rebalance.resume(transition, group)
 
     def _transition(self, now: Now) -> Transition:
-        return Transition(self._config, self._consumer, self._topics(), self._timers, self._pending, now)
+        return Transition(
+            self._config, self._consumer, self._share, self._topics(), self._timers, self._pending, now
+        )
 
     def _check_join(self, request: JoinRequest) -> ErrorCode:
         if not request.group_id:
@@ -688,7 +880,10 @@ class GroupCoordinator:
         if isinstance(group, ConsumerGroup):
             migration.member_expired(transition, self._groups, group, timer)
             return
-        if group is None or timer.kind in CONSUMER_KINDS:
+        if isinstance(group, ShareGroup):
+            session_expired(transition, group, timer)
+            return
+        if group is None or timer.kind in OTHER_KINDS:
             return  # the timer of a member before its group changed its protocol
         match timer.kind:
             case Kind.SESSION:
@@ -768,6 +963,12 @@ class GroupCoordinator:
         if isinstance(group, ConsumerGroup):
             migration.remove(transition, self._groups, group)
             return
+        if isinstance(group, ShareGroup):
+            transition.keep(group)
+            del self._groups[group.group_id]
+            for record in share_persistence.tombstones_of(group):
+                transition.record(record)
+            return
         for pending in group.pending_join.values():
             transition.timers.cancel(pending)
         group.enter(State.DEAD, transition.wall_ms)
@@ -781,12 +982,25 @@ def _missing(group_id: str) -> ErrorCode:
 
 
 def _type_of(group: AnyGroup) -> str:
+    if isinstance(group, ShareGroup):
+        return SHARE
     return CONSUMER if isinstance(group, ConsumerGroup) else CLASSIC
 
 
+def _protocol_type_of(group: AnyGroup) -> str:
+    if isinstance(group, ShareGroup):
+        return SHARE_PROTOCOL_TYPE
+    return CONSUMER_PROTOCOL_TYPE if isinstance(group, ConsumerGroup) else group.protocol_type or ""
+
+
 def _listed(group: AnyGroup) -> ListedGroup:
-    protocol_type = CONSUMER_PROTOCOL_TYPE if isinstance(group, ConsumerGroup) else group.protocol_type or ""
-    return ListedGroup(group.group_id, protocol_type, group.state.value, _type_of(group), len(group.members))
+    return ListedGroup(
+        group.group_id,
+        _protocol_type_of(group),
+        group.state.value,
+        _type_of(group),
+        len(group.members),
+    )
 
 
 def _described(group: Group) -> DescribedGroup:

@@ -154,6 +154,18 @@ class ConsumerHeartbeatRequest(msgspec.Struct, frozen=True):
     resolved: Mapping[str, frozenset[str]] = {}
 
 
+class ShareHeartbeatRequest(msgspec.Struct, frozen=True):
+    """ShareGroupHeartbeat. None means that the field has not changed."""
+
+    group_id: str
+    member_id: str
+    epoch: int
+    rack_id: str | None = None
+    topics: tuple[str, ...] | None = None
+    client_id: str = ""
+    client_host: str = ""
+
+
 Token = Hashable
 """Identifies a request; anything but None. The reply carries the same token."""
 
@@ -226,8 +238,32 @@ class ConsumerHeartbeatReply(NamedTuple):
     message: str | None = None
 
 
+class ShareHeartbeatReply(NamedTuple):
+    """`assignment` is None if the member need not be told; `message` explains an error."""
+
+    error: ErrorCode
+    member_id: str | None = None
+    epoch: int = 0
+    interval_ms: int = 0
+    assignment: Mapping[bytes, frozenset[int]] | None = None
+    message: str | None = None
+
+
+class ShareStatesReply(NamedTuple):
+    """The reply to a change of the share partitions of a group that have a state.
+
+    `deleting` are the topics whose states the caller deletes now: their names by id.
+    """
+
+    error: ErrorCode
+    message: str | None = None
+    deleting: Mapping[bytes, str] = {}
+
+
 Reply = (
     ConsumerHeartbeatReply
+    | ShareHeartbeatReply
+    | ShareStatesReply
     | JoinReply
     | SyncReply
     | LeaveReply
@@ -303,8 +339,33 @@ class DescribedConsumerGroup(msgspec.Struct, frozen=True):
     message: str | None = None
 
 
+class DescribedShareMember(NamedTuple):
+    """A member of a share group; the assignment is by topic id."""
+
+    member_id: str
+    rack_id: str | None
+    epoch: int
+    client_id: str
+    client_host: str
+    topics: tuple[str, ...]
+    assigned: Mapping[bytes, frozenset[int]]
+
+
+class DescribedShareGroup(msgspec.Struct, frozen=True):
+    """`error` and `message` are set if the id is not that of a share group."""
+
+    error: ErrorCode
+    group_id: str
+    state: str = ""
+    epoch: int = 0
+    target_epoch: int = 0
+    assignor: str = ""
+    members: tuple[DescribedShareMember, ...] = ()
+    message: str | None = None
+
+
 class GroupOverview(msgspec.Struct, frozen=True):
-    """What both types of groups have in common. `clients` are (client id, host) of the members."""
+    """What all types of groups have in common. `clients` are (client id, host) of the members."""
 
     group_id: str
     group_type: str

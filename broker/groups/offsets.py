@@ -19,6 +19,7 @@ from broker.groups.messages import (
 )
 from broker.groups.rebalance import start_session
 from broker.groups.records import encode_offset_key, encode_offset_value
+from broker.groups.share.group import ShareGroup
 from broker.groups.subscriptions import SubscribedTopics
 from broker.groups.transition import Transition
 
@@ -90,7 +91,11 @@ def delete(
 
 
 def check_delete(group: AnyGroup) -> ErrorCode:
-    """Reject classic groups with members of another type than consumers: their subscriptions are unknown."""
+    """Reject share groups, and classic groups with members of another type than consumers: their
+    subscriptions are unknown.
+    """
+    if isinstance(group, ShareGroup):
+        return ErrorCode.GROUP_ID_NOT_FOUND
     is_unknown = isinstance(group, Group) and group.members and not group.is_consumer_group
     return ErrorCode.NON_EMPTY_GROUP if is_unknown else ErrorCode.NONE
 

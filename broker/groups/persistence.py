@@ -9,7 +9,7 @@ from broker.groups.consumer import persistence as consumer_persistence
 from broker.groups.consumer.group import ConsumerGroup
 from broker.groups.consumer.records import ConsumerKey, KeyType
 from broker.groups.group import Group, Member, State
-from broker.groups.messages import Record
+from broker.groups.messages import Offsets, Record
 from broker.groups.records import (
     GroupKey,
     OffsetKey,
@@ -21,6 +21,10 @@ from broker.groups.records import (
     encode_group_value,
     encode_member,
 )
+from broker.groups.share import persistence as share_persistence
+from broker.groups.share.group import ShareGroup
+from broker.groups.share.records import KeyType as ShareKeyType
+from broker.groups.share.records import ShareKey
 from broker.records.stored_fields import UnreadableRecord
 
 
@@ -91,6 +95,8 @@ def replay(groups: Groups, key: bytes, value: bytes | None) -> None:
             _replay_group(groups, group_id, value)
         case ConsumerKey() as consumer_key:
             _replay_consumer(groups, consumer_key, value)
+        case ShareKey() as share_key:
+            _replay_share(groups, share_key, value)
 
 
 def _replay_offset(groups: Groups, group_id: str, topic: str, partition: int, value: bytes | None) -> None:
@@ -109,7 +115,7 @@ def _replay_offset(groups: Groups, group_id: str, topic: str, partition: int, va
 def _replay_group(groups: Groups, group_id: str, value: bytes | None) -> None:
     before = groups.get(group_id)
     if value is None:
-        # A consumer group has taken the place of the classic one, with its offsets.
+        # Another type of group may have taken the place of the classic one, with its offsets.
         if isinstance(before, Group):
             _forget_members(groups, before)
         return
@@ -133,11 +139,31 @@ def _replay_consumer(groups: Groups, key: ConsumerKey, value: bytes | None) -> N
     if not isinstance(group, ConsumerGroup):
         if value is None:
             return
-        if group is not None and group.members:
-            raise UnreadableRecord(f"group {key.group_id} has records of both protocols")
-        offsets = {} if group is None else group.offsets
+        offsets = _offsets_of_simple(group)
         group = groups[key.group_id] = ConsumerGroup(key.group_id)
         group.offsets = offsets
     consumer_persistence.apply(group, key, value)
     if value is None and key.type is KeyType.GROUP:
         _forget_members(groups, group)
+
+
+def _replay_share(groups: Groups, key: ShareKey, value: bytes | None) -> None:
+    group = groups.get(key.group_id)
+    if not isinstance(group, ShareGroup):
+        if value is None:
+            return
+        offsets = _offsets_of_simple(group)
+        group = groups[key.group_id] = ShareGroup(key.group_id)
+        group.offsets = offsets
+    share_persistence.apply(group, key, value)
+    if value is None and key.type is ShareKeyType.GROUP:
+        _forget_members(groups, group)
+
+
+def _offsets_of_simple(group: AnyGroup | None) -> Offsets:
+    """Return the offsets that were read before the records of their group. Raises UnreadableRecord."""
+    if group is None:
+        return {}
+    if group.members or not isinstance(group, Group):
+        raise UnreadableRecord(f"group {group.group_id} has records of two types of groups")
+    return group.offsets

@@ -1,8 +1,8 @@
 """Keys and values of __consumer_offsets in Kafka's format.
 
 Used by `transition` to write and by `persistence` to read. The records of consumer groups are in
-`consumer.records`. (Kafka: OffsetCommitKey 1, OffsetCommitValue 3 or 1, GroupMetadataKey 2,
-GroupMetadataValue 3.)
+`consumer.records`, those of share groups in `share.records`. (Kafka: OffsetCommitKey 1, OffsetCommitValue 3
+or 1, GroupMetadataKey 2, GroupMetadataValue 3.)
 """
 
 from collections.abc import Sequence
@@ -14,6 +14,8 @@ import msgspec
 from broker.groups.consumer.records import ConsumerKey
 from broker.groups.consumer.records import decode_key as decode_consumer_key
 from broker.groups.messages import NO_EPOCH, CommittedOffset
+from broker.groups.share.records import ShareKey
+from broker.groups.share.records import decode_key as decode_share_key
 from broker.records.stored_fields import StoredFields, UnreadableRecord
 
 OFFSET_KEY_VERSIONS = (0, 1)
@@ -124,7 +126,7 @@ def encode_member(
     )
 
 
-def decode_key(key: bytes) -> OffsetKey | GroupKey | ConsumerKey | None:
+def decode_key(key: bytes) -> OffsetKey | GroupKey | ConsumerKey | ShareKey | None:
     """Decode a key; None for records of other group types. Raises UnreadableRecord."""
     reader = _Reader(key)
     version = reader.integer(_INT16)
@@ -132,7 +134,7 @@ def decode_key(key: bytes) -> OffsetKey | GroupKey | ConsumerKey | None:
         return OffsetKey(reader.string(), reader.string(), reader.integer(_INT32))
     if version == GROUP_KEY_VERSION:
         return GroupKey(reader.string())
-    return decode_consumer_key(key)
+    return decode_consumer_key(key) or decode_share_key(key)
 
 
 def decode_offset_value(value: bytes) -> CommittedOffset:

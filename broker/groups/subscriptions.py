@@ -11,6 +11,7 @@ from typing import Final
 
 from broker.groups.any_group import AnyGroup
 from broker.groups.consumer.group import ConsumerGroup
+from broker.groups.share.group import ShareGroup
 from broker.steps import Steps
 
 READ_AT_ONCE: Final = 1_024
@@ -49,7 +50,7 @@ def subscribed_topics(group: AnyGroup, wanted: Container[str]) -> Steps[Subscrib
 
     Pauses after every few topics; the result is of the generation at the start.
     """
-    if isinstance(group, ConsumerGroup):
+    if isinstance(group, ConsumerGroup | ShareGroup):
         return SubscribedTopics(group.subscriptions, {topic for topic in group.subscribed if topic in wanted})
     subscriptions = group.subscriptions
     if subscriptions is None:

@@ -27,6 +27,7 @@ class Kind(Enum):
     CONSUMER_REBALANCE = auto()
     CONSUMER_REJOIN = auto()
     CONSUMER_SYNC = auto()
+    SHARE_SESSION = auto()
 
 
 class Timer:

@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol
 
 from broker.config.sections.consumer_groups import ConsumerGroupConfig
 from broker.config.sections.groups import GroupConfig
+from broker.config.sections.share_groups import ShareGroupConfig
 from broker.groups.consumer.assignment import ClusterTopics
 from broker.groups.messages import (
     CommittedOffset,
@@ -49,12 +50,23 @@ class Changing(Protocol):
 class Transition:
     """A call in progress. `pending` and `timers` belong to the coordinator and outlive the call."""
 
-    __slots__ = ("config", "consumer", "effects", "now_ms", "pending", "timers", "topics", "wall_ms")
+    __slots__ = (
+        "config",
+        "consumer",
+        "effects",
+        "now_ms",
+        "pending",
+        "share",
+        "timers",
+        "topics",
+        "wall_ms",
+    )
 
     def __init__(
         self,
         config: GroupConfig,
         consumer: ConsumerGroupConfig,
+        share: ShareGroupConfig,
         topics: ClusterTopics,
         timers: Timers,
         pending: PendingRequests,
@@ -62,6 +74,7 @@ class Transition:
     ) -> None:
         self.config = config
         self.consumer = consumer
+        self.share = share
         self.topics = topics
         self.timers = timers
         self.pending = pending

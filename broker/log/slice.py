@@ -166,6 +166,10 @@ class FileSlice:
             disk.read_into(file, piece, cached)
             cached += len(piece)
 
+    def part(self, start: int, end: int) -> "FileSlice":
+        """Return the bytes from `start` to before `end`, counted from the first unsent one."""
+        return FileSlice(self._file, self.position + start, end - start, self._transfer, self._owner)
+
     def read(self) -> bytes:
         """Return a copy of the unsent bytes, for TLS and small responses.
 

@@ -21,7 +21,7 @@ from broker.metadata.actor import Role
 from broker.metadata.alerts import DestinationEntry, RuleEntry
 from broker.metadata.changes import SHADOW, EntityPairs, Kind, Unreadable, read_pairs
 
-INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
+INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__share_group_state", "__transaction_state"})
 OUR_TOPICS: Final = "__weir_"
 """The prefix of the topics for the broker's own events."""
 

@@ -47,6 +47,8 @@ class Place(Enum):
     """A login that waited for the connection rate of its user."""
     GROUP_TIMER = "group-timer"
     """Due deadlines of one consumer group: sessions and rebalances."""
+    SHARE_TIMER = "share-timer"
+    """Locks of share groups that end, and the deletion of obsolete states."""
     TRANSACTION_TIMER = "transaction-timer"
     """Timeouts, markers and completions of transactions, which are tried again."""
     HANDLE = "handle"

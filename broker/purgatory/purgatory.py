@@ -271,8 +271,8 @@ class Purgatory(Generic[Op]):
 def families(purgatories: Iterable[Purgatory[Any]]) -> Iterator[FamilySamples]:
     """Yield the gauges of a scrape. (Kafka: type=DelayedOperationPurgatory,name=*,delayedOperation=*)
 
-    Only existing purgatories have gauges: Kafka's DeleteRecords, RemoteFetch, RemoteListOffsets and
-    ShareFetch have no operations here, and a constant 0 would be misleading.
+    Only existing purgatories have gauges: Kafka's DeleteRecords, RemoteFetch and RemoteListOffsets have no
+    operations here, and a constant 0 would be misleading.
     """
     purgatories = list(purgatories)
     yield FamilySamples(

@@ -11,6 +11,7 @@ from broker.api.retry_storm import RetryStormGate
 from broker.api.services import GroupServices
 from broker.compaction.manager import CleanerManager
 from broker.config.sections.consumer_groups import group_times
+from broker.config.sections.share_groups import share_group_times
 from broker.config.table import BrokerConfig
 from broker.control.control import Control
 from broker.disk.log_cleaner import LOG_CLEANER, LogCleaner
@@ -25,8 +26,11 @@ from broker.network.handling.handler_pool import HandlerPool
 from broker.network.reaper import Reaper
 from broker.network.supervisor import TaskStarter
 from broker.purgatory.purgatory import Purgatory
+from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.replication import ReplicationQuotas
 from broker.server_parts.control import retry_storm_reaper
+from broker.server_parts.share import ShareGroups, share_reapers
+from broker.server_parts.share_group_states import ShareGroupStates
 from broker.services.group_service import GroupService
 from broker.services.partitions import Partitions
 from broker.services.transaction_service import TransactionService
@@ -75,36 +79,62 @@ class DelayedRequests:
         failures: Failures,
         clock: TrioClock,
         deliver: Callable[[], None],
+        quotas: ClientQuotas,
     ) -> None:
         self._failures = failures
         self._clock = clock
         self._deliver = deliver
-        self.fetches = DelayedFetches(callbacks, config.fetch.fetch_purge_interval)
+        self.fetches = DelayedFetches(
+            callbacks, config.fetch.fetch_purge_interval, config.fetch.share_fetch_purge_interval
+        )
         self.produces: Purgatory[DelayedProduce] = Purgatory("Produce", config.fetch.produce_purge_interval)
-        self.purgatories = (self.fetches, self.produces)
+        self.purgatories = (self.fetches, self.fetches.share, self.produces)
         self.retry_storm = RetryStormGate(callbacks, clock)
         groups = GroupService(
             config.groups,
             config.consumer_groups,
+            config.share_groups,
             partitions,
             lambda: ClusterTopics(control.image.topics, control.image.version),
             lambda group_id: group_times(
                 control.image.group_configs.get(group_id, {}), config.consumer_groups
             ),
+            lambda group_id: share_group_times(
+                control.image.group_configs.get(group_id, {}), config.share_groups
+            ),
         )
         self.transactions = TransactionService(config.transactions, partitions, groups)
-        self.groups = GroupServices(control, groups, callbacks, security, self.transactions)
+        self.share = ShareGroups(config, control, partitions, self.fetches, quotas, security, clock)
+        groups.share_summary = self.share.persister.summary
+        self.share_states = ShareGroupStates(
+            groups,
+            self.share.persister,
+            lambda: control.image.topics_by_id,
+            clock,
+            self._report_timer,
+        )
+        self.groups = GroupServices(
+            control, groups, callbacks, security, self.transactions, self.share_states
+        )
         fetch_reaper = f"ExpirationReaper-{config.broker.node_id}-Fetch"
         self.reapers = (
             Reaper(fetch_reaper, self.fetches.next_deadline, self._expire_fetches, clock),
             retry_storm_reaper(self.retry_storm, clock, deliver),
             Reaper("group-coordinator-timer", groups.next_deadline, self._expire_members, clock),
+            Reaper(
+                "share-group-states-timer",
+                self.share_states.next_deadline,
+                self.share_states.begin,
+                clock,
+            ),
             Reaper("transaction-timer", self.transactions.next_deadline, self._run_transactions, clock),
+            *share_reapers(self.share, self.fetches, config.broker.node_id, failures, clock, deliver),
         )
 
     def release_waiting(self) -> None:
         """Complete fetches as if they had timed out, and JoinGroup and SyncGroup with NOT_COORDINATOR."""
         self.fetches.complete_all(self._clock.ms())
+        self.fetches.share.complete_all(self._clock.ms())
         release_groups(self.groups)
 
     def _expire_fetches(self, now_ms: int) -> None:

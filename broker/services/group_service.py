@@ -11,11 +11,14 @@ from typing import Final
 
 from broker.config.sections.consumer_groups import ConsumerGroupConfig
 from broker.config.sections.groups import GroupConfig
+from broker.config.sections.share_groups import ShareGroupConfig
 from broker.errors import ApiError, BrokerBug, ErrorCode
 from broker.groups.consumer.assignment import ClusterTopics
 from broker.groups.coordinator import GroupCoordinator, OnTimerFailure, TimesOf
-from broker.groups.messages import Effects, Now, Record
+from broker.groups.java_hash import java_hash
+from broker.groups.messages import CommittedOffset, Effects, Now, Record
 from broker.groups.records import decode_key
+from broker.groups.share.states import ShareStateSummary
 from broker.log.partition import PartitionLog
 from broker.log.staged import Staged
 from broker.records.stored_fields import UnreadableRecord
@@ -29,6 +32,9 @@ OFFSETS_TOPIC: Final = "__consumer_offsets"
 
 LAGS_AT_ONCE: Final = 128
 """Partitions whose lag is added between two pauses; each takes a microsecond."""
+
+ShareSummary = Callable[[str, bytes, int], ShareStateSummary | None]
+"""Returns what is known of the state of a share partition: by group id, topic id and partition."""
 
 Written = list[tuple[OffsetsLog, list[Record]]]
 
@@ -57,23 +63,31 @@ class Writing:
 
 
 class GroupService:
-    """The service, one per broker. Read-only calls go directly to `coordinator`."""
+    """The service, one per broker. Read-only calls go directly to `coordinator`.
+
+    `share_summary` has the states of share groups; whoever builds them sets it.
+    """
 
     def __init__(
         self,
         config: GroupConfig,
         consumer: ConsumerGroupConfig,
+        share: ShareGroupConfig,
         partitions: Partitions,
         topics: Callable[[], ClusterTopics],
         times_of: TimesOf,
+        share_times_of: TimesOf,
     ) -> None:
-        """`topics` returns the topics of the cluster, `times_of` the settings of a consumer group."""
-        self.coordinator = GroupCoordinator(config, consumer, topics, times_of)
+        """`topics` returns the topics of the cluster, `times_of` the settings of a consumer group, and
+        `share_times_of` those of a share group.
+        """
+        self.coordinator = GroupCoordinator(config, consumer, share, topics, times_of, share_times_of)
         self.next_deadline = self.coordinator.next_deadline
         self._partitions = partitions
         self._logs: dict[int, OffsetsLog] = {}
         self._open: list[Writing] = []
         self._is_unreadable = False
+        self.share_summary: ShareSummary = lambda _group_id, _topic_id, _partition: None
 
     @property
     def is_available(self) -> bool:
@@ -178,12 +192,12 @@ class GroupService:
         )
 
     def lag(self, group_id: str) -> Steps[int]:
-        """Return the number of uncommitted records in the partitions with committed offsets.
+        """Return the number of records after the group's positions.
 
         Opens no log. Pauses after every few partitions.
         """
         behind = looked_up = 0
-        offsets = self.coordinator.committed(group_id)
+        offsets = yield from self.positions(group_id)
         for topic in list(offsets):
             for index, committed in list(offsets.get(topic, {}).items()):
                 end = self._partitions.end_offset(topic, index)
@@ -193,6 +207,26 @@ class GroupService:
                 if looked_up % LAGS_AT_ONCE == 0:
                     yield
         return behind
+
+    def positions(self, group_id: str) -> Steps[Mapping[str, Mapping[int, CommittedOffset]]]:
+        """Return where a group reads on, by topic and partition: its committed offsets, or the start offsets
+        of a share group, as far as they are chosen. Pauses after every few share partitions.
+        """
+        states = self.coordinator.share_states(group_id)
+        if not states.initialized:
+            return self.coordinator.committed(group_id)
+        looked_up = 0
+        found: dict[str, dict[int, CommittedOffset]] = {}
+        for topic_id, (topic, partitions) in states.initialized.items():
+            for index in sorted(partitions):
+                summary = self.share_summary(group_id, topic_id, index)
+                if summary is not None and summary.start_offset >= 0:
+                    start = CommittedOffset(summary.start_offset, summary.leader_epoch, "", 0)
+                    found.setdefault(topic, {})[index] = start
+                looked_up += 1
+                if looked_up % LAGS_AT_ONCE == 0:
+                    yield
+        return found
 
     def write_now(self, effects: Effects, now: Now) -> Effects:
         """Write the records of a call and return the replies. Commits as `expire` does."""
@@ -234,15 +268,12 @@ def _group_of(key: bytes) -> str:
 
 
 def coordinator_partition(key: str, count: int) -> int:
-    """Return `abs(key.hashCode()) % count`; the hash runs over UTF-16 code units and wraps at 32 bits.
+    """Return `abs(key.hashCode()) % count`.
 
     The mapping matches Kafka's, so that Kafka's tools find each group in a data directory. (Kafka:
     partitionFor)
     """
-    units = key.encode("utf-16-be", "surrogatepass")
-    value = 0
-    for at in range(0, len(units), 2):
-        value = (31 * value + (units[at] << 8 | units[at + 1])) & 0xFFFFFFFF
-    if value == 0x80000000:  # abs() of the least int overflows in Java; Kafka takes 0 there
+    value = java_hash(key)
+    if value == -0x80000000:  # abs() of the least int overflows in Java; Kafka takes 0 there
         return 0
-    return min(value, 0x100000000 - value) % count
+    return abs(value) % count

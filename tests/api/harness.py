@@ -16,13 +16,14 @@ from broker.api.client_security import ClientSecurity
 from broker.api.context import RequestContext
 from broker.api.delayed_operations import AT_ONCE, DelayedFetches
 from broker.api.fast_path import FastPath
-from broker.api.group_requests import expire_groups, forget_topics
+from broker.api.group_requests import expire_groups, forget_states, forget_topics
 from broker.api.outcome import AfterCommit, Delayed, EncodedResponse, Outcome, Response, Sliced
 from broker.api.registry import Api
 from broker.api.services import Endpoint, GroupServices, TelemetryServices, control_services, log_services
 from broker.authorization.authorizer import Authorizer
 from broker.config.load import load
 from broker.config.sections.consumer_groups import group_times
+from broker.config.sections.share_groups import share_group_times
 from broker.config_listeners.metadata import acl_listener
 from broker.control.control import Control
 from broker.groups.consumer.assignment import ClusterTopics
@@ -46,12 +47,15 @@ from broker.records.slices import Slices, run_through
 from broker.security.sasl import SaslLogin
 from broker.security.session import Session
 from broker.security.unknown_users import UnknownUsers
+from broker.server_parts.share import ShareGroups
+from broker.server_parts.share_group_states import ShareGroupStates
 from broker.services.group_service import GroupService
 from broker.services.partitions import Partitions
 from broker.services.transaction_service import TransactionService
 from broker.steps import finished
 from broker.telemetry.state import Telemetry
 from tests.control.world import StoreCommitter
+from tests.groups.share.states import FakeShareStates, run_pending
 from tests.support.clock import ManualClock
 from tests.support.headers import parse_request_header
 
@@ -154,11 +158,19 @@ class Harness:
         self.groups = GroupService(
             config.groups,
             config.consumer_groups,
+            config.share_groups,
             self.partitions,
             lambda: ClusterTopics(self.control.image.topics, self.control.image.version),
             lambda group_id: group_times(
                 self.control.image.group_configs.get(group_id, {}), config.consumer_groups
             ),
+            lambda group_id: share_group_times(
+                self.control.image.group_configs.get(group_id, {}), config.share_groups
+            ),
+        )
+        self.states = FakeShareStates()
+        self.share_states = ShareGroupStates(
+            self.groups, self.states, lambda: self.control.image.topics_by_id, self.clock, self._failed
         )
         self.transactions = TransactionService(config.transactions, self.partitions, self.groups)
         self.authorizer: Authorizer | None = None
@@ -194,13 +206,25 @@ class Harness:
                 mutations,
                 self.partitions,
                 self.fetches,
-                GroupServices(self.control, self.groups, self.callbacks, self.security, self.transactions),
+                GroupServices(
+                    self.control,
+                    self.groups,
+                    self.callbacks,
+                    self.security,
+                    self.transactions,
+                    self.share_states,
+                ),
                 self.quotas,
                 self.replication,
             ),
         }
+        self.share = ShareGroups(
+            config, self.control, self.partitions, self.fetches, self.quotas, self.security, self.clock
+        )
+        self.services |= self.share.services
         self.groups.load(self.now)
         self.transactions.load(self.now)
+        self.share.persister.load()
         self.uses_fast_paths = True
         self._fast_paths: dict[tuple[int, int], FastPath] = {}
         self._asked: dict[RequestContext, Asking] = {}
@@ -337,6 +361,9 @@ class Harness:
             self.clock.now_ms = max(deadline, self.clock.ms())
             expire_groups(self.services[GroupServices], *self.now)
             self.run_transactions()
+            self.fetches.share.complete_expired(self.clock.ms())
+            self.share.share.expire(self.clock.ms())
+            self.deliver()
         self.clock.now_ms = end
 
     def run_transactions(self) -> None:
@@ -346,7 +373,12 @@ class Harness:
         self.deliver()
 
     def _next_deadline(self) -> int | None:
-        deadlines = (self.groups.next_deadline(), self.transactions.next_deadline())
+        deadlines = (
+            self.groups.next_deadline(),
+            self.transactions.next_deadline(),
+            self.fetches.share.next_deadline(),
+            self.share.share.next_deadline(),
+        )
         return min((each for each in deadlines if each is not None), default=None)
 
     async def create_topic(self, name: str, partitions: int = 1) -> None:
@@ -363,6 +395,13 @@ class Harness:
         self.partitions.commit()
         return staged.base_offset
 
+    async def finish_states(self) -> None:
+        """Initialize and delete the states of share groups that are due, as the broker's task does."""
+        await run_pending(self.share_states, self.clock.ms())
+
+    def _failed(self, _group_id: str, error: Exception) -> None:
+        raise error
+
     def _full(self, _context: RequestContext, _outcome_of: Callable[[], Outcome]) -> None:
         raise AssertionError("more callbacks than the queue takes")
 
@@ -374,3 +413,5 @@ class Harness:
         gone = {name: old.topics[name].partitions for name in delta.topics & (old.topics.keys() - new.topics)}
         now_ms, wall_ms = self.now
         finished(forget_topics(self.services[GroupServices], gone, lambda: now_ms, lambda: wall_ms))
+        ids = {old.topics[name].topic_id for name in gone}
+        finished(forget_states(self.services[GroupServices], ids, lambda: now_ms, lambda: wall_ms))

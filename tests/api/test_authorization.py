@@ -14,6 +14,11 @@ from broker.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from broker.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from broker.protocol.messages.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequestPartition,
+    AlterShareGroupOffsetsRequestTopic,
+)
 from broker.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from broker.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -28,6 +33,11 @@ from broker.protocol.messages.describe_quorum import (
     DescribeQuorumRequest,
     RequestPartitionData,
     RequestTopicData,
+)
+from broker.protocol.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsRequestTopic,
 )
 from broker.protocol.messages.describe_topic_partitions import (
     Cursor,
@@ -68,6 +78,10 @@ from broker.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from broker.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from broker.protocol.messages.share_acknowledge import ShareAcknowledgeRequest
+from broker.protocol.messages.share_fetch import ShareFetchRequest
+from broker.protocol.messages.share_group_describe import ShareGroupDescribeRequest
+from broker.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from broker.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
@@ -79,7 +93,7 @@ from broker.records.slices import SLICE
 from broker.steps import finished
 from tests.api.group import join_request, sync_request
 from tests.api.harness import WALL_MS, Connection, Harness
-from tests.api.test_roles import NEEDS, REFUSALS, configs, errors_in
+from tests.api.test_roles import NEEDS, REFUSALS, configs, errors_in, share_states
 from tests.authorization.acls import allow, deny
 from tests.control.world import AUTHORIZER
 
@@ -165,9 +179,11 @@ OF_ROLES = {
     "passwords": (CLUSTER_FAILED, ((cluster(Op.ALTER),),)),
     "groups deleted": (GROUP_FAILED, ((group(Op.DELETE),),)),
     "offsets deleted": (GROUP_FAILED, ((group(Op.DELETE), topic(Op.READ)),)),
+    "offsets of share groups deleted": (GROUP_FAILED, ((group(Op.DELETE), topic(Op.READ)),)),
     "partitions of transactions": (CLUSTER_FAILED, ((cluster(Op.CLUSTER_ACTION),),)),
     "markers": (CLUSTER_FAILED, ((cluster(Op.ALTER),), (cluster(Op.CLUSTER_ACTION),))),
     "fetched as a replica": (TOPIC_FAILED, ((cluster(Op.CLUSTER_ACTION),),)),
+    **{f"share states {what}": (CLUSTER_FAILED, ((cluster(Op.CLUSTER_ACTION),),)) for what in share_states()},
     "elections": (CLUSTER_FAILED, ((cluster(Op.ALTER),),)),
     "features": (CLUSTER_FAILED, ((cluster(Op.ALTER),),)),
     "brokers removed": (CLUSTER_FAILED, ((cluster(Op.ALTER),),)),
@@ -231,8 +247,42 @@ CASES: dict[str, Case] = {
         GROUP_FAILED,
         ((group(Op.READ, "members"), topic(Op.DESCRIBE)), (group(Op.READ, "members"), topic(Op.READ))),
     ),
+    "share fetch": Case(ShareFetchRequest("readers", "m"), GROUP_FAILED, ((group(Op.READ),),)),
+    "share acknowledge": Case(ShareAcknowledgeRequest("readers", "m"), GROUP_FAILED, ((group(Op.READ),),)),
+    "share coordinator": Case(
+        FindCoordinatorRequest(key_type=2, coordinator_keys=["readers:AAECAwQFBgcICQoLDA0ODw:0"]),
+        CLUSTER_FAILED,
+        ((cluster(Op.CLUSTER_ACTION),),),
+    ),
     "describe consumer groups": Case(
         ConsumerGroupDescribeRequest(["readers"]), GROUP_FAILED, ((group(Op.DESCRIBE),),)
+    ),
+    "share heartbeat": Case(
+        ShareGroupHeartbeatRequest("sharers", "m", 0, None, ["orders"]),
+        GROUP_FAILED,
+        ((group(Op.READ, "sharers"), topic(Op.DESCRIBE)), (group(Op.READ, "sharers"), topic(Op.READ))),
+    ),
+    "describe share groups": Case(
+        ShareGroupDescribeRequest(["readers"]), GROUP_FAILED, ((group(Op.DESCRIBE),),)
+    ),
+    "describe offsets of share groups": Case(
+        DescribeShareGroupOffsetsRequest(
+            [
+                DescribeShareGroupOffsetsRequestGroup(
+                    "readers", [DescribeShareGroupOffsetsRequestTopic("orders", [0])]
+                )
+            ]
+        ),
+        GROUP_FAILED,
+        ((group(Op.DESCRIBE), topic(Op.DESCRIBE)), (group(Op.READ), topic(Op.READ))),
+    ),
+    "alter offsets of share groups": Case(
+        AlterShareGroupOffsetsRequest(
+            "sharers",
+            [AlterShareGroupOffsetsRequestTopic("orders", [AlterShareGroupOffsetsRequestPartition(0, 1)])],
+        ),
+        GROUP_FAILED,
+        ((group(Op.READ, "sharers"), topic(Op.READ)),),
     ),
     "describe groups": Case(DescribeGroupsRequest(["readers"]), GROUP_FAILED, ((group(Op.DESCRIBE),),)),
     "producer id": Case(

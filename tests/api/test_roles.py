@@ -45,6 +45,15 @@ from broker.protocol.messages.delete_records import (
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
+from broker.protocol.messages.delete_share_group_offsets import (
+    DeleteShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsRequestTopic,
+)
+from broker.protocol.messages.delete_share_group_state import (
+    DeleteShareGroupStateRequest,
+    DeleteStateData,
+)
+from broker.protocol.messages.delete_share_group_state import PartitionData as DeletedPartition
 from broker.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from broker.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
@@ -53,14 +62,28 @@ from broker.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from broker.protocol.messages.initialize_share_group_state import (
+    InitializeShareGroupStateRequest,
+    InitializeStateData,
+)
+from broker.protocol.messages.initialize_share_group_state import PartitionData as InitializedPartition
 from broker.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
+from broker.protocol.messages.read_share_group_state import PartitionData as ReadPartition
+from broker.protocol.messages.read_share_group_state import ReadShareGroupStateRequest, ReadStateData
+from broker.protocol.messages.read_share_group_state_summary import PartitionData as SummarizedPartition
+from broker.protocol.messages.read_share_group_state_summary import (
+    ReadShareGroupStateSummaryRequest,
+    ReadStateSummaryData,
+)
 from broker.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from broker.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from broker.protocol.messages.update_features import UpdateFeaturesRequest
+from broker.protocol.messages.write_share_group_state import PartitionData as WrittenPartition
+from broker.protocol.messages.write_share_group_state import WriteShareGroupStateRequest, WriteStateData
 from broker.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
@@ -91,6 +114,24 @@ def whole_configs(kind: int, name: str, key: str, value: str) -> AlterConfigsReq
 def replica_fetch() -> FetchRequest:
     wanted = [FetchTopic("orders", partitions=[FetchPartition(0, partition_max_bytes=100)])]
     return FetchRequest(replica_id=2, replica_state=ReplicaState(2), session_epoch=-1, topics=wanted)
+
+
+def share_states() -> dict[str, Message]:
+    """Requests to the share coordinator, about a topic that does not exist."""
+    topic_id = bytes(range(16))
+    return {
+        "initialized": InitializeShareGroupStateRequest(
+            "readers", [InitializeStateData(topic_id, [InitializedPartition(0, 0, 0)])]
+        ),
+        "read": ReadShareGroupStateRequest("readers", [ReadStateData(topic_id, [ReadPartition(0)])]),
+        "written": WriteShareGroupStateRequest("readers", [WriteStateData(topic_id, [WrittenPartition(0)])]),
+        "deleted": DeleteShareGroupStateRequest(
+            "readers", [DeleteStateData(topic_id, [DeletedPartition(0)])]
+        ),
+        "summarized": ReadShareGroupStateSummaryRequest(
+            "readers", [ReadStateSummaryData(topic_id, [SummarizedPartition(0)])]
+        ),
+    }
 
 
 NEEDS: dict[str, tuple[Role, Message, int | None]] = {
@@ -141,6 +182,11 @@ NEEDS: dict[str, tuple[Role, Message, int | None]] = {
         ),
         None,
     ),
+    "offsets of share groups deleted": (
+        Role.EDITOR,
+        DeleteShareGroupOffsetsRequest("readers", [DeleteShareGroupOffsetsRequestTopic("orders")]),
+        None,
+    ),
     "partitions of transactions": (
         Role.ADMIN,
         AddPartitionsToTxnRequest(
@@ -156,6 +202,7 @@ NEEDS: dict[str, tuple[Role, Message, int | None]] = {
         None,
     ),
     "fetched as a replica": (Role.ADMIN, replica_fetch(), 12),
+    **{f"share states {what}": (Role.ADMIN, message, None) for what, message in share_states().items()},
     "elections": (Role.ADMIN, ElectLeadersRequest(topic_partitions=[TopicPartitions("orders", [0])]), None),
     "features": (Role.ADMIN, UpdateFeaturesRequest(), None),
     "brokers removed": (Role.ADMIN, UnregisterBrokerRequest(7), None),
@@ -167,7 +214,9 @@ FOR_EVERYBODY = {
     *("PRODUCE", "FETCH", "LIST_OFFSETS", "METADATA", "INIT_PRODUCER_ID", "OFFSET_FOR_LEADER_EPOCH"),
     *("FIND_COORDINATOR", "JOIN_GROUP", "HEARTBEAT", "LEAVE_GROUP", "SYNC_GROUP"),
     *("OFFSET_COMMIT", "OFFSET_FETCH", "DESCRIBE_GROUPS", "LIST_GROUPS"),
-    *("CONSUMER_GROUP_HEARTBEAT", "CONSUMER_GROUP_DESCRIBE"),
+    *("SHARE_GROUP_HEARTBEAT", "SHARE_GROUP_DESCRIBE"),
+    *("DESCRIBE_SHARE_GROUP_OFFSETS", "ALTER_SHARE_GROUP_OFFSETS"),
+    *("CONSUMER_GROUP_HEARTBEAT", "CONSUMER_GROUP_DESCRIBE", "SHARE_FETCH", "SHARE_ACKNOWLEDGE"),
     *("ADD_OFFSETS_TO_TXN", "END_TXN", "TXN_OFFSET_COMMIT", "DESCRIBE_TRANSACTIONS", "LIST_TRANSACTIONS"),
     *("SASL_HANDSHAKE", "SASL_AUTHENTICATE", "API_VERSIONS"),
     *("DESCRIBE_CONFIGS", "DESCRIBE_LOG_DIRS", "DESCRIBE_CLIENT_QUOTAS", "DESCRIBE_USER_SCRAM_CREDENTIALS"),

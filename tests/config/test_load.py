@@ -587,7 +587,7 @@ def test_a_section_can_be_constructed_directly(tmp_path: Path) -> None:
     "key",
     [
         "delete.records.purgatory.purge.interval.requests",
-        "share.fetch.purgatory.purge.interval.requests",
+        "share.coordinator.threads",
         "follower.replication.throttled.rate",
     ],
 )

@@ -23,7 +23,12 @@ INERT: Final = {
     "remote.log.delete.on.disable",
     "oauthbearer.sasl.jaas.config",
     "oauthbearer.sasl.server.callback.handler.class",
-    "share.fetch.purgatory.purge.interval.requests",
+    "share.coordinator.append.linger.ms",
+    "share.coordinator.load.buffer.size",
+    "share.coordinator.state.topic.min.isr",
+    "share.coordinator.state.topic.replication.factor",
+    "share.coordinator.threads",
+    "share.coordinator.write.timeout.ms",
     "unclean.leader.election.enable",
 }
 
@@ -123,7 +128,7 @@ def test_a_key_with_one_allowed_value_refuses_all_others() -> None:
 def test_a_key_without_a_reader_is_found(sources: Sources) -> None:
     section = SECTION_TYPES["fetch"]
     assert not sources.read("fetch", section, "delete_records_purge_interval")
-    assert not sources.read("fetch", section, "share_fetch_purge_interval")
+    assert sources.read("fetch", section, "share_fetch_purge_interval")
     assert sources.read("fetch", section, "max_bytes") and sources.read(
         "fetch", section, "fetch_purge_interval"
     )

@@ -11,6 +11,7 @@ from typing import Any
 from broker.clock import BASE_MS
 from broker.config.sections.consumer_groups import ConsumerGroupConfig
 from broker.config.sections.groups import GroupConfig
+from broker.config.sections.share_groups import ShareGroupConfig
 from broker.errors import ErrorCode
 from broker.groups.consumer.assignment import NO_TOPICS
 from broker.groups.coordinator import GroupCoordinator
@@ -48,18 +49,27 @@ class Ask:
 
 
 class Conversation:
-    """`consumer` has the settings of consumer groups."""
+    """`consumer` has the settings of consumer groups, `share` those of share groups."""
 
-    def __init__(self, *, consumer: ConsumerGroupConfig | None = None, **config: int) -> None:
+    def __init__(
+        self,
+        *,
+        consumer: ConsumerGroupConfig | None = None,
+        share: ShareGroupConfig | None = None,
+        **config: int,
+    ) -> None:
         self.config = GroupConfig(**config)
         self.consumer = consumer or ConsumerGroupConfig()
+        self.share = share or ShareGroupConfig()
         self.topics = NO_TOPICS
         numbers = count(1)
         self.coordinator = GroupCoordinator(
             self.config,
             self.consumer,
+            self.share,
             lambda: self.topics,
             lambda _group_id: self.consumer,
+            lambda _group_id: self.share,
             new_uuid=lambda: str(next(numbers)),
         )
         self.elapsed = 0

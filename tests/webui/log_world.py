@@ -44,12 +44,14 @@ from broker.metadata.changes import Change, Kind
 from broker.metadata.store import MetadataStore
 from broker.records.build import NewRecord, build_batch
 from broker.records.compression import Codec
+from broker.server_parts.share_group_states import ShareGroupStates
 from broker.services.group_service import OFFSETS_TOPIC, GroupService
 from broker.services.partitions import Partitions
 from broker.steps import Steps
 from broker.telemetry.state import Telemetry
 from tests.control.live import Live
 from tests.control.world import StoreCommitter, actor
+from tests.groups.share.states import FakeShareStates, run_pending
 from tests.support.clock import ManualClock
 from tests.webui.fakes import FakeBroker
 
@@ -88,19 +90,29 @@ class LogWorld:
         self.groups = GroupService(
             config.groups,
             config.consumer_groups,
+            config.share_groups,
             self.partitions,
             lambda: ClusterTopics(self.control.image.topics, self.control.image.version),
             lambda _group_id: config.consumer_groups,
+            lambda _group_id: config.share_groups,
         )
         self.groups.load(self.now())
         self.grown: list[PartitionLog] = []
         TopicRecords(
             self.partitions, run_slices, self.clock.ms, self.clock.wall_ms, self.grown.append
         ).register(self.control)
-        GroupChanges(self.groups, self.partitions, run_slices, self.now).register(self.control)
+        self.states = FakeShareStates()
+        self.groups.share_summary = self.states.summary
+        self.share_states = ShareGroupStates(
+            self.groups, self.states, lambda: self.control.image.topics_by_id, self.clock, self._failed
+        )
+        GroupChanges(self.groups, self.share_states, self.partitions, run_slices, self.now).register(
+            self.control
+        )
         info = ServerInfo(1, "0.1.0", ("127.0.0.1:9092",), "http://127.0.0.1:8080/")
         self.cleaner = CleanerManager(self.log)
-        live = LogLive(LogViews(self.partitions, self.groups, self.cleaner))
+        self.logs = LogViews(self.partitions, self.groups, self.cleaner)
+        live = LogLive(self.logs)
         authorizer = None
         if config.security.authorizer_class_name:
             authorizer = Authorizer((), (), is_open=False)
@@ -110,6 +122,13 @@ class LogWorld:
 
     def _listen(self, _old: Any, new: Any, delta: Any) -> None:
         self.partitions.on_metadata_update(new, delta.topics)
+
+    async def finish_states(self) -> None:
+        """Initialize and delete the states of share groups that are due, as the broker's task does."""
+        await run_pending(self.share_states, self.clock.ms())
+
+    def _failed(self, _group_id: str, error: Exception) -> None:
+        raise error
 
     def now(self) -> Now:
         return Now(self.clock.ms(), self.clock.wall_ms())

@@ -18,6 +18,8 @@ from broker.config.sections.network import AutomqConfig, NetworkConfig
 from broker.config.sections.quotas import BrokerQuotaConfig, QuotaConfig
 from broker.config.sections.replication import ReplicationConfig, TopicThrottles
 from broker.config.sections.security import SecurityConfig
+from broker.config.sections.share import ShareCoordinatorConfig, SharePartitionConfig
+from broker.config.sections.share_groups import ShareGroupConfig
 from broker.config.sections.telemetry import TelemetryConfig
 from broker.config.sections.tls import TlsConfig
 from broker.config.sections.topics import TopicDefaults, TopicSettings
@@ -42,6 +44,9 @@ __all__ = [
     "ReplicationConfig",
     "RequestLogConfig",
     "SecurityConfig",
+    "ShareCoordinatorConfig",
+    "ShareGroupConfig",
+    "SharePartitionConfig",
     "TelemetryConfig",
     "TlsConfig",
     "TopicDefaults",

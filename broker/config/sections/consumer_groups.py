@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final
 
 from broker.config.kinds import INT_MAX, choices_of, integer, one_of
-from broker.config.setting import Setting, setting, settings_of
-from broker.errors import ConfigError
+from broker.config.sections.member_times import GroupTimes, Limited, MemberTimes
+from broker.config.setting import setting
+
+CONSUMER: Final = "consumer"
+"""The prefix of the settings of one group."""
 
 UNIFORM: Final = "uniform"
 RANGE: Final = "range"
@@ -101,83 +103,20 @@ class ConsumerGroupConfig:
     def downgrades(self) -> bool:
         return self.migration_policy in (DOWNGRADE, BIDIRECTIONAL)
 
+    @property
+    def times(self) -> MemberTimes:
+        return MemberTimes(
+            Limited(self.min_session_timeout_ms, self.session_timeout_ms, self.max_session_timeout_ms),
+            Limited(
+                self.min_heartbeat_interval_ms, self.heartbeat_interval_ms, self.max_heartbeat_interval_ms
+            ),
+        )
+
     def check(self) -> None:
         """Check the rules between keys. Raises ConfigError."""
-        self._check_range(
-            "session.timeout.ms",
-            self.min_session_timeout_ms,
-            self.session_timeout_ms,
-            self.max_session_timeout_ms,
-        )
-        self._check_range(
-            "heartbeat.interval.ms",
-            self.min_heartbeat_interval_ms,
-            self.heartbeat_interval_ms,
-            self.max_heartbeat_interval_ms,
-        )
-        if self.heartbeat_interval_ms >= self.session_timeout_ms:
-            raise ConfigError(
-                "group.consumer.heartbeat.interval.ms",
-                self.heartbeat_interval_ms,
-                f"less than group.consumer.session.timeout.ms ({self.session_timeout_ms})",
-            )
-
-    @staticmethod
-    def _check_range(name: str, least: int, value: int, most: int) -> None:
-        if least > most:
-            key = f"group.consumer.min.{name}"
-            raise ConfigError(key, least, f"at most group.consumer.max.{name} ({most})")
-        if not least <= value <= most:
-            raise ConfigError(f"group.consumer.{name}", value, f"between {least} and {most}")
-
-
-class GroupTimes(NamedTuple):
-    """The settings of one group."""
-
-    session_timeout_ms: int
-    heartbeat_interval_ms: int
-
-
-GROUP_KEYS: Final = ("consumer.session.timeout.ms", "consumer.heartbeat.interval.ms")
-
-GROUP_SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(
-    {
-        each.key.removeprefix("group."): each
-        for _, each in settings_of(ConsumerGroupConfig)
-        if each.key.removeprefix("group.") in GROUP_KEYS
-    }
-)
-"""The broker's setting that is the default of each setting of a group."""
+        self.times.check(CONSUMER)
 
 
 def group_times(configs: Mapping[str, str], config: ConsumerGroupConfig) -> GroupTimes:
-    """Return the settings of a group with these of its own. A value outside the broker's range, which may
-    have changed since, counts as the limit.
-    """
-    session, heartbeat = (configs.get(key) for key in GROUP_KEYS)
-    session_ms = config.session_timeout_ms if session is None else int(session)
-    heartbeat_ms = config.heartbeat_interval_ms if heartbeat is None else int(heartbeat)
-    return GroupTimes(
-        min(max(session_ms, config.min_session_timeout_ms), config.max_session_timeout_ms),
-        min(max(heartbeat_ms, config.min_heartbeat_interval_ms), config.max_heartbeat_interval_ms),
-    )
-
-
-def check_group_configs(configs: Mapping[str, str], config: ConsumerGroupConfig) -> None:
-    """Check the settings of one group. Raises ConfigError."""
-    bounds = (
-        (config.min_session_timeout_ms, config.max_session_timeout_ms),
-        (config.min_heartbeat_interval_ms, config.max_heartbeat_interval_ms),
-    )
-    for key, (least, most) in zip(GROUP_KEYS, bounds, strict=True):
-        if key in configs:
-            value = GROUP_SETTINGS[key].read(configs[key], key=key)
-            if not least <= value <= most:
-                raise ConfigError(key, value, f"between {least} and {most}")
-    times = group_times(configs, config)
-    if times.heartbeat_interval_ms >= times.session_timeout_ms:
-        raise ConfigError(
-            GROUP_KEYS[1],
-            times.heartbeat_interval_ms,
-            f"less than {GROUP_KEYS[0]} ({times.session_timeout_ms})",
-        )
+    """Return the settings of a consumer group with these of its own."""
+    return config.times.of_group(configs, CONSUMER)

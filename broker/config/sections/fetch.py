@@ -51,5 +51,4 @@ class FetchConfig:
         integer(0),
         "As the others, for ShareFetch.",
         unit="requests",
-        inert="share groups are not supported",
     )

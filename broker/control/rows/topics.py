@@ -25,7 +25,9 @@ class TopicSize(msgspec.Struct, frozen=True):
 
 
 class GroupRow(msgspec.Struct, frozen=True):
-    """`protocol` is the type of the members' protocol, `group_type` is "classic" or "consumer" (KIP-848)."""
+    """`protocol` is the type of the members' protocol, `group_type` is "classic", "consumer"
+    (KIP-848) or "share" (KIP-932).
+    """
 
     group_id: str
     state: str
@@ -83,8 +85,9 @@ class MemberRow(msgspec.Struct, frozen=True):
 
 
 class CommittedRow(msgspec.Struct, frozen=True):
-    """A group's position in one partition; `end` and `lag` None: the partition does not exist, or the disk
-    cannot be read.
+    """A group's position in one partition: the committed offset, or the start offset of a share group.
+
+    `end` and `lag` None: the partition does not exist, or the disk cannot be read.
     """
 
     topic: str

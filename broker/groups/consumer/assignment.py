@@ -1,6 +1,8 @@
 """Sets of partitions by topic id, and the topics that they are of."""
 
-from collections.abc import Iterator, Mapping
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from hashlib import blake2b
 from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
 
@@ -35,6 +37,19 @@ class ClusterTopics(NamedTuple):
 
 
 NO_TOPICS: Final = ClusterTopics({}, 0)
+
+_HASH: Final = struct.Struct(">q")
+_FACTS: Final = struct.Struct(">16si")
+
+
+def metadata_hash(subscribed: Iterable[str], topics: Topics) -> int:
+    """Return a hash of what a group's assignment depends on: its topics, their ids and partitions."""
+    digest = blake2b(digest_size=_HASH.size)
+    for name in sorted(subscribed):
+        topic = topics.get(name)
+        if topic is not None:
+            digest.update(_FACTS.pack(topic.topic_id, topic.partitions))
+    return int(_HASH.unpack(digest.digest())[0])
 
 
 def pairs(assignment: Assignment) -> Iterator[tuple[bytes, int]]:

@@ -13,7 +13,7 @@ from broker.errors import ApiError, ErrorCode
 from broker.groups.consumer.embedded import Subscription, by_id, read_subscription, write_assignment
 from broker.groups.consumer.epochs import advance
 from broker.groups.consumer.group import CONSUMER_PROTOCOL_TYPE, ConsumerGroup
-from broker.groups.consumer.heartbeat import check_bytes, check_size, replace_static, static_member
+from broker.groups.consumer.heartbeat import check_member_bytes, check_size, replace_static, static_member
 from broker.groups.consumer.member import JOINS, ClassicProtocols, ConsumerMember, MemberState
 from broker.groups.consumer.timing import start_session
 from broker.groups.messages import JoinReply, JoinRequest, SyncReply, SyncRequest
@@ -39,7 +39,7 @@ def join(
     protocols = tuple((name, bytes(metadata)) for name, metadata in request.protocols)
     subscription = read_subscription(protocols[0][1])
     stated = _updated(before, request, subscription, ClassicProtocols(request.session_timeout_ms, protocols))
-    check_bytes(transition, group, before if replaced is None else replaced, stated)
+    check_member_bytes(transition, group, before if replaced is None else replaced, stated)
     if replaced is not None:
         replace_static(transition, group, replaced, before)
     owned = by_id(subscription.owned, transition.topics.by_name)

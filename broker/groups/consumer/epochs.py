@@ -5,13 +5,10 @@ Called by `heartbeat` and `classic_members`. (Kafka: the three steps of
 GroupMetadataManager.consumerGroupHeartbeat)
 """
 
-import struct
 from collections import Counter
 from collections.abc import Mapping
-from hashlib import blake2b
-from typing import Final
 
-from broker.groups.consumer.assignment import Assignment, Topics
+from broker.groups.consumer.assignment import Assignment, metadata_hash
 from broker.groups.consumer.assignors import ASSIGNORS
 from broker.groups.consumer.group import ConsumerGroup
 from broker.groups.consumer.member import ConsumerMember, MemberState
@@ -26,9 +23,6 @@ from broker.groups.consumer.records import (
 from broker.groups.consumer.regular_expressions import keep_expressions
 from broker.groups.consumer.subscriber import Subscriber
 from broker.groups.transition import Transition
-
-_HASH: Final = struct.Struct(">q")
-_FACTS: Final = struct.Struct(">16si")
 
 
 def advance(
@@ -72,16 +66,6 @@ def bump(transition: Transition, group: ConsumerGroup) -> None:
     transition.record(epoch_record(group))
 
 
-def metadata_hash(group: ConsumerGroup, topics: Topics) -> int:
-    """Return a hash of what the group's assignment depends on: its topics, their ids and partitions."""
-    digest = blake2b(digest_size=_HASH.size)
-    for name in sorted(group.subscribed):
-        topic = topics.get(name)
-        if topic is not None:
-            digest.update(_FACTS.pack(topic.topic_id, topic.partitions))
-    return int(_HASH.unpack(digest.digest())[0])
-
-
 def preferred_assignor(group: ConsumerGroup, available: tuple[str, ...]) -> str:
     """Return the assignor that most members name, or the first available one."""
     votes: Counter[str] = Counter()
@@ -93,7 +77,7 @@ def preferred_assignor(group: ConsumerGroup, available: tuple[str, ...]) -> str:
 
 def _bump_if_changed(transition: Transition, group: ConsumerGroup, *, is_bumped: bool) -> None:
     topics = transition.topics.by_name
-    found = metadata_hash(group, topics)
+    found = metadata_hash(group.subscribed, topics)
     if is_bumped or found != group.metadata_hash:
         transition.keep(group)
         group.set_epoch(group.epoch + 1, found)

@@ -14,6 +14,7 @@ from broker.groups.consumer.member import JOINS, LEAVES, LEAVES_FOR_NOW, Consume
 from broker.groups.consumer.persistence import member_tombstones
 from broker.groups.consumer.records import current_record, member_record, target_record
 from broker.groups.consumer.timing import start_session, stop_timers
+from broker.groups.member_limits import check_bytes
 from broker.groups.messages import ConsumerHeartbeatReply, ConsumerHeartbeatRequest
 from broker.groups.transition import Transition
 
@@ -58,7 +59,7 @@ def beat(
     check_size(transition, group, request.member_id, request.instance_id)
     before, replaced = _member(group, request)
     stated = _updated(before, request)
-    check_bytes(transition, group, before if replaced is None else replaced, stated)
+    check_member_bytes(transition, group, before if replaced is None else replaced, stated)
     if replaced is not None:
         replace_static(transition, group, replaced, before)
     after = advance(transition, group, before, stated, request.owned, request.resolved)
@@ -129,16 +130,12 @@ def check_size(transition: Transition, group: ConsumerGroup, member_id: str, ins
         )
 
 
-def check_bytes(
+def check_member_bytes(
     transition: Transition, group: ConsumerGroup, before: ConsumerMember, member: ConsumerMember
 ) -> None:
     """Apply `group.max.bytes`. Raises ApiError."""
-    size = group.size - (before.size if before.member_id in group.members else 0)
-    most = transition.config.max_group_bytes
-    if member.size > before.size and size + member.size > most:
-        raise ApiError(
-            ErrorCode.GROUP_MAX_SIZE_REACHED, f"The members of the group have more than {most} bytes."
-        )
+    others = group.size - (before.size if before.member_id in group.members else 0)
+    check_bytes(transition.config, others, before.size, member.size)
 
 
 def _member(

@@ -30,6 +30,7 @@ from broker.groups.consumer.timing import start_session, stop_timers
 from broker.groups.group import Group, Member, State
 from broker.groups.messages import JoinReply, JoinRequest, LeaveReply, LeavingMember, SyncReply, Token
 from broker.groups.persistence import record_of, tombstone_of
+from broker.groups.share.group import ShareGroup
 from broker.groups.timers import Timer
 from broker.groups.transition import Transition
 
@@ -47,8 +48,8 @@ def consumer_group(groups: Groups, group_id: str) -> ConsumerGroup:
 def get_or_create_consumer(transition: Transition, groups: Groups, group_id: str) -> ConsumerGroup:
     """Return the group that a member joins, new or converted. Raises ApiError GROUP_ID_NOT_FOUND."""
     found = groups.get(group_id)
-    if isinstance(found, ConsumerGroup):
-        return found
+    if isinstance(found, ConsumerGroup | ShareGroup):
+        return consumer_group(groups, group_id)
     group = ConsumerGroup(group_id)
     if found is not None and not found.is_empty:
         _check_upgrade(transition, found)

@@ -6,7 +6,6 @@ ConsumerGroupCurrentMemberAssignment, ConsumerGroupRegularExpression; values of 
 meaning here; it goes with its group.
 """
 
-from collections.abc import Iterable
 from enum import IntEnum
 from struct import Struct
 from typing import Final, NamedTuple
@@ -15,12 +14,20 @@ from broker.groups.consumer.assignment import Assignment
 from broker.groups.consumer.group import ConsumerGroup, ResolvedExpression
 from broker.groups.consumer.member import ClassicProtocols, ConsumerMember, MemberState
 from broker.groups.messages import Record
-from broker.records.stored_fields import FlexibleFields, UnreadableRecord, varint
+from broker.groups.record_fields import (
+    NO_TAGS,
+    assignment,
+    decode_assignment,
+    head,
+    plain_string,
+    string,
+    strings,
+    value_of,
+)
+from broker.records.stored_fields import FlexibleFields, varint
 
 _INT8, _INT16, _INT32, _INT64 = (Struct(f">{code}") for code in "bhiq")
 
-_VALUE_VERSION: Final = 0
-_NO_TAGS: Final = b"\0"
 _METADATA_HASH: Final = 0
 _CLASSIC_MEMBER: Final = 0
 
@@ -59,9 +66,9 @@ NAMED: Final = frozenset({KeyType.MEMBER, KeyType.TARGET_OF_MEMBER, KeyType.CURR
 
 
 def encode_key(key: ConsumerKey) -> bytes:
-    parts = [_INT16.pack(key.type), _plain_string(key.group_id)]
+    parts = [_INT16.pack(key.type), plain_string(key.group_id)]
     if key.type in NAMED:
-        parts.append(_plain_string(key.name))
+        parts.append(plain_string(key.name))
     return b"".join(parts)
 
 
@@ -72,24 +79,24 @@ def tombstone(key_type: KeyType, group_id: str, name: str = "") -> Record:
 def epoch_record(group: ConsumerGroup) -> Record:
     content = _INT64.pack(group.metadata_hash)
     tagged = varint(1) + varint(_METADATA_HASH) + varint(len(content)) + content
-    value = _head() + _INT32.pack(group.epoch) + tagged
+    value = head() + _INT32.pack(group.epoch) + tagged
     return encode_key(ConsumerKey(KeyType.GROUP, group.group_id)), value
 
 
 def member_record(group_id: str, member: ConsumerMember) -> Record:
     parts = [
-        _head(),
-        _string(member.instance_id),
-        _string(member.rack_id),
-        _string(member.client_id),
-        _string(member.client_host),
-        _strings(member.topics),
-        _string(member.regex),
+        head(),
+        string(member.instance_id),
+        string(member.rack_id),
+        string(member.client_id),
+        string(member.client_host),
+        strings(member.topics),
+        string(member.regex),
         _INT32.pack(member.rebalance_timeout_ms),
-        _string(member.assignor),
+        string(member.assignor),
     ]
     if member.classic is None:
-        parts.append(_NO_TAGS)
+        parts.append(NO_TAGS)
     else:
         content = _classic(member.classic)
         parts += (varint(1), varint(_CLASSIC_MEMBER), varint(len(content)), content)
@@ -97,25 +104,25 @@ def member_record(group_id: str, member: ConsumerMember) -> Record:
 
 
 def target_record(group_id: str, member_id: str, target: Assignment) -> Record:
-    value = _head() + _assignment(target) + _NO_TAGS
+    value = head() + assignment(target) + NO_TAGS
     return encode_key(ConsumerKey(KeyType.TARGET_OF_MEMBER, group_id, member_id)), value
 
 
 def target_epoch_record(group: ConsumerGroup) -> Record:
-    value = _head() + _INT32.pack(group.target_epoch) + _NO_TAGS
+    value = head() + _INT32.pack(group.target_epoch) + NO_TAGS
     return encode_key(ConsumerKey(KeyType.TARGET, group.group_id)), value
 
 
 def current_record(group_id: str, member: ConsumerMember) -> Record:
     value = b"".join(
         (
-            _head(),
+            head(),
             _INT32.pack(member.epoch),
             _INT32.pack(member.previous_epoch),
             _INT8.pack(member.state),
-            _assignment(member.assigned),
-            _assignment(member.revoking),
-            _NO_TAGS,
+            assignment(member.assigned),
+            assignment(member.revoking),
+            NO_TAGS,
         )
     )
     return encode_key(ConsumerKey(KeyType.CURRENT, group_id, member.member_id)), value
@@ -123,7 +130,7 @@ def current_record(group_id: str, member: ConsumerMember) -> Record:
 
 def expression_record(group_id: str, regex: str, resolved: ResolvedExpression) -> Record:
     times = _INT64.pack(resolved.version) + _INT64.pack(resolved.wall_ms)
-    value = _head() + _strings(sorted(resolved.topics)) + times + _NO_TAGS
+    value = head() + strings(sorted(resolved.topics)) + times + NO_TAGS
     return encode_key(ConsumerKey(KeyType.EXPRESSION, group_id, regex)), value
 
 
@@ -140,7 +147,7 @@ def decode_key(key: bytes) -> ConsumerKey | None:
 
 def decode_epoch(value: bytes) -> tuple[int, int]:
     """Return the group's epoch and the hash of its metadata. Raises UnreadableRecord."""
-    reader = _value(value)
+    reader = value_of(value)
     epoch, tagged = reader.integer(_INT32), reader.tagged()
     content = tagged.get(_METADATA_HASH)
     return epoch, 0 if content is None else FlexibleFields(content).integer(_INT64)
@@ -148,7 +155,7 @@ def decode_epoch(value: bytes) -> tuple[int, int]:
 
 def decode_member(member_id: str, value: bytes) -> ConsumerMember:
     """Decode a member without its assignment. Raises UnreadableRecord."""
-    reader = _value(value)
+    reader = value_of(value)
     instance_id, rack_id = reader.nullable_string(), reader.nullable_string()
     client_id, client_host = reader.string(), reader.string()
     topics = tuple(reader.string() for _ in range(reader.count()))
@@ -171,82 +178,35 @@ def decode_member(member_id: str, value: bytes) -> ConsumerMember:
 
 def decode_target_epoch(value: bytes) -> int:
     """Raises UnreadableRecord."""
-    return _value(value).integer(_INT32)
+    return value_of(value).integer(_INT32)
 
 
 def decode_target(value: bytes) -> Assignment:
     """Raises UnreadableRecord."""
-    return _decode_assignment(_value(value))
+    return decode_assignment(value_of(value))
 
 
 def decode_current(value: bytes) -> StoredCurrent:
     """Decode a member's current assignment; an unknown state is UNKNOWN. Raises UnreadableRecord."""
-    reader = _value(value)
+    reader = value_of(value)
     epoch, previous_epoch = reader.integer(_INT32), reader.integer(_INT32)
     number = reader.integer(_INT8)
     state = MemberState(number) if number in MemberState.__members__.values() else MemberState.UNKNOWN
-    return StoredCurrent(epoch, previous_epoch, state, _decode_assignment(reader), _decode_assignment(reader))
+    return StoredCurrent(epoch, previous_epoch, state, decode_assignment(reader), decode_assignment(reader))
 
 
 def decode_expression(value: bytes) -> ResolvedExpression:
     """Raises UnreadableRecord."""
-    reader = _value(value)
+    reader = value_of(value)
     topics = frozenset(reader.string() for _ in range(reader.count()))
     return ResolvedExpression(topics, reader.integer(_INT64), reader.integer(_INT64))
-
-
-def _head() -> bytes:
-    return _INT16.pack(_VALUE_VERSION)
-
-
-def _value(value: bytes) -> FlexibleFields:
-    reader = FlexibleFields(value)
-    version = reader.integer(_INT16)
-    if version != _VALUE_VERSION:
-        raise UnreadableRecord(f"unsupported value version {version}: expected {_VALUE_VERSION}")
-    return reader
-
-
-def _plain_string(value: str) -> bytes:
-    encoded = value.encode()
-    return _INT16.pack(len(encoded)) + encoded
-
-
-def _string(value: str | None) -> bytes:
-    if value is None:
-        return b"\0"
-    encoded = value.encode()
-    return varint(len(encoded) + 1) + encoded
-
-
-def _strings(values: Iterable[str]) -> bytes:
-    encoded = [_string(value) for value in values]
-    return b"".join((varint(len(encoded) + 1), *encoded))
-
-
-def _assignment(assignment: Assignment) -> bytes:
-    parts = [varint(len(assignment) + 1)]
-    for topic_id, partitions in assignment.items():
-        parts += (topic_id, varint(len(partitions) + 1))
-        parts += (_INT32.pack(index) for index in sorted(partitions))
-        parts.append(_NO_TAGS)
-    return b"".join(parts)
-
-
-def _decode_assignment(reader: FlexibleFields) -> Assignment:
-    found = {}
-    for _ in range(reader.count()):
-        topic_id = reader.take(16)
-        found[topic_id] = frozenset(reader.integer(_INT32) for _ in range(reader.count()))
-        reader.skip_tagged()
-    return found
 
 
 def _classic(classic: ClassicProtocols) -> bytes:
     parts = [_INT32.pack(classic.session_timeout_ms), varint(len(classic.protocols) + 1)]
     for name, metadata in classic.protocols:
-        parts += (_string(name), varint(len(metadata) + 1), metadata, _NO_TAGS)
-    return b"".join((*parts, _NO_TAGS))
+        parts += (string(name), varint(len(metadata) + 1), metadata, NO_TAGS)
+    return b"".join((*parts, NO_TAGS))
 
 
 def _decode_classic(content: bytes) -> ClassicProtocols:

@@ -63,10 +63,20 @@ APIS = {
     72: ("push_telemetry", "PushTelemetry"),
     74: ("list_config_resources", "ListConfigResources"),
     75: ("describe_topic_partitions", "DescribeTopicPartitions"),
+    76: ("share_group_heartbeat", "ShareGroupHeartbeat"),
+    77: ("share_group_describe", "ShareGroupDescribe"),
     78: ("share_fetch", "ShareFetch"),
     79: ("share_acknowledge", "ShareAcknowledge"),
     80: ("add_raft_voter", "AddRaftVoter"),
     81: ("remove_raft_voter", "RemoveRaftVoter"),
+    83: ("initialize_share_group_state", "InitializeShareGroupState"),
+    84: ("read_share_group_state", "ReadShareGroupState"),
+    85: ("write_share_group_state", "WriteShareGroupState"),
+    86: ("delete_share_group_state", "DeleteShareGroupState"),
+    87: ("read_share_group_state_summary", "ReadShareGroupStateSummary"),
+    90: ("describe_share_group_offsets", "DescribeShareGroupOffsets"),
+    91: ("alter_share_group_offsets", "AlterShareGroupOffsets"),
+    92: ("delete_share_group_offsets", "DeleteShareGroupOffsets"),
 }
 
 DATA = {

@@ -29,7 +29,7 @@ const list = new Listing({
   keyOf: (row) => row.group_id,
   sort: "name",
   rising: ["name", "state", "type"],
-  none: () => empty("groups", "No groups yet", "Consumer groups appear here with their members and lag."),
+  none: () => empty("groups", "No groups yet", "Consumer groups and share groups appear here with their members and lag."),
   below: (key) => (edited?.key === key ? edited.element : withChart(key)),
   arrived: (answer) => {
     details.arrived(answer);
@@ -95,7 +95,10 @@ function close() {
 function drawGroup({ consumers, offsets, assignor, protocol }, row) {
   const readers = new Map();
   for (const { client_id: client, assigned } of consumers) {
-    for (const { topic, partition } of assigned) readers.set(`${topic} ${partition}`, client);
+    for (const { topic, partition } of assigned) {
+      const key = `${topic} ${partition}`;
+      readers.set(key, [...(readers.get(key) ?? []), client]);
+    }
   }
   const members = consumers.map((member) => [
     h("span.two", h("b.name", member.client_id), h("span.name.mono", member.instance_id ?? member.member_id)),
@@ -104,14 +107,14 @@ function drawGroup({ consumers, offsets, assignor, protocol }, row) {
   ]);
   const rows = offsets.map(({ topic, partition, committed, end, lag }) => [
     h("span.name", topic), String(partition), group(committed), end === null ? "–" : group(end), lag === null ? "–" : h(lag > 0 ? "b" : "span", group(lag)),
-    readers.has(`${topic} ${partition}`) ? h("span.name", readers.get(`${topic} ${partition}`)) : h("span.quiet", "none"),
+    readers.has(`${topic} ${partition}`) ? h("span.name", readers.get(`${topic} ${partition}`).join(", ")) : h("span.quiet", "none"),
   ]);
   return [
     consumers.length ? smallTable("Members", [["Member", false], ["Address", false], ["Reads", false]], members) : h("p.quiet", "No members now; the offsets are kept."),
-    offsets.length ? smallTable("Offsets", [["Topic", false], ["Partition", true], ["Committed", true], ["End", true], ["Lag (records)", true], ["Read by", false]], rows) : h("p.quiet", "No committed offsets yet."),
+    offsets.length ? smallTable("Offsets", [["Topic", false], ["Partition", true], [row.group_type === "share" ? "Start" : "Committed", true], ["End", true], ["Lag (records)", true], ["Read by", false]], rows) : h("p.quiet", row.group_type === "share" ? "No start offsets yet." : "No committed offsets yet."),
     offsets.length > 0 && h("div.buttons", [...new Set(offsets.map(({ topic }) => topic))].slice(0, 20).map((topic) =>
       needs("editor", h("button.small", { type: "button", onclick: () => open(DeleteOffsetsPanel, row, { topic }) }, "Delete the offsets of ", h("span.name", topic))))),
-    h("p.quiet.small", [`${row.group_type === "consumer" ? "Consumer" : "Classic"} group`, protocol && `protocol ${protocol}`, assignor && `assignor ${assignor}`].filter(Boolean).join(", ")),
+    h("p.quiet.small", [`${{ consumer: "Consumer", share: "Share" }[row.group_type] ?? "Classic"} group`, protocol && `protocol ${protocol}`, assignor && `assignor ${assignor}`].filter(Boolean).join(", ")),
   ];
 }
 

@@ -1,0 +1,114 @@
+"""ShareGroupDescribe: the state of share groups, and their members' assignments. (KIP-932)
+
+Version 1. A group that does not exist or is of another type is GROUP_ID_NOT_FOUND. If the client may not
+describe a topic of a subscription or an assignment, the group is TOPIC_AUTHORIZATION_FAILED. An id that is
+repeated gets INVALID_REQUEST, as in DescribeGroups.
+"""
+
+from collections.abc import Awaitable, Mapping
+from typing import Final
+
+from broker.api.context import RequestContext
+from broker.api.outcome import Outcome, Response, in_slices
+from broker.api.pacing import Distinct, Pace
+from broker.api.registry import api
+from broker.api.services import GroupServices
+from broker.authorization.acl import SUPPORTED, Operation, ResourceType
+from broker.errors import ErrorCode
+from broker.groups.messages import DescribedShareGroup, DescribedShareMember
+from broker.metadata.image import Topic
+from broker.protocol.api_key import ApiKey
+from broker.protocol.messages.share_group_describe import (
+    Assignment,
+    DescribedGroup,
+    Member,
+    ShareGroupDescribeRequest,
+    ShareGroupDescribeResponse,
+    TopicPartitions,
+)
+from broker.records.slices import Slices
+
+REPEATED: Final = "The request names the group more than once."
+HIDDEN: Final = "The group has described topic(s) that the client is not authorized to describe."
+
+
+@api(ApiKey.SHARE_GROUP_DESCRIBE, versions=(1, 1), services=GroupServices)
+def handle(
+    message: ShareGroupDescribeRequest, context: RequestContext, services: GroupServices
+) -> Outcome | Awaitable[Outcome]:
+    return in_slices(_respond(message, context, services))
+
+
+def _respond(
+    message: ShareGroupDescribeRequest, context: RequestContext, services: GroupServices
+) -> Slices[Outcome]:
+    pace = Pace()
+    groups = []
+    distinct: Distinct[str] = Distinct()
+    security, wants_operations = services.security, message.include_authorized_operations
+    cost = security.cost * (len(SUPPORTED[ResourceType.GROUP]) if wants_operations else 1)
+    for group_id in message.group_ids:
+        if not security.allows_group(context, Operation.DESCRIBE, group_id):
+            groups.append(DescribedGroup(ErrorCode.GROUP_AUTHORIZATION_FAILED, None, group_id))
+        elif not services.groups.is_available:
+            groups.append(DescribedGroup(ErrorCode.NOT_COORDINATOR, None, group_id))
+        elif not group_id:
+            groups.append(DescribedGroup(ErrorCode.INVALID_GROUP_ID, None, group_id))
+        elif distinct.add(group_id):
+            described = services.groups.coordinator.described_share(group_id)
+            groups.append((yield from _group(described, context, services, pace)))
+            if wants_operations and not described.error:
+                groups[-1].authorized_operations = security.operations(context, ResourceType.GROUP, group_id)
+        else:
+            groups.append(DescribedGroup(ErrorCode.INVALID_REQUEST, REPEATED, group_id))
+        if pace.spent(2 + cost):
+            yield None
+    yield from distinct.release()
+    return Response(ShareGroupDescribeResponse(groups=groups))
+
+
+def _group(
+    group: DescribedShareGroup, context: RequestContext, services: GroupServices, pace: Pace
+) -> Slices[DescribedGroup]:
+    described = DescribedGroup(
+        group.error,
+        group.message,
+        group.group_id,
+        group.state,
+        group.epoch,
+        group.target_epoch,
+        group.assignor,
+    )
+    topics, security = services.control.image.topics_by_id, services.security
+    known: dict[bytes, bool] = {}
+    for member in group.members:
+        for topic_id in member.assigned:
+            if topic_id not in known and topic_id in topics:
+                name = topics[topic_id].name
+                known[topic_id] = security.allows_topic(context, Operation.DESCRIBE, name, logs=False)
+                if pace.spent(security.cost):
+                    yield None
+        described.members.append(_member(member, topics))
+        if pace.spent(1 + len(member.topics) + sum(map(len, member.assigned.values()))):
+            yield None
+    if not all(known.values()):
+        return DescribedGroup(ErrorCode.TOPIC_AUTHORIZATION_FAILED, HIDDEN, group.group_id)
+    return described
+
+
+def _member(member: DescribedShareMember, topics: Mapping[bytes, Topic]) -> Member:
+    return Member(
+        member.member_id,
+        member.rack_id,
+        member.epoch,
+        member.client_id,
+        member.client_host,
+        list(member.topics),
+        Assignment(
+            [
+                TopicPartitions(topic_id, topics[topic_id].name, sorted(indexes))
+                for topic_id, indexes in member.assigned.items()
+                if topic_id in topics
+            ]
+        ),
+    )

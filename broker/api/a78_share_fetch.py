@@ -1,0 +1,163 @@
+"""ShareFetch: acquires records for a member of a share group, and acknowledges earlier ones. (KIP-932)
+
+Versions 1-2. A share session remembers the member's partitions: epoch 0 opens it, each request has the next
+epoch, and -1 closes it and releases what the member holds. The acknowledgements of the request are stored
+first. The fetch then waits up to `max_wait_ms` for `min_bytes` of records that it can acquire; of several
+waiting members one acquires what becomes available. The response has the acquired ranges with their delivery
+counts, and whole batches around them. Records are never null. A fetch over its byte-rate quota or its
+client's request quota gets no records, and they count as not delivered. An unknown partition does not end the
+wait of the others. Version 2 can ask for at most `max_records` without whole batches (KIP-1206). It can renew
+the locks of records, too: such a request fetches nothing, and its limits must be 0 (KIP-1222).
+"""
+
+from collections.abc import Awaitable
+
+from broker.api.byte_quotas import fetch_max_bytes
+from broker.api.context import RequestContext
+from broker.api.outcome import DELAYED, Outcome, Response, in_slices, outcome_of
+from broker.api.pacing import Pace
+from broker.api.registry import api
+from broker.api.services import ShareServices
+from broker.api.share_fetch_pending import (
+    BATCH_OPTIMIZED,
+    RECORD_LIMIT,
+    PendingShareFetch,
+    WantedPartition,
+)
+from broker.api.share_requests import Acknowledging, Failure, is_too_large
+from broker.authorization.acl import Operation
+from broker.errors import ApiError, ErrorCode
+from broker.protocol.api_key import ApiKey
+from broker.protocol.messages.share_fetch import ShareFetchRequest, ShareFetchResponse
+from broker.records.slices import Slices
+from broker.share.sessions import FINAL_EPOCH, FIRST_EPOCH, MemberKey
+from broker.share.states import ShareKey
+from broker.share.waiting import DelayedShareFetch
+
+
+@api(ApiKey.SHARE_FETCH, versions=(1, 2), services=ShareServices)
+def handle(
+    message: ShareFetchRequest, context: RequestContext, services: ShareServices
+) -> Outcome | Awaitable[Outcome]:
+    return in_slices(_serve(message, context, services))
+
+
+def _serve(message: ShareFetchRequest, context: RequestContext, services: ShareServices) -> Slices[Outcome]:
+    group_id, member_id = message.group_id, message.member_id
+    if not group_id or not member_id or _is_too_large(message):
+        return _refused(ErrorCode.INVALID_REQUEST)
+    if not services.security.allows_group(context, Operation.READ, group_id):
+        return _refused(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    has_acknowledgements = any(
+        partition.acknowledgement_batches for topic in message.topics for partition in topic.partitions
+    )
+    if message.is_renew_ack and _fetches(message):
+        return _refused(ErrorCode.INVALID_REQUEST, "A request that renews locks cannot fetch")
+    if message.share_acquire_mode not in (BATCH_OPTIMIZED, RECORD_LIMIT):
+        return _refused(ErrorCode.INVALID_REQUEST, "Unknown share acquire mode")
+    try:
+        keys = _session_partitions(
+            message, MemberKey(group_id, member_id), has_acknowledgements, context, services
+        )
+    except ApiError as error:
+        return _refused(error.code, error.message)
+    acknowledging = Acknowledging(group_id, member_id, context, services, renews=message.is_renew_ack)
+    if has_acknowledgements:
+        yield from acknowledging.acknowledge(message.topics)
+    if message.share_session_epoch == FINAL_EPOCH:
+        services.sessions.close(MemberKey(group_id, member_id))
+        yield from acknowledging.release(keys)
+        keys = []
+    return acknowledging.then(
+        lambda: outcome_of(_fetch(message, keys, acknowledging.results, context, services))
+    )
+
+
+def _fetches(message: ShareFetchRequest) -> bool:
+    return any((message.max_wait_ms, message.min_bytes, message.max_bytes, message.max_records))
+
+
+def _is_too_large(message: ShareFetchRequest) -> bool:
+    return is_too_large(message.topics) or is_too_large(message.forgotten_topics_data)
+
+
+def _refused(error: ErrorCode, why: str | None = None) -> Response:
+    return Response(ShareFetchResponse(error_code=error, error_message=why))
+
+
+def _session_partitions(
+    message: ShareFetchRequest,
+    member: MemberKey,
+    has_acknowledgements: bool,
+    context: RequestContext,
+    services: ShareServices,
+) -> list[ShareKey]:
+    """Return the partitions of the member's session after the request's changes. Raises ApiError."""
+    sessions, epoch = services.sessions, message.share_session_epoch
+    if epoch == FINAL_EPOCH:
+        return list(sessions.find(member).partitions)
+    named = [
+        ShareKey(member.group_id, topic.topic_id, partition.partition_index)
+        for topic in message.topics
+        for partition in topic.partitions
+    ]
+    if epoch == FIRST_EPOCH:
+        if has_acknowledgements:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "A new session has nothing to acknowledge")
+        return sessions.open(member, context.connection.id, named).rotated()
+    session = sessions.resume(member, epoch)
+    forgotten = (
+        ShareKey(member.group_id, topic.topic_id, index)
+        for topic in message.forgotten_topics_data
+        for index in topic.partitions
+    )
+    sessions.update(session, named, forgotten)
+    return session.rotated()
+
+
+def _fetch(
+    message: ShareFetchRequest,
+    keys: list[ShareKey],
+    acknowledged: dict[ShareKey, Failure],
+    context: RequestContext,
+    services: ShareServices,
+) -> Slices[Outcome]:
+    """Fetch from the partitions at once or, after a wait, as a delayed operation."""
+    wanted: list[WantedPartition] = []
+    failures: dict[ShareKey, Failure] = {}
+    is_fetched = message.max_records > 0 and message.max_bytes > 0
+    pace = Pace()
+    for key in keys if is_fetched else ():
+        try:
+            wanted.append((yield from _wanted(key, context, services)))
+        except ApiError as error:
+            failures[key] = Failure(error.code, error.message)
+        if pace.spent(8):
+            yield None
+    max_bytes = min(message.max_bytes, services.max_bytes)
+    if services.quotas.fetch_active:
+        max_bytes = fetch_max_bytes(services.quotas, context, max_bytes)
+    pending = PendingShareFetch(message, wanted, failures, acknowledged, max_bytes, context, services)
+    has_news = not wanted and (failures or acknowledged)
+    if not is_fetched or has_news or message.share_session_epoch == FINAL_EPOCH or message.max_wait_ms <= 0:
+        return pending.response()
+    operation = DelayedShareFetch(message.max_wait_ms, pending)
+    watched = [watch for each in wanted for watch in (each.log, each.share)]
+    if services.waiting.try_complete_else_watch(operation, watched, context.now_ms):
+        return pending.response()
+    context.connection.waiting = operation
+    return DELAYED
+
+
+def _wanted(key: ShareKey, context: RequestContext, services: ShareServices) -> Slices[WantedPartition]:
+    """Return the partition with its log and its share partition. Raises ApiError."""
+    topic = services.partitions.by_id.get(key.topic_id)
+    if topic is None:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+    if not services.security.allows_topic(context, Operation.READ, topic.name):
+        raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    log = topic.log(key.partition)
+    if log is None:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    log.check_usable()
+    return WantedPartition(key, log, (yield from services.share.load(key, log)))

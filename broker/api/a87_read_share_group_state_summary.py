@@ -1,0 +1,34 @@
+"""ReadShareGroupStateSummary: returns where a share group starts in a partition, and its epochs.
+
+Version 0. A share partition that is not initialized has start offset -1 and state epoch 0. (KIP-932)
+"""
+
+from typing import Any
+
+from broker.api.context import RequestContext
+from broker.api.outcome import Outcome
+from broker.api.registry import api
+from broker.api.services import ShareStateServices
+from broker.api.share_state_requests import answer
+from broker.protocol.api_key import ApiKey
+from broker.protocol.messages.read_share_group_state_summary import (
+    PartitionResult,
+    ReadShareGroupStateSummaryRequest,
+    ReadShareGroupStateSummaryResponse,
+    ReadStateSummaryResult,
+)
+from broker.share.states import NOT_SET, ShareKey
+
+
+@api(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, versions=(0, 0), services=ShareStateServices)
+def handle(
+    message: ReadShareGroupStateSummaryRequest, context: RequestContext, services: ShareStateServices
+) -> Outcome:
+    def read(key: ShareKey, _asked: Any, result: PartitionResult) -> None:
+        found = services.persister.summary(*key)
+        result.start_offset = NOT_SET
+        if found is not None:
+            result.start_offset, result.state_epoch, result.leader_epoch = found
+
+    make = (ReadShareGroupStateSummaryResponse, ReadStateSummaryResult, PartitionResult)
+    return answer(message.group_id, message.topics, make, read, context, services)

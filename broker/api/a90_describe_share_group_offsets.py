@@ -1,0 +1,128 @@
+"""DescribeShareGroupOffsets: where each share partition of a group begins. (KIP-932)
+
+Version 0. All share partitions that have a state, or the named ones: one without a state begins at -1. As in
+Kafka, a group that does not exist has none, and no error. The group's DESCRIBE operation is required, and
+that of each topic: of all share partitions, those of other topics are left out. A group that is repeated gets
+INVALID_REQUEST, because a request could name a group with many share partitions 100,000 times.
+"""
+
+from collections.abc import Awaitable, Iterable
+from typing import Final
+
+from broker.api.context import RequestContext
+from broker.api.outcome import Outcome, Response, in_slices
+from broker.api.pacing import Distinct, Pace
+from broker.api.registry import api
+from broker.api.services import GroupServices
+from broker.authorization.acl import Operation
+from broker.errors import ErrorCode
+from broker.protocol.api_key import ApiKey
+from broker.protocol.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsResponse,
+    DescribeShareGroupOffsetsResponseGroup,
+    DescribeShareGroupOffsetsResponsePartition,
+    DescribeShareGroupOffsetsResponseTopic,
+)
+from broker.protocol.schema import ZERO_UUID
+from broker.records.slices import Slices
+
+REPEATED: Final = "The request names the group more than once."
+
+NO_OFFSET: Final = -1
+
+
+@api(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, versions=(0, 0), services=GroupServices)
+def handle(
+    message: DescribeShareGroupOffsetsRequest, context: RequestContext, services: GroupServices
+) -> Outcome | Awaitable[Outcome]:
+    return in_slices(_respond(message, context, services))
+
+
+def _respond(
+    message: DescribeShareGroupOffsetsRequest, context: RequestContext, services: GroupServices
+) -> Slices[Outcome]:
+    pace, security = Pace(), services.security
+    distinct: Distinct[str] = Distinct()
+    groups = []
+    for group in message.groups:
+        described = DescribeShareGroupOffsetsResponseGroup(group.group_id)
+        groups.append(described)
+        if not security.allows_group(context, Operation.DESCRIBE, group.group_id):
+            described.error_code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+        elif not services.groups.is_available:
+            described.error_code = ErrorCode.NOT_COORDINATOR
+        elif not distinct.add(group.group_id):
+            described.error_code, described.error_message = ErrorCode.INVALID_REQUEST, REPEATED
+        elif group.topics is None:
+            described.topics = yield from _all(group.group_id, context, services, pace)
+        else:
+            described.topics = yield from _named(group, context, services, pace)
+        if pace.spent(1 + security.cost):
+            yield None
+    yield from distinct.release()
+    return Response(DescribeShareGroupOffsetsResponse(groups=groups))
+
+
+def _all(
+    group_id: str, context: RequestContext, services: GroupServices, pace: Pace
+) -> Slices[list[DescribeShareGroupOffsetsResponseTopic]]:
+    """Describe the share partitions of the topics that exist and that the client may describe."""
+    described = []
+    topics = services.control.image.topics_by_id
+    for topic_id, named in services.groups.coordinator.share_states(group_id).initialized.items():
+        topic = topics.get(topic_id)
+        if topic is not None and services.security.allows_topic(
+            context, Operation.DESCRIBE, topic.name, logs=False
+        ):
+            of_topic = yield from _topic(
+                group_id, topic.name, topic_id, sorted(named.partitions), services, pace
+            )
+            described.append(of_topic)
+        if pace.spent(1 + services.security.cost):
+            yield None
+    return described
+
+
+def _named(
+    group: DescribeShareGroupOffsetsRequestGroup,
+    context: RequestContext,
+    services: GroupServices,
+    pace: Pace,
+) -> Slices[list[DescribeShareGroupOffsetsResponseTopic]]:
+    described = []
+    topics = services.control.image.topics
+    for each in group.topics or ():
+        topic_id = topics[each.topic_name].topic_id if each.topic_name in topics else ZERO_UUID
+        error = ErrorCode.NONE
+        if not services.security.allows_topic(context, Operation.DESCRIBE, each.topic_name):
+            topic_id, error = ZERO_UUID, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        of_topic = yield from _topic(
+            group.group_id, each.topic_name, topic_id, each.partitions, services, pace, error
+        )
+        described.append(of_topic)
+        if pace.spent(1 + services.security.cost):
+            yield None
+    return described
+
+
+def _topic(
+    group_id: str,
+    name: str,
+    topic_id: bytes,
+    partitions: Iterable[int],
+    services: GroupServices,
+    pace: Pace,
+    error: ErrorCode = ErrorCode.NONE,
+) -> Slices[DescribeShareGroupOffsetsResponseTopic]:
+    described = DescribeShareGroupOffsetsResponseTopic(name, topic_id)
+    for index in partitions:
+        partition = DescribeShareGroupOffsetsResponsePartition(index, NO_OFFSET, error_code=error)
+        summary = None if topic_id == ZERO_UUID else services.share.summary(group_id, topic_id, index)
+        if summary is not None:
+            partition.start_offset, partition.leader_epoch = summary.start_offset, summary.leader_epoch
+        described.partitions.append(partition)
+        if pace.spent():
+            yield None
+    return described

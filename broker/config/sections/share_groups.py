@@ -1,0 +1,141 @@
+"""Share groups (KIP-932): their members, and the settings of one group. For broker.groups.share."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from broker.config.kinds import ConfigType, Kind, choices_of, integer, one_of
+from broker.config.sections.member_times import GroupTimes, Limited, MemberTimes
+from broker.config.setting import Setting, setting
+
+SHARE: Final = "share"
+"""The prefix of the settings of one group."""
+
+SIMPLE: Final = "simple"
+
+
+@dataclass(frozen=True, slots=True)
+class ShareGroupConfig:
+    session_timeout_ms: int = setting(
+        "group.share.session.timeout.ms",
+        45_000,
+        integer(1),
+        "A member of a share group that sends no heartbeat for this time is removed. A group's own "
+        "`share.session.timeout.ms` takes precedence.",
+        unit="ms",
+    )
+    min_session_timeout_ms: int = setting(
+        "group.share.min.session.timeout.ms",
+        45_000,
+        integer(1),
+        "The shortest `share.session.timeout.ms` of a group.",
+        unit="ms",
+    )
+    max_session_timeout_ms: int = setting(
+        "group.share.max.session.timeout.ms",
+        60_000,
+        integer(1),
+        "The longest `share.session.timeout.ms` of a group.",
+        unit="ms",
+    )
+    heartbeat_interval_ms: int = setting(
+        "group.share.heartbeat.interval.ms",
+        5_000,
+        integer(1),
+        "The interval of the heartbeats, which the broker tells the members of a share group. A group's own "
+        "`share.heartbeat.interval.ms` takes precedence.",
+        unit="ms",
+    )
+    min_heartbeat_interval_ms: int = setting(
+        "group.share.min.heartbeat.interval.ms",
+        5_000,
+        integer(1),
+        "The shortest `share.heartbeat.interval.ms` of a group.",
+        unit="ms",
+    )
+    max_heartbeat_interval_ms: int = setting(
+        "group.share.max.heartbeat.interval.ms",
+        15_000,
+        integer(1),
+        "The longest `share.heartbeat.interval.ms` of a group.",
+        unit="ms",
+    )
+    max_size: int = setting(
+        "group.share.max.size",
+        200,
+        integer(1, 1_000),
+        "Maximum number of members of one share group. A member that exceeds it is refused with "
+        "GROUP_MAX_SIZE_REACHED.",
+    )
+    assignors: tuple[str, ...] = setting(
+        "group.share.assignors",
+        (SIMPLE,),
+        choices_of(SIMPLE),
+        "The assignor of share groups.",
+    )
+
+    @property
+    def times(self) -> MemberTimes:
+        return MemberTimes(
+            Limited(self.min_session_timeout_ms, self.session_timeout_ms, self.max_session_timeout_ms),
+            Limited(
+                self.min_heartbeat_interval_ms, self.heartbeat_interval_ms, self.max_heartbeat_interval_ms
+            ),
+        )
+
+    def check(self) -> None:
+        """Check the rules between keys. Raises ConfigError."""
+        self.times.check(SHARE)
+
+
+EARLIEST, LATEST, BY_DURATION = "earliest", "latest", "by_duration"
+
+_DURATION: Final = re.compile(
+    r"P(?=.)(?:(\d{1,9})D)?(?:T(?=.)(?:(\d{1,9})H)?(?:(\d{1,9})M)?(?:(\d{1,9})(?:[.,](\d{1,9}))?S)?)?",
+    re.IGNORECASE | re.ASCII,
+)
+
+
+def duration_ms(reset: str) -> int | None:
+    """Return the milliseconds of `by_duration:P...`; None for another reset, or an invalid duration."""
+    prefix, _, duration = reset.partition(":")
+    found = _DURATION.fullmatch(duration) if prefix == BY_DURATION else None
+    if found is None:
+        return None
+    days, hours, minutes, seconds, fraction = (part or "0" for part in found.groups())
+    whole = int(days) * 86_400 + int(hours) * 3_600 + int(minutes) * 60 + int(seconds)
+    return whole * 1_000 + int(fraction.ljust(3, "0")[:3])
+
+
+def _read_reset(text: str) -> str:
+    if text not in (EARLIEST, LATEST) and duration_ms(text) is None:
+        raise ValueError("not a strategy")
+    return text
+
+
+OFFSET_RESET: Final = Setting(
+    "share.auto.offset.reset",
+    LATEST,
+    Kind(
+        ConfigType.STRING,
+        "`earliest`, `latest`, or `by_duration:` with a duration in ISO 8601 such as PT1H",
+        _read_reset,
+    ),
+    "Where the group begins to read a partition: at its first record, after its last one, or at the first "
+    "one of this time ago.",
+)
+
+READ_UNCOMMITTED, READ_COMMITTED = "read_uncommitted", "read_committed"
+
+ISOLATION_LEVEL: Final = Setting(
+    "share.isolation.level",
+    READ_UNCOMMITTED,
+    one_of(READ_COMMITTED, READ_UNCOMMITTED),
+    "Whether the group reads the records of transactions that are not committed.",
+)
+
+
+def share_group_times(configs: Mapping[str, str], config: ShareGroupConfig) -> GroupTimes:
+    """Return the times of the members of a share group with these settings of its own."""
+    return config.times.of_group(configs, SHARE)

@@ -1,0 +1,15 @@
+"""The limit on the bytes of a group's members, which consumer groups and share groups have in common."""
+
+from broker.config.sections.groups import GroupConfig
+from broker.errors import ApiError, ErrorCode
+
+
+def check_bytes(config: GroupConfig, others: int, before: int, after: int) -> None:
+    """Apply `group.max.bytes` to a member that grows from `before` to `after` bytes. `others` are the bytes
+    of the other members. Raises ApiError.
+    """
+    most = config.max_group_bytes
+    if after > before and others + after > most:
+        raise ApiError(
+            ErrorCode.GROUP_MAX_SIZE_REACHED, f"The members of the group have more than {most} bytes."
+        )

@@ -1,0 +1,78 @@
+"""The fields that the records of consumer groups and share groups have in common, in Kafka's format.
+
+Used by `consumer.records` and `share.records`. A key has plain strings; a value begins with its version, and
+has compact lengths and tagged fields.
+"""
+
+from collections.abc import Iterable, Mapping
+from struct import Struct
+from typing import Final
+
+from broker.records.stored_fields import FlexibleFields, UnreadableRecord, varint
+
+_INT16, _INT32 = (Struct(f">{code}") for code in "hi")
+
+_VALUE_VERSION: Final = 0
+
+NO_TAGS: Final = b"\0"
+"""The end of a struct without tagged fields."""
+
+
+def head() -> bytes:
+    """Return the version of a value."""
+    return _INT16.pack(_VALUE_VERSION)
+
+
+def value_of(value: bytes) -> FlexibleFields:
+    """Return the fields after the version. Raises UnreadableRecord for another version."""
+    reader = FlexibleFields(value)
+    version = reader.integer(_INT16)
+    if version != _VALUE_VERSION:
+        raise UnreadableRecord(f"unsupported value version {version}: expected {_VALUE_VERSION}")
+    return reader
+
+
+def plain_string(value: str) -> bytes:
+    encoded = value.encode()
+    return _INT16.pack(len(encoded)) + encoded
+
+
+def string(value: str | None) -> bytes:
+    if value is None:
+        return b"\0"
+    encoded = value.encode()
+    return varint(len(encoded) + 1) + encoded
+
+
+def strings(values: Iterable[str]) -> bytes:
+    encoded = [string(value) for value in values]
+    return b"".join((varint(len(encoded) + 1), *encoded))
+
+
+def indexes(partitions: Iterable[int]) -> bytes:
+    """Encode partitions in ascending order."""
+    encoded = [_INT32.pack(index) for index in sorted(partitions)]
+    return b"".join((varint(len(encoded) + 1), *encoded))
+
+
+def decode_indexes(reader: FlexibleFields) -> frozenset[int]:
+    """Raises UnreadableRecord."""
+    return frozenset(reader.integer(_INT32) for _ in range(reader.count()))
+
+
+def assignment(partitions: Mapping[bytes, frozenset[int]]) -> bytes:
+    """Encode partitions by topic id."""
+    parts = [varint(len(partitions) + 1)]
+    for topic_id, some in partitions.items():
+        parts += (topic_id, indexes(some), NO_TAGS)
+    return b"".join(parts)
+
+
+def decode_assignment(reader: FlexibleFields) -> dict[bytes, frozenset[int]]:
+    """Raises UnreadableRecord."""
+    found = {}
+    for _ in range(reader.count()):
+        topic_id = reader.take(16)
+        found[topic_id] = decode_indexes(reader)
+        reader.skip_tagged()
+    return found

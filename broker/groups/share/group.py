@@ -1,0 +1,217 @@
+"""A share group: its members, their target and current assignments, and its epochs. (Kafka: ModernGroup,
+ShareGroup)
+
+Used by the transitions of this package. Members, assignments and the partitions with states are immutable and
+replaced, so that `copy` keeps the state before a call at the cost of its dictionaries.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from enum import Enum
+from typing import Final
+
+from broker.errors import ApiError, ErrorCode
+from broker.groups.consumer.assignment import NO_PARTITIONS, Assignment, Topics
+from broker.groups.messages import CommitRequest, Offsets
+from broker.groups.share.member import ShareMember
+from broker.groups.share.state_partitions import NamedPartitions, StatePartitions
+from broker.groups.timers import Kind, Timer
+
+NO_EPOCH: Final = -1
+"""The epoch of the target assignment before the first one."""
+
+SHARE_PROTOCOL_TYPE: Final = "share"
+
+
+class ShareGroupState(Enum):
+    """States by the names that ShareGroupDescribe and ListGroups use."""
+
+    EMPTY = "Empty"
+    STABLE = "Stable"
+
+
+class ShareGroup:
+    """A share group.
+
+    `epoch` increases with each change of members, subscriptions, topics or partitions with a state;
+    `target_epoch` is the epoch that `targets` were computed for. Several members can have the same partition.
+    `states` are the share partitions that have a state: only those are assigned. `known_topics` are the
+    topics at the last comparison with `metadata_hash`. `timers` are the sessions by member id; they belong to
+    the coordinator and are not part of a copy's state. `offsets` are those of an earlier group with this
+    name that were committed in a transaction; a share group has none.
+    """
+
+    __slots__ = (
+        "_checked",
+        "_subscribed",
+        "epoch",
+        "group_id",
+        "known_topics",
+        "members",
+        "metadata_hash",
+        "offsets",
+        "size",
+        "states",
+        "target_epoch",
+        "targets",
+        "timers",
+    )
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.epoch = 0
+        self.target_epoch = NO_EPOCH
+        self.metadata_hash = 0
+        self.members: dict[str, ShareMember] = {}
+        self.targets: dict[str, Assignment] = {}
+        self.states = StatePartitions()
+        self.known_topics: Topics | None = None
+        self.size = 0
+        self.timers: dict[str, Timer] = {}
+        self.offsets: Offsets = {}
+        self._subscribed: Mapping[str, int] | None = None
+        self._checked: tuple[object, ...] = ()
+
+    def copy(self) -> "ShareGroup":
+        """Return the group as it is now, to be restored if the records of a call cannot be written."""
+        other = ShareGroup(self.group_id)
+        other.epoch, other.target_epoch = self.epoch, self.target_epoch
+        other.metadata_hash, other.size = self.metadata_hash, self.size
+        other.members, other.targets = dict(self.members), dict(self.targets)
+        other.states, other.known_topics = self.states, self.known_topics
+        other.timers, other.offsets = self.timers, self.offsets
+        return other
+
+    @property
+    def state(self) -> ShareGroupState:
+        return ShareGroupState.STABLE if self.members else ShareGroupState.EMPTY
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.members
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the subscriptions are known: always, as each member states its topics."""
+        return True
+
+    @property
+    def is_obsolete(self) -> bool:
+        """Whether the group can be removed: only on request, as in Kafka."""
+        return False
+
+    @property
+    def empty_since_ms(self) -> None:
+        return None
+
+    @property
+    def subscribed(self) -> Mapping[str, int]:
+        """The number of subscribing members by topic name. A new object after each change of members."""
+        if self._subscribed is None:
+            counts: Counter[str] = Counter()
+            # Most members subscribe to the same, which may be thousands of topics.
+            for topics, members in Counter(member.topics for member in self.members.values()).items():
+                for topic in topics:
+                    counts[topic] += members
+            self._subscribed = counts
+        return self._subscribed
+
+    @property
+    def subscriptions(self) -> object:
+        """Identifies the present subscriptions, for `SubscribedTopics`."""
+        return self.subscribed
+
+    def member(self, member_id: str) -> ShareMember:
+        """Return a member. Raises ApiError UNKNOWN_MEMBER_ID."""
+        member = self.members.get(member_id)
+        if member is None:
+            raise ApiError(
+                ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}."
+            )
+        return member
+
+    def put(self, member: ShareMember) -> None:
+        """Add a member, or replace the one of the same id."""
+        before = self.members.get(member.member_id)
+        self.size += member.size - (0 if before is None else before.size)
+        self.members[member.member_id] = member
+        if before is None or before.topics != member.topics:
+            self._subscribed = None
+
+    def remove(self, member_id: str) -> None:
+        """Remove a member with its assignments."""
+        self.size -= self.members.pop(member_id).size
+        self.targets.pop(member_id, None)
+        self._subscribed = None
+
+    def target_of(self, member_id: str) -> Assignment:
+        return self.targets.get(member_id, NO_PARTITIONS)
+
+    def timer_of(self, member_id: str) -> Timer:
+        """Return the timer of the member's session."""
+        timer = self.timers.get(member_id)
+        if timer is None:
+            timer = self.timers[member_id] = Timer(Kind.SHARE_SESSION, self.group_id, member_id)
+        return timer
+
+    def assignable(self, topics: Topics) -> Assignment:
+        """Return the partitions of subscribed topics that exist and have a state."""
+        found = {}
+        for name in sorted(self.subscribed):
+            topic = topics.get(name)
+            known = None if topic is None else self.states.initialized.get(topic.topic_id)
+            if topic is not None and known is not None:
+                existing = frozenset(index for index in known.partitions if index < topic.partitions)
+                if existing:
+                    found[topic.topic_id] = existing
+        return found
+
+    def without_state(self, topics: Topics) -> dict[bytes, NamedPartitions]:
+        """Return the partitions of subscribed topics whose state is neither there nor being initialized.
+
+        A topic whose states are being deleted has to wait until they are.
+        """
+        missing = {}
+        states = self.states
+        for name in sorted(self.subscribed):
+            topic = topics.get(name)
+            if topic is None or topic.topic_id in states.deleting:
+                continue
+            wanted = set(range(topic.partitions))
+            for known in (states.initialized, states.initializing):
+                if topic.topic_id in known:
+                    wanted -= known[topic.topic_id].partitions
+            if wanted:
+                missing[topic.topic_id] = NamedPartitions(name, frozenset(wanted))
+        return missing
+
+    def is_assignment_outdated(self, topics: Topics) -> bool:
+        """Return whether the targets have other partitions than those that are assignable."""
+        assigned: dict[bytes, set[int]] = {}
+        for target in self.targets.values():
+            for topic_id, partitions in target.items():
+                assigned.setdefault(topic_id, set()).update(partitions)
+        return assigned != self.assignable(topics)
+
+    def is_checked(self, topics: Topics) -> bool:
+        """Return whether nothing has changed since `mark_checked` on which states and targets depend."""
+        facts = self._facts(topics)
+        return len(facts) == len(self._checked) and all(map(_is, facts, self._checked))
+
+    def mark_checked(self, topics: Topics) -> None:
+        self._checked = self._facts(topics)
+
+    def check_commit(self, _request: CommitRequest) -> ErrorCode:
+        """Refuse an OffsetCommit: a share group has no committed offsets."""
+        return ErrorCode.GROUP_ID_NOT_FOUND
+
+    def check_transactional_commit(self, _request: CommitRequest) -> ErrorCode:
+        """Refuse a TxnOffsetCommit."""
+        return ErrorCode.GROUP_ID_NOT_FOUND
+
+    def _facts(self, topics: Topics) -> tuple[object, ...]:
+        return topics, self.subscribed, self.states, self.targets
+
+
+def _is(some: object, other: object) -> bool:
+    return some is other
