@@ -78,6 +78,7 @@ from broker.network.supervisor import TaskStarter
 from broker.network.throttling import Throttling
 from broker.protocol.api_key import NAMES, ApiKey
 from broker.purgatory.purgatory import Purgatory
+from broker.security.delegation_tokens import DelegationTokens
 from broker.security.unknown_users import UnknownUsers
 from broker.server_parts.control import (
     ServerMetadata,
@@ -413,6 +414,7 @@ class GatewayServer:
             mutations,
             self.security,
             self.unknown_users,
+            DelegationTokens(),
             logins,
             self.callbacks,
             self.telemetry.services,

@@ -21,6 +21,7 @@ from broker.config_listeners.metadata import (
     QuotaListener,
     TopicListener,
     acl_listener,
+    delegation_token_listener,
     unknown_users_listener,
 )
 from broker.config_listeners.settings import (
@@ -50,8 +51,11 @@ from broker.network.server_factory import KAFKA, ServedApis
 from broker.network.socket_server import SocketServer
 from broker.network.supervisor import TaskStarter
 from broker.protocol.api_key import ApiKey
+from broker.security.delegation_tokens import DelegationTokens
 from broker.security.unknown_users import UnknownUsers
 from broker.server_parts.control import ServerMetadata, ServerQuotas, ServerTelemetry, quota_callback
+from broker.server_parts.delegation_tokens import TASK as TOKEN_EXPIRY
+from broker.server_parts.delegation_tokens import remove_expired_tokens
 from broker.server_parts.storage import DelayedRequests, ServerStorage
 from broker.server_parts.views import ServerViews
 from broker.services.event_log import EventLog
@@ -79,6 +83,10 @@ class BrokerServer:
         self.authorizer = _authorizer(config.security, self.control)
         self.security = ClientSecurity(config.security, self.authorizer)
         self.unknown_users = UnknownUsers(self.metadata.store.scram_secret, self.control.image.scram)
+
+        self.tokens = DelegationTokens(
+            config.security.delegation_token_secret_key, self.control.image.delegation_tokens
+        )
 
         self.mode = automq(config.automq) if config.automq.server_mode == "automq" else KAFKA
         self.callbacks = self.mode.callbacks(
@@ -163,8 +171,13 @@ class BrokerServer:
         return self.delayed.reapers
 
     def start_storage(self, nursery: TaskStarter) -> None:
-        """Start the tasks of the logs."""
+        """Start the tasks of the logs and of the metadata."""
         self.storage.start(nursery, self.socket_server.handlers)
+        if self.tokens.enabled:
+            interval_ms = self.config.security.delegation_token_expiry_check_interval_ms
+            nursery.start_soon(
+                remove_expired_tokens, self.control, interval_ms, self.clock, name=TOKEN_EXPIRY
+            )
 
     async def metadata_ready(self) -> None:
         """Return at once: the metadata is a broker's own."""
@@ -196,6 +209,7 @@ class BrokerServer:
                 mutations,
                 self.security,
                 self.unknown_users,
+                self.tokens,
                 logins,
                 self.callbacks,
                 self.telemetry.services,
@@ -266,6 +280,7 @@ class BrokerServer:
         control.subscribe(topics.on_metadata_update)
         control.subscribe(client_metrics.on_metadata_update)
         control.subscribe(unknown_users_listener(self.unknown_users))
+        control.subscribe(delegation_token_listener(self.tokens))
         if self.authorizer is not None:
             control.subscribe(acl_listener(self.authorizer))
 

@@ -17,6 +17,7 @@ each change; the console shows them through broker.control.views.
     records         a topic's name           read, produced: what an operator did to records
     group           its id                   offsets reset, offsets deleted, deleted, by an operator
     user-scram      a user's name            by mechanism: salt, iterations and keys as JSON
+    delegation-token  its id                 token: owner, requester, renewers, times; expires_ms
     admin-token     its name                 token: role, salt, digest, expiry; password: its hash (all JSON)
     acl             all but its permission   ALLOW or DENY: true (broker.authorization.acl)
     alert-rule      its name                 rule: as JSON
@@ -55,6 +56,7 @@ class Kind(StrEnum):
     GROUP_CONFIG = "group-config"
     PRODUCER_IDS = "producer-ids"
     USER_SCRAM = "user-scram"
+    DELEGATION_TOKEN = "delegation-token"  # noqa: S105 - a kind, not a secret
     CONNECTION = "connection"
     RECORDS = "records"
     GROUP = "group"

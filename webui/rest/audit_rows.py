@@ -30,6 +30,7 @@ KINDS: Final = (
     "records",
     "group",
     "user-scram",
+    "delegation-token",
     "acl",
     "admin-token",
     "alert-rule",
