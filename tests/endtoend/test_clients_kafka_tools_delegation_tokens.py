@@ -17,6 +17,7 @@ pytestmark = kafka_tools.pytestmark
 TOKENS: Final = "org.apache.kafka.tools.DelegationTokenCommand"
 SECRET: Final = "a-key-for-delegation-tokens"
 SCRAM: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
+SENT: Final = "10 records sent"
 PLAIN: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
 
@@ -55,17 +56,18 @@ def tool(broker: BrokerProcess, settings: str, *arguments: str) -> tuple[int, st
 def created(broker: BrokerProcess, settings: str, *arguments: str) -> Token:
     status, output = tool(broker, settings, "--create", "--max-life-time-period", "-1", *arguments)
     assert status == 0, output
-    (row,) = [line.split() for line in output.splitlines() if "User:" in line]
+    (row,) = [line.split() for line in output.splitlines() if "User:" in line and "Calling" not in line]
     return Token(row[0], row[1])
 
 
-def produce(broker: BrokerProcess, settings: str) -> tuple[int, str]:
-    status, output, complained = call(
+def produced(broker: BrokerProcess, settings: str) -> str:
+    """What the tool says of ten records; its status is 0 if it sends none, too."""
+    _, output, complained = call(
         *(PRODUCER, "--topic", "by-token", "--num-records", "10", "--record-size", "100"),
         *("--throughput", "-1", "--producer.config", settings),
         *("--producer-props", f"bootstrap.servers={broker.sasl}", "max.block.ms=15000"),
     )
-    return status, output + complained
+    return output + complained
 
 
 def test_a_token_is_created_listed_renewed_used_and_removed(broker: BrokerProcess, tmp_path: Path) -> None:
@@ -75,14 +77,12 @@ def test_a_token_is_created_listed_renewed_used_and_removed(broker: BrokerProces
     assert status == 0 and token.id in listed and token.hmac in listed and "User:alice" in listed
     for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
         settings = client(tmp_path, mechanism, SCRAM, *token, ' tokenauth="true"')
-        status, output = produce(broker, settings)
-        assert status == 0 and "10 records sent" in output
+        assert SENT in produced(broker, settings)
     status, refused = tool(broker, settings, "--describe")
-    assert status != 0 and "DelegationTokenDisabledException" not in refused
-    assert "Delegation Token requests are not allowed" in refused
+    assert status != 0 and "Delegation Token requests are not allowed" in refused
     broker.kill()
     broker.start()
-    assert produce(broker, settings)[0] == 0
+    assert SENT in produced(broker, settings)
     alice = client(tmp_path, "PLAIN", PLAIN, "alice", USERS["alice"])
     status, renewed = tool(broker, alice, "--renew", "--renew-time-period", "-1", "--hmac", token.hmac)
     assert status == 0 and "Completed renew operation" in renewed
@@ -90,16 +90,15 @@ def test_a_token_is_created_listed_renewed_used_and_removed(broker: BrokerProces
     assert status == 0 and "Completed expire operation" in expired
     status, gone = tool(broker, bob, "--renew", "--renew-time-period", "-1", "--hmac", token.hmac)
     assert status != 0 and "DelegationTokenNotFoundException" in gone
-    status, output = produce(broker, settings)
-    assert "10 records sent" not in output and "invalid credentials with SASL mechanism" in output
+    output = produced(broker, settings)
+    assert SENT not in output and "invalid credentials with SASL mechanism" in output
 
 
 def test_a_token_of_another_owner_is_an_administrators(broker: BrokerProcess, tmp_path: Path) -> None:
     alice = client(tmp_path, "PLAIN", PLAIN, "alice", USERS["alice"])
     token = created(broker, alice, "--owner-principal", "User:carol")
     settings = client(tmp_path, "SCRAM-SHA-512", SCRAM, *token, ' tokenauth="true"')
-    assert produce(broker, settings)[0] == 0
-    (row,) = [each for each in broker.ask("GET", "/api/v1/audit?kind=delegation-token&limit=1")["items"]]
-    assert row["actor"] == "User:alice" and "carol" in str(
-        broker.ask("GET", "/api/v1/audit?kind=delegation-token")
-    )
+    assert SENT in produced(broker, settings)
+    trail = broker.ask("GET", "/api/v1/audit?kind=delegation-token")["items"]
+    assert trail[0]["actor"] == "User:alice" and "carol" in str(trail)
+    assert not [each for each in (SECRET, token.hmac) if each in str(trail)]
