@@ -36,6 +36,7 @@ from broker.control.closing import CloseConnection, plan_close
 from broker.control.control import Control
 from broker.control.group_changes import GroupChanges
 from broker.control.topic_records import TopicRecords
+from broker.control.transaction_changes import TransactionChanges
 from broker.disk.record_slices import run_slices
 from broker.events.writer import EventWriter, LocalTopics
 from broker.groups.messages import Now
@@ -133,11 +134,12 @@ class BrokerServer:
             self.retry_storm,
             self.callbacks,
             self.telemetry.state,
-            LogViews(self.partitions, groups, self.storage.cleaner.manager),
+            LogViews(self.partitions, groups, self.storage.cleaner.manager, self.delayed.transactions),
             clock,
             purgatories=self.delayed.purgatories,
             partitions=self.partitions,
             groups=groups,
+            transactions=self.delayed.transactions,
             replication=self.storage.replication,
             cleaner=self.storage.cleaner.manager,
             events=event_log,
@@ -285,7 +287,7 @@ class BrokerServer:
             control.subscribe(acl_listener(self.authorizer))
 
     def _add_operations(self) -> None:
-        """Let operators read and produce records, and change groups."""
+        """Let operators read and produce records, change groups, and abort transactions."""
         clock = self.clock
 
         def grown(log: PartitionLog) -> None:
@@ -294,9 +296,13 @@ class BrokerServer:
 
         TopicRecords(self.partitions, run_slices, clock.ms, clock.wall_ms, grown).register(self.control)
         groups = self.delayed.groups.groups
-        GroupChanges(groups, self.partitions, run_slices, lambda: Now(clock.ms(), clock.wall_ms())).register(
-            self.control
-        )
+
+        def now() -> Now:
+            return Now(clock.ms(), clock.wall_ms())
+
+        GroupChanges(groups, self.partitions, run_slices, now).register(self.control)
+        timer = self.delayed.transaction_timer
+        TransactionChanges(self.delayed.transactions, now, timer.poke).register(self.control)
 
     def _register_config_listeners(self) -> None:
         """Apply every later change of a dynamic setting."""

@@ -275,7 +275,7 @@ def project(base: Image, state: State, touched: Iterable[tuple[str, str]], versi
                 for entity in entities:
                     _put(destinations, entity, _alert_destination(entity, state[kind, entity]))
                 image = replace(image, alert_destinations=destinations)
-            case Kind.CONNECTION | Kind.RECORDS | Kind.GROUP:
+            case Kind.CONNECTION | Kind.RECORDS | Kind.GROUP | Kind.TRANSACTION:
                 pass  # for the audit trail only
             case _:
                 raise BrokerBug(f"unknown kind of change {kind!r}")

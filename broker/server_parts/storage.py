@@ -95,11 +95,14 @@ class DelayedRequests:
         self.transactions = TransactionService(config.transactions, partitions, groups)
         self.groups = GroupServices(control, groups, callbacks, security, self.transactions)
         fetch_reaper = f"ExpirationReaper-{config.broker.node_id}-Fetch"
+        self.transaction_timer = Reaper(
+            "transaction-timer", self.transactions.next_deadline, self._run_transactions, clock
+        )
         self.reapers = (
             Reaper(fetch_reaper, self.fetches.next_deadline, self._expire_fetches, clock),
             retry_storm_reaper(self.retry_storm, clock, deliver),
             Reaper("group-coordinator-timer", groups.next_deadline, self._expire_members, clock),
-            Reaper("transaction-timer", self.transactions.next_deadline, self._run_transactions, clock),
+            self.transaction_timer,
         )
 
     def release_waiting(self) -> None:

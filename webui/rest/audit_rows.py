@@ -29,6 +29,7 @@ KINDS: Final = (
     "connection",
     "records",
     "group",
+    "transaction",
     "user-scram",
     "delegation-token",
     "acl",

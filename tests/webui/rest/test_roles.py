@@ -121,6 +121,7 @@ CHANGES = {
     "produceRecord": Asked(Role.EDITOR, "/api/v1/topics/orders/records", {"value": None}),
     RECORD: Asked(Role.EDITOR, "/api/v1/topics/orders/partitions/0/records/0"),
     "resetGroupOffsets": Asked(Role.EDITOR, "/api/v1/groups/readers/offsets:reset", {"to": {"latest": True}}),
+    "abortTransaction": Asked(Role.ADMIN, "/api/v1/transactions/payments:abort", {}),
     "deleteGroup": Asked(Role.EDITOR, "/api/v1/groups/readers"),
     "deleteGroupOffsets": Asked(Role.EDITOR, "/api/v1/groups/readers/offsets?topic=orders"),
 }

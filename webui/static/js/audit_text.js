@@ -20,6 +20,7 @@ export const KINDS = {
   connection: "Closed connections",
   records: "Records",
   group: "Groups",
+  transaction: "Transactions",
   "producer-ids": "Producer ids",
   cluster: "Cluster",
 };
@@ -34,7 +35,7 @@ export const ORIGINS = {
 };
 
 // Kinds of actions, which have no value before or after.
-const ACTIONS = ["records", "group"];
+const ACTIONS = ["records", "group", "transaction"];
 
 const NOUNS = {
   "broker-config": "broker",
@@ -49,6 +50,7 @@ const NOUNS = {
   connection: "connection",
   records: "topic",
   group: "group",
+  transaction: "transactional id",
   "alert-rule": "alert rule",
   "alert-destination": "destination",
 };
