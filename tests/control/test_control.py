@@ -57,6 +57,7 @@ from broker.control.delegation_tokens import (
 from broker.control.group_changes import DeleteGroup, DeleteGroupOffsets, ResetOffsets
 from broker.control.tokens import HashedPassword, SetPassword
 from broker.control.topic_records import BrowseRecords, ProduceRecord
+from broker.control.transaction_changes import AbortTransaction
 from broker.errors import ApiError, ConfigError, ErrorCode
 from broker.metadata.actor import Actor, ChangeOrigin, Role
 from broker.metadata.changes import AuditFilter, Change, Kind
@@ -103,9 +104,19 @@ EVERY_COMMAND: list[Command[Any]] = [
 
 
 OPERATIONS = {
-    each.__name__ for each in (BrowseRecords, ProduceRecord, ResetOffsets, DeleteGroup, DeleteGroupOffsets)
+    each.__name__
+    for each in (
+        BrowseRecords,
+        ProduceRecord,
+        ResetOffsets,
+        DeleteGroup,
+        DeleteGroupOffsets,
+        AbortTransaction,
+    )
 }
-"""Commands without a planner: test_topic_records and test_group_changes have their roles and refusals."""
+"""Commands without a planner: test_topic_records, test_group_changes and tests/webui/rest/test_transactions
+have their roles and refusals.
+"""
 
 
 OF_PRINCIPALS = {

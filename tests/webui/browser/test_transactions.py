@@ -44,7 +44,7 @@ def test_an_open_transaction_is_shown_and_aborted(page: Watched, expect: Any, wo
     opened.get_by_role("button", name="payments", exact=True).click()
     partitions = opened.get_by_role("region", name="Partitions of the transaction")
     expect(partitions.locator("tbody tr")).to_have_count(2)
-    expect(partitions).to_contain_text("1 record held back")
+    expect(partitions).to_contain_text("2 records held back")
     opened.get_by_label("Abort the transaction of payments").click()
     expect(opened.get_by_role("button", name="Cancel")).to_be_focused()
     expect(opened.locator(".reach")).to_contain_text("Aborts in 2 partitions")
@@ -61,7 +61,7 @@ def test_a_filter_and_the_keyboard_lead_to_an_abort_that_is_cancelled(
 ) -> None:
     page.sign_in()
     opened = page.go("/transactions")
-    opened.get_by_label("Filter transactions").select_option("holding")
+    opened.get_by_label("Filter transactions").select_option("open")
     expect(opened.locator("#table tbody tr")).to_have_count(2)
     opened.get_by_label(f"Abort the transaction of {STRANGE}").focus()
     opened.keyboard.press("Enter")

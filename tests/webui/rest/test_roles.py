@@ -175,6 +175,7 @@ class Real:
         await self.control.apply(CreateTopics((NewTopic("orders", 1, 1),)), actor())
         self.world.append("orders", ("a key", "a value"))
         self.world.commit("readers", "orders", 0)
+        self.world.transact("payments", ("orders", 0))
         for entity, key in (
             ((("ip", "10.0.0.7"),), "connection_creation_rate"),
             ((("user", "alice"),), "producer_byte_rate"),
