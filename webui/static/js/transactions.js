@@ -45,8 +45,9 @@ function clientCell({ principal, client_id: client }, td) {
   once(td, `${principal} ${client}`, () => (principal ? h("span.two", h("span.name", principal), h("span.name", client || "no client id")) : h("span.quiet", { title: "It has not asked for a producer id since the broker started" }, "not known")));
 }
 
-function openCell({ open_since: since, timeout_ms: timeout, updated_at: updated }, td) {
-  const text = since === null ? `ended ${ago(updated)}` : ago(since).replace(/ ago$/, "");
+function openCell({ state, open_since: since, timeout_ms: timeout, updated_at: updated }, td) {
+  const ended = state === "Empty" ? "none yet" : `ended ${ago(updated)}`;
+  const text = since === null ? ended : ago(since).replace(/ ago$/, "");
   once(td, `${text} ${timeout}`, () => (since === null
     ? h("time.quiet", { datetime: updated, title: updated }, text)
     : h("span.two", h("time", { datetime: since, title: `since ${since}` }, text), h("span", `times out after ${duration(timeout)}`))));
@@ -54,7 +55,7 @@ function openCell({ open_since: since, timeout_ms: timeout, updated_at: updated 
 
 function partitionsCell({ partitions, holding_back: holding }, td) {
   once(td, `${partitions} ${holding}`, () => (holding > 0
-    ? h("b", { title: `Readers of committed records wait in ${count(holding, "partition")}` }, `${group(partitions)}, ${group(holding)} held back`)
+    ? h("span.two", { title: `Readers of committed records wait in ${count(holding, "partition")}` }, h("b", group(partitions)), h("span", `${group(holding)} held back`))
     : h("span", group(partitions))));
 }
 
