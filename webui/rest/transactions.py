@@ -11,7 +11,7 @@ from broker.control.views import TransactionRow
 from webui.rest.paging import page_query, page_schema, table_page
 from webui.rest.problem import PROBLEM, Problem
 from webui.rest.routing import Call, PathName, Query, Reply, ResponseSpec, Route
-from webui.rest.schema import COUNT, NAME, TIME, Flag, Listing, Number, Record, Text
+from webui.rest.schema import COUNT, NAME, TIME, Flag, Listing, Number, Record, Schema, Text
 from webui.rest.upstream import refuse_for_gateway
 from webui.tables.json_output import named, utc
 from webui.tables.listing import Table
@@ -51,7 +51,7 @@ TRANSACTIONS: Final[Table[TransactionRow]] = Table(
 
 _EPOCH: Final = Number(integer=True, minimum=-1, maximum=LAST_EPOCH)
 _ID: Final = Number(integer=True, minimum=0, maximum=LAST_ID)
-_TRANSACTION: Final = {
+_TRANSACTION: Final[dict[str, Schema]] = {
     "transactional_id": NAME,
     "state": NAME,
     "producer_id": _ID,
