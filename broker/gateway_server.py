@@ -34,6 +34,7 @@ from broker.console_views.upstream import UpstreamViews
 from broker.control.closing import CloseConnection, plan_close
 from broker.control.control import Committer
 from broker.control.rows.topics import GroupDetail, GroupRow, PartitionRow, TopicSize
+from broker.control.rows.transactions import TransactionDetail, TransactionRow
 from broker.disk.metadata_writer import MetadataWriter
 from broker.errors import ConfigError
 from broker.events.writer import EventWriter
@@ -78,6 +79,7 @@ from broker.network.supervisor import TaskStarter
 from broker.network.throttling import Throttling
 from broker.protocol.api_key import NAMES, ApiKey
 from broker.purgatory.purgatory import Purgatory
+from broker.security.delegation_tokens import DelegationTokens
 from broker.security.unknown_users import UnknownUsers
 from broker.server_parts.control import (
     ServerMetadata,
@@ -413,6 +415,7 @@ class GatewayServer:
             mutations,
             self.security,
             self.unknown_users,
+            DelegationTokens(),
             logins,
             self.callbacks,
             self.telemetry.services,
@@ -493,7 +496,7 @@ class NothingStaged:
 
 
 class NoTopics:
-    """A `broker.console_views.live.TopicViewSource` without topics and groups."""
+    """A `broker.console_views.live.TopicViewSource` without topics, groups and transactions."""
 
     def offline_partitions(self) -> int:
         return 0
@@ -514,6 +517,13 @@ class NoTopics:
         return iter(())
 
     def group(self, group_id: str) -> Steps[GroupDetail | None]:
+        yield from ()
+        return None
+
+    def transactions(self) -> Iterator[TransactionRow]:
+        return iter(())
+
+    def transaction(self, transactional_id: str) -> Steps[TransactionDetail | None]:
         yield from ()
         return None
 

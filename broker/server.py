@@ -21,6 +21,7 @@ from broker.config_listeners.metadata import (
     QuotaListener,
     TopicListener,
     acl_listener,
+    delegation_token_listener,
     unknown_users_listener,
 )
 from broker.config_listeners.settings import (
@@ -35,6 +36,7 @@ from broker.control.closing import CloseConnection, plan_close
 from broker.control.control import Control
 from broker.control.group_changes import GroupChanges
 from broker.control.topic_records import TopicRecords
+from broker.control.transaction_changes import TransactionChanges
 from broker.disk.record_slices import run_slices
 from broker.events.writer import EventWriter, LocalTopics
 from broker.groups.messages import Now
@@ -50,8 +52,11 @@ from broker.network.server_factory import KAFKA, ServedApis
 from broker.network.socket_server import SocketServer
 from broker.network.supervisor import TaskStarter
 from broker.protocol.api_key import ApiKey
+from broker.security.delegation_tokens import DelegationTokens
 from broker.security.unknown_users import UnknownUsers
 from broker.server_parts.control import ServerMetadata, ServerQuotas, ServerTelemetry, quota_callback
+from broker.server_parts.delegation_tokens import TASK as TOKEN_EXPIRY
+from broker.server_parts.delegation_tokens import remove_expired_tokens
 from broker.server_parts.share_group_states import SHARE_GROUP_STATES
 from broker.server_parts.storage import DelayedRequests, ServerStorage
 from broker.server_parts.views import ServerViews
@@ -80,6 +85,10 @@ class BrokerServer:
         self.authorizer = _authorizer(config.security, self.control)
         self.security = ClientSecurity(config.security, self.authorizer)
         self.unknown_users = UnknownUsers(self.metadata.store.scram_secret, self.control.image.scram)
+
+        self.tokens = DelegationTokens(
+            config.security.delegation_token_secret_key, self.control.image.delegation_tokens
+        )
 
         self.mode = automq(config.automq) if config.automq.server_mode == "automq" else KAFKA
         self.callbacks = self.mode.callbacks(
@@ -127,11 +136,12 @@ class BrokerServer:
             self.retry_storm,
             self.callbacks,
             self.telemetry.state,
-            LogViews(self.partitions, groups, self.storage.cleaner.manager),
+            LogViews(self.partitions, groups, self.storage.cleaner.manager, self.delayed.transactions),
             clock,
             purgatories=self.delayed.purgatories,
             partitions=self.partitions,
             groups=groups,
+            transactions=self.delayed.transactions,
             replication=self.storage.replication,
             cleaner=self.storage.cleaner.manager,
             events=event_log,
@@ -166,9 +176,14 @@ class BrokerServer:
         return self.delayed.reapers
 
     def start_storage(self, nursery: TaskStarter) -> None:
-        """Start the tasks of the logs and of share groups."""
+        """Start the tasks of the logs, of share groups and of the metadata."""
         self.storage.start(nursery, self.socket_server.handlers)
         nursery.start_soon(self.delayed.share_states.run, name=SHARE_GROUP_STATES)
+        if self.tokens.enabled:
+            interval_ms = self.config.security.delegation_token_expiry_check_interval_ms
+            nursery.start_soon(
+                remove_expired_tokens, self.control, interval_ms, self.clock, name=TOKEN_EXPIRY
+            )
 
     async def metadata_ready(self) -> None:
         """Return at once: the metadata is a broker's own."""
@@ -204,6 +219,7 @@ class BrokerServer:
                 mutations,
                 self.security,
                 self.unknown_users,
+                self.tokens,
                 logins,
                 self.callbacks,
                 self.telemetry.services,
@@ -275,11 +291,12 @@ class BrokerServer:
         control.subscribe(topics.on_metadata_update)
         control.subscribe(client_metrics.on_metadata_update)
         control.subscribe(unknown_users_listener(self.unknown_users))
+        control.subscribe(delegation_token_listener(self.tokens))
         if self.authorizer is not None:
             control.subscribe(acl_listener(self.authorizer))
 
     def _add_operations(self) -> None:
-        """Let operators read and produce records, and change groups."""
+        """Let operators read and produce records, change groups, and abort transactions."""
         clock = self.clock
 
         def grown(log: PartitionLog) -> None:
@@ -288,13 +305,15 @@ class BrokerServer:
 
         TopicRecords(self.partitions, run_slices, clock.ms, clock.wall_ms, grown).register(self.control)
         groups = self.delayed.groups.groups
-        GroupChanges(
-            groups,
-            self.delayed.share_states,
-            self.partitions,
-            run_slices,
-            lambda: Now(clock.ms(), clock.wall_ms()),
-        ).register(self.control)
+
+        def now() -> Now:
+            return Now(clock.ms(), clock.wall_ms())
+
+        GroupChanges(groups, self.delayed.share_states, self.partitions, run_slices, now).register(
+            self.control
+        )
+        timer = self.delayed.transaction_timer
+        TransactionChanges(self.delayed.transactions, now, timer.poke).register(self.control)
 
     def _register_config_listeners(self) -> None:
         """Apply every later change of a dynamic setting."""

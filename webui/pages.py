@@ -98,6 +98,13 @@ PAGES: Final = (
         (*_OPENING, "chart", "consequences", "group_panels", "lag_chart", "partition_list"),
     ),
     Page(
+        "transactions",
+        "/transactions",
+        "Transactions",
+        "Clients",
+        (*_OPENING, "consequences", "transaction_panel"),
+    ),
+    Page(
         "telemetry",
         "/client-metrics",
         "Client metrics",
@@ -160,7 +167,7 @@ PAGES: Final = (
 )
 
 
-UPSTREAMS: Final = ("topics", "groups", "records", "acls")
+UPSTREAMS: Final = ("topics", "groups", "transactions", "records", "acls")
 """The pages of what a gateway's upstream cluster has and the gateway has not."""
 
 UPSTREAMS_OWN: Final = "upstreams_own"

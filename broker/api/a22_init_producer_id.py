@@ -27,11 +27,12 @@ from broker.api.transaction_requests import (
 )
 from broker.authorization.acl import Operation, ResourceType
 from broker.errors import ErrorCode
+from broker.principal import Principal
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from broker.transactions.initialization import KnownProducer
 from broker.transactions.new_producer_id import NeedsProducerId
-from broker.transactions.state import Change, State
+from broker.transactions.state import Change, State, TransactionClient
 
 NO_PRODUCER_ID: Final = -1
 NO_EPOCH: Final = -1
@@ -98,6 +99,10 @@ def _next_epoch(
             note_refused(transactional_id, producer, error, context, transactions)
             return _refused(fenced(error, context.api_version, FENCED_SINCE))
         assert isinstance(decided, Change)
+        connection = context.connection
+        decided.transaction.client = TransactionClient(
+            str(Principal(connection.principal)), context.client_id or "", connection.address
+        )
         if decided.data.state is not State.EMPTY:
             return _refused(ErrorCode.CONCURRENT_TRANSACTIONS)  # the abort of the ongoing transaction began
         data = decided.data

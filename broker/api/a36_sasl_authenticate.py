@@ -5,10 +5,11 @@ login gets SASL_AUTHENTICATION_FAILED and its connection is closed after a delay
 many connections, because all clients display the message of this code. Without a preceding handshake, or
 after a login, the response is ILLEGAL_SASL_STATE.
 
-A session ends with the access token that began it, or after `connections.max.reauth.ms`, whichever is
-earlier. Re-authentication (KIP-368) needs another handshake, on a listener whose logins expire, and may
-change neither the principal nor the mechanism. Kafka closes the connection without a response if the
-mechanism differs; here the client gets the error, and the connection is closed after the same delay.
+A session ends with the access token or the delegation token that began it, or after
+`connections.max.reauth.ms`, whichever is earlier. Re-authentication (KIP-368) needs another handshake, on a
+listener whose logins expire, and may change neither the principal nor the mechanism. Kafka closes the
+connection without a response if the mechanism differs; here the client gets the error, and the connection is
+closed after the same delay.
 """
 
 from functools import partial
@@ -74,6 +75,7 @@ def _renewed(
             f"Cannot change principals during re-authentication from User.{connection.principal}: "
             f"User.{user.name}"
         )
+    connection.by_token = user.login.by_token
     lifetime_ms = _lifetime_ms(connection, user.login, context.wall_ms, services)
     session.renewed(lifetime_ms or 0, context.now_ms)
     reply = SaslAuthenticateResponse(auth_bytes=user.response, session_lifetime_ms=lifetime_ms or 0)
@@ -113,6 +115,7 @@ def _logged_in(user: _User, context: RequestContext, now_ms: int, services: Logi
     connection = context.connection
     connection.principal = user.name
     connection.authenticated = True
+    connection.by_token = user.login.by_token
     wall_ms = context.wall_ms + now_ms - context.now_ms
     lifetime_ms = _lifetime_ms(connection, user.login, wall_ms, services)
     if lifetime_ms is not None:

@@ -19,6 +19,8 @@ class Connection(Protocol):
     listener: str
     principal: str
     authenticated: bool
+    by_token: bool
+    """Whether the client has logged in with a delegation token."""
     sasl_mechanism: str | None
     counted_as: str | None
     """The user whose connection count includes this connection, from the login until the close."""

@@ -19,6 +19,7 @@ from broker.config.table import BrokerConfig
 from broker.control.control import Control
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.replication import ReplicationQuotas
+from broker.security.delegation_tokens import DelegationTokens
 from broker.security.unknown_users import UnknownUsers
 from broker.services.fetch_sessions import FetchSessions
 from broker.services.group_service import GroupService
@@ -162,8 +163,15 @@ class LoginServices(msgspec.Struct, frozen=True):
     control: Control
     security: ClientSecurity
     unknown_users: UnknownUsers
+    tokens: DelegationTokens
     logins: Logins
     callbacks: Callbacks
+
+
+class DelegationTokenServices(msgspec.Struct, frozen=True):
+    control: Control
+    security: ClientSecurity
+    tokens: DelegationTokens
 
 
 class TelemetryServices(msgspec.Struct, frozen=True):
@@ -180,6 +188,7 @@ def control_services(
     mutations: ControllerMutations,
     security: ClientSecurity,
     unknown_users: UnknownUsers,
+    tokens: DelegationTokens,
     logins: Logins,
     callbacks: Callbacks,
     telemetry: TelemetryServices,
@@ -189,7 +198,8 @@ def control_services(
         ClusterServices: ClusterServices(node_id, endpoints, control, security),
         TopicServices: TopicServices(control, mutations, security),
         ControlServices: ControlServices(node_id, control, security),
-        LoginServices: LoginServices(control, security, unknown_users, logins, callbacks),
+        LoginServices: LoginServices(control, security, unknown_users, tokens, logins, callbacks),
+        DelegationTokenServices: DelegationTokenServices(control, security, tokens),
         TelemetryServices: telemetry,
     }
 

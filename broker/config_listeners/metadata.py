@@ -22,6 +22,7 @@ from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.connections import ConnectionQuotas
 from broker.quotas.entity import Entity
 from broker.quotas.replication import ReplicationQuotas
+from broker.security.delegation_tokens import DelegationTokens
 from broker.security.unknown_users import UnknownUsers
 from broker.services.partitions import Partitions
 from broker.steps import Steps, finished
@@ -181,6 +182,20 @@ def unknown_users_listener(unknown_users: UnknownUsers) -> Subscriber:
     def on_metadata_update(old: Image, new: Image, delta: Delta) -> Steps[None]:
         if delta.scram:
             yield from unknown_users.on_metadata_update(old.scram, new.scram, delta.scram)
+
+    return on_metadata_update
+
+
+def delegation_token_listener(tokens: DelegationTokens) -> Subscriber:
+    """Return a listener that knows created delegation tokens and forgets removed ones, a token per step."""
+
+    def on_metadata_update(_old: Image, new: Image, delta: Delta) -> Steps[None]:
+        for token_id in delta.delegation_tokens:
+            if token_id in new.delegation_tokens:
+                tokens.add(token_id)
+            else:
+                tokens.remove(token_id)
+            yield
 
     return on_metadata_update
 

@@ -13,6 +13,7 @@ from broker.control.commands import EntityPairs
 from broker.control.rows.broker import TaskRow
 from broker.control.rows.connections import Flow, SelectorRow
 from broker.control.rows.quotas import BrokerLimit, RetryStormUse
+from broker.control.rows.transactions import TransactionDetail, TransactionRow
 from broker.control.views import (
     AddressUse,
     BrokerMetrics,
@@ -208,6 +209,10 @@ class TopicViewSource(Protocol):
     def groups(self) -> Iterable[GroupRow | None]: ...
 
     def group(self, group_id: str) -> Steps[GroupDetail | None]: ...
+
+    def transactions(self) -> Iterable[TransactionRow | None]: ...
+
+    def transaction(self, transactional_id: str) -> Steps[TransactionDetail | None]: ...
 
 
 UpstreamOf = Callable[[], Callable[[Channel], tuple[str, int | None]]]
@@ -496,6 +501,12 @@ class LiveViews:
 
     def group(self, group_id: str) -> Steps[GroupDetail | None]:
         return self._topics.group(group_id)
+
+    def transactions(self) -> Iterable[TransactionRow | None]:
+        return self._topics.transactions()
+
+    def transaction(self, transactional_id: str) -> Steps[TransactionDetail | None]:
+        return self._topics.transaction(transactional_id)
 
 
 def throttled_row(row: MutedRow) -> ThrottledRow:

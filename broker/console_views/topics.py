@@ -1,10 +1,13 @@
-"""The contents of a topic's partitions and the progress of groups. For `console_views.live`."""
+"""The contents of a topic's partitions, the progress of groups, and transactions. For
+`console_views.live`.
+"""
 
 from collections.abc import Iterator, Mapping
 from heapq import merge
 from typing import Any, Final
 
 from broker.compaction.manager import CleanerManager
+from broker.console_views.transactions import transaction_detail, transaction_rows
 from broker.control.rows.topics import (
     CommittedRow,
     CompactionRow,
@@ -14,6 +17,7 @@ from broker.control.rows.topics import (
     PartitionRow,
     TopicSize,
 )
+from broker.control.rows.transactions import TransactionDetail, TransactionRow
 from broker.errors import ProtocolViolation
 from broker.groups.coordinator import CONSUMER as CONSUMER_TYPE
 from broker.groups.coordinator import SHARE
@@ -22,6 +26,7 @@ from broker.log.partition import PartitionLog
 from broker.protocol.codec import decode_data
 from broker.services.group_service import GroupService
 from broker.services.partitions import Partitions
+from broker.services.transaction_service import TransactionService
 from broker.steps import Steps
 
 CONSUMER = "consumer"
@@ -35,8 +40,13 @@ class LogViews:
     """A `broker.console_views.live.TopicViewSource` of the broker's own logs and groups."""
 
     def __init__(
-        self, partitions: Partitions, groups: GroupService, cleaner: CleanerManager | None = None
+        self,
+        partitions: Partitions,
+        groups: GroupService,
+        cleaner: CleanerManager | None = None,
+        transactions: TransactionService | None = None,
     ) -> None:
+        self._transactions = transactions
         self._cleaner = cleaner
         self._partitions = partitions
         self._groups = groups
@@ -68,6 +78,16 @@ class LogViews:
 
     def group(self, group_id: str) -> Steps[GroupDetail | None]:
         return group_detail(self._groups, self._partitions, group_id)
+
+    def transactions(self) -> Iterator[TransactionRow | None]:
+        return (
+            iter(()) if self._transactions is None else transaction_rows(self._transactions, self._partitions)
+        )
+
+    def transaction(self, transactional_id: str) -> Steps[TransactionDetail | None]:
+        if self._transactions is None:
+            return None
+        return (yield from transaction_detail(self._transactions, self._partitions, transactional_id))
 
 
 def partition_rows(

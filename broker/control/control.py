@@ -43,6 +43,16 @@ from broker.control.commands import (
     Undo,
 )
 from broker.control.configs import plan_alter_configs
+from broker.control.delegation_tokens import (
+    CreateDelegationToken,
+    ExpireDelegationToken,
+    RemoveExpiredDelegationTokens,
+    RenewDelegationToken,
+    plan_create_token,
+    plan_expire_token,
+    plan_remove_expired,
+    plan_renew_token,
+)
 from broker.control.dynamic_config import DynamicConfig, warn_of_inert_changes
 from broker.control.operation import Operation
 from broker.control.plan import Plan, Situation
@@ -70,6 +80,10 @@ PLANNERS: Final[dict[type, Callable[[Any, Situation], Plan[Any] | Steps[Plan[Any
     RevokeAdminToken: plan_revoke_token,
     SetPassword: plan_set_password,
     AlterUserScramCredentials: plan_scram,
+    CreateDelegationToken: plan_create_token,
+    RenewDelegationToken: plan_renew_token,
+    ExpireDelegationToken: plan_expire_token,
+    RemoveExpiredDelegationTokens: plan_remove_expired,
     CreateAcls: plan_create_acls,
     DeleteAcls: plan_delete_acls,
     SetAlertRule: plan_set_rule,

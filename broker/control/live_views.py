@@ -25,6 +25,7 @@ from broker.control.rows.quotas import (
     ShadowUse,
 )
 from broker.control.rows.topics import GroupDetail, GroupRow, PartitionRow, TopicSize
+from broker.control.rows.transactions import TransactionDetail, TransactionRow
 from broker.quotas.use_elsewhere import Clients
 from broker.steps import Steps
 
@@ -108,5 +109,10 @@ class LiveViewSource(Protocol):
         """Yield rows built lazily."""
 
     def group(self, group_id: str) -> Steps[GroupDetail | None]: ...
+
+    def transactions(self) -> Iterable[TransactionRow | None]:
+        """Yield rows built lazily."""
+
+    def transaction(self, transactional_id: str) -> Steps[TransactionDetail | None]: ...
 
     def tasks(self) -> list[TaskRow]: ...

@@ -71,6 +71,7 @@ from broker.control.rows.quotas import (
     ShadowUse,
 )
 from broker.control.rows.topics import GroupDetail, GroupRow, PartitionRow, TopicRow, TopicSize
+from broker.control.rows.transactions import TransactionDetail, TransactionRow
 from broker.control.rows.upstream import GatewayRow, GatewaySums, ShareRow, UpstreamRow
 from broker.control.tokens import Credentials, identify
 from broker.control.undo import inverse_of
@@ -135,6 +136,8 @@ __all__ = [
     "TokenRow",
     "TopicRow",
     "TopicSize",
+    "TransactionDetail",
+    "TransactionRow",
     "Views",
     "all_gateways",
 ]
@@ -417,6 +420,15 @@ class Views:
     def each_group(self) -> Iterator[GroupRow | None]:
         """As `groups`, in no order, built lazily, with None after work that produced no row."""
         return iter(self._live.groups())
+
+    def each_transaction(self) -> Iterator[TransactionRow | None]:
+        """Yield the transactional ids in no order, built lazily, with None after work that produced no
+        row.
+        """
+        return iter(self._live.transactions())
+
+    def transaction(self, transactional_id: str) -> Steps[TransactionDetail | None]:
+        return self._live.transaction(transactional_id)
 
     def tasks(self) -> list[TaskRow]:
         return self._live.tasks()

@@ -16,7 +16,9 @@ each change; the console shows them through broker.control.views.
     connection      its id                   closed: the client id, after an operator closed it
     records         a topic's name           read, produced: what an operator did to records
     group           its id                   offsets reset, offsets deleted, deleted, by an operator
+    transaction     its transactional id     aborted: by an operator
     user-scram      a user's name            by mechanism: salt, iterations and keys as JSON
+    delegation-token  its id                 token: owner, requester, renewers, times; expires_ms
     admin-token     its name                 token: role, salt, digest, expiry; password: its hash (all JSON)
     acl             all but its permission   ALLOW or DENY: true (broker.authorization.acl)
     alert-rule      its name                 rule: as JSON
@@ -55,9 +57,11 @@ class Kind(StrEnum):
     GROUP_CONFIG = "group-config"
     PRODUCER_IDS = "producer-ids"
     USER_SCRAM = "user-scram"
+    DELEGATION_TOKEN = "delegation-token"  # noqa: S105 - a kind, not a secret
     CONNECTION = "connection"
     RECORDS = "records"
     GROUP = "group"
+    TRANSACTION = "transaction"
     ADMIN_TOKEN = "admin-token"  # noqa: S105 - a kind, not a secret
     ACL = "acl"
     ALERT_RULE = "alert-rule"
@@ -67,7 +71,7 @@ class Kind(StrEnum):
 ACL_IS_SET: Final = "true"
 """The value of an ACL that exists."""
 
-NOTES: Final = frozenset({Kind.RECORDS, Kind.GROUP})
+NOTES: Final = frozenset({Kind.RECORDS, Kind.GROUP, Kind.TRANSACTION})
 """Kinds of actions outside the metadata. Their rows are only for the audit trail: they have no old value, and
 nothing is kept of them in memory.
 """

@@ -140,6 +140,32 @@ class ScramCredential(NamedTuple):
     changed_by: str
 
 
+class DelegationToken(NamedTuple):
+    """A delegation token by its id. Principals are texts such as "User:ann"; times are wall-clock.
+
+    Its HMAC is not stored. `version` is the `seq` of its last change.
+    """
+
+    owner: str
+    requester: str
+    renewers: tuple[str, ...]
+    issued_ms: int
+    max_ms: int
+    expires_ms: int
+    version: int
+    changed_at_ms: int
+    changed_by: str
+
+    @property
+    def parties(self) -> tuple[str, ...]:
+        """Return the principals that may see the token."""
+        return (self.owner, self.requester, *self.renewers)
+
+    def is_expired(self, now_ms: int) -> bool:
+        """Return whether the token has expired. It is still valid in its last millisecond."""
+        return self.expires_ms < now_ms
+
+
 class AclEntry(NamedTuple):
     """When an ACL was created, and by whom. `version` is the `seq` of its creation."""
 
@@ -151,7 +177,7 @@ class AclEntry(NamedTuple):
 class Image(msgspec.Struct, frozen=True):
     """`version` is the `seq` of the last change. `broker_configs` is by node id as text, "" for all brokers;
     `broker_config_changes` contains the `seq` of the last change of each. `client_metrics` is by subscription
-    name; `scram` by user, then by mechanism; `group_configs` by group id.
+    name; `scram` by user, then by mechanism; `delegation_tokens` by id; `group_configs` by group id.
     """
 
     version: int = 0
@@ -165,6 +191,7 @@ class Image(msgspec.Struct, frozen=True):
     next_producer_id: int = 0
     tokens: Mapping[str, AdminToken] = msgspec.field(default_factory=dict)
     scram: Mapping[str, Mapping[str, ScramCredential]] = msgspec.field(default_factory=dict)
+    delegation_tokens: Mapping[str, DelegationToken] = msgspec.field(default_factory=dict)
     acls: Mapping[Acl, AclEntry] = msgspec.field(default_factory=dict)
     group_configs: Mapping[str, Mapping[str, str]] = msgspec.field(default_factory=dict)
     alert_rules: Mapping[str, RuleEntry] = msgspec.field(default_factory=dict)
@@ -227,6 +254,11 @@ def project(base: Image, state: State, touched: Iterable[tuple[str, str]], versi
                 for entity in entities:
                     _put(users, entity, _scram_credentials(state[kind, entity]) or None)
                 image = replace(image, scram=users)
+            case Kind.DELEGATION_TOKEN:
+                delegated = dict(image.delegation_tokens)
+                for entity in entities:
+                    _put(delegated, entity, _delegation_token(state[kind, entity]))
+                image = replace(image, delegation_tokens=delegated)
             case Kind.ACL:
                 acls = dict(image.acls)
                 for entity in entities:
@@ -243,7 +275,7 @@ def project(base: Image, state: State, touched: Iterable[tuple[str, str]], versi
                 for entity in entities:
                     _put(destinations, entity, _alert_destination(entity, state[kind, entity]))
                 image = replace(image, alert_destinations=destinations)
-            case Kind.CONNECTION | Kind.RECORDS | Kind.GROUP:
+            case Kind.CONNECTION | Kind.RECORDS | Kind.GROUP | Kind.TRANSACTION:
                 pass  # for the audit trail only
             case _:
                 raise BrokerBug(f"unknown kind of change {kind!r}")
@@ -324,6 +356,25 @@ def _scram_credentials(stamps: Mapping[str, Stamp]) -> dict[str, ScramCredential
                 salt, parts["iterations"], stored, server, stamp.seq, stamp.time_ms, stamp.actor
             )
     return found
+
+
+def _delegation_token(stamps: Mapping[str, Stamp]) -> DelegationToken | None:
+    values = _present(stamps)
+    if "token" not in values or "expires_ms" not in values:
+        return None
+    facts = json.loads(values["token"])
+    last = max(stamps.values(), key=lambda stamp: stamp.seq)
+    return DelegationToken(
+        facts["owner"],
+        facts["requester"],
+        tuple(facts["renewers"]),
+        facts["issued_ms"],
+        facts["max_ms"],
+        int(values["expires_ms"]),
+        last.seq,
+        last.time_ms,
+        last.actor,
+    )
 
 
 def _acl_entry(stamp: Stamp) -> AclEntry | None:

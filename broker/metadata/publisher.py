@@ -50,6 +50,8 @@ class Delta(msgspec.Struct, frozen=True):
     scram: frozenset[str] = frozenset()
     """Users with changed SCRAM credentials."""
     acls: tuple[AclChange, ...] = ()
+    delegation_tokens: frozenset[str] = frozenset()
+    """Ids of created, changed and removed tokens."""
 
     @classmethod
     def of(cls, changes: Iterable[Change], actor: Actor = BROKER_ITSELF) -> "Delta":
@@ -64,6 +66,7 @@ class Delta(msgspec.Struct, frozen=True):
         subscriptions: list[str] = []
         users: list[str] = []
         acls: list[AclChange] = []
+        delegation_tokens: list[str] = []
         broker_configs = False
         for each in changes:
             match each.kind:
@@ -80,6 +83,8 @@ class Delta(msgspec.Struct, frozen=True):
                     subscriptions.append(each.entity)
                 case Kind.USER_SCRAM:
                     users.append(each.entity)
+                case Kind.DELEGATION_TOKEN:
+                    delegation_tokens.append(each.entity)
                 case Kind.ACL:
                     acls.append(AclChange(read_acl(each.entity, each.key), each.new is not None))
             yield
@@ -92,6 +97,7 @@ class Delta(msgspec.Struct, frozen=True):
             actor,
             frozenset(users),
             tuple(acls),
+            frozenset(delegation_tokens),
         )
 
 
@@ -141,5 +147,6 @@ def _changed_entries(image: Image, delta: Delta) -> list[Any]:
         *map(image.quotas.get, {each.entity for each in delta.quotas}),
         *map(image.client_metrics.get, delta.client_metrics),
         *map(image.scram.get, delta.scram),
+        *map(image.delegation_tokens.get, delta.delegation_tokens),
         *(image.acls.get(each.acl) for each in delta.acls),
     ]

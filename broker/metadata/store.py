@@ -12,7 +12,6 @@ settings are encrypted in every row (broker.metadata.sealing), but plaintext in 
 `history`. The table `random` contains the broker's own random bytes, outside the audit trail.
 """
 
-import base64
 import contextlib
 import os
 import secrets
@@ -30,6 +29,7 @@ from broker.metadata.image import Image, Stamp, State, project
 from broker.metadata.sealing import NOT_EDITED, Seals, encrypt_rows, is_secret, open_seals
 from broker.metadata.secret_key import DEFAULT_FILE, KeyFiles
 from broker.metadata.wal import MetadataUnusable, check_wal, keep_damaged_wal, wal_of
+from broker.random_ids import random_id
 
 _FORMAT: Final = 3
 """2: the column `origin` is named `door`. 1: the same, and secret settings are not encrypted yet, or free
@@ -139,7 +139,7 @@ class MetadataStore:
             connection.close()
             raise
         if not store.image.cluster_id:
-            store.commit([Change(Kind.CLUSTER, "", "id", _new_cluster_id())], BROKER_ITSELF, now_wall_ms)
+            store.commit([Change(Kind.CLUSTER, "", "id", random_id())], BROKER_ITSELF, now_wall_ms)
         return store
 
     def commit(self, changes: Sequence[Change], actor: Actor, now_wall_ms: int) -> Image:
@@ -287,11 +287,3 @@ def _describe(error: Exception) -> str:
     if getattr(error, "sqlite_errorname", "").startswith("SQLITE_BUSY"):
         return "another broker uses this directory"
     return str(error)
-
-
-def _new_cluster_id() -> str:
-    """Return a cluster id like Kafka's: 16 random bytes in 22 characters, not starting like an option."""
-    while True:
-        text = base64.urlsafe_b64encode(secrets.token_bytes(16)).rstrip(b"=").decode()
-        if not text.startswith("-"):
-            return text

@@ -18,6 +18,7 @@ from broker.prometheus.handlers import automq_families, handler_families, memory
 from broker.prometheus.logs import event_families, log_directory_families, topic_families
 from broker.prometheus.sockets import SocketFamilies, acceptor_families, failure_families, flow_families
 from broker.prometheus.throttling import broker_quota_families, throttle_compliance_families
+from broker.prometheus.transactions import transaction_families
 from broker.prometheus.upstream import gateway_families, upstream_families
 from broker.purgatory import purgatory
 from broker.purgatory.purgatory import Purgatory
@@ -27,6 +28,7 @@ from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.replication import ReplicationQuotas
 from broker.services.event_log import EventBuffer
 from broker.services.partitions import Partitions
+from broker.services.transaction_service import TransactionService
 from broker.telemetry import client_telemetry_metrics as telemetry
 from broker.telemetry.state import Telemetry
 
@@ -47,6 +49,7 @@ class PrometheusPage:
         *,
         replication: ReplicationQuotas | None = None,
         cleaner: CleanerManager | None = None,
+        transactions: TransactionService | None = None,
         partitions: Partitions | None = None,
         purgatories: Iterable[Purgatory[Any]] = (),
         events: EventBuffer | None = None,
@@ -55,7 +58,8 @@ class PrometheusPage:
         gateways: Callable[[], Sequence[GatewayRow]] = tuple,
     ) -> None:
         """`max_entities` returns the present quota.metrics.max.entities. A server without logs has none of
-        `replication`, `cleaner`, `partitions` and `purgatories`; `upstream` and `gateways` are a gateway's.
+        `replication`, `cleaner`, `transactions`, `partitions` and `purgatories`; `upstream` and `gateways`
+        are a gateway's.
         """
         self._clock = clock
         self._server = server
@@ -66,6 +70,7 @@ class PrometheusPage:
         self._callbacks = callbacks
         self._replication = replication
         self._cleaner = cleaner
+        self._transactions = transactions
         self._partitions = partitions
         self._purgatories = tuple(purgatories)
         self._events = events
@@ -113,6 +118,8 @@ class PrometheusPage:
             yield from log_directory_families(self._partitions.store)
         if self._cleaner is not None:
             yield from compaction_families(self._cleaner, self._clock.wall_ms())
+        if self._transactions is not None:
+            yield from transaction_families(self._transactions)
         if self._events is not None:
             yield from event_families(self._events)
         if self._authorizer is not None:

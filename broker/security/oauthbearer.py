@@ -42,6 +42,7 @@ class OAuthBearerLogin:
     __slots__ = ("_read", "ends_wall_ms", "name", "refusal")
 
     mechanism: Final = MECHANISM
+    by_token: Final = False
 
     def __init__(self, read: ReadToken) -> None:
         self._read = read

@@ -86,6 +86,7 @@ class PlainLogin:
 
     mechanism: Final = MECHANISM
     ends_wall_ms: Final = None
+    by_token: Final = False
     refusal: Final = ""
 
     def __init__(self, authenticator: PlainAuthenticator, listener: str) -> None:

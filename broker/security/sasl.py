@@ -15,7 +15,7 @@ class SaslLogin(Protocol):
     `name` is the authenticated user, None until the login has succeeded. `ends_wall_ms` is when its
     credential expires, in ms since the epoch; None if it does not. `refusal` is why the login fails, for the
     operator's log; "" if it does not fail, or if the mechanism must not tell. It shows nothing of the
-    client's messages.
+    client's messages. `by_token`: the credential is a delegation token.
     """
 
     @property
@@ -26,6 +26,8 @@ class SaslLogin(Protocol):
     def ends_wall_ms(self) -> int | None: ...
     @property
     def refusal(self) -> str: ...
+    @property
+    def by_token(self) -> bool: ...
 
     def step(self, message: bytes | bytearray | memoryview, wall_ms: int) -> bytes:
         """Return the response to the client's next message.

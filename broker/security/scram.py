@@ -5,6 +5,9 @@ user's keys from a salted password. Pure. An unknown name is challenged like any
 broker.security.unknown_users, and fails at the end with the same message. (RFC 5802, RFC 7677, KIP-84; Kafka:
 ScramSaslServer)
 
+With the extension `tokenauth=true`, the user name is the id of a delegation token and the password its HMAC;
+the login is its owner's. An unknown token fails at once, as in Kafka. (KIP-48)
+
 The library scramp is not used: it prepares user names (SASLprep) on the server, which Kafka does not, so it
 confuses different users and blocks the event loop for a second for a long name. It also refuses an
 authorization id and stored salts of under 12 bytes, and hides exceptions of the credential lookup.
@@ -17,7 +20,7 @@ import hmac
 import re
 import secrets
 from collections.abc import Callable, Mapping
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -66,6 +69,14 @@ class Credential(Protocol):
     def server_key(self) -> bytes: ...
 
 
+class TokenOwner(NamedTuple):
+    """The user whom a delegation token logs in, until `ends_wall_ms`."""
+
+    name: str
+    ends_wall_ms: int
+    credential: Credential
+
+
 def keys_of(mechanism: ScramMechanism, salted_password: bytes) -> tuple[bytes, bytes]:
     """Return the stored key and the server key."""
     client_key = mechanism.mac(salted_password, b"Client Key")
@@ -74,11 +85,12 @@ def keys_of(mechanism: ScramMechanism, salted_password: bytes) -> tuple[bytes, b
 
 _FIRST: Final = re.compile(
     r"(?P<header>[ny],(?:a=(?P<authorization_id>[^,]*))?,)"
-    r"(?P<bare>n=(?P<name>[^,]+),r=(?P<nonce>[\x21-\x2B\x2D-\x7E]+)(?:,[A-Za-z]=[^,]*)*)"
+    r"(?P<bare>n=(?P<name>[^,]+),r=(?P<nonce>[\x21-\x2B\x2D-\x7E]+)(?P<extensions>(?:,[A-Za-z]+=[^,]*)*))"
 )
 _FINAL: Final = re.compile(
     r"(?P<unproven>c=(?P<header>[A-Za-z0-9+/=]+),r=(?P<nonce>[^,]+)(?:,[A-Za-z]=[^,]*)*),p=(?P<proof>[A-Za-z0-9+/=]+)"
 )
+_TOKEN: Final = re.compile(r",tokenauth=([^,]*)")
 _ESCAPED: Final = re.compile(r"=(2C|3D)?")
 
 
@@ -87,32 +99,39 @@ class ScramLogin:
 
     `find` returns a user's credential for this mechanism, `unknown` the fake credential of a name without
     one; both are called for every name, so that the response time does not reveal whether a user exists.
+    `find_token` returns the owner of a delegation token by its id.
     """
 
     __slots__ = (
         "_claimed_name",
         "_credential",
         "_find",
+        "_find_token",
         "_first_messages",
         "_header",
         "_mechanism",
         "_nonce",
         "_unknown",
+        "by_token",
+        "ends_wall_ms",
         "name",
+        "refusal",
     )
-
-    ends_wall_ms: Final = None
-    refusal: Final = ""
 
     def __init__(
         self,
         mechanism: ScramMechanism,
         find: Callable[[str], Credential | None],
         unknown: Callable[[str], Credential],
+        find_token: Callable[[str], TokenOwner | None] = lambda _token_id: None,
     ) -> None:
         self._mechanism = mechanism
         self._find = find
         self._unknown = unknown
+        self._find_token = find_token
+        self.by_token = False
+        self.ends_wall_ms: int | None = None
+        self.refusal = ""
         self._nonce = ""
         self._header = b""
         self._claimed_name = ""
@@ -134,9 +153,11 @@ class ScramLogin:
             text = str(message, "utf-8")
         except UnicodeDecodeError as error:
             raise self._failed() from error
-        return self._challenge(text) if self._credential is None else self._verify(text, self._credential)
+        if self._credential is None:
+            return self._challenge(text, wall_ms)
+        return self._verify(text, self._credential)
 
-    def _challenge(self, text: str) -> bytes:
+    def _challenge(self, text: str, wall_ms: int) -> bytes:
         found = _FIRST.fullmatch(text)
         if found is None:
             raise self._failed()
@@ -144,15 +165,30 @@ class ScramLogin:
         authorization_id = found["authorization_id"]
         if name is None or (authorization_id and unescaped(authorization_id) != name):
             raise self._failed()
-        unknown = self._unknown(name)
-        self._credential = credential = self._find(name) or unknown
+        self._credential = credential = self._known(name, found["extensions"], wall_ms)
         self._header = found["header"].encode()
         self._nonce = found["nonce"] + secrets.token_urlsafe(24)
         salt = base64.b64encode(credential.salt).decode()
         challenge = f"r={self._nonce},s={salt},i={credential.iterations}"
-        self._claimed_name = name
         self._first_messages = f"{found['bare']},{challenge}"
         return challenge.encode()
+
+    def _known(self, name: str, extensions: str, wall_ms: int) -> Credential:
+        """Return the credential to challenge with."""
+        given = _TOKEN.findall(extensions)
+        if not given or given[-1].lower() != "true":
+            self._claimed_name = name
+            unknown = self._unknown(name)
+            return self._find(name) or unknown
+        owner = self._find_token(name)
+        if owner is None:
+            self.refusal = "there is no such delegation token"
+            raise self._failed()
+        if owner.ends_wall_ms < wall_ms:
+            self.refusal = "the delegation token has expired"
+            raise self._failed()
+        self.by_token, self.ends_wall_ms, self._claimed_name = True, owner.ends_wall_ms, owner.name
+        return owner.credential
 
     def _verify(self, text: str, credential: Credential) -> bytes:
         found = _FINAL.fullmatch(text)

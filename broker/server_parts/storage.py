@@ -117,6 +117,9 @@ class DelayedRequests:
             control, groups, callbacks, security, self.transactions, self.share_states
         )
         fetch_reaper = f"ExpirationReaper-{config.broker.node_id}-Fetch"
+        self.transaction_timer = Reaper(
+            "transaction-timer", self.transactions.next_deadline, self._run_transactions, clock
+        )
         self.reapers = (
             Reaper(fetch_reaper, self.fetches.next_deadline, self._expire_fetches, clock),
             retry_storm_reaper(self.retry_storm, clock, deliver),
@@ -127,7 +130,7 @@ class DelayedRequests:
                 self.share_states.begin,
                 clock,
             ),
-            Reaper("transaction-timer", self.transactions.next_deadline, self._run_transactions, clock),
+            self.transaction_timer,
             *share_reapers(self.share, self.fetches, config.broker.node_id, failures, clock, deliver),
         )
 

@@ -28,6 +28,7 @@ from broker.server_parts.control import ServerMetadata
 from broker.services.event_log import EventBuffer
 from broker.services.group_service import GroupService
 from broker.services.partitions import Partitions
+from broker.services.transaction_service import TransactionService
 from broker.telemetry.state import Telemetry
 from broker.version import VERSION
 
@@ -57,13 +58,14 @@ class ServerViews:
         purgatories: Sequence[Purgatory[Any]] = (),
         partitions: Partitions | None = None,
         groups: GroupService | None = None,
+        transactions: TransactionService | None = None,
         replication: ReplicationQuotas | None = None,
         cleaner: CleanerManager | None = None,
         events: EventBuffer | None = None,
         upstream: Upstream | None = None,
         authorizer: Authorizer | None = None,
     ) -> None:
-        """A server without logs has none of the last six but `events`; `topics` has the topics and groups.
+        """A server without logs has none of the last seven but `events`; `topics` has the topics and groups.
         `upstream` is a gateway's.
         """
         control = metadata.control
@@ -82,6 +84,7 @@ class ServerViews:
             lambda: control.config.quotas.metrics_max_entities,
             replication=replication,
             cleaner=cleaner,
+            transactions=transactions,
             partitions=partitions,
             purgatories=purgatories,
             events=events,

@@ -25,12 +25,20 @@ from broker.services.offsets_log import OffsetsLog
 from broker.services.partitions import LEADER_EPOCH, HostedTopic, Partitions
 from broker.transactions.completion import RETRY_MS, Completion
 from broker.transactions.coordinator import TransactionCoordinator
+from broker.transactions.ending import fence
 from broker.transactions.records import encode_key, encode_value
-from broker.transactions.state import Change, State, TopicPartition
+from broker.transactions.state import DECIDED, Change, State, TopicPartition, Transaction
 
 logger = logging.getLogger(__name__)
 
 TRANSACTIONS_TOPIC: Final = "__transaction_state"
+
+COMMITTED: Final = "committed"
+ABORTED: Final = "aborted"
+TIMED_OUT: Final = "timed_out"
+ABORTED_BY_OPERATOR: Final = "aborted_by_operator"
+DECISIONS: Final = (COMMITTED, ABORTED, TIMED_OUT, ABORTED_BY_OPERATOR)
+"""ABORTED: by the producer, or by an InitProducerId of the same transactional id."""
 
 MARKERS_AT_ONCE: Final = 64
 """Markers written between two pauses, in about a millisecond; ours."""
@@ -92,6 +100,8 @@ class TransactionService:
         self.is_unreadable = False
         self._paused_until_ms = 0
         self._refusals = LimitedLines()
+        self.decisions = dict.fromkeys(DECISIONS, 0)
+        """Transactions since the start, by decision. (DECISIONS)"""
 
     @property
     def is_available(self) -> bool:
@@ -132,8 +142,8 @@ class TransactionService:
         change.begin()
         return WrittenChange(change, log, staged)
 
-    def settle(self, written: WrittenChange, now: Now) -> ErrorCode:
-        """Apply a committed change, or withdraw it and return the error."""
+    def settle(self, written: WrittenChange, now: Now, decision: str | None = None) -> ErrorCode:
+        """Apply a committed change, or withdraw it and return the error. `decision` None: a producer's."""
         change, log, staged = written
         error = next((each.error for each in staged if each.error is not None), None)
         if error is not None:
@@ -141,8 +151,19 @@ class TransactionService:
             return COORDINATOR_ERRORS.get(error, error)
         log.keep([_record(change)])
         self.coordinator.apply(change, now.ms)
+        if change.data.state in DECIDED:
+            of_producer = COMMITTED if change.data.state is State.PREPARE_COMMIT else ABORTED
+            self.decisions[decision or of_producer] += 1
         log.tidy(now.wall_ms, self._partitions.commit)
         return ErrorCode.NONE
+
+    def abort(self, transaction: Transaction, now: Now) -> ErrorCode:
+        """Abort an ongoing transaction for an operator and commit that; return the error or NONE.
+
+        Never call it between staging and commit of another append.
+        """
+        (error,) = self._write_now([fence(transaction, now.wall_ms)], now, ABORTED_BY_OPERATOR)
+        return error
 
     def note_refused(self, request: RefusedRequest, now_ms: int) -> None:
         """Log a refused request of a transactional id, unless there are too many."""
@@ -200,7 +221,7 @@ class TransactionService:
 
         Returns the logs that have grown. Never call it between staging and commit of another append.
         """
-        self._write_now(self.coordinator.overdue(now.ms, now.wall_ms), now)
+        self._write_now(self.coordinator.overdue(now.ms, now.wall_ms), now, TIMED_OUT)
         touched: dict[Completion, None] = {}
         markers: list[_WrittenMarker] = []
         left = MARKERS_AT_ONCE
@@ -222,13 +243,13 @@ class TransactionService:
                 self._delay(completion, error, now)
         return grown
 
-    def _write_now(self, changes: Iterable[Change], now: Now) -> list[ErrorCode]:
+    def _write_now(self, changes: Iterable[Change], now: Now, decision: str | None = None) -> list[ErrorCode]:
         """Write changes together and return the error of each."""
         results = [self.stage(change, now) for change in changes]
         if not results:
             return []
         self._partitions.commit()
-        return [each if isinstance(each, ErrorCode) else self.settle(each, now) for each in results]
+        return [each if isinstance(each, ErrorCode) else self.settle(each, now, decision) for each in results]
 
     def _stage_completion(
         self, completion: Completion, partition: TopicPartition, now: Now

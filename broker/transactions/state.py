@@ -6,7 +6,7 @@ request of the id, as Kafka does.
 """
 
 from enum import IntEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -88,15 +88,26 @@ class TransactionData(msgspec.Struct, frozen=True):
         return is_exhausted(self.producer_epoch)
 
 
-class Transaction:
-    """A transactional id. `pending` is the change that is being written, if any."""
+class TransactionClient(NamedTuple):
+    """Who sent the last InitProducerId. `principal` is a text such as "User:ann"."""
 
-    __slots__ = ("data", "pending", "transactional_id")
+    principal: str
+    client_id: str
+    address: str
+
+
+class Transaction:
+    """A transactional id. `pending` is the change that is being written, if any. `client` is None until the
+    first InitProducerId since the start: the log does not have it.
+    """
+
+    __slots__ = ("client", "data", "pending", "transactional_id")
 
     def __init__(self, transactional_id: str, data: TransactionData) -> None:
         self.transactional_id = transactional_id
         self.data = data
         self.pending: TransactionData | None = None
+        self.client: TransactionClient | None = None
 
 
 class Change(msgspec.Struct, frozen=True):

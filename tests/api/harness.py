@@ -24,7 +24,7 @@ from broker.authorization.authorizer import Authorizer
 from broker.config.load import load
 from broker.config.sections.consumer_groups import group_times
 from broker.config.sections.share_groups import share_group_times
-from broker.config_listeners.metadata import acl_listener
+from broker.config_listeners.metadata import acl_listener, delegation_token_listener
 from broker.control.control import Control
 from broker.groups.consumer.assignment import ClusterTopics
 from broker.groups.messages import Now
@@ -44,6 +44,7 @@ from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.replication import ReplicationQuotas
 from broker.records.build import NewRecord, build_batch
 from broker.records.slices import Slices, run_through
+from broker.security.delegation_tokens import DelegationTokens
 from broker.security.sasl import SaslLogin
 from broker.security.session import Session
 from broker.security.unknown_users import UnknownUsers
@@ -78,6 +79,7 @@ class Connection:
         self.listener = listener
         self.principal = "ANONYMOUS"
         self.authenticated = authenticated
+        self.by_token = False
         self.sasl_mechanism: str | None = None
         self.sasl_login: SaslLogin | None = None
         self.prologue = 0
@@ -187,6 +189,10 @@ class Harness:
             for number, endpoint in enumerate(config.network.listeners)
         }
         mutations = ControllerMutations(self.quotas.mutation, self.clock)
+        self.tokens = DelegationTokens(
+            config.security.delegation_token_secret_key, self.control.image.delegation_tokens
+        )
+        self.control.subscribe(delegation_token_listener(self.tokens))
         self.services = {
             **control_services(
                 config.broker.node_id,
@@ -195,6 +201,7 @@ class Harness:
                 mutations,
                 self.security,
                 UnknownUsers(self.metadata.scram_secret, self.metadata.image.scram),
+                self.tokens,
                 UnlimitedLogins(),
                 self.callbacks,
                 TelemetryServices(Telemetry(config.telemetry), lambda: None),

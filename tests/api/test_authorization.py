@@ -21,6 +21,7 @@ from broker.protocol.messages.alter_share_group_offsets import (
 )
 from broker.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from broker.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from broker.protocol.messages.create_delegation_token import CreateDelegationTokenRequest
 from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from broker.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from broker.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
@@ -197,6 +198,11 @@ CASES: dict[str, Case] = {
         name: Case(NEEDS[name][1], refusal, suffices, NEEDS[name][2])
         for name, (refusal, suffices) in OF_ROLES.items()
     },
+    "tokens of another": Case(
+        CreateDelegationTokenRequest("User", "bob"),
+        ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+        ((allow(Op.CREATE_TOKENS, "User:bob", kind=ResourceType.USER),),),
+    ),
     "produce": Case(produce(), TOPIC_FAILED, ((topic(Op.WRITE),),), 9),
     "fetch": Case(fetch(0, -1, "orders"), TOPIC_FAILED, ((topic(Op.READ),),), 12),
     "list offsets": Case(
@@ -379,10 +385,12 @@ OPEN = {
     "API_VERSIONS",
     "GET_TELEMETRY_SUBSCRIPTIONS",
     "PUSH_TELEMETRY",
+    "RENEW_DELEGATION_TOKEN",
+    "EXPIRE_DELEGATION_TOKEN",
 }
 """The APIs that Kafka does not authorize."""
 
-LEAVE_OUT = {"LIST_GROUPS", "LIST_TRANSACTIONS", "DESCRIBE_CLUSTER"}
+LEAVE_OUT = {"LIST_GROUPS", "LIST_TRANSACTIONS", "DESCRIBE_CLUSTER", "DESCRIBE_DELEGATION_TOKEN"}
 """The APIs that leave out what the client may not see. They have tests of their own."""
 
 BY_ACLS = {"DESCRIBE_ACLS", "CREATE_ACLS", "DELETE_ACLS"}

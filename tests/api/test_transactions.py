@@ -183,6 +183,23 @@ async def test_a_known_epoch_goes_on_and_a_fenced_one_does_not(
     assert await producer.init(resume=True, version=version) == error
 
 
+async def test_an_operators_abort_fences_the_producer_and_leaves_nothing_to_readers(harness: Harness) -> None:
+    zombie = await producer_on(harness)
+    await zombie.write(b"zombie")
+    transaction = harness.transactions.coordinator.get("t")
+    assert transaction is not None and transaction.client is not None
+    assert transaction.client == ("User:ANONYMOUS", "test", "127.0.0.1")
+    assert harness.transactions.abort(transaction, harness.now) == ErrorCode.NONE
+    harness.run_transactions()
+    log = harness.partitions.log("events", 0)
+    assert log is not None and log.last_stable_offset == log.high_watermark
+    assert await zombie.send(b"more") == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert await zombie.end(commit=True) == ErrorCode.PRODUCER_FENCED
+    second = TransactionalProducer(harness)
+    assert await second.init() == 0
+    assert (second.producer_id, second.epoch) == (zombie.producer_id, zombie.epoch + 2)
+
+
 async def test_a_second_producer_aborts_the_transaction_of_the_first(harness: Harness) -> None:
     zombie = await producer_on(harness)
     await zombie.write(b"zombie")

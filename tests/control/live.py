@@ -10,6 +10,7 @@ from broker.control.commands import (
 )
 from broker.control.control import Control
 from broker.control.rows.broker import TaskRow
+from broker.control.rows.transactions import TransactionDetail, TransactionRow
 from broker.control.views import (
     AddressUse,
     BrokerLimit,
@@ -135,6 +136,12 @@ class Live:
         return self.all_groups
 
     def group(self, group_id: str) -> GroupDetail | None:
+        return None
+
+    def transactions(self) -> Sequence[TransactionRow]:
+        return ()
+
+    def transaction(self, transactional_id: str) -> TransactionDetail | None:
         return None
 
 

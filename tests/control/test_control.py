@@ -48,9 +48,16 @@ from broker.control.commands import (
     Undo,
 )
 from broker.control.control import PLANNERS, Control
+from broker.control.delegation_tokens import (
+    CreateDelegationToken,
+    ExpireDelegationToken,
+    RemoveExpiredDelegationTokens,
+    RenewDelegationToken,
+)
 from broker.control.group_changes import DeleteGroup, DeleteGroupOffsets, ResetOffsets
 from broker.control.tokens import HashedPassword, SetPassword
 from broker.control.topic_records import BrowseRecords, ProduceRecord
+from broker.control.transaction_changes import AbortTransaction
 from broker.errors import ApiError, ConfigError, ErrorCode
 from broker.metadata.actor import Actor, ChangeOrigin, Role
 from broker.metadata.changes import AuditFilter, Change, Kind
@@ -97,9 +104,31 @@ EVERY_COMMAND: list[Command[Any]] = [
 
 
 OPERATIONS = {
-    each.__name__ for each in (BrowseRecords, ProduceRecord, ResetOffsets, DeleteGroup, DeleteGroupOffsets)
+    each.__name__
+    for each in (
+        BrowseRecords,
+        ProduceRecord,
+        ResetOffsets,
+        DeleteGroup,
+        DeleteGroupOffsets,
+        AbortTransaction,
+    )
 }
-"""Commands without a planner: test_topic_records and test_group_changes have their roles and refusals."""
+"""Commands without a planner: test_topic_records, test_group_changes and tests/webui/rest/test_transactions
+have their roles and refusals.
+"""
+
+
+OF_PRINCIPALS = {
+    each.__name__
+    for each in (
+        CreateDelegationToken,
+        RenewDelegationToken,
+        ExpireDelegationToken,
+        RemoveExpiredDelegationTokens,
+    )
+}
+"""Commands that depend on who is the actor: test_delegation_tokens has their roles and refusals."""
 
 
 class OneConnection:
@@ -145,7 +174,7 @@ def test_every_command_has_a_planner_and_is_in_the_list_above() -> None:
     assert (
         {each.__name__ for each in (*PLANNERS, Undo, CloseConnection)}
         == known
-        == {type(each).__name__ for each in EVERY_COMMAND}
+        == {type(each).__name__ for each in EVERY_COMMAND} | OF_PRINCIPALS
     )
 
 

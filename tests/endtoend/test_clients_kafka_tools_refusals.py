@@ -50,7 +50,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
         (
             "DelegationTokenCommand",
             ["--create", "--max-life-time-period", "-1", "--command-config", "/dev/null"],
-            "does not support CREATE_DELEGATION_TOKEN",
+            "Delegation Token requests are not allowed",
         ),
     ],
 )

@@ -38,6 +38,7 @@ from broker.protocol.messages.alter_user_scram_credentials import (
 )
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.create_acls import AclCreation, CreateAclsRequest
+from broker.protocol.messages.create_delegation_token import CreatableRenewers, CreateDelegationTokenRequest
 from broker.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from broker.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
@@ -45,6 +46,10 @@ from broker.protocol.messages.delete_groups import DeleteGroupsRequest
 from broker.protocol.messages.delete_topics import DeleteTopicsRequest
 from broker.protocol.messages.describe_acls import DescribeAclsRequest
 from broker.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
+from broker.protocol.messages.describe_delegation_token import (
+    DescribeDelegationTokenOwner,
+    DescribeDelegationTokenRequest,
+)
 from broker.protocol.messages.describe_groups import DescribeGroupsRequest
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -63,13 +68,14 @@ from broker.protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from broker.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
 from broker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from broker.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from broker.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from broker.security.oauthbearer import MECHANISM as OAUTHBEARER
 from tests.control.world import AUTHORIZER
 from tests.groups.conversation import subscription
-from tests.support.broker_process import BrokerProcess
+from tests.support.broker_process import USERS, BrokerProcess
 from tests.support.machine_speed import slowness
 from tests.support.measured_broker import LongestPass
 from tests.support.produce import create_topic
@@ -136,6 +142,7 @@ def _broker(directory: Path, *more: str) -> Iterator[Broker]:
     settings = (
         "sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
         f"sasl.oauthbearer.jwks.endpoint.url={write_key_set(directory)}",
+        "delegation.token.secret.key=a key of the tests",
         "events.topics=",
         "console.listener=127.0.0.1:0",
         "group.initial.rebalance.delay.ms=0",
@@ -614,6 +621,29 @@ async def _held(broker: Broker, changes: Callable[[int], Iterator[tuple[str, Any
         if not found:
             break
     return found
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("95,000 renewers", CreateDelegationTokenRequest(renewers=[CreatableRenewers("User", "x")] * 95_000)),
+        (
+            "95,000 owners",
+            DescribeDelegationTokenRequest(
+                [DescribeDelegationTokenOwner("User", f"owner-{at}") for at in range(95_000)]
+            ),
+        ),
+        ("a renewal of 8 MB", RenewDelegationTokenRequest(bytes(8_000_000), -1)),
+    ],
+)
+async def test_no_request_about_tokens_holds_the_thread_after_a_login(
+    broker: Broker, body: str, message: Any
+) -> None:
+    login = SaslAuthenticateRequest(f"\0alice\0{USERS['alice']}".encode())
+    frame = frame_of(message, 2)
+    seen = await best_of(SHORT_TRIES, broker, frame, (SaslHandshakeRequest("PLAIN"), 1), (login, 2))
+    write_row(NAMES[message.API_KEY], f"{body}, after a login", len(frame), seen)
+    assert is_short(seen), seen
 
 
 async def test_the_first_login_after_a_change_of_many_users_holds_the_thread_no_longer(

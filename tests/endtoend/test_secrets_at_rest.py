@@ -22,9 +22,12 @@ from confluent_kafka.admin import (
 )
 
 from broker.disk.stores import METADATA_FILE
+from broker.protocol.messages.create_delegation_token import CreateDelegationTokenRequest
+from broker.protocol.messages.describe_delegation_token import DescribeDelegationTokenRequest
+from broker.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
 from broker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from broker.protocol.messages.sasl_handshake import SaslHandshakeRequest
-from tests.support.broker_process import LOGIN_MODULE, SASL, WEIR, BrokerProcess
+from tests.support.broker_process import LOGIN_MODULE, SASL, USERS, WEIR, BrokerProcess
 from tests.support.certificates import PASSWORD, certificates
 from tests.support.wire import connect
 
@@ -166,6 +169,42 @@ def test_all_that_the_broker_keeps_is_its_users_and_groups_whatever_the_umask(
     assert len(modes) > 5
     open_to_others = {path: oct(mode) for path, mode in modes.items() if mode & 0o027}
     assert open_to_others == {}
+
+
+async def test_no_byte_on_disk_and_no_answer_tells_a_delegation_token_which_outlives_a_crash(
+    tmp_path: Path,
+) -> None:
+    data, key = tmp_path / "data", "a-key-that-nothing-shows"
+    broker = BrokerProcess(data, ALL_REQUESTS, f"delegation.token.secret.key={key}")
+    login = SaslAuthenticateRequest(f"\0alice\0{USERS['alice']}".encode())
+
+    async def ask(message: Any) -> Any:
+        client = await connect(int(broker.sasl.rpartition(":")[2]))
+        async with client.stream:
+            assert (await client.ask(SaslHandshakeRequest("PLAIN"), 1)).error_code == 0
+            assert (await client.ask(login, 2)).error_code == 0
+            answer = await client.ask(message, 2)
+        assert answer.error_code == 0
+        return answer
+
+    await trio.to_thread.run_sync(broker.start)
+    try:
+        token = await ask(CreateDelegationTokenRequest(max_lifetime_ms=-1))
+        hmac = bytes(token.hmac)
+        hidden = (key, hmac.hex(), base64.b64encode(hmac).decode())
+        await trio.to_thread.run_sync(broker.kill)
+        assert holding(data, *hidden) == set(), "after a crash"
+        await trio.to_thread.run_sync(broker.start)
+        (seen,) = (await ask(DescribeDelegationTokenRequest(None))).tokens
+        assert (seen.token_id, bytes(seen.hmac)) == (token.token_id, hmac)
+        await ask(RenewDelegationTokenRequest(hmac, -1))
+        text = await trio.to_thread.run_sync(log_text, broker)
+        trail = await trio.to_thread.run_sync(broker.ask, "GET", "/api/v1/audit?kind=delegation-token")
+        assert token.token_id in str(trail)
+        assert not [each for each in hidden if each in text + str(trail)]
+    finally:
+        await trio.to_thread.run_sync(broker.stop)
+    assert holding(data, *hidden) == set(), "after a stop"
 
 
 async def challenge(port: int, mechanism: str, name: str) -> dict[str, str]:

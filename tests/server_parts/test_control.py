@@ -29,6 +29,7 @@ from broker.purgatory.purgatory import Purgatory
 from broker.quotas.entity import Entity
 from broker.quotas.kinds import QuotaKind
 from broker.records.build import NewRecord
+from broker.security.delegation_tokens import DelegationTokens
 from broker.security.unknown_users import UnknownUsers
 from broker.server_parts.control import ServerMetadata, ServerQuotas, ServerTelemetry, retry_storm_reaper
 from broker.server_parts.views import ServerViews
@@ -104,6 +105,7 @@ class ServerWithoutLogs:
             ControllerMutations(clients.mutation, clock),
             security,
             UnknownUsers(self.metadata.store.scram_secret, control.image.scram),
+            DelegationTokens(),
             logins,
             callbacks,
             telemetry.services,

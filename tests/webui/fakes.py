@@ -41,6 +41,7 @@ from broker.control.overridden import clients_by_limit, rules_in_steps
 from broker.control.rows.broker import TaskRow
 from broker.control.rows.upstream import GatewayRow, GatewaySums, ShareRow, UpstreamRow, UpstreamSummary
 from broker.control.tokens import SetPassword
+from broker.control.transaction_changes import AbortedTransaction, AbortTransaction
 from broker.control.views import (
     AddressRow,
     AddressUse,
@@ -68,6 +69,8 @@ from broker.control.views import (
     ThrottledRow,
     TokenRow,
     TopicRow,
+    TransactionDetail,
+    TransactionRow,
     all_gateways,
 )
 from broker.errors import ApiError, ErrorCode
@@ -212,6 +215,7 @@ class FakeBroker(FakeAccess, FakeAcls, FakeAlerts, FakeResolving, FakeScram, Fak
     secrets: dict[str, TokenRow] = field(default_factory=SECRETS.copy)
     topic_rows: list[TopicRow] = field(default_factory=list)
     group_rows: list[GroupDetail] = field(default_factory=list)
+    transaction_rows: list[TransactionDetail] = field(default_factory=list)
     trail: list[AuditEntry] = field(default_factory=list)
     limit_rows: list[ConnectionLimitRow] = field(default_factory=limits)
     task_rows: list[TaskRow] = field(default_factory=list)
@@ -271,6 +275,8 @@ class FakeBroker(FakeAccess, FakeAcls, FakeAlerts, FakeResolving, FakeScram, Fak
     async def apply(self, command: Command[Any], actor: Actor) -> Any:
         if isinstance(command, Undo):
             return self._undo(command, actor)
+        if isinstance(command, AbortTransaction):
+            return self._abort(command, actor)
         if isinstance(command, CloseConnection):
             return self._close(command, actor)
         if isinstance(command, IssueAdminToken):
@@ -535,6 +541,25 @@ class FakeBroker(FakeAccess, FakeAcls, FakeAlerts, FakeResolving, FakeScram, Fak
     def group(self, group_id: str) -> Steps[GroupDetail | None]:
         yield
         return next((each for each in self.group_rows if each.group.group_id == group_id), None)
+
+    def each_transaction(self) -> Iterator[TransactionRow]:
+        return (each.transaction for each in self.transaction_rows)
+
+    def transaction(self, transactional_id: str) -> Steps[TransactionDetail | None]:
+        yield
+        return next(
+            (each for each in self.transaction_rows if each.transaction.transactional_id == transactional_id),
+            None,
+        )
+
+    def _abort(self, command: AbortTransaction, actor: Actor) -> AbortedTransaction:
+        if actor.role < Role.ADMIN:
+            raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "This needs the role admin.")
+        for each in self.transaction_rows:
+            row = each.transaction
+            if row.transactional_id == command.transactional_id:
+                return AbortedTransaction(row.producer_id, row.producer_epoch, row.partitions)
+        raise ApiError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, "There is no such transactional id.")
 
     def _close(self, command: CloseConnection, actor: Actor) -> Outcome:
         if actor.role < Role.EDITOR:

@@ -4,6 +4,7 @@ the test.
 Everything else of the broker is `FakeBroker`'s.
 """
 
+import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,8 +29,20 @@ from broker.control.commands import (
 from broker.control.control import Control
 from broker.control.group_changes import DeleteGroup, DeleteGroupOffsets, GroupChanges, ResetOffsets
 from broker.control.topic_records import BrowseRecords, ProduceRecord, TopicRecords
-from broker.control.views import ConfigRow, GroupDetail, GroupRow, PartitionRow, ServerInfo, TopicRow, Views
+from broker.control.transaction_changes import AbortTransaction, TransactionChanges
+from broker.control.views import (
+    ConfigRow,
+    GroupDetail,
+    GroupRow,
+    PartitionRow,
+    ServerInfo,
+    TopicRow,
+    TransactionDetail,
+    TransactionRow,
+    Views,
+)
 from broker.disk.record_slices import run_slices
+from broker.errors import ErrorCode
 from broker.groups.consumer.assignment import ClusterTopics
 from broker.groups.messages import (
     CommitRequest,
@@ -47,8 +60,11 @@ from broker.records.compression import Codec
 from broker.server_parts.share_group_states import ShareGroupStates
 from broker.services.group_service import OFFSETS_TOPIC, GroupService
 from broker.services.partitions import Partitions
+from broker.services.transaction_service import TRANSACTIONS_TOPIC, TransactionService
 from broker.steps import Steps
 from broker.telemetry.state import Telemetry
+from broker.transactions.state import Change as TransactionChange
+from broker.transactions.state import TransactionClient
 from tests.control.live import Live
 from tests.control.world import StoreCommitter, actor
 from tests.groups.share.states import FakeShareStates, run_pending
@@ -58,8 +74,11 @@ from tests.webui.fakes import FakeBroker
 COMMANDS = (
     *(CreateTopics, CreatePartitions, DeleteTopics, BrowseRecords, ProduceRecord),
     *(ResetOffsets, DeleteGroup, DeleteGroupOffsets),
+    AbortTransaction,
 )
 WALL_MS = 1_700_000_000_000
+TRANSACTIONAL = 0x10
+"""The attribute of a batch in a transaction."""
 
 
 class LogLive(Live):
@@ -71,6 +90,8 @@ class LogLive(Live):
         self.partitions = logs.partitions  # type: ignore[method-assign]
         self.groups = logs.groups  # type: ignore[method-assign, assignment]
         self.group = logs.group  # type: ignore[method-assign]
+        self.transactions = logs.transactions  # type: ignore[method-assign, assignment]
+        self.transaction = logs.transaction  # type: ignore[method-assign, assignment]
 
 
 class LogWorld:
@@ -97,6 +118,8 @@ class LogWorld:
             lambda _group_id: config.share_groups,
         )
         self.groups.load(self.now())
+        self.transactions = TransactionService(config.transactions, self.partitions, self.groups)
+        self.transactions.load(self.now())
         self.grown: list[PartitionLog] = []
         TopicRecords(
             self.partitions, run_slices, self.clock.ms, self.clock.wall_ms, self.grown.append
@@ -109,9 +132,11 @@ class LogWorld:
         GroupChanges(self.groups, self.share_states, self.partitions, run_slices, self.now).register(
             self.control
         )
+        self.decided = 0
+        TransactionChanges(self.transactions, self.now, self._note_decided).register(self.control)
         info = ServerInfo(1, "0.1.0", ("127.0.0.1:9092",), "http://127.0.0.1:8080/")
         self.cleaner = CleanerManager(self.log)
-        self.logs = LogViews(self.partitions, self.groups, self.cleaner)
+        self.logs = LogViews(self.partitions, self.groups, self.cleaner, self.transactions)
         live = LogLive(self.logs)
         authorizer = None
         if config.security.authorizer_class_name:
@@ -129,6 +154,9 @@ class LogWorld:
 
     def _failed(self, _group_id: str, error: Exception) -> None:
         raise error
+
+    def _note_decided(self) -> None:
+        self.decided += 1
 
     def now(self) -> Now:
         return Now(self.clock.ms(), self.clock.wall_ms())
@@ -167,7 +195,7 @@ class LogWorld:
         step_ms: int = 1,
         codec: Codec = Codec.NONE,
         headers: tuple[tuple[str, bytes | None], ...] = (),
-        **fields: int,
+        **fields: Any,
     ) -> None:
         """Append one batch of (key, value) records, `step_ms` apart."""
         log = self.partitions.log(topic, partition)
@@ -222,6 +250,40 @@ class LogWorld:
         effects = self.groups.coordinator.consumer_heartbeat(request, object(), self.now())
         self.groups.write_now(effects, self.now())
 
+    def transact(
+        self,
+        transactional_id: str,
+        *partitions: tuple[str, int],
+        timeout_ms: int = 60_000,
+        client: TransactionClient | None = None,
+    ) -> tuple[int, int]:
+        """Begin a transaction with a record in each partition; return the producer's id and epoch."""
+        if TRANSACTIONS_TOPIC not in self.partitions.by_name:
+            self.topic(TRANSACTIONS_TOPIC)
+        coordinator, now = self.transactions.coordinator, self.now()
+        ids = itertools.count(len(coordinator))
+        began = coordinator.initialize(transactional_id, timeout_ms, None, lambda: next(ids), now.wall_ms)
+        assert isinstance(began, TransactionChange)
+        began.transaction.client = client
+        assert self.transactions._write_now([began], now) == [ErrorCode.NONE]
+        producer_id, epoch = began.data.producer_id, began.data.producer_epoch
+        if partitions:
+            added = coordinator.add_partitions(
+                transactional_id, producer_id, epoch, partitions, 2, now.wall_ms
+            )
+            assert isinstance(added, TransactionChange)
+            assert self.transactions._write_now([added], now) == [ErrorCode.NONE]
+        for topic, partition in partitions:
+            self.append(
+                *(topic, (None, "in a transaction")),
+                partition=partition,
+                producer_id=producer_id,
+                producer_epoch=epoch,
+                base_sequence=0,
+                attributes=TRANSACTIONAL,
+            )
+        return producer_id, epoch
+
     def committed(self, group: str, topic: str) -> dict[int, int]:
         found = self.groups.coordinator.committed(group).get(topic, {})
         return {index: offset.offset for index, offset in sorted(found.items())}
@@ -265,6 +327,12 @@ class LoggedBroker(FakeBroker):
 
     def group(self, group_id: str) -> Steps[GroupDetail | None]:
         return self.world.views.group(group_id)
+
+    def each_transaction(self) -> Iterator[TransactionRow | None]:
+        return self.world.views.each_transaction()
+
+    def transaction(self, transactional_id: str) -> Steps[TransactionDetail | None]:
+        return self.world.views.transaction(transactional_id)
 
     def describe_configs(self, resource: ConfigResource) -> Steps[list[ConfigRow]]:
         if resource.type == ResourceType.TOPIC:

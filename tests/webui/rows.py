@@ -8,6 +8,7 @@ from broker.authorization.acl import Acl, entity_of, key_of
 from broker.control.commands import Actor
 from broker.control.rows.broker import Owned, TaskRow
 from broker.control.rows.topics import CommittedRow, MemberRow
+from broker.control.rows.transactions import TransactionDetail, TransactionPartition, TransactionRow
 from broker.control.rows.upstream import (
     LoopbackAdvertised,
     NodeAddress,
@@ -178,6 +179,23 @@ def acl_change(seq: int, by: Actor, acl: Acl) -> AuditEntry:
 def topic(name: str, partitions: int = 3, **changes: Any) -> TopicRow:
     row = TopicRow(name, bytes(16), partitions, False, 3_000_000, 6_000, (("retention.ms", "86400000"),))
     return replace(row, **changes)
+
+
+def transaction(
+    name: str,
+    state: str = "Ongoing",
+    *,
+    topic: str = "orders",
+    holds: bool = True,
+    client: str = "payments-1",
+) -> TransactionDetail:
+    is_open = state == "Ongoing"
+    row = TransactionRow(
+        *(name, state, 4_711, 3, 60_000, NOW_MS - 42_000 if is_open else None, NOW_MS - 42_000),
+        *(int(is_open), int(is_open and holds), "User:payments", client, "10.0.0.7"),
+    )
+    partition = TransactionPartition(topic, 0, 1_200, 1_200, 1_450 if holds else 1_200, holds)
+    return TransactionDetail(row, (partition,) if is_open else ())
 
 
 def group(name: str, *clients: str, lag: int = 40, topic: str = "orders") -> GroupDetail:

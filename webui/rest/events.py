@@ -33,6 +33,7 @@ from webui.rest.problem_types import TOO_MANY_STREAMS
 from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
 from webui.rest.schema import Invalid, Number, Text
 from webui.rest.scram_users import CREDENTIALS
+from webui.rest.transactions import TRANSACTIONS
 from webui.rest.upstream import SHARES, upstream_report
 from webui.tables.json_output import encode, task_json
 from webui.tables.listing import LONGEST_PAGE, Page, Table
@@ -188,6 +189,7 @@ def live_tables(views: Views) -> dict[str, LiveTable[Any]]:
         ),
         "topics": LiveTable(TOPICS, views.each_topic, views),
         "groups": LiveTable(GROUPS, views.each_group, views),
+        "transactions": LiveTable(TRANSACTIONS, views.each_transaction, views),
         "ip-quotas": LiveTable(ADDRESSES, views.each_address, views, limits),
         "gateway-shares": LiveTable(SHARES, views.each_share, views),
         "scram-users": LiveTable(CREDENTIALS, views.scram_users, views),

@@ -31,6 +31,7 @@ from webui.rest import (
     scram_users,
     subscription_files,
     topics,
+    transactions,
     upstream,
 )
 from webui.rest.files import YAML
@@ -61,6 +62,7 @@ TAGS: Final[Mapping[str, str]] = {
     "connections": "Open connections",
     "topics": "Topics and their partitions",
     "groups": "Consumer groups",
+    "transactions": "Transactional ids and their transactions",
     "upstream": "The upstream cluster of a gateway",
     "gateways": "Gateways that share limits",
     "gateway-shares": "Shares of each gateway in each limit",
@@ -239,6 +241,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     *topics.ROUTES,
     *records.ROUTES,
     *groups.ROUTES,
+    *transactions.ROUTES,
     *upstream.ROUTES,
     *doctor.ROUTES,
     *alerts.ROUTES,

@@ -128,6 +128,34 @@ class SecurityConfig(OAuthBearerKeys):
         ours=True,
         listener_too=True,
     )
+    delegation_token_secret_key: str = setting(
+        "delegation.token.secret.key",
+        "",
+        SECRET,
+        "The key of the HMACs of delegation tokens, which are their passwords. Another key makes all tokens "
+        "invalid. Empty: there are no delegation tokens.",
+    )
+    delegation_token_max_lifetime_ms: int = setting(
+        "delegation.token.max.lifetime.ms",
+        604_800_000,
+        long(1),
+        "Maximum lifetime of a delegation token, beyond which it cannot be renewed.",
+        unit="ms",
+    )
+    delegation_token_expiry_time_ms: int = setting(
+        "delegation.token.expiry.time.ms",
+        86_400_000,
+        long(1),
+        "A delegation token expires after this time unless it is renewed.",
+        unit="ms",
+    )
+    delegation_token_expiry_check_interval_ms: int = setting(
+        "delegation.token.expiry.check.interval.ms",
+        3_600_000,
+        long(1),
+        "How often the broker removes expired delegation tokens.",
+        unit="ms",
+    )
     secret_key_file: str = setting(
         "config.secret.key.file",
         "",
@@ -161,10 +189,12 @@ class SecurityConfig(OAuthBearerKeys):
         return of_mechanism.get(listener, self.for_listener(listener).connections_max_reauth_ms)
 
     def logins_end(self, listener: str) -> bool:
-        """Whether any login on this listener expires. Tokens do, wherever OAUTHBEARER can be enabled."""
-        return bool(self.for_listener(listener).jwks_endpoint_url) or any(
-            self.session_ms(listener, mechanism) for mechanism in self._reauth_by_mechanism()
-        )
+        """Whether any login on this listener expires. Tokens do, wherever OAUTHBEARER can be enabled, and
+        delegation tokens.
+        """
+        if self.for_listener(listener).jwks_endpoint_url or self.delegation_token_secret_key:
+            return True
+        return any(self.session_ms(listener, mechanism) for mechanism in self._reauth_by_mechanism())
 
     def _reauth_by_mechanism(self) -> dict[str, tuple[tuple[str, int], ...]]:
         return {

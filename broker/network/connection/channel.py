@@ -141,6 +141,7 @@ class Channel:
         "_waiting",
         "address",
         "authenticated",
+        "by_token",
         "bytes_in",
         "bytes_out",
         "client_id",
@@ -193,6 +194,7 @@ class Channel:
         self.interest = 0
         self.mute_state = MuteState.NOT_MUTED
         self.authenticated = connection.authenticated
+        self.by_token = False
         self.principal = ANONYMOUS
         self.sasl_mechanism: str | None = None
         self.sasl_login: SaslLogin | None = None

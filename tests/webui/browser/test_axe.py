@@ -15,7 +15,7 @@ from tests.authorization.acls import allow, deny
 from tests.webui.browser.conftest import DESK, PHONE, ServedConsole, Watched, watched
 from tests.webui.browser.test_pages import PATHS
 from tests.webui.fakes import FakeBroker
-from tests.webui.rows import NOW_MS
+from tests.webui.rows import NOW_MS, transaction
 from tests.webui.simulation import Simulation
 
 axe_base: Any = pytest.importorskip("axe_playwright_python.base", reason="no axe")
@@ -48,6 +48,7 @@ OPENED = {
     "/audit": ["Undo"],
     "/topics": ["orders"],
     "/groups": ["reporting"],
+    "/transactions": ["Abort the transaction of payments"],
     "/records": ["Produce a record"],
     "/access": ["New token", "Password of"],
     "/scram-users": ["Replace the password of orders"],
@@ -78,6 +79,7 @@ def fill(broker: FakeBroker) -> None:
         simulation.step(250)
     broker.configs |= {"num.io.threads": "8", "log.retention.ms": "604800000"}
     broker.add_scram("orders")
+    broker.transaction_rows += [transaction("payments"), transaction("refunds", "CompleteAbort")]
     broker.add_acl(allow(Operation.READ), deny(Operation.ALL, "*", host="10.0.0.7"))
     broker.add_destination("on-call", Authorization="Bearer s3cret")
     broker.add_rule("reports fall behind", AlertRule(AlertCondition.LAG, 1e5, destinations=("on-call",)))

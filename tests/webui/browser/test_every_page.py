@@ -16,7 +16,7 @@ from tests.webui.browser.test_hostile import NAMES
 from tests.webui.browser.test_pages import PATHS
 from tests.webui.fake_resolving import usage
 from tests.webui.fakes import FakeBroker
-from tests.webui.rows import connection, group, throttled, topic
+from tests.webui.rows import connection, group, throttled, topic, transaction
 from tests.webui.simulation import Simulation
 
 SMALL_PHONE = {"width": 360, "height": 740}
@@ -29,6 +29,7 @@ OPENED = {
     "/connections": "Close the connection",
     "/topics": LONG,
     "/groups": LONG,
+    "/transactions": "Abort the transaction",
     "/client-metrics": LONG,
     "/records": "Produce a record",
     "/audit": "Undo",
@@ -79,6 +80,7 @@ def crowd(broker: FakeBroker) -> None:
         client = broker.telemetry.join(name, software=name)
         broker.telemetry.say(client, broker.now_ms, **{LONG: 1e12})
     broker.topic_rows = [topic(LONG), *broker.topic_rows]
+    broker.transaction_rows = [transaction(name or "x", topic=LONG, client=name) for name in names]
     broker.group_rows = [group(LONG, LONG), *broker.group_rows]
     broker.address_uses = [
         AddressUse("2001:db8:ffff:ffff:ffff:ffff:ffff:ffff", 1e6, 10**6, 10**7, 10**8, 10**9, 10**9)

@@ -121,6 +121,7 @@ CHANGES = {
     "produceRecord": Asked(Role.EDITOR, "/api/v1/topics/orders/records", {"value": None}),
     RECORD: Asked(Role.EDITOR, "/api/v1/topics/orders/partitions/0/records/0"),
     "resetGroupOffsets": Asked(Role.EDITOR, "/api/v1/groups/readers/offsets:reset", {"to": {"latest": True}}),
+    "abortTransaction": Asked(Role.ADMIN, "/api/v1/transactions/payments:abort", {}),
     "deleteGroup": Asked(Role.EDITOR, "/api/v1/groups/readers"),
     "deleteGroupOffsets": Asked(Role.EDITOR, "/api/v1/groups/readers/offsets?topic=orders"),
 }
@@ -174,6 +175,7 @@ class Real:
         await self.control.apply(CreateTopics((NewTopic("orders", 1, 1),)), actor())
         self.world.append("orders", ("a key", "a value"))
         self.world.commit("readers", "orders", 0)
+        self.world.transact("payments", ("orders", 0))
         for entity, key in (
             ((("ip", "10.0.0.7"),), "connection_creation_rate"),
             ((("user", "alice"),), "producer_byte_rate"),

@@ -201,7 +201,9 @@ async def test_a_broker_has_none_of_it(http: Browserless, path: str) -> None:
     assert (await answer.json)["detail"] == "This is a broker: it has no upstream cluster."
 
 
-@pytest.mark.parametrize("path", ["topics", "topics/orders", "groups", "groups/readers"])
+@pytest.mark.parametrize(
+    "path", ["topics", "topics/orders", "groups", "groups/readers", "transactions", "transactions/t"]
+)
 async def test_a_gateway_has_no_topics_and_groups_of_its_own(
     http: Browserless, gateway: FakeBroker, path: str
 ) -> None:

@@ -13,12 +13,14 @@ export const KINDS = {
   "group-config": "Group settings",
   "admin-token": "Access tokens",
   "user-scram": "Passwords",
+  "delegation-token": "Delegation tokens",
   acl: "ACLs",
   "alert-rule": "Alert rules",
   "alert-destination": "Alert destinations",
   connection: "Closed connections",
   records: "Records",
   group: "Groups",
+  transaction: "Transactions",
   "producer-ids": "Producer ids",
   cluster: "Cluster",
 };
@@ -33,7 +35,7 @@ export const ORIGINS = {
 };
 
 // Kinds of actions, which have no value before or after.
-const ACTIONS = ["records", "group"];
+const ACTIONS = ["records", "group", "transaction"];
 
 const NOUNS = {
   "broker-config": "broker",
@@ -43,10 +45,12 @@ const NOUNS = {
   "group-config": "group",
   "admin-token": "token",
   "user-scram": "user",
+  "delegation-token": "delegation token",
   acl: "ACL",
   connection: "connection",
   records: "topic",
   group: "group",
+  transaction: "transactional id",
   "alert-rule": "alert rule",
   "alert-destination": "destination",
 };

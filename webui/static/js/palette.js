@@ -20,6 +20,7 @@ const SOURCES = [
   ["Clients", (q) => `/api/v1/usage?${query({ search: q, limit: EACH })}`, ({ user, client_id: id }) => ({ text: id || "no client id", note: user, href: `/explain?${query({ user, client_id: id })}` })],
   ...(isGateway ? [] : [
     ["Topics", (q) => `/api/v1/topics?${query({ search: q, limit: EACH })}`, ({ name }) => ({ text: name, href: `/topics?${query({ q: name })}` })],
+    ["Transactional ids", (q) => `/api/v1/transactions?${query({ search: q, limit: EACH })}`, ({ transactional_id: id }) => ({ text: id, href: `/transactions?${query({ q: id })}` })],
     ["Groups", (q) => `/api/v1/groups?${query({ search: q, limit: EACH })}`, ({ group_id: id }) => ({ text: id, href: `/groups?${query({ q: id })}` })],
   ]),
   ["Settings", (q) => `/api/v1/broker-configs?${query({ search: q, limit: EACH })}`, (row) => ({ text: row.name, note: settingText(row, row.value) ?? "", href: `/settings?${query({ q: row.name })}` })],

@@ -1,0 +1,182 @@
+"""GET /transactions, as a list and single items, and POST /transactions/{transactional_id}:abort.
+
+broker.control checks the role and the state, and records an abort.
+"""
+
+import shlex
+from typing import Any, Final
+
+from broker.control.transaction_changes import AbortedTransaction, AbortTransaction
+from broker.control.views import TransactionRow
+from webui.rest.paging import page_query, page_schema, table_page
+from webui.rest.problem import PROBLEM, Problem
+from webui.rest.routing import Call, PathName, Query, Reply, ResponseSpec, Route
+from webui.rest.schema import COUNT, NAME, TIME, Flag, Listing, Number, Record, Schema, Text
+from webui.rest.upstream import refuse_for_gateway
+from webui.tables.json_output import named, utc
+from webui.tables.listing import Table
+from webui.tables.slices import collect, run_in_slices
+
+LAST_EPOCH: Final = 32_767
+LAST_ID: Final = 2**63 - 1
+
+
+def transaction_json(row: TransactionRow) -> dict[str, Any]:
+    shown = named(row)
+    open_since, updated = shown.pop("open_since_ms"), shown.pop("updated_ms")
+    shown["open_since"] = None if open_since is None else utc(open_since)
+    shown["updated_at"] = utc(updated)
+    return shown
+
+
+TRANSACTIONS: Final[Table[TransactionRow]] = Table(
+    json=transaction_json,
+    search_texts=lambda row: (row.transactional_id, row.state, row.principal, row.client_id),
+    default_sort="name",
+    sort_key=lambda row: row.transactional_id,
+    sorts={
+        "state": lambda row: row.state,
+        "client": lambda row: (row.principal, row.client_id),
+        "open": lambda row: row.open_since_ms,
+        "updated": lambda row: row.updated_ms,
+        "partitions": lambda row: row.partitions,
+        "holding": lambda row: row.holding_back,
+    },
+    filters={
+        "open": lambda row: row.open_since_ms is not None,
+        "holding": lambda row: row.holding_back > 0,
+        "ended": lambda row: row.open_since_ms is None,
+    },
+)
+
+_EPOCH: Final = Number(integer=True, minimum=-1, maximum=LAST_EPOCH)
+_ID: Final = Number(integer=True, minimum=0, maximum=LAST_ID)
+_TRANSACTION: Final[dict[str, Schema]] = {
+    "transactional_id": NAME,
+    "state": NAME,
+    "producer_id": _ID,
+    "producer_epoch": _EPOCH,
+    "timeout_ms": COUNT,
+    "partitions": COUNT,
+    "holding_back": COUNT,
+    "principal": NAME,
+    "client_id": NAME,
+    "address": NAME,
+    "open_since": Text(nullable=True),
+    "updated_at": TIME,
+}
+TRANSACTION: Final = Record(_TRANSACTION, title="Transaction")
+TRANSACTION_PAGE: Final = page_schema(TRANSACTION)
+TRANSACTION_DETAIL: Final = Record(
+    {
+        **_TRANSACTION,
+        "partition_list": Listing(
+            Record(
+                {
+                    "topic": NAME,
+                    "partition": COUNT,
+                    "first_offset": Number(integer=True, minimum=0, nullable=True),
+                    "last_stable_offset": COUNT,
+                    "end": COUNT,
+                    "holds_back": Flag(),
+                }
+            ),
+            max_items=1_000_000,
+        ),
+    },
+    title="TransactionDetail",
+)
+ABORTED: Final = Record(
+    {"producer_id": _ID, "producer_epoch": _EPOCH, "partitions": COUNT, "command": Text(max_length=100_000)}
+)
+
+
+async def transactions(call: Call) -> Reply:
+    views = call.console.backend.views
+    refuse_for_gateway(views, "transactions")
+    return Reply(await table_page(call, TRANSACTIONS, views.each_transaction()))
+
+
+async def transaction(call: Call) -> Reply:
+    views = call.console.backend.views
+    refuse_for_gateway(views, "transactions")
+    detail = await run_in_slices(views.transaction(call.path_params["transactional_id"]))
+    if detail is None:
+        raise Problem(404, "Transactional id not found.")
+    partitions = await collect(map(named, detail.partitions))
+    return Reply(transaction_json(detail.transaction) | {"partition_list": partitions})
+
+
+async def abort(call: Call) -> Reply:
+    views, body = call.console.backend.views, call.body
+    refuse_for_gateway(views, "transactions")
+    command = AbortTransaction(
+        call.path_params["transactional_id"],
+        int(body.get("producer_id", -1)),
+        int(body.get("producer_epoch", -1)),
+        call.query["validate_only"],
+    )
+    aborted: AbortedTransaction = await call.console.backend.control.apply(command, call.actor)
+    if not command.validate_only:
+        call.console.live.refresh()
+    line = terminate_command(views.server_info().bootstrap_server, command.transactional_id)
+    return Reply(named(aborted) | {"command": line})
+
+
+def terminate_command(bootstrap: str, transactional_id: str) -> str:
+    """Return the kafka-transactions.sh line that does the same, for a POSIX shell: it begins a producer of
+    the same transactional id, which fences the other one.
+    """
+    words = ["kafka-transactions.sh", "--bootstrap-server", bootstrap, "forceTerminateTransaction"]
+    return shlex.join([*words, "--transactionalId", transactional_id])
+
+
+_PLACE: Final = (PathName("transactional_id", Text(min_length=1), "The transactional id."),)
+_MISSING: Final = ResponseSpec("No such transactional id, or this is a gateway", PROBLEM)
+
+ROUTES: Final = (
+    Route(
+        "GET",
+        "/api/v1/transactions",
+        "listTransactions",
+        "Transactional ids with their last transaction. `holding_back` is the number of partitions whose "
+        "readers of committed records wait for it; `principal` and `client_id` are empty until the producer "
+        "has sent an InitProducerId to this run of the broker.",
+        transactions,
+        {
+            200: ResponseSpec("A page of transactional ids", TRANSACTION_PAGE),
+            404: ResponseSpec("This is a gateway: transactions are the upstream cluster's", PROBLEM),
+        },
+        query=page_query(TRANSACTIONS),
+    ),
+    Route(
+        "GET",
+        "/api/v1/transactions/{transactional_id}",
+        "getTransaction",
+        "One transactional id, with the partitions of its open transaction.",
+        transaction,
+        {200: ResponseSpec("The transactional id", TRANSACTION_DETAIL), 404: _MISSING},
+        path_params=_PLACE,
+    ),
+    Route(
+        "POST",
+        "/api/v1/transactions/{transactional_id}:abort",
+        "abortTransaction",
+        "Aborts the open transaction and fences its producer, as its timeout would. Refused with 412 if the "
+        "producer is not the given one any more. Requires the role admin.",
+        abort,
+        {
+            200: ResponseSpec("The fenced producer, and the command that does the same", ABORTED),
+            404: _MISSING,
+            409: ResponseSpec("No transaction is open", PROBLEM),
+            412: ResponseSpec("Another producer has the transactional id now", PROBLEM),
+        },
+        query=(Query("validate_only", Flag(), "Only preview; change nothing.", default=False),),
+        body=Record(
+            {"producer_id": _ID, "producer_epoch": _EPOCH},
+            optional=frozenset({"producer_id", "producer_epoch"}),
+        ),
+        path_params=_PLACE,
+        has_slashes=True,
+    ),
+)
