@@ -438,7 +438,10 @@ HOSTILE: Final[dict[str, tuple[Asked, ...]]] = {
     ),
     "listTransactions": pages("/api/v1/transactions", "open", "holding"),
     "getTransaction": (Asked("none", f"/api/v1/transactions/{LONG}"),),
-    "abortTransaction": (Asked("none", f"/api/v1/transactions/{LONG}:abort", dumped({})),),
+    "abortTransaction": (
+        *short_bodies(f"/api/v1/transactions/{LONG}:abort"),
+        Asked("none", f"/api/v1/transactions/{LONG}:abort", dumped({})),
+    ),
     "listGroups": pages("/api/v1/groups", "lag"),
     "getGroup": (Asked("2,000 offsets", f"/api/v1/groups/{GROUP}"), Asked("none", f"/api/v1/groups/{LONG}")),
     "getUpstream": (Asked("none", "/api/v1/upstream"),),
