@@ -96,6 +96,13 @@ TELEMETRY_APIS: Final = (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMET
 QUOTA_APIS: Final = (ApiKey.DESCRIBE_CLIENT_QUOTAS, ApiKey.ALTER_CLIENT_QUOTAS)
 LOGIN_APIS: Final = (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
 CREDENTIAL_APIS: Final = (ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, ApiKey.ALTER_USER_SCRAM_CREDENTIALS)
+TOKEN_APIS: Final = (
+    ApiKey.CREATE_DELEGATION_TOKEN,
+    ApiKey.RENEW_DELEGATION_TOKEN,
+    ApiKey.EXPIRE_DELEGATION_TOKEN,
+    ApiKey.DESCRIBE_DELEGATION_TOKEN,
+)
+"""Refused by the gateway where it logs its clients in: upstream, a client would get the gateway's tokens."""
 
 UPSTREAM: Final = "upstream"
 
@@ -547,5 +554,5 @@ def _local_apis(config: BrokerConfig) -> registry.Registry:
         wanted += TELEMETRY_APIS
     listeners = [each.name for each in config.network.resolved_listeners() if each.protocol.has_login]
     if any(config.gateway.for_listener(name).authentication != UPSTREAM for name in listeners):
-        wanted += (*LOGIN_APIS, *CREDENTIAL_APIS)
+        wanted += (*LOGIN_APIS, *CREDENTIAL_APIS, *TOKEN_APIS)
     return registry.load().only(wanted)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from broker.api.registry import Api, Registry, load
-from broker.protocol.api_key import NAMES
+from broker.protocol.api_key import NAMES, ApiKey
 
 PATH: Final = Path(__file__).parents[2] / "docs" / "protocol-support.md"
 
@@ -42,6 +42,9 @@ KAFKA: Final = {
     for key in keys
 }
 """The versions that an Apache Kafka 4.1 broker serves, by key."""
+
+NEWER: Final = {ApiKey.SHARE_FETCH: 2, ApiKey.SHARE_ACKNOWLEDGE: 2}
+"""The last versions of APIs that are served as Kafka 4.2 has them."""
 
 _HEAD: Final = """\
 # Protocol support

@@ -17,6 +17,8 @@ PATH: Final = Path(__file__).parents[2] / "docs" / "gateway-protocol.md"
 
 _LOGIN: Final = "answered by the gateway with `gateway.authentication=gateway`"
 
+_DELEGATION: Final = "forwarded; DELEGATION_TOKEN_AUTH_DISABLED with `gateway.authentication=gateway`"
+
 _MUTATIONS: Final = "while a client has a controller mutation quota: charges it, and forwards what it allows"
 _CLIENT_METRICS: Final = "answers for client metrics with `gateway.quotas=local`, and forwards the rest"
 
@@ -35,6 +37,10 @@ NOTES: Final = {
     ApiKey.ALTER_CONFIGS: _CLIENT_METRICS,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _CLIENT_METRICS,
     ApiKey.LIST_CONFIG_RESOURCES: f"{_CLIENT_METRICS}; version 0 whatever the upstream broker knows",
+    ApiKey.CREATE_DELEGATION_TOKEN: _DELEGATION,
+    ApiKey.RENEW_DELEGATION_TOKEN: _DELEGATION,
+    ApiKey.EXPIRE_DELEGATION_TOKEN: _DELEGATION,
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: _DELEGATION,
     ApiKey.DESCRIBE_CLIENT_QUOTAS: "answered by the gateway with `gateway.quotas=local`",
     ApiKey.ALTER_CLIENT_QUOTAS: "answered by the gateway with `gateway.quotas=local`",
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: f"forwarded; {_LOGIN}",
