@@ -56,3 +56,16 @@ def test_a_group_rebalances_and_goes_on_from_what_was_committed(program: Path, b
 
 def test_quotas_are_set_and_described(program: Path, broker: BrokerProcess) -> None:
     assert run(program, "quotas", broker.plain) == {"entries": 1, "value": 12_345.0}
+
+
+def test_the_members_of_a_share_group_finish_each_record_once(program: Path, broker: BrokerProcess) -> None:
+    numbers = range(RECORDS)
+    rejected = [each for each in numbers if each % 7 == 0]
+    released = [each for each in numbers if each % 10 == 0 and each % 7]
+    assert run(program, "shares", broker.plain) == {
+        "accepted": RECORDS - len(rejected),
+        "rejected": len(rejected),
+        "released": len(released),
+        "twice": 0,
+        "deliveries": 2,
+    }

@@ -1,5 +1,5 @@
 // What a Go program does with a broker through franz-go: topics, four compressions, acks 0, 1 and all, idempotence,
-// transactions, groups with a rebalance and a restart, quotas. Names begin with the environment's PREFIX. Called by test_clients_franz_go.py as `franz WHAT BOOTSTRAP [USER PASSWORD]`;
+// transactions, groups with a rebalance and a restart, share groups, quotas. Names begin with the environment's PREFIX. Called by test_clients_franz_go.py as `franz WHAT BOOTSTRAP [USER PASSWORD]`;
 // prints one line of JSON, or says on stderr what went wrong and exits with 1.
 package main
 
@@ -9,10 +9,13 @@ import (
 	"fmt"
 	"os"
 	"sort"
+	"strconv"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 )
 
@@ -201,12 +204,81 @@ func quotas(ctx context.Context) any {
 	return map[string]any{"entries": len(described), "value": described[0].Values[0].Value}
 }
 
+// shares has two members of a share group accept each record once: one of seven is rejected, and one of ten released
+// before. Records come in batches that are divided, as a member takes 50 at once; a lock is renewed.
+func shares(ctx context.Context) any {
+	topic, name := prefix+"jobs", prefix+"franz-shares"
+	makeTopic(ctx, topic, 2)
+	admin := client()
+	defer admin.Close()
+	earliest := "earliest"
+	set := kmsg.NewPtrIncrementalAlterConfigsRequest()
+	set.Resources = []kmsg.IncrementalAlterConfigsRequestResource{{
+		ResourceType: kmsg.ConfigResourceTypeGroupConfig, ResourceName: name,
+		Configs: []kmsg.IncrementalAlterConfigsRequestResourceConfig{{
+			Name: "share.auto.offset.reset", Op: kmsg.IncrementalAlterConfigOpSet, Value: &earliest,
+		}},
+	}}
+	answer, err := set.RequestWith(ctx, admin)
+	must(err)
+	must(kerr.ErrorForCode(answer.Resources[0].ErrorCode))
+	write(ctx, topic, records)
+	accepted, rejected, released, most := map[string]int{}, 0, 0, int32(0)
+	members := []*kgo.Client{}
+	for range 2 {
+		members = append(members, client(kgo.ShareGroup(name), kgo.ConsumeTopics(topic),
+			kgo.ShareMaxRecords(50), kgo.ShareMaxRecordsStrict()))
+	}
+	for len(accepted)+rejected < records && ctx.Err() == nil {
+		for _, member := range members {
+			short, stop := context.WithTimeout(ctx, 200*time.Millisecond)
+			fetches := member.PollFetches(short)
+			stop()
+			if fetches.NumRecords() > 50 {
+				must(fmt.Errorf("%d records came at once", fetches.NumRecords()))
+			}
+			fetches.EachRecord(func(r *kgo.Record) {
+				number, err := strconv.Atoi(string(r.Key))
+				must(err)
+				most = max(most, r.DeliveryCount())
+				switch {
+				case number%7 == 0:
+					rejected++
+					r.Ack(kgo.AckReject)
+				case number%10 == 0 && r.DeliveryCount() == 1:
+					released++
+					r.Ack(kgo.AckRelease)
+				case number%10 == 1 && r.DeliveryCount() == 1:
+					r.Ack(kgo.AckRenew)
+					must(member.FlushAcks(ctx))
+					accepted[string(r.Key)]++
+					r.Ack(kgo.AckAccept)
+				default:
+					accepted[string(r.Key)]++
+					r.Ack(kgo.AckAccept)
+				}
+			})
+			must(member.FlushAcks(ctx))
+		}
+	}
+	twice := 0
+	for _, count := range accepted {
+		twice += count - 1
+	}
+	for _, member := range members {
+		member.Close()
+	}
+	return map[string]any{
+		"accepted": len(accepted), "rejected": rejected, "released": released, "twice": twice, "deliveries": most,
+	}
+}
+
 func main() {
 	ctx, stop := context.WithTimeout(context.Background(), 50*time.Second)
 	defer stop()
 	what := map[string]func(context.Context) any{
 		"compressions": compressions, "acknowledgements": acknowledgements, "groups": groups, "quotas": quotas,
-		"transactions": transactions,
+		"transactions": transactions, "shares": shares,
 	}
 	must(json.NewEncoder(os.Stdout).Encode(what[os.Args[1]](ctx)))
 }
