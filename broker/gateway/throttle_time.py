@@ -16,7 +16,7 @@ from broker.errors import ProtocolViolation
 from broker.gateway.responses import AT_ONCE, decoded, encoded
 from broker.protocol.api_key import NAMES, ApiKey, flexible_from, response_header_version
 from broker.protocol.codec import parse_response_header
-from broker.protocol.messages import APIS, THROTTLE_TIMES
+from broker.protocol.messages import THROTTLE_TIMES
 from broker.protocol.schema import Buffer
 
 INT32: Final = Struct(">i")
@@ -70,13 +70,11 @@ def raise_throttle_time(
 
 
 def _encoded_again(frame: Buffer, api_key: int, version: int, throttle_time_ms: int) -> bytes | None:
-    """Return the response with the longer throttle time; None if the codec does not have it, or if it is too
-    large to be decoded at once.
+    """Return the response with the longer throttle time; None if it is too large to be decoded at once.
 
-    The former are delegation tokens, which a broker throttles itself: its throttle time stays. The latter are
-    answers of Produce for some 500 partitions: the connection is muted all the same.
+    These are answers of Produce for some 500 partitions: the connection is muted all the same.
     """
-    if api_key not in APIS or len(frame) > AT_ONCE:
+    if len(frame) > AT_ONCE:
         return None
     message, correlation_id = decoded(frame, api_key, version)
     message.throttle_time_ms = max(message.throttle_time_ms, throttle_time_ms)

@@ -101,16 +101,6 @@ def test_the_head_of_a_fetch_response_is_enough():
             raise_throttle_time(head[:-1], ApiKey.FETCH, version, 258)
 
 
-@pytest.mark.parametrize("key", [ApiKey.CREATE_DELEGATION_TOKEN, ApiKey.DESCRIBE_DELEGATION_TOKEN])
-def test_a_throttled_response_that_the_codec_does_not_know_stays(key):
-    frame = bytearray(20) + b"\0\0\0\7\0"
-    assert raise_throttle_time(frame, key, 3, 900) is None
-    assert frame == bytearray(20) + b"\0\0\0\7\0"
-    plain = bytearray(25)
-    assert raise_throttle_time(plain, key, 3, 900) is None
-    assert plain == bytearray(20) + b"\0\0\3\x84\0"
-
-
 @pytest.mark.parametrize(
     ("key", "version"),
     [(ApiKey.SASL_HANDSHAKE, 1), (ApiKey.METADATA, 2), (ApiKey.METADATA, 14), (93, 0), (-1, 0)],

@@ -159,7 +159,7 @@ async def test_a_transaction_whose_end_fails_is_ended_later(scene_in: Any, mock_
         await client.ask(FindCoordinatorRequest("t", 1), 3)
         made = await client.ask(InitProducerIdRequest("t", 1_000), 4)
         assert made.error_code == ErrorCode.NONE
-        scene.break_once(TransactionService, "_write_now", lambda _self, changes, _now: bool(changes))
+        scene.break_once(TransactionService, "_write_now", lambda _self, changes, *_: bool(changes))
         end = EndTxnRequest("t", made.producer_id, made.producer_epoch, False)
         assert (await client.ask(end, 5)).error_code == ErrorCode.NONE
         await scene.passes(0.001)

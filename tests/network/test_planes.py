@@ -58,21 +58,12 @@ async def test_a_controller_listener_announces_what_administrators_need(broker: 
     controller = await connect_to(broker, "CONTROLLER")
     answer = await controller.ask(ApiVersionsRequest(), 0)
     assert [each.api_key for each in answer.api_keys] == [
-        17,
-        18,
-        19,
-        20,
-        29,
-        30,
-        31,
-        32,
-        33,
-        36,
-        37,
-        44,
-        49,
-        51,
-        60,
+        *range(17, 21),
+        *range(29, 34),
+        *range(36, 42),
+        *range(43, 47),
+        *range(49, 52),
+        *(55, 57, 60, 64, 80, 81),
     ]
     own = await controller.send(ApiVersionsRequest(), 0)
     assert (await controller.receive(ApiKey.API_VERSIONS, 0))[0] == own

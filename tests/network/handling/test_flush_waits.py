@@ -293,7 +293,7 @@ async def test_the_gauges_tell_of_the_purgatories_that_exist_and_of_no_other(
 ) -> None:
     client = await broker.connect()
     await waits(client, broker, produce())
-    expected = {"Fetch": 0, "Produce": 1}
+    expected = {"Fetch": 0, "ShareFetch": 0, "Produce": 1}
     assert sizes(broker) == {"purgatorysize": expected, "numdelayedoperations": expected}
     mock_clock.jump(1.5)
     await error_of(client)
