@@ -68,7 +68,7 @@ def test_unsupported_features_are_refused_in_words(
         ("TransactionsCommand", ["describe-producers", *LIVES_ON], "ProducerId"),
         ("consumer.group.ShareGroupCommand", ["--list"], ""),
         ("streams.StreamsGroupCommand", ["--list"], ""),
-        ("consumer.group.ShareGroupCommand", ["--describe", "--group", "g"], "SHARE_GROUP_DESCRIBE"),
+        ("consumer.group.ShareGroupCommand", ["--describe", "--group", "g"], "Group g not found."),
         ("FeatureCommand", ["describe"], ""),
     ],
 )
