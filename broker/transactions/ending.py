@@ -55,7 +55,13 @@ def end(
         )
     wanted = State.PREPARE_COMMIT if request.is_commit else State.PREPARE_ABORT
     if data.state in DECIDED:
-        return ErrorCode.CONCURRENT_TRANSACTIONS if data.state is wanted else ErrorCode.INVALID_TXN_STATE
+        # With its new epoch, the producer ends the next transaction before the markers of this one are there.
+        is_next = bumps and not is_retry
+        return (
+            ErrorCode.CONCURRENT_TRANSACTIONS
+            if is_next or data.state is wanted
+            else ErrorCode.INVALID_TXN_STATE
+        )
     if data.state is _completed(wanted) and (is_retry or not bumps):
         return ErrorCode.NONE
     if bumps and not is_retry and not request.is_commit:

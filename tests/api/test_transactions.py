@@ -247,6 +247,21 @@ async def test_a_repeated_end_has_the_same_answer(harness: Harness, client_versi
     assert await producer.end(commit=False) == ErrorCode.INVALID_TXN_STATE
 
 
+@pytest.mark.parametrize("commit", [True, False])
+async def test_the_next_transaction_ends_after_the_markers_of_the_last_one(
+    harness: Harness, commit: bool
+) -> None:
+    """franz-go aborts at once where it could not begin to produce."""
+    producer = await producer_on(harness, 2)
+    await producer.write(b"a")
+    assert await producer.end(commit=commit, run=False) == 0
+    assert await producer.end(commit=True, run=False) == ErrorCode.CONCURRENT_TRANSACTIONS
+    assert await producer.end(commit=False) == ErrorCode.CONCURRENT_TRANSACTIONS
+    assert await producer.end(commit=True) == ErrorCode.INVALID_TXN_STATE
+    assert await producer.end(commit=False) == 0
+    assert await visible(harness) == ([b"a"] if commit else [])
+
+
 @pytest.mark.parametrize(("client_version", "error"), [(1, ErrorCode.INVALID_TXN_STATE), (2, 0)])
 async def test_an_abort_without_partitions(harness: Harness, client_version: int, error: int) -> None:
     producer = await producer_on(harness, client_version)
