@@ -56,7 +56,10 @@ def handle(
         topic.name is None or topic.topic_id != ZERO_UUID for topic in message.topics
     ):
         # Versions 10 and 11 have the topic id field but ignore it, as in Kafka.
-        refused = [MetadataResponseTopic(ErrorCode.INVALID_REQUEST, t.name or "") for t in message.topics]
+        refused = [
+            MetadataResponseTopic(ErrorCode.INVALID_REQUEST, each.name or "", each.topic_id)
+            for each in message.topics
+        ]
         return Response(_reply(refused, message, context, services))
     return in_slices(_respond(message.topics, message, context, services))
 
@@ -87,8 +90,8 @@ def _respond(
             known = False
             if not creates_all and not security.allows_topic(context, Operation.CREATE, response.name or ""):
                 response.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            elif creates and response.name is not None:
-                _note_missing(response.name, response, missing)
+            elif response.name is not None:
+                _note_missing(response.name, response, missing, creates=creates)
         if resting <= 0:
             resting = SLICE
             yield None
@@ -102,15 +105,19 @@ def _respond(
 
 
 def _note_missing(
-    name: str, response: MetadataResponseTopic, missing: dict[str, list[MetadataResponseTopic]]
+    name: str,
+    response: MetadataResponseTopic,
+    missing: dict[str, list[MetadataResponseTopic]],
+    *,
+    creates: bool,
 ) -> None:
-    if name not in missing and len(missing) == CREATED_AT_ONCE:
-        return
+    """Refuse a name that no topic can have; add another one to `missing` if its topic is to be created."""
     try:
         validate_topic_name(name)
     except ApiError as error:
         response.error_code = error.code
-    else:
+        return
+    if creates and (name in missing or len(missing) < CREATED_AT_ONCE):
         missing.setdefault(name, []).append(response)
 
 

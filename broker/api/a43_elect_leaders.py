@@ -50,7 +50,8 @@ def handle(
     if services.security.actor(context, Operation.ALTER).role < Role.ADMIN:
         return in_slices(_refused(message, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, context))
     if message.election_type not in NO_LEADER:
-        return in_slices(_refused(message, ErrorCode.INVALID_REQUEST, context))
+        reason = f"Unknown election type {message.election_type}"
+        return in_slices(_refused(message, ErrorCode.INVALID_REQUEST, context, reason))
     return in_slices(_elect(message, services))
 
 
@@ -91,12 +92,15 @@ def _result(name: str, topic: HostedTopic | None, election_type: int, index: int
     )
 
 
-def _refused(message: ElectLeadersRequest, error: ErrorCode, context: RequestContext) -> Slices[Outcome]:
+def _refused(
+    message: ElectLeadersRequest, error: ErrorCode, context: RequestContext, reason: str | None = None
+) -> Slices[Outcome]:
     """Refuse the request and each of its partitions; version 0 has the errors of partitions only."""
     pace = Pace()
     results = []
     for wanted in message.topic_partitions or ():
-        found = yield from mapped(lambda index: PartitionResult(index, error), wanted.partitions, pace)
+        one = partial(PartitionResult, error_code=error, error_message=reason)
+        found = yield from mapped(one, wanted.partitions, pace)
         results.append(ReplicaElectionResult(wanted.topic, found))
         if pace.spent(2):
             yield None

@@ -30,7 +30,7 @@ from broker.records.slices import Slices
 
 METADATA_TOPIC: Final = "__cluster_metadata"
 LEADER_EPOCH: Final = 1
-NO_LEADER: Final = -1
+UNKNOWN: Final = "This server does not host this topic-partition."
 NODES_SINCE: Final = 2
 
 
@@ -54,7 +54,7 @@ def _describe(
             topics.append(ResponseTopicData(topic.topic_name, found))
             if pace.spent(2):
                 yield None
-        return Response(DescribeQuorumResponse(topics=topics))
+        return Response(DescribeQuorumResponse(error_message="", topics=topics))
     node, offset = services.node_id, services.control.image.version
     voter = ReplicaState(
         node,
@@ -63,12 +63,13 @@ def _describe(
         last_caught_up_timestamp=context.wall_ms,
     )
     quorum = ResponsePartitionData(
+        error_message="",
         leader_id=node,
         leader_epoch=LEADER_EPOCH,
         high_watermark=offset,
         current_voters=[voter],
     )
-    reply = DescribeQuorumResponse(topics=[ResponseTopicData(METADATA_TOPIC, [quorum])])
+    reply = DescribeQuorumResponse(error_message="", topics=[ResponseTopicData(METADATA_TOPIC, [quorum])])
     if context.api_version >= NODES_SINCE:
         endpoint = services.endpoints[context.connection.listener]
         reply.nodes = [Node(node, [Listener(context.connection.listener, endpoint.host, endpoint.port)])]
@@ -85,5 +86,5 @@ def _is_of_metadata(message: DescribeQuorumRequest) -> bool:
 
 def _unknown(partition: RequestPartitionData) -> ResponsePartitionData:
     return ResponsePartitionData(
-        partition.partition_index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, leader_id=NO_LEADER
+        partition.partition_index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, error_message=UNKNOWN
     )

@@ -2,8 +2,8 @@
 
 Versions 0-2; version 1 adds the upgrade type and `validate_only`. An update to the present level succeeds and
 changes nothing; another level, or an unknown feature, is INVALID_UPDATE_VERSION, and a feature that the
-request names twice INVALID_REQUEST. Each feature has its own result; version 2 has one error for all of them
-instead (KIP-1022).
+request names twice INVALID_REQUEST. The first error is that of the response, which then has no results;
+otherwise each feature has a result, up to version 1 (KIP-1022).
 """
 
 from collections.abc import Awaitable
@@ -27,7 +27,7 @@ from broker.protocol.messages.update_features import (
 )
 from broker.records.slices import Slices
 
-ONE_ERROR_SINCE: Final = 2
+NO_RESULTS_SINCE: Final = 2
 
 
 @api(ApiKey.UPDATE_FEATURES, versions=(0, 2), services=ControlServices)
@@ -44,7 +44,7 @@ def _respond(message: UpdateFeaturesRequest, context: RequestContext) -> Slices[
     results = []
     for update in message.feature_updates:
         result = _result(update) if named.add(update.feature) else _repeated(update)
-        if result.error_code and context.api_version >= ONE_ERROR_SINCE:
+        if result.error_code:
             message_ = (
                 "The update failed for all features since the following feature had an error: "
                 f"{result.error_message}"
@@ -55,7 +55,7 @@ def _respond(message: UpdateFeaturesRequest, context: RequestContext) -> Slices[
         if pace.spent():
             yield None
     yield from named.release()
-    if context.api_version >= ONE_ERROR_SINCE:
+    if context.api_version >= NO_RESULTS_SINCE:
         results = []
     return Response(UpdateFeaturesResponse(results=results))
 

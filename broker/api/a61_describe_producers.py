@@ -27,6 +27,7 @@ from broker.records.slices import SLICE, Slices
 from broker.services.partitions import HostedTopic
 
 NO_SEQUENCE: Final = -1
+UNKNOWN: Final = "This server does not host this topic-partition."
 
 
 @api(ApiKey.DESCRIBE_PRODUCERS, versions=(0, 0), services=PartitionServices)
@@ -68,7 +69,9 @@ def _producers(hosted: HostedTopic | None, index: int, pace: Pace) -> Slices[Par
     except ApiError as refused:
         return PartitionResponse(index, refused.code, refused.message)
     if log is None:
-        return PartitionResponse(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return PartitionResponse(
+            index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None if hosted is not None else UNKNOWN
+        )
     active = []
     for producer_id in log.producers.ids():
         if pace.spent():

@@ -108,7 +108,7 @@ def _member(member: DescribedConsumer, topics: Mapping[bytes, Topic]) -> Member:
         member.client_id,
         member.client_host,
         list(member.topics),
-        member.regex,
+        member.regex or "",
         _assignment(member.assigned, topics),
         _assignment(member.target, topics),
         CLASSIC_MEMBER if member.is_classic else CONSUMER_MEMBER,

@@ -7,11 +7,13 @@ share a `Kind`. Follows Kafka's ConfigDef: values are trimmed, numbers are decim
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from decimal import Decimal
 from enum import IntEnum
 from functools import lru_cache
 from sys import float_info
 from typing import Any, Final
 
+SHORT_MAX: Final = 2**15 - 1
 INT_MAX: Final = 2**31 - 1
 LONG_MAX: Final = 2**63 - 1
 LONG_MIN: Final = -(2**63)
@@ -26,9 +28,11 @@ class ConfigType(IntEnum):
     BOOLEAN = 1
     STRING = 2
     INT = 3
+    SHORT = 4
     LONG = 5
     DOUBLE = 6
     LIST = 7
+    CLASS = 8
     PASSWORD = 9
 
 
@@ -48,6 +52,10 @@ class Kind:
 
 def integer(low: int, high: int = INT_MAX) -> Kind:
     return _whole(ConfigType.INT, low, high)
+
+
+def short(low: int, high: int = SHORT_MAX) -> Kind:
+    return _whole(ConfigType.SHORT, low, high)
 
 
 def long(low: int, high: int = LONG_MAX) -> Kind:
@@ -81,7 +89,17 @@ def decimal(low: float, high: float) -> Kind:
         return value
 
     allowed = f"a number from {low:g} {'on' if high == float_info.max else f'to {high:g}'}"
-    return Kind(ConfigType.DOUBLE, allowed, read, repr)
+    return Kind(ConfigType.DOUBLE, allowed, read, java_double)
+
+
+def java_double(value: float) -> str:
+    """Return the number as Java writes a double: 1.0E7, but 9999999.0 and 0.001."""
+    if not value or 1e-3 <= abs(value) < 1e7:
+        return repr(float(value))
+    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    assert isinstance(exponent, int)
+    first, *others = map(str, digits)
+    return f"{'-' * sign}{first}.{''.join(others) or '0'}E{exponent + len(digits) - 1}"
 
 
 def _read_boolean(text: str) -> bool:
@@ -102,6 +120,7 @@ BOOLEAN: Final = Kind(
 )
 TEXT: Final = Kind(ConfigType.STRING, "any text", str)
 SECRET: Final = Kind(ConfigType.PASSWORD, "any text", str)
+CLASS: Final = Kind(ConfigType.CLASS, "any text", str)
 
 
 def one_of(*choices: str) -> Kind:
@@ -127,8 +146,12 @@ def list_of(
     write_item: Callable[[Any], str] = str,
     separator: str = ",",
     least: int = 0,
+    type_: ConfigType = ConfigType.LIST,
 ) -> Kind:
-    """Return the kind of separated lists: items are trimmed and in order, without duplicates; a tuple."""
+    """Return the kind of separated lists: items are trimmed and in order, without duplicates; a tuple.
+
+    For Kafka some are a STRING: no item can be appended or subtracted.
+    """
 
     @lru_cache(maxsize=READ_ONCE)
     def read(text: str) -> tuple[Any, ...]:
@@ -140,7 +163,7 @@ def list_of(
     def write(values: Iterable[Any]) -> str:
         return separator.join(map(write_item, values))
 
-    return Kind(ConfigType.LIST, allowed, read, write)
+    return Kind(type_, allowed, read, write)
 
 
 def choices_of(*choices: str, least: int = 1) -> Kind:

@@ -165,15 +165,16 @@ def _read_optional_address(text: str) -> Address | None:
 _ENDPOINT_FORM: Final = (
     "a list of NAME://host:port, such as PLAINTEXT://127.0.0.1:9092; a port is from 0 to 65535"
 )
-LISTENERS: Final = list_of(_read_endpoint, _ENDPOINT_FORM, least=1)
-ADVERTISED: Final = list_of(_read_endpoint, _ENDPOINT_FORM)
+LISTENERS: Final = list_of(_read_endpoint, _ENDPOINT_FORM, least=1, type_=ConfigType.STRING)
+ADVERTISED: Final = list_of(_read_endpoint, _ENDPOINT_FORM, type_=ConfigType.STRING)
 PROTOCOL_MAP: Final = list_of(
     _read_protocol,
     f"a list of NAME:protocol, protocol one of {', '.join(SecurityProtocol)}",
     write_item=lambda pair: f"{pair[0]}:{pair[1]}",
+    type_=ConfigType.STRING,
 )
 LISTENER_NAME: Final = Kind(ConfigType.STRING, "a listener name, or nothing at all", _read_name)
-LISTENER_NAMES: Final = list_of(_read_name, "a list of listener names")
+LISTENER_NAMES: Final = list_of(_read_name, "a list of listener names", type_=ConfigType.STRING)
 OPTIONAL_ADDRESS: Final = Kind(
     ConfigType.STRING,
     "host:port with a port from 0 to 65535, or nothing at all",
@@ -207,6 +208,7 @@ class ListenerKeys(ListenerSection):
         "advertises its bound address, which must not be a wildcard (0.0.0.0, ::).",
         dynamic=True,
         per_broker=True,
+        null_default=True,
     )
     protocol_map: tuple[tuple[str, SecurityProtocol], ...] = setting(
         "listener.security.protocol.map",
@@ -223,6 +225,7 @@ class ListenerKeys(ListenerSection):
         "The listener for other brokers. max.connections and max.connection.creation.rate do not limit it "
         "while the broker has another listener (controller listeners do not count). Empty: the listener "
         "named like security.inter.broker.protocol, if it exists.",
+        null_default=True,
     )
     security_inter_broker_protocol: str = setting(
         "security.inter.broker.protocol",
@@ -246,6 +249,7 @@ class ListenerKeys(ListenerSection):
         "Listeners for administrators, which serve `--bootstrap-controller`; valid only with the role "
         "`controller`. They have their own request queue, handlers, connection quotas and request memory; "
         "all limits on connections and queued.max.request.bytes apply to them separately.",
+        null_default=True,
     )
     control_plane_listener_name: str = setting(
         "control.plane.listener.name",

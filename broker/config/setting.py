@@ -24,11 +24,12 @@ class Setting:
     """A key and its properties.
 
     `also` are other spellings, (key, factor); if `key` is not set, the first one that is set applies,
-    multiplied by its factor. `default_words` describes a default of None. `kafka_default` and `why` are set
-    only if our default differs; `ours` marks a key that Kafka does not have. `inert` says why a key has no
-    effect; it is accepted with a warning. `dynamic` keys can change while the broker runs; `per_broker` keys
-    only for one broker, not as a default of all. `per_listener` keys are written
-    `listener.name.<name>.<key>`; `listener_too` keys have both forms.
+    multiplied by its factor. `default_spelling` is the one that has the default in Kafka, if it is not
+    `key`; with `null_default`, Kafka's default is null. `default_words` describes a default of None.
+    `kafka_default` and `why` are set only if our default differs; `ours` marks a key that Kafka does not
+    have. `inert` says why a key has no effect; it is accepted with a warning. `dynamic` keys can change
+    while the broker runs; `per_broker` keys only for one broker, not as a default of all. `per_listener`
+    keys are written `listener.name.<name>.<key>`; `listener_too` keys have both forms.
     """
 
     key: str
@@ -37,6 +38,8 @@ class Setting:
     doc: str
     unit: str = ""
     also: tuple[tuple[str, int], ...] = ()
+    default_spelling: str = ""
+    null_default: bool = False
     topic_key: str | None = None
     dynamic: bool = False
     per_broker: bool = False
@@ -77,6 +80,19 @@ class Setting:
 
     def write(self, value: Any) -> str | None:
         return None if value is None else self.kind.write(value)
+
+    def changes(self, key: str) -> bool:
+        """Return whether this spelling can change while the broker runs, as in Kafka only `key` can."""
+        return self.dynamic and all(key != other for other, _ in self.also)
+
+    @property
+    def reported_default(self) -> tuple[str, str] | None:
+        """Return the spelling that has the default, and the default in its unit; None for null."""
+        if self.default is None or self.null_default:
+            return None
+        key = self.default_spelling or self.key
+        factor = dict(self.spellings)[key]
+        return key, self.kind.write(self.default if factor == 1 else self.default // factor)
 
     @property
     def documentation(self) -> str:

@@ -203,7 +203,7 @@ def _apply_to_broker(
 ) -> dict[str, str]:
     settings = {op.key: setting_of(op.key) for op in ops}
     _refuse_keys(
-        (key for key, setting in settings.items() if setting is None or not setting.dynamic),
+        (key for key, setting in settings.items() if setting is None or not setting.changes(key)),
         "Cannot update these configs dynamically",
     )
     if not resource.name:

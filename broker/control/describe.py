@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from enum import IntEnum
 from functools import cache
 
+import msgspec
+
 from broker.config.group_settings import GROUP_SETTINGS
 from broker.config.load import Configuration
 from broker.config.sections.topics import TOPIC_SETTINGS
@@ -80,11 +82,22 @@ def describe_topic(configs: Mapping[str, str], image: Image, configuration: Conf
     """Return every setting of a topic with these settings; the topic need not exist."""
     rows = []
     for key, setting in sorted(TOPIC_SETTINGS.items()):
-        synonyms = list(_broker_synonyms(setting, image, configuration))
+        synonyms = list(_broker_synonyms(setting, image, configuration)) if setting.key in SETTINGS else []
+        if synonyms and synonyms[0].source is Source.DEFAULT and synonyms[0].name != setting.key:
+            synonyms.clear()  # Kafka does not show log.retention.hours here unless log.retention.ms is set
         if key in configs:
             synonyms.insert(0, ConfigSynonym(key, configs[key], Source.DYNAMIC_TOPIC))
-        rows.append(_row(key, setting, synonyms, read_only=False))
+        row = _row(key, setting, synonyms, read_only=False, otherwise=setting.write(setting.default))
+        rows.append(_in_its_unit(row, setting))
     return rows
+
+
+def _in_its_unit(row: ConfigRow, setting: Setting) -> ConfigRow:
+    """Return the row with a value in the unit of its key: one hour in the coarser spelling is 3600000."""
+    source = row.synonyms[0].name if row.synonyms else row.name
+    if row.value is None or source in (row.name, setting.key) or source not in dict(setting.spellings):
+        return row
+    return msgspec.structs.replace(row, value=setting.write(setting.read_spelling(source, row.value)))
 
 
 def _describe_subscription(name: str, image: Image) -> list[ConfigRow]:
@@ -111,7 +124,13 @@ def _describe_group(name: str, image: Image, configuration: Configuration) -> li
     configs = image.group_configs.get(name, {})
     rows = []
     for key, setting in GROUP_SETTINGS.items():
-        synonyms = list(_broker_synonyms(setting, image, configuration))
+        default = setting.write(setting.default)
+        synonyms = [
+            each
+            for each in _broker_synonyms(setting, image, configuration)
+            if each.source is not Source.DEFAULT
+        ]
+        synonyms.append(ConfigSynonym(key, default, Source.DEFAULT))
         if key in configs:
             synonyms.insert(0, ConfigSynonym(key, configs[key], Source.GROUP))
         rows.append(_row(key, setting, synonyms, read_only=False))
@@ -150,12 +169,11 @@ def _describe_broker(name: str, image: Image, configuration: Configuration) -> S
             if (setting := setting_of(key)) is not None
         ]
     _check_broker_id(name, node_id, f"expected {node_id} or empty string, but received {name}")
-    rows = []
-    for key, setting in SETTINGS.items():
+    rows: list[ConfigRow] = []
+    for setting in SETTINGS.values():
         yield
         if not setting.per_listener:
-            synonyms = list(_broker_synonyms(setting, image, configuration))
-            rows.append(_row(key, setting, synonyms, read_only=not setting.dynamic))
+            rows.extend(_describe_spellings(setting, image, configuration))
     places = _places(image, configuration)
     for key in dict.fromkeys(key for values, _ in places for key in values if split_listener(key)[0]):
         yield
@@ -163,6 +181,22 @@ def _describe_broker(name: str, image: Image, configuration: Configuration) -> S
         if known is not None:
             rows.append(_describe_override(key, known, image, configuration))
     return sorted(rows, key=lambda row: row.name)
+
+
+def _describe_spellings(setting: Setting, image: Image, configuration: Configuration) -> Iterator[ConfigRow]:
+    """Describe each spelling of a broker's key, in its own unit and from its own sources, as Kafka does.
+
+    Unless they are set, `log.retention.hours` is 168 and `log.retention.ms` null.
+    """
+    synonyms = list(_broker_synonyms(setting, image, configuration))
+    renamed = bool(setting.also) and not setting.default_spelling  # broker.id is node.id
+    for key, _ in setting.spellings:
+        if renamed:
+            own = [ConfigSynonym(key, each.value, each.source) for each in synonyms]
+        else:
+            first = next((at for at, each in enumerate(synonyms) if each.name == key), len(synonyms))
+            own = synonyms[first:]
+        yield _row(key, setting, own, read_only=not setting.changes(key))
 
 
 def _describe_override(key: str, setting: Setting, image: Image, configuration: Configuration) -> ConfigRow:
@@ -191,21 +225,26 @@ def _broker_synonyms(setting: Setting, image: Image, configuration: Configuratio
         for values, source in _places(image, configuration):
             if key in values:
                 yield ConfigSynonym(key, values[key], source)
-    yield ConfigSynonym(setting.key, setting.write(setting.default), Source.DEFAULT)
+    if setting.reported_default is not None:
+        yield ConfigSynonym(*setting.reported_default, Source.DEFAULT)
 
 
-def _row(key: str, setting: Setting, synonyms: list[ConfigSynonym], *, read_only: bool) -> ConfigRow:
-    first = synonyms[0]
-    value = first.value
-    if value is not None and first.name != key and first.name in dict(setting.spellings):
-        # One hour in the coarser spelling is 3600000 under the requested key.
-        value = setting.write(setting.read_spelling(first.name, value))
+def _row(
+    key: str,
+    setting: Setting,
+    synonyms: list[ConfigSynonym],
+    *,
+    read_only: bool,
+    otherwise: str | None = None,
+) -> ConfigRow:
+    """Return the row of a key, with the value and the source of its first synonym, or else the default."""
+    value, source = (synonyms[0].value, synonyms[0].source) if synonyms else (otherwise, Source.DEFAULT)
     if setting.sensitive:
         value, synonyms = None, [ConfigSynonym(each.name, None, each.source) for each in synonyms]
     return ConfigRow(
         key,
         value,
-        first.source,
+        source,
         setting.kind.type,
         read_only,
         setting.sensitive,

@@ -655,6 +655,8 @@ class GroupCoordinator:
 
     def check_delete_offsets(self, group_id: str) -> ErrorCode:
         """Return the top-level error of an OffsetDelete, before any partition is checked."""
+        if not group_id:
+            return ErrorCode.INVALID_GROUP_ID
         group = self._groups.get(group_id)
         return ErrorCode.GROUP_ID_NOT_FOUND if group is None else offsets.check_delete(group)
 

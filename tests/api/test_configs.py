@@ -71,7 +71,6 @@ async def test_synonyms_and_words_come_when_they_are_asked_for(orders: Harness) 
     assert (row.value, row.config_source, row.read_only, row.is_sensitive) == ("5000", 1, False, False)
     assert [(each.name, each.value, each.source) for each in row.synonyms] == [
         ("retention.ms", "5000", 1),
-        ("log.retention.ms", "604800000", 5),
     ]
     assert row.documentation and row.config_type == 5
 

@@ -1,5 +1,7 @@
 """Allowed values of each kind: each bound just below, at and just above."""
 
+import sys
+
 import pytest
 
 from broker.config.kinds import (
@@ -10,6 +12,7 @@ from broker.config.kinds import (
     choices_of,
     decimal,
     integer,
+    java_double,
     list_of,
     long,
     one_of,
@@ -79,3 +82,21 @@ def test_a_list_of_choices_needs_one() -> None:
     for text in ("", "delete,purge"):
         with pytest.raises(ValueError):
             kind.read(text)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0.0"),
+        (0.5, "0.5"),
+        (0.001, "0.001"),
+        (0.000999, "9.99E-4"),
+        (9_999_999.0, "9999999.0"),
+        (10_000_000.0, "1.0E7"),
+        (-12_345_678.5, "-1.23456785E7"),
+        (sys.float_info.max, "1.7976931348623157E308"),
+    ],
+)
+def test_doubles_are_written_as_java_writes_them(value: float, text: str) -> None:
+    assert java_double(value) == text
+    assert float(text) == value

@@ -42,16 +42,35 @@ def sources(row: ConfigRow) -> list[tuple[str, str | None, int]]:
 def test_an_untouched_topic_has_every_setting_from_the_default() -> None:
     found = rows(world(), TOPIC)
     assert len(found) == 35 and list(found) == sorted(found)
-    row = found["retention.ms"]
+    row = found["retention.bytes"]
     assert (row.value, row.source, row.is_default, row.read_only, row.sensitive) == (
-        "604800000",
+        "-1",
         Source.DEFAULT,
         True,
         False,
         False,
     )
-    assert sources(row) == [("log.retention.ms", "604800000", Source.DEFAULT)]
-    assert row.documentation.startswith("Segments whose newest record")
+    assert sources(row) == [("log.retention.bytes", "-1", Source.DEFAULT)]
+    assert row.documentation.startswith("The oldest segments of a larger")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("retention.ms", "604800000"),
+        ("segment.ms", "604800000"),
+        ("segment.jitter.ms", "0"),
+        ("flush.ms", "9223372036854775807"),
+        ("remote.storage.enable", "false"),
+        ("leader.replication.throttled.replicas", ""),
+    ],
+)
+def test_a_default_that_the_broker_has_in_no_setting_of_this_unit_has_no_synonym(
+    key: str, value: str
+) -> None:
+    """As Kafka 4.1.1 answers: log.retention.ms is null, as log.retention.hours is 168."""
+    row = rows(world(), TOPIC)[key]
+    assert (row.value, row.source, sources(row)) == (value, Source.DEFAULT, [])
 
 
 def test_the_topic_wins_over_this_broker_over_all_brokers_over_the_file() -> None:
@@ -68,7 +87,7 @@ def test_the_topic_wins_over_this_broker_over_all_brokers_over_the_file() -> Non
         ("log.retention.ms", "2", Source.DYNAMIC_BROKER),
         ("log.retention.ms", "3", Source.DYNAMIC_DEFAULT_BROKER),
         ("log.retention.ms", "4", Source.STATIC_BROKER),
-        ("log.retention.ms", "604800000", Source.DEFAULT),
+        ("log.retention.hours", "168", Source.DEFAULT),
     ]
     broker_row = rows(layers, BROKER)["log.retention.ms"]
     assert (broker_row.value, broker_row.source, broker_row.read_only) == ("2", Source.DYNAMIC_BROKER, False)
@@ -83,8 +102,74 @@ def test_a_coarser_spelling_in_the_file_is_shown_in_the_unit_of_the_key() -> Non
 
 def test_a_finer_spelling_wins_wherever_it_stands() -> None:
     made = world("log.retention.ms=9", all={"log.retention.hours": "1"})
-    assert rows(made, BROKER)["log.retention.ms"].value == "9"
+    assert rows(made, TOPIC)["retention.ms"].value == "9"
     assert made.at().config.topic_settings.retention_ms == 9
+
+
+def test_each_spelling_of_a_brokers_key_has_a_row_in_its_own_unit() -> None:
+    def found(*overrides: str) -> dict[str, tuple[str | None, int, bool, list[str]]]:
+        return {
+            name: (row.value, row.source, row.read_only, [each.name for each in row.synonyms])
+            for name, row in rows(world(*overrides), BROKER).items()
+            if name.startswith(("log.retention.m", "log.retention.h", "log.dir", "broker.id", "node.id"))
+        }
+
+    hours = ["log.retention.hours"]
+    assert found("log.dir=/x") == {
+        "broker.id": ("1", Source.DEFAULT, True, ["broker.id"]),
+        "log.dir": ("/x", Source.STATIC_BROKER, True, ["log.dir", "log.dir"]),
+        "log.dirs": (None, Source.DEFAULT, True, []),
+        "log.retention.hours": ("168", Source.DEFAULT, True, hours),
+        "log.retention.minutes": (None, Source.DEFAULT, True, []),
+        "log.retention.ms": (None, Source.DEFAULT, False, []),
+        "node.id": ("1", Source.DEFAULT, True, ["node.id"]),
+    }
+    set_ = found("log.retention.minutes=3", "log.retention.hours=1", "broker.id=1")
+    assert set_["log.retention.minutes"] == (
+        "3",
+        Source.STATIC_BROKER,
+        True,
+        ["log.retention.minutes", "log.retention.hours", "log.retention.hours"],
+    )
+    assert set_["log.retention.hours"] == ("1", Source.STATIC_BROKER, True, hours * 2)
+    assert set_["log.retention.ms"] == (None, Source.DEFAULT, False, [])
+    assert set_["node.id"][:2] == set_["broker.id"][:2] == ("1", Source.STATIC_BROKER)
+
+
+@pytest.mark.parametrize(
+    ("key", "type_"),
+    [
+        ("listeners", 2),
+        ("advertised.listeners", 2),
+        ("listener.security.protocol.map", 2),
+        ("controller.listener.names", 2),
+        ("log.dirs", 2),
+        ("client.quota.callback.class", 8),
+        ("share.coordinator.state.topic.min.isr", 4),
+        ("share.coordinator.state.topic.replication.factor", 4),
+        ("sasl.enabled.mechanisms", 7),
+        ("log.cleaner.io.max.bytes.per.second", 6),
+    ],
+)
+def test_types_are_kafkas(key: str, type_: int) -> None:
+    assert rows(world(), BROKER)[key].type == type_
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "ssl.keystore.location",
+        "sasl.oauthbearer.expected.issuer",
+        "inter.broker.listener.name",
+        "advertised.listeners",
+        "log.flush.interval.ms",
+        "client.quota.callback.class",
+        "delegation.token.secret.key",
+    ],
+)
+def test_defaults_that_are_null_in_kafka_are_null(key: str) -> None:
+    row = rows(world(), BROKER)[key]
+    assert (row.value, row.source, sources(row)) == (None, Source.DEFAULT, [])
 
 
 @pytest.mark.parametrize("key", ["retention.ms", "cleanup.policy", "segment.bytes", "message.timestamp.type"])

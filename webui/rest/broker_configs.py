@@ -70,7 +70,17 @@ SOURCES: Final = {
     Source.STATIC_BROKER: "file",
     Source.DEFAULT: "default",
 }
-TYPES: Final = {1: "boolean", 2: "string", 3: "int", 5: "long", 6: "double", 7: "list", 9: "password"}
+TYPES: Final = {
+    1: "boolean",
+    2: "string",
+    3: "int",
+    4: "short",
+    5: "long",
+    6: "double",
+    7: "list",
+    8: "class",
+    9: "password",
+}
 """DescribeConfigs' ConfigType."""
 
 LONGEST_VALUE: Final = 32_767

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from broker.config.kinds import LONG_MAX, TEXT, integer, list_of, long, one_of
+from broker.config.kinds import LONG_MAX, TEXT, ConfigType, integer, list_of, long, one_of
 from broker.config.setting import setting
 
 
@@ -11,12 +11,13 @@ class LogConfig:
     dirs: tuple[str, ...] = setting(
         "log.dirs",
         ("./data",),
-        list_of(TEXT.read, "a list of directories", least=1),
+        list_of(TEXT.read, "a list of directories", least=1, type_=ConfigType.STRING),
         "The directories of the partitions; the first one also contains the metadata. Missing directories "
         "are created.",
         also=(("log.dir", 1),),
         kafka_default="/tmp/kafka-logs",  # noqa: S108 - Kafka's default, quoted
         why="Records must survive a restart of the machine.",
+        default_spelling="log.dir",
     )
     retention_check_interval_ms: int = setting(
         "log.retention.check.interval.ms",

@@ -65,6 +65,7 @@ class OAuthBearerKeys(ListenerSection):
         "read again when it changes; a URL every sasl.oauthbearer.jwks.endpoint.refresh.ms, and for a token "
         "of an unknown key.",
         listener_too=True,
+        null_default=True,
     )
     jwks_refresh_ms: int = setting(
         "sasl.oauthbearer.jwks.endpoint.refresh.ms",
@@ -97,6 +98,7 @@ class OAuthBearerKeys(ListenerSection):
         list_of(str, "a list of audiences"),
         "Audiences of which a token must name one. Empty: a token must name none, as in Kafka.",
         listener_too=True,
+        null_default=True,
     )
     expected_issuer: str = setting(
         "sasl.oauthbearer.expected.issuer",
@@ -104,6 +106,7 @@ class OAuthBearerKeys(ListenerSection):
         TEXT,
         "The issuer that a token must name. Empty: any issuer whose key signed it.",
         listener_too=True,
+        null_default=True,
     )
     clock_skew_seconds: int = setting(
         "sasl.oauthbearer.clock.skew.seconds",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sys import float_info
 from typing import Final
 
-from broker.config.kinds import BOOLEAN, LONG_MAX, TEXT, decimal, integer, list_of, long, one_of
+from broker.config.kinds import BOOLEAN, CLASS, LONG_MAX, decimal, integer, list_of, long, one_of
 from broker.config.setting import setting
 
 
@@ -56,10 +56,11 @@ class QuotaConfig:
     callback_class: str = setting(
         "client.quota.callback.class",
         "",
-        TEXT,
+        CLASS,
         "A Python class, `package.module:Class`, that replaces the rules: it decides which clients share a "
         "quota and the limit (KIP-257, [quota-callback.md](quota-callback.md)). It receives all keys, "
         "including unknown ones.",
+        null_default=True,
     )
     metrics_max_entities: int = setting(
         "quota.metrics.max.entities",

@@ -134,6 +134,7 @@ class SecurityConfig(OAuthBearerKeys):
         SECRET,
         "The key of the HMACs of delegation tokens, which are their passwords. Another key makes all tokens "
         "invalid. Empty: there are no delegation tokens.",
+        null_default=True,
     )
     delegation_token_max_lifetime_ms: int = setting(
         "delegation.token.max.lifetime.ms",

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from broker.config.kinds import integer
+from broker.config.kinds import integer, short
 from broker.config.sections.member_times import Limited
 from broker.config.setting import setting
 
@@ -80,14 +80,14 @@ class ShareCoordinatorConfig:
     topic_replication_factor: int = setting(
         "share.coordinator.state.topic.replication.factor",
         3,
-        integer(1, 32_767),
+        short(1),
         "Replicas of __share_group_state.",
         inert="every partition has one replica",
     )
     topic_min_isr: int = setting(
         "share.coordinator.state.topic.min.isr",
         2,
-        integer(1, 32_767),
+        short(1),
         "`min.insync.replicas` of __share_group_state.",
         inert="every partition has one replica",
     )

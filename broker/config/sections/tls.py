@@ -55,6 +55,7 @@ class TlsConfig(ListenerSection):
         listener_too=True,
         dynamic=True,
         per_broker=True,
+        null_default=True,
     )
     keystore_certificate_chain: str = setting(
         "ssl.keystore.certificate.chain",
@@ -64,6 +65,7 @@ class TlsConfig(ListenerSection):
         listener_too=True,
         dynamic=True,
         per_broker=True,
+        null_default=True,
     )
     keystore_key: str = setting(
         "ssl.keystore.key",
@@ -73,6 +75,7 @@ class TlsConfig(ListenerSection):
         listener_too=True,
         dynamic=True,
         per_broker=True,
+        null_default=True,
     )
     key_password: str = setting(
         "ssl.key.password",
@@ -82,6 +85,7 @@ class TlsConfig(ListenerSection):
         listener_too=True,
         dynamic=True,
         per_broker=True,
+        null_default=True,
     )
     keystore_password: str = setting(
         "ssl.keystore.password",
@@ -89,6 +93,7 @@ class TlsConfig(ListenerSection):
         SECRET,
         "Must be empty: a PEM file has no password, only its key has one (ssl.key.password).",
         listener_too=True,
+        null_default=True,
     )
     truststore_type: str = setting(
         "ssl.truststore.type",
@@ -107,6 +112,7 @@ class TlsConfig(ListenerSection):
         listener_too=True,
         dynamic=True,
         per_broker=True,
+        null_default=True,
     )
     truststore_certificates: str = setting(
         "ssl.truststore.certificates",
@@ -116,6 +122,7 @@ class TlsConfig(ListenerSection):
         listener_too=True,
         dynamic=True,
         per_broker=True,
+        null_default=True,
     )
     truststore_password: str = setting(
         "ssl.truststore.password",
@@ -123,6 +130,7 @@ class TlsConfig(ListenerSection):
         SECRET,
         "Must be empty: a PEM file of certificates has no password.",
         listener_too=True,
+        null_default=True,
     )
     client_auth: str = setting(
         "ssl.client.auth",

@@ -154,6 +154,7 @@ class TopicSettings:
         unit="ms",
         topic_key="flush.ms",
         dynamic=True,
+        null_default=True,
     )
     index_interval_bytes: int = setting(
         "log.index.interval.bytes",
@@ -309,6 +310,7 @@ class TopicSettings:
         also=(("log.retention.minutes", _MINUTES), ("log.retention.hours", _HOURS)),
         topic_key="retention.ms",
         dynamic=True,
+        default_spelling="log.retention.hours",
     )
     segment_bytes: int = setting(
         "log.segment.bytes",
@@ -337,6 +339,7 @@ class TopicSettings:
         also=(("log.roll.jitter.hours", _HOURS),),
         topic_key="segment.jitter.ms",
         dynamic=True,
+        default_spelling="log.roll.jitter.hours",
     )
     segment_ms: int = setting(
         "log.roll.ms",
@@ -347,6 +350,7 @@ class TopicSettings:
         also=(("log.roll.hours", _HOURS),),
         topic_key="segment.ms",
         dynamic=True,
+        default_spelling="log.roll.hours",
     )
 
     unclean_leader_election_enable: bool = setting(
