@@ -16,6 +16,9 @@ MARKS    := not slow and not spark and not image$(if $(CHROMIUM),, and not brows
 CORES    := $(shell getconf _NPROCESSORS_ONLN)
 PARALLEL := $(if $(filter-out 1,$(CORES)),--numprocesses 2 --dist worksteal)
 
+# A module is compiled once, not in each of the hundreds of processes that the tests start.
+export PYTHONDONTWRITEBYTECODE :=
+
 # A test that waits for ever fails, and tells where it waited. The longest test takes half a minute.
 TIMEOUT  := --timeout 300
 
@@ -120,7 +123,7 @@ format: $(VENV)/dev
 
 test: check
 	$(if $(CHROMIUM),,@echo "No Chromium here: the browser tests are left out.")
-	$(BIN)/pytest $(PARALLEL) $(TIMEOUT) -m "$(MARKS)" $(ARGS)
+	$(BIN)/pytest $(PARALLEL) $(TIMEOUT) --ignore tests/conventions -m "$(MARKS)" $(ARGS)
 
 # These packages have the compiled modules, and every kind of bad input.
 HOT_TESTS := $(addprefix tests/,test_compiled.py metrics purgatory records protocol log services api network gateway)
