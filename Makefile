@@ -133,7 +133,7 @@ test-compiled: $(VENV)/dev compiled
 
 test-clients: $(VENV)/dev
 	$(BIN)/python -m benchmarks.install kafka
-	$(BIN)/pytest tests/endtoend/test_clients_kafka_tools*.py tests/endtoend/gateway/test_clients_records.py
+	$(BIN)/pytest tests/endtoend/test_clients_kafka_tools*.py tests/endtoend/test_clients_kafka_answers.py tests/endtoend/gateway/test_clients_records.py
 
 test-gateway: $(VENV)/dev
 	$(BIN)/python -m benchmarks.install kafka

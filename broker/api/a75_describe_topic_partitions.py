@@ -117,8 +117,10 @@ def _page(
         if pace.spent():
             yield None
         topic = topics.get(name)
+        operations = services.security.operations(context, ResourceType.TOPIC, name)
         if topic is None:
             responses.append(_unknown(name))
+            responses[-1].topic_authorized_operations = operations
             continue
         if not left:
             return DescribeTopicPartitionsResponse(topics=responses, next_cursor=Cursor(name, 0))
@@ -128,7 +130,6 @@ def _page(
             partitions += _partitions(topic, some, services.partitions, services.node_id)
             if pace.spent(len(some)):
                 yield None
-        operations = services.security.operations(context, ResourceType.TOPIC, name)
         responses.append(
             DescribeTopicPartitionsResponseTopic(
                 ErrorCode.NONE, name, topic.topic_id, topic.internal, partitions, operations

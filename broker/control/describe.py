@@ -12,6 +12,7 @@ from functools import cache
 import msgspec
 
 from broker.config.group_settings import GROUP_SETTINGS
+from broker.config.kinds import ConfigType
 from broker.config.load import Configuration
 from broker.config.sections.topics import TOPIC_SETTINGS
 from broker.config.setting import Setting, split_listener
@@ -190,13 +191,15 @@ def _describe_spellings(setting: Setting, image: Image, configuration: Configura
     """
     synonyms = list(_broker_synonyms(setting, image, configuration))
     renamed = bool(setting.also) and not setting.default_spelling  # broker.id is node.id
-    for key, _ in setting.spellings:
+    for key, factor in setting.spellings:
         if renamed:
             own = [ConfigSynonym(key, each.value, each.source) for each in synonyms]
         else:
             first = next((at for at, each in enumerate(synonyms) if each.name == key), len(synonyms))
             own = synonyms[first:]
-        yield _row(key, setting, own, read_only=not setting.changes(key))
+        row = _row(key, setting, own, read_only=not setting.changes(key))
+        # Hours and minutes are an INT in Kafka, milliseconds a LONG.
+        yield row if factor == 1 else msgspec.structs.replace(row, type=ConfigType.INT)
 
 
 def _describe_override(key: str, setting: Setting, image: Image, configuration: Configuration) -> ConfigRow:

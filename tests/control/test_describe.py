@@ -149,6 +149,8 @@ def test_each_spelling_of_a_brokers_key_has_a_row_in_its_own_unit() -> None:
         ("share.coordinator.state.topic.replication.factor", 4),
         ("sasl.enabled.mechanisms", 7),
         ("log.cleaner.io.max.bytes.per.second", 6),
+        ("log.retention.ms", 5),
+        ("log.retention.hours", 3),
     ],
 )
 def test_types_are_kafkas(key: str, type_: int) -> None:

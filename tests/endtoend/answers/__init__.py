@@ -1,0 +1,1 @@
+"""Requests whose answers are compared with Kafka's: valid ones, and those that a broker refuses."""

@@ -1,0 +1,190 @@
+"""Settings of topics, brokers, loggers, subscriptions and groups."""
+
+from typing import Any, Final
+
+from tests.endtoend.answers.topics import ABSENT, TOPIC
+from tests.support.kafka_answers import Case
+
+TOPIC_TYPE, BROKER, LOGGER, SUBSCRIPTION, GROUP = 2, 4, 8, 16, 32
+SET, DELETE, APPEND, SUBTRACT = range(4)
+
+UNKNOWN_KEYS: Final = "Kafka stores unknown keys, for plugins; here they are mistakes"
+UNKNOWN_OPERATION: Final = "Kafka fails with UNKNOWN_SERVER_ERROR"
+
+
+def incremental(kind: int, name: str, *changes: tuple[str, int, str | None], **more: Any) -> dict[str, Any]:
+    configs = [{"name": key, "config_operation": how, "value": value} for key, how, value in changes]
+    return {"resources": [{"resource_type": kind, "resource_name": name, "configs": configs}], **more}
+
+
+def alter(kind: int, name: str, *values: tuple[str, str | None]) -> dict[str, Any]:
+    configs = [{"name": key, "value": value} for key, value in values]
+    return {"resources": [{"resource_type": kind, "resource_name": name, "configs": configs}]}
+
+
+def describe(kind: int, name: str, *keys: str) -> dict[str, Any]:
+    resource = {"resource_type": kind, "resource_name": name, "configuration_keys": list(keys)}
+    return {"resources": [resource], "include_synonyms": True}
+
+
+TOPIC_KEYS: Final = (
+    *("cleanup.policy", "compression.type", "compression.gzip.level", "compression.lz4.level"),
+    *("compression.zstd.level", "delete.retention.ms", "file.delete.delay.ms", "flush.messages", "flush.ms"),
+    *("follower.replication.throttled.replicas", "index.interval.bytes", "local.retention.bytes"),
+    *("local.retention.ms", "max.compaction.lag.ms", "max.message.bytes", "message.timestamp.after.max.ms"),
+    *("message.timestamp.before.max.ms", "message.timestamp.type", "min.cleanable.dirty.ratio"),
+    *("min.compaction.lag.ms", "preallocate", "remote.log.copy.disable", "remote.log.delete.on.disable"),
+    *("remote.storage.enable", "retention.bytes", "retention.ms", "segment.bytes", "segment.index.bytes"),
+    *("segment.jitter.ms", "segment.ms", "unclean.leader.election.enable"),
+)
+"""All of Kafka 4.1 but min.insync.replicas, which a new cluster of Kafka sets for all its brokers."""
+
+BROKER_KEYS: Final = (
+    *("log.retention.hours", "log.retention.minutes", "log.retention.ms", "log.roll.hours"),
+    *("log.roll.ms", "log.roll.jitter.hours", "log.roll.jitter.ms", "log.flush.interval.ms"),
+    *("log.retention.bytes", "log.segment.bytes", "message.max.bytes", "num.io.threads"),
+    *("auto.create.topics.enable", "compression.type", "log.cleaner.io.max.bytes.per.second"),
+    *("log.cleaner.min.cleanable.ratio", "quota.window.num", "quota.window.size.seconds"),
+    *("max.connections", "max.connections.per.ip", "max.connections.per.ip.overrides"),
+    *("max.connection.creation.rate", "fetch.max.bytes", "transactional.id.expiration.ms"),
+    *("group.min.session.timeout.ms", "group.max.session.timeout.ms", "offsets.retention.minutes"),
+    *("ssl.truststore.certificates", "client.quota.callback.class"),
+)
+
+CASES: Final = (
+    Case("DescribeConfigs", describe(TOPIC_TYPE, TOPIC, *TOPIC_KEYS)),
+    Case("DescribeConfigs", describe(BROKER, "1", *BROKER_KEYS)),
+    *(
+        Case("DescribeConfigs", describe(kind, name, "no.such.key"))
+        for kind, name in (
+            *((TOPIC_TYPE, TOPIC), (TOPIC_TYPE, ABSENT), (TOPIC_TYPE, ""), (TOPIC_TYPE, "bad name!")),
+            *((BROKER, "9"), (BROKER, "x"), (LOGGER, "9"), (LOGGER, ""), (LOGGER, "x")),
+            *((SUBSCRIPTION, ""), (SUBSCRIPTION, ABSENT), (GROUP, ""), (GROUP, ABSENT), (99, "x"), (1, "x")),
+        )
+    ),
+    *(
+        Case("IncrementalAlterConfigs", incremental(TOPIC_TYPE, TOPIC, change))
+        for change in (
+            ("retention.ms", SET, "1000"),
+            ("retention.ms", DELETE, None),
+            ("retention.ms", APPEND, "5"),
+            ("retention.ms", SET, None),
+            ("cleanup.policy", APPEND, "compact"),
+            ("cleanup.policy", SUBTRACT, "delete"),
+            ("cleanup.policy", SUBTRACT, "other"),
+            ("cleanup.policy", DELETE, None),
+            ("max.message.bytes", SET, "-1"),
+            ("min.insync.replicas", SET, "0"),
+            ("message.timestamp.type", SET, "x"),
+            ("unclean.leader.election.enable", SET, "x"),
+            ("compression.zstd.level", SET, "99"),
+            ("remote.storage.enable", SET, "true"),
+            ("local.retention.ms", SET, "100"),
+            ("no.such.key", SET, "1"),
+        )
+    ),
+    Case(
+        "IncrementalAlterConfigs",
+        incremental(TOPIC_TYPE, TOPIC, ("retention.ms", 9, "5")),
+        differs=UNKNOWN_OPERATION,
+    ),
+    Case(
+        "IncrementalAlterConfigs",
+        incremental(TOPIC_TYPE, TOPIC, ("no.such.key", DELETE, None)),
+        differs="Kafka deletes what no topic can have",
+    ),
+    Case("IncrementalAlterConfigs", incremental(TOPIC_TYPE, TOPIC)),
+    Case(
+        "IncrementalAlterConfigs",
+        incremental(TOPIC_TYPE, TOPIC, ("retention.ms", SET, "1"), ("retention.ms", SET, "2")),
+    ),
+    Case(
+        "IncrementalAlterConfigs",
+        incremental(TOPIC_TYPE, TOPIC, ("retention.bytes", SET, "7"), validate_only=True),
+    ),
+    *(
+        Case("IncrementalAlterConfigs", incremental(TOPIC_TYPE, name, ("retention.ms", SET, "1000")))
+        for name in (ABSENT, "", "bad name!")
+    ),
+    *(
+        Case("IncrementalAlterConfigs", incremental(BROKER, name, change))
+        for name, change in (
+            ("1", ("log.retention.ms", SET, "1000")),
+            ("1", ("log.retention.ms", DELETE, None)),
+            ("1", ("log.retention.hours", SET, "1")),
+            ("1", ("num.partitions", SET, "3")),
+            ("9", ("log.retention.ms", SET, "1000")),
+            ("x", ("log.retention.ms", SET, "1000")),
+            ("", ("log.retention.ms", SET, "1000")),
+            ("", ("log.retention.ms", DELETE, None)),
+            ("1", ("num.io.threads", SET, "0")),
+            ("1", ("num.io.threads", SET, "999")),
+            ("", ("listeners", SET, "PLAINTEXT://x:1")),
+            ("1", ("message.max.bytes", SET, "-7")),
+        )
+    ),
+    *(
+        Case("IncrementalAlterConfigs", incremental(BROKER, "1", change), differs=UNKNOWN_KEYS)
+        for change in (("no.such.key", SET, "1"), ("no.such.key", DELETE, None))
+    ),
+    *(
+        Case("IncrementalAlterConfigs", incremental(LOGGER, name, change))
+        for name, change in (
+            ("1", ("root", SET, "INFO")),
+            ("1", ("root", SET, "LOUD")),
+            ("1", ("no.such.logger", SET, "INFO")),
+            ("1", ("root", DELETE, None)),
+            ("1", ("root", APPEND, "INFO")),
+            ("9", ("root", SET, "INFO")),
+            ("", ("root", SET, "INFO")),
+        )
+    ),
+    *(
+        Case("IncrementalAlterConfigs", incremental(SUBSCRIPTION, name, *changes))
+        for name, changes in (
+            ("sub", [("interval.ms", SET, "1000")]),
+            ("sub", [("interval.ms", SET, "1")]),
+            ("sub", [("metrics", SET, "a,b")]),
+            ("sub", [("match", SET, "x=y")]),
+            ("sub", [("match", SET, "client_id=(")]),
+            ("sub", [("no.such.key", SET, "1")]),
+            ("", [("interval.ms", SET, "1000")]),
+            ("sub", [("interval.ms", DELETE, None), ("metrics", DELETE, None)]),
+        )
+    ),
+    *(
+        Case("IncrementalAlterConfigs", incremental(GROUP, name, change))
+        for name, change in (
+            ("grp", ("consumer.session.timeout.ms", SET, "50000")),
+            ("grp", ("consumer.session.timeout.ms", SET, "1")),
+            ("grp", ("no.such.key", SET, "1")),
+            ("", ("consumer.session.timeout.ms", SET, "50000")),
+            ("grp", ("share.auto.offset.reset", SET, "x")),
+            ("grp", ("consumer.session.timeout.ms", DELETE, None)),
+        )
+    ),
+    *(Case("IncrementalAlterConfigs", incremental(kind, "x", ("a", SET, "1"))) for kind in (99, 0)),
+    *(
+        Case("AlterConfigs", alter(kind, name, *values))
+        for kind, name, values in (
+            (TOPIC_TYPE, TOPIC, [("retention.ms", "1000")]),
+            (TOPIC_TYPE, TOPIC, [("retention.ms", "x")]),
+            (TOPIC_TYPE, TOPIC, [("no.such.key", "1")]),
+            (TOPIC_TYPE, ABSENT, [("retention.ms", "1")]),
+            (TOPIC_TYPE, TOPIC, [("retention.ms", None)]),
+            (TOPIC_TYPE, TOPIC, []),
+            (BROKER, "1", [("log.retention.ms", "1000")]),
+            (BROKER, "1", []),
+            (BROKER, "9", [("a", "1")]),
+            (LOGGER, "1", [("root", "INFO")]),
+            (SUBSCRIPTION, "sub", [("interval.ms", "1000")]),
+            (SUBSCRIPTION, "sub", []),
+            (GROUP, "grp", [("consumer.session.timeout.ms", "50000")]),
+            (GROUP, "grp", []),
+            (99, "x", [("a", "1")]),
+        )
+    ),
+    Case("ListConfigResources", {}, (0,)),
+    Case("ListConfigResources", {"resource_types": [99]}, (1,)),
+    Case("ListConfigResources", {"resource_types": [SUBSCRIPTION]}, (1,)),
+)

@@ -1,0 +1,215 @@
+"""Topics, their partitions and offsets, the cluster and its features."""
+
+from typing import Any, Final
+
+from tests.support.kafka_answers import Case, topic_id
+
+TOPIC: Final = "compared"
+ABSENT: Final = "absent"
+NO_ID: Final = b"\7" * 16
+
+IMPLICIT_QUIRK: Final = "Kafka does not see that two new topics of one request collide"
+NO_BROKERS: Final = "versions 10 and 11 with an id: Kafka's answer has no brokers"
+
+
+def create(name: str, partitions: int = 1, replicas: int = 1, **more: Any) -> dict[str, Any]:
+    topic = {"name": name, "num_partitions": partitions, "replication_factor": replicas, **more}
+    return {"topics": [topic], "timeout_ms": 5_000}
+
+
+def only_checked(body: dict[str, Any]) -> dict[str, Any]:
+    return {**body, "validate_only": True}
+
+
+def assigned(*replicas: tuple[int, list[int]], partitions: int = -1, factor: int = -1) -> dict[str, Any]:
+    rows = [{"partition_index": index, "broker_ids": ids} for index, ids in replicas]
+    return create("assigned", partitions, factor, assignments=rows)
+
+
+def grow(name: str, count: int, *assignments: list[int]) -> dict[str, Any]:
+    rows = [{"broker_ids": ids} for ids in assignments] or None
+    return {"topics": [{"name": name, "count": count, "assignments": rows}], "timeout_ms": 5_000}
+
+
+def offsets(*partitions: tuple[int, int], name: str = TOPIC, epoch: int = -1) -> dict[str, Any]:
+    rows = [
+        {"partition_index": index, "timestamp": time, "current_leader_epoch": epoch}
+        for index, time in partitions
+    ]
+    return {"replica_id": -1, "topics": [{"name": name, "partitions": rows}]}
+
+
+def elect(topics: list[dict[str, Any]] | None, kind: int = 0) -> dict[str, Any]:
+    return {"election_type": kind, "topic_partitions": topics, "timeout_ms": 3_000}
+
+
+def feature(name: str, level: int, **more: Any) -> dict[str, Any]:
+    return {"feature_updates": [{"feature": name, "max_version_level": level, "upgrade_type": 1}], **more}
+
+
+def reassign(*partitions: tuple[int, list[int] | None], name: str = TOPIC) -> dict[str, Any]:
+    rows = [{"partition_index": index, "replicas": replicas} for index, replicas in partitions]
+    return {"topics": [{"name": name, "partitions": rows}]}
+
+
+CASES: Final = (
+    Case("Metadata", {"topics": [{"name": ABSENT}], "allow_auto_topic_creation": False}),
+    *(
+        Case("Metadata", {"topics": [{"name": name}], "allow_auto_topic_creation": creates})
+        for name in ("", "bad name!", "x" * 250)
+        for creates in (False, True)
+    ),
+    Case(
+        "Metadata",
+        {
+            "topics": [{"name": TOPIC}],
+            "include_topic_authorized_operations": True,
+            "include_cluster_authorized_operations": True,
+        },
+    ),
+    *(
+        Case("Metadata", {"topics": [{"topic_id": each, "name": name}]}, versions, differs)
+        for each, name in ((topic_id(TOPIC), None), (NO_ID, None), (topic_id(TOPIC), TOPIC))
+        for versions, differs in ((range(10, 12), NO_BROKERS), (range(12, 14), ""))
+    ),
+    Case("Metadata", {"topics": []}, range(1, 14)),
+    Case("DescribeCluster", {"include_cluster_authorized_operations": True}),
+    *(Case("DescribeCluster", {"endpoint_type": kind}, (1, 2)) for kind in (2, 3)),
+    Case("DescribeTopicPartitions", {"topics": [{"name": TOPIC}, {"name": ABSENT}]}),
+    Case("DescribeTopicPartitions", {"topics": [{"name": TOPIC}], "response_partition_limit": 1}),
+    *(
+        Case(
+            "DescribeTopicPartitions",
+            {"topics": [{"name": TOPIC}], "cursor": {"topic_name": TOPIC, "partition_index": index}},
+        )
+        for index in (1, -1)
+    ),
+    *(
+        Case("CreateTopics", create(name, partitions, replicas))
+        for name, partitions, replicas in (
+            (TOPIC, 1, 1),
+            ("bad name!", 1, 1),
+            ("", 1, 1),
+            (".", 1, 1),
+            ("x" * 250, 1, 1),
+            ("none", 0, 1),
+            ("negative", -2, 1),
+            ("three", 1, 3),
+            ("zero", 1, 0),
+        )
+    ),
+    Case("CreateTopics", assigned((0, [9]))),
+    Case("CreateTopics", assigned((1, [1]))),
+    Case("CreateTopics", assigned((0, []))),
+    Case("CreateTopics", assigned((0, [1, 1]))),
+    Case("CreateTopics", assigned((0, [1]), partitions=2, factor=1)),
+    Case("CreateTopics", assigned((0, [1]), (0, [1]))),
+    *(
+        Case("CreateTopics", create("configured", configs=[{"name": key, "value": value}]))
+        for key, value in (
+            ("no.such.key", "1"),
+            ("retention.ms", "x"),
+            ("retention.ms", "-5"),
+            ("retention.ms", None),
+            ("cleanup.policy", "x"),
+            ("compression.type", "x"),
+        )
+    ),
+    Case("CreateTopics", {"topics": create("twice")["topics"] * 2, "timeout_ms": 5_000}),
+    Case("CreateTopics", {"topics": []}),
+    Case(
+        "CreateTopics",
+        only_checked({"topics": create("a.b")["topics"] + create("a_b")["topics"], "timeout_ms": 5_000}),
+        differs=IMPLICIT_QUIRK,
+    ),
+    Case("CreatePartitions", grow(ABSENT, 3)),
+    *(Case("CreatePartitions", grow(TOPIC, count)) for count in (2, 1, 0)),
+    Case("CreatePartitions", grow(TOPIC, 3, [9])),
+    Case("CreatePartitions", grow(TOPIC, 4, [1])),
+    Case("CreatePartitions", grow(TOPIC, 3, [1, 1])),
+    Case("DeleteTopics", {"topics": [{"name": ABSENT}], "topic_names": [ABSENT], "timeout_ms": 5_000}),
+    *(
+        Case("DeleteTopics", {"topics": [{"name": name, **more}], "timeout_ms": 5_000}, (6,))
+        for name, more in ((None, {"topic_id": NO_ID}), (TOPIC, {"topic_id": NO_ID}), (None, {}))
+    ),
+    Case(
+        "DeleteRecords",
+        {
+            "topics": [{"name": ABSENT, "partitions": [{"partition_index": 0, "offset": 0}]}],
+            "timeout_ms": 5_000,
+        },
+    ),
+    Case(
+        "DeleteRecords",
+        {
+            "topics": [
+                {
+                    "name": TOPIC,
+                    "partitions": [
+                        {"partition_index": index, "offset": offset}
+                        for index, offset in ((0, 5), (1, -1), (7, 0))
+                    ],
+                }
+            ],
+            "timeout_ms": 5_000,
+        },
+    ),
+    Case("ListOffsets", offsets((0, -1), (1, -2), (9, -1))),
+    *(Case("ListOffsets", offsets((0, time))) for time in (-3, -4, -5, -6, -7, 5)),
+    Case("ListOffsets", offsets((0, -1), epoch=5)),
+    Case("ListOffsets", offsets((0, -1), name=ABSENT)),
+    Case(
+        "OffsetForLeaderEpoch",
+        {
+            "replica_id": -1,
+            "topics": [
+                {
+                    "topic": TOPIC,
+                    "partitions": [
+                        {"partition": 0, "current_leader_epoch": current, "leader_epoch": epoch}
+                        for current, epoch in ((-1, 0), (0, 5), (7, 0), (-1, -1))
+                    ],
+                },
+                {"topic": ABSENT, "partitions": [{"partition": 0, "leader_epoch": 0}]},
+            ],
+        },
+    ),
+    Case(
+        "DescribeProducers",
+        {
+            "topics": [
+                {"name": TOPIC, "partition_indexes": [0, 9]},
+                {"name": ABSENT, "partition_indexes": [0]},
+            ]
+        },
+    ),
+    Case(
+        "ElectLeaders", elect([{"topic": TOPIC, "partitions": [0, 9]}, {"topic": ABSENT, "partitions": [0]}])
+    ),
+    *(Case("ElectLeaders", elect([{"topic": TOPIC, "partitions": [0]}], kind), (1, 2)) for kind in (1, 5)),
+    Case("AlterPartitionReassignments", reassign((0, [1]), (1, [9]), (9, [1]))),
+    Case("AlterPartitionReassignments", reassign((0, None), (1, []))),
+    Case("AlterPartitionReassignments", reassign((1, [1, 1]))),
+    Case("AlterPartitionReassignments", reassign((1, [-1]))),
+    Case("AlterPartitionReassignments", reassign((0, [1]), name=ABSENT)),
+    Case("ListPartitionReassignments", {"topics": None}),
+    Case("ListPartitionReassignments", {"topics": [{"name": ABSENT, "partition_indexes": [0]}]}),
+    Case(
+        "AlterReplicaLogDirs",
+        {"dirs": [{"path": "/absent", "topics": [{"name": TOPIC, "partitions": [0, 9]}]}]},
+    ),
+    Case("UnregisterBroker", {"broker_id": 99}),
+    *(
+        Case("DescribeQuorum", {"topics": [{"topic_name": name, "partitions": [{"partition_index": index}]}]})
+        for name, index in (("__cluster_metadata", 0), (TOPIC, 0), ("__cluster_metadata", 1))
+    ),
+    Case("UpdateFeatures", feature("no.such.feature", 1)),
+    Case("UpdateFeatures", feature("transaction.version", 9)),
+    Case("UpdateFeatures", feature("transaction.version", 2, validate_only=True)),
+    Case("UpdateFeatures", {"feature_updates": []}),
+    Case(
+        "AddRaftVoter",
+        {"voter_id": 5, "listeners": [{"name": "CONTROLLER", "host": "x", "port": 1}], "timeout_ms": 1_000},
+    ),
+    Case("RemoveRaftVoter", {"voter_id": 5}),
+)

@@ -1,0 +1,97 @@
+"""Weir answers what Kafka 4.1 answers, message by message, in every version of every API.
+
+Where an answer differs on purpose, its case says why.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import pytest
+import trio
+
+from tests.endtoend.answers import (
+    configs,
+    groups,
+    quotas_and_users,
+    records,
+    share_groups,
+    topics,
+    transactions,
+)
+from tests.endtoend.answers.topics import TOPIC
+from tests.support import kafka_tools
+from tests.support.broker_process import BrokerProcess
+from tests.support.kafka_answers import Body, Case, Side, compare
+from tests.support.kafka_cluster import KafkaCluster
+
+pytestmark = kafka_tools.pytestmark
+
+SETTINGS: Final = (
+    "auto.create.topics.enable=false",
+    "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users=User:ANONYMOUS",
+    "delegation.token.secret.key=a-secret-key",
+    "group.consumer.min.heartbeat.interval.ms=500",
+    "group.consumer.heartbeat.interval.ms=500",
+    "message.max.bytes=12000000",
+)
+OWN: Final = ("events.topics=",)
+
+AREAS: Final = (records, topics, configs, quotas_and_users, groups, transactions, share_groups)
+
+
+@pytest.fixture(scope="module")
+def ports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, int]]:
+    directory = tmp_path_factory.mktemp("answers")
+    (directory / "kafka").mkdir()
+    with (
+        KafkaCluster(directory / "kafka", 1, *SETTINGS) as kafka,
+        BrokerProcess(directory / "weir", *SETTINGS, *OWN) as weir,
+    ):
+        sides = tuple(int(each.rpartition(":")[2]) for each in (kafka.bootstrap(), weir.plain))
+        trio.run(_prepare, *sides)
+        yield sides
+
+
+async def _prepare(*ports: int) -> None:
+    """Create the topic, let Kafka serve share groups, and wait until it has each coordinator."""
+    for port in ports:
+        side = Side(port)
+        share = {"feature": "share.version", "max_version_level": 1, "upgrade_type": 1}
+        await side.ask("UpdateFeatures", {"feature_updates": [share]}, 2)
+        for kind, key in ((0, "g"), (1, "t"), (2, "g:AAAAAAAAAAAAAAAAAAAAAQ:0")):
+            body = {"key_type": kind, "coordinator_keys": [key]}
+            await _until_it_succeeds(side, "FindCoordinator", body, 6)
+        await _until_it_succeeds(side, "InitProducerId", {"transaction_timeout_ms": 1_000}, 4)
+        topic = {"name": TOPIC, "num_partitions": 2, "replication_factor": 1}
+        await side.ask("CreateTopics", {"topics": [topic], "timeout_ms": 5_000}, 6)
+        await side.learn_topic_ids()
+
+
+async def _until_it_succeeds(side: Side, api: str, body: Body, version: int) -> None:
+    for _ in range(600):
+        answer = await side.ask(api, body, version)
+        if not any(each["error_code"] for each in answer.get("coordinators", [answer])):
+            return
+        await trio.sleep(0.1)
+    raise AssertionError(answer)
+
+
+def test_answers_are_kafkas(ports: tuple[int, int]) -> None:
+    found = trio.run(_compared, [case for area in AREAS for case in area.CASES], *ports)
+    assert not found, "\n".join(found)
+
+
+async def _compared(cases: Sequence[Case], *ports: int) -> list[str]:
+    """Return what differs without a reason, and each reason without a difference."""
+    kafka, weir = (Side(port) for port in ports)
+    for side in (kafka, weir):
+        await side.learn_topic_ids()
+    found = []
+    for case in cases:
+        differences = await compare(case, kafka, weir)
+        if case.differs and not differences:
+            found.append(f"{case}\n  is as Kafka's, but: {case.differs}")
+        elif differences and not case.differs:
+            found.append("\n  ".join((str(case), *differences)))
+    return found
