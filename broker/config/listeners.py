@@ -205,8 +205,6 @@ class ListenerKeys(ListenerSection):
         ADVERTISED,
         "The addresses that clients connect to, by listener name. A listener that is not listed here "
         "advertises its bound address, which must not be a wildcard (0.0.0.0, ::).",
-        dynamic=True,
-        per_broker=True,
     )
     protocol_map: tuple[tuple[str, SecurityProtocol], ...] = setting(
         "listener.security.protocol.map",
