@@ -4,7 +4,7 @@ Versions 1-2. The response does not wait for the move; DescribeLogDirs shows its
 directory cancels a running move; naming another directory replaces it. Each partition has its own error:
 LOG_DIR_NOT_FOUND for a path that is not in log.dirs as DescribeLogDirs writes it; KAFKA_STORAGE_ERROR for an
 offline directory or partition, or a disk error; INVALID_TOPIC_EXCEPTION for a topic name too long for the
-copy's directory. A partition that does not exist is REPLICA_NOT_AVAILABLE; its creation will use the
+copy's directory. A partition that does not exist is UNKNOWN_TOPIC_OR_PARTITION; its creation will use the
 directory.
 """
 
@@ -87,7 +87,7 @@ def _move(
         log = None if hosted is None else hosted.log(index)
         if log is None:
             store.directories.prefer(topic, index, target)
-            return ErrorCode.REPLICA_NOT_AVAILABLE
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         running = store.moves.running.get(log)
         store.move(log, target)
         if store.moves.running.get(log) is not running and pace.spent(SLICE):

@@ -2,11 +2,12 @@
 
 Versions 1-4. A null topic list selects all. Every directory has an entry, even an empty one: the Java client
 takes a response without entries for an authorization error. An offline directory is KAFKA_STORAGE_ERROR. The
-copy of a moving partition is a future replica; its lag is the missing bytes, to within an index entry.
-Version 4 adds the total and usable bytes of the volume. (KIP-113, KIP-827)
+copy of a moving partition is a future replica; its lag is the missing bytes, to within an index entry. A
+partition that has no files yet has size 0, in the directory where the next new partition goes. Version 4 adds
+the total and usable bytes of the volume. (KIP-113, KIP-827)
 """
 
-from collections.abc import Awaitable, Collection
+from collections.abc import Awaitable, Collection, Iterable
 
 from broker.api.context import RequestContext
 from broker.api.outcome import Outcome, Response, in_slices
@@ -29,8 +30,11 @@ from broker.protocol.messages.describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 from broker.records.slices import Slices
+from broker.services.partitions import Partitions
 
 Requested = Collection[tuple[str, int]] | None
+Described = dict[str, list[DescribeLogDirsPartition]]
+"""By topic."""
 
 
 @api(ApiKey.DESCRIBE_LOG_DIRS, versions=(1, 4), services=PartitionServices)
@@ -44,33 +48,61 @@ def handle(
 
 def _respond(message: DescribeLogDirsRequest, services: PartitionServices) -> Slices[Outcome]:
     pace = Pace()
-    store = services.partitions.store
+    partitions = services.partitions
     requested: set[tuple[str, int]] | None = None
     if message.topics is not None:
         requested = set()
         for each in message.topics:
+            hosted = partitions.by_name.get(each.topic)
             for index in each.partitions:
-                if store.partition(each.topic, index) is not None:
+                if hosted is not None and 0 <= index < hosted.count:
                     requested.add((each.topic, index))
                 if pace.spent():
                     yield None
             if pace.spent():
                 yield None
+    without_files = yield from _without_files(partitions, requested, pace)
     results = []
-    for directory in store.directories:
-        results.append((yield from _described(directory, store, requested, pace)))
+    for directory in partitions.store.directories:
+        topics = without_files.get(directory, {})
+        results.append((yield from _described(directory, partitions.store, requested, topics, pace)))
     return Response(DescribeLogDirsResponse(results=results))
 
 
+def _without_files(
+    partitions: Partitions, requested: Requested, pace: Pace
+) -> Slices[dict[LogDirectory, Described]]:
+    """Return the requested partitions that have no files, by the directory where they would be created."""
+    store = partitions.store
+    found: dict[LogDirectory, Described] = {}
+    if not store.directories.online:
+        return found
+    for name, index in _keys(partitions, requested):
+        hosted = partitions.by_name.get(name)
+        if hosted is not None and hosted.makes_log(index) and store.partition(name, index) is None:
+            topics = found.setdefault(store.directories.next_place(name, index), {})
+            topics.setdefault(name, []).append(DescribeLogDirsPartition(index, 0, 0, False))
+        if pace.spent():
+            yield None
+    return found
+
+
+def _keys(partitions: Partitions, requested: Requested) -> Iterable[tuple[str, int]]:
+    if requested is not None:
+        return requested
+    topics = list(partitions.by_name.values())  # it may change between two slices
+    return ((topic.name, index) for topic in topics for index in range(topic.count))
+
+
 def _described(
-    directory: LogDirectory, store: LogStore, requested: Requested, pace: Pace
+    directory: LogDirectory, store: LogStore, requested: Requested, topics: Described, pace: Pace
 ) -> Slices[DescribeLogDirsResult]:
+    """Describe one directory; `topics` has its partitions without files, to which the others are added."""
     result = DescribeLogDirsResult(ErrorCode.NONE, directory.path)
     try:
         if directory.offline is not None:
             raise directory.offline
         result.total_bytes, result.usable_bytes = disk.space(directory.path)
-        topics: dict[str, list[DescribeLogDirsPartition]] = {}
         for log in list(store):  # it may change between two slices
             if pace.spent():
                 yield None

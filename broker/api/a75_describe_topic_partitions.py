@@ -3,8 +3,8 @@
 Version 0. Topics are sorted by name. A page has at most `response_partition_limit` partitions, and never more
 than 2,000; the cursor names the next. A request without topics selects all. Every requested topic has an
 entry, because the Java client retries a missing topic endlessly; the eligible leader replicas are empty
-lists, because it fails on null. An offline partition is described as in Metadata. Left out: authorized
-operations (there is no authorizer; the field has its default).
+lists, because it fails on null. An offline partition is described as in Metadata. A topic that does not exist
+has authorized operations too, as in Kafka.
 """
 
 from bisect import bisect_left

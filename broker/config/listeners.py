@@ -206,8 +206,6 @@ class ListenerKeys(ListenerSection):
         ADVERTISED,
         "The addresses that clients connect to, by listener name. A listener that is not listed here "
         "advertises its bound address, which must not be a wildcard (0.0.0.0, ::).",
-        dynamic=True,
-        per_broker=True,
         null_default=True,
     )
     protocol_map: tuple[tuple[str, SecurityProtocol], ...] = setting(

@@ -353,8 +353,13 @@ class LogDirectories:
 
     def place(self, topic: str, index: int) -> LogDirectory:
         """Choose a new partition's directory: the preferred one, else the one with the fewest partitions."""
-        preferred = self._preferred.pop((topic, index), None)
-        return preferred or min(self.online, key=lambda each: each.count)
+        chosen = self.next_place(topic, index)
+        self._preferred.pop((topic, index), None)
+        return chosen
+
+    def next_place(self, topic: str, index: int) -> LogDirectory:
+        """Return the directory that `place` would choose now."""
+        return self._preferred.get((topic, index)) or min(self.online, key=lambda each: each.count)
 
     def rename_away(self, partition: PartitionLog, suffix: str) -> str:
         """Rename the partition's directory so that no start opens it, and return the new path.

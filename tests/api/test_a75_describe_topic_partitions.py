@@ -2,6 +2,8 @@
 
 import pytest
 
+from broker.authorization.acl import ResourceType
+from broker.authorization.authorizer import EVERY_OPERATION
 from broker.errors import ErrorCode
 from broker.protocol.messages.describe_topic_partitions import (
     Cursor,
@@ -84,6 +86,13 @@ async def test_every_topic_asked_for_has_an_entry(three: Harness) -> None:
         ("a/b", ErrorCode.INVALID_TOPIC_EXCEPTION, 0),
         ("zz", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0),
     ]
+
+
+async def test_a_topic_that_does_not_exist_has_authorized_operations_too(three: Harness) -> None:
+    request = DescribeTopicPartitionsRequest([TopicRequest("c"), TopicRequest("zz")])
+    reply = await three.ask(request)
+    every = EVERY_OPERATION[ResourceType.TOPIC]
+    assert [each.topic_authorized_operations for each in reply.topics] == [every, every]
 
 
 async def test_replicas_out_of_use_are_empty_lists_and_never_null(three: Harness) -> None:

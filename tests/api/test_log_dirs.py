@@ -54,6 +54,29 @@ async def test_partitions_are_found_in_their_directories_with_their_sizes(tmp_pa
     harness.close()
 
 
+async def test_a_partition_without_files_has_size_0(harness: Harness, tmp_path: Path) -> None:
+    await harness.create_topic("orders", 3)
+    harness.append("orders", WALL_MS, partition=1)
+    found = (await sizes(harness))[str(tmp_path)]["orders"]
+    assert found[0] == found[2] == 0 < found[1] and len(found) == 3
+    wanted = [DescribableLogDirTopic("orders", [-1, 0, 2, 3])]
+    assert await sizes(harness, wanted) == {str(tmp_path): {"orders": {0: 0, 2: 0}}}
+
+
+async def test_a_partition_without_files_is_where_it_would_be_created(tmp_path: Path) -> None:
+    directories = [tmp_path / "one", tmp_path / "two"]
+    for directory in directories:
+        directory.mkdir()
+    harness = Harness(tmp_path, f"log.dirs={directories[0]},{directories[1]}")
+    await harness.create_topic("orders", 2)
+    store = harness.partitions.store
+    store.directories.prefer("orders", 1, store.directories.named(str(directories[1])))
+    described = await sizes(harness)
+    assert described == {str(directories[0]): {"orders": {0: 0}}, str(directories[1]): {"orders": {1: 0}}}
+    assert store.directories.place("orders", 1).path == str(directories[1])
+    harness.close()
+
+
 async def test_only_what_was_asked_for_is_answered(harness: Harness, tmp_path: Path) -> None:
     await harness.create_topic("orders", 2)
     for partition in range(2):

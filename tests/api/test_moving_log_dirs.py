@@ -73,7 +73,8 @@ async def test_a_move_is_begun_and_shown_as_a_future_replica(
     step.finish()
     assert await futures(two) == {"a": [], "b": [(0, SIZE, 4)]}, "no index says yet that a batch is whole"
     (of_a, _) = await described(two)
-    assert [each.partition_size for each in of_a.topics[0].partitions] == [4 * SIZE]
+    sizes = {each.partition_index: each.partition_size for each in of_a.topics[0].partitions}
+    assert sizes == {0: 4 * SIZE, 1: 0}
 
 
 async def test_to_where_it_is_ends_the_move_and_to_where_it_goes_goes_on(
@@ -107,18 +108,19 @@ async def test_a_path_that_is_not_one_of_ours_is_not_found(two: Harness, tmp_pat
 
 
 async def test_a_partition_that_does_not_exist_is_made_there_later(two: Harness, tmp_path: Path) -> None:
-    assert await alter(two, tmp_path / "b", "orders", 0, 1) == [ErrorCode.REPLICA_NOT_AVAILABLE] * 2
+    missing = [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 2
+    assert await alter(two, tmp_path / "b", "orders", 0, 1) == missing
     await filled(two)
     house_of = {log.index: two.log.directories.of(log).path for log in two.log}
     assert house_of[0] == str(tmp_path / "b")
-    assert await alter(two, tmp_path / "a", "orders", 2) == [ErrorCode.REPLICA_NOT_AVAILABLE]
+    assert await alter(two, tmp_path / "a", "orders", 2) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
 
 
 async def test_partitions_fail_each_for_itself(two: Harness, tmp_path: Path) -> None:
     await filled(two)
     assert await alter(two, tmp_path / "b", "orders", 0, 7) == [
         ErrorCode.NONE,
-        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ]
     log = two.partitions.log("orders", 1)
     assert log is not None

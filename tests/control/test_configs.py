@@ -258,7 +258,6 @@ def test_a_bad_value_of_a_broker_is_an_invalid_request_as_in_kafka(world: World)
     "key",
     [
         "listeners",
-        "advertised.listeners",
         "listener.security.protocol.map",
         "listener.name.x.plain.sasl.jaas.config",
     ],

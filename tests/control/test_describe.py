@@ -195,7 +195,8 @@ def test_the_broker_shows_all_its_keys_and_which_can_be_changed() -> None:
     found = rows(world("num.partitions=2"), BROKER)
     assert (found["num.partitions"].value, found["num.partitions"].source) == ("2", Source.STATIC_BROKER)
     assert found["num.partitions"].read_only and not found["log.segment.bytes"].read_only
-    assert found["listeners"].value == "PLAINTEXT://127.0.0.1:9092"
+    assert found["listeners"].value == "PLAINTEXT://127.0.0.1:9092" and not found["listeners"].read_only
+    assert found["advertised.listeners"].read_only
     assert list(found) == sorted(found)
 
 

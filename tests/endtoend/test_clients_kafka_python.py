@@ -108,6 +108,26 @@ def test_the_cluster_describes_itself(admin: KafkaAdminClient, broker: BrokerPro
     assert f"{node['host']}:{node['port']}" == broker.plain
 
 
+def test_the_settings_of_the_broker_say_which_can_change(admin: KafkaAdminClient) -> None:
+    described = admin.describe_configs([ConfigResource("BROKER", "1")], config_filter="all")
+    rows = described["broker"]["1"]
+    assert [rows[key]["read_only"] for key in ("listeners", "advertised.listeners")] == [False, True]
+    change = {"advertised.listeners": "PLAINTEXT://h:1"}
+    with pytest.raises(ValueError, match=r"advertised\.listeners"):
+        admin.alter_configs([ConfigResource("BROKER", "1", change)])
+
+
+def test_the_partitions_of_a_new_topic_are_in_a_log_directory(admin: KafkaAdminClient) -> None:
+    create(admin, "fresh", 2)
+    (described,) = admin.describe_log_dirs({"fresh": [0, 1]})
+    (directory,) = described["log_dirs"]
+    (topic,) = directory["topics"]
+    assert sorted((each["partition_index"], each["partition_size"]) for each in topic["partitions"]) == [
+        (0, 0),
+        (1, 0),
+    ]
+
+
 def test_log_directories_are_described_and_partitions_moved_between_them(tmp_path: Path) -> None:
     old, new = str(tmp_path / "old"), str(tmp_path / "new")
     # A new partition goes where fewest are: topics of events would count.
