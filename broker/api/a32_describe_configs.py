@@ -1,8 +1,9 @@
-"""DescribeConfigs: configs of topics, the broker, its loggers and client metrics, and their sources.
+"""DescribeConfigs: configs of topics, the broker, its loggers, client metrics and groups, and their sources.
 
 Versions 1-4. A null or empty list of keys selects all. The response has synonyms, the candidate sources in
 lookup order, only on request; types from version 3, and documentation from 3 on request. Sensitive configs
-have no value. A repeated resource has one entry. Left out: groups (such a resource is an invalid request).
+have no value. A repeated resource has one entry. min.insync.replicas always has a default of all brokers, as
+in Kafka 4.1 (KIP-966).
 """
 
 from collections.abc import Awaitable, Sequence
