@@ -14,6 +14,7 @@ from broker.api.context import RequestContext
 from broker.api.outcome import Outcome, Response, in_slices, outcome_of
 from broker.api.pacing import Pace
 from broker.api.registry import api
+from broker.api.required_replicas import as_kafka_describes
 from broker.api.services import TopicServices
 from broker.authorization.acl import Operation
 from broker.control.commands import CreateTopics, NewTopic, TopicOutcome
@@ -125,7 +126,7 @@ def _result(
         # Thousands of topics in one request are usually alike, and describing one takes 0.1 ms.
         described[configs] = [
             CreatableTopicConfigs(row.name, row.value, row.read_only, row.source, row.sensitive)
-            for row in describe_topic(dict(configs), control.image, control.configuration)
+            for row in as_kafka_describes(describe_topic(dict(configs), control.image, control.configuration))
         ]
     return CreatableTopicResult(
         name,

@@ -2,7 +2,8 @@
 
 Versions 1-4. A null or empty list of keys selects all. The response has synonyms, the candidate sources in
 lookup order, only on request; types from version 3, and documentation from 3 on request. Sensitive configs
-have no value. A repeated resource has one entry.
+have no value. A repeated resource has one entry. min.insync.replicas always has a default of all brokers, as
+in Kafka 4.1 (KIP-966).
 """
 
 from collections.abc import Awaitable, Sequence
@@ -13,6 +14,7 @@ from broker.api.context import RequestContext
 from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.pacing import Distinct, Pace, pieces
 from broker.api.registry import api
+from broker.api.required_replicas import as_kafka_describes
 from broker.api.services import ControlServices
 from broker.authorization.acl import Operation
 from broker.control.commands import ConfigResource, ResourceType
@@ -78,7 +80,7 @@ def _describe(
     kind, name = resource.resource_type, resource.resource_name
     control = services.control
     try:
-        rows = describe(ConfigResource(kind, name), control.image, control.configuration)
+        rows = as_kafka_describes(describe(ConfigResource(kind, name), control.image, control.configuration))
     except ApiError as error:
         return DescribeConfigsResult(error.code, error.message, kind, name)
     if resource.configuration_keys:

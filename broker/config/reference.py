@@ -36,6 +36,7 @@ _TITLES: Final = {
     "console": "The console and the REST API",
     "alerts": "Alerts",
     "security": "Security",
+    "kerberos": "Kerberos",
     "tls": "TLS",
     "upstream": "The gateway: the upstream cluster",
     "gateway": "The gateway: its clients",

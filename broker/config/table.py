@@ -16,6 +16,7 @@ from broker.config.sections import (
     FetchConfig,
     GatewayConfig,
     GroupConfig,
+    KerberosConfig,
     LogCleanerConfig,
     LogConfig,
     NetworkConfig,
@@ -65,6 +66,7 @@ class BrokerConfig:
     console: ConsoleConfig = field(default_factory=ConsoleConfig)
     alerts: AlertConfig = field(default_factory=AlertConfig)
     security: SecurityConfig = field(default_factory=SecurityConfig)
+    kerberos: KerberosConfig = field(default_factory=KerberosConfig)
     tls: TlsConfig = field(default_factory=TlsConfig)
     upstream: UpstreamConfig = field(default_factory=UpstreamConfig)
     gateway: GatewayConfig = field(default_factory=GatewayConfig)

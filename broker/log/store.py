@@ -53,6 +53,7 @@ class LogStore:
         self._partitions: OpenedLogs = {}
         self._removable: list[tuple[int, list[str]]] = []
         self._clock_steps = ClockSteps()
+        self._next_check_ms: int | None = None
         self.moves = Moves(lambda paths, due_ms: self._removable.append((due_ms, paths)))
 
     def open(self, defaults: TopicSettings | None = None) -> Recovery:
@@ -286,8 +287,11 @@ class LogStore:
                 yield
 
     def note_clock(self, now_wall_ms: int, now_ms: int) -> None:
-        """Set the reference for detecting clock steps, before the first round of retention."""
+        """Set the reference for detecting clock steps; the first check for expired segments is due
+        log.retention.check.interval.ms later.
+        """
         self._clock_steps.is_trusted(now_wall_ms, now_ms, 0)
+        self._next_check_ms = now_ms + self.config.retention_check_interval_ms
 
     def retention(self, now_wall_ms: int, now_ms: int | None = None) -> list[BackgroundJob]:
         """`retention_in_steps` without pauses."""
@@ -297,13 +301,13 @@ class LogStore:
         """Delete expired segments and return jobs that remove files whose delay is over.
 
         Pauses after every few partitions, and after each that had expired segments. Call again after the
-        shortest file.delete.delay.ms. `now_ms` is monotonic: after a large forward step of the wall clock,
-        nothing is deleted for log.retention.check.interval.ms. Without `now_ms` the wall clock is trusted.
+        shortest file.delete.delay.ms. `now_ms` is monotonic: segments are deleted at most once in
+        log.retention.check.interval.ms, and for that long not after a large forward step of the wall clock.
+        Without `now_ms` a check is due and the wall clock is trusted.
         """
         self._context.files.recover()
-        wait_ms = self.config.retention_check_interval_ms
-        is_trusted = now_ms is None or self._clock_steps.is_trusted(now_wall_ms, now_ms, wait_ms)
-        for number, partition in enumerate(list(self) if is_trusted else ()):
+        is_due = now_ms is None or self._is_check_due(now_wall_ms, now_ms)
+        for number, partition in enumerate(list(self) if is_due else ()):
             if number % PARTITIONS_AT_ONCE == PARTITIONS_AT_ONCE - 1:
                 yield
             while partition.adopted and not partition.deleted:
@@ -319,6 +323,16 @@ class LogStore:
         due = [paths for due_ms, paths in self._removable if due_ms <= now_wall_ms]
         self._removable = [each for each in self._removable if each[0] > now_wall_ms]
         return [Removal(paths) for paths in due]
+
+    def _is_check_due(self, now_wall_ms: int, now_ms: int) -> bool:
+        """Return whether segments may be deleted now; if so, the next check is due one interval later."""
+        interval_ms = self.config.retention_check_interval_ms
+        if not self._clock_steps.is_trusted(now_wall_ms, now_ms, interval_ms):
+            return False
+        if self._next_check_ms is not None and now_ms < self._next_check_ms:
+            return False
+        self._next_check_ms = now_ms + interval_ms
+        return True
 
     def remove_later(self, log: PartitionLog, paths: list[str], now_wall_ms: int) -> None:
         """Let `retention` remove renamed files of a log after its file.delete.delay.ms."""

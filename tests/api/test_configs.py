@@ -75,6 +75,31 @@ async def test_synonyms_and_words_come_when_they_are_asked_for(orders: Harness) 
     assert row.documentation and row.config_type == 5
 
 
+async def test_all_brokers_have_a_default_of_min_insync_replicas_as_in_kafka(orders: Harness) -> None:
+    async def candidates(kind: int, name: str) -> list[tuple[str, int]]:
+        result = await described(orders, kind, name, ["min.insync.replicas"], include_synonyms=True)
+        (row,) = result.configs
+        assert (row.value, row.config_source) == (row.synonyms[0].value, row.synonyms[0].source)
+        return [(each.value, each.source) for each in row.synonyms]
+
+    for kind, name in ((TOPIC, "orders"), (BROKER, "1")):
+        assert await candidates(kind, name) == [("1", 3), ("1", 5)]
+    await altered(orders, BROKER, "1", ("min.insync.replicas", OpType.SET, "2"))
+    await altered(orders, TOPIC, "orders", ("min.insync.replicas", OpType.SET, "3"))
+    assert await candidates(TOPIC, "orders") == [("3", 1), ("2", 2), ("1", 3), ("1", 5)]
+    await altered(orders, BROKER, "", ("min.insync.replicas", OpType.SET, "4"))
+    assert await candidates(TOPIC, "orders") == [("3", 1), ("2", 2), ("4", 3), ("1", 5)]
+
+
+async def test_settings_of_kerberos_are_changed_for_one_broker(harness: Harness) -> None:
+    key = "sasl.kerberos.min.time.before.relogin"
+    assert (await altered(harness, BROKER, "1", (key, OpType.SET, "58000"))).error_code == ErrorCode.NONE
+    (row,) = (await described(harness, BROKER, "1", [key])).configs
+    assert (row.value, row.config_source, row.read_only) == ("58000", 2, False)
+    assert (await altered(harness, BROKER, "1", (key, OpType.SET, "-1"))).error_code != ErrorCode.NONE
+    assert (await altered(harness, BROKER, "", (key, OpType.SET, "1"))).error_code != ErrorCode.NONE
+
+
 @pytest.mark.parametrize(
     ("kind", "name", "error"),
     [

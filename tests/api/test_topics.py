@@ -36,6 +36,7 @@ async def test_the_answer_says_what_the_topic_has_become(harness: Harness) -> No
     configs = {each.name: (each.value, each.config_source) for each in made.configs}
     assert configs["retention.ms"] == ("5000", 1)
     assert configs["cleanup.policy"] == ("delete", 5)
+    assert configs["min.insync.replicas"] == ("1", 3)
 
 
 async def test_validating_answers_the_same_and_makes_nothing(harness: Harness) -> None:

@@ -289,6 +289,30 @@ def test_a_clock_that_stays_a_year_ahead_deletes_after_one_check_interval(
     assert len(log.segments) == segments
 
 
+@pytest.mark.parametrize(("later_ms", "segments"), [(WAIT_MS - 1, 2), (WAIT_MS, 1), (WAIT_MS + 1, 1)])
+def test_expired_segments_stay_until_the_next_check(store: LogStore, later_ms: int, segments: int) -> None:
+    """A client can read records that were too old when it wrote them."""
+    store.note_clock(NOW, 0)
+    log = make(store, retention_ms=1_000)
+    fill(log, 1)
+    log.roll()
+    append(log, sized(100, timestamp=NOW + 1_000_000))
+    store.retention(NOW + 60_000, later_ms)
+    assert len(log.segments) == segments
+
+
+def test_one_check_interval_passes_between_two_checks(store: LogStore) -> None:
+    log = make(store, retention_ms=1_000)
+    fill(log, 1)
+    store.retention(NOW, 0)
+    log.roll()
+    append(log, sized(100, timestamp=NOW + 1_000_000))
+    store.retention(NOW + 60_000, WAIT_MS - 1)
+    assert len(log.segments) == 2
+    store.retention(NOW + 60_000, WAIT_MS)
+    assert len(log.segments) == 1
+
+
 @pytest.mark.parametrize("count", [RETIRED_AT_ONCE - 1, RETIRED_AT_ONCE, RETIRED_AT_ONCE + 1, 40])
 @pytest.mark.parametrize("rule", ["age", "size", "start"])
 def test_of_many_segments_a_few_go_between_two_pauses(store, count, rule):

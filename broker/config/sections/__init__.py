@@ -13,6 +13,7 @@ from broker.config.sections.consumer_groups import ConsumerGroupConfig
 from broker.config.sections.fetch import FetchConfig
 from broker.config.sections.gateway import GatewayConfig, UpstreamConfig
 from broker.config.sections.groups import GroupConfig
+from broker.config.sections.kerberos import KerberosConfig
 from broker.config.sections.log import LogConfig
 from broker.config.sections.network import AutomqConfig, NetworkConfig
 from broker.config.sections.quotas import BrokerQuotaConfig, QuotaConfig
@@ -36,6 +37,7 @@ __all__ = [
     "FetchConfig",
     "GatewayConfig",
     "GroupConfig",
+    "KerberosConfig",
     "LogCleanerConfig",
     "LogConfig",
     "NetworkConfig",
