@@ -1,7 +1,7 @@
 """How Weir is built: archives that depend on the sources alone, and compiled modules if WEIR_COMPILED=1.
 
-mypyc compiles what pyproject.toml lists under [tool.weir.compiled]. Without that variable, a build needs neither mypy
-nor a C compiler.
+mypyc compiles what pyproject.toml lists under [tool.weir.compiled]. Without that variable, a build needs
+neither mypy nor a C compiler.
 """
 
 import gzip

@@ -64,7 +64,7 @@ def test_a_wheel_of_the_source_distribution_has_the_command_and_what_it_serves(t
 
 @pytest.mark.endtoend
 def test_the_same_sources_make_the_same_archives(tmp_path: Path) -> None:
-    """Byte for byte, in another folder, with other times and modes of the files, as two checkouts have them."""
+    """Byte for byte, in another folder, with other times and modes of the files, as in another checkout."""
     made: list[dict[str, bytes]] = []
     for name, seconds, umask in (("one", NEWER_S, 0o022), ("other", NEWER_S + 1_000, 0o077)):
         source, archives = copied_to(tmp_path / name), tmp_path / f"{name} archives"
