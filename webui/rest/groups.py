@@ -58,7 +58,7 @@ IN_USE: Final = problem_schema(
 )
 MAX_TOPICS: Final = 1_000
 OF_SHARE_GROUPS: Final = (ResetKind.EARLIEST, ResetKind.LATEST, ResetKind.TIMESTAMP)
-"""The kinds that kafka-share-groups.sh has. (Kafka 4.1)"""
+"""The kinds that kafka-share-groups.sh has. (Kafka 4.2; that of 4.1 resets nothing yet)"""
 LAG: Final = Record(
     {
         "group": Text(max_length=32_767, nullable=True),
@@ -198,7 +198,8 @@ ROUTES: Final = (
         {
             200: ResponseSpec(
                 "Each partition's old and new offset; `end` is the end of the partition; `command` is the "
-                "same for Kafka's tool, empty where it cannot: a share group's offsets by number",
+                "same for Kafka's tool (of 4.2 for share groups), empty where it has none: a share group's "
+                "offset, or a shift",
                 RESET,
             ),
             404: _GONE,
