@@ -1,13 +1,61 @@
-"""Compiles with mypyc what pyproject.toml lists under [tool.weir.compiled], if WEIR_COMPILED=1.
+"""How Weir is built: archives that depend on the sources alone, and compiled modules if WEIR_COMPILED=1.
 
-Without that variable, a build needs neither mypy nor a C compiler.
+mypyc compiles what pyproject.toml lists under [tool.weir.compiled]. Without that variable, a build needs
+neither mypy nor a C compiler.
 """
 
+import gzip
 import os
+import tarfile
 import tomllib
+from functools import partial
 from pathlib import Path
 
 from setuptools import setup
+from setuptools.command.bdist_wheel import bdist_wheel
+from setuptools.command.sdist import sdist
+
+FIRST_YEAR_OF_A_ZIP = 315532800
+
+
+class SourceDistribution(sdist):
+    """A tar.gz without times, owner and modes of this checkout's files; setuptools writes all three."""
+
+    def make_archive(self, base_name, format, *arguments, **options):
+        if format != "gztar":
+            return super().make_archive(base_name, format, *arguments, **options)
+        seconds = int(os.environ.get("SOURCE_DATE_EPOCH", FIRST_YEAR_OF_A_ZIP))
+        path = Path(f"{base_name}.tar.gz")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with (
+            path.open("wb") as file,
+            gzip.GzipFile("", "wb", fileobj=file, mtime=seconds) as packed,
+            tarfile.open(fileobj=packed, mode="w") as archive,
+        ):
+            archive.add(options["base_dir"], filter=partial(without_checkout, seconds))
+        return str(path)
+
+
+class Wheel(bdist_wheel):
+    """A wheel without the modes of this checkout's files; SOURCE_DATE_EPOCH is its files' time."""
+
+    def write_wheelfile(self, *arguments, **options):
+        """Write the last file of the folder that becomes the wheel."""
+        super().write_wheelfile(*arguments, **options)
+        for path in Path(self.bdist_dir).rglob("*"):
+            if path.is_file():
+                path.chmod(common_mode(path.stat().st_mode))
+
+
+def without_checkout(seconds, member):
+    member.mtime, member.uid, member.gid, member.uname, member.gname = seconds, 0, 0, "", ""
+    member.mode = 0o755 if member.isdir() else common_mode(member.mode)
+    return member
+
+
+def common_mode(mode):
+    return 0o755 if mode & 0o100 else 0o644
+
 
 extensions = []
 if os.environ.get("WEIR_COMPILED") == "1":
@@ -27,4 +75,4 @@ if os.environ.get("WEIR_COMPILED") == "1":
         # A fused multiplication and addition rounds once where the interpreter rounds twice.
         extension.extra_compile_args.append("-ffp-contract=off")
 
-setup(ext_modules=extensions)
+setup(cmdclass={"sdist": SourceDistribution, "bdist_wheel": Wheel}, ext_modules=extensions)

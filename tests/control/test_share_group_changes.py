@@ -15,21 +15,10 @@ from broker.control.group_changes import (
     TopicPartitions,
 )
 from broker.errors import ApiError, ErrorCode
-from broker.groups.messages import ShareHeartbeatRequest
 from broker.metadata.actor import Role
 from broker.steps import finished
 from tests.control.world import actor
 from tests.webui.log_world import LogWorld
-
-
-def beat(world: LogWorld, epoch: int, *topics: str) -> Any:
-    """Send a heartbeat of the member "m" of the group "s", and return the reply."""
-    now, token = world.now(), object()
-    request = ShareHeartbeatRequest("s", "m", epoch, None, topics or None, "client", "/10.0.0.1")
-    effects = world.groups.write_now(world.groups.coordinator.share_heartbeat(request, token, now), now)
-    ((_, reply),) = effects.replies
-    assert reply.error is ErrorCode.NONE
-    return reply
 
 
 @pytest.fixture
@@ -40,12 +29,7 @@ async def world(tmp_path: Path) -> AsyncIterator[LogWorld]:
     for partition in range(2):
         world.append("t", *((None, str(n)) for n in range(10)), partition=partition, step_ms=1_000)
     world.commit("g", "t", 1)  # so that there is the topic of the groups
-    beat(world, 0, "t")
-    await world.finish_states()
-    beat(world, 1)
-    topic_id = world.control.image.topics["t"].topic_id
-    world.states.starts.update({("s", topic_id, 0): 4, ("s", topic_id, 1): 6})
-    beat(world, -1)
+    await world.share("s", "t", 4, 6)
     yield world
     world.close()
 
@@ -84,7 +68,7 @@ async def test_a_topic_that_the_group_has_not_read_can_be_given_an_offset(world)
 
 
 async def test_a_group_with_members_keeps_its_offsets(world):
-    beat(world, 0, "t")
+    world.beat("s", 0, "t")
     for command in (
         ResetOffsets("s", ResetKind.EARLIEST),
         DeleteGroupOffsets("s", "t"),
@@ -133,7 +117,7 @@ async def test_a_group_is_shown_with_its_members_and_start_offsets(world):
         0,
         10,
     )
-    beat(world, 0, "t")
+    world.beat("s", 0, "t")
     detail = finished(world.logs.group("s"))
     assert (detail.assignor, detail.group.members) == ("simple", 1)
     (member,) = detail.members

@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any, Final
 
@@ -37,6 +38,20 @@ def _objects(*values: str) -> dict[str, Any]:
 def test_the_chart_is_of_this_version() -> None:
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
     assert (chart["version"], chart["appVersion"]) == (VERSION, VERSION)
+
+
+def test_the_default_values_are_allowed() -> None:
+    schema = CHART / "values.schema.json"
+    command = [
+        sys.executable,
+        "-m",
+        "check_jsonschema",
+        "--schemafile",
+        str(schema),
+        str(CHART / "values.yaml"),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
 
 
 @needs_helm

@@ -1,9 +1,13 @@
-"""The files of Compose: settings that Weir has, ports of this machine only, pinned images, files that exist.
+"""The files of Compose: what its schema allows, settings that Weir has, ports of this machine only, pinned
+images, files that exist.
 
 Compose itself does not run here; tests/image runs the images.
 """
 
 import re
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -40,6 +44,29 @@ def _extended(service: dict[str, Any]) -> dict[str, Any]:
 SERVICES: Final = [
     pytest.param(name, service, id=f"{name}-{service}") for name in FILES for service in _services(name)
 ]
+
+
+def _checked(path: Path) -> "subprocess.CompletedProcess[str]":
+    """Check a file against the schema of the Compose specification, which check-jsonschema brings."""
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec"]
+    return subprocess.run([*command, str(path)], capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_compose_knows_every_key(name: str) -> None:
+    done = _checked(ROOT / name)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize(("key", "wrong"), [("volumes:", "volume:"), ("command:", "commands:")])
+def test_a_key_that_compose_does_not_know_is_found(tmp_path: Path, name: str, key: str, wrong: str) -> None:
+    text = (ROOT / name).read_text(encoding="utf-8")
+    assert f"    {key}" in text
+    file = tmp_path / name
+    file.write_text(text.replace(f"    {key}", f"    {wrong}", 1), encoding="utf-8")
+    done = _checked(file)
+    assert done.returncode == 1 and repr(wrong.rstrip(":")) in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -83,8 +83,8 @@ def _with(code: Path) -> tuple[str, ...]:
     [
         ("without transactions", "killed"),
         ("with transactions", "killed"),
+        ("with transactions", "stopped"),
         pytest.param("without transactions", "stopped", marks=pytest.mark.slow),
-        pytest.param("with transactions", "stopped", marks=pytest.mark.slow),
     ],
 )
 async def test_everything_of_the_version_before_is_there(tmp_path: Path, version: str, how: str) -> None:

@@ -63,17 +63,23 @@ def test_a_wheel_of_the_source_distribution_has_the_command_and_what_it_serves(t
 
 
 @pytest.mark.endtoend
-def test_the_same_sources_make_the_same_wheel(tmp_path: Path) -> None:
-    """Byte for byte, in another folder and with other times of the files, as two checkouts have them."""
-    wheels = []
-    for number, name in enumerate(("one", "other")):
-        source = copied_to(tmp_path / name)
+def test_the_same_sources_make_the_same_archives(tmp_path: Path) -> None:
+    """Byte for byte, in another folder, with other times and modes of the files, as in another checkout."""
+    made: list[dict[str, bytes]] = []
+    for name, seconds, umask in (("one", NEWER_S, 0o022), ("other", NEWER_S + 1_000, 0o077)):
+        source, archives = copied_to(tmp_path / name), tmp_path / f"{name} archives"
         for path in source.rglob("*"):
-            os.utime(path, (NEWER_S + number * 1_000, NEWER_S + number * 1_000))
-        make = f"from setuptools.build_meta import build_wheel; build_wheel({str(tmp_path / name)!r})"
-        _run(sys.executable, "-c", make, cwd=source, SOURCE_DATE_EPOCH=str(NEWER_S))
-        wheels.append((tmp_path / name / f"{NAME}-py3-none-any.whl").read_bytes())
-    assert wheels[0] == wheels[1] and len(wheels[0]) > 100_000
+            path.chmod(path.stat().st_mode & ~umask)
+            os.utime(path, (seconds, seconds))
+        for kind in ("sdist", "wheel"):
+            make = f"from setuptools.build_meta import build_{kind}; build_{kind}({str(archives)!r})"
+            _run(sys.executable, "-c", make, cwd=source, umask=umask, SOURCE_DATE_EPOCH=str(NEWER_S))
+        made.append({path.name: path.read_bytes() for path in archives.iterdir()})
+    assert made[0] == made[1]
+    assert set(made[0]) == {f"{NAME}.tar.gz", f"{NAME}-py3-none-any.whl"}
+    with tarfile.open(tmp_path / "one archives" / f"{NAME}.tar.gz") as distribution:
+        times = {member.mtime for member in distribution}
+    assert times == {NEWER_S}
 
 
 def copied_to(folder: Path) -> Path:
@@ -86,6 +92,7 @@ def copied_to(folder: Path) -> Path:
     return folder
 
 
-def _run(*command: str, cwd: Path = ROOT.parent, **environment: str) -> str:
+def _run(*command: str, cwd: Path = ROOT.parent, umask: int = -1, **environment: str) -> str:
     env = os.environ | environment
-    return subprocess.run(command, check=True, capture_output=True, text=True, cwd=cwd, env=env).stdout
+    done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=cwd, env=env, umask=umask)
+    return done.stdout

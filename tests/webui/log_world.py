@@ -50,6 +50,7 @@ from broker.groups.messages import (
     JoinRequest,
     Now,
     OffsetToCommit,
+    ShareHeartbeatRequest,
 )
 from broker.log.partition import PartitionLog
 from broker.log.store import LogStore
@@ -151,6 +152,23 @@ class LogWorld:
     async def finish_states(self) -> None:
         """Initialize and delete the states of share groups that are due, as the broker's task does."""
         await run_pending(self.share_states, self.clock.ms())
+
+    async def share(self, group: str, topic: str, *starts: int) -> None:
+        """Have a share group without members that has read each partition of the topic up to a start."""
+        self.beat(group, 0, topic)
+        await self.finish_states()
+        self.beat(group, 1)
+        topic_id = self.control.image.topics[topic].topic_id
+        self.states.starts.update({(group, topic_id, index): start for index, start in enumerate(starts)})
+        self.beat(group, -1)
+
+    def beat(self, group: str, epoch: int, *topics: str) -> None:
+        """Send a heartbeat of the member "m" of a share group."""
+        now, token = self.now(), object()
+        request = ShareHeartbeatRequest(group, "m", epoch, None, topics or None, "client", "/10.0.0.1")
+        effects = self.groups.write_now(self.groups.coordinator.share_heartbeat(request, token, now), now)
+        ((_, reply),) = effects.replies
+        assert reply.error is ErrorCode.NONE
 
     def _failed(self, _group_id: str, error: Exception) -> None:
         raise error

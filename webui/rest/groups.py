@@ -57,6 +57,8 @@ IN_USE: Final = problem_schema(
     members=Listing(Record({"member_id": NAME, "client_id": NAME, "address": NAME}))
 )
 MAX_TOPICS: Final = 1_000
+OF_SHARE_GROUPS: Final = (ResetKind.EARLIEST, ResetKind.LATEST, ResetKind.TIMESTAMP)
+"""The kinds that kafka-share-groups.sh has. (Kafka 4.2; that of 4.1 resets nothing yet)"""
 LAG: Final = Record(
     {
         "group": Text(max_length=32_767, nullable=True),
@@ -86,7 +88,9 @@ async def reset(call: Call) -> Reply:
     moves: list[OffsetMove] = await _applied(call, command)
     if not command.validate_only:
         call.console.live.refresh()
-    line = reset_command(views.server_info().bootstrap_server, command)
+    detail = await run_in_slices(views.group(group))
+    is_share = detail is not None and detail.group.group_type == "share"
+    line = reset_command(views.server_info().bootstrap_server, command, is_share=is_share)
     return Reply({"items": await collect(map(move_json, moves)), "command": line})
 
 
@@ -101,9 +105,12 @@ def move_json(move: OffsetMove) -> dict[str, Any]:
     }
 
 
-def reset_command(bootstrap: str, command: ResetOffsets) -> str:
-    """Return the kafka-consumer-groups.sh line that does the same, for a POSIX shell."""
-    words = ["kafka-consumer-groups.sh", "--bootstrap-server", bootstrap, "--reset-offsets"]
+def reset_command(bootstrap: str, command: ResetOffsets, *, is_share: bool) -> str:
+    """Return the line of Kafka's tool that does the same, for a POSIX shell; empty if no tool can do it."""
+    if is_share and command.kind not in OF_SHARE_GROUPS:
+        return ""
+    tool = "kafka-share-groups.sh" if is_share else "kafka-consumer-groups.sh"
+    words = [tool, "--bootstrap-server", bootstrap, "--reset-offsets"]
     words += ["--group", command.group_id]
     for each in command.topics:
         chosen = f":{','.join(map(str, each.partitions))}" if each.partitions else ""
@@ -190,7 +197,10 @@ ROUTES: Final = (
         reset,
         {
             200: ResponseSpec(
-                "Each partition's old and new offset; `end` is the end of the partition", RESET
+                "Each partition's old and new offset; `end` is the end of the partition; `command` is the "
+                "same for Kafka's tool (of 4.2 for share groups), empty where it has none: a share group's "
+                "offset, or a shift",
+                RESET,
             ),
             404: _GONE,
             409: _USED,

@@ -68,7 +68,33 @@ async def test_offsets_are_reset_after_a_dry_run(
         "difference": after[0] - 4,
         "end": 10,
     }
+    assert answer["command"].startswith("kafka-consumer-groups.sh --bootstrap-server ")
     assert f"--all-topics {option} --execute" in answer["command"]
+
+
+@pytest.mark.parametrize(
+    ("to", "after", "option"),
+    [
+        ({"earliest": True}, [0, 0], "--to-earliest"),
+        ({"latest": True}, [10, 10], "--to-latest"),
+        ({"timestamp_ms": WALL_MS + 2_000}, [2, 2], "--to-datetime 2023-11-14T22:13:22.000"),
+    ],
+)
+async def test_a_share_groups_command_is_that_of_its_own_tool(
+    http: Browserless, world: LogWorld, to: Any, after: list[int], option: str
+) -> None:
+    await world.share("s", "t", 4, 6)
+    answer = RESET.check(await (await reset(http, to, "s")).get_json())
+    assert [move["to"] for move in answer["items"]] == after
+    assert answer["command"].startswith("kafka-share-groups.sh --bootstrap-server ")
+    assert answer["command"].endswith(f" --reset-offsets --group s --all-topics {option} --execute")
+
+
+@pytest.mark.parametrize("to", [{"shift": -1}, {"offset": 5}])
+async def test_a_share_group_is_reset_as_no_tool_can(http: Browserless, world: LogWorld, to: Any) -> None:
+    await world.share("s", "t", 4, 6)
+    answer = RESET.check(await (await reset(http, to, "s")).get_json())
+    assert answer["command"] == "" and len(answer["items"]) == 2
 
 
 async def test_topics_and_partitions_are_selected(http: Browserless, world: LogWorld) -> None:

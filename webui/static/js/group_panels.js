@@ -161,8 +161,7 @@ export class ResetPanel extends GroupPanel {
       const { items, command } = await post(`${pathOf(this.row.group_id)}/offsets:reset?validate_only=true`, body);
       if (mine !== this.serial) return;
       this.save.disabled = items.length === 0;
-      // Kafka 4.1 has no tool that resets the offsets of a share group.
-      this.effect.show(movesTable(items), this.row.group_type === "share" ? "" : command);
+      this.effect.show(movesTable(items), command);
     } catch (problem) {
       if (mine !== this.serial) return;
       this.effect.refused(problem);

@@ -62,7 +62,7 @@ function partitionsCell({ partitions, holding_back: holding }, td) {
 function actionsCell(row, td) {
   td.row = row;
   const isOpen = row.state === "Ongoing";
-  once(td, `${row.transactional_id} ${isOpen}`, () => (isOpen ? h("span.actions", needs("admin", iconButton("remove", `Abort the transaction of ${row.transactional_id}`, () => open(td.row)))) : ""));
+  once(td, `${row.transactional_id} ${isOpen}`, () => (isOpen ? h("span.actions", needs("admin", iconButton("abort", `Abort the transaction of ${row.transactional_id}`, () => open(td.row)))) : ""));
 }
 
 async function open(row) {
