@@ -14,7 +14,7 @@ from broker.api.context import RequestContext
 from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.pacing import Distinct, Pace, pieces
 from broker.api.registry import api
-from broker.api.required_replicas import as_kafka_describes
+from broker.api.required_replicas import as_kafka_describes, of_all_brokers
 from broker.api.services import ControlServices
 from broker.authorization.acl import Operation
 from broker.control.commands import ConfigResource, ResourceType
@@ -81,6 +81,8 @@ def _describe(
     control = services.control
     try:
         rows = as_kafka_describes(describe(ConfigResource(kind, name), control.image, control.configuration))
+        if kind == ResourceType.BROKER and not name:
+            rows = of_all_brokers(rows, control.image, control.configuration)
     except ApiError as error:
         return DescribeConfigsResult(error.code, error.message, kind, name)
     if resource.configuration_keys:

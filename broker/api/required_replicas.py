@@ -10,8 +10,10 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from broker.control.describe import Source
+from broker.config.load import Configuration
+from broker.control.describe import Source, describe_topic
 from broker.control.rows.broker import ConfigRow, ConfigSynonym
+from broker.metadata.image import Image
 
 MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
 _SET_BY_NOBODY: Final = (Source.STATIC_BROKER, Source.DEFAULT)
@@ -20,6 +22,17 @@ _SET_BY_NOBODY: Final = (Source.STATIC_BROKER, Source.DEFAULT)
 def as_kafka_describes(rows: Iterable[ConfigRow]) -> list[ConfigRow]:
     """Return the rows of a topic or of one broker, min.insync.replicas with a default of all brokers."""
     return [_with_default(row) if row.name == MIN_INSYNC_REPLICAS else row for row in rows]
+
+
+def of_all_brokers(rows: Iterable[ConfigRow], image: Image, configuration: Configuration) -> list[ConfigRow]:
+    """Return the rows of all brokers, and that of min.insync.replicas if it is not among them."""
+    found = {row.name: row for row in rows}
+    if MIN_INSYNC_REPLICAS not in found:
+        topic = describe_topic({}, image, configuration)
+        (row,) = as_kafka_describes(row for row in topic if row.name == MIN_INSYNC_REPLICAS)
+        own = tuple(each for each in row.synonyms if each.source == Source.DYNAMIC_DEFAULT_BROKER)
+        found[row.name] = replace(row, synonyms=own)
+    return [found[name] for name in sorted(found)]
 
 
 def _with_default(row: ConfigRow) -> ConfigRow:

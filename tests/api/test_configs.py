@@ -75,6 +75,19 @@ async def test_synonyms_and_words_come_when_they_are_asked_for(orders: Harness) 
     assert row.documentation and row.config_type == 5
 
 
+async def test_the_default_of_all_brokers_names_min_insync_replicas(orders: Harness) -> None:
+    """Kafka sets it at its first start."""
+
+    async def found() -> list[tuple[str, str | None, int]]:
+        result = await described(orders, BROKER, "", None, include_synonyms=True)
+        return [(row.name, row.value, row.config_source) for row in result.configs]
+
+    assert await found() == [("min.insync.replicas", "1", 3)]
+    await altered(orders, BROKER, "", ("min.insync.replicas", OpType.SET, "4"))
+    await altered(orders, BROKER, "", ("log.retention.ms", OpType.SET, "5"))
+    assert await found() == [("log.retention.ms", "5", 3), ("min.insync.replicas", "4", 3)]
+
+
 async def test_all_brokers_have_a_default_of_min_insync_replicas_as_in_kafka(orders: Harness) -> None:
     async def candidates(kind: int, name: str) -> list[tuple[str, int]]:
         result = await described(orders, kind, name, ["min.insync.replicas"], include_synonyms=True)

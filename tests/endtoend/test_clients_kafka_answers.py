@@ -34,6 +34,7 @@ SETTINGS: Final = (
     "group.consumer.min.heartbeat.interval.ms=500",
     "group.consumer.heartbeat.interval.ms=500",
     "message.max.bytes=12000000",
+    "min.insync.replicas=1",
 )
 OWN: Final = ("events.topics=",)
 

@@ -33,11 +33,17 @@ TOPIC_KEYS: Final = (
     *("follower.replication.throttled.replicas", "index.interval.bytes", "local.retention.bytes"),
     *("local.retention.ms", "max.compaction.lag.ms", "max.message.bytes", "message.timestamp.after.max.ms"),
     *("message.timestamp.before.max.ms", "message.timestamp.type", "min.cleanable.dirty.ratio"),
-    *("min.compaction.lag.ms", "preallocate", "remote.log.copy.disable", "remote.log.delete.on.disable"),
+    *(
+        "min.compaction.lag.ms",
+        "min.insync.replicas",
+        "preallocate",
+        "remote.log.copy.disable",
+        "remote.log.delete.on.disable",
+    ),
     *("remote.storage.enable", "retention.bytes", "retention.ms", "segment.bytes", "segment.index.bytes"),
     *("segment.jitter.ms", "segment.ms", "unclean.leader.election.enable"),
 )
-"""All of Kafka 4.1 but min.insync.replicas, which a new cluster of Kafka sets for all its brokers."""
+"""All of Kafka 4.1."""
 
 BROKER_KEYS: Final = (
     *("log.retention.hours", "log.retention.minutes", "log.retention.ms", "log.roll.hours"),
@@ -54,6 +60,7 @@ BROKER_KEYS: Final = (
 CASES: Final = (
     Case("DescribeConfigs", describe(TOPIC_TYPE, TOPIC, *TOPIC_KEYS)),
     Case("DescribeConfigs", describe(BROKER, "1", *BROKER_KEYS)),
+    Case("DescribeConfigs", describe(BROKER, "")),
     *(
         Case("DescribeConfigs", describe(kind, name, "no.such.key"))
         for kind, name in (
