@@ -10,6 +10,13 @@ import { escape, guard } from "./unsaved.js";
 
 const SOURCES = { topic: "this topic", "dynamic-broker": "this broker", "dynamic-default": "all brokers", file: "configuration file", default: "default" };
 
+// What holds once the topic has no value of its own. The broker's may be in hours or minutes.
+function inherited({ synonyms, default: builtIn }) {
+  const below = synonyms.find(({ source }) => source !== "topic");
+  const unit = below?.name.match(/\.(hours|minutes)$/)?.[1];
+  return unit ? `${below.value} ${unit}` : (below?.value ?? builtIn ?? "");
+}
+
 export class ConfigPanel {
   constructor({ row, onclose }) {
     Object.assign(this, { row, onclose, version: row.version });
@@ -68,7 +75,6 @@ export class ConfigPanel {
   }
 
   line(each) {
-    const below = each.synonyms.find(({ source }) => source !== "topic")?.value ?? null;
     const edited = this.edits.has(each.name);
     const typed = this.edits.get(each.name);
     const input = edited && typed !== null && h("input.mono", { type: "text", "aria-label": `Value of ${each.name}`, autocomplete: "off", spellcheck: "false", data: { key: each.name } });
@@ -79,7 +85,7 @@ export class ConfigPanel {
     const back = iconButton("close", `Keep ${each.name}`, () => this.keep(each.name));
     return h("tr", { data: { edited: edited ? "yes" : "no" } },
       h("td", h("span.two", h("code", each.name), h("span.doc", each.documentation))),
-      h("td", { data: { label: "Value" } }, value), h("td", { data: { label: "Source" } }, SOURCES[each.source]), h("td", { data: { label: "Without it" } }, h("span.name.mono", below ?? "")),
+      h("td", { data: { label: "Value" } }, value), h("td", { data: { label: "Source" } }, SOURCES[each.source]), h("td", { data: { label: "Without it" } }, h("span.name.mono", inherited(each))),
       h("td.actions", edited ? back : [needs("editor", set), each.source === "topic" && needs("editor", drop)]));
   }
 
