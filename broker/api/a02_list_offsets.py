@@ -2,9 +2,9 @@
 
 Versions 1-10. Special timestamps: -1 latest, -2 earliest, -3 the record with the largest timestamp (from
 version 7), -4 the earliest on this broker's disk (from 8), -5 the latest in tiered storage (from 9; always
-offset -1). Another negative timestamp, or one of a newer version, is UNSUPPORTED_VERSION; a repeated
-partition is INVALID_REQUEST. With isolation level 1 (from 2), records from the last stable offset on are
-left out, and that offset is the latest. Left out: followers (a replica id is treated as a consumer);
+offset -1). A special timestamp in an older version, and any other one below 0, is UNSUPPORTED_VERSION; a
+repeated partition is INVALID_REQUEST. With isolation level 1 (from 2), records from the last stable offset on
+are left out, and that offset is the latest. Left out: followers (a replica id is treated as a consumer);
 `timeout_ms` of version 10, because there is no remote storage.
 """
 
@@ -39,8 +39,9 @@ LATEST_TIERED: Final = -5
 
 SINCE: Final = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
 """First version that supports each special timestamp."""
+NEVER: Final = 1 << 15
+"""Greater than every version."""
 
-NEVER: Final = 32_767
 NO_TIMESTAMP: Final = -1
 NO_OFFSET: Final = -1
 READ_COMMITTED: Final = 1

@@ -378,14 +378,14 @@ class GroupCoordinator:
         """Handle a LeaveGroup for one or more members."""
         transition = self._transition(now)
         group = self._groups.get(group_id)
-        if isinstance(group, ConsumerGroup):
+        if not group_id:  # it may exist, because offsets can be committed to it
+            transition.reply(token, LeaveReply(ErrorCode.INVALID_GROUP_ID))
+        elif isinstance(group, ConsumerGroup):
             migration.leave(transition, self._groups, group, leaving, token)
         elif isinstance(group, Group):
             leave(transition, group, leaving, token)
-        elif group_id:
-            transition.reply(token, LeaveReply(ErrorCode.NONE, (ErrorCode.UNKNOWN_MEMBER_ID,) * len(leaving)))
         else:
-            transition.reply(token, LeaveReply(ErrorCode.INVALID_GROUP_ID))
+            transition.reply(token, LeaveReply(ErrorCode.NONE, (ErrorCode.UNKNOWN_MEMBER_ID,) * len(leaving)))
         return transition.effects
 
     # Membership by the consumer protocol
@@ -655,7 +655,7 @@ class GroupCoordinator:
 
     def check_delete_offsets(self, group_id: str) -> ErrorCode:
         """Return the top-level error of an OffsetDelete, before any partition is checked."""
-        if not group_id:
+        if not group_id:  # it may exist, because offsets can be committed to it
             return ErrorCode.INVALID_GROUP_ID
         group = self._groups.get(group_id)
         return ErrorCode.GROUP_ID_NOT_FOUND if group is None else offsets.check_delete(group)

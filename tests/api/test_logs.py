@@ -102,6 +102,13 @@ async def test_a_special_time_has_a_first_version(orders: Harness, timestamp: in
         assert error == (ErrorCode.NONE if version >= first else ErrorCode.UNSUPPORTED_VERSION)
 
 
+@pytest.mark.parametrize("timestamp", [LATEST_TIERED - 1, -(1 << 63)])
+async def test_an_unknown_special_time_is_not_supported(orders: Harness, timestamp: int) -> None:
+    for version in (1, 10):
+        error, *_ = await offset(orders, timestamp, version=version)
+        assert error == ErrorCode.UNSUPPORTED_VERSION
+
+
 @pytest.mark.parametrize(
     ("topic", "partition", "epoch", "error"),
     [

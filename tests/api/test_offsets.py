@@ -8,6 +8,7 @@ import pytest
 from broker.errors import ErrorCode
 from broker.groups.messages import JoinReply, JoinRequest
 from broker.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from broker.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from broker.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -132,6 +133,14 @@ async def test_a_generation_of_no_group_is_refused_in_the_words_of_its_version(
 async def test_a_group_id_that_no_record_can_hold_is_refused(ready: Harness) -> None:
     assert await commit(ready, 1, group="x" * 8_000) == ErrorCode.NONE
     assert await commit(ready, 1, group="x" * 8_001) == ErrorCode.INVALID_GROUP_ID
+
+
+async def test_the_group_without_a_name_takes_offsets_and_nothing_else(ready: Harness) -> None:
+    assert await commit(ready, 1, group="") == ErrorCode.NONE
+    assert await delete(ready, ("orders", 0), group="") == (ErrorCode.INVALID_GROUP_ID, [])
+    assert await committed(ready, group="") == 1
+    left = await ready.ask(LeaveGroupRequest("", members=[MemberIdentity("m")]))
+    assert (left.error_code, left.members) == (ErrorCode.INVALID_GROUP_ID, [])
 
 
 async def delete(harness: Harness, *partitions: tuple[str, int], group: str = GROUP) -> tuple[int, list[int]]:
