@@ -89,6 +89,8 @@ def _respond(
                 response.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             elif creates and response.name is not None:
                 _note_missing(response.name, response, missing)
+            elif response.name is not None:
+                response.error_code = _code_of_missing(response.name)
         if resting <= 0:
             resting = SLICE
             yield None
@@ -106,12 +108,18 @@ def _note_missing(
 ) -> None:
     if name not in missing and len(missing) == CREATED_AT_ONCE:
         return
+    response.error_code = _code_of_missing(name)
+    if response.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        missing.setdefault(name, []).append(response)
+
+
+def _code_of_missing(name: str) -> ErrorCode:
+    """Return INVALID_TOPIC_EXCEPTION for a name that no topic can have, as Kafka does."""
     try:
         validate_topic_name(name)
     except ApiError as error:
-        response.error_code = error.code
-    else:
-        missing.setdefault(name, []).append(response)
+        return error.code
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 async def _create(
