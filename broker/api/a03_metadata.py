@@ -90,8 +90,10 @@ def _respond(
             known = False
             if not creates_all and not security.allows_topic(context, Operation.CREATE, response.name or ""):
                 response.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            elif creates and response.name is not None:
+                _note_missing(response.name, response, missing)
             elif response.name is not None:
-                _note_missing(response.name, response, missing, creates=creates)
+                response.error_code = _code_of_missing(response.name)
         if resting <= 0:
             resting = SLICE
             yield None
@@ -105,20 +107,22 @@ def _respond(
 
 
 def _note_missing(
-    name: str,
-    response: MetadataResponseTopic,
-    missing: dict[str, list[MetadataResponseTopic]],
-    *,
-    creates: bool,
+    name: str, response: MetadataResponseTopic, missing: dict[str, list[MetadataResponseTopic]]
 ) -> None:
-    """Refuse a name that no topic can have; add another one to `missing` if its topic is to be created."""
+    if name not in missing and len(missing) == CREATED_AT_ONCE:
+        return
+    response.error_code = _code_of_missing(name)
+    if response.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        missing.setdefault(name, []).append(response)
+
+
+def _code_of_missing(name: str) -> ErrorCode:
+    """Return INVALID_TOPIC_EXCEPTION for a name that no topic can have, as Kafka does."""
     try:
         validate_topic_name(name)
     except ApiError as error:
-        response.error_code = error.code
-        return
-    if creates and (name in missing or len(missing) < CREATED_AT_ONCE):
-        missing.setdefault(name, []).append(response)
+        return error.code
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 async def _create(

@@ -49,7 +49,7 @@ async def test_bad_names_do_not_count_among_the_hundred(harness: Harness) -> Non
 
 async def test_nothing_is_made_unless_the_client_allows_it(harness: Harness) -> None:
     answer = await harness.ask(asking_for("events", "a!", create=False), 9)
-    assert [topic.error_code for topic in answer.topics] == [UNKNOWN, ErrorCode.INVALID_TOPIC_EXCEPTION]
+    assert [topic.error_code for topic in answer.topics] == [UNKNOWN, INVALID]
     assert not harness.control.image.topics
 
 

@@ -1,5 +1,5 @@
-"""follower.replication.throttled.*: accepted, since tools set them, and reported as without effect when set,
-at every start, and by DescribeConfigs.
+"""follower.replication.throttled.* and sasl.kerberos.*: accepted, since clients set them, and reported as
+without effect when set, at every start, and by DescribeConfigs.
 """
 
 import logging
@@ -15,7 +15,7 @@ from broker.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from tests.support.live import ALL_BROKERS, BROKER, BROKER_ONE, SET, alter_through
+from tests.support.live import ALL_BROKERS, BROKER, BROKER_ONE, SET, alter_through, takes_effect
 from tests.support.produce import create_topic
 from tests.support.running import running_broker
 from tests.support.wire import WireClient
@@ -24,6 +24,14 @@ TOPIC = 2
 RATE = "follower.replication.throttled.rate"
 REPLICAS = "follower.replication.throttled.replicas"
 WHY = "this broker does not replicate from other brokers"
+KERBEROS = {
+    "sasl.kerberos.kinit.cmd": "/opt/kinit",
+    "sasl.kerberos.min.time.before.relogin": "58000",
+    "sasl.kerberos.principal.to.local.rules": "RULE:[1:$1],DEFAULT",
+    "sasl.kerberos.service.name": "kafka",
+    "sasl.kerberos.ticket.renew.jitter": "0.1",
+    "sasl.kerberos.ticket.renew.window.factor": "0.9",
+}
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[tuple[str, object]]:
@@ -87,3 +95,26 @@ async def test_describing_them_says_so_too(tmp_path: Path) -> None:
             assert (await documentation(client, kind, name, key)).endswith(f"Without effect here: {WHY}.")
             useful = key.replace("follower", "leader")
             assert "ithout effect" not in await documentation(client, kind, name, useful)
+
+
+@takes_effect(
+    "sasl.kerberos.kinit.cmd",
+    "sasl.kerberos.min.time.before.relogin",
+    "sasl.kerberos.principal.to.local.rules",
+    "sasl.kerberos.service.name",
+    "sasl.kerberos.ticket.renew.jitter",
+    "sasl.kerberos.ticket.renew.window.factor",
+)
+async def test_keys_of_kerberos_are_kept_for_one_broker(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running_broker(tmp_path) as broker:
+        client = await broker.connect()
+        assert await alter_through(client, dict(KERBEROS), BROKER_ONE) == (0, None)
+        said = {words.partition(" has no effect: ")[0] for words, _ in warnings(caplog)}
+        assert said == set(KERBEROS)
+        for key, value in KERBEROS.items():
+            assert (await alter_through(client, {key: value}, ALL_BROKERS))[0] != 0
+            resource = DescribeConfigsResource(BROKER, BROKER_ONE, [key])
+            (row,) = (await client.ask(DescribeConfigsRequest([resource]), 4)).results[0].configs
+            assert (row.value, row.read_only) == (value, False)

@@ -13,23 +13,25 @@ from broker.config.setting import ListenerSection, setting
 _NO_KERBEROS: Final = "GSSAPI is not among the mechanisms that the broker has"
 
 
-def _inert(key: str, default: Any, kind: Kind, doc: str, unit: str = "") -> Any:
+def _inert(key: str, default: Any, kind: Kind, doc: str, **more: str) -> Any:
     return setting(
         f"sasl.kerberos.{key}",
         default,
         kind,
         doc,
-        unit=unit,
         dynamic=True,
         per_broker=True,
         listener_too=True,
         inert=_NO_KERBEROS,
+        **more,
     )
 
 
 @dataclass(frozen=True, slots=True)
 class KerberosConfig(ListenerSection):
-    service_name: str | None = _inert("service.name", None, TEXT, "The name that Kafka's brokers run as.")
+    service_name: str | None = _inert(
+        "service.name", None, TEXT, "The name that Kafka's brokers run as.", default_words="no name"
+    )
     kinit_cmd: str = _inert("kinit.cmd", "/usr/bin/kinit", TEXT, "The path of Kerberos' kinit.")
     ticket_renew_window_factor: float = _inert(
         "ticket.renew.window.factor",
