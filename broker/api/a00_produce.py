@@ -92,9 +92,7 @@ def _inspect(
         if pace.spent():
             yield None
         hosted = hosted_topic(topic, services.partitions)
-        if hosted is None or topic_refusal(
-            topic, hosted, message.acks, context, services.security, logs=False
-        ):
+        if hosted is None or topic_refusal(topic, hosted, context, services.security, logs=False):
             continue
         for data in topic.partition_data:
             if pace.spent(1 if is_single or not hosted.makes_log(data.index) else SLICE):

@@ -99,7 +99,6 @@ class PendingProduce(AfterCommit):
             refused = self._refusal or topic_refusal(
                 topic,
                 hosted,
-                self.acks,
                 self.context,
                 self.services.security,
                 logs=topic is not self._last,

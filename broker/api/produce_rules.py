@@ -37,7 +37,6 @@ def hosted_topic(topic: TopicProduceData, partitions: Partitions) -> HostedTopic
 def topic_refusal(
     topic: TopicProduceData,
     hosted: HostedTopic | None,
-    acks: int,
     context: RequestContext,
     security: ClientSecurity,
     *,
@@ -53,17 +52,12 @@ def topic_refusal(
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if is_internal(hosted.name):
         return ErrorCode.INVALID_TOPIC_EXCEPTION
-    if acks == -1 and hosted.settings.min_insync_replicas > 1:
-        return ErrorCode.NOT_ENOUGH_REPLICAS
     return ErrorCode.NONE
 
 
 def needs_full_handler(hosted: HostedTopic) -> bool:
-    """Return whether `topic_refusal` depends on the request or refuses all, or batches are compressed
-    anew.
-    """
-    settings = hosted.settings
-    return is_internal(hosted.name) or settings.min_insync_replicas > 1 or settings.recompresses
+    """Return whether no client may write to the topic, or its batches are compressed anew."""
+    return is_internal(hosted.name) or hosted.settings.recompresses
 
 
 def record_errors(error: ApiError) -> list[BatchIndexAndErrorMessage]:

@@ -96,9 +96,7 @@ def added_partitions(
     added: list[TopicPartition] = []
     for topic in message.topic_data:
         hosted = hosted_topic(topic, services.partitions)
-        if hosted is None or topic_refusal(
-            topic, hosted, message.acks, context, services.security, logs=False
-        ):
+        if hosted is None or topic_refusal(topic, hosted, context, services.security, logs=False):
             continue
         for data in topic.partition_data:
             if pace.spent():

@@ -193,13 +193,6 @@ class TopicRecords:
             raise ApiError(
                 ErrorCode.INVALID_TOPIC_EXCEPTION, f"{hosted.name} is internal: only the broker writes to it."
             )
-        if hosted.settings.min_insync_replicas > 1:
-            raise ApiError(
-                ErrorCode.NOT_ENOUGH_REPLICAS,
-                f"min.insync.replicas of {hosted.name} is {hosted.settings.min_insync_replicas}, and a "
-                "partition "
-                "has one replica.",
-            )
         index = self._partition_of(command, hosted)
         log = hosted.log(index)
         if log is None:

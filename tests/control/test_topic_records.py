@@ -197,7 +197,6 @@ async def test_a_null_value_is_a_tombstone(world: LogWorld) -> None:
         ("t", {"partition": -1}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         ("__consumer_offsets", {}, ErrorCode.INVALID_TOPIC_EXCEPTION),
         ("compacted", {"key": None}, ErrorCode.INVALID_RECORD),
-        ("safe", {}, ErrorCode.NOT_ENOUGH_REPLICAS),
         ("small", {"value": b"x" * 400}, ErrorCode.MESSAGE_TOO_LARGE),
     ],
 )
@@ -207,7 +206,6 @@ async def test_what_a_producer_could_not_write_is_refused(
     world.topic("t")
     world.topic("__consumer_offsets")
     world.topic("compacted", cleanup_policy="compact")
-    world.topic("safe", min_insync_replicas="2")
     world.topic("small", max_message_bytes="200")
     with pytest.raises(ApiError) as refused:
         await produce(world, topic=topic, **given)

@@ -19,6 +19,7 @@ INERT: Final = {
     "log.local.retention.bytes",
     "log.local.retention.ms",
     "log.preallocate",
+    "min.insync.replicas",
     "remote.log.copy.disable",
     "remote.log.delete.on.disable",
     "oauthbearer.sasl.jaas.config",

@@ -129,13 +129,6 @@ async def test_whose_time_a_record_carries(broker: RunningBroker) -> None:
     assert (await produce(broker)).log_append_time_ms > 0
 
 
-@takes_effect("min.insync.replicas")
-async def test_how_many_replicas_a_produce_to_all_needs(broker: RunningBroker) -> None:
-    assert await error_of_produce(broker, acks=-1) is ErrorCode.NONE
-    await alter(broker, min_insync_replicas="2")
-    assert await error_of_produce(broker, acks=-1) is ErrorCode.NOT_ENOUGH_REPLICAS
-
-
 @takes_effect("log.cleanup.policy")
 async def test_a_log_that_is_compacted_needs_keys(broker: RunningBroker) -> None:
     assert await error_of_produce(broker) is ErrorCode.NONE

@@ -33,6 +33,7 @@ async def test_how_far_rolls_are_spread(broker: RunningBroker) -> None:
     "log.local.retention.bytes",
     "log.local.retention.ms",
     "log.preallocate",
+    "min.insync.replicas",
     "unclean.leader.election.enable",
 )
 async def test_a_key_without_effect_is_accepted_with_a_warning(
@@ -43,6 +44,7 @@ async def test_a_key_without_effect_is_accepted_with_a_warning(
         "log.local.retention.bytes": "1",
         "log.local.retention.ms": "1",
         "log.preallocate": "true",
+        "min.insync.replicas": "2",
         "unclean.leader.election.enable": "true",
     }
     await alter(broker, **{key.replace(".", "_"): value for key, value in values.items()})

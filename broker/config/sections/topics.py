@@ -265,9 +265,10 @@ class TopicSettings:
         "min.insync.replicas",
         1,
         integer(1),
-        "Replicas that a produce with acks=all requires. There is one: with more than 1, such produces fail.",
+        "Replicas that a produce with acks=all requires; as in Kafka at most as many as a partition has.",
         topic_key="min.insync.replicas",
         dynamic=True,
+        inert="every partition has one replica",
     )
     preallocate: bool = setting(
         "log.preallocate",

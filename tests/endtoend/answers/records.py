@@ -4,7 +4,7 @@ import time
 from typing import Any, Final
 
 from broker.records.build import NewRecord, build_batch
-from tests.endtoend.answers.topics import ABSENT, TOPIC
+from tests.endtoend.answers.topics import ABSENT, TOPIC, create
 from tests.support.kafka_answers import Case, topic_id
 
 NO_ENTRY: Final = "Kafka leaves out a topic without partitions"
@@ -48,6 +48,8 @@ def fetch(*partitions: tuple[int, int], topic: str = TOPIC, epoch: int = -1, **m
 
 
 MAGIC_AT: Final = 16
+GUARDED: Final = "guarded"
+"""A topic that wants more replicas in sync than it has."""
 
 CASES: Final = (
     *(
@@ -62,6 +64,8 @@ CASES: Final = (
             batch() + batch(),
         )
     ),
+    Case("CreateTopics", create(GUARDED, configs=[{"name": "min.insync.replicas", "value": "2"}]), (4,)),
+    Case("Produce", produce(batch(), GUARDED), range(3, 13)),
     Case("Produce", produce(None), (9,), differs="Kafka does not answer"),
     Case("Produce", produce(batch(), ABSENT)),
     *(Case("Produce", produce(batch(), index=index)) for index in (9, -1)),
