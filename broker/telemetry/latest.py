@@ -116,13 +116,17 @@ class LatestValues:
         return self._of.get(instance_id, {}).items()
 
     def families(self) -> Iterator[tuple[str, Shape, list[tuple[bytes, Labels, float]]]]:
-        """Yield name, shape, and (instance id, labels, value) of each series; each family once."""
-        by_family: dict[str, list[tuple[bytes, Labels, float]]] = {family: [] for family in self._shapes}
+        """Yield name, shape, and (instance id, labels, value) of each series; each family once.
+
+        The values are those of the beginning: series may come and go meanwhile.
+        """
+        shapes = {family: shape for family, (shape, _) in self._shapes.items()}
+        by_family: dict[str, list[tuple[bytes, Labels, float]]] = {family: [] for family in shapes}
         for instance_id, series_of in self._of.items():
             for (family, labels), series in series_of.items():
                 by_family[family].append((instance_id, labels, series.value))
         for family, samples in by_family.items():
-            yield family, self._shapes[family][0], samples
+            yield family, shapes[family], samples
 
     def _begin(self, key: Key, point: Point, series_of: dict[Key, Series]) -> Series | None:
         """Return a new series; None if the limit is reached, or if the family has another shape elsewhere."""

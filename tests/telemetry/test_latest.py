@@ -107,3 +107,17 @@ def test_unreadable_points_are_counted_with_those_without_space() -> None:
     latest = LatestValues(100)
     take(latest, A, point(), left_out=3)
     assert latest.left_out == 3
+
+
+def test_families_are_those_of_the_beginning_though_instances_come_and_go() -> None:
+    """A response to /metrics is made in slices."""
+    latest = LatestValues(100)
+    take(latest, A, point("a", 1), point("b", 2))
+    found = latest.families()
+    first = next(found)
+    latest.drop(A)
+    take(latest, B, point("c", 3))
+    assert [first, *found] == [
+        ("a", Shape.GAUGE, [(A, (), 1.0)]),
+        ("b", Shape.GAUGE, [(A, (), 2.0)]),
+    ]
