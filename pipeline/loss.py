@@ -99,8 +99,17 @@ def _write_positions(warehouse: Warehouse, before: Positions, spans: list[Span])
     removed = before.keys() - after.keys()
     if changed or removed:
         state = [(cluster, *place, after.get((cluster, place))) for cluster, place in (*changed, *removed)]
-        rows = warehouse.spark.createDataFrame(state, _POSITIONS_SCHEMA).coalesce(1)
-        repeated(partial(warehouse.merge, POSITIONS, rows, "new.next > known.next", "new.next IS NULL"))
+        rows = warehouse.spark.createDataFrame(state, _POSITIONS_SCHEMA)
+        warehouse.rewrite(POSITIONS, partial(_joined, rows), _POSITIONS_SCHEMA)
+
+
+def _joined(changes: DataFrame, positions: DataFrame) -> DataFrame:
+    """Return the positions after changes; those that become null are removed."""
+    both = positions.unionByName(changes).coalesce(1)
+    after = both.groupBy(*POSITIONS.keys).agg(
+        F.max("next").alias("next"), F.every(F.col("next").isNotNull()).alias("is_kept")
+    )
+    return after.where("is_kept").drop("is_kept")
 
 
 def named(spans: list[Span], positions: Positions) -> list[Span]:

@@ -32,13 +32,17 @@ class OffsetCheck:
         self._read: Offsets = {}
         self._last: tuple[int, Offsets] | None = None
 
-    def check(self, batch: int) -> None:
-        """Raises TopicMadeAnewError, before the batch has written anything and each time it is repeated."""
+    def check(self, batch: int) -> int:
+        """Return the most records that the batch can have. Raises TopicMadeAnewError, before the batch has
+        written anything and each time it is repeated.
+        """
         if self._last is None or self._last[0] != batch - 1:
             self._learn(batch)
         new = self._files(f"/{batch}").get(batch, {})
-        check_offsets(self._read, {} if self._last is None else self._last[1], new)
+        last = {} if self._last is None else self._last[1]
+        check_offsets(self._read, last, new)
         self._note(batch, new)
+        return records_between(last, new)
 
     def _learn(self, batch: int) -> None:
         """Read the offsets of all earlier batches that the checkpoint has, some hundred."""
@@ -74,6 +78,11 @@ def parsed(text: str) -> Offsets:
         for topic, partitions in topics.items()
         for partition, offset in partitions.items()
     }
+
+
+def records_between(last: Offsets, new: Offsets) -> int:
+    """Return the number of records between offsets; of a partition without last ones, all up to its end."""
+    return sum(offset - last.get(place, 0) for place, offset in new.items())
 
 
 def check_offsets(read: Offsets, last: Offsets, new: Offsets) -> None:

@@ -5,11 +5,12 @@ gold is recomputed from silver for the minutes that the batch changed. So the ta
 undisturbed run, and late events change the minutes to which they belong. Rows that are added, not appended
 under a batch number, use the version of bronze that they created as their number.
 
-Records are requested once: later steps read what bronze's version has added. The kinds of events are
+Records are requested once: later steps read what bronze's version has added. Several kinds of events are
 processed at the same time, each in a session of its own. The number of rows and the changed minutes are
 observed while silver is written; only a repeated batch, which writes nothing, counts them by itself.
 """
 
+import os
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pipeline import loss, silver
 from pipeline.conflicts import repeated
 from pipeline.days import Days
-from pipeline.formats import CONNECTIONS, REQUESTS, TELEMETRY, THROTTLES
+from pipeline.formats import CONNECTIONS, QUOTA_CHANGES, REQUESTS, TELEMETRY, THROTTLES
 from pipeline.gold import advice, connections, latency, throttling, usage
 from pipeline.ledger import addable
 from pipeline.otlp import tables as pushes
@@ -53,10 +54,16 @@ MAX_INTERPRETED: Final = 20_000
 that each batch would compile them anew, which takes longer than to interpret so many records.
 """
 
+AT_ONCE: Final = max(2, os.cpu_count() or 1)
+"""Steps that run at the same time. The driver plans them: more than it has cores end none of them sooner."""
+
 POINTS_OF_A_PUSH: Final = 200
 """About as many as Java's clients push at once."""
 
 INTERPRETED: Final = {
+    # A task costs more than its rows, and so does each file that a task writes.
+    "spark.sql.shuffle.partitions": "1",
+    "spark.databricks.delta.snapshotPartitions": "1",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
@@ -69,13 +76,15 @@ class ByMinute:
     table: Table
     source: str
     make: Callable[[DataFrame], DataFrame]
+    is_rare: bool = False
+    """Most minutes have no row: to find that out costs less than to replace none by none."""
 
 
 BY_MINUTE: Final = (
     ByMinute(usage.USAGE, REQUESTS, usage.usage_per_minute),
     ByMinute(latency.TABLE, REQUESTS, latency.phase_quantiles_per_minute),
     ByMinute(throttling.THROTTLING, THROTTLES, throttling.throttling_per_minute),
-    ByMinute(connections.STORMS, CONNECTIONS, connections.connection_storms),
+    ByMinute(connections.STORMS, CONNECTIONS, connections.connection_storms, is_rare=True),
 )
 
 Records = Callable[[Warehouse], DataFrame]
@@ -158,11 +167,15 @@ class Pipeline:
     def _steps(self, counts: dict[str, int], writer: str, batch: int) -> dict[str, Callable[..., None]]:
         """Return the steps of a batch; each takes its warehouse and the batch's records."""
         write, tag = partial(self._append, writer, batch), _tag(writer, batch)
-        steps: dict[str, Callable[..., None]] = {LOSS: partial(self._count_lost, write)}
-        for topic in silver.TABLES:
+        steps: dict[str, Callable[..., None]] = {
+            # In this order they begin: people wait for the rows of clients.
+            REQUESTS: partial(self._take_topic, REQUESTS, counts[REQUESTS], tag, write),
+            TELEMETRY: partial(self._take_pushes, write),
+        }
+        for topic in (THROTTLES, CONNECTIONS, QUOTA_CHANGES):
             steps[topic] = partial(self._take_topic, topic, counts[topic], tag, write)
-        steps[TELEMETRY] = partial(self._take_pushes, write)
         steps[UNKNOWN] = partial(_take_unknown, write)
+        steps[LOSS] = partial(self._count_lost, write)
         return {name: step for name, step in steps.items() if name == LOSS or counts[name]}
 
     def _process(self, counts: dict[str, int], records: Records, writer: str, batch: int) -> None:
@@ -176,7 +189,7 @@ class Pipeline:
 
         steps = {name: reading(step) for name, step in self._steps(counts, writer, batch).items()}
         small = [name for name in steps if self._is_small(_rows_of(name, counts))]
-        self._together.run(_tag(writer, batch), steps, dict.fromkeys(small, INTERPRETED))
+        self._together.run(_tag(writer, batch), steps, dict.fromkeys(small, INTERPRETED), AT_ONCE)
 
     def _is_small(self, rows: int) -> bool:
         return rows <= self.max_interpreted
@@ -275,9 +288,16 @@ def _make_minutes(each: ByMinute, minutes: Minutes, warehouse: Warehouse) -> Non
 
     def make() -> None:
         events = warehouse.read(silver.TABLES[each.source]).where(minutes.of_events())
-        warehouse.replace(each.table, each.make(events), minutes.of_rows())
+        rows = each.make(events)
+        if not (each.is_rare and _has_none(warehouse, each.table, minutes) and rows.isEmpty()):
+            warehouse.replace(each.table, rows, minutes.of_rows())
 
     repeated(make)
+
+
+def _has_none(warehouse: Warehouse, table: Table, minutes: Minutes) -> bool:
+    """Return whether a table that was written has no rows of the minutes."""
+    return warehouse.exists(table) and warehouse.read(table).where(minutes.of_rows()).isEmpty()
 
 
 def _take_unknown(write: Write, warehouse: Warehouse, records: DataFrame) -> None:

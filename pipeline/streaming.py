@@ -25,6 +25,11 @@ DAYS_EVERY_S: Final = 300
 
 LOOKS_EVERY_S: Final = 1
 
+RECORDS_OF_A_TASK: Final = 5_000
+"""The least that a task reads, if there are so many. A task for each partition of each topic would take
+longer to start than to run, and each would write files that all steps open.
+"""
+
 
 class Stream:
     """The stream of a warehouse. Of two streams on one warehouse, Spark ends one. `once` and `continuous`
@@ -81,17 +86,18 @@ class Stream:
 
         def take(frame: DataFrame, batch: int) -> None:
             try:
-                offsets.check(batch)
+                most = offsets.check(batch)
             except TopicMadeAnewError as error:
                 self._made_anew = error
                 raise
             if not pipelines:
                 # The query has a session of its own.
                 pipelines.append(Pipeline(Warehouse(frame.sparkSession, root), days=self._days))
+            rows = frame.coalesce(tasks_for(most))
             if is_only_writer:
-                pipelines[0].take(frame, batch, query_id.result())
+                pipelines[0].take(rows, batch, query_id.result())
             else:
-                pipelines[0].add(frame)
+                pipelines[0].add(rows)
             self._taken += 1
 
         writer = self._frame.writeStream.foreachBatch(take).trigger(**trigger)
@@ -112,6 +118,11 @@ class Stream:
         except AnalysisException:
             return False
         return True
+
+
+def tasks_for(records: int) -> int:
+    """Return how many tasks may read so many records."""
+    return max(1, records // RECORDS_OF_A_TASK)
 
 
 def _nothing() -> None:

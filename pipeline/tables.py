@@ -1,8 +1,9 @@
 """The tables' places, and writes that can be repeated.
 
-A warehouse is a folder of any Hadoop file system with a Delta table in each of its folders. Four kinds of
+A warehouse is a folder of any Hadoop file system with a Delta table in each of its folders. Five kinds of
 write are safe to repeat after a kill at any point: `append_once` marks a transaction with its batch number,
-`add` and `merge` identify rows by their keys, and `replace` overwrites a range of time.
+`add` and `merge` identify rows by their keys, `replace` overwrites a range of time, and `rewrite` a whole
+table.
 
 What one write has added is read by Delta's change data feed, by the version that the write created. So a
 batch costs what is new, however many files the table has.
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
@@ -171,18 +172,28 @@ class Warehouse:
         merged = self._delta(table).alias("known").merge(rows.alias("new"), same)
         merged.whenNotMatchedInsertAll().execute()
 
-    def merge(self, table: Table, rows: DataFrame, newer: str, obsolete: str) -> None:
-        """Update the rows of the same keys where `newer` is true, remove them where `obsolete` is, and add
-        the others; both are conditions on `known` and `new`. Two writers at once lose nothing: Delta refuses
-        the later one.
+    def merge(self, table: Table, rows: DataFrame) -> None:
+        """Update the rows of the same keys, and add the others. Two writers at once lose nothing: Delta
+        refuses the later one.
         """
         if not self.exists(table):
-            _writer(rows.alias("new").where(f"NOT {obsolete}"), table).mode("append").save(self.path(table))
+            _writer(rows, table).mode("append").save(self.path(table))
             return
         self._add_columns(table, rows)
         merged = self._delta(table).alias("known").merge(rows.alias("new"), _same_keys(table.keys))
-        merged = merged.whenMatchedDelete(obsolete).whenMatchedUpdateAll(newer)
-        merged.whenNotMatchedInsertAll(f"NOT {obsolete}").execute()
+        merged.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+
+    def rewrite(self, table: Table, make: Callable[[DataFrame], DataFrame], schema: str) -> None:
+        """Replace all rows of a small table by what `make` returns for them, in one file. Of a table that was
+        never written there are no rows of `schema`. Two writers at once lose nothing: Delta reads the rows in
+        the transaction that replaces them, and refuses the later one.
+        """
+        repeated(partial(self._rewrite, table, make, schema))
+
+    def _rewrite(self, table: Table, make: Callable[[DataFrame], DataFrame], schema: str) -> None:
+        none: list[tuple[Any, ...]] = []
+        rows = self.read(table) if self.exists(table) else self.spark.createDataFrame(none, schema)
+        _writer(make(rows.coalesce(1)), table).mode("overwrite").save(self.path(table))
 
     def replace(self, table: Table, rows: DataFrame, where: str) -> None:
         """Replace all rows that satisfy `where` by `rows`, which must satisfy it too.

@@ -143,7 +143,7 @@ def _merge(warehouse: Warehouse, totals: DataFrame) -> None:
     rows = last.groupBy(*SERIES).agg(
         F.max("total.TimeUnix").alias("newest"), F.slice(newest_first, 1, KEPT).alias("totals")
     )
-    warehouse.merge(LAST_TOTALS, rows, newer="true", obsolete="false")
+    warehouse.merge(LAST_TOTALS, rows)
 
 
 def _each(warehouse: Warehouse) -> DataFrame:

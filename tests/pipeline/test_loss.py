@@ -83,7 +83,7 @@ def test_a_batch_that_died_before_the_position_is_counted_once(spark, warehouse,
     pipeline = Pipeline(warehouse)
     pipeline.take(raw(spark, requests(0)), 0)
     with monkeypatch.context() as patch:
-        patch.setattr("pipeline.tables.Warehouse.merge", _die)
+        patch.setattr("pipeline.tables.Warehouse.rewrite", _die)
         with pytest.raises(KeyboardInterrupt):
             pipeline.take(raw(spark, requests(3, 5)), 1)
     Pipeline(warehouse).take(raw(spark, requests(3, 5)), 1)
@@ -96,6 +96,21 @@ def test_of_two_writers_in_turn_neither_forgets_the_positions_of_the_other(spark
     other.take(raw(spark, [record(THROTTLES, 0, throttle(1)), *requests(1)]), 0, "other")
     one.take(raw(spark, requests(1)), 1)
     assert rows_of(warehouse.read(POSITIONS), "topic", "next") == [(REQUESTS, 2), (THROTTLES, 1)]
+
+
+def test_what_another_writer_writes_before_the_transaction_of_a_rewrite_is_not_lost(spark, warehouse):
+    schema = "cluster string, topic string, partition int, next bigint"
+    Pipeline(warehouse).take(raw(spark, requests(0)), 0)
+
+    def next_of(place, at):
+        return spark.createDataFrame([(None, place, 0, at)], schema)
+
+    def with_another_first(rows):
+        warehouse.append(POSITIONS, next_of("other", 5))
+        return rows.unionByName(next_of("mine", 7))
+
+    warehouse.rewrite(POSITIONS, with_another_first, schema)
+    assert rows_of(warehouse.read(POSITIONS), "topic", "next") == [(REQUESTS, 1), ("mine", 7), ("other", 5)]
 
 
 def test_files_that_have_what_was_lost_end_the_loss(spark, warehouse):

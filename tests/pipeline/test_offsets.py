@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from benchmarks.pipeline import OPEN_BROKER, broker
 from pipeline.formats import REQUESTS
-from pipeline.offsets import OffsetCheck, TopicMadeAnewError, check_offsets, parsed
+from pipeline.offsets import OffsetCheck, TopicMadeAnewError, check_offsets, parsed, records_between
 from pipeline.streaming import Stream
 from pipeline.tables import Warehouse
 from tests.pipeline.everything import contents, some_of_everything
@@ -39,6 +39,13 @@ def test_a_partition_that_was_not_read_yet_may_come():
     check_offsets({PLACE: 0}, {}, {PLACE: 9})
 
 
+@pytest.mark.parametrize(
+    ("last", "expected"), [({PLACE: 9}, 0), ({PLACE: 8}, 1), ({}, 9), ({PLACE: 8, ("t", 1): 3}, 1)]
+)
+def test_the_records_of_a_batch_are_between_its_offsets_and_the_last(last, expected):
+    assert records_between(last, {PLACE: 9}) == expected
+
+
 @pytest.mark.parametrize("text", ["", "v1", "v1\n{}", "v1\n{}\n-"])
 def test_a_batch_without_offsets_has_none(text):
     assert parsed(text) == {}
@@ -49,8 +56,7 @@ def test_the_offsets_of_all_kept_batches_count(spark, tmp_path):
     for batch, text in enumerate(('{"t":{"0":5}}', "{}", '{"t":{"0":3}}')):
         (tmp_path / "offsets" / str(batch)).write_text(f"v1\n{{}}\n{text}")
     check = OffsetCheck(spark, str(tmp_path))
-    check.check(0)
-    check.check(1)
+    assert [check.check(batch) for batch in (0, 1)] == [5, 0]
     with pytest.raises(TopicMadeAnewError, match="offset 3"):
         check.check(2)
     with pytest.raises(TopicMadeAnewError, match="offset 3"):

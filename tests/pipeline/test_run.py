@@ -7,8 +7,9 @@ import pytest
 
 from pipeline import silver, sources
 from pipeline.days import due_days
-from pipeline.formats import REQUESTS, TELEMETRY, THROTTLES
+from pipeline.formats import CONNECTIONS, REQUESTS, TELEMETRY, THROTTLES
 from pipeline.gold import advice, client_metrics, usage
+from pipeline.gold.connections import STORMS
 from pipeline.loss import LOST
 from pipeline.maintain import ALL, maintain, quarantined
 from pipeline.otlp.points import CUMULATIVE
@@ -16,7 +17,7 @@ from pipeline.run import LOSS as STEP_OF_LOSS
 from pipeline.run import POINTS_OF_A_PUSH, TOPICS, UNKNOWN, Pipeline, was_added_up_to
 from pipeline.tables import NO_SETTINGS, Warehouse
 from pipeline.together import Together
-from tests.pipeline.events import NOON_MS, raw, record, request, rows_of, throttle
+from tests.pipeline.events import NOON_MS, connection, raw, record, request, rows_of, throttle
 from tests.pipeline.everything import contents, some_of_everything
 from tests.pipeline.pushes import counter, number, payload, push
 
@@ -110,6 +111,23 @@ def test_an_error_of_one_topic_ends_the_batch_with_it(spark, warehouse):
         Pipeline(dying).take(raw(spark, rows), 0)
     Pipeline(warehouse).take(raw(spark, rows), 0)
     assert [warehouse.read(silver.TABLES[topic]).count() for topic in (REQUESTS, THROTTLES)] == [1, 1]
+
+
+def test_minutes_without_a_storm_are_written_only_to_end_one(spark, warehouse):
+    def take(batch, second, count):
+        pipeline.take(raw(spark, [record(CONNECTIONS, batch, connection(second, count=count))]), batch)
+        return warehouse.newest_version(STORMS), warehouse.read(STORMS).count()
+
+    pipeline = Pipeline(warehouse)
+    assert [take(0, 1, 59), take(1, 61, 59), take(2, 62, 1), take(3, 121, 1)] == [
+        (0, 0),
+        (0, 0),
+        (1, 1),
+        (1, 1),
+    ]
+    # As after a change of silver: the minute of the storm is made again, and has none.
+    warehouse.delete(silver.TABLES[CONNECTIONS], "offset = 2")
+    assert take(4, 63, 0) == (2, 0)
 
 
 def test_a_late_total_changes_its_minute_and_that_of_the_next_one(spark, warehouse):

@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("pyspark", reason="pyspark is not installed: make test-pipeline installs it")
 
 from pipeline.sources import kafka_options
-from pipeline.streaming import in_words
+from pipeline.streaming import RECORDS_OF_A_TASK, in_words, tasks_for
 
 
 def test_the_event_topics_are_asked_for_although_they_are_internal():
@@ -17,6 +17,18 @@ def test_the_event_topics_are_asked_for_although_they_are_internal():
     kinds = ("requests", "throttles", "connections", "quota_changes", "client_telemetry")
     assert all(re.fullmatch(options["subscribePattern"], f"__weir_{kind}") for kind in kinds)
     assert not re.fullmatch(options["subscribePattern"], "__weir_requests_of_mine")
+
+
+@pytest.mark.parametrize(
+    ("records", "tasks"),
+    [
+        (0, 1),
+        (RECORDS_OF_A_TASK, 1),
+        *((2 * RECORDS_OF_A_TASK + more, 2 + min(more, 0)) for more in (-1, 0, 1)),
+    ],
+)
+def test_a_task_reads_its_share_of_the_records_at_least(records, tasks):
+    assert tasks_for(records) == tasks
 
 
 def test_a_batch_is_reported_with_its_rate_and_what_is_still_to_come():
