@@ -1,8 +1,8 @@
 """Errors that clients met and lines that the broker logged, each with the fault that explains it.
 
-An error is explained if a rule fits its text and, where the rule names faults, one of them was in progress or
-had ended less than `SETTLED_S` before. Everything else is unexplained, and the soak fails. The caller gives
-the time, in seconds of a monotonic clock.
+An error is explained if a rule fits its source and its text and, where the rule names faults, one of them was
+in progress or had ended less than the rule's `settled_s` before. Everything else is unexplained, and the soak
+fails. The caller gives the time, in seconds of a monotonic clock.
 """
 
 import re
@@ -17,19 +17,32 @@ SETTLED_S: Final = 60.0
 NUMBERS: Final = re.compile(r"0x[0-9a-f]+|\d+")
 
 
+@dataclass(slots=True)
+class Fault:
+    kind: str
+    began: float
+    ended: float | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     pattern: str
     why: str
     faults: tuple[str, ...] = ()
     """Kinds of fault that cause it; none: it is expected at any time."""
+    sources: tuple[str, ...] = ()
+    """Whose errors it explains; none: everybody's."""
+    settled_s: float = SETTLED_S
 
-
-@dataclass(slots=True)
-class Fault:
-    kind: str
-    began: float
-    ended: float | None = None
+    def explains(self, source: str, text: str, faults: Iterable[Fault], now: float) -> bool:
+        if (self.sources and source not in self.sources) or not re.search(self.pattern, text):
+            return False
+        return not self.faults or any(
+            fault.kind in self.faults
+            and fault.began <= now
+            and (fault.ended is None or now < fault.ended + self.settled_s)
+            for fault in faults
+        )
 
 
 @dataclass(slots=True)
@@ -58,24 +71,12 @@ class Anomalies:
         return fault
 
     def add(self, source: str, text: str, now: float) -> None:
-        why = self._explain(text, now)
+        why = next((each.why for each in self.rules if each.explains(source, text, self.faults, now)), "")
         # What differs in numbers only is one anomaly, and the first text is the one to show.
         key = (source, NUMBERS.sub("N", text), why)
         with self._lock:
             anomaly = self._found.setdefault(key, Anomaly(source, text, why, now))
             anomaly.count += 1
-
-    def _explain(self, text: str, now: float) -> str:
-        """Return the explanation, or nothing."""
-        active = {
-            fault.kind
-            for fault in self.faults
-            if fault.began <= now and (fault.ended is None or now < fault.ended + SETTLED_S)
-        }
-        for rule in self.rules:
-            if re.search(rule.pattern, text) and (not rule.faults or active.intersection(rule.faults)):
-                return rule.why
-        return ""
 
     def found(self) -> list[Anomaly]:
         """Return all of them, the unexplained first, then by their first occurrence."""

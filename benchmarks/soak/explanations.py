@@ -8,6 +8,9 @@ KILL: Final = "kill"
 DISK: Final = "disk full"
 CLOCK: Final = "clock step"
 
+COPIER_WAITS_S: Final = 660.0
+"""send_offsets_to_transaction of librdkafka may wait 600 s after a kill; its other errors come then."""
+
 RULES: Final = (
     Rule(
         r"Connection refused|ECONNREFUSED|all attempts to connect|Connection reset|closed the connection"
@@ -33,6 +36,20 @@ RULES: Final = (
         r"_FENCED|old epoch|code=_TIMED_OUT|_STATE",
         "librdkafka waited after a kill, and its transaction timed out",
         (KILL,),
+    ),
+    Rule(
+        r"_FENCED|old epoch|code=_TIMED_OUT|_STATE|_TRANSPORT|brokers are down",
+        "librdkafka waited for ten minutes after a kill, and its transaction timed out",
+        (KILL,),
+        sources=("copier",),
+        settled_s=COPIER_WAITS_S,
+    ),
+    Rule(
+        r"a request of a transactional id was refused",
+        "a transaction of a client that waited had timed out",
+        (KILL, CLOCK),
+        sources=("broker",),
+        settled_s=COPIER_WAITS_S,
     ),
     Rule(
         r"CommitFailed|REBALANCE_IN_PROGRESS|RebalanceInProgress|ILLEGAL_GENERATION|IllegalGeneration"

@@ -38,6 +38,17 @@ def test_a_fault_in_progress_explains_for_as_long_as_it_lasts() -> None:
     assert why(anomalies) == ["it was away"]
 
 
+@pytest.mark.parametrize(
+    ("source", "after", "explained"), [("slow", 99.9, True), ("slow", 100.0, False), ("other", 99.9, False)]
+)
+def test_a_rule_may_be_for_one_source_and_for_longer(source: str, after: float, explained: bool) -> None:
+    rule = Rule("refused", "it waited", ("kill",), sources=("slow",), settled_s=100.0)
+    anomalies = Anomalies([rule])
+    anomalies.begin("kill", 0.0).ended = 10.0
+    anomalies.add(source, "refused", 10.0 + after)
+    assert bool(anomalies.unexplained()) is not explained
+
+
 def test_another_fault_or_another_text_explains_nothing() -> None:
     anomalies = Anomalies(RULES)
     anomalies.begin("disk full", NOW)
