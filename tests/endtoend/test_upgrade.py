@@ -60,6 +60,10 @@ BROKER: Final = 4
 SCRAM: Final = "sasl.enabled.mechanisms=SCRAM-SHA-256,PLAIN"
 
 
+NOT_NAMED_BEFORE: Final = ("min.insync.replicas",)
+"""Defaults of all brokers that earlier versions did not describe as such."""
+
+
 def code_of(commit: str, folder: Path) -> Path:
     """The code of an earlier commit, in this folder."""
     archive = subprocess.run(["git", "archive", commit, *CODE], cwd=ROOT, capture_output=True, check=False)
@@ -215,7 +219,11 @@ async def state(broker: BrokerProcess) -> dict[str, Any]:
         "settings": [
             (
                 result.resource_name,
-                {each.name: each.value for each in result.configs if each.config_source != 5},
+                {
+                    each.name: each.value
+                    for each in result.configs
+                    if each.config_source != 5 and each.name not in NOT_NAMED_BEFORE
+                },
             )
             for result in settings.results
         ],

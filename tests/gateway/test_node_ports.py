@@ -95,23 +95,6 @@ async def test_a_node_that_a_response_names_first_is_looked_for_at_once(tmp_path
             await until_open(ports, 1)
 
 
-async def test_a_changed_advertised_address_is_reported_at_once(tmp_path: Path) -> None:
-    """A response that was rewritten before is not remembered any longer."""
-    async with fake_cluster(1) as cluster, running_gateway(tmp_path, cluster.live[0].port) as gateway:
-        await until_open(gateway.server.node_ports, 0)
-        client = await gateway.connect()
-
-        async def warnings() -> list[str]:
-            return [each.host for each in (await client.ask(MetadataRequest([]), 9)).brokers]
-
-        for host in ("127.0.0.1", "gateway.example", "other.example"):
-            if host != "127.0.0.1":
-                settings = {"advertised.listeners": f"PLAINTEXT://{host}:9092"}
-                assert (await alter(gateway.server, settings)).ok
-            for _ in range(2):
-                assert await warnings() == [host]
-
-
 async def test_a_listener_at_the_port_of_a_node_is_refused(tmp_path: Path) -> None:
     setting = "listener.name.more.gateway.port.range="
     async with (
