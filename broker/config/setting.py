@@ -7,6 +7,7 @@
 range is declared once.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any, Final, Self
@@ -15,6 +16,7 @@ from broker.config.kinds import Kind, whole_from
 from broker.errors import ConfigError
 
 _METADATA_KEY: Final = "setting"
+_LINK: Final = re.compile(r"\[([^]]+)]\([^)]+\)")
 
 LISTENER_PREFIX: Final = "listener.name."
 
@@ -96,8 +98,9 @@ class Setting:
 
     @property
     def documentation(self) -> str:
-        """Return `doc`, and why the key has no effect if so; for DescribeConfigs."""
-        return f"{self.doc} Without effect here: {self.inert}." if self.inert else self.doc
+        """Return `doc` without links, and why the key has no effect if so; for DescribeConfigs."""
+        doc = _LINK.sub(r"\1", self.doc)
+        return f"{doc} Without effect here: {self.inert}." if self.inert else doc
 
     @property
     def sensitive(self) -> bool:

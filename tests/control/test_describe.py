@@ -200,6 +200,13 @@ def test_the_broker_shows_all_its_keys_and_which_can_be_changed() -> None:
     assert list(found) == sorted(found)
 
 
+def test_what_a_setting_means_is_told_without_links() -> None:
+    told = rows(world(), TOPIC)["cleanup.policy"].documentation
+    assert "(compaction.md). Both can be set." in told
+    for row in (*rows(world(), TOPIC).values(), *rows(world(), BROKER).values()):
+        assert "](" not in row.documentation
+
+
 def test_passwords_are_listed_without_their_value() -> None:
     key = "listener.name.clients.plain.sasl.jaas.config"
     row = rows(world(f"{key}=hush"), BROKER)[key]
