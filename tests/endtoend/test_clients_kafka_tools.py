@@ -72,7 +72,7 @@ def test_topics_are_filtered_by_how_they_stand(broker: BrokerProcess) -> None:
     (overridden,) = ask(
         broker, TOPICS, "--describe", "--topics-with-overrides", "--topic", "odd"
     ).splitlines()
-    assert overridden.endswith("Configs: retention.ms=5000")
+    assert overridden.endswith("Configs: min.insync.replicas=1,retention.ms=5000")
     for troubled in (
         "--under-replicated-partitions",
         "--unavailable-partitions",

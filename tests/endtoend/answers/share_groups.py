@@ -76,10 +76,7 @@ CASES: Final = (
     Case("AlterShareGroupOffsets", reset(GROUP, 0, 9), differs=NO_RESULTS),
     Case("AlterShareGroupOffsets", reset(GROUP, 0, topic=ABSENT)),
     Case("DeleteShareGroupOffsets", {"group_id": NONE, "topics": [{"topic_name": TOPIC}]}),
-    Case(
-        "DeleteShareGroupOffsets",
-        {"group_id": GROUP, "topics": [{"topic_name": TOPIC}, {"topic_name": ABSENT}]},
-    ),
+    Case("DeleteShareGroupOffsets", {"group_id": GROUP, "topics": [{"topic_name": ABSENT}]}),
     Case("DeleteGroups", {"groups_names": [GROUP]}, (2,)),
     Case("ReadShareGroupStateSummary", states("x", leader_epoch=0)),
     Case("DeleteShareGroupState", states("x")),
