@@ -1,21 +1,15 @@
-"""A run that is killed with kill -9 and repeated gives the tables of an undisturbed run; so do files
-instead of topics, and a stream that has lost its checkpoint.
+"""A run that is killed with kill -9 and repeated gives the tables of an undisturbed run, from topics and
+from files, in a folder and in an object store; so does a stream that has lost its checkpoint.
 
 The killed runs are separate processes; all else uses the tests' session.
 """
 
-import os
 import random
 import shutil
-import signal
-import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
-from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -26,8 +20,8 @@ pytest.importorskip("pyspark", reason="pyspark is not installed: make test-pipel
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
-from benchmarks.pipeline import OPEN_BROKER, WEIR, broker
-from pipeline import sources
+from benchmarks.pipeline import OPEN_BROKER, broker
+from pipeline import session, sources
 from pipeline.loss import LOST
 from pipeline.maintain import ALL
 from pipeline.retention import Retention
@@ -35,26 +29,20 @@ from pipeline.run import Pipeline
 from pipeline.schedule import Maintenance
 from pipeline.streaming import CHECKPOINT, Stream
 from pipeline.tables import Warehouse
-from tests.pipeline.conftest import JAVA_OPTIONS
 from tests.pipeline.everything import Contents, contents, some_of_everything
+from tests.pipeline.killing import Place, bucket, finished, folder, gaps, killed
+from tests.support.object_store import object_store
 
 EVENTS: Final = 800
 EVERY_S: Final = 3
 MOST: Final = 420
 """Records per batch of the killed runs, which have two batches; an undisturbed run has one."""
 
-STARTED_WITHIN_S: Final = 240.0
-BETWEEN_COMMITS_S: Final = 0.5
-
 # This broker records no events of its own clients, or each run would read more than the last; and nothing
 # expires, despite its age.
 SILENT: Final = ("events.topics=", "log.retention.ms=-1")
 
-SPARK: Final = (
-    "spark.sql.shuffle.partitions=1",
-    "spark.databricks.delta.snapshotPartitions=1",
-    f"spark.driver.extraJavaOptions={JAVA_OPTIONS}",
-)
+KILLS: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +62,7 @@ def undisturbed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -
         _send(address)
         root = scratch / "undisturbed"
         _finish(spark, address, root)
-        yield Undisturbed(address, root, contents(root), _commits(root))
+        yield Undisturbed(address, root, contents(root), folder(root).commits())
 
 
 def _send(address: str) -> None:
@@ -91,49 +79,60 @@ def _finish(spark: SparkSession, address: str, root: Path, most: int = 2 * MOST)
         pass
 
 
-def _commits(root: Path) -> int:
-    return sum(1 for _ in root.glob("*/*/_delta_log/*.json"))
+def _run(undisturbed: Undisturbed) -> tuple[object, ...]:
+    return "run", "--once", "--bootstrap", undisturbed.address, "--most", MOST
 
 
-def _killed(root: Path, commits: int, *arguments: str) -> bool:
-    """Start a command, and kill it some time after this number of commits; return False if it ended first."""
-    command = [WEIR, "pipeline", *arguments, "--warehouse", root]
-    command += ["--master", "local[2]", *(f"--spark={each}" for each in SPARK)]
-    enough = _commits(root) + commits
-    with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as process:
-        try:
-            assert process.stdout is not None
-            if not commits:
-                process.stdout.readline()
-            _wait(lambda: process.poll() is not None or _commits(root) >= enough)
-            time.sleep(random.uniform(0, BETWEEN_COMMITS_S))
-            is_running = process.poll() is None
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-    return is_running
+@pytest.fixture(scope="module")
+def exported(spark: SparkSession, undisturbed: Undisturbed, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the path of files with the records of the topics."""
+    path = tmp_path_factory.mktemp("exported") / "events"
+    sources.everything(spark, undisturbed.address, {}).write.parquet(str(path))
+    return path
 
 
-def _wait(is_there: Callable[[], bool]) -> None:
-    until = time.monotonic() + STARTED_WITHIN_S
-    while not is_there():
-        assert time.monotonic() < until, "the run does not come on"
-        time.sleep(0.02)
+@pytest.fixture
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    if request.param == "folder":
+        yield folder(tmp_path / "warehouse")
+        return
+    if not session.s3_jars():
+        pytest.skip("the jars for S3 are not there: make jars-s3")
+    with object_store() as store:
+        yield bucket(store, "killed")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kills", [2, 10])
+@pytest.mark.parametrize("kills", [2, KILLS])
 def test_a_run_that_is_killed_and_repeated_makes_the_tables_of_one_that_was_not(
     spark, undisturbed, tmp_path, kills
 ):
-    points = sorted(random.sample(range(undisturbed.commits), kills))
-    gaps = [later - earlier for earlier, later in pairwise([0, *points])]
-    run = ("run", "--once", "--bootstrap", undisturbed.address, "--most", str(MOST))
-    survived = [_killed(tmp_path, gap, *run) for gap in gaps]
-    assert all(survived), f"a run ended before it was killed: {gaps}"
+    after, run = gaps(undisturbed.commits, kills), _run(undisturbed)
+    survived = [killed(folder(tmp_path), gap, *run) for gap in after]
+    assert all(survived), f"a run ended before it was killed: {after}"
     _finish(spark, undisturbed.address, tmp_path, MOST)
     assert len(list((tmp_path / CHECKPOINT / "commits").glob("[0-9]*"))) == 2
     assert contents(tmp_path) == undisturbed.tables
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", ["store"], indirect=True)
+def test_a_run_into_an_object_store_is_killed_and_repeated(undisturbed, place):
+    after, run = gaps(undisturbed.commits, KILLS), _run(undisturbed)
+    survived = [killed(place, gap, *run) for gap in after]
+    assert all(survived), f"a run ended before it was killed: {after}"
+    finished(place, *run)
+    assert place.contents(undisturbed.tables) == undisturbed.tables
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", ["folder", "store"], indirect=True)
+def test_a_backfill_is_killed_and_repeated(undisturbed, exported, place):
+    after = gaps(undisturbed.commits, KILLS)
+    survived = [killed(place, gap, "backfill", exported) for gap in after]
+    assert all(survived), f"a backfill ended before it was killed: {after}"
+    finished(place, "backfill", exported)
+    assert place.contents(undisturbed.tables) == undisturbed.tables
 
 
 @pytest.mark.slow
@@ -143,7 +142,8 @@ def test_maintenance_that_is_killed_and_repeated_loses_no_row_that_it_keeps(spar
     keep = ("--keep-bronze", "7", "--keep-silver", "0", "--keep-gold", "0")
     # Removal, clustering and VACUUM make some seventy commits.
     survived = [
-        _killed(root, gap, "maintain", *keep) for gap in (1, random.randint(2, 8), random.randint(2, 20))
+        killed(folder(root), gap, "maintain", *keep)
+        for gap in (1, random.randint(2, 8), random.randint(2, 20))
     ]
     assert all(survived), "maintenance ended before it was killed"
     list(Maintenance(Warehouse(spark, str(root)), Retention(7, 0, 0)).due(timedelta(hours=1)))

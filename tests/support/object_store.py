@@ -20,7 +20,7 @@ import pytest
 REGION: Final = "us-east-1"
 BUCKET: Final = "weir"
 CONTROL: Final = "/-/"
-REFUSE, ACCEPT, REFUSED_PUTS = "refuse", "accept", "refused-puts"
+REFUSE, ACCEPT, REFUSED_PUTS, COMMITS = "refuse", "accept", "refused-puts", "commits"
 
 FORBIDDEN: Final = (
     b'<?xml version="1.0"?><Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>'
@@ -61,6 +61,10 @@ class ObjectStore:
     def refused_puts(self) -> int:
         """Return how many puts found that their object existed (412)."""
         return int(self._ask(CONTROL + REFUSED_PUTS))
+
+    def commits(self) -> int:
+        """Return how many commits of Delta tables it has taken since its start."""
+        return int(self._ask(CONTROL + COMMITS))
 
     def _ask(self, path: str, *body: Any, **how: Any) -> bytes:
         with urlopen(Request(self.url + path, *body, **how), timeout=30) as answer:
@@ -107,9 +111,13 @@ def serve() -> None:
         # S3A waits a second for the "100 Continue" that an older protocol has not.
         protocol_version = "HTTP/1.1"
 
+    def is_commit(path: str) -> bool:
+        return "/_delta_log/" in path and path.endswith(".json")
+
     app = DomainDispatcherApplication(create_backend_app)
     turn = threading.Lock()
-    refuses, refused_puts = False, 0
+    refuses = False
+    counts = {REFUSED_PUTS: 0, COMMITS: 0}
 
     def answer(environ: dict[str, Any], start: Callable[..., Any]) -> Any:
         nonlocal refuses
@@ -119,8 +127,9 @@ def serve() -> None:
         path = environ["PATH_INFO"]
         if path.startswith(CONTROL):
             refuses = (refuses or path.endswith(REFUSE)) and not path.endswith(ACCEPT)
-            start("200 OK", [("Content-Length", str(len(str(refused_puts))))])
-            return [str(refused_puts).encode()]
+            content = str(counts.get(path.removeprefix(CONTROL), 0)).encode()
+            start("200 OK", [("Content-Length", str(len(content)))])
+            return [content]
         if refuses:
             start(
                 "403 Forbidden",
@@ -129,8 +138,9 @@ def serve() -> None:
             return [FORBIDDEN]
 
         def counted(status: str, *rest: Any) -> Any:
-            nonlocal refused_puts
-            refused_puts += status.startswith("412")
+            if environ["REQUEST_METHOD"] == "PUT":
+                counts[REFUSED_PUTS] += status.startswith("412")
+                counts[COMMITS] += status.startswith("200") and is_commit(path)
             return start(status, *rest)
 
         # S3 decides about a conditional put in one step; moto looks first and writes afterwards.
