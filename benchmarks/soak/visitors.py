@@ -9,6 +9,7 @@ import time
 import urllib.request
 from collections.abc import Awaitable, Callable
 from functools import partial
+from http.client import HTTPException
 from struct import Struct
 from typing import Any, Final
 
@@ -51,7 +52,7 @@ TOPIC: Final = "visited"
 PARTITIONS: Final = 4
 GROUP: Final = "visitors"
 SIZE: Final = Struct(">i")
-ENDED: Final = (OSError, EOFError, trio.BrokenResourceError)
+ENDED: Final = (OSError, EOFError, HTTPException, trio.BrokenResourceError)
 CLIENT_METRICS: Final = 16
 """The resource type of client metrics subscriptions."""
 
