@@ -17,8 +17,9 @@ from crc32c import crc32c
 
 from broker.compaction.cleanable import Cleanable
 from broker.compaction.offset_map import NONE, SLOT_BYTES, OffsetMap
+from broker.compaction.pace import Pace
 from broker.compaction.rewriting import emptied, rewritten
-from broker.compaction.selection import RECORDS_AT_ONCE, Rest, Retained, note_keys, select
+from broker.compaction.selection import Retained, note_keys, select
 from broker.compaction.statistics import CleanerStats
 from broker.compaction.transactions import CleanedTransactions
 from broker.errors import ApiError, ErrorCode
@@ -80,8 +81,8 @@ class _Batch(NamedTuple):
 class Cleaning:
     """One pass. `end_offset`, from `index` on: the first offset that the pass does not clean."""
 
-    def __init__(self, part: Cleanable, limits: Limits, now_wall_ms: int, rest: Rest) -> None:
-        """`now_wall_ms`: the time for delete horizons. `rest` lets other threads run. Raises OSError,
+    def __init__(self, part: Cleanable, limits: Limits, now_wall_ms: int, pace: Pace) -> None:
+        """`now_wall_ms`: the time for delete horizons. `pace` lets other threads run. Raises OSError,
         ApiError CORRUPT_MESSAGE if the log has damaged bytes.
         """
         log = self.log = part.log
@@ -89,7 +90,7 @@ class Cleaning:
         self._part = part
         self._read_bytes = max(limits.read_bytes, LEAST_READ_BYTES)
         self._now_wall_ms = now_wall_ms
-        self._rest = rest
+        self._pace = pace
         self._directory = log.directory
         self._segments = [each for each in log.segments[:-1] if each.base_offset < part.end]
         for each in self._segments:
@@ -124,8 +125,8 @@ class Cleaning:
         self._cleaned = CleanedTransactions(aborted)
         for segment in self._dirty:
             file = self._open(segment)
-            for batches in _read(file, segment, self._position, self._read_bytes, self._rest):
-                for header, content, _ in self._resting(batches):
+            for batches in _read(file, segment, self._position, self._read_bytes, self._pace):
+                for header, content, _ in batches:
                     if not self._note(header, content, first):
                         return
                     offsets.end_offset = max(offsets.end_offset, header.last_offset + 1)
@@ -143,7 +144,7 @@ class Cleaning:
             return True
         if self._indexed.is_aborted(header) or header.last_offset < first:
             return True
-        return note_keys(header, _records(header, content), first, self._offsets, self._rest)
+        return note_keys(header, _records(header, content, self._pace), first, self._offsets, self._pace)
 
     def groups(self) -> list[list[Segment]]:
         """Return the segments before the end of the pass, each group to be replaced by one copy."""
@@ -196,10 +197,10 @@ class Cleaning:
                 continue
             file = self._open(segment)
             position = 0
-            for batches in _read(file, segment, 0, self._read_bytes, self._rest):
+            for batches in _read(file, segment, 0, self._read_bytes, self._pace):
                 written: list[Buffer] = []
                 staged: list[Staged] = []
-                for header, content, end in self._resting(batches):
+                for header, content, end in batches:
                     is_last = segment is last and end == segment.size
                     new = self._cleaned_batch(header, content, copy.producers, is_last=is_last)
                     if new is not None:
@@ -246,29 +247,23 @@ class Cleaning:
         horizon_ms = self._now_wall_ms + self.log.settings.delete_retention_ms
         if header.is_control:
             if is_obsolete_marker and header.delete_horizon_ms is None:
-                return _with_horizon(header, content, horizon_ms)
+                return _with_horizon(header, content, horizon_ms, self._pace)
             return content
-        data = _records(header, content)
-        retained = select(header, data, self._offsets, self._now_wall_ms, self._rest)
+        data = _records(header, content, self._pace)
+        retained = select(header, data, self._offsets, self._now_wall_ms, self._pace)
         self.stats.keyless += retained.keyless
         sets_horizon = retained.has_tombstones and header.delete_horizon_ms is None
         if not retained.retained:
             return None
         if retained.retained == header.record_count and not sets_horizon:
             return content
-        return rewritten(header, data, retained, horizon_ms if sets_horizon else None)
+        return rewritten(header, data, retained, horizon_ms if sets_horizon else None, self._pace)
 
     def _open(self, segment: Segment) -> OpenFile:
         try:
             return disk.open_file(segment.path)
         except FileNotFoundError as error:
             raise LogChanged from error
-
-    def _resting(self, batches: Sequence[_Batch]) -> Iterator[_Batch]:
-        for number, each in enumerate(batches):
-            yield each
-            if number % RECORDS_AT_ONCE == RECORDS_AT_ONCE - 1:
-                self._rest()
 
 
 class Copy:
@@ -316,7 +311,7 @@ class Copy:
 
 
 def _read(
-    file: OpenFile, segment: Segment, position: int, read_bytes: int, rest: Rest
+    file: OpenFile, segment: Segment, position: int, read_bytes: int, pace: Pace
 ) -> Iterator[list[_Batch]]:
     """Yield runs of complete batches from `position` on. Raises OSError, ApiError CORRUPT_MESSAGE."""
     end = segment.size
@@ -338,8 +333,8 @@ def _read(
                 raise _damaged(segment, position + at)
             at += header.size
             run.append(_Batch(header, content, position + at))
-            if len(run) % RECORDS_AT_ONCE == 0:
-                rest()
+            pace.step()
+            pace.copied(len(content))
         if run:
             position = run[-1].end
             yield run
@@ -351,19 +346,21 @@ def _damaged(segment: Segment, position: int) -> ApiError:
     return ApiError(ErrorCode.CORRUPT_MESSAGE, f"{segment.path} is damaged at byte {position}")
 
 
-def _records(header: BatchHeader, content: memoryview) -> bytes:
+def _records(header: BatchHeader, content: memoryview, pace: Pace) -> bytes:
     """Return the records of a batch, decompressed. Raises ApiError as `decompress`."""
-    data = decompress(header.codec, content[HEADER_BYTES:])
-    return data if isinstance(data, bytes) else bytes(data)
+    decompressed = decompress(header.codec, content[HEADER_BYTES:])
+    data = decompressed if isinstance(decompressed, bytes) else bytes(decompressed)
+    pace.copied(len(data))
+    return data
 
 
-def _with_horizon(header: BatchHeader, content: memoryview, horizon_ms: int) -> Buffer:
+def _with_horizon(header: BatchHeader, content: memoryview, horizon_ms: int, pace: Pace) -> Buffer:
     """Return a marker with a delete horizon."""
-    data = _records(header, content)
+    data = _records(header, content, pace)
     retained = Retained(
         [(0, len(data))], header.record_count, header.max_timestamp - header.base_timestamp, False, 0
     )
-    return rewritten(header, data, retained, horizon_ms)
+    return rewritten(header, data, retained, horizon_ms, pace)
 
 
 def _is_last_of(header: BatchHeader, producers: Mapping[int, LastRecord]) -> bool:

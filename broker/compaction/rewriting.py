@@ -7,6 +7,7 @@ timestamp becomes the horizon, and every timestamp is written relative to it (KI
 
 from crc32c import crc32c
 
+from broker.compaction.pace import Pace
 from broker.compaction.selection import Retained
 from broker.records.compression import compress
 from broker.records.header import (
@@ -27,15 +28,18 @@ from broker.records.header import (
 from broker.records.varint import read_int, read_varint, write_varint
 
 
-def rewritten(header: BatchHeader, data: bytes, retained: Retained, horizon_ms: int | None) -> bytearray:
+def rewritten(
+    header: BatchHeader, data: bytes, retained: Retained, horizon_ms: int | None, pace: Pace
+) -> bytearray:
     """Return the batch with the retained records of its decompressed `data`.
 
     `horizon_ms`: the delete horizon that it gets now; with None it keeps its own, or none.
     """
     attributes, base_timestamp = header.attributes, header.base_timestamp
     body = b"".join([data[start:end] for start, end in retained.spans])
+    pace.copied(2 * len(body))
     if horizon_ms is not None:
-        body = _shifted(body, base_timestamp - horizon_ms)
+        body = _shifted(body, base_timestamp - horizon_ms, pace)
         attributes |= DELETE_HORIZON_FLAG
     max_timestamp = header.max_timestamp
     if not header.uses_append_time:
@@ -46,7 +50,11 @@ def rewritten(header: BatchHeader, data: bytes, retained: Retained, horizon_ms: 
         max_timestamp=max_timestamp,
         record_count=retained.retained,
     )
-    return _batch(new, bytes(compress(header.codec, body)))
+    compressed = bytes(compress(header.codec, body))
+    pace.copied(len(body))
+    batch = _batch(new, compressed)
+    pace.copied(2 * len(batch))
+    return batch
 
 
 def emptied(header: BatchHeader) -> bytearray:
@@ -67,7 +75,7 @@ def _batch(header: BatchHeader, body: bytes) -> bytearray:
     return batch
 
 
-def _shifted(body: bytes, ahead_ms: int) -> bytes:
+def _shifted(body: bytes, ahead_ms: int, pace: Pace) -> bytes:
     """Add `ahead_ms` to the timestamp delta of every record."""
     shifted = bytearray()
     at = 0
@@ -81,4 +89,5 @@ def _shifted(body: bytes, ahead_ms: int) -> bytes:
         write_varint(len(record), shifted)
         shifted += record
         at = end
+        pace.step()
     return bytes(shifted)

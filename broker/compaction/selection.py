@@ -1,22 +1,16 @@
 """Reads the keys of a batch: to note them in the offset map, and to select the records that remain (Kafka's
 Cleaner.buildOffsetMapForSegment and shouldRetainRecord).
 
-Called by `cleaning` with decompressed records, in a thread. `rest` lets other threads run; each loop calls
-it after RECORDS_AT_ONCE records.
+Called by `cleaning` with decompressed records, in a thread.
 """
 
-from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from broker.compaction.offset_map import OffsetMap
+from broker.compaction.pace import Pace
 from broker.records.header import BatchHeader
 from broker.records.varint import read_int, read_varint
 from broker.records.walk import corrupt_record
-
-RECORDS_AT_ONCE: Final = 64
-"""Records read without a rest; ours. Each takes two to three microseconds."""
-
-Rest = Callable[[], object]
 
 
 class Retained(NamedTuple):
@@ -34,14 +28,14 @@ class Retained(NamedTuple):
     keyless: int
 
 
-def note_keys(header: BatchHeader, data: bytes, first_offset: int, offsets: OffsetMap, rest: Rest) -> bool:
+def note_keys(header: BatchHeader, data: bytes, first_offset: int, offsets: OffsetMap, pace: Pace) -> bool:
     """Put the keys of the records from `first_offset` on into the map. Return False if it has no room for
     one.
 
     Raises ApiError CORRUPT_MESSAGE.
     """
     at, size, base = 0, len(data), header.base_offset
-    for number in range(header.record_count):
+    for _ in range(header.record_count):
         length, at = read_int(data, at)
         end = at + length
         if length < 0 or end > size:
@@ -53,12 +47,11 @@ def note_keys(header: BatchHeader, data: bytes, first_offset: int, offsets: Offs
         if key_length >= 0 and offset >= first_offset and not offsets.put(data[at : at + key_length], offset):
             return False
         at = end
-        if number % RECORDS_AT_ONCE == RECORDS_AT_ONCE - 1:
-            rest()
+        pace.step()
     return True
 
 
-def select(header: BatchHeader, data: bytes, offsets: OffsetMap, now_wall_ms: int, rest: Rest) -> Retained:
+def select(header: BatchHeader, data: bytes, offsets: OffsetMap, now_wall_ms: int, pace: Pace) -> Retained:
     """Return the records that are the last of their key, or that the map does not cover.
 
     A tombstone goes once the batch's delete horizon is reached. Raises ApiError CORRUPT_MESSAGE.
@@ -71,7 +64,7 @@ def select(header: BatchHeader, data: bytes, offsets: OffsetMap, now_wall_ms: in
     at = count = keyless = 0
     largest: int | None = None
     has_tombstones = False
-    for number in range(header.record_count):
+    for _ in range(header.record_count):
         start = at
         length, at = read_int(data, at)
         end = at + length
@@ -102,8 +95,7 @@ def select(header: BatchHeader, data: bytes, offsets: OffsetMap, now_wall_ms: in
                     spans.append((run_start, run_end))
                 run_start, run_end = start, end
         at = end
-        if number % RECORDS_AT_ONCE == RECORDS_AT_ONCE - 1:
-            rest()
+        pace.step()
     if run_end >= 0:
         spans.append((run_start, run_end))
     return Retained(spans, count, 0 if largest is None else largest, has_tombstones, keyless)

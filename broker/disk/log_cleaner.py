@@ -19,6 +19,7 @@ import trio
 from broker.compaction.cleanable import Cleanable
 from broker.compaction.cleaning import Cleaning, Copy, Limits, LogChanged, Piece
 from broker.compaction.manager import CleanerManager, LastRun
+from broker.compaction.pace import Pace
 from broker.config.sections import LogCleanerConfig
 from broker.disk.metadata_writer import run_in_slices
 from broker.errors import ApiError
@@ -152,7 +153,7 @@ class LogCleaner:
         """Run one pass. Raises LogChanged, ApiError, OSError."""
         clock, log = self._clock, part.log
         began_ms = clock.ms()
-        cleaning = Cleaning(part, self.limits, clock.wall_ms(), self._rest)
+        cleaning = Cleaning(part, self.limits, clock.wall_ms(), Pace(self._rest))
         stats = cleaning.stats
         await self._run_pieces(cleaning.index())
         stats.index_ms, stats.utilization = clock.ms() - began_ms, cleaning.utilization

@@ -4,6 +4,7 @@ from typing import Any
 
 from broker.compaction.cleaning import Cleaning, Limits
 from broker.compaction.manager import CleanerManager, LastRun
+from broker.compaction.pace import Pace
 from broker.log.partition import PartitionLog
 from broker.log.store import LogStore
 from broker.records.build import NewRecord, build_batch
@@ -80,7 +81,7 @@ def clean(
     """Run one pass over everything that can be cleaned, whether it is due or not, and note it."""
     manager = manager or CleanerManager(store)
     part = manager.assess(log, now)
-    cleaning = Cleaning(part, limits, now, lambda: None)
+    cleaning = Cleaning(part, limits, now, Pace(lambda: None))
     for _ in cleaning.index():
         pass
     for group in cleaning.groups():
