@@ -29,6 +29,11 @@ SESSION_S: Final = (15.0, 45.0)
 
 AGAIN_S: Final = 0.5
 
+IDS_AN_HOUR: Final = 50
+"""Client ids of each kind. The broker keeps a quota's sensors for an hour, so that they are all there after
+some minutes, and a run of days still has new ones every hour.
+"""
+
 
 @dataclass(slots=True)
 class Stage:
@@ -50,10 +55,16 @@ class Stage:
     sessions: dict[str, int] = field(default_factory=dict)
     rounds: dict[str, int] = field(default_factory=dict)
     numbers: "count[int]" = field(default_factory=count)
+    began_s: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
         # A copy has the number of its original, so it may be seen before the copier hears of the commit.
         self.ledgers[COPY].sent = 1 << 62
+
+    def client_id(self, kind: str) -> str:
+        """Return the id of a client that comes now."""
+        hour = int(time.monotonic() - self.began_s) // 3_600
+        return f"{kind}-{hour}-{next(self.numbers) % IDS_AN_HOUR}"
 
     @property
     def bootstrap(self) -> str:

@@ -96,7 +96,7 @@ class Client:
 
 async def connect(stage: Stage, kind: str) -> Client:
     stream = await trio.open_tcp_stream("127.0.0.1", stage.port)
-    return Client(stream, f"{kind}-{next(stage.numbers)}")
+    return Client(stream, stage.client_id(kind))
 
 
 async def repeat(stage: Stage, name: str, load: Load) -> None:
