@@ -25,6 +25,11 @@ RULES: Final = (
         "the disk was full",
         (DISK,),
     ),
+    Rule(
+        "OUT_OF_ORDER_SEQUENCE|skipped sequence",
+        "the disk was full for one batch of a producer and not for the next",
+        (DISK,),
+    ),
     Rule("KafkaTimeoutError", "a request waited for longer than the client does", (KILL, DISK)),
     Rule("channel for which there is no open connection", "a client left before its response was ready"),
     # As in Kafka: a coordinator that cannot write is none, and the client looks for another.
