@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 PIP    := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/pip install --quiet
 
 # Without a Chromium the pages cannot be looked at; .ci/run installs one.
-CHROMIUM := $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
+CHROMIUM := $(shell command -v chromium-headless-shell || command -v chromium || command -v chromium-browser || command -v google-chrome)
 MARKS    := not slow and not spark and not image$(if $(CHROMIUM),, and not browser)
 
 # Two tests at a time where there are two cores, each through a shuffled half of the files, and the first that is done
