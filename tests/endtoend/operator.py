@@ -13,6 +13,7 @@ from typing import Any, Final
 import pytest
 
 from tests.support.broker_process import BrokerProcess
+from tests.support.chromium import find_chromium
 
 SHOWN_WITHIN_MS: Final = 60_000
 PICKED: Final = {"user": "User", "client-id": "Client id"}
