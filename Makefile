@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 PIP    := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/pip install --quiet
 
 # Without a Chromium the pages cannot be looked at; .ci/run installs one.
-CHROMIUM := $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
+CHROMIUM := $(shell command -v chromium-headless-shell || command -v chromium || command -v chromium-browser || command -v google-chrome)
 MARKS    := not slow and not spark and not image$(if $(CHROMIUM),, and not browser)
 
 # Two tests at a time where there are two cores, each through a shuffled half of the files, and the first that is done
@@ -26,8 +26,11 @@ TIMEOUT  := --timeout 300
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 315532800)
 export SOURCE_DATE_EPOCH
 
+# Two at a time. What one of them says comes together, when it has ended.
+CHECKS   := types style async imports dockerfile conventions
+
 .DEFAULT_GOAL := help
-.PHONY: help run test check conventions format compiled interpreted wheel dist test-compiled lock audit bench bench-quick demo demo-gateway docs sbom soak image-test test-clients test-gateway test-pipeline pipeline jars jars-s3 test-all clean
+.PHONY: help run test check $(CHECKS) format compiled interpreted wheel dist test-compiled lock audit bench bench-quick demo demo-gateway docs sbom soak image-test test-clients test-gateway test-pipeline pipeline jars jars-s3 test-all clean
 
 help:
 	@echo "make run [ARGS=...]    install what is needed and start the broker and its console"
@@ -105,14 +108,24 @@ dist: $(VENV)/runtime
 ASYNC_OFF := ASYNC9,ASYNC114,ASYNC124,ASYNC128
 
 check: $(VENV)/dev
+	@$(MAKE) --no-print-directory --jobs 2 --keep-going --output-sync=target $(CHECKS)
+
+types: $(VENV)/dev
+	$(BIN)/mypy
+
+style: $(VENV)/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+
+async: $(VENV)/dev
 	$(BIN)/flake8-async --disable $(ASYNC_OFF) $$(grep -rlE 'async |await ' broker webui --include='*.py')
-	$(BIN)/mypy
+
+imports: $(VENV)/dev
 	$(BIN)/lint-imports
+
+dockerfile: $(VENV)/dev
 	@if [ -x $(BIN)/hadolint ]; then $(BIN)/hadolint Dockerfile; \
 	else echo "No hadolint for this machine: the Dockerfile is not linted."; fi
-	$(MAKE) --no-print-directory conventions
 
 conventions: $(VENV)/dev
 	$(BIN)/pytest -q tests/conventions

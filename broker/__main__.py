@@ -200,10 +200,14 @@ def _run(configuration: Configuration, runner: str) -> None:
 
 
 def _advice(error: BaseException) -> str:
-    """Return what to do about a folder that the broker may not write to, or nothing."""
-    if not isinstance(error, OSError) or error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return ""
-    return f": let user {os.geteuid()} write to this folder, or name another one in log.dirs"
+    """Return what to do about a folder that the broker cannot make or may not write to, or nothing."""
+    match error:
+        case OSError(errno=errno.EACCES | errno.EPERM | errno.EROFS):
+            return f": let user {os.geteuid()} write to this folder, or name another one in log.dirs"
+        case OSError(errno=errno.EEXIST | errno.ENOTDIR):
+            return ": a file is in the place of a folder: move it, or name another folder in log.dirs"
+        case _:
+            return ""
 
 
 def _raise_descriptor_limit() -> None:

@@ -5,6 +5,7 @@ page only as JSON, and scripts insert them as text. Path traversal is impossible
 is a key of a dictionary filled from the package's own directory.
 """
 
+from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -261,3 +262,15 @@ class Renderer:
 
     def render(self, template: str, **values: Any) -> str:
         return self._environment.get_template(template).render(**values)
+
+
+@cache
+def shared_renderer() -> Renderer:
+    """Return the one of this process. Every console has the same templates and static files."""
+    return Renderer(shared_files())
+
+
+@cache
+def shared_files() -> StaticFiles:
+    """Return those of this process, read once."""
+    return StaticFiles()

@@ -1,5 +1,8 @@
-"""Every metric and label in a dashboard or an alert is on the page of /metrics of a broker or gateway."""
+"""Every key of a dashboard is one of Grafana's. Every metric and label in it or in an alert is on the page
+of /metrics of a broker or gateway.
+"""
 
+import json
 import re
 from collections.abc import Iterator
 from itertools import product
@@ -8,6 +11,9 @@ from typing import Any, Final
 
 import pytest
 import yaml
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.cog.plugins import register_default_plugins
+from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from deploy.dashboards import DASHBOARDS, FOLDER, WIDTH, document, rendered
 from tests.conventions.sources import ROOT
@@ -65,6 +71,41 @@ def documented() -> dict[str, set[str]]:
 def test_the_file_is_what_the_script_writes(name: str) -> None:
     written = (FOLDER / f"{name}.json").read_text(encoding="utf-8")
     assert written == rendered(name), "run python -m deploy.dashboards"
+
+
+def _unknown(written: Any, read: Any, where: str = "") -> list[str]:
+    """Return where Grafana's types have not what was written."""
+    if isinstance(written, dict) and isinstance(read, dict):
+        missing = [f"{where}.{key}" for key in written.keys() - read.keys()]
+        both = written.keys() & read.keys()
+        return missing + [
+            each for key in both for each in _unknown(written[key], read[key], f"{where}.{key}")
+        ]
+    if isinstance(written, list) and isinstance(read, list) and len(written) == len(read):
+        pairs = enumerate(zip(written, read, strict=True))
+        return [each for index, (one, other) in pairs for each in _unknown(one, other, f"{where}[{index}]")]
+    return [] if written == read else [where]
+
+
+def _as_grafana_reads(written: dict[str, Any]) -> Any:
+    """Return the dashboard after a way through the types that Grafana publishes, of its version 11.6."""
+    register_default_plugins()
+    return json.loads(JSONEncoder(sort_keys=True).encode(Dashboard.from_json(written)))
+
+
+@pytest.mark.parametrize("name", DASHBOARDS)
+def test_grafanas_own_types_have_every_key(name: str) -> None:
+    written = document(name)
+    assert _unknown(written, _as_grafana_reads(written)) == []
+
+
+@pytest.mark.parametrize(
+    ("part", "key"), [("options", "legends"), ("gridPos", "width"), ("fieldConfig", "default")]
+)
+def test_a_key_that_grafana_does_not_know_is_found(part: str, key: str) -> None:
+    written = document("broker")
+    written["panels"][0][part][key] = "anything"
+    assert _unknown(written, _as_grafana_reads(written)) == [f".panels[0].{part}.{key}"]
 
 
 async def test_a_running_broker_has_every_metric(tmp_path: Path) -> None:

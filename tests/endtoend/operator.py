@@ -4,7 +4,6 @@ Used by the tests that are marked `browser`. Holds to what is on the page; asks 
 """
 
 import re
-import shutil
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from typing import Any, Final
 import pytest
 
 from tests.support.broker_process import BrokerProcess
+from tests.support.chromium import find_chromium
 
 SHOWN_WITHIN_MS: Final = 60_000
 PICKED: Final = {"user": "User", "client-id": "Client id"}
@@ -128,7 +128,7 @@ def chromium() -> Iterator[Any]:
     playwright = pytest.importorskip(
         "playwright.sync_api", reason="playwright drives Chromium, and is not here"
     )
-    path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    path = find_chromium()
     if path is None:
         pytest.skip("there is no Chromium here")
     with playwright.sync_playwright() as driver:

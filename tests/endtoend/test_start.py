@@ -96,6 +96,16 @@ def test_a_folder_that_cannot_be_written_is_reported_with_what_to_do() -> None:
     assert line.endswith(f"': let user {user} write to this folder, or name another one in log.dirs")
 
 
+@pytest.mark.parametrize("below", ["", "data"])
+def test_a_file_in_the_place_of_the_folder_is_reported_and_stays(tmp_path: Path, below: str) -> None:
+    file = tmp_path / "file"
+    file.write_text("kept", encoding="ascii")
+    (line,) = refusal_of(command(file / below))
+    assert f"'{file / below}'" in line
+    assert line.endswith(": a file is in the place of a folder: move it, or name another folder in log.dirs")
+    assert file.read_text(encoding="ascii") == "kept"
+
+
 @pytest.mark.parametrize(("seconds", "starts"), [(-30, False), (0, True)])
 def test_a_clock_that_was_never_set_is_reported(tmp_path: Path, seconds: int, starts: bool) -> None:
     """The clock goes on while the process starts."""

@@ -35,7 +35,7 @@ from webui.http.request import (
 )
 from webui.insights.reader import Reader
 from webui.insights.what_if import WhatIf
-from webui.pages import Renderer, StaticFiles
+from webui.pages import Renderer, shared_renderer
 from webui.rest import bodies as strict_json
 from webui.rest.bodies import read
 from webui.rest.events import make_live
@@ -103,8 +103,8 @@ def build_app(console: Console) -> QuartTrio:
     app.request_class = limited_request(limits)
     app.config["BODY_TIMEOUT"] = BODY_TIMEOUT_S
     app.config["RESPONSE_TIMEOUT"] = 30
-    renderer = add_pages(app, console, StaticFiles())
-    add_single_sign_on(app, console, renderer)
+    add_pages(app, console)
+    add_single_sign_on(app, console, shared_renderer())
     for route in ROUTES:
         app.add_url_rule(
             url_rule(route),
@@ -133,7 +133,7 @@ def build_app(console: Console) -> QuartTrio:
         request.routing_exception = None  # its traceback refers to the request: a cycle
         return response
 
-    _add_error_handlers(app, renderer)
+    _add_error_handlers(app, shared_renderer())
     return app
 
 

@@ -14,7 +14,16 @@ from quart_trio import QuartTrio
 from broker.control.commands import Role
 from webui.console import Console
 from webui.http.request import body_of, request_info_of
-from webui.pages import PAGES, UPSTREAMS, UPSTREAMS_OWN, Page, Renderer, StaticFiles
+from webui.pages import (
+    PAGES,
+    UPSTREAMS,
+    UPSTREAMS_OWN,
+    Page,
+    Renderer,
+    StaticFiles,
+    shared_files,
+    shared_renderer,
+)
 from webui.rest import bodies as strict_json
 from webui.rest.access import LONGEST_NAME
 from webui.rest.problem import Problem
@@ -42,15 +51,13 @@ _BY_TOKEN = Record({"token": _SECRET})
 _BY_NAME = Record({"name": Text(min_length=1, max_length=LONGEST_NAME), "password": _SECRET})
 
 
-def add_pages(app: QuartTrio, console: Console, static: StaticFiles) -> Renderer:
-    renderer = Renderer(static)
+def add_pages(app: QuartTrio, console: Console) -> None:
     for page in PAGES:
-        _add(app, page.path, page.key, _page_view(console, renderer, page), "GET")
+        _add(app, page.path, page.key, _page_view(console, shared_renderer(), page), "GET")
     _add(app, "/login", "login", _login_view(console), "POST")
     _add(app, "/logout", "logout", _logout_view(console), "POST")
     _add(app, "/session", "session", _session_view(console), "GET")
-    _add(app, "/static/<version>/<path:name>", "static_file", _static_view(static), "GET")
-    return renderer
+    _add(app, "/static/<version>/<path:name>", "static_file", _static_view(shared_files()), "GET")
 
 
 View = Callable[..., Awaitable[ResponseReturnValue]]

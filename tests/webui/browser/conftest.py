@@ -5,7 +5,6 @@ Skips, saying why, where there is no Chromium or no driver for it.
 
 import json
 import re
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,12 +14,13 @@ from urllib.request import Request, urlopen
 
 import pytest
 
+from tests.support.chromium import find_chromium
 from tests.webui.fakes import FakeBroker
 from tests.webui.served import ServedConsole
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="no driver: pip install playwright")
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+CHROMIUM: Final = find_chromium()
 FLAGS = [
     "--headless",
     "--no-sandbox",

@@ -4,7 +4,6 @@ A failure means that upstream has changed: read its new code, adapt webui.http.h
 then this file.
 """
 
-import ast
 import inspect
 from collections.abc import Callable
 from typing import Any, Final
@@ -22,7 +21,6 @@ from hypercorn.utils import wrap_app
 from quart_trio.asgi import TrioASGIHTTPConnection
 from quart_trio.wrappers import TrioRequest
 
-from tests.conventions.sources import ROOT, modules
 from webui.tables import slices
 
 PROTOCOL: Final = [
@@ -38,7 +36,6 @@ PROTOCOL: Final = [
 ]
 WRAPPER: Final = ["app", "config", "context", "task_group", "state", "ssl", "client", "server", "send"]
 REQUEST: Final = ["method", "scheme", "path", "query_string", "headers", "root_path", "http_version", "scope"]
-TYPES_AND_SETTINGS: Final = {"hypercorn.typing", "hypercorn.config"}
 
 
 def parameters(function: Callable[..., Any]) -> list[str]:
@@ -119,37 +116,6 @@ async def test_the_end_of_the_worker_is_an_event_that_connections_read() -> None
 def test_hypercorn_still_has_no_public_way_to_serve_an_accepted_stream() -> None:
     assert parameters(hypercorn.trio.serve) == ["app", "config", "shutdown_trigger", "task_status", "mode"]
     assert hypercorn.__all__ == ("Config",)
-
-
-def _imported(tree: ast.Module) -> set[str]:
-    found = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            found.add(node.module)
-        elif isinstance(node, ast.Import):
-            found |= {each.name for each in node.names}
-    return found
-
-
-def test_only_one_file_imports_more_of_hypercorn_than_types_and_settings() -> None:
-    found = {
-        module.name
-        for module in modules()
-        if module.path.is_relative_to(ROOT / "webui") or module.path.is_relative_to(ROOT / "broker")
-        if any(name.startswith("hypercorn") for name in _imported(module.tree) - TYPES_AND_SETTINGS)
-    }
-    assert found == {"webui/http/hypercorn_connection.py"}
-
-
-def test_nothing_private_of_trio_or_of_the_web_framework_is_imported() -> None:
-    private = {
-        (module.name, name)
-        for module in modules()
-        for name in _imported(module.tree)
-        if name.split(".")[0] in ("trio", "quart", "quart_trio", "hypercorn", "werkzeug", "h11")
-        if any(part.startswith("_") for part in name.split("."))
-    }
-    assert private == {("webui/tables/slices.py", "trio._core")}
 
 
 def test_slices_use_the_public_function_of_trio() -> None:
