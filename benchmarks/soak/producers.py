@@ -188,7 +188,7 @@ def _transactional_producer(stage: Stage, name: str) -> confluent_kafka.Producer
         "transactional.id": f"soak-{name}",
         "transaction.timeout.ms": 60_000,
         "linger.ms": 5,
-        # Otherwise librdkafka's send_offsets_to_transaction may wait for a broker that it gave up (its issue 5511).
+        # Otherwise send_offsets_to_transaction may wait for a broker that librdkafka has given up.
         "metadata.recovery.strategy": "none",
     }
     producer = confluent_kafka.Producer(librdkafka_settings(stage, name, **settings))
