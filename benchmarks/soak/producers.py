@@ -184,7 +184,13 @@ def transactional(stage: Stage, until: float) -> None:
 
 
 def _transactional_producer(stage: Stage, name: str) -> confluent_kafka.Producer:
-    settings = {"transactional.id": f"soak-{name}", "transaction.timeout.ms": 60_000, "linger.ms": 5}
+    settings = {
+        "transactional.id": f"soak-{name}",
+        "transaction.timeout.ms": 60_000,
+        "linger.ms": 5,
+        # Otherwise send_offsets_to_transaction may wait for a broker that librdkafka has given up.
+        "metadata.recovery.strategy": "none",
+    }
     producer = confluent_kafka.Producer(librdkafka_settings(stage, name, **settings))
     producer.init_transactions(PATIENCE_S)
     return producer
