@@ -64,13 +64,16 @@ def compose_in_steps(data: bytes, name: str) -> Steps["Place"]:
         node = yield from _composed(data, collections)
     except (yaml.YAMLError, ValueError) as error:
         yield from emptied([members for _, members in collections])
-        raise _bad_file(name, error) from error
+        raise _bad_file(data, name, error) from error
     if node is None:
         raise BadFileError(f"{name} is empty")
     return Place(name, node)
 
 
-def _bad_file(name: str, error: Exception) -> BadFileError:
+def _bad_file(data: bytes, name: str, error: Exception) -> BadFileError:
+    if isinstance(error, yaml.reader.ReaderError):
+        at = data.count(b"\n", 0, error.position) + 1
+        return BadFileError(f"{name} is not YAML: line {at}: {error.reason}", at)
     if isinstance(error, yaml.MarkedYAMLError):
         mark = error.problem_mark or error.context_mark
         line = None if mark is None else mark.line + 1

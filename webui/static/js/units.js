@@ -10,6 +10,11 @@ export const KEYS = {
   controller_mutation_rate: { label: "Controller mutations", column: "Controller mutations/s", unit: "count", per: "/s", hint: "5" },
 };
 
+/** Also of a limit of addresses. */
+export function limitLabel(key) {
+  return KEYS[key]?.label ?? { connection_creation_rate: "New connections" }[key] ?? key;
+}
+
 /** Three significant digits, no trailing zeros: 1.05, 31.5, 312. */
 export function digits(value) {
   const size = Math.abs(value);
