@@ -115,8 +115,8 @@ def _composed(data: bytes, collections: list[tuple[yaml.Node, list[yaml.Node]]])
             raise yaml.MarkedYAMLError(problem="found another document", problem_mark=mark)
         if isinstance(event, yaml.CollectionEndEvent):
             node, members = collections.pop()
-            pairs = zip(members[::2], members[1::2], strict=True)
-            node.value = list(pairs) if isinstance(node, yaml.MappingNode) else members
+            is_mapping = isinstance(node, yaml.MappingNode)
+            node.value = (yield from _paired(members)) if is_mapping else members
             continue
         if not isinstance(event, yaml.NodeEvent):
             continue
@@ -128,6 +128,19 @@ def _composed(data: bytes, collections: list[tuple[yaml.Node, list[yaml.Node]]])
         if not isinstance(node, yaml.ScalarNode):
             collections.append((node, []))
     return root
+
+
+def _paired(members: list[yaml.Node]) -> Steps[list[tuple[yaml.Node, yaml.Node]]]:
+    """Return the keys of a mapping with their values, and empty `members`: 1 MB has 110,000 keys, whose
+    tuples take 40 ms.
+    """
+    pairs = []
+    members.reverse()
+    while members:
+        pairs.append((members.pop(), members.pop()))
+        if len(pairs) % FREED_AT_ONCE == 0:
+            yield
+    return pairs
 
 
 def _node_of(event: Any, depth: int) -> yaml.Node:
