@@ -64,13 +64,16 @@ def compose_in_steps(data: bytes, name: str) -> Steps["Place"]:
         node = yield from _composed(data, collections)
     except (yaml.YAMLError, ValueError) as error:
         yield from emptied([members for _, members in collections])
-        raise _bad_file(name, error) from error
+        raise _bad_file(data, name, error) from error
     if node is None:
         raise BadFileError(f"{name} is empty")
     return Place(name, node)
 
 
-def _bad_file(name: str, error: Exception) -> BadFileError:
+def _bad_file(data: bytes, name: str, error: Exception) -> BadFileError:
+    if isinstance(error, yaml.reader.ReaderError):
+        at = data.count(b"\n", 0, error.position) + 1
+        return BadFileError(f"{name} is not YAML: line {at}: {error.reason}", at)
     if isinstance(error, yaml.MarkedYAMLError):
         mark = error.problem_mark or error.context_mark
         line = None if mark is None else mark.line + 1
@@ -112,8 +115,8 @@ def _composed(data: bytes, collections: list[tuple[yaml.Node, list[yaml.Node]]])
             raise yaml.MarkedYAMLError(problem="found another document", problem_mark=mark)
         if isinstance(event, yaml.CollectionEndEvent):
             node, members = collections.pop()
-            pairs = zip(members[::2], members[1::2], strict=True)
-            node.value = list(pairs) if isinstance(node, yaml.MappingNode) else members
+            is_mapping = isinstance(node, yaml.MappingNode)
+            node.value = (yield from _paired(members)) if is_mapping else members
             continue
         if not isinstance(event, yaml.NodeEvent):
             continue
@@ -125,6 +128,19 @@ def _composed(data: bytes, collections: list[tuple[yaml.Node, list[yaml.Node]]])
         if not isinstance(node, yaml.ScalarNode):
             collections.append((node, []))
     return root
+
+
+def _paired(members: list[yaml.Node]) -> Steps[list[tuple[yaml.Node, yaml.Node]]]:
+    """Return the keys of a mapping with their values, and empty `members`: 1 MB has 110,000 keys, whose
+    tuples take 40 ms.
+    """
+    pairs = []
+    members.reverse()
+    while members:
+        pairs.append((members.pop(), members.pop()))
+        if len(pairs) % FREED_AT_ONCE == 0:
+            yield
+    return pairs
 
 
 def _node_of(event: Any, depth: int) -> yaml.Node:

@@ -1,9 +1,9 @@
 """The largest items, and freed objects, with pauses."""
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Iterable
 from heapq import nlargest
 from random import Random
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
@@ -43,7 +43,10 @@ def test_there_is_a_pause_every_few_items() -> None:
     ("count", "pauses"),
     [(0, 0), (1, 1), (FREED_AT_ONCE - 1, 1), (FREED_AT_ONCE, 1), (FREED_AT_ONCE + 1, 2)],
 )
-def test_so_many_objects_are_freed_between_two_pauses(count: int, pauses: int) -> None:
-    objects = [object() for _ in range(count)]
+@pytest.mark.parametrize("container", [list, set, dict.fromkeys])
+def test_so_many_objects_are_freed_between_two_pauses(
+    count: int, pauses: int, container: Callable[[Iterable[object]], Any]
+) -> None:
+    objects = container(object() for _ in range(count))
     assert len(list(freed(objects))) == pauses
-    assert objects == []
+    assert len(objects) == 0

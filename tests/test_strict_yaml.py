@@ -70,7 +70,7 @@ def test_written_documents_are_read_again(file: Path) -> None:
         ("quotas: []\n---\nquotas: []", "another document"),
         ("quotas: [", "is not YAML"),
         ("quotas:\n\t- a", "is not YAML"),
-        ("quotas: \x00", "is not YAML"),
+        ("\nquotas: \x00", "is not YAML: line 2: control characters are not allowed"),
         (
             "quotas: !!python/object/apply:os.system [id]",
             "the tag tag:yaml.org,2002:python/object/apply:os.system is not supported",

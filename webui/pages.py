@@ -156,6 +156,13 @@ PAGES: Final = (
         "scram", "/scram-users", "SCRAM users", "Broker", (*_PLAIN, "listing", "scram_panels", "token_panels")
     ),
     Page(
+        "delegation_tokens",
+        "/delegation-tokens",
+        "Delegation tokens",
+        "Broker",
+        (*_PLAIN, "delegation_token_panel", "listing", "token_panels"),
+    ),
+    Page(
         "acls",
         "/acls",
         "ACLs",
@@ -168,7 +175,7 @@ PAGES: Final = (
 )
 
 
-UPSTREAMS: Final = ("topics", "groups", "transactions", "records", "acls")
+UPSTREAMS: Final = ("topics", "groups", "transactions", "records", "delegation_tokens", "acls")
 """The pages of what a gateway's upstream cluster has and the gateway has not."""
 
 UPSTREAMS_OWN: Final = "upstreams_own"

@@ -5,7 +5,7 @@ gateways that share limits, with the current rules and with the rules after all 
 (control.views.resolve_all). The usage of clients that would share a limit is added up. Changes nothing.
 """
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import aclosing
 from itertools import chain
@@ -194,12 +194,12 @@ async def preview(views: Views, edits: Sequence[QuotaAlteration], connected: Con
                 client = next(clients)
                 for now, then in limits:
                     counts[now.key].add(client, now, then)
-    return [await count.finish() for count in counts.values()]
+    reaches = [await count.finish() for count in counts.values()]
+    await free_in_slices(wanted)
+    return reaches
 
 
-def _wanted(
-    views: Views, edits: Sequence[QuotaAlteration]
-) -> Generator[None, None, Mapping[str, set[Named]]]:
+def _wanted(views: Views, edits: Sequence[QuotaAlteration]) -> Generator[None, None, dict[str, set[Named]]]:
     """Return the edited entities of each key. A generator for `run_in_slices`."""
     wanted: dict[str, set[Named]] = {}
     for edit in edits:

@@ -5,12 +5,12 @@ or setting an equal one succeeds and changes nothing. Removing an entity's last 
 mode mark, which Kafka does not have.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 from unicodedata import category
 
 from broker.control.commands import AlterClientQuotas, EntityPairs, QuotaAlteration, QuotaOutcome
-from broker.control.plan import Plan, Situation, repeated
+from broker.control.plan import Plan, Situation, repeated_in_steps
 from broker.errors import ApiError, ErrorCode
 from broker.metadata.actor import Role
 from broker.metadata.changes import SHADOW, Change, Kind, write_number, write_pairs
@@ -30,12 +30,7 @@ def plan_client_quotas(command: AlterClientQuotas, at: Situation) -> Steps[Plan[
     refusal = at.refusal(Role.EDITOR, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     outcomes: list[QuotaOutcome] = []
     changes: list[Change] = []
-    seen: set[Named] = set()
-    duplicates: set[Named] = set()
-    for alteration in command.entries:
-        named = frozenset(alteration.entity)
-        (duplicates if named in seen else seen).add(named)
-        yield
+    duplicates = yield from repeated_in_steps(_named(command.entries))
     for alteration in command.entries:
         yield
         if refusal is not None:
@@ -52,13 +47,13 @@ def plan_client_quotas(command: AlterClientQuotas, at: Situation) -> Steps[Plan[
         outcomes.append(QuotaOutcome(entity=alteration.entity, warnings=warnings))
         if not command.validate_only:
             changes.extend(planned)
-    # Free thousands of entities in steps.
-    while seen:
-        seen.pop()
-        yield
     if command.all_or_none and not all(outcome.ok for outcome in outcomes):
         return Plan(outcomes)
     return Plan(outcomes, tuple(changes))
+
+
+def _named(alterations: Iterable[QuotaAlteration]) -> Iterator[Named]:
+    return (frozenset(each.entity) for each in alterations)
 
 
 def _validated(alteration: QuotaAlteration, duplicates: Collection[Named], ipv6_prefix: int) -> Entity:
@@ -115,7 +110,7 @@ def proposed(
 
     Raises ApiError for the first alteration that would be refused.
     """
-    duplicates = repeated(frozenset(each.entity) for each in alterations)
+    duplicates = yield from repeated_in_steps(_named(alterations))
     found: dict[EntityPairs, Altered] = {}
     for alteration in alterations:
         entity = _validated(alteration, duplicates, ipv6_prefix)

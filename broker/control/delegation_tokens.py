@@ -61,12 +61,14 @@ class RenewDelegationToken(msgspec.Struct, Command["DelegationTokenOutcome"], fr
 class ExpireDelegationToken(msgspec.Struct, Command["DelegationTokenOutcome"], frozen=True):
     """Let a token expire `period_ms` from now; remove it at once if `period_ms` is negative.
 
-    For the token's owner and its renewers; through the console, for administrators.
+    For the token's owner and its renewers; through the console, for administrators. INVALID_UPDATE_VERSION if
+    `expected_version` is not None and not the token's version.
     """
 
     token_id: str
     period_ms: int
     now_ms: int
+    expected_version: int | None = None
 
 
 class RemoveExpiredDelegationTokens(msgspec.Struct, Command["list[RemovedToken]"], frozen=True):
@@ -148,8 +150,9 @@ def plan_renew_token(command: RenewDelegationToken, at: Situation) -> Plan[Deleg
         return _unknown()
     if token.is_expired(command.now_ms):
         return _expired()
-    if not _may_change(token, at):
-        return _mismatch()
+    refusal = _refusal(token, at)
+    if refusal is not None:
+        return refusal
     period_ms = at.config.security.delegation_token_expiry_time_ms
     if command.period_ms > 0:
         period_ms = min(period_ms, command.period_ms)
@@ -164,8 +167,14 @@ def plan_expire_token(command: ExpireDelegationToken, at: Situation) -> Plan[Del
     token = at.image.delegation_tokens.get(token_id)
     if token is None:
         return _unknown()
-    if not _may_change(token, at):
-        return _mismatch()
+    refusal = _refusal(token, at)
+    if refusal is not None:
+        return refusal
+    if command.expected_version not in (None, token.version):
+        return _refused(
+            ErrorCode.INVALID_UPDATE_VERSION,
+            f"The delegation token was changed by {token.changed_by} (version {token.version})",
+        )
     if command.period_ms < 0:
         outcome = DelegationTokenOutcome(token_id=token_id, expires_ms=command.now_ms)
         return Plan(outcome, _removal(token_id))
@@ -191,11 +200,16 @@ def plan_remove_expired(
     return Plan(removed, tuple(changes))
 
 
-def _may_change(token: DelegationToken, at: Situation) -> bool:
-    """Whether the actor is the token's owner or a renewer, or an administrator in the console."""
+def _refusal(token: DelegationToken, at: Situation) -> Plan[DelegationTokenOutcome] | None:
+    """Return None for the token's owner, its renewers, and administrators in the console."""
     if at.actor.origin is not ChangeOrigin.WIRE:
-        return at.actor.role >= Role.ADMIN
-    return at.actor.name in (token.owner, *token.renewers)
+        refusal = at.refusal(Role.ADMIN, ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH)
+        return None if refusal is None else _refused(refusal.error, refusal.message)
+    if at.actor.name in (token.owner, *token.renewers):
+        return None
+    return _refused(
+        ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH, "Only the owner and the renewers may change the token"
+    )
 
 
 def _expires_at(token_id: str, expires_ms: int) -> Plan[DelegationTokenOutcome]:
@@ -226,12 +240,6 @@ def _unknown() -> Plan[DelegationTokenOutcome]:
 
 def _expired() -> Plan[DelegationTokenOutcome]:
     return _refused(ErrorCode.DELEGATION_TOKEN_EXPIRED, "The delegation token has expired")
-
-
-def _mismatch() -> Plan[DelegationTokenOutcome]:
-    return _refused(
-        ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH, "Only the owner and the renewers may change the token"
-    )
 
 
 def _refused(error: ErrorCode, message: str | None) -> Plan[DelegationTokenOutcome]:

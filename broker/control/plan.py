@@ -18,7 +18,7 @@ from broker.errors import ErrorCode
 from broker.metadata.actor import Actor, ChangeOrigin, Role
 from broker.metadata.changes import Change
 from broker.metadata.image import Image
-from broker.steps import Steps
+from broker.steps import Steps, freed
 
 Result = TypeVar("Result")
 PLANNED_AT_ONCE: Final = 128
@@ -83,4 +83,6 @@ def repeated_in_steps(items: Iterable[Item]) -> Steps[set[Item]]:
         (duplicates if item in seen else seen).add(item)
         if number % KEYS_AT_ONCE == KEYS_AT_ONCE - 1:
             yield
+    if len(seen) > KEYS_AT_ONCE:
+        yield from freed(seen)
     return duplicates

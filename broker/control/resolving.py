@@ -34,7 +34,7 @@ from broker.quotas.entity import CLIENT_ID, DEFAULT, IP, USER, Name
 from broker.quotas.kinds import CLIENT_KEYS, IP_KEYS
 from broker.quotas.table import probes
 from broker.quotas.use_elsewhere import NOTHING, SHARED_KEYS, Clients, Elsewhere
-from broker.steps import Steps
+from broker.steps import Steps, freed
 
 USE_OF: Final[dict[str, Callable[[ClientUsage], float | None]]] = {
     "producer_byte_rate": lambda usage: usage.bytes_in_per_s,
@@ -107,10 +107,11 @@ class Resolver:
     def __init__(
         self,
         quotas: Mapping[EntityPairs, QuotaEntry],
-        others: Mapping[EntityPairs, Altered],
+        others: dict[EntityPairs, Altered],
         live: LiveViewSource,
         shares: ShareViews,
     ) -> None:
+        self._altered = others
         self._now = Rules(quotas, {})
         self._then = Rules(quotas, others) if others else self._now
         self._live = live
@@ -122,6 +123,13 @@ class Resolver:
         self._throttled: dict[str, Counter[Clients]] = {}
         self._sums: dict[tuple[Rules, str], dict[Group, ByGateway]] = {}
         self._first_waits: dict[tuple[str, Group | None, Group, float], FirstWait] = {}
+
+    def freed(self) -> Steps[None]:
+        """Free the rules and sums a few at a time; the resolver is of no use afterwards."""
+        yield from freed(self._altered)
+        for each in self._sums.values():
+            yield from freed(each)
+        yield from freed(self._usage or [])
 
     def resolve(self, client: Client, key: str) -> Steps[tuple[ResolvedLimit, ResolvedLimit]]:
         """Return the current and the hypothetical limit. The first call that needs all clients takes long."""
@@ -337,6 +345,7 @@ def all_resolved(
     resolver = yield from resolver_steps
     for user, client_id in clients:
         yield (yield from _resolved(resolver, Client(user, client_id), keys))
+    yield from resolver.freed()
 
 
 def _resolved(

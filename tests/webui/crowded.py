@@ -31,6 +31,7 @@ from broker.control.commands import (
     ResourceType,
     Role,
 )
+from broker.control.delegation_tokens import MAX_RENEWERS, CreateDelegationToken
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from broker.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -61,6 +62,7 @@ class Size:
     tokens: int = 50
     subscriptions: int = 50
     acls: int = 10_000
+    delegation_tokens: int = 200
 
 
 @dataclass
@@ -112,6 +114,7 @@ async def crowded(directory: Path, size: Size) -> AsyncIterator[Crowded]:
         "request.log.apis=",
         "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users=User:ANONYMOUS",
+        "delegation.token.secret.key=a key",
     )
     async with running_broker(directory, *settings) as broker:
         console = broker.started.console
@@ -150,6 +153,10 @@ async def fill(broker: RunningBroker, size: Size) -> None:
         await control.apply(IncrementalAlterConfigs((ConfigAlteration(resource, ops),)), ROOT)
     for at in range(size.tokens):
         await control.apply(IssueAdminToken(f"token-{at}", Role.VIEWER), ROOT)
+    renewers = tuple(f"User:renewer-{at}" for at in range(MAX_RENEWERS))
+    for at in range(size.delegation_tokens):
+        create = CreateDelegationToken(f"User:user-{at}", renewers, -1, broker.server.clock.wall_ms())
+        await control.apply(create, ROOT)
     operations = (Operation.READ, Operation.WRITE, Operation.DESCRIBE, Operation.ALTER)
     acls = (
         allow(operations[at % 4], f"topic-{at // 4}", principal=f"User:user-{at % 100}")

@@ -36,6 +36,7 @@ from broker.control.commands import (
     Undo,
 )
 from broker.control.connection_search import ConnectionQuery, ConnectionsElsewhere
+from broker.control.delegation_tokens import ExpireDelegationToken
 from broker.control.describe import range_of
 from broker.control.overridden import clients_by_limit, rules_in_steps
 from broker.control.rows.broker import TaskRow
@@ -84,6 +85,7 @@ from tests.webui.fake_access import ADMIN, EDITOR, SECRETS, VIEWER, FakeAccess
 from tests.webui.fake_acls import FakeAcls
 from tests.webui.fake_alerts import ALERT_PLANNERS, FakeAlerts, FakeAlertViews
 from tests.webui.fake_broker_quotas import fake_broker_quotas, refused_value
+from tests.webui.fake_delegation_tokens import TOKENS_ENABLED, FakeDelegationTokens
 from tests.webui.fake_resolving import FakeResolving, quota_entry
 from tests.webui.fake_scram import FakeScram
 from tests.webui.fake_trail import FakeTrail
@@ -196,7 +198,7 @@ def summary_of(row: UpstreamRow) -> UpstreamSummary:
 
 
 @dataclass
-class FakeBroker(FakeAccess, FakeAcls, FakeAlerts, FakeResolving, FakeScram, FakeTrail):
+class FakeBroker(FakeAccess, FakeAcls, FakeAlerts, FakeDelegationTokens, FakeResolving, FakeScram, FakeTrail):
     """Both halves that the console needs, Views and changes."""
 
     rows: dict[EntityPairs, QuotaRow] = field(default_factory=dict)
@@ -243,7 +245,7 @@ class FakeBroker(FakeAccess, FakeAcls, FakeAlerts, FakeResolving, FakeScram, Fak
     metrics: Callable[[], Iterable[bytes]] = lambda: (b"# HELP up x\n", b"", b"# TYPE up gauge\nup 1\n")
     version: int = 1
     telemetry: TelemetryWorld = field(default_factory=TelemetryWorld)
-    metadata: World = field(default_factory=partial(World, AUTHORIZER))
+    metadata: World = field(default_factory=partial(World, AUTHORIZER, TOKENS_ENABLED))
     super_users: tuple[str, ...] = ()
     everyone_if_no_acl: bool = False
     alerts: FakeAlertViews = field(default_factory=FakeAlertViews)
@@ -289,6 +291,8 @@ class FakeBroker(FakeAccess, FakeAcls, FakeAlerts, FakeResolving, FakeScram, Fak
             return self._alter_alerts(command, actor)
         if isinstance(command, CreateAcls | DeleteAcls):
             return self._alter_acls(command, actor)
+        if isinstance(command, ExpireDelegationToken):
+            return self._expire_token(command, actor)
         if isinstance(command, AlterUserScramCredentials):
             return self._alter_scram(command, actor)
         if isinstance(command, IncrementalAlterConfigs):

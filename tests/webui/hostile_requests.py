@@ -513,6 +513,9 @@ HOSTILE: Final[dict[str, tuple[Asked, ...]]] = {
         Asked("a long password", f"{SCRAM}/a", dumped({"password": "p" * 1_024, "iterations": 16_384})),
     ),
     "removeScramUser": (Asked("none", f"{SCRAM}/{LONG}"),),
+    "listDelegationTokens": pages("/api/v1/delegation-tokens", "expires"),
+    "getDelegationToken": (Asked("none", f"/api/v1/delegation-tokens/{LONG}"),),
+    "expireDelegationToken": (Asked("none", f"/api/v1/delegation-tokens/{LONG}"),),
     "listAcls": pages(ACLS, "principal", "operation"),
     "createAcl": (
         *short_bodies(ACLS),

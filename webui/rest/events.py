@@ -23,6 +23,7 @@ from webui.rest.acls import ACLS
 from webui.rest.broker_quotas import broker_quotas_json
 from webui.rest.client_metrics import INSTANCES, subscription_json
 from webui.rest.client_quotas import RULES
+from webui.rest.delegation_tokens import TOKENS as DELEGATION_TOKENS
 from webui.rest.doctor import Settings, doctor_json
 from webui.rest.inventory import CONNECTIONS, GROUPS, TOPICS, elsewhere
 from webui.rest.ip_quotas import ADDRESSES, beside
@@ -175,6 +176,10 @@ def live_tables(views: Views) -> dict[str, LiveTable[Any]]:
     async def authorizer() -> dict[str, Any]:
         return {"authorizer": views.acls.has_authorizer}
 
+    async def enabled() -> dict[str, Any]:
+        return {"enabled": views.delegation_tokens.enabled}
+
+    tokens = views.delegation_tokens
     telemetry = views.client_telemetry
 
     async def subscriptions() -> dict[str, Any]:
@@ -193,6 +198,7 @@ def live_tables(views: Views) -> dict[str, LiveTable[Any]]:
         "ip-quotas": LiveTable(ADDRESSES, views.each_address, views, limits),
         "gateway-shares": LiveTable(SHARES, views.each_share, views),
         "scram-users": LiveTable(CREDENTIALS, views.scram_users, views),
+        "delegation-tokens": LiveTable(DELEGATION_TOKENS, tokens.each, views, enabled),
         "acls": LiveTable(ACLS, views.acls.each, views, authorizer),
         "client-instances": LiveTable(INSTANCES, telemetry.instances, views, subscriptions),
     }

@@ -144,12 +144,15 @@ def _read_fields(
 
 
 def _items(place: Place) -> Iterator[Place]:
-    """Yield the elements of a list, and remove each from the document, so that it is freed on the way."""
+    """Yield the elements of a list, and remove each from the document when the next is taken, so that it is
+    freed on the way. One that is refused stays there, and is freed with the rest.
+    """
     nodes = place.node.value
     nodes.reverse()
     index = 0
     while nodes:
-        yield replace(place, node=nodes.pop(), path=f"{place.path}[{index}]")
+        yield replace(place, node=nodes[-1], path=f"{place.path}[{index}]")
+        nodes.pop()
         index += 1
 
 

@@ -274,7 +274,7 @@ async def _reach(views: Views, entries: Sequence[QuotaAlteration]) -> dict[str, 
     """Return the connected clients that all entries together reach; empty if a quota callback decides."""
     if views.quota_callback:
         return {}
-    clients = [entry for entry in entries if entry.entity[0][0] != "ip"]
+    clients = await collect(entry for entry in entries if entry.entity[0][0] != "ip")
     reaches = await preview(views, clients, await connected_clients(views)) if clients else []
     return {"reach": await reaches_json(reaches)}
 

@@ -29,10 +29,16 @@ def finite(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
+LAST_MS: Final = 253_402_300_799_999
+"""The last moment of the year 9999, after which RFC 3339 has none."""
+
+
 @lru_cache(4096)
 def utc(epoch_ms: int) -> str:
-    """Format as RFC 3339 in UTC, with milliseconds. Cached, because pages repeat the same past times."""
-    moment = datetime.fromtimestamp(epoch_ms / 1000, UTC)
+    """Format as RFC 3339 in UTC, with milliseconds; LAST_MS stands for all later moments. Cached, because
+    pages repeat the same past times.
+    """
+    moment = datetime.fromtimestamp(min(epoch_ms, LAST_MS) / 1000, UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 

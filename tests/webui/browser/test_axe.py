@@ -52,6 +52,7 @@ OPENED = {
     "/records": ["Produce a record"],
     "/access": ["New token", "Password of"],
     "/scram-users": ["Replace the password of orders"],
+    "/delegation-tokens": ["of User:orders now", "Expire token"],
     "/acls": ["Delete ALLOW User:alice READ on TOPIC orders"],
     "/settings": ["num.io.threads"],
     "/alerts": ["Edit reports fall behind", "Edit on-call"],
@@ -79,6 +80,7 @@ def fill(broker: FakeBroker) -> None:
         simulation.step(250)
     broker.configs |= {"num.io.threads": "8", "log.retention.ms": "604800000"}
     broker.add_scram("orders")
+    broker.add_delegation_token("User:orders", "User:scheduler", requester="User:ops")
     broker.transaction_rows += [transaction("payments"), transaction("refunds", "CompleteAbort")]
     broker.add_acl(allow(Operation.READ), deny(Operation.ALL, "*", host="10.0.0.7"))
     broker.add_destination("on-call", Authorization="Bearer s3cret")

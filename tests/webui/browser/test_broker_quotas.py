@@ -110,7 +110,7 @@ def test_an_empty_field_takes_the_limit_away(limits: Any, expect: Any, broker: F
     [
         ("Produce", "ten", "Enter a number with a unit"),
         ("Produce", "0", "Enter a value greater than 0"),
-        ("Requests", "many", "A number."),
+        ("Requests", "many", "Enter a number, such as 5."),
         ("Topics", "-1", "Enter a whole number."),
         ("Delay", "10001", "At most 10 000 ms."),
         ("Users", "a,,b", "Empty name"),

@@ -35,6 +35,7 @@ OPENED = {
     "/audit": "Undo",
     "/access": "New token",
     "/scram-users": "Replace the password",
+    "/delegation-tokens": "of User:",
     "/acls": "Delete ALLOW",
     "/settings": "broker.quota.enabled",
     "/alerts": "Edit",
@@ -71,6 +72,7 @@ def crowd(broker: FakeBroker) -> None:
     for name in names:
         broker.set((("user", name), ("client-id", name)), {"producer_byte_rate": 1e6}, by=name)
         broker.add_scram(name or "x")
+        broker.add_delegation_token(f"User:{name or 'x'}", f"User:{name}", requester=f"User:{LONG}")
         broker.add_acl(
             allow(Operation.DESCRIBE_CONFIGS, name or "x", principal=f"User:{name or 'x'}", host=name or "x")
         )

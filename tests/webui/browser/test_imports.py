@@ -138,10 +138,16 @@ def test_a_file_is_chosen_and_replaces_the_text_which_comes_back(
     expect(save(importing)).to_have_text("Import 3 changes")
     importing.locator(".toast").get_by_role("button", name="Undo").click()
     expect(content(importing)).to_have_value("quotas: []")
-    file.write_bytes(b"quotas: [\xff]")
-    importing.get_by_label("File", exact=True).set_input_files(file)
-    expect(importing.locator(".import-trouble")).to_contain_text("limits.yaml cannot be read as UTF-8 text")
-    expect(content(importing)).to_have_value("quotas: []")
+    for held, words in (
+        (b"quotas: [\xff]", "limits.yaml cannot be read as UTF-8 text"),
+        ("quotas: []".encode("utf-16"), "limits.yaml cannot be read as UTF-8 text"),
+        (b"", "limits.yaml is empty"),
+        (b" " * 20_000_001, "limits.yaml is larger than 20 MB"),
+    ):
+        file.write_bytes(held)
+        importing.get_by_label("File", exact=True).set_input_files(file)
+        expect(importing.locator(".import-trouble")).to_contain_text(words)
+        expect(content(importing)).to_have_value("quotas: []")
 
 
 def test_a_change_after_the_preview_is_shown_before_it_is_imported(

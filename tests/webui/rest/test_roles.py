@@ -36,12 +36,14 @@ from broker.control.commands import (
     QuotaOp,
     ResourceType,
 )
+from broker.control.delegation_tokens import CreateDelegationToken
 from broker.control.scram import upsertion_of
 from broker.control.tokens import hashed
 from broker.metadata.actor import Role
 from tests.authorization.acls import allow
 from tests.control.world import AUTHORIZER, actor
 from tests.webui.conftest import PORT, Browserless
+from tests.webui.fake_delegation_tokens import TOKENS_ENABLED
 from tests.webui.fakes import FakeSettings
 from tests.webui.log_world import LogWorld
 from tests.webui.rest.test_insights_what_if import Played
@@ -108,6 +110,7 @@ CHANGES = {
     "removeAlertDestination": Asked(Role.ADMIN, "/api/v1/alert-destinations/hook"),
     "setScramUser": Asked(Role.ADMIN, "/api/v1/scram-users/SCRAM-SHA-256/bob", {"password": "secret"}),
     "removeScramUser": Asked(Role.ADMIN, "/api/v1/scram-users/SCRAM-SHA-256/ann"),
+    "expireDelegationToken": Asked(Role.ADMIN, "/api/v1/delegation-tokens/{token}"),
     "createAcl": Asked(Role.ADMIN, "/api/v1/acls", WRITE_ACL),
     "deleteAcl": Asked(Role.ADMIN, f"/api/v1/acls/{id_of(READ_ACL)}"),
     "setPassword": Asked(Role.ADMIN, "/api/v1/tokens/spare:password", {"password": "a good password"}),
@@ -167,6 +170,7 @@ class Real:
         console = replace(make_console(backend, FakeSettings(), PORT), what_if=Played())
         self.http = Browserless(build_app(console).test_client(use_cookies=False))
         self.quota_seq = 0
+        self.delegated = ""
 
     async def fill(self) -> None:
         for role, secret in SECRETS.items():
@@ -186,6 +190,8 @@ class Real:
         ann = upsertion_of("ann", "SCRAM-SHA-256", "secret", 4_096, None)
         await self.control.apply(AlterUserScramCredentials((ann,)), actor())
         await self.control.apply(CreateAcls((READ_ACL,)), actor())
+        create = CreateDelegationToken("User:ann", (), -1, self.world.clock.wall_ms())
+        self.delegated = (await self.control.apply(create, actor())).token_id
         hook = SetAlertDestination("hook", DestinationKind.WEBHOOK, "https://a.example/")
         await self.control.apply(hook, actor())
         lag = AlertRule(AlertCondition.LAG, 1.0)
@@ -195,14 +201,14 @@ class Real:
         await self.control.apply(IncrementalAlterConfigs((subscription,)), actor())
 
     async def ask(self, route: Route, request: Asked, role: Role) -> int:
-        path = request.path.replace("{quota}", str(self.quota_seq))
+        path = request.path.replace("{quota}", str(self.quota_seq)).replace("{token}", self.delegated)
         answer = await self.http.ask(route.method, path, token=SECRETS[role], body=request.body)
         return answer.status_code
 
 
 @pytest.fixture
 async def real(tmp_path: Path) -> AsyncIterator[Real]:
-    world = LogWorld(tmp_path, AUTHORIZER)
+    world = LogWorld(tmp_path, AUTHORIZER, TOKENS_ENABLED)
     made = Real(world)
     await made.fill()
     yield made

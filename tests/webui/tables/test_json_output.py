@@ -17,6 +17,7 @@ from webui.rest.monitoring import METRICS, OVERVIEW, TASK, THROTTLED
 from webui.tables import json_output
 from webui.tables.json_output import (
     AT_ONCE,
+    LAST_MS,
     SCALARS_AT_ONCE,
     connection_json,
     encode,
@@ -100,6 +101,12 @@ def test_only_numbers_are_numbers(value: float | None, kept: float | None) -> No
 
 def test_times_are_utc_to_the_millisecond() -> None:
     assert utc(0) == "1970-01-01T00:00:00.000Z" and utc(NOW_MS + 7) == "2027-01-15T08:00:00.007Z"
+
+
+@pytest.mark.parametrize("later", [0, 1, 2**63 - 1 - LAST_MS])
+def test_times_after_the_year_9999_are_its_last_moment(later: int) -> None:
+    assert utc(LAST_MS + later) == "9999-12-31T23:59:59.999Z"
+    assert utc(LAST_MS - 1) == "9999-12-31T23:59:59.998Z"
 
 
 ROW = {"name": 'a "quoted" \u2028 name', "rate": 1.5, "tags": [], "of": None}

@@ -1,8 +1,9 @@
 """Long work leaves the thread to others every SLICE_S."""
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from itertools import chain
 from random import Random
+from typing import Any
 
 import pytest
 import trio
@@ -136,12 +137,17 @@ async def test_long_lists_are_freed_in_slices(monkeypatch: pytest.MonkeyPatch, p
     assert polls.since() >= 1_600 // AT_ONCE
 
 
+@pytest.mark.parametrize("container", [set, dict.fromkeys])
 @pytest.mark.parametrize(("count", "left"), [(SORTED_AT_ONCE, SORTED_AT_ONCE), (SORTED_AT_ONCE + 1, 0)])
-async def test_long_dictionaries_are_emptied_in_slices(
-    monkeypatch: pytest.MonkeyPatch, polls: Polls, count: int, left: int
+async def test_long_sets_and_dictionaries_are_emptied_in_slices(
+    monkeypatch: pytest.MonkeyPatch,
+    polls: Polls,
+    count: int,
+    left: int,
+    container: Callable[[Iterable[int]], Any],
 ) -> None:
     monkeypatch.setattr(slices, "SLICE_S", 0.0)
-    owned = dict.fromkeys(range(count), "")
+    owned = container(range(count))
     polls.since()
     await free_in_slices(owned)
     assert len(owned) == left

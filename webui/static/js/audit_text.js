@@ -2,7 +2,7 @@
 
 import { h } from "./dom.js";
 import { entityChips } from "./entity.js";
-import { digits, KEYS, rate } from "./units.js";
+import { clock, day, digits, KEYS, rate } from "./units.js";
 
 export const KINDS = {
   "client-quota": "Quotas",
@@ -33,6 +33,9 @@ export const ORIGINS = {
   broker: "broker",
   upstream: "upstream cluster",
 };
+
+// The end of the year 9999, as in the REST API.
+const LAST_MS = 253402300799999;
 
 // Kinds of actions, which have no value before or after.
 const ACTIONS = ["records", "group", "transaction"];
@@ -75,7 +78,7 @@ function aclText(entity) {
 }
 
 export function keyText(key) {
-  return key === "shadow" ? "shadow mode" : key;
+  return { shadow: "shadow mode", expires_ms: "expires" }[key] ?? key;
 }
 
 export function values({ key, kind, old, new: now }) {
@@ -85,9 +88,18 @@ export function values({ key, kind, old, new: now }) {
   return h("span.from-to", h("span.was", { title: old ?? "" }, before ?? "not set"), h("span.arrow", { "aria-label": "became" }, "→"), after === null ? h("b.gone", "removed") : h("b", { title: now ?? "" }, after));
 }
 
+/** What the trail keeps of a delegation token: when it expires, or whose it is. */
+function tokenText(key, value) {
+  const at = Math.min(Number(value), LAST_MS);
+  if (key === "expires_ms") return `${day(new Date(at).toISOString())}, ${clock(at)}`;
+  const { owner, renewers } = JSON.parse(value);
+  return renewers.length ? `${owner}, may be renewed by ${renewers.join(", ")}` : owner;
+}
+
 /** Human-readable; null if there is no value. */
 export function valueText(kind, key, value) {
   if (value === null) return null;
+  if (kind === "delegation-token") return tokenText(key, value);
   if (kind !== "client-quota") return value === "" ? "empty" : value;
   if (key === "shadow") return "shadow (not enforced)";
   if (key in KEYS) return rate(key, Number(value));

@@ -8,6 +8,8 @@ import { count, group } from "./units.js";
 import { escape, guard } from "./unsaved.js";
 
 const SHOWN = 200;
+// More than a broker accepts, and little enough for a text field.
+const LARGEST_FILE = 20e6;
 let serial = 0;
 
 /** The menu "Import, export" of a page: `open()` opens the panel. */
@@ -70,7 +72,11 @@ export class ImportPanel {
     const [file] = this.file.files;
     if (!file) return;
     const before = this.text.value;
-    let text;
+    let text = "";
+    if (file.size === 0 || file.size > LARGEST_FILE) {
+      this.file.value = "";
+      return void this.refused([{ message: `${file.name} ${file.size ? `is larger than ${LARGEST_FILE / 1e6} MB` : "is empty"}. The content below is unchanged.` }]);
+    }
     try {
       text = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
     } catch {

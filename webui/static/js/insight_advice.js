@@ -6,7 +6,7 @@ import { entityOf, placed, shown } from "./insight_cells.js";
 import { Section } from "./insight_section.js";
 import { SimulatedDay } from "./insight_what_if.js";
 import { once } from "./table.js";
-import { group, KEYS, percent, rate, rawRate } from "./units.js";
+import { group, limitLabel, percent, rate, rawRate } from "./units.js";
 
 export function proposal(row) {
   return `/quotas?${new URLSearchParams({ add: JSON.stringify({ entity: entityOf(row), limits: { [row.key]: row.recommended } }) })}`;
@@ -36,7 +36,7 @@ export function adviceSection({ warehouse, query, scope }) {
     query,
     columns: [
       { label: "For", sort: "user", size: "who", whole: "bare", cell: (row, td) => placed(row, td, entityKey(entityOf(row)), () => entityChips(entityOf(row))) },
-      { label: "Limit", sort: "key", size: "small", cell: ({ key }, td) => once(td, key, () => KEYS[key]?.label ?? key) },
+      { label: "Limit", sort: "key", size: "small", cell: ({ key }, td) => once(td, key, () => limitLabel(key)) },
       { label: "Recommended", sort: "recommended", size: "small", num: true, cell: ({ key, recommended }, td) => once(td, `${key} ${recommended}`, () => h("b", { title: rawRate(key, recommended) }, rate(key, recommended))) },
       { label: "Peak", sort: "peak", size: "small", num: true, cell: ({ key, peak }, td) => once(td, `${key} ${peak}`, () => h("span", { title: rawRate(key, peak) }, rate(key, peak))) },
       { label: "Above limit", sort: "throttled_share", size: "small", num: true, cell: throttledCell },
@@ -59,7 +59,7 @@ function throttledCell({ throttled_minutes: minutes, minutes: active, throttled_
 }
 
 function goCell(row, td) {
-  const label = `Set ${KEYS[row.key]?.label ?? row.key} of ${entityText(entityOf(row))}`;
+  const label = `Set ${limitLabel(row.key)} of ${entityText(entityOf(row))}`;
   once(td, `${label} ${row.recommended}`, () => needs("editor", h("a.button.small", { href: proposal(row), "aria-label": label }, "Open in editor")));
 }
 

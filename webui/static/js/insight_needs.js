@@ -7,7 +7,7 @@ import { entityChips, entityKey, entityText } from "./entity.js";
 import { entityOf, placed } from "./insight_cells.js";
 import { Section, showLegend } from "./insight_section.js";
 import { once } from "./table.js";
-import { digits, KEYS, percent, rate, rawRate } from "./units.js";
+import { digits, limitLabel, percent, rate, rawRate } from "./units.js";
 
 const SERIES = [
   { key: "needed", label: "Needed", tone: "in" },
@@ -39,7 +39,7 @@ export class Needs {
       shown: () => this.draw(),
       columns: [
         { label: "Tenant", sort: "user", size: "who", whole: "bare", cell: (row, td) => this.nameCell(row, td) },
-        { label: "Limit", sort: "key", size: "small", cell: ({ key }, td) => setText(td, KEYS[key]?.label ?? key) },
+        { label: "Limit", sort: "key", size: "small", cell: ({ key }, td) => setText(td, limitLabel(key)) },
         { label: "Needed by day", size: "line", whole: true, cell: lineCell },
         figure("Needed", "newest"),
         { label: "Change", sort: "growth", size: "small", num: true, cell: ({ growth }, td) => setText(td, changeText(growth)) },
@@ -74,7 +74,7 @@ export class Needs {
       return setText(this.title, "");
     }
     this.key = row.key;
-    setText(this.title, `${KEYS[row.key]?.label ?? row.key} of ${entityText(entityOf(row))}`);
+    setText(this.title, `${limitLabel(row.key)} of ${entityText(entityOf(row))}`);
     this.chart.label = this.title.textContent;
     this.chart.series = row.limit === null ? SERIES : [...SERIES, LIMIT];
     showLegend("needs", this.chart.series);

@@ -6,7 +6,7 @@ import { entityChips, entityKey, ruleLink } from "./entity.js";
 import { client, clientOf, micros, number, placed, shortDuration, text, time } from "./insight_cells.js";
 import { Section } from "./insight_section.js";
 import { once } from "./table.js";
-import { bytes, duration, group, KEYS, percent, rate } from "./units.js";
+import { bytes, duration, group, limitLabel, percent, rate } from "./units.js";
 
 /** `onwho(row)` filters the whole page by this tenant. */
 export function tenantColumn(onwho) {
@@ -97,7 +97,7 @@ export function utilisationSection() {
     columns: [
       { label: "Rule", sort: "rule", size: "rule", whole: "bare", cell: (row, td) => placed(row, td, entityKey(row.rule), () => ruleLink(row.rule)) },
       { label: "Used by", sort: "sharer", size: "who", whole: true, cell: ({ sharer }, td) => once(td, JSON.stringify(sharer), () => h("span.name", sharer.filter((name) => name !== null).join(", "))) },
-      { label: "Limit", sort: "key", size: "small", num: true, cell: ({ key, bound }, td) => once(td, `${key} ${bound}`, () => h("span.two", bound === null ? "–" : rate(key, bound), h("span", KEYS[key]?.label ?? key))) },
+      { label: "Limit", sort: "key", size: "small", num: true, cell: ({ key, bound }, td) => once(td, `${key} ${bound}`, () => h("span.two", bound === null ? "–" : rate(key, bound), h("span", limitLabel(key)))) },
       { label: "Peak", sort: "peak", size: "small", num: true, cell: ({ peak }, td) => once(td, String(peak), () => fullness(peak)) },
       number("Mean", "mean", percent),
       { label: "Above 80 %", sort: "minutes_nearly", size: "small", num: true, cell: ({ minutes_nearly: nearly, minutes }, td) => setText(td, `${group(nearly)} of ${group(minutes)} min`) },

@@ -4,7 +4,7 @@ import { h } from "./dom.js";
 import { entityChips } from "./entity.js";
 import { ImportPanel } from "./import_panel.js";
 import { movedLines } from "./quota_preview.js";
-import { KEYS, rate, rawRate } from "./units.js";
+import { limitLabel, rate, rawRate } from "./units.js";
 
 const EXAMPLE = `quotas:
 - entity:
@@ -18,7 +18,7 @@ export function quotaImport(onclose) {
 
 function rows({ changes, shadow_changes: shadows }) {
   return [
-    ...changes.map(({ entity, key, old, new: after }) => ({ what: entityChips(entity), key: KEYS[key]?.label ?? key, ...texts(key, old, after) })),
+    ...changes.map(({ entity, key, old, new: after }) => ({ what: entityChips(entity), key: limitLabel(key), ...texts(key, old, after) })),
     ...shadows.map(({ entity, shadow }) => ({ what: entityChips(entity), key: "Mode", before: shadow ? "Enforced" : "Shadow (not enforced)", after: shadow ? "Shadow (not enforced)" : "Enforced" })),
   ];
 }

@@ -2,7 +2,7 @@
 
 import { h } from "./dom.js";
 import { ANONYMOUS, entityChips } from "./entity.js";
-import { about, count, group, KEYS, rate, silentText } from "./units.js";
+import { about, count, group, limitLabel, rate, silentText } from "./units.js";
 
 const MOVES = 6;
 
@@ -22,7 +22,7 @@ export function reachLines(reaches, ops, { limits = {}, ongentler = null } = {})
 export function movedLines(reaches) {
   const told = reaches.filter((reach) => reach.moved > 0 || reach.emptied.length);
   if (told.length === 0) return [h("p", "No connected client changes its rule or its limit."), missing(reaches[0])];
-  const lines = told.map((reach) => h("li", h("b", KEYS[reach.key]?.label ?? reach.key), " ",
+  const lines = told.map((reach) => h("li", h("b", limitLabel(reach.key)), " ",
     reach.moved > 0 && `${connected(reach.moved)} ${reach.moved === 1 ? "changes" : "change"} rule or limit`,
     reach.moved > 0 && (reach.first_wait_ms ? ["; ", h("strong.warn", `throttled for up to ${about(reach.first_wait_ms)} at first`), "."] : "."),
     moves(reach), reach.emptied.map((rule) => emptied(reach.key, rule))));
@@ -36,7 +36,7 @@ function missing({ counted, unlisted, unheard } = { unlisted: 0, unheard: [] }) 
 }
 
 function line(reach, edit, ongentler) {
-  const label = h("b", KEYS[reach.key]?.label ?? reach.key);
+  const label = h("b", limitLabel(reach.key));
   return h("li", label, " ", consequence(reach, edit), gentler(reach, ongentler), moves(reach),
     reach.outranked.map(outranked), reach.emptied.map((rule) => emptied(reach.key, rule)));
 }

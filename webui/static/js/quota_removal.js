@@ -6,7 +6,7 @@ import { h, replace, setText } from "./dom.js";
 import { entityChips } from "./entity.js";
 import { reachLines } from "./quota_preview.js";
 import { removed } from "./quota_saving.js";
-import { count, KEYS, rate } from "./units.js";
+import { count, limitLabel, rate } from "./units.js";
 
 const PATH = "/api/v1/client-quotas";
 
@@ -132,7 +132,7 @@ function chosen(rows) {
 }
 
 function limitText(limits) {
-  return Object.entries(limits).map(([key, { value }]) => `${KEYS[key]?.label ?? key} ${rate(key, value)}`).join(", ");
+  return Object.entries(limits).map(([key, { value }]) => `${limitLabel(key)} ${rate(key, value)}`).join(", ");
 }
 
 /** The broker accepts or rejects each entry separately; if it rejects all, the problem document has the results. */

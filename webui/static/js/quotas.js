@@ -115,7 +115,7 @@ function pastLine(key, limit, past) {
 }
 
 function shadowText({ times, throttle_ms: throttleMs, last_at: lastAt }) {
-  const total = throttleMs < 100000 ? `${digits(throttleMs / 1000)} s` : duration(throttleMs);
+  const total = throttleMs < 100000 ? `${digits(throttleMs / 1000)}\u00a0s` : duration(throttleMs);
   const last = lastAt === null ? "" : `, the last ${ago(lastAt)}`;
   const title = `If enforced, it would have throttled ${counted(times, "request")} for ${total} in total${last}`;
   return h("span.would", { title }, times ? `Would have throttled ${counted(times, "request")}, ${total}` : "Would not have throttled yet");

@@ -10,6 +10,11 @@ export const KEYS = {
   controller_mutation_rate: { label: "Controller mutations", column: "Controller mutations/s", unit: "count", per: "/s", hint: "5" },
 };
 
+/** Also of a limit of addresses. */
+export function limitLabel(key) {
+  return KEYS[key]?.label ?? { connection_creation_rate: "New connections" }[key] ?? key;
+}
+
 /** Three significant digits, no trailing zeros: 1.05, 31.5, 312. */
 export function digits(value) {
   const size = Math.abs(value);
@@ -98,14 +103,14 @@ export function readLimit(key, typed) {
   if (text === "") return { value: null };
   const { unit } = KEYS[key];
   const found = /^(\d+(?:\.\d+)?|\.\d+)([a-z%]*?)(?:\/s(?:ec)?|ps)?$/i.exec(text);
-  if (!found) return { error: unit === "bytes" ? "Enter a number with a unit, such as 10 MB." : "A number." };
+  if (!found) return { error: `Enter a number${unit === "bytes" ? " with a unit" : ""}, such as ${KEYS[key].hint}.` };
   const [, number, suffix] = found;
   const factor = suffix === "" ? 1 : unit === "bytes" ? FACTORS[suffix.toLowerCase()] : suffix === "%" && unit === "percent" ? 1 : undefined;
   if (factor === undefined) return { error: `Unknown unit: ${suffix}.` };
   let value = Number(number) * factor;
   if (unit === "bytes") value = Math.round(value);
   if (value <= 0) return { error: "Enter a value greater than 0, or leave the field empty for no limit." };
-  if (value >= 2 ** 63) return { error: "Too large." };
+  if (value >= 2 ** 63) return { error: "Enter a value below 2⁶³." };
   return { value };
 }
 
