@@ -64,6 +64,7 @@ INTERPRETED: Final = {
     # A task costs more than its rows, and so does each file that a task writes.
     "spark.sql.shuffle.partitions": "1",
     "spark.databricks.delta.snapshotPartitions": "1",
+    "spark.sql.files.minPartitionNum": "1",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
