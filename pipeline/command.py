@@ -154,13 +154,16 @@ def run(
     client = _key_values(options, "--option")
     _check_reachable(bootstrap)
     with _open_warehouse(use=Use.WRITE, **where) as warehouse:
+        from pipeline.batches import Batches
         from pipeline.offsets import TopicMadeAnewError
         from pipeline.retention import Retention
         from pipeline.schedule import Maintenance, Schedule
         from pipeline.streaming import Stream
 
-        stream = Stream(warehouse, bootstrap, client, max_records)
-        maintenance = Maintenance(warehouse, Retention(keep_bronze, keep_silver, keep_gold))
+        batches = Batches()
+        stream = Stream(warehouse, bootstrap, client, max_records, batches)
+        retention = Retention(keep_bronze, keep_silver, keep_gold)
+        maintenance = Maintenance(warehouse, retention, batches=batches)
         click.echo(f"From {bootstrap} into {warehouse.root}")
         with _status("Reading events") as write:
             is_maintained = bool(maintain_every) and not is_once

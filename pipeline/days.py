@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from pipeline import silver
+from pipeline.batches import Batches
 from pipeline.conflicts import repeated
 from pipeline.formats import CONNECTIONS, QUOTA_CHANGES, THROTTLES
 from pipeline.gold import advice, connections, limits, software, throttling, usage
@@ -32,10 +33,17 @@ _DUE_SCHEMA: Final = "day string, note string"
 
 
 class Days:
-    """The days that are due; for the thread of the batches and the one that makes the days."""
+    """The days that are due; for the thread of the batches and the one that makes the days. Each table of a
+    day waits for `batches`.
+    """
 
-    def __init__(self, policy: advice.Policy = advice.Policy()) -> None:  # noqa: B008
+    def __init__(
+        self,
+        policy: advice.Policy = advice.Policy(),  # noqa: B008
+        batches: Batches | None = None,
+    ) -> None:
         self._policy = policy
+        self._batches = Batches() if batches is None else batches
         self._noted: set[str] = set()
         self._lock = threading.Lock()
         self._together: Together | None = None
@@ -60,7 +68,7 @@ class Days:
         if together is None or together.warehouse is not warehouse:
             together = self._together = Together(warehouse)
         for day in sorted({row["day"] for row in notes}):
-            _make_day(together, day, self._policy)
+            _make_day(together, day, self._policy, self._batches)
             done = ", ".join(f"'{row['note']}'" for row in notes if row["day"] == day)
             repeated(partial(warehouse.delete, DUE, f"day = '{day}' AND note IN ({done})"))
 
@@ -71,9 +79,18 @@ def due_days(warehouse: Warehouse) -> list[str]:
     return sorted({row["day"] for row in notes})
 
 
-def _make_day(together: Together, day: str, policy: advice.Policy) -> None:
+def _make_day(together: Together, day: str, policy: advice.Policy, batches: Batches) -> None:
     """Recompute the tables of a day; the longest begin first."""
-    together.run(f"weir-{day}", _steps_of(day, policy), at_once=AT_ONCE)
+
+    def after_batch(step: Step) -> Step:
+        def run(warehouse: Warehouse) -> None:
+            batches.wait()
+            step(warehouse)
+
+        return run
+
+    steps = {table: after_batch(step) for table, step in _steps_of(day, policy).items()}
+    together.run(f"weir-{day}", steps, at_once=AT_ONCE)
 
 
 def _steps_of(day: str, policy: advice.Policy) -> dict[str, Step]:

@@ -11,7 +11,7 @@ observed while silver is written; only a repeated batch, which writes nothing, c
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -30,7 +30,7 @@ from pipeline.gold import advice, connections, latency, throttling, usage
 from pipeline.ledger import addable
 from pipeline.otlp import tables as pushes
 from pipeline.sources import EVENTS, dated
-from pipeline.tables import Table, Warehouse, Write
+from pipeline.tables import NO_SETTINGS, Table, Warehouse, Write
 from pipeline.times import Minutes, changes_in, changes_of, days_of, minute_of
 from pipeline.together import Step, Together
 
@@ -49,10 +49,13 @@ UNKNOWN: Final = "unknown topics"
 
 TOPICS: Final = (*silver.TABLES, TELEMETRY)
 
-MAX_INTERPRETED: Final = 20_000
+MAX_INTERPRETED: Final = 5_000
 """The most records of a step whose plans are interpreted. The times of its minutes are constants in them, so
-that each batch would compile them anew, which takes longer than to interpret so many records.
+that each batch would compile them anew, which takes longer than to interpret so few records.
 """
+
+MAX_OF_ONE_TASK: Final = 20_000
+"""The most records of a step with one task in each stage."""
 
 AT_ONCE: Final = max(2, os.cpu_count() or 1)
 """Steps that run at the same time. The driver plans them: more than it has cores end none of them sooner."""
@@ -60,10 +63,14 @@ AT_ONCE: Final = max(2, os.cpu_count() or 1)
 POINTS_OF_A_PUSH: Final = 200
 """About as many as Java's clients push at once."""
 
-INTERPRETED: Final = {
+ONE_TASK: Final = {
     # A task costs more than its rows, and so does each file that a task writes.
     "spark.sql.shuffle.partitions": "1",
     "spark.databricks.delta.snapshotPartitions": "1",
+    "spark.sql.files.minPartitionNum": "1",
+}
+
+INTERPRETED: Final = ONE_TASK | {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
@@ -188,11 +195,13 @@ class Pipeline:
             return lambda warehouse: step(warehouse, records(warehouse))
 
         steps = {name: reading(step) for name, step in self._steps(counts, writer, batch).items()}
-        small = [name for name in steps if self._is_small(_rows_of(name, counts))]
-        self._together.run(_tag(writer, batch), steps, dict.fromkeys(small, INTERPRETED), AT_ONCE)
+        settings = {name: self._settings_for(_rows_of(name, counts)) for name in steps}
+        self._together.run(_tag(writer, batch), steps, settings, AT_ONCE)
 
-    def _is_small(self, rows: int) -> bool:
-        return rows <= self.max_interpreted
+    def _settings_for(self, rows: int) -> Mapping[str, str]:
+        if rows <= self.max_interpreted:
+            return INTERPRETED
+        return ONE_TASK if rows <= MAX_OF_ONE_TASK else NO_SETTINGS
 
     def _append(
         self, writer: str, batch: int, warehouse: Warehouse, table: Table, rows: DataFrame, part: str
@@ -235,8 +244,7 @@ class Pipeline:
                 for each in BY_MINUTE
                 if each.source == topic
             }
-            small = made if self._is_small(count) else ()
-            self._together.run(tag, made, dict.fromkeys(small, INTERPRETED))
+            self._together.run(tag, made, dict.fromkeys(made, self._settings_for(count)))
         # Afterwards: the days may be made at any time from now on.
         self.days.note(warehouse, days_of(changed))
 

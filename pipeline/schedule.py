@@ -7,6 +7,8 @@ overtakes stays due.
     every hour (`every`)   small files are put together
     every UTC day          rows beyond their retention are removed; days that get no more events are
                            clustered; files that no version needs are removed
+
+The step of each table waits until the stream's batch ends, though not for ever.
 """
 
 import threading
@@ -19,6 +21,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from pipeline import maintain
+from pipeline.batches import Batches
 from pipeline.conflicts import CONFLICTS
 from pipeline.errors import first_line
 from pipeline.ledger import REMOVING, Notes, note, notes
@@ -49,6 +52,7 @@ class Maintenance:
     retention: Retention = field(default_factory=Retention)
     keep_hours: int = maintain.MIN_HOURS
     clock: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
+    batches: Batches = field(default_factory=Batches)
 
     def due(self, every: timedelta) -> Iterator[str]:
         """Do what is due, yielding a line for each thing that was done."""
@@ -87,6 +91,7 @@ class Maintenance:
             done = None if before is None else before.day
             if (done is None or done < last) and self.warehouse.exists(table):
                 first = None if done is None else done + timedelta(days=1)
+                self.batches.wait()
                 try:
                     if not maintain.is_clustered(self.warehouse, table, last):
                         maintain.cluster(self.warehouse, table, first, last)
@@ -116,6 +121,7 @@ class Maintenance:
         is_whole = True
         for table in (*maintain.ALL, *maintain.STATE):
             if self.warehouse.exists(table):
+                self.batches.wait()
                 try:
                     act(table)
                 except CONFLICTS:

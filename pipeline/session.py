@@ -2,7 +2,8 @@
 
 pom.xml names the jars. The session takes them from the disk if `make jars` or the image has installed them;
 otherwise Spark downloads them itself (spark.jars.packages). Those for S3, which `make jars-s3` installs, are
-in the folder `s3` beside them and only loaded for a warehouse on S3.
+in the folder `s3` beside them and only loaded for a warehouse on S3. The one in the folder `local` lets
+Hadoop write local files without a process for each.
 
 Settings of a cluster's size (executors, their cores and memory) are the user's; see docs/pipeline.md.
 """
@@ -23,6 +24,9 @@ NAMESPACE: Final = {"": "http://maven.apache.org/POM/4.0.0"}
 S3_JARS: Final = "s3"
 S3_SCHEME: Final = "s3a://"
 
+LOCAL_JARS: Final = "local"
+CLASS_PATH: Final = "spark.driver.extraClassPath"
+
 LOG_LEVEL: Final = "spark.log.level"
 
 SETTINGS: Final = {
@@ -32,6 +36,9 @@ SETTINGS: Final = {
     # A table's log is small here; Delta's default of 50 partitions costs more than all else.
     "spark.databricks.delta.snapshotPartitions": "2",
     "spark.databricks.delta.schema.autoMerge.enabled": "true",
+    # A small batch commits to a dozen tables; a checkpoint costs as much as such a commit, and all tables
+    # write it in the same batch. (Delta: 10)
+    "spark.databricks.delta.properties.defaults.checkpointInterval": "30",
     # A batch has some 300 plans; Spark's cache of 100 compiled plans would keep none for the next batch.
     "spark.sql.codegen.cache.maxEntries": "5000",
     # The connector's newer way to read offsets skips internal topics, which the event topics are.
@@ -71,6 +78,12 @@ S3_SETTINGS: Final = {
 }
 """Credentials and a region come from AWS_* or from the user's settings."""
 
+LOCAL_FILES: Final = {
+    "spark.hadoop.fs.file.impl": "weir.LocalFileSystem",
+    "spark.hadoop.fs.AbstractFileSystem.file.impl": "weir.LocalFs",
+}
+"""Without Hadoop's native library its own classes start chmod and readlink, twelve times a commit."""
+
 CONDITIONAL_LOG_STORE: Final = {"spark.delta.logStore.s3a.impl": "weir.ConditionalLogStore"}
 """Lets several processes write one table: ConditionalLogStore.java."""
 
@@ -97,6 +110,12 @@ def s3_jars() -> list[Path]:
     return sorted((folder / S3_JARS).glob("*.jar"))
 
 
+def local_jars() -> list[Path]:
+    """Return the jar for local files on the disk; none if `make jars` found no JDK."""
+    folder = Path(os.environ.get(JARS_VARIABLE) or HERE / "jars")
+    return sorted((folder / LOCAL_JARS).glob("*.jar"))
+
+
 def open_session(
     master: str, *, memory: str = "1g", settings: dict[str, str] | None = None, uses_s3: bool = False
 ) -> SparkSession:
@@ -118,6 +137,9 @@ def open_session(
         config["spark.sql.adaptive.enabled"] = "false"
         # VACUUM lists its files in as many tasks; Spark's default of 10,000 takes minutes on one machine.
         config["spark.sql.sources.parallelPartitionDiscovery.parallelism"] = str(2 * _cores(master))
+        if (files := local_jars()) and CLASS_PATH not in (settings or {}):
+            # Not in spark.jars, which Spark opens as files itself.
+            config |= LOCAL_FILES | {CLASS_PATH: ":".join(map(str, files))}
     on_disk = jars()
     if uses_s3:
         config |= s3_settings()

@@ -13,6 +13,7 @@ from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame
 
 from pipeline import sources
+from pipeline.batches import Batches
 from pipeline.days import DayJob, Days
 from pipeline.offsets import OffsetCheck, TopicMadeAnewError
 from pipeline.run import Pipeline, was_added_up_to
@@ -33,18 +34,24 @@ longer to start than to run, and each would write files that all steps open.
 
 class Stream:
     """The stream of a warehouse. Of two streams on one warehouse, Spark ends one. `once` and `continuous`
-    raise TopicMadeAnewError, before anything of the topic is written.
+    raise TopicMadeAnewError, before anything of the topic is written. `batches` are told when one runs.
     """
 
     _made_anew: TopicMadeAnewError | None = None
 
     def __init__(
-        self, warehouse: Warehouse, bootstrap: str, options: Mapping[str, str], max_per_batch: int
+        self,
+        warehouse: Warehouse,
+        bootstrap: str,
+        options: Mapping[str, str],
+        max_per_batch: int,
+        batches: Batches | None = None,
     ) -> None:
         self._warehouse = warehouse
         self._frame = sources.stream(warehouse.spark, bootstrap, options, max_per_batch)
         self._taken = 0
-        self._days = Days()
+        self._batches = Batches() if batches is None else batches
+        self._days = Days(batches=self._batches)
 
     def once(self) -> Iterator[str]:
         """Process everything present, yielding progress lines; then recompute the tables of whole days."""
@@ -54,8 +61,8 @@ class Stream:
     def continuous(self, every_s: int, days_every_s: float = DAYS_EVERY_S) -> Iterator[str]:
         """Process until the process is stopped. New topics are read once they are discovered.
 
-        The tables of whole days are made beside the stream, which does not wait for them. Raises an error of
-        theirs too.
+        The tables of whole days are made beside the stream, which does not wait for them; they wait for its
+        batches. Raises an error of theirs too.
         """
         with DayJob(self._days, self._warehouse, days_every_s) as job:
             yield from self._run({"processingTime": f"{every_s} seconds"}, job.check)
@@ -94,10 +101,11 @@ class Stream:
                 # The query has a session of its own.
                 pipelines.append(Pipeline(Warehouse(frame.sparkSession, root), days=self._days))
             rows = frame.coalesce(tasks_for(most))
-            if is_only_writer:
-                pipelines[0].take(rows, batch, query_id.result())
-            else:
-                pipelines[0].add(rows)
+            with self._batches.running():
+                if is_only_writer:
+                    pipelines[0].take(rows, batch, query_id.result())
+                else:
+                    pipelines[0].add(rows)
             self._taken += 1
 
         writer = self._frame.writeStream.foreachBatch(take).trigger(**trigger)

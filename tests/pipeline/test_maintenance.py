@@ -15,6 +15,7 @@ from delta.tables import DeltaTable
 from pyspark.sql import functions as F
 
 from pipeline import conflicts, maintain, schedule, silver
+from pipeline.batches import Batches
 from pipeline.formats import REQUESTS
 from pipeline.gold.usage import USAGE
 from pipeline.ledger import LEDGER, REMOVING, Note, addable, first_addable, left_out, note, notes
@@ -100,6 +101,25 @@ def test_all_that_is_due_is_done_once_and_again_when_it_is_due_again(used_for_da
     list(maintenance.due(HOUR))
     assert days_of(warehouse, EVENTS) == DAYS[3:] and days_of(warehouse, USAGE) == DAYS[2:]
     assert notes(warehouse)[CLUSTERED, USAGE.path].day == TODAY - timedelta(days=1)
+
+
+class Counted(Batches):
+    """Says that no batch runs, and counts how often it was asked."""
+
+    def __init__(self):
+        super().__init__()
+        self.waits = 0
+
+    def wait(self):
+        self.waits += 1
+        return super().wait()
+
+
+def test_each_step_of_each_table_waits_for_the_batch_of_the_stream(used_for_days):
+    batches = Counted()
+    list(Maintenance(used_for_days, clock=lambda: NOON, batches=batches).due(HOUR))
+    # Bronze and usage are removed from, compacted and vacuumed, and so is the ledger; usage is clustered too.
+    assert batches.waits == 3 * 3 + 1
 
 
 def test_without_retention_all_rows_stay(used_for_days):

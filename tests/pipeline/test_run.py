@@ -13,8 +13,18 @@ from pipeline.gold.connections import STORMS
 from pipeline.loss import LOST
 from pipeline.maintain import ALL, maintain, quarantined
 from pipeline.otlp.points import CUMULATIVE
+from pipeline.run import (
+    INTERPRETED,
+    MAX_INTERPRETED,
+    MAX_OF_ONE_TASK,
+    ONE_TASK,
+    POINTS_OF_A_PUSH,
+    TOPICS,
+    UNKNOWN,
+    Pipeline,
+    was_added_up_to,
+)
 from pipeline.run import LOSS as STEP_OF_LOSS
-from pipeline.run import POINTS_OF_A_PUSH, TOPICS, UNKNOWN, Pipeline, was_added_up_to
 from pipeline.tables import NO_SETTINGS, Warehouse
 from pipeline.together import Together
 from tests.pipeline.events import NOON_MS, connection, raw, record, request, rows_of, throttle
@@ -58,10 +68,11 @@ def test_a_batch_that_is_repeated_changes_nothing(spark, taken, tmp_path):
 
 
 class _Noted(Together):
-    """Notes which steps have settings of their own, and runs none."""
+    """Notes the settings of the steps, and runs none."""
 
     def run(self, _tag, _steps, settings=None, _at_once=None):
-        self.with_settings = set(settings)
+        self.interpreted = {name for name, each in settings.items() if each == INTERPRETED}
+        self.of_one_task = {name for name, each in settings.items() if each == ONE_TASK}
 
 
 @pytest.mark.parametrize(
@@ -79,7 +90,25 @@ def test_steps_of_few_rows_are_interpreted(warehouse, requests, pushes, interpre
     pipeline._together = noted = _Noted(warehouse)
     counts = dict.fromkeys((*TOPICS, UNKNOWN), 0) | {REQUESTS: requests, TELEMETRY: pushes}
     pipeline._process(counts, lambda _warehouse: None, "test", 0)
-    assert POINTS_OF_A_PUSH == 200 and noted.with_settings == interpreted
+    assert POINTS_OF_A_PUSH == 200 and noted.interpreted == interpreted
+
+
+@pytest.mark.parametrize(
+    ("requests", "of_one_task"),
+    [
+        (MAX_INTERPRETED, set()),
+        (MAX_INTERPRETED + 1, {REQUESTS, STEP_OF_LOSS}),
+        (MAX_OF_ONE_TASK, {REQUESTS, STEP_OF_LOSS}),
+        (MAX_OF_ONE_TASK + 1, set()),
+    ],
+)
+def test_steps_of_more_rows_are_compiled_and_of_many_run_in_several_tasks(warehouse, requests, of_one_task):
+    pipeline = Pipeline(warehouse)
+    pipeline._together = noted = _Noted(warehouse)
+    counts = dict.fromkeys((*TOPICS, UNKNOWN), 0) | {REQUESTS: requests}
+    pipeline._process(counts, lambda _warehouse: None, "test", 0)
+    assert noted.of_one_task == of_one_task
+    assert noted.interpreted == ({REQUESTS, STEP_OF_LOSS} if requests <= MAX_INTERPRETED else set())
 
 
 def test_a_late_event_changes_the_minute_to_which_it_belongs_and_no_other(spark, warehouse):
