@@ -555,4 +555,5 @@ def _local_apis(config: BrokerConfig) -> registry.Registry:
     listeners = [each.name for each in config.network.resolved_listeners() if each.protocol.has_login]
     if any(config.gateway.for_listener(name).authentication != UPSTREAM for name in listeners):
         wanted += (*LOGIN_APIS, *CREDENTIAL_APIS, *TOKEN_APIS)
-    return registry.load().only(wanted)
+    # The tokens after SaslHandshake 0 have no request around them, by which the gateway reads clients' bytes.
+    return registry.load().only(wanted).since(ApiKey.SASL_HANDSHAKE, 1)

@@ -4,7 +4,8 @@ Called by `app`, which runs them. `BrokerServer.__init__` is the tour; `server_p
 functions below it connect them to the network and to changes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Final
 
@@ -77,86 +78,88 @@ class BrokerServer:
         self.control = self.metadata.control
         config = self.config = self.metadata.config
         self.storage = ServerStorage(config, self.control, clock)
-        self.log, self.partitions = self.storage.log, self.storage.partitions
+        with _closing_on_failure(self.storage):
+            self.log, self.partitions = self.storage.log, self.storage.partitions
 
-        self.server_quotas = ServerQuotas(config, callback, clock)
-        self.quotas = self.server_quotas.clients
-        self.connections = self.server_quotas.connections[Server.BROKER]
-        self.authorizer = _authorizer(config.security, self.control)
-        self.security = ClientSecurity(config.security, self.authorizer)
-        self.unknown_users = UnknownUsers(self.metadata.store.scram_secret, self.control.image.scram)
+            self.server_quotas = ServerQuotas(config, callback, clock)
+            self.quotas = self.server_quotas.clients
+            self.connections = self.server_quotas.connections[Server.BROKER]
+            self.authorizer = _authorizer(config.security, self.control)
+            self.security = ClientSecurity(config.security, self.authorizer)
+            self.unknown_users = UnknownUsers(self.metadata.store.scram_secret, self.control.image.scram)
 
-        self.tokens = DelegationTokens(
-            config.security.delegation_token_secret_key, self.control.image.delegation_tokens
-        )
+            self.tokens = DelegationTokens(
+                config.security.delegation_token_secret_key, self.control.image.delegation_tokens
+            )
 
-        self.mode = automq(config.automq) if config.automq.server_mode == "automq" else KAFKA
-        self.callbacks = self.mode.callbacks(
-            config.network.queued_max_requests, config.network.num_io_threads
-        )
-        self.failures = Failures()
-        self.delayed = DelayedRequests(
-            config,
-            self.control,
-            self.partitions,
-            self.security,
-            self.callbacks,
-            self.failures,
-            clock,
-            self.deliver,
-            self.quotas,
-        )
-        self.fetches, self.produces = self.delayed.fetches, self.delayed.produces
-        self.retry_storm = self.delayed.retry_storm
-        event_log = EventLog(self.partitions)
-        origin = EventOrigin(config.broker.node_id, lambda: self.control.image.cluster_id)
-        self.telemetry = ServerTelemetry(
-            configuration, config.telemetry, event_log, self.callbacks, self.deliver, clock, origin
-        )
+            self.mode = automq(config.automq) if config.automq.server_mode == "automq" else KAFKA
+            self.callbacks = self.mode.callbacks(
+                config.network.queued_max_requests, config.network.num_io_threads
+            )
+            self.failures = Failures()
+            self.delayed = DelayedRequests(
+                config,
+                self.control,
+                self.partitions,
+                self.security,
+                self.callbacks,
+                self.failures,
+                clock,
+                self.deliver,
+                self.quotas,
+            )
+            self.fetches, self.produces = self.delayed.fetches, self.delayed.produces
+            self.retry_storm = self.delayed.retry_storm
+            event_log = EventLog(self.partitions)
+            origin = EventOrigin(config.broker.node_id, lambda: self.control.image.cluster_id)
+            self.telemetry = ServerTelemetry(
+                configuration, config.telemetry, event_log, self.callbacks, self.deliver, clock, origin
+            )
 
-        self.endpoints: Endpoints = {}
-        self.registry = _served_apis(config.telemetry)
-        self.socket_server = self._bind_sockets()
-        self.events = EventWriter(
-            event_log,
-            LocalTopics(event_log, self.control, self.fetches, self.deliver).append,
-            origin,
-            clock,
-            self.control,
-            self.quotas.throttle_compliance,
-            self.socket_server,
-            config.events,
-        )
+            self.endpoints: Endpoints = {}
+            self.registry = _served_apis(config.telemetry)
+            self.socket_server = self._bind_sockets()
+            self.events = EventWriter(
+                event_log,
+                LocalTopics(event_log, self.control, self.fetches, self.deliver).append,
+                origin,
+                clock,
+                self.control,
+                self.quotas.throttle_compliance,
+                self.socket_server,
+                config.events,
+            )
+            self.delayed.transactions.on_abort = self.events.aborted
 
-        groups = self.delayed.groups.groups
-        self.server_views = ServerViews(
-            self.metadata,
-            self.socket_server,
-            self.quotas,
-            self.retry_storm,
-            self.callbacks,
-            self.telemetry.state,
-            LogViews(self.partitions, groups, self.storage.cleaner.manager, self.delayed.transactions),
-            clock,
-            purgatories=self.delayed.purgatories,
-            partitions=self.partitions,
-            groups=groups,
-            transactions=self.delayed.transactions,
-            replication=self.storage.replication,
-            cleaner=self.storage.cleaner.manager,
-            events=event_log,
-            authorizer=self.authorizer,
-        )
-        self.views, self.prometheus = self.server_views.views, self.server_views.prometheus
+            groups = self.delayed.groups.groups
+            self.server_views = ServerViews(
+                self.metadata,
+                self.socket_server,
+                self.quotas,
+                self.retry_storm,
+                self.callbacks,
+                self.telemetry.state,
+                LogViews(self.partitions, groups, self.storage.cleaner.manager, self.delayed.transactions),
+                clock,
+                purgatories=self.delayed.purgatories,
+                partitions=self.partitions,
+                groups=groups,
+                transactions=self.delayed.transactions,
+                replication=self.storage.replication,
+                cleaner=self.storage.cleaner.manager,
+                events=event_log,
+                authorizer=self.authorizer,
+            )
+            self.views, self.prometheus = self.server_views.views, self.server_views.prometheus
 
-        self._apply_metadata()
-        now = Now(clock.ms(), clock.wall_ms())
-        groups.load(now)
-        self.delayed.transactions.load(now)
-        self.delayed.share.persister.load()
-        self._register_config_listeners()
-        self.control.add_planner(CloseConnection, partial(plan_close, self.socket_server))
-        self._add_operations()
+            self._apply_metadata()
+            now = Now(clock.ms(), clock.wall_ms())
+            groups.load(now)
+            self.delayed.transactions.load(now)
+            self.delayed.share.persister.load()
+            self._register_config_listeners()
+            self.control.add_planner(CloseConnection, partial(plan_close, self.socket_server))
+            self._add_operations()
 
     def close(self) -> None:
         """Flush appended records and close the stores."""
@@ -331,6 +334,18 @@ class BrokerServer:
             self.storage.background,
             self.storage.cleaner,
         )
+
+
+@contextmanager
+def _closing_on_failure(storage: ServerStorage) -> Iterator[None]:
+    """Close the logs if the broker cannot be built, such as for a port that is in use: the next start would
+    recover them otherwise, as after a crash.
+    """
+    try:
+        yield
+    except BaseException:
+        storage.close()
+        raise
 
 
 def _authorizer(config: SecurityConfig, control: Control) -> Authorizer | None:

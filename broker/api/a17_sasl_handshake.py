@@ -1,9 +1,10 @@
 """SaslHandshake: selects the SASL mechanism of a login.
 
-Version 1 only: the tokens then use SaslAuthenticate requests (KIP-152). The response is ILLEGAL_SASL_STATE,
-as in Kafka, on a listener without SASL, after a login that does not expire, and within a second of the last
-re-authentication (KIP-368; network.connection.authentication). Left out: version 0, whose tokens have no
-request around them.
+Versions 0-1. After version 1 the tokens are in SaslAuthenticate requests (KIP-152); after version 0 each
+token is a frame without a request around it (KIP-43), and so is its response. Such a token has at most
+`sasl.server.max.receive.size` bytes, and a failed login only ends the connection, after the usual delay.
+The response is ILLEGAL_SASL_STATE, as in Kafka, on a listener without SASL, after a login that does not
+expire, and within a second of the last re-authentication (KIP-368; network.connection.authentication).
 """
 
 from broker.api.client_security import may_log_in
@@ -17,7 +18,7 @@ from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
 
-@api(ApiKey.SASL_HANDSHAKE, versions=(1, 1), services=LoginServices, before_login=True)
+@api(ApiKey.SASL_HANDSHAKE, versions=(0, 1), services=LoginServices, before_login=True)
 def handle(message: SaslHandshakeRequest, context: RequestContext, services: LoginServices) -> Outcome:
     connection = context.connection
     if not may_log_in(connection):
@@ -28,4 +29,5 @@ def handle(message: SaslHandshakeRequest, context: RequestContext, services: Log
         return Response(refusal, login=Login.FAILED)
     connection.sasl_mechanism = message.mechanism
     connection.sasl_login = begin_login(message.mechanism, connection.listener, services)
+    connection.sends_raw_tokens = context.api_version == 0
     return Response(SaslHandshakeResponse(ErrorCode.NONE, list(enabled)))

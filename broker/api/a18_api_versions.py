@@ -2,9 +2,12 @@
 
 Versions 0-4. A higher version gets UNSUPPORTED_VERSION in the format of version 0, with the range of
 ApiVersions itself, so that the client can retry (KIP-511). From 3 the client names its software, which the
-connection stores, and the response has the features transaction.version, finalized at 2 (KIP-890),
-group.version, finalized at 1 (KIP-848), and share.version, finalized at 1 (KIP-932). Their minimum level, 0,
-is told as 1 below version 4, whose clients cannot read it. Left out: Kafka's other features.
+connection stores, and the response has the features of `api.features`: metadata.version, finalized at 27
+(4.1-IV1), transaction.version at 2 (KIP-890), group.version at 1 (KIP-848), share.version at 1 (KIP-932; in
+Kafka 4.1 an operator's choice) and eligible.leader.replicas.version at 1 (KIP-966). A minimum level of 0 is
+told as 1 below version 4, whose clients cannot read it. Left out: streams.version, because there are no
+streams groups, and kraft.version, because there is no quorum of controllers; Kafka supports both and
+finalizes neither unless asked to.
 """
 
 import re
@@ -56,11 +59,15 @@ def handle(message: ApiVersionsRequest, context: RequestContext, services: Clust
 
     registry = services.endpoints[context.connection.listener].registry
     served = [ApiVersion(entry.key, entry.advertised_min, entry.max_version) for entry in registry]
-    least = int(context.api_version < 4)
+    lowest = int(context.api_version < 4)
     reply = ApiVersionsResponse(
         api_keys=served,
-        supported_features=[SupportedFeatureKey(each, least, level) for each, level in FEATURES.items()],
+        supported_features=[
+            SupportedFeatureKey(name, max(each.least, lowest), each.level) for name, each in FEATURES.items()
+        ],
         finalized_features_epoch=FEATURES_EPOCH,
-        finalized_features=[FinalizedFeatureKey(each, level, level) for each, level in FEATURES.items()],
+        finalized_features=[
+            FinalizedFeatureKey(name, each.level, each.level) for name, each in FEATURES.items()
+        ],
     )
     return Response(reply, cacheable=True, update_connection=update_connection)

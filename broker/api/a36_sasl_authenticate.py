@@ -3,7 +3,8 @@
 Versions 0-2. PLAIN takes one step, SCRAM two, OAUTHBEARER one, or two if the token is refused. Every failed
 login gets SASL_AUTHENTICATION_FAILED and its connection is closed after a delay; this includes users with too
 many connections, because all clients display the message of this code. Without a preceding handshake, or
-after a login, the response is ILLEGAL_SASL_STATE.
+after a login, the response is ILLEGAL_SASL_STATE. Tokens after SaslHandshake 0 come here too, without a
+request around them (network.handling.token_route).
 
 A session ends with the access token or the delegation token that began it, or after
 `connections.max.reauth.ms`, whichever is earlier. Re-authentication (KIP-368) needs another handshake, on a
@@ -53,6 +54,7 @@ def handle(message: SaslAuthenticateRequest, context: RequestContext, services: 
     if login.name is None:
         return Response(SaslAuthenticateResponse(auth_bytes=response))
     connection.sasl_login = None
+    connection.sends_raw_tokens = False
     user = _User(login.name, response, login)
     if session is not None:
         return _renewed(connection, session, user, context, services)

@@ -61,12 +61,12 @@ def _respond(message: UpdateFeaturesRequest, context: RequestContext) -> Slices[
 
 
 def _result(update: FeatureUpdateKey) -> UpdatableFeatureResult:
-    level = FEATURES.get(update.feature)
+    feature = FEATURES.get(update.feature)
     wanted = f"Invalid update version {update.max_version_level} for feature {update.feature}."
-    if level is None:
+    if feature is None:
         reason = "The broker does not support this feature."
-    elif update.max_version_level != level:
-        reason = f"The broker only supports version {level}."
+    elif update.max_version_level != feature.level:
+        reason = f"The broker only supports version {feature.level}."
     else:
         return UpdatableFeatureResult(update.feature)
     return UpdatableFeatureResult(update.feature, ErrorCode.INVALID_UPDATE_VERSION, f"{wanted} {reason}")

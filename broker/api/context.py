@@ -26,6 +26,8 @@ class Connection(Protocol):
     """The user whose connection count includes this connection, from the login until the close."""
     sasl_login: SaslLogin | None
     """The login in progress, from the handshake to its end; a failed one stays."""
+    sends_raw_tokens: bool
+    """Whether the next frame is a SASL token without a request around it (SaslHandshake 0)."""
     session: Session | None
     """The session of a login that expires; None if it does not expire."""
     software_name: str

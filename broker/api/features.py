@@ -1,26 +1,34 @@
-"""The features of this broker, which are finalized at the highest level it supports. (KIP-584)
+"""The features of this broker: the levels that it supports, and the level that is finalized. (KIP-584)
 
-ApiVersions tells them, and UpdateFeatures refuses other levels.
+ApiVersions tells them, and UpdateFeatures refuses every level but the finalized one.
 """
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from broker.transactions.ending import BUMPS_EPOCH
 
-CONSUMER_GROUPS: Final = 1
-"""The level of group.version."""
 
-SHARE_GROUPS: Final = 1
-"""The level of share.version."""
+class Feature(NamedTuple):
+    """The least level, and the highest, which is finalized."""
+
+    least: int
+    level: int
+
 
 FEATURES: Final = {
-    "group.version": CONSUMER_GROUPS,
-    "share.version": SHARE_GROUPS,
-    "transaction.version": BUMPS_EPOCH,
+    "eligible.leader.replicas.version": Feature(0, 1),
+    "group.version": Feature(0, 1),
+    "metadata.version": Feature(7, 27),
+    "share.version": Feature(0, 1),
+    "transaction.version": Feature(0, BUMPS_EPOCH),
 }
-"""The level of each feature. With group.version 1, consumer groups exist (KIP-848), with share.version 1
-share groups (KIP-932); with transaction.version 2, producers get a new epoch with each transaction and add
-partitions by writing to them.
+"""Each with the levels of Kafka 4.1.1, whose new clusters finalize the same but for share.version.
+
+`eligible.leader.replicas.version` 1: min.insync.replicas is a default of the whole cluster, and an only
+replica stays the leader (KIP-966). `group.version` 1: consumer groups (KIP-848). `metadata.version` 27:
+4.1-IV1, whose requests and settings are served. `share.version` 1: share groups (KIP-932).
+`transaction.version` 2: producers get a new epoch with each transaction and add partitions by writing to them
+(KIP-890).
 """
 
 FEATURES_EPOCH: Final = 0

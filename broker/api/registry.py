@@ -71,6 +71,14 @@ class Registry:
         """Return a registry without the APIs of `keys`."""
         return self.only([entry.key for entry in self if entry.key not in keys])
 
+    def since(self, key: int, version: int) -> "Registry":
+        """Return a registry in which the first version of one API is `version`."""
+        some = self.without([key])
+        entry = self._apis.get(key)
+        if entry is not None:
+            some.add(msgspec.structs.replace(entry, min_version=version, advertised_min=version))
+        return some
+
     def __iter__(self) -> Iterator[Api]:
         return iter(sorted(self._apis.values(), key=lambda entry: entry.key))
 

@@ -86,17 +86,20 @@ def start_storage(
     expiration_ms = config.producer_id_expiration_check_interval_ms
     retention_ms = min(config.retention_check_interval_ms, REMOVAL_CHECK_MS)
     flush_ms = min(config.flush_scheduler_interval_ms, FLUSH_CHECK_MS)
-    nursery.start_soon(_every, retention_ms, retain, name="log-retention")
+    first_ms = min(config.initial_task_delay_ms, retention_ms)
+    nursery.start_soon(_every, retention_ms, retain, first_ms, name="log-retention")
     nursery.start_soon(_every, expiration_ms, expire_producers, name="log-producer-expiration")
     nursery.start_soon(_every, flush_ms, flush, name="log-flusher")
     nursery.start_soon(_every, config.flush_offset_checkpoint_interval_ms, checkpoint, name="log-checkpoint")
     nursery.start_soon(_flush_before_answering, handlers, name=FLUSHER_OF_ACKNOWLEDGED)
 
 
-async def _every(interval_ms: int, work: Callable[[], Awaitable[None]]) -> None:
+async def _every(interval_ms: int, work: Callable[[], Awaitable[None]], first_ms: int | None = None) -> None:
+    """Do `work` again and again; for the first time after `first_ms`, or one interval."""
+    await trio.sleep(max(interval_ms if first_ms is None else first_ms, 1) / 1000)
     while True:
-        await trio.sleep(max(interval_ms, 1) / 1000)
         await work()
+        await trio.sleep(max(interval_ms, 1) / 1000)
 
 
 async def _flush_before_answering(handlers: HandlerPool) -> None:

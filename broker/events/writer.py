@@ -19,6 +19,7 @@ from broker.control.commands import CreateTopics
 from broker.control.control import Control
 from broker.events.activity import ConnectionEvents, RequestEvents, Source, ThrottleEvents
 from broker.events.quota_changes import QuotaChangeEvents
+from broker.events.transactions import TransactionEvents
 from broker.metadata.actor import BROKER_ITSELF
 from broker.network.connection.channel import Channel
 from broker.network.socket_server import SocketServer
@@ -27,6 +28,7 @@ from broker.quotas.throttled import Throttle
 from broker.records.build import NewRecord
 from broker.services.event_log import EventBuffer, EventLog
 from broker.services.event_origin import EventOrigin
+from broker.transactions.aborts import CoordinatorAbort
 
 logger = logging.getLogger(__name__)
 
@@ -91,6 +93,7 @@ class EventWriter:
         self._throttles = ThrottleEvents(max_rows, throttle_compliance)
         self._connections = ConnectionEvents(max_rows)
         self._quota_changes = QuotaChangeEvents(max_rows, lambda: control.image)
+        self._transactions = TransactionEvents(max_rows)
         self._lost_changes = 0
         self._wanted: frozenset[str] = frozenset()
         server.observers.all.append(self)
@@ -99,7 +102,7 @@ class EventWriter:
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        return self._requests, self._throttles, self._connections, self._quota_changes
+        return self._requests, self._throttles, self._connections, self._quota_changes, self._transactions
 
     def apply_config(self, config: EventConfig) -> None:
         """Apply new settings; events that are already collected are still written."""
@@ -148,6 +151,11 @@ class EventWriter:
         if waiting is not None and waiting.dropped != self._lost_changes:
             self._lost_changes = waiting.dropped
             self._quota_changes.on_loss()
+
+    def aborted(self, abort: CoordinatorAbort) -> None:
+        """Note a transaction that the coordinator aborted."""
+        if "transactions" in self._wanted:
+            self._transactions.aborted(abort)
 
     # Implements broker.network.observers.Watcher.
 

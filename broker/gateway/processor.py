@@ -35,7 +35,7 @@ from broker.network.connection.channel import Channel, MuteState, has_ended
 from broker.network.connection.receive import EndOfStream, Frame, Receive
 from broker.network.failures import Place
 from broker.network.handling.request_time import RequestTime
-from broker.network.handling.routes import CachedResponse, Route
+from broker.network.handling.route import CachedResponse, Route
 from broker.network.processor import Processor, ProcessorServices, ProcessorSettings
 from broker.network.responder import Responder
 from broker.network.selector import READ, WRITE

@@ -288,10 +288,12 @@ class LogStore:
 
     def note_clock(self, now_wall_ms: int, now_ms: int) -> None:
         """Set the reference for detecting clock steps; the first check for expired segments is due
-        log.retention.check.interval.ms later.
+        log.initial.task.delay.ms later, or log.retention.check.interval.ms if that is less. (Kafka checks
+        first after the delay, however short the interval.)
         """
         self._clock_steps.is_trusted(now_wall_ms, now_ms, 0)
-        self._next_check_ms = now_ms + self.config.retention_check_interval_ms
+        delay_ms, interval_ms = self.config.initial_task_delay_ms, self.config.retention_check_interval_ms
+        self._next_check_ms = now_ms + min(delay_ms, interval_ms)
 
     def retention(self, now_wall_ms: int, now_ms: int | None = None) -> list[BackgroundJob]:
         """`retention_in_steps` without pauses."""

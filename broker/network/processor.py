@@ -27,6 +27,7 @@ from broker.network.failures import Failures, Place
 from broker.network.handling.request_channel import Request, Requests
 from broker.network.handling.request_time import RequestTime
 from broker.network.handling.routes import Routes
+from broker.network.handling.token_route import with_header
 from broker.network.memory.leased_receive import polling, receiving
 from broker.network.responder import NOT_MUTED, PENDING, Responder
 from broker.network.selector import BROKEN, READ, WRITE, Selector, expire_idle
@@ -346,6 +347,8 @@ class Processor:
         caller waits for space, and this processor reads nothing meanwhile.
         """
         try:
+            if channel.sends_raw_tokens:
+                return self._admit_token(channel, frame, now)
             size = len(frame)
             if size < 10:
                 self._refuse(channel, frame, f"a request of {size} bytes has no header: expected at least 10")
@@ -386,8 +389,33 @@ class Processor:
             self.responder.fail(channel, Place.ADMIT, error)
         return None
 
+    def _admit_token(self, channel: Channel, token: Frame, now: int) -> Request | None:
+        """Admit a frame that is a SASL token, as `_admit` does a request."""
+        frame = with_header(token, channel.client_id)
+        size = 4 + len(token)
+        self._drop(token)
+        if not channel.authenticated:
+            try:
+                self._unauthenticated.admit(channel)
+            except OverLimit as over:
+                self._close_on_error(channel, over)
+                return None
+        channel.requests += 1
+        channel.bytes_in += size
+        channel.mute_state = PENDING
+        channel.read_no_further()
+        request = Request(self.responder, channel, self._routes.tokens(), frame, 0, now)
+        self._has_queued = True
+        try:
+            self._put_nowait(request)
+        except trio.WouldBlock:
+            return request
+        return None
+
     def _admit_in_session(self, channel: Channel, frame: Frame, now: int) -> Request | None:
         """Admit a frame on a listener where logins expire."""
+        if channel.sends_raw_tokens:
+            return self._admit(channel, frame, now)
         reason = self._sessions.refusal(channel, frame, now // 1_000_000 + self._clock.base_ms)
         if reason is None:
             return self._admit(channel, frame, now)

@@ -10,7 +10,7 @@ from functools import partial
 from itertools import pairwise
 from math import inf
 from sys import float_info
-from typing import Final
+from typing import Final, Self, cast
 
 from broker.metrics.rate import INT_MAX, Window, java_round, throttle_time_ms
 from broker.quotas.entity import Governing
@@ -302,7 +302,22 @@ class RateQuotaManager(QuotaManager[RateSensor]):
         # throttle_time_ms is an int32; Kafka's narrowing of a longer time can be negative.
         self.longest_ms = INT_MAX if longest_ms is None else longest_ms
 
+    def part(self, node: int) -> Self:
+        """Return the manager of what goes to one upstream node (quota.scope=broker): it has usage and debts
+        of its own, and shares the rules and throttled channels. It records, and moves debts; the whole
+        manager does everything else, for all parts.
+        """
+        made = self.parts.get(node)
+        if made is None:
+            made = self.parts[node] = cast("Self", self._without_rules())
+            made.active = self.active
+            made.throttled = self.throttled
+            made._table = self._table
+            made._usage = self._usage.part(node)
+        return made
+
     def _without_rules(self) -> "RateQuotaManager":
+        """Return a manager with the same configuration; a subclass returns one of its own class."""
         return RateQuotaManager(self.kind, self._window, self.longest_ms, paced=self._paced)
 
     def record(self, user: str, client_id: str | None, value: float, now_ms: int) -> Throttle | None:

@@ -6,7 +6,7 @@ violated. A changed rule changes a sensor's limit and never its usage. (Kafka: C
 
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from itertools import chain
-from typing import Final, Generic, Self, cast
+from typing import Final, Generic, Self
 
 from broker.metrics.rate import INT_MAX, Window, throttle_time_ms
 from broker.quotas.callback_usage import CallbackUsage
@@ -71,7 +71,7 @@ class QuotaManager(Generic[S]):
     """One type of quota. While `active` is False there is no rule, and callers skip the quota.
 
     With a `callback` it is always active: the callback decides, and rules are passed to it. `parts` are the
-    managers of what goes to single upstream nodes, by node id; see `part`.
+    managers of what goes to single upstream nodes, by node id; see `RateQuotaManager.part`.
     """
 
     __slots__ = (
@@ -107,24 +107,6 @@ class QuotaManager(Generic[S]):
         )
         self._new_rules: set[Rule] = set()
         self._change: RuleChange | None = None
-
-    def part(self, node: int) -> Self:
-        """Return the manager of what goes to one upstream node (quota.scope=broker): it has usage and debts
-        of its own, and shares the rules and throttled channels. It records, and moves debts; the whole
-        manager does everything else, for all parts.
-        """
-        made = self.parts.get(node)
-        if made is None:
-            made = self.parts[node] = cast("Self", self._without_rules())
-            made.active = self.active
-            made.throttled = self.throttled
-            made._table = self._table
-            made._usage = self._usage.part(node)
-        return made
-
-    def _without_rules(self) -> "QuotaManager[S]":
-        """Return a manager with the same configuration. Quotas that count nothing by node have none."""
-        raise NotImplementedError
 
     def set_bound(self, user: Name, client_id: Name, bound: float | None, now_ms: int | None = None) -> None:
         """Set the limit of a rule from `now_ms` on, or remove the rule (None). Applies to the next record.

@@ -8,7 +8,7 @@ out. (Kafka: TransactionCoordinator, TransactionMarkerChannelManager)
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 from broker.config.sections.transactions import TransactionConfig
@@ -23,6 +23,7 @@ from broker.records.stored_fields import UnreadableRecord
 from broker.services.group_service import OFFSETS_TOPIC, GroupService, coordinator_partition
 from broker.services.offsets_log import OffsetsLog
 from broker.services.partitions import LEADER_EPOCH, HostedTopic, Partitions
+from broker.transactions.aborts import CoordinatorAbort
 from broker.transactions.completion import RETRY_MS, Completion
 from broker.transactions.coordinator import TransactionCoordinator
 from broker.transactions.ending import fence
@@ -102,6 +103,8 @@ class TransactionService:
         self._refusals = LimitedLines()
         self.decisions = dict.fromkeys(DECISIONS, 0)
         """Transactions since the start, by decision. (DECISIONS)"""
+        self.on_abort: Callable[[CoordinatorAbort], None] | None = None
+        """Called after the coordinator, not the producer, has aborted an open transaction."""
 
     @property
     def is_available(self) -> bool:
@@ -150,10 +153,16 @@ class TransactionService:
             change.withdraw()
             return COORDINATOR_ERRORS.get(error, error)
         log.keep([_record(change)])
+        transaction = change.transaction
+        before = transaction.data
         self.coordinator.apply(change, now.ms)
         if change.data.state in DECIDED:
             of_producer = COMMITTED if change.data.state is State.PREPARE_COMMIT else ABORTED
             self.decisions[decision or of_producer] += 1
+            if decision is not None and self.on_abort is not None:
+                transactional_id, client = transaction.transactional_id, transaction.client
+                abort = CoordinatorAbort(transactional_id, decision, before, client, now.wall_ms)
+                self.on_abort(abort)
         log.tidy(now.wall_ms, self._partitions.commit)
         return ErrorCode.NONE
 

@@ -82,6 +82,7 @@ class Connection:
         self.by_token = False
         self.sasl_mechanism: str | None = None
         self.sasl_login: SaslLogin | None = None
+        self.sends_raw_tokens = False
         self.prologue = 0
         self.session: Session | None = None
         self.software_name = self.software_version = "unknown"

@@ -123,12 +123,12 @@ async def test_a_feature_has_one_level(harness: Harness, feature: str, version: 
 
 
 async def test_unknown_and_repeated_features_are_refused(harness: Harness) -> None:
-    known = FeatureUpdateKey("transaction.version", FEATURES["transaction.version"])
-    updates = [known, FeatureUpdateKey("metadata.version", 20), known]
+    known = FeatureUpdateKey("transaction.version", FEATURES["transaction.version"].level)
+    updates = [known, FeatureUpdateKey("no.such.version", 20), known]
     for version in (0, 1, 2):
         reply = await harness.ask(UpdateFeaturesRequest(feature_updates=updates), version)
         assert (reply.error_code, reply.results) == (ErrorCode.INVALID_UPDATE_VERSION, [])
-        assert "metadata.version" in reply.error_message
+        assert "no.such.version" in reply.error_message
     twice = await harness.ask(UpdateFeaturesRequest(feature_updates=[known, known]), 1)
     assert (twice.error_code, twice.results) == (ErrorCode.INVALID_REQUEST, [])
 

@@ -45,7 +45,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
         (
             "FeatureCommand",
             ["upgrade", "--release-version", "4.1"],
-            "The broker does not support this feature.",
+            "The update failed for all features",
         ),
         (
             "DelegationTokenCommand",

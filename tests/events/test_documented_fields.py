@@ -12,11 +12,18 @@ from broker.control.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
 from broker.metadata.actor import Actor, ChangeOrigin, Role
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from tests.conventions.sources import ROOT
+from tests.events.transacting import begin, time_out
 from tests.events.written import second_passes, values
 from tests.support.produce import PRODUCE_VERSION, create_topic, produce_request_of
 from tests.support.running import running_broker
 
-TOPICS: Final = ("__weir_requests", "__weir_throttles", "__weir_connections", "__weir_quota_changes")
+TOPICS: Final = (
+    "__weir_requests",
+    "__weir_throttles",
+    "__weir_connections",
+    "__weir_quota_changes",
+    "__weir_transactions",
+)
 EVERYWHERE: Final = {"v", "time_ms"}
 OPERATOR: Final = Actor("olga", Role.EDITOR, "10.0.0.7", ChangeOrigin.REST)
 
@@ -41,7 +48,7 @@ def fields(topic: str) -> set[str]:
 async def test_the_fields_of_each_topic_are_the_documented_ones(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
-    everything = "events.topics=requests,throttles,connections,quota_changes"
+    everything = "events.topics=requests,throttles,connections,quota_changes,transactions"
     async with running_broker(tmp_path, everything) as broker:
         entity = (("client-id", "greedy"),)
         command = AlterClientQuotas((QuotaAlteration(entity, (QuotaOp("producer_byte_rate", 1_000.0),)),))
@@ -50,6 +57,8 @@ async def test_the_fields_of_each_topic_are_the_documented_ones(
         await greedy.ask(ApiVersionsRequest("probe", "1.0"), 3)
         await greedy.ask(create_topic(), 5)
         await greedy.ask(produce_request_of(11_000, "greedy"), PRODUCE_VERSION)
+        await begin(await broker.connect("payer"), "payments", timeout_ms=1)
+        await time_out(broker, mock_clock)
         await second_passes(broker, mock_clock)
         await greedy.stream.aclose()
         await second_passes(broker, mock_clock)

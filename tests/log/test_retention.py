@@ -2,6 +2,7 @@
 clock jumps forward.
 """
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -201,6 +202,7 @@ def test_a_new_topic_of_the_same_name_starts_at_zero(store, where, tmp_path):
 
 
 WAIT_MS = 300_000
+FIRST_MS = 30_000
 YEAR_MS = 365 * MAX_STEP_MS
 
 
@@ -289,15 +291,21 @@ def test_a_clock_that_stays_a_year_ahead_deletes_after_one_check_interval(
     assert len(log.segments) == segments
 
 
-@pytest.mark.parametrize(("later_ms", "segments"), [(WAIT_MS - 1, 2), (WAIT_MS, 1), (WAIT_MS + 1, 1)])
-def test_expired_segments_stay_until_the_next_check(store: LogStore, later_ms: int, segments: int) -> None:
+@pytest.mark.parametrize("interval_ms", [FIRST_MS - 1, FIRST_MS, FIRST_MS + 1, WAIT_MS])
+@pytest.mark.parametrize(("after_ms", "segments"), [(-1, 2), (0, 1), (1, 1)])
+def test_expired_segments_stay_until_the_first_check(
+    store: LogStore, interval_ms: int, after_ms: int, segments: int
+) -> None:
     """A client can read records that were too old when it wrote them."""
+    assert store.config.initial_task_delay_ms == FIRST_MS
+    store.config = replace(store.config, retention_check_interval_ms=interval_ms)
+    later_ms = min(interval_ms, FIRST_MS) + after_ms
     store.note_clock(NOW, 0)
     log = make(store, retention_ms=1_000)
     fill(log, 1)
     log.roll()
     append(log, sized(100, timestamp=NOW + 1_000_000))
-    store.retention(NOW + 60_000, later_ms)
+    store.retention(NOW + later_ms, later_ms)
     assert len(log.segments) == segments
 
 

@@ -76,7 +76,7 @@ class RequestLogConfig:
     )
 
 
-EVENTS: Final = ("requests", "throttles", "connections", "quota_changes")
+EVENTS: Final = ("requests", "throttles", "connections", "quota_changes", "transactions")
 """The events; their topics are __weir_requests and so on."""
 
 

@@ -26,6 +26,14 @@ class LogConfig:
         "How often the broker checks for segments to delete.",
         unit="ms",
     )
+    initial_task_delay_ms: int = setting(
+        "log.initial.task.delay.ms",
+        30_000,
+        long(0),
+        "When the broker checks for segments to delete for the first time after its start, or after "
+        "log.retention.check.interval.ms if that is less.",
+        unit="ms",
+    )
     flush_scheduler_interval_ms: int = setting(
         "log.flush.scheduler.interval.ms",
         LONG_MAX,

@@ -165,6 +165,7 @@ class Channel:
         "sasl_login",
         "sasl_mechanism",
         "send",
+        "sends_raw_tokens",
         "session",
         "sock",
         "software_name",
@@ -198,6 +199,7 @@ class Channel:
         self.principal = ANONYMOUS
         self.sasl_mechanism: str | None = None
         self.sasl_login: SaslLogin | None = None
+        self.sends_raw_tokens = False
         self.session: Session | None = None
         self.tls: tuple[str, str] | None = None
         self.client_id: str | None = None
