@@ -95,8 +95,8 @@ def by_aiokafka(address: str, mechanism: str, user: str, password: str) -> None:
             sasl_plain_username=user,
             sasl_plain_password=password,
         )
-        await producer.start()
         try:
+            await producer.start()
             await producer.send_and_wait(TOPIC, b"value")
         finally:
             await producer.stop()

@@ -16,6 +16,7 @@ import pytest
 
 from benchmarks.soak import wall_clock
 from broker.__main__ import RELEASED_S
+from broker.log.layout import CLEAN_SHUTDOWN
 from tests.endtoend.test_start import command, own_certificate
 from tests.endtoend.test_upgrade import TOPICS, produce, read, set_up
 from tests.support.broker_process import BrokerProcess
@@ -26,9 +27,7 @@ OTHER_USER = 65_534
 METADATA = "weir-metadata.sqlite"
 FIRST_SEGMENT = f"{0:020}.log"
 DATA_SUFFIXES = frozenset({".log", ".sqlite"})
-"""Not the indexes: a start that comes as far as the logs takes away the mark of a clean stop, so that the
-next one recovers them, as after a crash, and makes those anew.
-"""
+"""Not the indexes: a start that ends in the middle of the logs may make those anew."""
 
 
 def refused(words: Sequence[str], environment: Mapping[str, str] | None = None) -> str:
@@ -82,6 +81,7 @@ def test_nothing_is_lost_by_starts_that_are_refused(folder: Path) -> None:
         line = refused(command(data, listener=f"127.0.0.1:{taken.getsockname()[1]}"))
     assert "Address already in use: stop the other program, or use another port" in line
     assert contents(data) == kept
+    assert (data / CLEAN_SHUTDOWN).exists(), "the next start recovers logs that were closed"
 
     clock = folder / "clock"
     wall_clock.make(clock)
