@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("pyspark", reason="pyspark is not installed: make test-pipeline installs it")
+
 from pipeline import session
 
 CHECK = Path(__file__).parent / "local_files/LocalFilesCheck.java"

@@ -38,7 +38,8 @@ def utc(epoch_ms: int) -> str:
     """Format as RFC 3339 in UTC, with milliseconds; LAST_MS stands for all later moments. Cached, because
     pages repeat the same past times.
     """
-    moment = datetime.fromtimestamp(min(epoch_ms, LAST_MS) / 1000, UTC)
+    seconds, ms = divmod(min(epoch_ms, LAST_MS), 1000)
+    moment = datetime.fromtimestamp(seconds, UTC).replace(microsecond=ms * 1000)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
