@@ -1,18 +1,21 @@
-"""UpdateFeatures: changes the finalized level of features, which is fixed here. (KIP-584)
+"""UpdateFeatures: changes the finalized level of features, which is fixed here. (KIP-584; Kafka:
+FeatureControlManager)
 
-Versions 0-2; version 1 adds the upgrade type and `validate_only`. An update to the present level succeeds and
-changes nothing; another level, or an unknown feature, is INVALID_UPDATE_VERSION, and a feature that the
-request names twice INVALID_REQUEST. The first error is that of the response, which then has no results;
-otherwise each feature has a result, up to version 1 (KIP-1022).
+Versions 0-2; version 1 adds the upgrade type and `validate_only`. Version 0 only upgrades: as in Kafka,
+`allow_downgrade` has no effect. An update to the present level succeeds and changes nothing; any other is
+INVALID_UPDATE_VERSION with Kafka's reason, but for downgrades: Kafka lowers a level where no metadata would
+be lost, and here it is fixed. kraft.version and streams.version, which Kafka knows too, have level 0. Of a
+feature that is named twice the last update counts, as in Kafka. The first error is that of the response,
+which then has no results; otherwise each update has a result, up to version 1 (KIP-1022).
 """
 
 from collections.abc import Awaitable
 from typing import Final
 
 from broker.api.context import RequestContext
-from broker.api.features import FEATURES
+from broker.api.features import FEATURES, NEVER_FINALIZED
 from broker.api.outcome import Outcome, Response, in_slices
-from broker.api.pacing import Distinct, Pace
+from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
 from broker.api.services import ControlServices
 from broker.authorization.acl import Operation
@@ -28,6 +31,10 @@ from broker.protocol.messages.update_features import (
 from broker.records.slices import Slices
 
 NO_RESULTS_SINCE: Final = 2
+UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = UPGRADE_TYPES = (1, 2, 3)
+METADATA_VERSION: Final = "metadata.version"
+SAME_METADATA_SINCE: Final = 23
+"""The least metadata.version whose metadata are those of the finalized one: Kafka can go back to it."""
 
 
 @api(ApiKey.UPDATE_FEATURES, versions=(0, 2), services=ControlServices)
@@ -36,42 +43,69 @@ def handle(
 ) -> Outcome | Awaitable[Outcome]:
     if services.security.actor(context, Operation.ALTER).role < Role.ADMIN:
         return Response(UpdateFeaturesResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
-    return in_slices(_respond(message, context))
+    return in_slices(_respond(message, context.api_version, services.node_id))
 
 
-def _respond(message: UpdateFeaturesRequest, context: RequestContext) -> Slices[Outcome]:
-    pace, named = Pace(), Distinct[str]()
-    results = []
+def _respond(message: UpdateFeaturesRequest, version: int, node_id: int) -> Slices[Outcome]:
+    pace = Pace()
+    latest: dict[str, FeatureUpdateKey] = {}
+    unknown: dict[str, FeatureUpdateKey] = {}
     for update in message.feature_updates:
-        result = _result(update) if named.add(update.feature) else _repeated(update)
-        if result.error_code:
-            message_ = (
-                "The update failed for all features since the following feature had an error: "
-                f"{result.error_message}"
-            )
-            yield from named.release()
-            return Response(UpdateFeaturesResponse(error_code=result.error_code, error_message=message_))
-        results.append(result)
+        known = update.feature in FEATURES or update.feature in NEVER_FINALIZED
+        wanted = latest if known else unknown
+        # One unknown feature is enough for a refusal.
+        if known or not unknown or update.feature in unknown:
+            wanted[update.feature] = update
         if pace.spent():
             yield None
-    yield from named.release()
-    if context.api_version >= NO_RESULTS_SINCE:
-        results = []
+    for update in (*latest.values(), *unknown.values()):
+        problem = _problem(update, node_id)
+        if problem:
+            why = f"The update failed for all features since the following feature had an error: {problem}"
+            return Response(
+                UpdateFeaturesResponse(error_code=ErrorCode.INVALID_UPDATE_VERSION, error_message=why)
+            )
+    if version >= NO_RESULTS_SINCE:
+        return Response(UpdateFeaturesResponse())
+    results = yield from mapped(_success, message.feature_updates, pace)
     return Response(UpdateFeaturesResponse(results=results))
 
 
-def _result(update: FeatureUpdateKey) -> UpdatableFeatureResult:
-    feature = FEATURES.get(update.feature)
-    wanted = f"Invalid update version {update.max_version_level} for feature {update.feature}."
-    if feature is None:
-        reason = "The broker does not support this feature."
-    elif update.max_version_level != feature.level:
-        reason = f"The broker only supports version {feature.level}."
+def _success(update: FeatureUpdateKey) -> UpdatableFeatureResult:
+    return UpdatableFeatureResult(update.feature)
+
+
+def _problem(update: FeatureUpdateKey, node_id: int) -> str:
+    """Return why the update is refused, in Kafka's words; empty if the feature has this level."""
+    name, level, how = update.feature, update.max_version_level, update.upgrade_type
+    feature = FEATURES.get(name)
+    if how not in UPGRADE_TYPES:
+        reason = "The controller does not support the given upgrade type."
+    elif level < 0:
+        reason = "A feature version cannot be less than 0."
+    elif feature is None and level > 0:
+        reason = f"Local controller {node_id} does not support this feature."
+    elif feature is None:
+        reason = "" if name in NEVER_FINALIZED else f"Feature {name} not found."
+    elif not feature.least <= level <= feature.level:
+        reason = f"Local controller {node_id} only supports versions {feature.least}-{feature.level}"
+    elif level == feature.level:
+        reason = ""
+    elif how == UPGRADE:
+        reason = (
+            "Can't downgrade the version of this feature without setting the upgrade type to either safe or "
+            "unsafe downgrade."
+        )
+    elif name == METADATA_VERSION and level < SAME_METADATA_SINCE:
+        return f"Invalid metadata.version {level}. {_LOSSES[how]}"
     else:
-        return UpdatableFeatureResult(update.feature)
-    return UpdatableFeatureResult(update.feature, ErrorCode.INVALID_UPDATE_VERSION, f"{wanted} {reason}")
+        reason = f"This broker has only version {feature.level}."
+    return f"Invalid update version {level} for feature {name}. {reason}" if reason else ""
 
 
-def _repeated(update: FeatureUpdateKey) -> UpdatableFeatureResult:
-    message = f"The feature {update.feature} is named more than once."
-    return UpdatableFeatureResult(update.feature, ErrorCode.INVALID_REQUEST, message)
+_LOSSES: Final = {
+    SAFE_DOWNGRADE: (
+        "Refusing to perform the requested downgrade because it might delete metadata information."
+    ),
+    UNSAFE_DOWNGRADE: "Unsafe metadata downgrade is not supported in this version.",
+}

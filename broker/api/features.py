@@ -31,5 +31,10 @@ replica stays the leader (KIP-966). `group.version` 1: consumer groups (KIP-848)
 (KIP-890).
 """
 
+NEVER_FINALIZED: Final = frozenset({"kraft.version", "streams.version"})
+"""Features of Kafka 4.1 that this broker does not support, so that their level is 0: it has neither a quorum
+of controllers nor streams groups.
+"""
+
 FEATURES_EPOCH: Final = 0
 """The finalized features never change."""

@@ -7,7 +7,13 @@ import errno
 import pytest
 
 from broker.api.a43_elect_leaders import PREFERRED, UNCLEAN
-from broker.api.features import FEATURES
+from broker.api.a57_update_features import (
+    SAFE_DOWNGRADE,
+    SAME_METADATA_SINCE,
+    UNSAFE_DOWNGRADE,
+    UPGRADE,
+)
+from broker.api.features import FEATURES, NEVER_FINALIZED
 from broker.errors import ErrorCode
 from broker.protocol.messages.add_raft_voter import AddRaftVoterRequest
 from broker.protocol.messages.api_versions import ApiVersionsRequest
@@ -122,15 +128,91 @@ async def test_a_feature_has_one_level(harness: Harness, feature: str, version: 
         assert named == ([(feature, 0)] if wanted == level and version < 2 else [])
 
 
-async def test_unknown_and_repeated_features_are_refused(harness: Harness) -> None:
+UNKNOWN_TYPE = "The controller does not support the given upgrade type."
+NEGATIVE = "A feature version cannot be less than 0."
+NO_UPGRADE = (
+    "Can't downgrade the version of this feature without setting the upgrade type to either safe or unsafe "
+    "downgrade."
+)
+
+
+@pytest.mark.parametrize(
+    ("feature", "level", "how", "reason"),
+    [
+        ("group.version", 1, 0, UNKNOWN_TYPE),
+        ("group.version", 1, UNSAFE_DOWNGRADE + 1, UNKNOWN_TYPE),
+        ("group.version", 2, UPGRADE, "Local controller 1 only supports versions 0-1"),
+        ("group.version", -1, UPGRADE, NEGATIVE),
+        ("metadata.version", 6, SAFE_DOWNGRADE, "Local controller 1 only supports versions 7-27"),
+        ("metadata.version", 28, UPGRADE, "Local controller 1 only supports versions 7-27"),
+        ("metadata.version", 26, UPGRADE, NO_UPGRADE),
+        ("metadata.version", 23, SAFE_DOWNGRADE, "This broker has only version 27."),
+        ("group.version", 0, SAFE_DOWNGRADE, "This broker has only version 1."),
+        ("group.version", 0, UNSAFE_DOWNGRADE, "This broker has only version 1."),
+        ("kraft.version", 1, UPGRADE, "Local controller 1 does not support this feature."),
+        ("no.such.version", 1, UPGRADE, "Local controller 1 does not support this feature."),
+        ("no.such.version", 0, UPGRADE, "Feature no.such.version not found."),
+        ("no.such.version", -1, UPGRADE, NEGATIVE),
+    ],
+)
+async def test_a_refused_level_has_kafkas_reason(
+    harness: Harness, feature: str, level: int, how: int, reason: str
+) -> None:
+    update = FeatureUpdateKey(feature, level, upgrade_type=how)
+    reply = await harness.ask(UpdateFeaturesRequest(feature_updates=[update]), 1)
+    assert (reply.error_code, reply.error_message) == (
+        ErrorCode.INVALID_UPDATE_VERSION,
+        "The update failed for all features since the following feature had an error: "
+        f"Invalid update version {level} for feature {feature}. {reason}",
+    )
+
+
+@pytest.mark.parametrize(
+    ("how", "reason"),
+    [
+        (
+            SAFE_DOWNGRADE,
+            "Refusing to perform the requested downgrade because it might delete metadata information.",
+        ),
+        (UNSAFE_DOWNGRADE, "Unsafe metadata downgrade is not supported in this version."),
+    ],
+)
+async def test_a_metadata_version_with_other_metadata_is_refused_as_such(
+    harness: Harness, how: int, reason: str
+) -> None:
+    update = FeatureUpdateKey("metadata.version", SAME_METADATA_SINCE - 1, upgrade_type=how)
+    reply = await harness.ask(UpdateFeaturesRequest(feature_updates=[update]), 2)
+    assert reply.error_code == ErrorCode.INVALID_UPDATE_VERSION
+    assert reply.error_message.endswith(f": Invalid metadata.version 22. {reason}")
+
+
+@pytest.mark.parametrize("feature", sorted(NEVER_FINALIZED))
+async def test_a_feature_that_only_kafka_has_is_at_level_0(harness: Harness, feature: str) -> None:
+    update = FeatureUpdateKey(feature, 0, upgrade_type=UNSAFE_DOWNGRADE)
+    reply = await harness.ask(UpdateFeaturesRequest(feature_updates=[update]), 1)
+    assert reply.error_code == 0
+
+
+async def test_version_0_cannot_downgrade(harness: Harness) -> None:
+    update = FeatureUpdateKey("group.version", 0, allow_downgrade=True)
+    reply = await harness.ask(UpdateFeaturesRequest(feature_updates=[update]), 0)
+    assert reply.error_message.endswith(NO_UPGRADE)
+
+
+async def test_unknown_features_are_refused_and_of_repeated_ones_the_last_update_counts(
+    harness: Harness,
+) -> None:
     known = FeatureUpdateKey("transaction.version", FEATURES["transaction.version"].level)
+    lower = FeatureUpdateKey("transaction.version", known.max_version_level - 1)
     updates = [known, FeatureUpdateKey("no.such.version", 20), known]
     for version in (0, 1, 2):
         reply = await harness.ask(UpdateFeaturesRequest(feature_updates=updates), version)
         assert (reply.error_code, reply.results) == (ErrorCode.INVALID_UPDATE_VERSION, [])
         assert "no.such.version" in reply.error_message
-    twice = await harness.ask(UpdateFeaturesRequest(feature_updates=[known, known]), 1)
-    assert (twice.error_code, twice.results) == (ErrorCode.INVALID_REQUEST, [])
+    twice = await harness.ask(UpdateFeaturesRequest(feature_updates=[lower, known]), 1)
+    assert (twice.error_code, [each.error_code for each in twice.results]) == (0, [0, 0])
+    other = await harness.ask(UpdateFeaturesRequest(feature_updates=[known, lower]), 1)
+    assert (other.error_code, other.results) == (ErrorCode.INVALID_UPDATE_VERSION, [])
 
 
 @pytest.mark.parametrize(

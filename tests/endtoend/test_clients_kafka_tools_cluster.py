@@ -6,7 +6,7 @@ import pytest
 
 from tests.support import kafka_tools
 from tests.support.broker_process import BrokerProcess
-from tests.support.kafka_tools import TOPICS, ask, call, run
+from tests.support.kafka_tools import TOPICS, ask, call, refused, run
 
 pytestmark = kafka_tools.pytestmark
 
@@ -46,14 +46,29 @@ def test_the_broker_is_the_quorum(broker: BrokerProcess) -> None:
 
 def test_features_are_told_and_not_changed(broker: BrokerProcess) -> None:
     described = ask(broker, FEATURES, "describe")
-    (line,) = (each for each in described.splitlines() if "transaction.version" in each)
-    assert "FinalizedVersionLevel: 2" in line
+    assert [line.split("\t")[:4] for line in described.splitlines()] == [
+        [
+            f"Feature: {name}.version",
+            f"SupportedMinVersion: {least}",
+            f"SupportedMaxVersion: {most}",
+            f"FinalizedVersionLevel: {most}",
+        ]
+        for name, least, most in (
+            ("eligible.leader.replicas", "0", "1"),
+            ("group", "0", "1"),
+            ("metadata", "3.3-IV3", "4.1-IV1"),
+            ("share", "0", "1"),
+            ("transaction", "0", "2"),
+        )
+    ]
     same = ask(broker, FEATURES, "upgrade", "--feature", "transaction.version=2")
     assert "was upgraded to 2" in same
-    status, output, complained = call(
-        FEATURES, "--bootstrap-server", broker.plain, "downgrade", "--feature", "transaction.version=1"
-    )
-    assert status != 0 and "only supports version 2" in output + complained
+    for change, feature, why in (
+        ("downgrade", "transaction.version=1", "This broker has only version 2."),
+        ("upgrade", "transaction.version=3", "Local controller 1 only supports versions 0-2"),
+        ("disable", "share.version", "This broker has only version 1."),
+    ):
+        assert why in refused(broker, FEATURES, change, "--feature", feature)
 
 
 def test_the_only_broker_is_not_removed(broker: BrokerProcess) -> None:

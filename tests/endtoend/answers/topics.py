@@ -9,6 +9,7 @@ ABSENT: Final = "absent"
 NO_ID: Final = b"\7" * 16
 
 IMPLICIT_QUIRK: Final = "Kafka does not see that two new topics of one request collide"
+FIXED_LEVELS: Final = "A level is fixed here, and can be lowered in Kafka"
 NO_BROKERS: Final = "versions 10 and 11 with an id: Kafka's answer has no brokers"
 
 
@@ -43,8 +44,16 @@ def elect(topics: list[dict[str, Any]] | None, kind: int = 0) -> dict[str, Any]:
     return {"election_type": kind, "topic_partitions": topics, "timeout_ms": 3_000}
 
 
-def feature(name: str, level: int, **more: Any) -> dict[str, Any]:
-    return {"feature_updates": [{"feature": name, "max_version_level": level, "upgrade_type": 1}], **more}
+UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
+CHECKS_ONLY: Final = (1, 2)
+"""Versions of UpdateFeatures with `validate_only`."""
+
+
+def features(*updates: tuple[str, int, int], **more: Any) -> dict[str, Any]:
+    rows = [
+        {"feature": name, "max_version_level": level, "upgrade_type": how} for name, level, how in updates
+    ]
+    return {"feature_updates": rows, **more}
 
 
 def reassign(*partitions: tuple[int, list[int] | None], name: str = TOPIC) -> dict[str, Any]:
@@ -203,10 +212,49 @@ CASES: Final = (
         Case("DescribeQuorum", {"topics": [{"topic_name": name, "partitions": [{"partition_index": index}]}]})
         for name, index in (("__cluster_metadata", 0), (TOPIC, 0), ("__cluster_metadata", 1))
     ),
-    Case("UpdateFeatures", feature("no.such.feature", 1)),
-    Case("UpdateFeatures", feature("transaction.version", 9)),
-    Case("UpdateFeatures", feature("transaction.version", 2, validate_only=True)),
-    Case("UpdateFeatures", {"feature_updates": []}),
+    *(
+        Case("UpdateFeatures", features(*updates))
+        for updates in (
+            *(
+                [(name, level, UPGRADE)]
+                for name, levels in (
+                    ("no.such.feature", (-1, 0, 1)),
+                    ("", (0, 1)),
+                    ("metadata.version", (-1, 6, 7, 26, 27, 28)),
+                    ("transaction.version", (-1, 0, 2, 3, 9)),
+                    ("group.version", (0, 1, 2)),
+                    ("share.version", (0, 2)),
+                    ("eligible.leader.replicas.version", (0, 1, 2)),
+                    ("kraft.version", (-1, 0, 2)),
+                    ("streams.version", (0, 1)),
+                )
+                for level in levels
+            ),
+            [],
+            [("group.version", 1, UPGRADE), ("transaction.version", 2, UPGRADE)],
+            [("group.version", 0, UPGRADE), ("group.version", 1, UPGRADE)],
+            [("group.version", 1, UPGRADE), ("group.version", 0, UPGRADE)],
+            [("group.version", 1, UPGRADE), ("no.such.feature", 1, UPGRADE)],
+        )
+    ),
+    *(
+        Case("UpdateFeatures", features(*updates, validate_only=True), CHECKS_ONLY)
+        for updates in (
+            [("transaction.version", 2, UPGRADE)],
+            *([("group.version", 1, how)] for how in (0, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE, 4)),
+            *([("metadata.version", 22, how)] for how in (SAFE_DOWNGRADE, UNSAFE_DOWNGRADE)),
+            [("group.version", 2, SAFE_DOWNGRADE)],
+            [("streams.version", 0, SAFE_DOWNGRADE)],
+        )
+    ),
+    *(
+        Case("UpdateFeatures", features((name, level, how), validate_only=True), CHECKS_ONLY, differs)
+        for name, level, how, differs in (
+            ("metadata.version", 26, SAFE_DOWNGRADE, FIXED_LEVELS),
+            ("group.version", 0, UNSAFE_DOWNGRADE, FIXED_LEVELS),
+            ("kraft.version", 1, UPGRADE, "There is no quorum of controllers here"),
+        )
+    ),
     Case(
         "AddRaftVoter",
         {"voter_id": 5, "listeners": [{"name": "CONTROLLER", "host": "x", "port": 1}], "timeout_ms": 1_000},
