@@ -1,8 +1,9 @@
 """IncrementalAlterConfigs: sets, deletes, appends to or subtracts from single configs. (KIP-339)
 
 Versions 0-1. Unnamed configs stay. The changes of one resource succeed or fail together; resources are
-independent. Logger levels (KIP-412) last until the broker stops, as in Kafka. Left out: groups (such a
-resource is an invalid request).
+independent. Logger levels (KIP-412) last until the broker stops, as in Kafka. A broker takes unknown keys, as
+in Kafka: they are stored as secrets, described without a value, and each leaves a warning, because nothing
+reads them. To append to one is INVALID_CONFIG (Kafka: UNKNOWN_SERVER_ERROR).
 """
 
 from collections.abc import Awaitable

@@ -9,6 +9,10 @@ A dynamic setting can name key stores and trust stores in some folders only. A c
 makes the broker read a file and report errors about it. A location outside these folders is therefore refused
 before the file is accessed, with the message for a missing file. The configuration file is not restricted.
 (Kafka reads any path; its config providers have `allowed.paths`, KIP-993.)
+
+A client can give a broker a setting with an unknown key, as in Kafka, whose plug-ins have keys of their own.
+Nothing reads it here, so `dynamic_config` warns of it. Its value may be a password, so it is treated as one.
+The console and the REST API, where such a key is more likely a mistake, only change or delete what is set.
 """
 
 import os
@@ -42,7 +46,7 @@ from broker.control.topics import (
     validate_topic_name,
 )
 from broker.errors import ApiError, ConfigError, ErrorCode
-from broker.metadata.actor import Role
+from broker.metadata.actor import ChangeOrigin, Role
 from broker.metadata.changes import Change, Kind
 from broker.steps import Steps
 from broker.telemetry.subscription import read_subscription, subscription_setting
@@ -202,25 +206,30 @@ def _apply_to_broker(
     at: Situation,
 ) -> dict[str, str]:
     settings = {op.key: setting_of(op.key) for op in ops}
+    wanted = dict(brokers.get(resource.name, {}))
+    by_client = at.actor.origin is ChangeOrigin.WIRE
     _refuse_keys(
-        (key for key, setting in settings.items() if setting is None or not setting.changes(key)),
+        (
+            key
+            for key, setting in settings.items()
+            if not (setting.changes(key) if setting is not None else by_client or key in wanted)
+        ),
         "Cannot update these configs dynamically",
     )
     if not resource.name:
         _refuse_keys(
-            (key for key, setting in settings.items() if setting is not None and setting.per_broker),
+            (op.key for op in ops if _is_per_broker(op, settings[op.key])),
             "Cannot update these configs at default cluster level, broker id must be specified",
         )
-    wanted = dict(brokers.get(resource.name, {}))
     for op in ops:
         setting = settings[op.key]
-        assert setting is not None
+        default = "" if setting is None else setting.write(setting.default) or ""
         effective = {**at.configuration.static, **brokers.get("", {}), **wanted}
-        _apply_op(op, setting, effective.get(op.key, setting.write(setting.default) or ""), wanted)
+        _apply_op(op, setting, effective.get(op.key, default), wanted)
     levels = {**brokers, resource.name: wanted}
     try:
         for op in ops:
-            if op.key in wanted:
+            if op.key in wanted and settings[op.key] is not None:
                 # Also if another level hides the value: that level can be deleted first.
                 read_value(op.key, wanted[op.key])
                 _check_location(
@@ -235,6 +244,13 @@ def _apply_to_broker(
     except ConfigError as error:
         raise ApiError(ErrorCode.INVALID_REQUEST, invalid_value(error)) from error
     return wanted
+
+
+def _is_per_broker(op: ConfigOp, setting: Setting | None) -> bool:
+    """Return whether the op is possible for one broker only; an unknown key can always be deleted."""
+    if setting is not None:
+        return setting.per_broker
+    return op.op != OpType.DELETE and split_listener(op.key)[0] is not None
 
 
 def _refuse_keys(keys: Iterable[str], problem: str) -> None:
@@ -266,9 +282,10 @@ def _check_node_id(name: str, node_id: int) -> None:
     )
 
 
-def _apply_op(op: ConfigOp, setting: Setting, base: str, wanted: dict[str, str]) -> None:
+def _apply_op(op: ConfigOp, setting: Setting | None, base: str, wanted: dict[str, str]) -> None:
     """Apply the op to `wanted`; APPEND and SUBTRACT start from `base`, the effective value, set or
-    default, as in Kafka. Raises ApiError INVALID_CONFIG if the setting is not a list.
+    default, as in Kafka. Raises ApiError INVALID_CONFIG if the setting is not a list, or unknown (Kafka:
+    UNKNOWN_SERVER_ERROR).
     """
     value = op.value or ""
     if op.op == OpType.SET:
@@ -277,7 +294,7 @@ def _apply_op(op: ConfigOp, setting: Setting, base: str, wanted: dict[str, str])
     if op.op == OpType.DELETE:
         wanted.pop(op.key, None)
         return
-    if setting.kind.type is not ConfigType.LIST:
+    if setting is None or setting.kind.type is not ConfigType.LIST:
         raise ApiError(
             ErrorCode.INVALID_CONFIG,
             f"Can't {OpType(op.op).name} to key {op.key} because its type is not LIST.",

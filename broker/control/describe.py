@@ -8,6 +8,7 @@ this broker, all brokers, the file, or the default.
 from collections.abc import Iterator, Mapping
 from enum import IntEnum
 from functools import cache
+from typing import Final
 
 import msgspec
 
@@ -25,6 +26,11 @@ from broker.errors import ApiError, ErrorCode
 from broker.metadata.image import Image
 from broker.steps import Steps, finished
 from broker.telemetry.subscription import SETTINGS as SUBSCRIPTION_SETTINGS
+
+UNKNOWN_TYPE: Final = 0
+"""DescribeConfigs' ConfigType of a logger, and of an unknown key."""
+
+UNKNOWN_KEY: Final = "An unknown key, which nothing here reads."
 
 
 class Source(IntEnum):
@@ -144,7 +150,7 @@ def _describe_loggers(name: str, configuration: Configuration) -> list[ConfigRow
         raise ApiError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
     _check_broker_id(name, node_id, f"expected {node_id} but received {name}")
     return [
-        ConfigRow(key, level, Source.DYNAMIC_BROKER_LOGGER, 0, False, False, "")
+        ConfigRow(key, level, Source.DYNAMIC_BROKER_LOGGER, UNKNOWN_TYPE, False, False, "")
         for key, level in levels().items()
     ]
 
@@ -166,8 +172,9 @@ def _describe_broker(name: str, image: Image, configuration: Configuration) -> S
                 [ConfigSynonym(key, value, Source.DYNAMIC_DEFAULT_BROKER)],
                 read_only=False,
             )
-            for key, value in sorted(image.broker_configs.get("", {}).items())
             if (setting := setting_of(key)) is not None
+            else _unknown_row(key, [Source.DYNAMIC_DEFAULT_BROKER])
+            for key, value in sorted(image.broker_configs.get("", {}).items())
         ]
     _check_broker_id(name, node_id, f"expected {node_id} or empty string, but received {name}")
     rows: list[ConfigRow] = []
@@ -176,10 +183,12 @@ def _describe_broker(name: str, image: Image, configuration: Configuration) -> S
         if not setting.per_listener:
             rows.extend(_describe_spellings(setting, image, configuration))
     places = _places(image, configuration)
-    for key in dict.fromkeys(key for values, _ in places for key in values if split_listener(key)[0]):
+    for key in dict.fromkeys(key for values, _ in places for key in values):
         yield
         known = setting_of(key)
-        if known is not None:
+        if known is None:
+            rows.append(_unknown_row(key, [source for values, source in places if key in values]))
+        elif split_listener(key)[0]:
             rows.append(_describe_override(key, known, image, configuration))
     return sorted(rows, key=lambda row: row.name)
 
@@ -211,6 +220,12 @@ def _describe_override(key: str, setting: Setting, image: Image, configuration: 
     ]
     common = [] if setting.per_listener else _broker_synonyms(setting, image, configuration)
     return _row(key, setting, [*own, *common], read_only=not setting.dynamic)
+
+
+def _unknown_row(key: str, sources: list[Source]) -> ConfigRow:
+    """Return the row of a dynamic setting that has no reader, as Kafka describes it."""
+    synonyms = tuple(ConfigSynonym(key, None, source) for source in sources)
+    return ConfigRow(key, None, sources[0], UNKNOWN_TYPE, True, True, UNKNOWN_KEY, synonyms)
 
 
 def _places(image: Image, configuration: Configuration) -> tuple[tuple[Mapping[str, str], Source], ...]:

@@ -99,10 +99,11 @@ def warn_of_inert_settings(image: Image) -> None:
 
 def _warn(kind: Kind, name: str, key: str) -> None:
     setting = TOPIC_SETTINGS.get(key) if kind is Kind.TOPIC_CONFIG else setting_of(key)
-    if setting is None or not setting.inert:
+    why = f"unknown key, which nothing reads{hint(key)}" if setting is None else setting.inert
+    if not why:
         return
     resource = f"topic {name}" if kind is Kind.TOPIC_CONFIG else f"broker {name}" if name else "all brokers"
-    logger.warning(f"{key} has no effect: {setting.inert}", extra={"resource": resource})
+    logger.warning(f"{key} has no effect: {why}", extra={"resource": resource})
 
 
 def changes_to_forget(keys: Iterable[str], image: Image) -> list[Change]:

@@ -27,12 +27,14 @@ NOT_EDITED: Final = (
 
 def is_secret(kind: str, key: str) -> bool:
     """Whether values of this key are secret: encrypted in the log, never shown. A destination's URL and
-    headers can be.
+    headers can be, and a broker's setting with an unknown key.
     """
     if kind == Kind.ALERT_DESTINATION:
         return True
-    setting = setting_of(key) if kind == Kind.BROKER_CONFIG else None
-    return setting is not None and setting.sensitive
+    if kind != Kind.BROKER_CONFIG:
+        return False
+    setting = setting_of(key)
+    return setting is None or setting.sensitive
 
 
 class Seals:
@@ -54,9 +56,11 @@ class Seals:
         """Return the plaintext of a stored value; `Unreadable` if its key is not available. Raises ValueError
         for a modified value.
         """
-        if stored is None or not is_secret(kind, key):
+        if stored is None or kind not in (Kind.BROKER_CONFIG, Kind.ALERT_DESTINATION):
             return stored
         key_id = key_id_of(stored)
+        if not is_secret(kind, key) and key_id not in self._by_id:
+            return stored
         if key_id is None:
             return stored
         sealed_by = self._by_id.get(key_id)

@@ -19,7 +19,7 @@ from broker.control.configs import CHARACTERS_AT_ONCE, plan_alter_configs
 from broker.control.describe import Source, describe
 from broker.control.topics import plan_create_topics
 from broker.errors import ApiError, ErrorCode
-from broker.metadata.actor import Role
+from broker.metadata.actor import ChangeOrigin, Role
 from broker.metadata.publisher import Delta
 from tests.control.world import World
 
@@ -243,6 +243,68 @@ def test_other_settings_of_a_broker_are_fixed_while_it_runs(world: World, key: s
         ErrorCode.INVALID_REQUEST,
         f"Cannot update these configs dynamically: {key}",
     )
+
+
+UNKNOWN = "no.such.key"
+OF_LISTENER = "listener.name.x.no.such.key"
+
+
+@pytest.mark.parametrize("resource", [BROKER, ALL_BROKERS])
+def test_a_client_can_set_and_delete_a_key_that_nothing_reads(resource: ConfigResource) -> None:
+    world = filled()
+    world.origin = ChangeOrigin.WIRE
+    assert alter(world, resource, put(UNKNOWN, "1"), put("log.retention.ms", "7")).ok
+    assert world.image.broker_configs == {resource.name: {UNKNOWN: "1", "log.retention.ms": "7"}}
+    assert world.at().config.topic_settings.retention_ms == 7
+    assert alter(world, resource, put(UNKNOWN, "")).ok
+    assert world.image.broker_configs[resource.name][UNKNOWN] == ""
+    assert alter(world, resource, ConfigOp(UNKNOWN, OpType.DELETE)).ok
+    assert alter(world, resource, ConfigOp(UNKNOWN, OpType.DELETE)).ok
+    assert world.image.broker_configs == {resource.name: {"log.retention.ms": "7"}}
+
+
+def test_an_unknown_key_is_no_list_and_has_a_value() -> None:
+    world = filled()
+    world.origin = ChangeOrigin.WIRE
+    for how in (OpType.APPEND, OpType.SUBTRACT):
+        refused = alter(world, BROKER, ConfigOp(UNKNOWN, how, "1"))
+        assert (refused.error, refused.message) == (
+            ErrorCode.INVALID_CONFIG,
+            f"Can't {how.name} to key {UNKNOWN} because its type is not LIST.",
+        )
+    assert alter(world, BROKER, put(UNKNOWN, None)).error is ErrorCode.INVALID_REQUEST
+    assert world.image.broker_configs == {}
+
+
+def test_an_unknown_key_is_refused_with_a_bad_value_of_another() -> None:
+    world = filled()
+    world.origin = ChangeOrigin.WIRE
+    assert not alter(world, BROKER, put(UNKNOWN, "1"), put("num.io.threads", "0")).ok
+    assert world.image.broker_configs == {}
+
+
+def test_an_unknown_key_of_a_listener_is_set_for_one_broker_only() -> None:
+    world = filled()
+    world.origin = ChangeOrigin.WIRE
+    assert alter(world, BROKER, put(OF_LISTENER, "1")).ok
+    refused = alter(world, ALL_BROKERS, put(OF_LISTENER, "1"))
+    assert (refused.error, refused.message) == (
+        ErrorCode.INVALID_REQUEST,
+        "Cannot update these configs at default cluster level, broker id must be specified: " + OF_LISTENER,
+    )
+    assert alter(world, ALL_BROKERS, ConfigOp(OF_LISTENER, OpType.DELETE)).ok
+
+
+def test_the_console_only_changes_unknown_keys_that_a_client_has_set() -> None:
+    world = filled()
+    assert alter(world, BROKER, ConfigOp(UNKNOWN, OpType.DELETE)).error is ErrorCode.INVALID_REQUEST
+    world.origin = ChangeOrigin.WIRE
+    assert alter(world, BROKER, put(UNKNOWN, "1")).ok
+    world.origin = ChangeOrigin.PAGE
+    assert alter(world, BROKER, put(UNKNOWN, "2")).ok
+    assert alter(world, ALL_BROKERS, put(UNKNOWN, "2")).error is ErrorCode.INVALID_REQUEST
+    assert alter(world, BROKER, ConfigOp(UNKNOWN, OpType.DELETE)).ok
+    assert alter(world, BROKER, put(UNKNOWN, "2")).error is ErrorCode.INVALID_REQUEST
 
 
 def test_a_bad_value_of_a_broker_is_an_invalid_request_as_in_kafka(world: World) -> None:

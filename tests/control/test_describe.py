@@ -235,12 +235,6 @@ def test_a_password_that_was_set_while_the_broker_runs_is_hidden_too() -> None:
     assert "hush" not in repr(row)
 
 
-def test_a_setting_of_a_newer_broker_is_not_shown() -> None:
-    made = world(one={"from.tomorrow": "1"}, all={"from.tomorrow": "1", "listener.name.x.y": "1"})
-    assert "from.tomorrow" not in rows(made, BROKER)
-    assert rows(made, ConfigResource(ResourceType.BROKER, "")) == {}
-
-
 def test_all_brokers_show_only_what_is_set_for_them() -> None:
     found = rows(
         world(one={"log.roll.ms": "1"}, all={"log.roll.hours": "2"}), ConfigResource(ResourceType.BROKER, "")
@@ -267,3 +261,25 @@ def test_other_resources_are_refused(resource: ConfigResource, error: ErrorCode)
     with pytest.raises(ApiError) as caught:
         describe(resource, made.image, load(None, [], {}))
     assert caught.value.code is error
+
+
+def test_an_unknown_key_of_a_broker_is_described_without_its_value() -> None:
+    made = world(one={"no.such.key": "hush"}, all={"no.such.key": "hush", "another.key": "hush"})
+    found = rows(made, BROKER)
+    row = found["no.such.key"]
+    assert (row.value, row.source, row.type, row.read_only, row.sensitive) == (
+        None,
+        Source.DYNAMIC_BROKER,
+        0,
+        True,
+        True,
+    )
+    assert sources(row) == [
+        ("no.such.key", None, Source.DYNAMIC_BROKER),
+        ("no.such.key", None, Source.DYNAMIC_DEFAULT_BROKER),
+    ]
+    assert sources(found["another.key"]) == [("another.key", None, Source.DYNAMIC_DEFAULT_BROKER)]
+    of_all = rows(made, ConfigResource(ResourceType.BROKER, ""))
+    assert {name: sources(each) for name, each in of_all.items()} == {
+        name: [(name, None, Source.DYNAMIC_DEFAULT_BROKER)] for name in ("another.key", "no.such.key")
+    }

@@ -12,8 +12,14 @@ from broker.control.commands import (
     ResourceType,
 )
 from broker.control.control import Control
-from broker.control.dynamic_config import changes_to_forget, explaining_dynamic_settings, forget_warnings
+from broker.control.dynamic_config import (
+    changes_to_forget,
+    explaining_dynamic_settings,
+    forget_warnings,
+    warn_of_inert_settings,
+)
 from broker.errors import ChangeRefused, ConfigError, ErrorCode
+from broker.metadata.actor import ChangeOrigin
 from broker.metadata.changes import Change, Kind
 from broker.metadata.image import Image
 from tests.control.world import StoreCommitter, actor
@@ -132,3 +138,23 @@ def test_only_what_holds_for_this_broker_is_blamed(key: str, blamed: bool) -> No
         raise ConfigError(key, "4", "something else")
     assert (caught.value.key, caught.value.value) == (key, "4")
     assert (f"--forget {key} deletes it" in caught.value.allowed) is blamed
+
+
+async def test_an_unknown_key_leaves_a_warning_without_its_value_when_it_is_set_and_at_the_start(
+    control: Control, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = actor(origin=ChangeOrigin.WIRE)
+    await control.apply(change(("num.io.thread", "hush")), client)
+    await control.apply(change(("no.such.key", "hush"), name=""), client)
+    said = [
+        ("num.io.thread has no effect: unknown key, which nothing reads (did you mean num.io.threads?)", "1"),
+        ("no.such.key has no effect: unknown key, which nothing reads", ""),
+    ]
+    expected = [(words, f"broker {broker}" if broker else "all brokers") for words, broker in said]
+    assert [(each.message, each.__dict__["resource"]) for each in caplog.records] == expected
+    caplog.clear()
+    warn_of_inert_settings(control.image)
+    assert [(each.message, each.__dict__["resource"]) for each in caplog.records] == expected
+    assert "hush" not in caplog.text
+    await control.apply(change(("no.such.key", None), name=""), client)
+    assert len(caplog.records) == 2

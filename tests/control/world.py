@@ -35,10 +35,13 @@ class World:
         self.live = DynamicConfig(self.configuration.config)
         self.image = Image()
         self._state: State = {}
+        self.origin = ChangeOrigin.REST
 
     def at(self, role: Role = Role.ADMIN) -> Situation:
         config = self.live.config = self.configuration.with_dynamic(self.image.dynamic_configs(1))
-        return Situation(self.image, self.configuration, config, actor(role), self.live.check)
+        return Situation(
+            self.image, self.configuration, config, actor(role, origin=self.origin), self.live.check
+        )
 
     def plan(
         self,

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import pytest
 
 from broker.errors import ConfigError
+from broker.metadata import sealing
 from broker.metadata.actor import Actor, ChangeOrigin, Role
 from broker.metadata.changes import AuditFilter, Change, Kind
 from broker.metadata.sealing import NOT_EDITED, Unreadable
@@ -365,3 +366,23 @@ def test_a_path_of_no_key_file_is_refused_and_not_waited_for(path: Path, tmp_pat
     with pytest.raises(ConfigError) as refused:
         opened(path, key)
     assert refused.value.value == str(key)
+
+
+def test_a_key_that_nobody_knows_may_be_a_password_and_one_that_becomes_known_stays_readable(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = opened(path)
+    store.commit([setting("num.io.threads", "7")], EVE, 1_000)
+    with monkeypatch.context() as earlier:
+        earlier.setattr(sealing, "setting_of", lambda _: None)
+        store.commit([setting("log.retention.ms", "7654321")], EVE, 2_000)
+    store.commit([setting("no.such.key", "hunter2-plugin")], EVE, 3_000)
+    store.close()
+    assert not holding(path.parent, "hunter2", "7654321")
+    again = opened(path)
+    assert dynamic(again) == {
+        "num.io.threads": "7",
+        "log.retention.ms": "7654321",
+        "no.such.key": "hunter2-plugin",
+    }
+    again.close()

@@ -17,6 +17,7 @@ import broker.protocol.messages
 from tests.support.wire import WireClient, connect
 
 PATIENCE_S: Final = 20
+LOOK_EVERY_S: Final = 0.05
 
 OF_ONE_BROKER: Final = frozenset(
     {
@@ -67,7 +68,8 @@ REQUESTS: Final = requests()
 class Case:
     """One request. `differs` says why the answers differ; then they must, in some version.
 
-    `versions` limits those that are tried; `keeps` are fields of the answer that later cases use.
+    `versions` limits those that are tried; `keeps` are fields of the answer that later cases use. With
+    `until_same` the request is repeated until the answers agree: Kafka applies some changes after its answer.
     """
 
     api: str
@@ -75,6 +77,7 @@ class Case:
     versions: Sequence[int] | None = None
     differs: str = ""
     keeps: tuple[str, ...] = ()
+    until_same: bool = False
 
     def __str__(self) -> str:
         return f"{self.api} {self.body}"[:200]
@@ -182,6 +185,12 @@ async def compare(case: Case, kafka: Side, weir: Side) -> list[str]:
         answers = [await side.ask(case.api, case.body, version) for side in (kafka, weir)]
         for side, answer in zip((kafka, weir), answers, strict=True):
             side.kept.update({name: answer[name] for name in case.keeps if name in answer})
-        for each in differences(*map(comparable, answers)):
+        different = list(differences(*map(comparable, answers)))
+        deadline = trio.current_time() + PATIENCE_S
+        while different and case.until_same and trio.current_time() < deadline:
+            await trio.sleep(LOOK_EVERY_S)
+            answers = [await side.ask(case.api, case.body, version) for side in (kafka, weir)]
+            different = list(differences(*map(comparable, answers)))
+        for each in different:
             found.setdefault(each, version)
     return [f"version {version}: {each}" for each, version in found.items()]

@@ -17,7 +17,7 @@ from broker.control.commands import (
     OpType,
     ResourceType,
 )
-from broker.control.describe import Source
+from broker.control.describe import UNKNOWN_TYPE, Source
 from broker.control.views import ConfigRow
 from broker.errors import ErrorCode
 from webui.rest.broker_quotas import alter_brokers
@@ -71,6 +71,7 @@ SOURCES: Final = {
     Source.DEFAULT: "default",
 }
 TYPES: Final = {
+    UNKNOWN_TYPE: "unknown",
     1: "boolean",
     2: "string",
     3: "int",
@@ -125,7 +126,7 @@ async def list_configs(call: Call) -> Reply:
     level, search = call.query["level"], call.query["search"].lower()
     rows = [row for row in await _rows(call, level) if search in row.name.lower()]
     if call.query["dynamic"] is not None:
-        rows = [row for row in rows if row.read_only is not call.query["dynamic"]]
+        rows = [row for row in rows if _is_dynamic(row) is call.query["dynamic"]]
     page = await list_page(call, rows, config_json, lambda row: row.name)
     return _configs(call, level, page)
 
@@ -180,7 +181,7 @@ def config_json(row: ConfigRow) -> dict[str, Any]:
         "value": row.value,
         "source": SOURCES[Source(row.source)],
         "type": TYPES[row.type],
-        "dynamic": not row.read_only,
+        "dynamic": _is_dynamic(row),
         "sensitive": row.sensitive,
         "documentation": row.documentation,
         "default": row.range.default,
@@ -194,6 +195,11 @@ def config_json(row: ConfigRow) -> dict[str, Any]:
             for each in row.synonyms
         ],
     }
+
+
+def _is_dynamic(row: ConfigRow) -> bool:
+    """Return whether the setting can be changed now. DescribeConfigs tells that unknown keys cannot be."""
+    return not row.read_only or row.type == UNKNOWN_TYPE
 
 
 async def get_request_log(call: Call) -> Reply:

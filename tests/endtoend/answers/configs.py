@@ -8,7 +8,6 @@ from tests.support.kafka_answers import Case
 TOPIC_TYPE, BROKER, LOGGER, SUBSCRIPTION, GROUP = 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
 
-UNKNOWN_KEYS: Final = "Kafka stores unknown keys, for plugins; here they are mistakes"
 UNKNOWN_OPERATION: Final = "Kafka fails with UNKNOWN_SERVER_ERROR"
 
 
@@ -131,9 +130,32 @@ CASES: Final = (
         )
     ),
     *(
-        Case("IncrementalAlterConfigs", incremental(BROKER, "1", change), differs=UNKNOWN_KEYS)
-        for change in (("no.such.key", SET, "1"), ("no.such.key", DELETE, None))
+        Case("IncrementalAlterConfigs", incremental(BROKER, name, change))
+        for name in ("1", "")
+        for change in (
+            ("no.such.key", SET, "1"),
+            ("no.such.key", SET, None),
+            ("no.such.key", APPEND, None),
+            ("listener.name.plaintext.no.such.key", SET, "1"),
+        )
     ),
+    *(
+        Case("IncrementalAlterConfigs", incremental(BROKER, "1", ("no.such.key", how, "1")), differs=why)
+        for how, why in ((APPEND, UNKNOWN_OPERATION), (SUBTRACT, UNKNOWN_OPERATION), (9, ""))
+    ),
+    Case(
+        "IncrementalAlterConfigs",
+        incremental(BROKER, "1", ("no.such.key", SET, "2"), ("num.io.threads", SET, "x")),
+    ),
+    *(Case("DescribeConfigs", describe(BROKER, name, "no.such.key"), until_same=True) for name in ("1", "")),
+    *(
+        Case("IncrementalAlterConfigs", incremental(BROKER, name, (key, DELETE, None)))
+        for name in ("1", "")
+        for key in ("no.such.key", "listener.name.plaintext.no.such.key", "never.set")
+    ),
+    Case("AlterConfigs", alter(BROKER, "1", ("no.such.key", "1"))),
+    Case("AlterConfigs", alter(BROKER, "1", ("no.such.key", None))),
+    Case("AlterConfigs", alter(BROKER, "1")),
     *(
         Case("IncrementalAlterConfigs", incremental(LOGGER, name, change))
         for name, change in (

@@ -142,6 +142,21 @@ async def test_a_refused_edit_is_refused_whole(
     assert broker.server.control.image.broker_configs == {}
 
 
+async def test_an_unknown_key_of_a_client_is_shown_without_its_value_and_can_be_removed(
+    broker: RunningBroker, http: Browserless
+) -> None:
+    admin = (await tokens(broker))["ADMIN"]
+    client = await broker.connect()
+    assert await alter_through(client, {"no.such.key": "hush"}) == (0, None)
+    found = (await listed(http, admin, "?dynamic=true"))["no.such.key"]
+    assert (found["value"], found["type"], found["sensitive"]) == (None, "unknown", True)
+    mistake = {"ops": [{"key": "no.such.kez", "value": "1"}]}
+    assert (await http.patch(PATH, mistake, token=admin)).status_code == 400
+    removal = {"ops": [{"key": "no.such.key", "remove": True}]}
+    assert (await http.patch(PATH, removal, token=admin)).status_code == 200
+    assert broker.server.control.image.broker_configs == {}
+
+
 async def test_settings_with_a_concurrent_change_are_not_overwritten_unseen(
     broker: RunningBroker, http: Browserless
 ) -> None:
