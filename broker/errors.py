@@ -171,12 +171,12 @@ class ApiError(Exception):
 
 
 class RecordsRefused(ApiError):  # noqa: N818 - as its base
-    """The refusal of a batch because of some of its records (KIP-467).
+    """The refusal of a whole batch by its log, or because of some of its records (KIP-467).
 
     `records` are their indexes in the batch, in ascending order, each with the reason.
     """
 
-    def __init__(self, code: ErrorCode, message: str, records: Sequence[tuple[int, str]]) -> None:
+    def __init__(self, code: ErrorCode, message: str, records: Sequence[tuple[int, str]] = ()) -> None:
         super().__init__(code, message)
         self.records = records
 

@@ -3,9 +3,9 @@
 Versions 1-10. Special timestamps: -1 latest, -2 earliest, -3 the record with the largest timestamp (from
 version 7), -4 the earliest on this broker's disk (from 8), -5 the latest in tiered storage (from 9; always
 offset -1). A special timestamp in an older version, and any other one below 0, is UNSUPPORTED_VERSION; a
-repeated partition is INVALID_REQUEST. With isolation level 1 (from 2), records from the last stable offset on
-are left out, and that offset is the latest. Left out: followers (a replica id is treated as a consumer);
-`timeout_ms` of version 10, because there is no remote storage.
+repeated partition has one entry, with INVALID_REQUEST. With isolation level 1 (from 2), records from the last
+stable offset on are left out, and that offset is the latest. Left out: followers (a replica id is treated as
+a consumer); `timeout_ms` of version 10, because there is no remote storage.
 """
 
 from collections.abc import Awaitable
@@ -69,7 +69,10 @@ def _respond(
                 yield None
             if not is_allowed:
                 error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            elif (topic.name, each.partition_index) in repeated:
+            elif (is_new := repeated.get((topic.name, each.partition_index))) is not None:
+                if not is_new:
+                    continue
+                repeated[topic.name, each.partition_index] = False
                 error = ErrorCode.INVALID_REQUEST
             elif each.timestamp < 0 and SINCE.get(each.timestamp, NEVER) > context.api_version:
                 error = ErrorCode.UNSUPPORTED_VERSION
@@ -79,20 +82,24 @@ def _respond(
                 responses.append((yield from _response(each, hosted, message.isolation_level)))
                 continue
             responses.append(ListOffsetsPartitionResponse(each.partition_index, error))
-        topics.append(ListOffsetsTopicResponse(topic.name, responses))
+        if responses or not topic.partitions:
+            topics.append(ListOffsetsTopicResponse(topic.name, responses))
         if pace.spent():
             yield None
     return Response(ListOffsetsResponse(topics=topics))
 
 
-def _repeated(message: ListOffsetsRequest, pace: Pace) -> Slices[set[tuple[str, int]]]:
-    """Return the partitions that the request names more than once."""
+def _repeated(message: ListOffsetsRequest, pace: Pace) -> Slices[dict[tuple[str, int], bool]]:
+    """Return the partitions that the request names more than once, each with True: it is not answered yet."""
     seen: set[tuple[str, int]] = set()
-    twice: set[tuple[str, int]] = set()
+    twice: dict[tuple[str, int], bool] = {}
     for topic in message.topics:
         for each in topic.partitions:
             partition = (topic.name, each.partition_index)
-            (twice if partition in seen else seen).add(partition)
+            if partition in seen:
+                twice[partition] = True
+            else:
+                seen.add(partition)
             if pace.spent():
                 yield None
         if pace.spent():

@@ -21,7 +21,14 @@ from broker.api.outcome import (
     Outcome,
     Response,
 )
-from broker.api.produce_rules import ACKS, ZSTD_SINCE, append_error, needs_full_handler, record_errors
+from broker.api.produce_rules import (
+    ACKS,
+    ZSTD_SINCE,
+    append_error,
+    needs_full_handler,
+    record_errors,
+    start_told,
+)
 from broker.api.services import ProduceServices
 from broker.authorization.acl import Operation
 from broker.errors import ApiError, ErrorCode
@@ -321,8 +328,8 @@ class _Refused(Staged):
 
     __slots__ = ("message", "records")
 
-    def __init__(self, error: ApiError) -> None:
-        super().__init__(-1, -1, -1, -1, -1, 0)
+    def __init__(self, error: ApiError, log: PartitionLog) -> None:
+        super().__init__(-1, -1, start_told(error, log), -1, -1, 0)
         self.error = error.code
         self.message = error.message
         self.records = record_errors(error)
@@ -370,7 +377,7 @@ class _FastProduce(AfterCommit):
                 except ApiError as error:
                     hosted.failed_appends += 1
                     self._has_errors = True
-                    appends.append((index, log, _Refused(error)))
+                    appends.append((index, log, _Refused(error, log)))
 
     @property
     def logs(self) -> Sequence[PartitionLog]:
@@ -431,6 +438,7 @@ def _response(index: int, log: PartitionLog, appended: Staged, unless: ErrorCode
     if isinstance(appended, _Refused):
         response.error_message = appended.message
         response.record_errors = appended.records
+        response.log_start_offset = appended.log_start_offset
     response.error_code = append_error(log, appended)
     if not response.error_code:
         response.error_code = unless

@@ -18,7 +18,7 @@ from broker.api.outcome import (
     Response,
     Sliced,
 )
-from broker.api.produce_rules import append_error, hosted_topic, record_errors, topic_refusal
+from broker.api.produce_rules import append_error, hosted_topic, record_errors, start_told, topic_refusal
 from broker.api.produce_transactions import TransactionalWrite
 from broker.api.services import ProduceServices
 from broker.errors import ApiError, ErrorCode
@@ -200,10 +200,11 @@ def _append(
     if refused or hosted is None:
         response.error_code = refused
         return response
+    log = hosted.log(data.index)
+    reaches_log = fault is not None or transaction is None
     try:
         if fault is not None:
             raise fault
-        log = hosted.log(data.index)
         if log is None:
             response.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         elif data.records is None:
@@ -212,6 +213,7 @@ def _append(
             records = memoryview(data.records)
             if transaction is not None:
                 transaction.check(log, records)
+                reaches_log = True
             staged = log.stage(records, wall_ms, inspected=True, transactional=transaction is not None)
             appended.append((log, staged, response))
     except ApiError as error:
@@ -219,4 +221,6 @@ def _append(
         response.error_code = error.code
         response.error_message = error.message
         response.record_errors = record_errors(error)
+        if reaches_log and log is not None:
+            response.log_start_offset = start_told(error, log)
     return response

@@ -67,6 +67,24 @@ def record_errors(error: ApiError) -> list[BatchIndexAndErrorMessage]:
     return [BatchIndexAndErrorMessage(index, why) for index, why in error.records]
 
 
+OF_LOG: Final = frozenset(
+    {
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.INVALID_TIMESTAMP,
+        ErrorCode.INVALID_TXN_STATE,
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    }
+)
+"""Errors that a log finds, and not the validation before it."""
+
+
+def start_told(error: ApiError, log: PartitionLog) -> int:
+    """Return the log start offset for the response to a refused append, or -1: Kafka tells it where its log
+    found the error. (ReplicaManager.appendToLocalLog)
+    """
+    return log.log_start_offset if error.code in OF_LOG or isinstance(error, RecordsRefused) else -1
+
+
 def append_error(log: PartitionLog, staged: Staged) -> ErrorCode:
     """Return the error of an append at response time: its write or its flush may have failed."""
     if staged.error is not None:

@@ -31,6 +31,7 @@ from broker.protocol.messages.share_fetch import (
 from broker.quotas.throttled import Throttle
 from broker.services.fetching import NOTHING, FetchedPartition, RequestedPartition
 from broker.share.batches import LogBatch, aborted_of, batches_of
+from broker.share.sessions import FIRST_EPOCH
 from broker.share.share_partition import AcquiredRange, Lock, SharePartition
 from broker.share.states import ShareKey
 
@@ -237,6 +238,9 @@ class PendingShareFetch:
             partitions = topics.setdefault(key.topic_id, {})
             return partitions.setdefault(key.partition, PartitionData(key.partition))
 
+        if self.message.share_session_epoch == FIRST_EPOCH:
+            for wanted in self.wanted:
+                data(wanted.key)
         for key, failure in self.failures.items():
             partition = data(key)
             partition.error_code, partition.error_message = failure.code, failure.message

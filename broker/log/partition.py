@@ -356,7 +356,7 @@ class PartitionLog:
             original.base_offset,
             original.last_offset,
             self.log_start_offset,
-            original.max_timestamp if self._uses_append_time else -1,
+            original.max_timestamp,  # whatever message.timestamp.type is, as in Kafka
             original.max_timestamp,
             size=0,
             duplicate=True,

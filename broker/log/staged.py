@@ -14,7 +14,7 @@ class Staged:
     """A batch that the next commit writes; its offsets are valid if `error` is None after the commit.
 
     `log_append_time` is -1 unless the topic uses LogAppendTime. `duplicate`: the batch is already in the log
-    at these offsets and is not written again.
+    at these offsets and is not written again; its `log_append_time` is its greatest timestamp.
     """
 
     __slots__ = (

@@ -10,7 +10,7 @@ from typing import Final, cast
 
 from crc32c import crc32c
 
-from broker.errors import ApiError, ErrorCode
+from broker.errors import ApiError, ErrorCode, RecordsRefused
 from broker.records.header import (
     APPEND_TIME_FLAG,
     CONTROL_FLAG,
@@ -55,7 +55,7 @@ def check_batch(batch: memoryview, max_bytes: int, max_records: int) -> HeaderFi
         raise ApiError(ErrorCode.CORRUPT_MESSAGE, "Record is corrupt (its CRC does not match)")
     count = header[12]
     if count <= 0 or header[6] != count - 1:
-        raise ApiError(
+        raise RecordsRefused(
             ErrorCode.INVALID_RECORD,
             f"Inconsistent batch: {count} records, but a last offset delta of {header[6]}",
         )
@@ -67,7 +67,7 @@ def check_batch(batch: memoryview, max_bytes: int, max_records: int) -> HeaderFi
     if header[5] & 0x07 > 4:
         raise ApiError(ErrorCode.INVALID_RECORD, f"Unknown compression type {header[5] & 0x07}")
     if header[9] >= 0 and header[11] < 0 and not header[5] & CONTROL_FLAG:
-        raise ApiError(
+        raise RecordsRefused(
             ErrorCode.INVALID_RECORD, f"Invalid sequence number {header[11]} with producer id {header[9]}"
         )
     return header
@@ -83,7 +83,7 @@ def check_flags(header: HeaderFields, *, internal: bool, transactional: bool = F
     """
     base_offset, attributes = header[0], header[5]
     if base_offset != 0:
-        raise ApiError(
+        raise RecordsRefused(
             ErrorCode.INVALID_RECORD,
             f"The base offset of a produced batch should be 0, but it is {base_offset}",
         )
@@ -92,7 +92,7 @@ def check_flags(header: HeaderFields, *, internal: bool, transactional: bool = F
             ErrorCode.INVALID_TIMESTAMP, "Producers are not allowed to set the timestamp type LogAppendTime"
         )
     if attributes & CONTROL_FLAG and not internal:
-        raise ApiError(ErrorCode.INVALID_RECORD, "Clients are not allowed to write control records")
+        raise RecordsRefused(ErrorCode.INVALID_RECORD, "Clients are not allowed to write control records")
     if attributes & TRANSACTIONAL_FLAG and not (internal or transactional):
         raise ApiError(
             ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,

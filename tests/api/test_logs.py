@@ -133,7 +133,15 @@ async def test_a_partition_asked_for_twice_is_an_invalid_request(orders: Harness
     assert [(each.partition_index, each.error_code) for each in reply.topics[0].partitions] == [
         (0, ErrorCode.INVALID_REQUEST),
         (1, ErrorCode.NONE),
-        (0, ErrorCode.INVALID_REQUEST),
+    ]
+
+
+async def test_a_topic_whose_partitions_all_have_their_entry_is_not_named_again(orders: Harness) -> None:
+    topics = [ListOffsetsTopic("orders", [ListOffsetsPartition(0, -1, LATEST)])] * 3
+    reply = await orders.ask(ListOffsetsRequest(-1, 0, [*topics, ListOffsetsTopic("orders", [])]))
+    assert [[each.error_code for each in topic.partitions] for topic in reply.topics] == [
+        [ErrorCode.INVALID_REQUEST],
+        [],
     ]
 
 

@@ -4,6 +4,7 @@ Where an answer differs on purpose, its case says why.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import pytest
@@ -12,13 +13,17 @@ import trio
 from tests.endtoend.answers import (
     configs,
     groups,
+    logins,
+    members,
     quotas_and_users,
     records,
+    sessions,
     share_groups,
     topics,
     transactions,
+    zombies,
 )
-from tests.endtoend.answers.topics import TOPIC
+from tests.endtoend.answers.topics import COMPACTED, SHARED, TOPIC, create
 from tests.support import kafka_tools
 from tests.support.broker_process import BrokerProcess
 from tests.support.kafka_answers import Body, Case, Side, compare
@@ -31,6 +36,8 @@ SETTINGS: Final = (
     "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users=User:ANONYMOUS",
     "delegation.token.secret.key=a-secret-key",
+    "group.initial.rebalance.delay.ms=0",
+    "sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
     "group.consumer.min.heartbeat.interval.ms=500",
     "group.consumer.heartbeat.interval.ms=500",
     "message.max.bytes=12000000",
@@ -38,20 +45,38 @@ SETTINGS: Final = (
 )
 OWN: Final = ("events.topics=",)
 
-AREAS: Final = (records, topics, configs, quotas_and_users, groups, transactions, share_groups)
+AREAS: Final = (
+    *(records, topics, configs, quotas_and_users, groups, transactions, share_groups),
+    *(zombies, members, sessions),
+)
+
+
+@dataclass(frozen=True)
+class Ports:
+    """Those of Kafka and of Weir."""
+
+    plain: tuple[int, int]
+    sasl: tuple[int, int]
 
 
 @pytest.fixture(scope="module")
-def ports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, int]]:
+def ports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ports]:
     directory = tmp_path_factory.mktemp("answers")
     (directory / "kafka").mkdir()
     with (
         KafkaCluster(directory / "kafka", 1, *SETTINGS) as kafka,
         BrokerProcess(directory / "weir", *SETTINGS, *OWN) as weir,
     ):
-        sides = tuple(int(each.rpartition(":")[2]) for each in (kafka.bootstrap(), weir.plain))
-        trio.run(_prepare, *sides)
-        yield sides
+        found = Ports(
+            (_port(kafka.bootstrap()), _port(weir.plain)),
+            (_port(kafka.bootstrap("SASL_PLAINTEXT")), _port(weir.sasl)),
+        )
+        trio.run(_prepare, *found.plain)
+        yield found
+
+
+def _port(address: str) -> int:
+    return int(address.rpartition(":")[2])
 
 
 async def _prepare(*ports: int) -> None:
@@ -64,8 +89,12 @@ async def _prepare(*ports: int) -> None:
             body = {"key_type": kind, "coordinator_keys": [key]}
             await _until_it_succeeds(side, "FindCoordinator", body, 6)
         await _until_it_succeeds(side, "InitProducerId", {"transaction_timeout_ms": 1_000}, 4)
-        topic = {"name": TOPIC, "num_partitions": 2, "replication_factor": 1}
-        await side.ask("CreateTopics", {"topics": [topic], "timeout_ms": 5_000}, 6)
+        for name, count in ((TOPIC, 2), (SHARED, 1)):
+            await side.ask("CreateTopics", create(name, count), 6)
+        compact = [{"name": "cleanup.policy", "value": "compact"}]
+        await side.ask("CreateTopics", create(COMPACTED, configs=compact), 6)
+        for each in logins.credentials():
+            await side.ask("AlterUserScramCredentials", {"upsertions": [each]}, 0)
         await side.learn_topic_ids()
 
 
@@ -78,9 +107,19 @@ async def _until_it_succeeds(side: Side, api: str, body: Body, version: int) -> 
     raise AssertionError(answer)
 
 
-def test_answers_are_kafkas(ports: tuple[int, int]) -> None:
-    found = trio.run(_compared, [case for area in AREAS for case in area.CASES], *ports)
+def test_answers_are_kafkas(ports: Ports) -> None:
+    found = trio.run(_compared, [case for area in AREAS for case in area.CASES], *ports.plain)
     assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("name", logins.LOGINS)
+def test_a_login_without_requests_is_kafkas_byte_for_byte(ports: Ports, name: str) -> None:
+    login = logins.LOGINS[name]
+    kafka, weir = (trio.run(logins.answers, port, login) for port in ports.sasl)
+    if login.differs:
+        assert kafka != weir, login.differs
+    else:
+        assert kafka == weir
 
 
 async def _compared(cases: Sequence[Case], *ports: int) -> list[str]:

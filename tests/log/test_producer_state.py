@@ -132,6 +132,7 @@ def test_a_repeated_batch_gets_the_first_one_s_offsets_and_is_not_written(log):
         first.last_offset,
         True,
     )
+    assert (first.log_append_time, again.log_append_time) == (-1, first.max_timestamp)
     assert log.high_watermark == 3
     assert len(all_records(log)) == 3
 

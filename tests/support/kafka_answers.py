@@ -21,6 +21,7 @@ LOOK_EVERY_S: Final = 0.05
 
 OF_ONE_BROKER: Final = frozenset(
     {
+        "batch_index_error_message",
         "client_instance_id",
         "cluster_id",
         "documentation",
@@ -28,6 +29,7 @@ OF_ONE_BROKER: Final = frozenset(
         "high_watermark",
         "last_caught_up_timestamp",
         "last_fetch_timestamp",
+        "leader",
         "log_dir",
         "log_end_offset",
         "member_id",
@@ -70,6 +72,8 @@ class Case:
 
     `versions` limits those that are tried; `keeps` are fields of the answer that later cases use. With
     `until_same` the request is repeated until the answers agree: Kafka applies some changes after its answer.
+    With `until` each broker is asked until its answer has these fields. An `unread` request waits for others:
+    it has a connection of its own, and its answer is not compared.
     """
 
     api: str
@@ -78,6 +82,8 @@ class Case:
     differs: str = ""
     keeps: tuple[str, ...] = ()
     until_same: bool = False
+    until: Body = field(default_factory=dict)
+    unread: bool = False
 
     def __str__(self) -> str:
         return f"{self.api} {self.body}"[:200]
@@ -106,6 +112,20 @@ class Side:
         except trio.TooSlowError:
             self._client = None
             return {"silent": True}
+
+    async def ask_until(self, api: str, body: Body, version: int, wanted: Body) -> Any:
+        """Ask again until the answer has these fields; return it, and after 20 s whatever it is."""
+        deadline = trio.current_time() + PATIENCE_S
+        while True:
+            answer = await self.ask(api, body, version)
+            if wanted.items() <= answer.items() or trio.current_time() > deadline:
+                return answer
+            await trio.sleep(LOOK_EVERY_S)
+
+    async def send(self, api: str, body: Body, version: int) -> None:
+        """Send a request whose answer nobody reads."""
+        client = await connect(self.port)
+        await client.send(build(REQUESTS[api], resolved(body, self)), version)
 
     async def learn_topic_ids(self) -> None:
         answer = await self.ask("Metadata", {"topics": None}, 12)
@@ -182,7 +202,11 @@ async def compare(case: Case, kafka: Side, weir: Side) -> list[str]:
     low, high = REQUESTS[case.api].VERSIONS
     found: dict[str, int] = {}
     for version in case.versions if case.versions is not None else range(low, high + 1):
-        answers = [await side.ask(case.api, case.body, version) for side in (kafka, weir)]
+        if case.unread:
+            for side in (kafka, weir):
+                await side.send(case.api, case.body, version)
+            continue
+        answers = [await side.ask_until(case.api, case.body, version, case.until) for side in (kafka, weir)]
         for side, answer in zip((kafka, weir), answers, strict=True):
             side.kept.update({name: answer[name] for name in case.keeps if name in answer})
         different = list(differences(*map(comparable, answers)))

@@ -8,6 +8,7 @@ from tests.support.kafka_answers import Case
 TOPIC_TYPE, BROKER, LOGGER, SUBSCRIPTION, GROUP = 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
 
+NO_LISTS: Final = "Kafka's controller does not know which settings of a subscription are lists"
 UNKNOWN_OPERATION: Final = "Kafka fails with UNKNOWN_SERVER_ERROR"
 
 
@@ -26,6 +27,7 @@ def describe(kind: int, name: str, *keys: str) -> dict[str, Any]:
     return {"resources": [resource], "include_synonyms": True}
 
 
+LISTS: Final = ("cleanup.policy", "follower.replication.throttled.replicas")
 TOPIC_KEYS: Final = (
     *("cleanup.policy", "compression.type", "compression.gzip.level", "compression.lz4.level"),
     *("compression.zstd.level", "delete.retention.ms", "file.delete.delay.ms", "flush.messages", "flush.ms"),
@@ -99,6 +101,75 @@ CASES: Final = (
         incremental(TOPIC_TYPE, TOPIC, ("no.such.key", DELETE, None)),
         differs="Kafka deletes what no topic can have",
     ),
+    *(
+        Case("IncrementalAlterConfigs", incremental(TOPIC_TYPE, TOPIC, change))
+        for change in (
+            ("cleanup.policy", SET, "delete,delete"),
+            ("cleanup.policy", SET, " compact , delete "),
+            ("cleanup.policy", SET, ""),
+            ("cleanup.policy", SET, ","),
+            ("cleanup.policy", APPEND, "delete"),
+            ("cleanup.policy", APPEND, "compact,compact"),
+            ("cleanup.policy", APPEND, ""),
+            ("cleanup.policy", APPEND, "x"),
+            ("cleanup.policy", APPEND, None),
+            ("cleanup.policy", SUBTRACT, "delete,compact"),
+            ("cleanup.policy", SUBTRACT, "delete"),
+            ("cleanup.policy", DELETE, "ignored"),
+            ("retention.ms", SUBTRACT, "5"),
+            ("compression.type", APPEND, "gzip"),
+            ("no.such.key", APPEND, "1"),
+            ("no.such.key", SUBTRACT, "1"),
+            ("follower.replication.throttled.replicas", APPEND, "0:1"),
+            ("follower.replication.throttled.replicas", APPEND, "0:1,1:1"),
+            ("follower.replication.throttled.replicas", SUBTRACT, "0:1"),
+            ("follower.replication.throttled.replicas", SET, "*"),
+            ("follower.replication.throttled.replicas", SET, "x"),
+            ("follower.replication.throttled.replicas", DELETE, None),
+        )
+    ),
+    Case(
+        "IncrementalAlterConfigs",
+        incremental(
+            TOPIC_TYPE, TOPIC, ("cleanup.policy", SET, "compact"), ("cleanup.policy", APPEND, "delete")
+        ),
+    ),
+    Case("DescribeConfigs", describe(TOPIC_TYPE, TOPIC, *LISTS), until_same=True),
+    Case(
+        "IncrementalAlterConfigs",
+        {"resources": incremental(TOPIC_TYPE, TOPIC, ("retention.ms", SET, "1"))["resources"] * 2},
+    ),
+    *(
+        Case("IncrementalAlterConfigs", incremental(BROKER, "1", change))
+        for change in (
+            ("log.cleanup.policy", APPEND, "compact"),
+            ("log.cleanup.policy", APPEND, "compact"),
+            ("log.cleanup.policy", SUBTRACT, "compact,delete"),
+            ("log.cleanup.policy", SUBTRACT, "x"),
+            ("log.cleanup.policy", APPEND, "x"),
+            ("log.cleanup.policy", DELETE, None),
+            ("log.retention.ms", APPEND, "1"),
+            ("log.retention.ms", SUBTRACT, "1"),
+            ("log.retention.ms", SET, None),
+        )
+    ),
+    *(
+        Case("IncrementalAlterConfigs", incremental(SUBSCRIPTION, "sub", change))
+        for change in (
+            ("interval.ms", APPEND, "1"),
+            ("match", APPEND, "x=y"),
+        )
+    ),
+    *(
+        Case(
+            "IncrementalAlterConfigs",
+            incremental(SUBSCRIPTION, "sub", ("metrics", how, "a")),
+            differs=NO_LISTS,
+        )
+        for how in (APPEND, SUBTRACT)
+    ),
+    Case("IncrementalAlterConfigs", incremental(SUBSCRIPTION, "sub", ("metrics", DELETE, None))),
+    Case("IncrementalAlterConfigs", incremental(GROUP, "grp", ("share.auto.offset.reset", APPEND, "latest"))),
     Case("IncrementalAlterConfigs", incremental(TOPIC_TYPE, TOPIC)),
     Case(
         "IncrementalAlterConfigs",

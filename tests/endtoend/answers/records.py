@@ -4,16 +4,21 @@ import time
 from typing import Any, Final
 
 from broker.records.build import NewRecord, build_batch
-from tests.endtoend.answers.topics import ABSENT, TOPIC, create
+from broker.records.compression import Codec
+from tests.endtoend.answers.topics import ABSENT, COMPACTED, TOPIC, create
 from tests.support.kafka_answers import Case, topic_id
 
 NO_ENTRY: Final = "Kafka leaves out a topic without partitions"
 OUT_OF_RANGE: Final = "Weir adds the start of the log to the error"
 
 
-def batch(count: int = 1) -> bytes:
-    now = int(time.time() * 1_000)
-    return bytes(build_batch([NewRecord(b"key", b"value", now) for _ in range(count)]))
+def batch(count: int = 1, key: bytes | None = b"key", ahead_ms: int = 0, **more: Any) -> bytes:
+    now = int(time.time() * 1_000) + ahead_ms
+    return bytes(build_batch([NewRecord(key, b"value", now) for _ in range(count)], **more))
+
+
+def of_producer(epoch: int, sequence: int) -> bytes:
+    return batch(producer_id=987_654, producer_epoch=epoch, base_sequence=sequence)
 
 
 def changed(at: int, to: int) -> bytes:
@@ -48,6 +53,9 @@ def fetch(*partitions: tuple[int, int], topic: str = TOPIC, epoch: int = -1, **m
 
 
 MAGIC_AT: Final = 16
+COUNT_AT: Final = 60
+HOUR_MS: Final = 3_600_000
+TRANSACTIONAL, CONTROL = 0x10, 0x20
 GUARDED: Final = "guarded"
 """A topic that wants more replicas in sync than it has."""
 
@@ -63,6 +71,17 @@ CASES: Final = (
             batch()[:-2],
             batch() + batch(),
         )
+    ),
+    Case("Produce", produce(batch(key=None), COMPACTED), range(3, 13)),
+    Case("Produce", produce(batch(2, ahead_ms=2 * HOUR_MS))),
+    Case("Produce", produce(batch(codec=Codec.ZSTD))),
+    Case("Produce", produce(changed(COUNT_AT, 0))),
+    *(Case("Produce", produce(batch(attributes=flag))) for flag in (CONTROL, TRANSACTIONAL)),
+    *(
+        Case(
+            "Produce", produce(batch(producer_id=987_654, producer_epoch=epoch, base_sequence=sequence)), (9,)
+        )
+        for epoch, sequence in ((5, 4), (5, 5), (5, 7), (4, 6), (6, 1), (6, 0), (-1, -1))
     ),
     Case("CreateTopics", create(GUARDED, configs=[{"name": "min.insync.replicas", "value": "2"}]), (4,)),
     Case("Produce", produce(batch(), GUARDED), range(3, 13)),

@@ -6,6 +6,9 @@ from tests.support.kafka_answers import Case, topic_id
 
 TOPIC: Final = "compared"
 ABSENT: Final = "absent"
+SHARED: Final = "shared"
+"""A topic with one partition, for a share group."""
+COMPACTED: Final = "compacted"
 NO_ID: Final = b"\7" * 16
 
 IMPLICIT_QUIRK: Final = "Kafka does not see that two new topics of one request collide"
@@ -38,6 +41,20 @@ def offsets(*partitions: tuple[int, int], name: str = TOPIC, epoch: int = -1) ->
         for index, time in partitions
     ]
     return {"replica_id": -1, "topics": [{"name": name, "partitions": rows}]}
+
+
+def trim(name: str, index: int, offset: int) -> dict[str, Any]:
+    partitions = [{"partition_index": index, "offset": offset}]
+    return {"topics": [{"name": name, "partitions": partitions}], "timeout_ms": 5_000}
+
+
+def epochs(*partitions: tuple[int, int, int], name: str = TOPIC, replica: int = -1) -> dict[str, Any]:
+    """Partitions with the current epoch that the client knows, and the epoch whose end it asks for."""
+    rows = [
+        {"partition": index, "current_leader_epoch": current, "leader_epoch": epoch}
+        for index, current, epoch in partitions
+    ]
+    return {"replica_id": replica, "topics": [{"topic": name, "partitions": rows}]}
 
 
 def elect(topics: list[dict[str, Any]] | None, kind: int = 0) -> dict[str, Any]:
@@ -136,6 +153,16 @@ CASES: Final = (
     Case("CreatePartitions", grow(TOPIC, 3, [9])),
     Case("CreatePartitions", grow(TOPIC, 4, [1])),
     Case("CreatePartitions", grow(TOPIC, 3, [1, 1])),
+    Case("CreatePartitions", grow(TOPIC, 3, [])),
+    Case("CreatePartitions", grow(TOPIC, 3, [-1])),
+    Case("CreatePartitions", grow(TOPIC, 3, [1], [1])),
+    Case("CreatePartitions", grow(TOPIC, 1, [1])),
+    *(Case("CreatePartitions", grow(name, 3)) for name in ("", "bad name!")),
+    Case("CreatePartitions", grow(TOPIC, -1)),
+    Case("CreatePartitions", only_checked(grow(TOPIC, 3))),
+    Case("CreatePartitions", {"topics": grow(TOPIC, 3)["topics"] * 2, "timeout_ms": 5_000}),
+    Case("CreatePartitions", {"topics": [], "timeout_ms": 5_000}),
+    Case("CreatePartitions", grow("__consumer_offsets", 1)),
     Case("DeleteTopics", {"topics": [{"name": ABSENT}], "topic_names": [ABSENT], "timeout_ms": 5_000}),
     *(
         Case("DeleteTopics", {"topics": [{"name": name, **more}], "timeout_ms": 5_000}, (6,))
@@ -163,10 +190,28 @@ CASES: Final = (
             "timeout_ms": 5_000,
         },
     ),
+    *(Case("DeleteRecords", trim(TOPIC, 0, offset)) for offset in (99_999, -2, 1 << 62, 0, -1, 0)),
+    Case("DeleteRecords", trim("", 0, 0)),
+    Case("DeleteRecords", trim("__consumer_offsets", 0, 0)),
     Case("ListOffsets", offsets((0, -1), (1, -2), (9, -1))),
     *(Case("ListOffsets", offsets((0, time))) for time in (-3, -4, -5, -6, -7, 5)),
     Case("ListOffsets", offsets((0, -1), epoch=5)),
     Case("ListOffsets", offsets((0, -1), name=ABSENT)),
+    *(Case("ListOffsets", offsets((0, time), epoch=0)) for time in (-1, -2, 0, 1 << 62, -(1 << 62))),
+    *(Case("ListOffsets", offsets((0, time)) | {"isolation_level": 1}) for time in (-1, -2, -3, -4, -5, 5)),
+    *(Case("ListOffsets", offsets((0, -1)) | {"replica_id": replica}) for replica in (-2, -3, 1, 5)),
+    Case("ListOffsets", offsets((0, -1), (0, -2))),
+    Case("ListOffsets", {"replica_id": -1, "topics": offsets((0, -1))["topics"] * 2}),
+    Case("ListOffsets", offsets((-1, -1))),
+    Case("ListOffsets", offsets((0, -1), name="")),
+    *(
+        Case("OffsetForLeaderEpoch", epochs((0, current, epoch)))
+        for current in (-1, 0, 1)
+        for epoch in (-1, 0, 1)
+    ),
+    *(Case("OffsetForLeaderEpoch", epochs((0, -1, 0), replica=replica)) for replica in (-2, 1, 5)),
+    Case("OffsetForLeaderEpoch", epochs((0, -1, 0), (0, -1, 0), (9, -1, 0))),
+    Case("OffsetForLeaderEpoch", epochs((0, -1, 0), name="")),
     Case(
         "OffsetForLeaderEpoch",
         {

@@ -59,6 +59,8 @@ CASES: Final = (
     Case("TxnOffsetCommit", commit(ID, "of-txn", PRODUCER), range(4)),
     Case("TxnOffsetCommit", commit(ID, "of-txn", PRODUCER, generation_id=4, member_id="m"), (3, 4)),
     Case("DescribeTransactions", {"transactional_ids": ["none", ""]}),
+    Case("DescribeTransactions", {"transactional_ids": ["none", "none"]}),
+    Case("DescribeTransactions", {"transactional_ids": []}),
     Case("ListTransactions", {"state_filters": ["no such state", "Ongoing"]}),
     Case("ListTransactions", {"producer_id_filters": [123]}),
     Case("ListTransactions", {"transactional_id_pattern": "("}, (2,)),
