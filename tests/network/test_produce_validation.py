@@ -14,6 +14,7 @@ from broker.protocol.messages.find_coordinator import FindCoordinatorRequest
 from broker.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from broker.records.build import NewRecord, build_batch
 from broker.records.compression import Codec, compress
+from broker.records.header import CONTROL_FLAG
 from broker.records.slices import AT_ONCE, Unpack
 from broker.records.walk import batches, records
 from tests.events.written import second_passes
@@ -129,6 +130,38 @@ async def test_an_idempotent_producer_goes_on_after_a_refusal(broker: RunningBro
     assert await error_of(client, numbered(2)) is NOTHING  # a repetition
     assert await error_of(client, numbered(9)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert await fetched(client) == 4
+
+
+async def test_an_error_that_the_log_finds_tells_where_it_starts(broker: RunningBroker) -> None:
+    """At both handlers: the second request with the same beginning takes the fast path."""
+    client = await broker.connect()
+    now = broker.server.clock.wall_ms()
+
+    def numbered(sequence: int, epoch: int = 5, attributes: int = 0) -> bytearray:
+        made = build_batch(
+            [NewRecord(b"k", b"v", now)],
+            producer_id=5,
+            producer_epoch=epoch,
+            base_sequence=sequence,
+            attributes=attributes,
+        )
+        return bytearray(made)
+
+    assert await error_of(client, numbered(0)) is NOTHING
+    broken = numbered(1)
+    broken[-1] ^= 1
+    for _ in range(3):
+        for batch, error, start in (
+            (numbered(7), ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, 0),
+            (numbered(1, epoch=4), ErrorCode.INVALID_PRODUCER_EPOCH, 0),
+            (numbered(1, attributes=CONTROL_FLAG), ErrorCode.INVALID_RECORD, 0),
+            (numbered(-1), ErrorCode.INVALID_RECORD, 0),
+            (broken, CORRUPT, -1),
+            (numbered(1)[:-1], ErrorCode.INVALID_RECORD, -1),
+        ):
+            answer = await client.ask(produce_request(bytearray(batch)), PRODUCE_VERSION)
+            (found,) = answer.responses[0].partition_responses
+            assert (found.error_code, found.log_start_offset) == (error, start)
 
 
 async def test_a_bomb_is_refused_and_costs_its_limit_at_most(broker: RunningBroker) -> None:

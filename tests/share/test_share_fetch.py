@@ -40,9 +40,21 @@ async def test_acknowledgements_in_a_fetch_are_stored_before_its_records(harness
     assert partition.acknowledge_error_code == 0
 
 
+async def test_the_first_response_names_all_partitions_and_later_ones_those_with_something(
+    harness: Harness,
+) -> None:
+    member = Member(harness)
+    ((partition,),) = (topic.partitions for topic in (await member.fetch()).responses)
+    assert (partition.partition_index, partition.error_code, bytes(partition.records)) == (0, 0, b"")
+    assert (await member.fetch()).responses == []
+    harness.append("orders", *range(3))
+    assert await member.acquired() == [(0, 2, 1)]
+    assert (await member.fetch()).responses == []
+
+
 async def test_a_response_without_records_has_empty_records(harness: Harness) -> None:
     member = Member(harness)
-    assert (await member.fetch()).responses == []
+    await member.fetch()
     reply = await member.fetch((0, 4, [ACCEPT]))
     (partition,) = reply.responses[0].partitions
     assert partition.records == b"" and partition.acquired_records == []
