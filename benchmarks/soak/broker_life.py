@@ -99,7 +99,7 @@ class BrokerLives:
             "logging.format": "json",
             "log.retention.ms": "-1",
             "log.retention.bytes": str(KEPT_BYTES),
-            "log.segment.bytes": str(KEPT_BYTES // 8),
+            "log.segment.bytes": str(KEPT_BYTES // 4),
             "log.retention.check.interval.ms": "30000",
         }
         command = [sys.executable, "-m", "benchmarks.soak.wall_clock", str(self._clock), "serve"]

@@ -2,9 +2,11 @@
 
 Versions 0-1. After version 1 the tokens are in SaslAuthenticate requests (KIP-152); after version 0 each
 token is a frame without a request around it (KIP-43), and so is its response. Such a token has at most
-`sasl.server.max.receive.size` bytes, and a failed login only ends the connection, after the usual delay.
-The response is ILLEGAL_SASL_STATE, as in Kafka, on a listener without SASL, after a login that does not
-expire, and within a second of the last re-authentication (KIP-368; network.connection.authentication).
+`sasl.server.max.receive.size` bytes, and a failed login only ends the connection, after the usual delay. As
+with SaslAuthenticate, SCRAM answers an unknown user as a known one and holds the client to its channel
+binding (RFC 5802); Kafka ends the connection at once, and does not look. The response is ILLEGAL_SASL_STATE,
+as in Kafka, on a listener without SASL, after a login that does not expire, and within a second of the last
+re-authentication (KIP-368; network.connection.authentication).
 """
 
 from broker.api.client_security import may_log_in

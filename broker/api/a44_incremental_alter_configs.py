@@ -3,7 +3,8 @@
 Versions 0-1. Unnamed configs stay. The changes of one resource succeed or fail together; resources are
 independent. Logger levels (KIP-412) last until the broker stops, as in Kafka. A broker takes unknown keys, as
 in Kafka: they are stored as secrets, described without a value, and each leaves a warning, because nothing
-reads them. To append to one is INVALID_CONFIG (Kafka: UNKNOWN_SERVER_ERROR).
+reads them. The lists of client metrics subscriptions can be appended to (Kafka: INVALID_CONFIG). To append to
+an unknown key is INVALID_CONFIG (Kafka: UNKNOWN_SERVER_ERROR).
 """
 
 from collections.abc import Awaitable

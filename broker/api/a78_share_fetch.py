@@ -6,8 +6,9 @@ first. The fetch then waits up to `max_wait_ms` for `min_bytes` of records that 
 waiting members one acquires what becomes available. The response has the acquired ranges with their delivery
 counts, and whole batches around them. Records are never null. A fetch over its byte-rate quota or its
 client's request quota gets no records, and they count as not delivered. An unknown partition does not end the
-wait of the others. The first response of a session names all partitions, later ones those with records or an
-error. Version 2 can ask for at most `max_records` without whole batches (KIP-1206). It can renew the locks of
+wait of the others. An unknown topic id is UNKNOWN_TOPIC_ID of its partitions (Kafka: UNKNOWN_SERVER_ERROR of
+the request). The first response of a session names all partitions, later ones those with records or an error.
+Version 2 can ask for at most `max_records` without whole batches (KIP-1206). It can renew the locks of
 records, too: such a request fetches nothing, and its limits must be 0 (KIP-1222).
 """
 

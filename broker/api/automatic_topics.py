@@ -7,6 +7,7 @@ same settings whichever client triggers its creation.
 from typing import Final
 
 from broker.config.sections import EventConfig, GroupConfig, ShareCoordinatorConfig, TransactionConfig
+from broker.config.sections.topics import TOPIC_SETTINGS
 from broker.config.table import BrokerConfig
 from broker.control.commands import NewTopic
 from broker.metadata.image import OUR_TOPICS
@@ -56,9 +57,15 @@ def _state_topic(name: str, partitions: int, segment_bytes: int) -> NewTopic:
         ("cleanup.policy", "compact"),
         ("compression.type", "producer"),
         ("flush.ms", str(FLUSH_MS)),
-        ("segment.bytes", str(segment_bytes)),
+        _segment_bytes(segment_bytes),
     )
     return NewTopic(name, partitions, 1, settings)
+
+
+def _segment_bytes(size: int) -> tuple[str, str]:
+    """Return the setting of a topic whose segments may be smaller than those of a client's topic."""
+    least, _ = TOPIC_SETTINGS["segment.bytes"].kind.bounds or (0, 0)
+    return "segment.bytes" if size >= least else "internal.segment.bytes", str(size)
 
 
 def _share_state_topic(name: str, share: ShareCoordinatorConfig) -> NewTopic:
@@ -68,7 +75,7 @@ def _share_state_topic(name: str, share: ShareCoordinatorConfig) -> NewTopic:
         ("flush.ms", str(FLUSH_MS)),
         ("max.message.bytes", str(STATE_BYTES)),
         ("retention.ms", "-1"),
-        ("segment.bytes", str(share.topic_segment_bytes)),
+        _segment_bytes(share.topic_segment_bytes),
     )
     return NewTopic(name, share.topic_partitions, 1, settings)
 

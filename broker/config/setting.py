@@ -31,7 +31,9 @@ class Setting:
     `kafka_default` and `why` are set only if our default differs; `ours` marks a key that Kafka does not
     have. `inert` says why a key has no effect; it is accepted with a warning. `dynamic` keys can change
     while the broker runs; `per_broker` keys only for one broker, not as a default of all. `per_listener`
-    keys are written `listener.name.<name>.<key>`; `listener_too` keys have both forms.
+    keys are written `listener.name.<name>.<key>`; `listener_too` keys have both forms. An `internal` key is
+    described only where it is set. `stored` are the values that an earlier version took for a topic: they
+    stay in force, but cannot be set again.
     """
 
     key: str
@@ -52,6 +54,8 @@ class Setting:
     why: str | None = None
     inert: str = ""
     default_words: str = "nothing"
+    internal: bool = False
+    stored: Kind | None = None
 
     def read(self, text: str, *, key: str | None = None) -> Any:
         """Parse `text`. Raises ConfigError with key, value and what is allowed."""
@@ -60,6 +64,16 @@ class Setting:
         except ValueError as error:
             value = "(hidden)" if self.sensitive else text
             raise ConfigError(key or self.key, value, self.kind.allowed) from error
+
+    def read_stored(self, text: str, *, key: str) -> Any:
+        """Parse `text` from the metadata, which may have been set before the range was narrowed. Raises
+        ConfigError.
+        """
+        return (
+            self.read(text, key=key)
+            if self.stored is None
+            else replace(self, kind=self.stored).read(text, key=key)
+        )
 
     def read_spelling(self, key: str, text: str) -> Any:
         """Parse `text` given under this spelling of the key. Raises ConfigError."""

@@ -89,6 +89,8 @@ def describe_topic(configs: Mapping[str, str], image: Image, configuration: Conf
     """Return every setting of a topic with these settings; the topic need not exist."""
     rows = []
     for key, setting in sorted(TOPIC_SETTINGS.items()):
+        if setting.internal and key not in configs:
+            continue
         synonyms = list(_broker_synonyms(setting, image, configuration)) if setting.key in SETTINGS else []
         if synonyms and synonyms[0].source is Source.DEFAULT and synonyms[0].name != setting.key:
             synonyms.clear()  # Kafka does not show log.retention.hours here unless log.retention.ms is set

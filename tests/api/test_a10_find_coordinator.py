@@ -46,6 +46,19 @@ async def test_the_offsets_topic_is_the_same_when_metadata_is_asked_first(tmp_pa
     harness.close()
 
 
+@pytest.mark.parametrize(
+    ("size", "key"), [("1048575", "internal.segment.bytes"), ("1048576", "segment.bytes")]
+)
+async def test_the_offsets_topic_may_have_smaller_segments_than_other_topics(
+    tmp_path: Path, size: str, key: str
+) -> None:
+    harness = Harness(tmp_path, f"offsets.topic.segment.bytes={size}")
+    await harness.ask(FindCoordinatorRequest(coordinator_keys=["a"]))
+    configs = harness.control.image.topics["__consumer_offsets"].configs
+    assert {name: value for name, value in configs.items() if "segment.bytes" in name} == {key: size}
+    harness.close()
+
+
 async def test_two_concurrent_first_requests_are_both_served(harness: Harness) -> None:
     errors = []
 

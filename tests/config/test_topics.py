@@ -161,6 +161,7 @@ segment.bytes segment.index.bytes segment.jitter.ms segment.ms unclean.leader.el
 
 
 def test_every_field_has_a_topic_key_whose_default_is_the_brokers() -> None:
-    assert set(TOPIC_SETTINGS) == {*KAFKA_4_1.split(), "max.message.records", "record.validation"}
+    ours = {"max.message.records", "record.validation"}
+    assert set(TOPIC_SETTINGS) == {*KAFKA_4_1.split(), "internal.segment.bytes", *ours}
     assert default_text(TopicSettings(retention_ms=7), "retention.ms") == "7"
     assert default_text(TopicSettings(), "cleanup.policy") == "delete"

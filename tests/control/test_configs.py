@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from broker.config.sections.topics import topic_settings
 from broker.control.commands import (
     ConfigAlteration,
     ConfigOp,
@@ -20,6 +21,7 @@ from broker.control.describe import Source, describe
 from broker.control.topics import plan_create_topics
 from broker.errors import ApiError, ErrorCode
 from broker.metadata.actor import ChangeOrigin, Role
+from broker.metadata.changes import Change, Kind
 from broker.metadata.publisher import Delta
 from tests.control.world import World
 
@@ -64,10 +66,24 @@ def of_topic(world: World) -> dict[str, str]:
 
 
 def test_a_topics_settings_are_set_changed_and_deleted_one_by_one(world: World) -> None:
-    assert alter(world, TOPIC, put("segment.bytes", "100")).ok
-    assert of_topic(world) == {"retention.ms": "5", "segment.bytes": "100"}
-    assert alter(world, TOPIC, put("segment.bytes", "200"), ConfigOp("retention.ms", OpType.DELETE)).ok
-    assert of_topic(world) == {"segment.bytes": "200"}
+    assert alter(world, TOPIC, put("segment.bytes", "1048576")).ok
+    assert of_topic(world) == {"retention.ms": "5", "segment.bytes": "1048576"}
+    assert alter(world, TOPIC, put("segment.bytes", "2000000"), ConfigOp("retention.ms", OpType.DELETE)).ok
+    assert of_topic(world) == {"segment.bytes": "2000000"}
+
+
+def test_small_segments_are_for_tests_and_those_of_an_earlier_version_stay(world: World) -> None:
+    world.write([Change(Kind.TOPIC_CONFIG, "t", "segment.bytes", "14")])
+    assert topic_settings(world.at().config.topic_settings, of_topic(world)).segment_bytes == 14
+    assert alter(world, TOPIC, put("retention.ms", "7")).ok
+    assert alter(world, TOPIC, put("segment.bytes", "14")).error is ErrorCode.INVALID_CONFIG
+    assert alter(world, TOPIC, put("internal.segment.bytes", "15")).ok
+    assert topic_settings(world.at().config.topic_settings, of_topic(world)).segment_bytes == 15
+    assert alter(world, TOPIC, put("segment.bytes", "1048576")).ok
+    assert alter(world, TOPIC, ConfigOp("internal.segment.bytes", OpType.DELETE)).ok
+    assert topic_settings(world.at().config.topic_settings, of_topic(world)).segment_bytes == 1_048_576
+    append = alter(world, TOPIC, ConfigOp("internal.segment.bytes", OpType.APPEND, "1"))
+    assert append.error is ErrorCode.INVALID_CONFIG
 
 
 def test_deleting_what_is_not_set_and_setting_what_is_so_change_nothing(world: World) -> None:
@@ -110,9 +126,16 @@ def test_a_list_must_still_be_allowed_after_an_addition(world: World) -> None:
     [
         (put("no.such.key", "1"), ErrorCode.INVALID_CONFIG, "Unknown topic config name: no.such.key"),
         (
-            put("segment.bytes", "13"),
+            put("segment.bytes", "1048575"),
             ErrorCode.INVALID_CONFIG,
-            "Invalid value 13 for configuration segment.bytes: must be a whole number from 14 to 2147483647",
+            "Invalid value 1048575 for configuration segment.bytes: must be a whole number from 1048576 to "
+            "2147483647",
+        ),
+        (
+            put("internal.segment.bytes", "13"),
+            ErrorCode.INVALID_CONFIG,
+            "Invalid value 13 for configuration internal.segment.bytes: must be a whole number from 14 to "
+            "2147483647",
         ),
         (put("retention.ms", None), ErrorCode.INVALID_REQUEST, "Null value not supported for : retention.ms"),
         (ConfigOp("retention.ms", 4, "1"), ErrorCode.INVALID_REQUEST, "Unknown operation type 4."),
@@ -226,10 +249,10 @@ def test_resources_stand_or_fall_by_themselves_and_one_given_twice_falls(world: 
 
 
 def test_a_dynamic_setting_of_all_brokers_and_of_one(world: World) -> None:
-    assert alter(world, ALL_BROKERS, put("log.retention.ms", "7"), put("log.segment.bytes", "100")).ok
+    assert alter(world, ALL_BROKERS, put("log.retention.ms", "7"), put("log.segment.bytes", "2000000")).ok
     assert alter(world, BROKER, put("log.retention.ms", "8")).ok
     settings = world.at().config.topic_settings
-    assert (settings.retention_ms, settings.segment_bytes) == (8, 100)
+    assert (settings.retention_ms, settings.segment_bytes) == (8, 2_000_000)
     assert alter(world, BROKER, ConfigOp("log.retention.ms", OpType.DELETE)).ok
     assert world.at().config.topic_settings.retention_ms == 7
 
@@ -308,10 +331,11 @@ def test_the_console_only_changes_unknown_keys_that_a_client_has_set() -> None:
 
 
 def test_a_bad_value_of_a_broker_is_an_invalid_request_as_in_kafka(world: World) -> None:
-    outcome = alter(world, BROKER, put("log.segment.bytes", "13"))
+    outcome = alter(world, BROKER, put("log.segment.bytes", "1048575"))
     assert (outcome.error, outcome.message) == (
         ErrorCode.INVALID_REQUEST,
-        "Invalid value 13 for configuration log.segment.bytes: must be a whole number from 14 to 2147483647",
+        "Invalid value 1048575 for configuration log.segment.bytes: must be a whole number from 1048576 to "
+        "2147483647",
     )
     assert world.image.broker_configs == {}
 
@@ -350,11 +374,11 @@ def test_only_some_settings_can_be_set_for_one_listener(world: World, key: str, 
 
 def test_a_value_that_another_level_hides_must_be_allowed_all_the_same(world: World) -> None:
     """Otherwise the value would take effect when the other level is deleted."""
-    assert alter(world, BROKER, put("log.segment.bytes", "100")).ok
-    assert alter(world, ALL_BROKERS, put("log.segment.bytes", "13")).error is ErrorCode.INVALID_REQUEST
-    assert alter(world, ALL_BROKERS, put("log.segment.bytes", "14")).ok
+    assert alter(world, BROKER, put("log.segment.bytes", "2000000")).ok
+    assert alter(world, ALL_BROKERS, put("log.segment.bytes", "1048575")).error is ErrorCode.INVALID_REQUEST
+    assert alter(world, ALL_BROKERS, put("log.segment.bytes", "1048576")).ok
     assert alter(world, BROKER, ConfigOp("log.segment.bytes", OpType.DELETE)).ok
-    assert world.at().config.topic_settings.segment_bytes == 14
+    assert world.at().config.topic_settings.segment_bytes == 1_048_576
 
 
 def test_taking_back_the_default_of_all_is_checked_without_it(world: World) -> None:

@@ -178,7 +178,7 @@ def test_defaults_that_are_null_in_kafka_are_null(key: str) -> None:
 def test_described_values_are_those_in_force(key: str) -> None:
     """Describing and resolving apply the same layers by different code."""
     made = world(
-        "log.retention.minutes=3", "log.segment.bytes=99", all={"log.cleanup.policy": "compact,delete"}
+        "log.retention.minutes=3", "log.segment.bytes=2000000", all={"log.cleanup.policy": "compact,delete"}
     )
     value = rows(made, TOPIC)[key].value
     settings = made.at().config.topic_settings
@@ -283,3 +283,15 @@ def test_an_unknown_key_of_a_broker_is_described_without_its_value() -> None:
     assert {name: sources(each) for name, each in of_all.items()} == {
         name: [(name, None, Source.DYNAMIC_DEFAULT_BROKER)] for name in ("another.key", "no.such.key")
     }
+
+
+def test_the_size_of_segments_for_tests_is_described_only_where_it_is_set() -> None:
+    assert "internal.segment.bytes" not in rows(world(), TOPIC)
+    row = rows(world(topic={"internal.segment.bytes": "1000"}), TOPIC)["internal.segment.bytes"]
+    assert (row.value, row.source, row.read_only, row.sensitive) == (
+        "1000",
+        Source.DYNAMIC_TOPIC,
+        False,
+        False,
+    )
+    assert sources(row) == [("internal.segment.bytes", "1000", Source.DYNAMIC_TOPIC)]

@@ -20,7 +20,7 @@ TIMEOUT = 15
 CLEANER = ("log.cleaner.backoff.ms=50", "log.segment.delete.delay.ms=0", "group.initial.rebalance.delay.ms=0")
 COMPACTED = {
     "cleanup.policy": "compact",
-    "segment.bytes": "20000",
+    "internal.segment.bytes": "20000",
     "min.cleanable.dirty.ratio": "0.01",
     "delete.retention.ms": "0",
 }

@@ -33,8 +33,8 @@ async def test_a_middle_segment_and_a_folder_that_are_gone_are_reported_and_out_
     tmp_path: Path,
 ) -> None:
     history = History()
-    with BrokerProcess(tmp_path, "log.segment.bytes=1000") as broker:
-        await make_topic(port_of(broker))
+    with BrokerProcess(tmp_path) as broker:
+        await make_topic(port_of(broker), internal_segment_bytes="1000")
         client = await connect(port_of(broker))
         async with client.stream:
             for _ in range(BATCHES):

@@ -139,10 +139,10 @@ async def test_a_log_that_is_compacted_needs_keys(broker: RunningBroker) -> None
 @takes_effect("log.segment.bytes")
 async def test_how_large_a_segment_may_be(broker: RunningBroker) -> None:
     for _ in range(2):
-        await produce(broker, size=1_000)
+        await produce(broker, size=500_000)
     assert len(log_of(broker).segments) == 1
-    await alter(broker, log_segment_bytes="2000")
-    await produce(broker, size=1_000)
+    await alter(broker, log_segment_bytes="1048576")
+    await produce(broker, size=500_000)
     assert len(log_of(broker).segments) == 2
 
 
@@ -200,12 +200,12 @@ async def test_how_long_records_are_kept(broker: RunningBroker) -> None:
 
 @takes_effect("log.retention.bytes", "log.segment.delete.delay.ms")
 async def test_how_much_is_kept_and_how_long_a_deleted_file_stays(broker: RunningBroker) -> None:
-    await alter(broker, log_segment_bytes="2000")
+    await alter(broker, log_segment_bytes="1048576")
     for _ in range(4):
-        await produce(broker, size=1_500)
+        await produce(broker, size=750_000)
     now_ms = wall_ms(broker)
     assert broker.server.log.retention(now_ms) == [] and log_of(broker).log_start_offset == 0
-    await alter(broker, log_retention_bytes="4000")
+    await alter(broker, log_retention_bytes="2000000")
     assert broker.server.log.retention(now_ms) == [] and log_of(broker).log_start_offset > 0
     await alter(broker, log_retention_bytes="100", log_segment_delete_delay_ms="0")
     assert broker.server.log.retention(now_ms) != []

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import trio
 
-from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from broker.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.records.build import NewRecord, build_batch
 from broker.records.walk import batches, records
@@ -86,10 +86,13 @@ class History:
         return total
 
 
-async def make_topic(port: int) -> None:
+async def make_topic(port: int, **configs: str) -> None:
+    """`configs` have underscores for dots."""
     client = await connect(port)
+    rows = [CreatableTopicConfig(key.replace("_", "."), value) for key, value in configs.items()]
     async with client.stream:
-        answer = await client.ask(CreateTopicsRequest([CreatableTopic(TOPIC, PARTITIONS, 1)], 5_000), 5)
+        topic = CreatableTopic(TOPIC, PARTITIONS, 1, configs=rows)
+        answer = await client.ask(CreateTopicsRequest([topic], 5_000), 5)
         assert answer.topics[0].error_code == 0
 
 

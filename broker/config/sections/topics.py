@@ -23,6 +23,9 @@ from broker.config.sections.replication import TopicThrottles
 from broker.config.sections.tiered_storage import NO_TIERED_STORAGE, TieredStorage
 from broker.config.setting import Setting, setting, settings_of
 
+LEAST_SEGMENT: Final = 14
+"""The least internal.segment.bytes (Kafka: any number), and segment.bytes of an earlier version."""
+
 _HOURS = 3_600_000
 _MINUTES = 60_000
 
@@ -316,11 +319,12 @@ class TopicSettings:
     segment_bytes: int = setting(
         "log.segment.bytes",
         1_073_741_824,
-        integer(14),
+        integer(1_048_576),
         "A segment is rolled before a batch that would make it larger.",
         unit="bytes",
         topic_key="segment.bytes",
         dynamic=True,
+        stored=integer(LEAST_SEGMENT),
     )
     segment_index_bytes: int = setting(
         "log.index.size.max.bytes",
@@ -405,7 +409,22 @@ class TopicSettings:
         return self.message_timestamp_type == "LogAppendTime"
 
 
-TOPIC_ONLY: Final = (TopicThrottles, TieredStorage)
+@dataclass(frozen=True, slots=True)
+class InternalSettings:
+    """Settings for tests, as Kafka has them."""
+
+    segment_bytes: int | None = setting(
+        "internal.segment.bytes",
+        None,
+        integer(LEAST_SEGMENT),
+        "The topic's `segment.bytes` if it is set: smaller segments than that allows, for tests.",
+        unit="bytes",
+        topic_key="internal.segment.bytes",
+        internal=True,
+    )
+
+
+TOPIC_ONLY: Final = (TopicThrottles, TieredStorage, InternalSettings)
 """Sections whose keys have no default of the broker."""
 
 TOPIC_SETTINGS: Final[dict[str, Setting]] = {
@@ -427,13 +446,19 @@ _THROTTLES: Final[dict[str, str]] = {
 }
 
 
+_INTERNAL: Final[dict[str, str]] = {
+    described.key: field.name for field, described in settings_of(InternalSettings)
+}
+"""Their fields of TopicSettings, whose own values they replace."""
+
+
 def topic_settings(defaults: TopicSettings, configs: Mapping[str, str]) -> TopicSettings:
     """Return the effective settings of a topic. Raises ConfigError; KeyError for a key that topics do not
     have.
     """
     if not configs:
         return defaults
-    return replace(defaults, **_values(_FIELDS, configs))
+    return replace(defaults, **(_values(_FIELDS, configs) | _values(_INTERNAL, configs)))
 
 
 def topic_throttles(configs: Mapping[str, str]) -> TopicThrottles:
@@ -442,7 +467,7 @@ def topic_throttles(configs: Mapping[str, str]) -> TopicThrottles:
 
 
 def _values(fields: Mapping[str, str], configs: Mapping[str, str]) -> dict[str, Any]:
-    read = {key: TOPIC_SETTINGS[key].read(text, key=key) for key, text in configs.items()}
+    read = {key: TOPIC_SETTINGS[key].read_stored(text, key=key) for key, text in configs.items()}
     return {fields[key]: value for key, value in read.items() if key in fields}
 
 

@@ -9,6 +9,7 @@ TOPIC_TYPE, BROKER, LOGGER, SUBSCRIPTION, GROUP = 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
 
 NO_LISTS: Final = "Kafka's controller does not know which settings of a subscription are lists"
+NO_SEGMENT: Final = "Kafka takes any number, and no batch fits into such a segment"
 UNKNOWN_OPERATION: Final = "Kafka fails with UNKNOWN_SERVER_ERROR"
 
 
@@ -28,6 +29,7 @@ def describe(kind: int, name: str, *keys: str) -> dict[str, Any]:
 
 
 LISTS: Final = ("cleanup.policy", "follower.replication.throttled.replicas")
+SIZES: Final = ("segment.bytes", "internal.segment.bytes")
 TOPIC_KEYS: Final = (
     *("cleanup.policy", "compression.type", "compression.gzip.level", "compression.lz4.level"),
     *("compression.zstd.level", "delete.retention.ms", "file.delete.delay.ms", "flush.messages", "flush.ms"),
@@ -120,6 +122,15 @@ CASES: Final = (
             ("compression.type", APPEND, "gzip"),
             ("no.such.key", APPEND, "1"),
             ("no.such.key", SUBTRACT, "1"),
+            *(
+                (key, SET, value)
+                for key, values in (
+                    ("segment.bytes", ("1048575", "2147483648", "x", "1048576")),
+                    ("internal.segment.bytes", ("2147483648", "x", "14")),
+                )
+                for value in values
+            ),
+            ("internal.segment.bytes", APPEND, "1"),
             ("follower.replication.throttled.replicas", APPEND, "0:1"),
             ("follower.replication.throttled.replicas", APPEND, "0:1,1:1"),
             ("follower.replication.throttled.replicas", SUBTRACT, "0:1"),
@@ -134,7 +145,14 @@ CASES: Final = (
             TOPIC_TYPE, TOPIC, ("cleanup.policy", SET, "compact"), ("cleanup.policy", APPEND, "delete")
         ),
     ),
-    Case("DescribeConfigs", describe(TOPIC_TYPE, TOPIC, *LISTS), until_same=True),
+    Case("DescribeConfigs", describe(TOPIC_TYPE, TOPIC, *LISTS, *SIZES), until_same=True),
+    *(Case("IncrementalAlterConfigs", incremental(TOPIC_TYPE, TOPIC, (key, DELETE, None))) for key in SIZES),
+    Case("DescribeConfigs", describe(TOPIC_TYPE, TOPIC, *SIZES), until_same=True),
+    Case(
+        "IncrementalAlterConfigs",
+        incremental(TOPIC_TYPE, TOPIC, ("internal.segment.bytes", SET, "-1"), validate_only=True),
+        differs=NO_SEGMENT,
+    ),
     Case(
         "IncrementalAlterConfigs",
         {"resources": incremental(TOPIC_TYPE, TOPIC, ("retention.ms", SET, "1"))["resources"] * 2},
@@ -151,6 +169,9 @@ CASES: Final = (
             ("log.retention.ms", APPEND, "1"),
             ("log.retention.ms", SUBTRACT, "1"),
             ("log.retention.ms", SET, None),
+            ("log.segment.bytes", SET, "1048575"),
+            ("log.segment.bytes", SET, "1048576"),
+            ("log.segment.bytes", DELETE, None),
         )
     ),
     *(
