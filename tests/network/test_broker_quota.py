@@ -186,7 +186,7 @@ async def test_where_the_file_system_cannot_tell_a_closed_segment_counts_as_slow
     await alter(broker, log_segment_bytes="1048576")
     for _ in range(2):
         await fill(broker, 750_000)
-    await alter(broker, broker_quota_slow_fetch_bytes="1000", broker_quota_enabled="true")
+    await alter(broker, broker_quota_slow_fetch_bytes="250000", broker_quota_enabled="true")
     monkeypatch.setattr(disk, "is_cached", lambda _file, _position: True if tells else None)
     client = await broker.connect("reader")
     for offset in (0, 1):
