@@ -259,4 +259,7 @@ TOKENS: Final = (
     Case("SaslAuthenticate", {"auth_bytes": b"x"}),
 )
 
-CASES: Final = (*QUOTAS, *CREDENTIALS, *ACLS, *TOKENS)
+FEW_CONNECTIONS_END: Final = Case("AlterClientQuotas", quota((("ip", None),), (NEW_CONNECTIONS, 0.0, True)))
+"""Else the brokers close more than five connections a second."""
+
+CASES: Final = (*QUOTAS, *CREDENTIALS, *ACLS, *TOKENS, FEW_CONNECTIONS_END)
