@@ -57,6 +57,11 @@ RULES: Final = (
         settled_s=COPIER_WAITS_S,
     ),
     Rule(
+        "close did not return",
+        "confluent-kafka: close calls a rebalance callback, whose rd_kafka_assign never returns",
+        sources=("readers-librdkafka", "copier"),
+    ),
+    Rule(
         r"CommitFailed|REBALANCE_IN_PROGRESS|RebalanceInProgress|ILLEGAL_GENERATION|IllegalGeneration"
         r"|UNKNOWN_MEMBER|UnknownMember",
         "members come and go, and a commit meets a rebalance",

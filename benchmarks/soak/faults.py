@@ -2,7 +2,7 @@
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
 
@@ -44,7 +44,7 @@ class Faults:
         self.damage: Callable[[], None] | None = None
         """Called once, while no broker runs: to try whether the soak finds what is lost."""
 
-    async def kill(self, every_minutes: float, check: Callable[[], None]) -> None:
+    async def kill(self, every_minutes: float, check: Callable[[], Awaitable[None]]) -> None:
         chance = random.Random(f"{self._stage.seed} kills")
         while True:
             with trio.move_on_after(chance.uniform(*around(every_minutes))):
@@ -59,7 +59,7 @@ class Faults:
             async with self._space:  # a start needs some
                 await trio.to_thread.run_sync(self._lives.start)
             fault.ended = time.monotonic()
-            await trio.to_thread.run_sync(check)
+            await check()
 
     async def fill_disk(self, every_minutes: float) -> None:
         chance = random.Random(f"{self._stage.seed} disks")

@@ -24,17 +24,19 @@ class GroupLedger:
         self.commits = 0
         self._lock = threading.Lock()
         self._next: dict[Place, int] = {}
-        self._gaps: dict[Place, list[range]] = {}
+        self._skipped: dict[Place, set[int]] = {}
         self._committed: dict[Place, int] = {}
 
-    def delivered(self, place: Place, offset: int) -> None:
-        """A member was given this record: before its offset is committed."""
+    def delivered(self, place: Place, first: int, after: int) -> None:
+        """A member was given these records, up to the one before `after`: before an offset is committed."""
         with self._lock:
-            self.delivered_count += 1
+            self.delivered_count += after - first
             due = self._next.get(place, 0)
-            if offset > due:
-                self._gaps.setdefault(place, []).append(range(due, offset))
-            self._next[place] = max(due, offset + 1)
+            skipped = self._skipped.setdefault(place, set())
+            skipped.update(range(due, first))
+            # What another member was given may be told late, and a record may be given again.
+            skipped.difference_update(range(first, min(after, due)))
+            self._next[place] = max(due, after)
 
     def committed(self, offsets: Mapping[Place, int]) -> None:
         """The broker has acknowledged these offsets."""
@@ -42,10 +44,6 @@ class GroupLedger:
             self.commits += 1
             for place, offset in offsets.items():
                 self._committed[place] = max(offset, self._committed.get(place, 0))
-
-    def places(self) -> list[Place]:
-        with self._lock:
-            return sorted(self._committed)
 
     def promised_commits(self) -> dict[Place, int]:
         """Return a copy: take it before asking the broker."""
@@ -60,27 +58,34 @@ class GroupLedger:
             if found.get(place, -1) < offset
         ]
 
-    def check_deliveries(self, topic: str, promised: Promised, starts: Mapping[int, int]) -> list[str]:
-        """Find acknowledged records that the group skipped. `starts`: each partition's first offset."""
+    def skipped(self) -> dict[Place, set[int]]:
+        """Return a copy of the offsets that were left out so far, of records and of what is none."""
+        with self._lock:
+            return {place: set(offsets) for place, offsets in self._skipped.items()}
+
+    def check_deliveries(
+        self, topic: str, promised: Promised, starts: Mapping[int, int], before: Mapping[Place, set[int]]
+    ) -> list[str]:
+        """Find acknowledged records that the group skipped, now and `before`; each is found once.
+
+        `starts`: each partition's first offset. Two members tell at different times what they were given, so
+        what one of them was given and has not told yet is no skipped record.
+        """
         found = []
         with self._lock:
-            for place in [place for place in self._gaps if place.topic == topic]:
+            for place in [place for place in self._skipped if place.topic == topic]:
                 acknowledged = promised.by_partition.get(place.partition, {})
-                start = starts.get(place.partition, 0)
-                skipped = [
-                    offset
-                    for gap in self._gaps[place]
-                    for offset in gap
-                    if offset >= start and offset in acknowledged
-                ]
+                start, now = starts.get(place.partition, 0), self._skipped[place]
+                both = now & before.get(place, set())
+                skipped = [offset for offset in both if offset >= start and offset in acknowledged]
                 if skipped:
                     where = f"{topic}-{place.partition}"
                     found.append(
-                        f"{self.name}: {len(skipped)} records of {where} were skipped, first {skipped[0]}"
+                        f"{self.name}: {len(skipped)} records of {where} were skipped, first {min(skipped)}"
                     )
                 # A record may be delivered before its producer hears of it: what is newer is looked at again.
                 newest = max(acknowledged, default=-1)
-                self._gaps[place] = [gap for gap in self._gaps[place] if gap.stop > newest]
+                now -= {offset for offset in both if offset <= newest or offset < start}
         return found
 
     def behind(self, topic: str, promised: Promised) -> int:

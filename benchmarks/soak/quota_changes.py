@@ -9,7 +9,8 @@ from typing import Any, Final
 
 import trio
 
-from benchmarks.soak.stage import GROUPS, IDEMPOTENT, Stage
+from benchmarks.soak.stage import Stage
+from benchmarks.soak.topics import GROUPS, IDEMPOTENT
 
 EVERY_S: Final = 5.0
 CLIENTS: Final = (*IDEMPOTENT, "transactions", "copier", *GROUPS)

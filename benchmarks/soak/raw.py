@@ -9,7 +9,8 @@ from typing import Final
 import trio
 
 from benchmarks.soak.ledger import make_value
-from benchmarks.soak.stage import PARTITIONS, RAW, Stage
+from benchmarks.soak.stage import Stage
+from benchmarks.soak.topics import PARTITIONS, RAW
 from benchmarks.soak.visitors import connect
 from broker.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from broker.records.build import NewRecord, build_batch
@@ -21,13 +22,11 @@ BATCHES: Final = 200
 
 
 async def produce(stage: Stage) -> None:
-    """Produce until the producers end, or a number of batches."""
+    """Produce a number of batches."""
     ledger = stage.ledgers[RAW]
     client = await connect(stage, "raw")
     async with client.stream:
         for turn in range(BATCHES):
-            if stage.producers_end.is_set():
-                return
             numbers = [ledger.next_number() for _ in range(BATCH)]
             now_ms = time.time_ns() // 1_000_000
             records = [NewRecord(None, make_value(RAW, number), now_ms) for number in numbers]

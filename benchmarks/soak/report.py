@@ -102,6 +102,7 @@ def print_report(
         print(f"  {ledger.topic:20}{ledger.count:9,} records")
     for group in stage.groups.values():
         print(f"  {group.name:20}{group.delivered_count:9,} read, {group.commits:,} commits")
+    print(f"\n{sum(stage.sessions.values())} client processes, one after the other")
     print("\nLives of the broker (slopes without the first minute)")
     print(f"  {LIFE_HEADINGS}")
     for life in lives:

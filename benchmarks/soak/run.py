@@ -1,9 +1,7 @@
 """One soak: starts the broker and all clients, lets the faults happen, settles, checks, reports."""
 
-import logging
 import os
 import secrets
-import threading
 import time
 from dataclasses import dataclass
 from functools import partial
@@ -11,23 +9,22 @@ from pathlib import Path
 from typing import Final
 
 import trio
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 
 from benchmarks.pages import PAGES
 from benchmarks.process import BrokerError
-from benchmarks.soak import producers, raw, readers, visitors, wall_clock
+from benchmarks.soak import raw, visitors, wall_clock
 from benchmarks.soak.anomalies import Anomalies
 from benchmarks.soak.broker_life import BrokerLives
-from benchmarks.soak.checks import check, committed
+from benchmarks.soak.checks import CheckError, check, committed
 from benchmarks.soak.disk import Disk
 from benchmarks.soak.explanations import RULES
 from benchmarks.soak.faults import Faults
 from benchmarks.soak.group_ledger import Place
 from benchmarks.soak.quota_changes import QuotaChanges
 from benchmarks.soak.report import judge, print_report
-from benchmarks.soak.stage import IDEMPOTENT, PARTITIONS, SOURCE, TOPICS, Stage
+from benchmarks.soak.sessions import run_sessions
+from benchmarks.soak.stage import Stage
+from benchmarks.soak.topics import GROUPS, IDEMPOTENT, PARTITIONS, SOURCE
 
 SAMPLE_S: Final = 10.0
 TELL_EVERY: Final = 6
@@ -38,17 +35,7 @@ RAW_COPIES: Final = 2
 MEMBERS: Final = 2
 CUT_BYTES: Final = 3_000
 
-PRODUCERS: Final = {
-    "librdkafka": producers.librdkafka,
-    "kafka-python": producers.kafka_python,
-    "aiokafka": producers.aiokafka_,
-    "transactions": producers.transactional,
-}
-READERS: Final = {
-    "readers-librdkafka": readers.librdkafka,
-    "readers-kafka-python": readers.kafka_python,
-    "readers-aiokafka": readers.aiokafka_,
-}
+PRODUCERS: Final = (*IDEMPOTENT, "transactions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,26 +67,28 @@ class Soak:
         self._data.mkdir(mode=0o700)
         self._lives = BrokerLives(self._data, scratch / "output", port, token, self._clock, self.stage.report)
         self._quotas = QuotaChanges(self.stage)
+        self._faults = Faults(self.stage, self._lives, disk, self._clock)
+        if options.lose:
+            self._faults.damage = self._cut_records
         self.findings: list[str] = []
         self._began = 0.0
 
     async def run(self) -> bool:
         """Return whether the broker has passed; the report is printed."""
         options = self._options
-        # What clients log and do not raise is no error of a program that uses them.
-        logging.getLogger().addHandler(logging.NullHandler())
         self._began = time.monotonic()
         self._tell(f"seed {options.seed}; a full disk is {self._disk.how}")
         try:
             await trio.to_thread.run_sync(self._lives.start)
-            await self._prepare()
+            await visitors.prepare(self.stage)
             await self._load()
-            await trio.to_thread.run_sync(self._check, True)
+            await self._check(settled=True)
             status = await trio.to_thread.run_sync(self._lives.stop)
             if status:
                 self.findings.append(f"the broker's exit status after SIGTERM is {status}")
-        except (BrokerError, KafkaException, TimeoutError, OSError) as error:
-            self.findings.append(f"the soak cannot go on: {type(error).__name__}: {error}")
+        except* (BrokerError, CheckError, TimeoutError, OSError) as errors:
+            for error in visitors.leaves(errors):
+                self.findings.append(f"the soak cannot go on: {type(error).__name__}: {error}")
         finally:
             self._lives.end()
         verdict = judge(self._lives.lives, self.findings, self.anomalies, self.stage)
@@ -107,44 +96,45 @@ class Soak:
         self._tell(f"quota changes {self._quotas.count}; faults: {self._faults_words()}")
         return verdict.passed
 
-    async def _prepare(self) -> None:
-        admin = AdminClient(producers.librdkafka_settings(self.stage, "operator"))
-        made = admin.create_topics([NewTopic(topic, PARTITIONS, 1) for topic in TOPICS])
-        for future in made.values():
-            await trio.to_thread.run_sync(future.result, 30)
-        await visitors.prepare(self.stage)
-
     async def _load(self) -> None:
         """Run load and faults; then let the clients finish, without limits and faults."""
+        stage = self.stage
+        async with trio.open_nursery() as readers:
+            readers.start_soon(run_sessions, stage, "copier", 0, stage.readers_end)
+            for name in GROUPS:
+                for copy in range(MEMBERS):
+                    readers.start_soon(run_sessions, stage, name, copy, stage.readers_end)
+            async with trio.open_nursery() as writers:
+                for name in PRODUCERS:
+                    writers.start_soon(run_sessions, stage, name, 0, stage.producers_end)
+                await self._disturb()
+                stage.producers_end.set()
+                writers.cancel_scope.deadline = trio.current_time() + SETTLED_WITHIN_S
+            if writers.cancel_scope.cancelled_caught:
+                raise TimeoutError(f"the producers did not finish in {SETTLED_WITHIN_S:.0f} s")
+            await self._caught_up()
+            stage.readers_end.set()
+            readers.cancel_scope.deadline = trio.current_time() + SETTLED_WITHIN_S
+        if readers.cancel_scope.cancelled_caught:
+            raise TimeoutError(f"the readers did not finish in {SETTLED_WITHIN_S:.0f} s")
+
+    async def _disturb(self) -> None:
+        """Let faults and other clients happen for as long as the options say."""
         options, stage = self._options, self.stage
-        writing = [stage.threads(name, stage.producers_end, run) for name, run in PRODUCERS.items()]
-        reading = [stage.threads("copier", stage.readers_end, producers.copier)]
-        for name, run in READERS.items():
-            reading += [stage.threads(name, stage.readers_end, run) for _ in range(MEMBERS)]
-        for thread in (*writing, *reading):
-            thread.start()
-        self.faults = Faults(stage, self._lives, self._disk, self._clock)
-        if options.lose:
-            self.faults.damage = self._cut_records
         async with trio.open_nursery() as clients:
             for _ in range(RAW_COPIES):
                 clients.start_soon(visitors.repeat, stage, "raw", raw.produce)
             async with trio.open_nursery() as background:
                 self._start_background(background)
                 await self._watch(options.minutes - options.steady)
-                self.faults.kills_end.set()
+                self._faults.kills_end.set()
                 await self._watch(options.steady)
                 background.cancel_scope.cancel()
             self._tell("the load ends: limits are lifted, and clients finish")
             self._lives.sample()
             wall_clock.set_difference(self._clock, 0)
             await trio.to_thread.run_sync(self._quotas.remove_all)
-            stage.producers_end.set()
-            await self._ended(writing)
             clients.cancel_scope.cancel()
-        await self._caught_up()
-        stage.readers_end.set()
-        await self._ended(reading)
 
     def _start_background(self, nursery: trio.Nursery) -> None:
         options, stage = self._options, self.stage
@@ -156,11 +146,11 @@ class Soak:
             nursery.start_soon(visitors.repeat, stage, "page", page)
         nursery.start_soon(self._quotas.change)
         if options.kill_every:
-            nursery.start_soon(self.faults.kill, options.kill_every, self._check)
+            nursery.start_soon(self._faults.kill, options.kill_every, self._check)
         if options.disk_every:
-            nursery.start_soon(self.faults.fill_disk, options.disk_every)
+            nursery.start_soon(self._faults.fill_disk, options.disk_every)
         if options.clock_every:
-            nursery.start_soon(self.faults.step_clock, options.clock_every)
+            nursery.start_soon(self._faults.step_clock, options.clock_every)
 
     async def _watch(self, minutes: float) -> None:
         until, turn = trio.current_time() + minutes * 60, 0
@@ -171,34 +161,26 @@ class Soak:
             if turn % TELL_EVERY == 0:
                 self._tell_state()
 
-    def _check(self, settled: bool = False) -> None:
-        """Compare what is there with what was acknowledged. Blocks."""
+    async def _check(self, settled: bool = False) -> None:
+        """Compare what is there with what was acknowledged."""
         began = time.monotonic()
-        found = check(self.stage, self._quotas, settled=settled)
+        found = await check(self.stage, self._quotas, settled=settled)
         self.findings += found
         for finding in found:
             self._tell(f"LOST OR CHANGED: {finding}")
         count = sum(ledger.count for ledger in self.stage.ledgers.values())
         self._tell(f"checked {count:,} acknowledged records in {time.monotonic() - began:.1f} s")
 
-    async def _ended(self, threads: list[threading.Thread]) -> None:
-        deadline = time.monotonic() + SETTLED_WITHIN_S
-        for thread in threads:
-            await trio.to_thread.run_sync(thread.join, max(deadline - time.monotonic(), 0))
-        names = [thread.name for thread in threads if thread.is_alive()]
-        if names:
-            raise TimeoutError(f"{', '.join(names)} did not finish in {SETTLED_WITHIN_S:.0f} s")
-
     async def _caught_up(self) -> None:
         """Wait until every group and the copier were given everything that was acknowledged."""
         deadline = trio.current_time() + SETTLED_WITHIN_S
-        while behind := await trio.to_thread.run_sync(self._behind):
+        while behind := await self._behind():
             if trio.current_time() > deadline:
                 self.findings.append(f"not read in {SETTLED_WITHIN_S:.0f} s: {behind}")
                 return
-            await trio.sleep(0.5)
+            await trio.sleep(1)
 
-    def _behind(self) -> dict[str, int]:
+    async def _behind(self) -> dict[str, int]:
         promised = {topic: ledger.promised() for topic, ledger in self.stage.ledgers.items()}
         behind = {
             name: sum(group.behind(topic, each) for topic, each in promised.items())
@@ -206,7 +188,7 @@ class Soak:
         }
         # Not by its acknowledgements: a commit may have been made whose answer was lost.
         places = [Place(SOURCE, partition) for partition in range(PARTITIONS)]
-        done = committed(self.stage, "copier", places)
+        done = await committed(self.stage, "copier", places)
         behind["copier"] = sum(
             offset >= done.get(Place(SOURCE, partition), 0)
             for partition, offsets in promised[SOURCE].by_partition.items()
@@ -233,4 +215,4 @@ class Soak:
         )
 
     def _faults_words(self) -> str:
-        return ", ".join(f"{kind} {count}" for kind, count in self.faults.counts.items())
+        return ", ".join(f"{kind} {count}" for kind, count in self._faults.counts.items())

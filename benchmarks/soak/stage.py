@@ -1,29 +1,20 @@
 """What all clients of a soak share: the broker's address, the ledgers, the list of errors, and the end."""
 
-import random
-import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Final
 
-from benchmarks.process import Broker
+import trio
+
 from benchmarks.soak.anomalies import Anomalies
 from benchmarks.soak.group_ledger import GroupLedger
 from benchmarks.soak.ledger import Ledger
+from benchmarks.soak.topics import COPY, GROUPS, TOPICS
 
-PARTITIONS: Final = 3
 KEPT_BYTES: Final = 4 << 20
 """retention.bytes of each partition; a quarter of it must be there in values, as segments go whole."""
 
-IDEMPOTENT: Final = ("librdkafka", "kafka-python", "aiokafka")
-SOURCE: Final = "soak-librdkafka"
-COPY: Final = "soak-copied"
-TRANSACTIONS: Final = "soak-transactions"
-RAW: Final = "soak-raw"
-TOPICS: Final = (*(f"soak-{name}" for name in IDEMPOTENT), RAW, TRANSACTIONS, COPY)
-GROUPS: Final = tuple(f"readers-{name}" for name in IDEMPOTENT)
 SESSION_S: Final = (15.0, 45.0)
 """A client lives so long, and a new one follows."""
 
@@ -41,18 +32,17 @@ class Stage:
     token: str
     seed: int
     anomalies: Anomalies
-    broker: Broker | None = None
-    """The running one; None while there is none."""
-
     ledgers: dict[str, Ledger] = field(
         default_factory=lambda: {topic: Ledger(topic, KEPT_BYTES // 4) for topic in TOPICS}
     )
     groups: dict[str, GroupLedger] = field(
         default_factory=lambda: {group: GroupLedger(group) for group in GROUPS}
     )
-    producers_end: threading.Event = field(default_factory=threading.Event)
-    readers_end: threading.Event = field(default_factory=threading.Event)
+    producers_end: trio.Event = field(default_factory=trio.Event)
+    readers_end: trio.Event = field(default_factory=trio.Event)
     sessions: dict[str, int] = field(default_factory=dict)
+    """How many processes of each client have ended."""
+
     rounds: dict[str, int] = field(default_factory=dict)
     numbers: "count[int]" = field(default_factory=count)
     began_s: float = field(default_factory=time.monotonic)
@@ -73,20 +63,3 @@ class Stage:
     def report(self, source: str, error: object) -> None:
         text = str(error) or repr(error)
         self.anomalies.add(source, text.splitlines()[0], time.monotonic())
-
-    def threads(
-        self, name: str, end: threading.Event, session: Callable[["Stage", float], None]
-    ) -> threading.Thread:
-        """Return a thread that runs one session after the other until `end`; errors are reported."""
-        chance = random.Random(f"{self.seed} {name}")
-
-        def run() -> None:
-            while not end.is_set():
-                try:
-                    session(self, time.monotonic() + chance.uniform(*SESSION_S))
-                except Exception as error:  # noqa: BLE001 - a client's errors are what a soak looks for
-                    self.report(name, f"{type(error).__name__}: {error}")
-                    end.wait(AGAIN_S)
-                self.sessions[name] = self.sessions.get(name, 0) + 1
-
-        return threading.Thread(target=run, name=name, daemon=True)

@@ -17,6 +17,7 @@ import trio
 from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
 
 from benchmarks.pages import PAGES, PageLoad, Tally, browse
+from benchmarks.soak import topics as checked
 from benchmarks.soak.stage import AGAIN_S, Stage
 from broker.protocol import codec
 from broker.protocol.api_key import response_header_version
@@ -105,17 +106,18 @@ async def repeat(stage: Stage, name: str, load: Load) -> None:
         try:
             await load(stage)
         except* ENDED as errors:
-            for error in _leaves(errors):
+            for error in leaves(errors):
                 stage.report(name, f"{type(error).__name__}: {error}")
             await trio.sleep(AGAIN_S)
         stage.rounds[name] = stage.rounds.get(name, 0) + 1
 
 
-def _leaves(errors: BaseExceptionGroup[BaseException]) -> list[BaseException]:
+def leaves(errors: BaseExceptionGroup[BaseException]) -> list[BaseException]:
+    """Return the exceptions of a group and of the groups in it."""
     return [
         leaf
         for error in errors.exceptions
-        for leaf in (_leaves(error) if isinstance(error, BaseExceptionGroup) else [error])
+        for leaf in (leaves(error) if isinstance(error, BaseExceptionGroup) else [error])
     ]
 
 
@@ -261,10 +263,14 @@ LOADS: Final[dict[str, tuple[Load, int]]] = {
 
 
 async def prepare(stage: Stage) -> None:
+    """Make the topics, and ask clients for metrics. Raises OSError if the broker refuses a topic."""
     client = await connect(stage, "operator")
     async with client.stream:
         topics = [CreatableTopic(TOPIC, PARTITIONS, 1), CreatableTopic("__consumer_offsets", 1, 1)]
-        await client.ask(CreateTopicsRequest(topics, 5_000), 5)
+        topics += [CreatableTopic(topic, checked.PARTITIONS, 1) for topic in checked.TOPICS]
+        made = await client.ask(CreateTopicsRequest(topics, 5_000), 5)
+        if refused := {each.name: each.error_code for each in made.topics if each.error_code}:
+            raise OSError(f"topics were refused: {refused}")
         ops = [AlterableConfig("metrics", 0, "*"), AlterableConfig("interval.ms", 0, "1000")]
         resource = AlterConfigsResource(CLIENT_METRICS, "all", ops)
         await client.ask(IncrementalAlterConfigsRequest([resource]), 1)

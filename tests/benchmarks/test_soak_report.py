@@ -20,7 +20,7 @@ def stage() -> Stage:
     for ledger in stage.ledgers.values():
         ledger.acknowledge(0, 0, 0)
     for group in stage.groups.values():
-        group.delivered(Place("t", 0), 0)
+        group.delivered(Place("t", 0), 0, 1)
     return stage
 
 
