@@ -5,6 +5,7 @@ Used by benchmarks.run as a context manager. Sends one request, ApiVersions 0; i
 
 import contextlib
 import os
+import random
 import re
 import resource
 import shutil
@@ -25,6 +26,7 @@ START_LIMIT_S: Final = 60.0
 STOP_LIMIT_S: Final = 30.0
 API_VERSIONS_0: Final = bytes.fromhex("0000000e 0012 0000 00000001 0004") + b"weir"
 PROBE_EVERY_S: Final = 0.002
+PORTS: Final = range(21_000, 29_000, 10)
 
 
 class BrokerError(Exception):
@@ -117,13 +119,16 @@ def _unchecked() -> ssl.SSLContext:
 
 
 def free_port() -> int:
-    """Return a port that is free, as is the next; below the range of outgoing connections."""
-    for port in range(21000, 29000, 10):
+    """Return a port that is free, as is the next; below the range of outgoing connections.
+
+    One at random: another run may be about to start its broker, or to start it again after a kill.
+    """
+    for port in random.sample(PORTS, len(PORTS)):
         with contextlib.suppress(OSError), socket.socket() as first, socket.socket() as second:
             first.bind(("127.0.0.1", port))
             second.bind(("127.0.0.1", port + 1))
             return port
-    raise BrokerError("no free port between 21000 and 29000")
+    raise BrokerError(f"no free port in {PORTS}")
 
 
 @contextlib.contextmanager

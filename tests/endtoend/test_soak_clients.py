@@ -33,9 +33,10 @@ FILLED = (*(f"soak-{name}" for name in IDEMPOTENT), TRANSACTIONS, COPY)
 
 def client_pids() -> dict[int, str]:
     """Return the client processes of this test, and the name of each."""
-    mine = f"/proc/{os.getpid()}/task/{os.getpid()}/children"
     found = {}
-    for pid in map(int, Path(mine).read_text().split()):
+    for pid in [
+        int(pid) for each in Path("/proc/self/task").glob("*/children") for pid in each.read_text().split()
+    ]:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
         if "benchmarks.soak.clients" in words:
             found[pid] = words[words.index("benchmarks.soak.clients") + 1]
@@ -78,7 +79,9 @@ async def test_clients_that_are_killed_have_told_nothing_wrong(
                 end = stage.producers_end if name in WRITERS else stage.readers_end
                 nursery.start_soon(run_sessions, stage, name, 0, end)
             await until(lambda: filled(stage, EACH), WITHIN_S)
-            for pid, name in client_pids().items():
+            pids = client_pids()
+            assert sorted(pids.values()) == sorted(CLIENTS)
+            for pid, name in pids.items():
                 os.kill(pid, signal.SIGKILL)
                 await until(lambda name=name: stage.sessions.get(name) == 1, WITHIN_S)  # type: ignore[misc]
             before = {topic: ledger.count for topic, ledger in stage.ledgers.items()}
