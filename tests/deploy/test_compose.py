@@ -41,6 +41,8 @@ def _extended(service: dict[str, Any]) -> dict[str, Any]:
     return base | own | {"volumes": base.get("volumes", []) + own.get("volumes", [])}
 
 
+NODES: Final = ("kafka-1", "kafka-2", "kafka-3")
+GATEWAYS: Final = ("gateway-1", "gateway-2")
 SERVICES: Final = [
     pytest.param(name, service, id=f"{name}-{service}") for name in FILES for service in _services(name)
 ]
@@ -133,6 +135,35 @@ def test_prometheus_asks_every_console(name: str, file: str) -> None:
     targets = yaml.safe_load((ROOT / "deploy/prometheus/targets" / file).read_text(encoding="utf-8"))
     consoles = [key for key, each in _services(name).items() if each["image"] == "weir:compose"]
     assert targets == [{"targets": [f"{console}:8080" for console in consoles]}]
+
+
+def test_kafkas_nodes_find_each_other_and_keep_their_data() -> None:
+    services = _services("compose.cluster.yaml")
+    given = {node: services[node]["environment"] for node in NODES}
+    voters = ",".join(f"{given[node]['KAFKA_NODE_ID']}@{node}:9093" for node in NODES)
+    for node in NODES:
+        assert given[node]["KAFKA_CONTROLLER_QUORUM_VOTERS"] == voters
+        assert given[node]["KAFKA_ADVERTISED_LISTENERS"] == f"PLAINTEXT://{node}:9092"
+        assert services[node]["volumes"] == [f"{node}:{given[node]['KAFKA_LOG_DIRS']}"]
+
+
+def test_the_gateways_and_the_pipeline_are_told_of_every_node() -> None:
+    services = _services("compose.cluster.yaml")
+    brokers = ",".join(f"{node}:9092" for node in NODES)
+    for gateway in GATEWAYS:
+        assert f"--override=upstream.bootstrap.servers={brokers}" in services[gateway]["command"]
+    command = services["pipeline"]["command"]
+    assert command[command.index("--bootstrap") + 1] == brokers
+
+
+@pytest.mark.parametrize("name", GATEWAYS)
+def test_each_gateway_publishes_a_port_for_each_node(name: str) -> None:
+    """It has the same number inside and outside, as clients are told it."""
+    services = _services("compose.cluster.yaml")
+    (first,) = re.findall(r"gateway\.port\.range=(\d+)-", " ".join(services[name]["command"]))
+    ids = [services[node]["environment"]["KAFKA_NODE_ID"] for node in NODES]
+    ports = f"{int(first) + min(ids)}-{int(first) + max(ids)}"
+    assert f"127.0.0.1:{ports}:{ports}" in services[name]["ports"]
 
 
 def test_the_token_is_ignored_by_git() -> None:
