@@ -57,6 +57,12 @@ RULES: Final = (
         settled_s=COPIER_WAITS_S,
     ),
     Rule(
+        "^CancelledError",
+        "aiokafka: stop cancels a fetch that waits for the broker, and raises it (its issue 647)",
+        (KILL,),
+        sources=("readers-aiokafka",),
+    ),
+    Rule(
         "close did not return",
         "confluent-kafka: close calls a rebalance callback, whose rd_kafka_assign never returns",
         sources=("readers-librdkafka", "copier"),

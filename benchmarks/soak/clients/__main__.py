@@ -4,6 +4,7 @@ CLIENT is one of `CLIENTS`; the JSON object has the fields of `Session` that are
 `teller` go to the output. The exit status is 0 also after an error, which is told.
 """
 
+import asyncio
 import faulthandler
 import importlib
 import json
@@ -42,7 +43,8 @@ def main(name: str, seconds: float, **settings: Any) -> None:
     module, function = CLIENTS[name]
     try:
         getattr(importlib.import_module(f"benchmarks.soak.clients.{module}"), function)(session)
-    except Exception as error:  # noqa: BLE001 - a client's errors are what a soak looks for
+    # aiokafka's stop may raise the cancellation of its own task, which is no Exception.
+    except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - a client's errors are looked for
         session.tell.error(name, f"{type(error).__name__}: {error}")
 
 
