@@ -82,6 +82,7 @@ async def test_a_close_that_never_returns(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(sessions, "CLOSES_WITHIN_S", 0.0)
+    monkeypatch.setattr(sessions, "DIES_WITHIN_S", 600.0)
     await run(stage, "tell.closing()\n" + HOLDS_THE_LOCK, name)
     assert found(stage) == [("close did not return", explained)]
     assert "Current thread" in capfd.readouterr().err
