@@ -71,17 +71,21 @@ def test_a_key_that_compose_does_not_know_is_found(tmp_path: Path, name: str, ke
     assert done.returncode == 1 and repr(wrong.rstrip(":")) in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("name", "service"),
-    [
-        ("compose.yaml", "broker"),
-        ("compose.cluster.yaml", "gateway-1"),
-        ("compose.cluster.yaml", "gateway-2"),
-    ],
+CONSOLES: Final = (
+    ("compose.yaml", "broker"),
+    ("compose.cluster.yaml", "gateway-1"),
+    ("compose.cluster.yaml", "gateway-2"),
 )
+
+
+def _overrides(service: dict[str, Any]) -> list[str]:
+    return [argument.removeprefix("--override=") for argument in service["command"]]
+
+
+@pytest.mark.parametrize(("name", "service"), CONSOLES)
 def test_the_settings_are_a_configuration(name: str, service: str) -> None:
     given = _services(name)[service]
-    overrides = [argument.removeprefix("--override=") for argument in given["command"]]
+    overrides = _overrides(given)
     configuration = load(IMAGE_SETTINGS, overrides, {})
     assert [warning for warning in configuration.warnings if "unknown" in warning] == []
     console = configuration.config.console
@@ -92,6 +96,30 @@ def test_the_settings_are_a_configuration(name: str, service: str) -> None:
         r"PLAINTEXT://0\.0\.0\.0:(\d+)", " ".join([*overrides, IMAGE_SETTINGS.read_text(encoding="utf-8")])
     )
     assert published & set(listening) and "8080" in published
+
+
+@pytest.mark.parametrize(("name", "service"), CONSOLES)
+def test_a_console_sends_browsers_to_the_port_that_is_published(name: str, service: str) -> None:
+    given = _services(name)[service]
+    (port,) = [port.split(":")[1] for port in given["ports"] if port.endswith(":8080")]
+    public = load(IMAGE_SETTINGS, _overrides(given), {}).config.console.public_url
+    assert (public or "http://weir-8080.localhost:8080") == f"http://weir-{port}.localhost:{port}"
+
+
+def test_another_port_of_the_console_is_also_in_its_address() -> None:
+    text = (ROOT / "compose.yaml").read_text(encoding="utf-8")
+    text = DEFAULT.sub(r"\1", text.replace("${WEIR_CONSOLE_PORT:-8080}", "9999"))
+    broker = yaml.safe_load(text)["services"]["broker"]
+    assert "127.0.0.1:9999:8080" in broker["ports"]
+    public = load(IMAGE_SETTINGS, _overrides(broker), {}).config.console.public_url
+    assert public == "http://weir-9999.localhost:9999"
+
+
+def test_the_pipeline_of_both_files_is_the_same_but_for_its_brokers() -> None:
+    """The second file does not extend the first: some programs for these files join the two commands."""
+    one, other = (_services(name)["pipeline"] for name in FILES)
+    assert one | {"command": other["command"]} == other
+    assert one["command"] == ["broker:19092" if "kafka-1" in word else word for word in other["command"]]
 
 
 @pytest.mark.parametrize(("name", "service"), SERVICES)
@@ -167,5 +195,5 @@ def test_each_gateway_publishes_a_port_for_each_node(name: str) -> None:
 
 
 def test_the_token_is_ignored_by_git() -> None:
-    file = _document("compose.yaml")["secrets"]["weir-token"]["file"]
+    file = _document("compose.yaml")["secrets"]["weir-token"]["file"].removeprefix("./")
     assert f"/{file}" in (ROOT / ".gitignore").read_text(encoding="utf-8").splitlines()
