@@ -1,7 +1,10 @@
 """What the reading process makes of tables, good and bad; asked without the process around it."""
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -46,6 +49,21 @@ def items(root: Path | Warehouse, query: TableQuery | Selection, **more: Any) ->
 def look(root: Path) -> dict[str, dict[str, Any]]:
     _, body = answer(Warehouse(root), {"ask": "look"})
     return {row["name"]: row for row in json.loads(body)}
+
+
+def test_a_machine_without_time_zones_reads_tables_too(tmp_path: Path) -> None:
+    """As the image is: what the extra `insights` installs has them."""
+    three_minutes(tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-m", "webui.insights.worker", str(tmp_path)],
+        input='{"ask":"look"}\n',
+        env=os.environ | {"PYTHONTZPATH": ""},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    states = {row["name"]: row for row in json.loads(done.stdout.splitlines()[1])}
+    assert states["usage_per_minute"]["newest_at"] == "2026-01-03T00:00:00.000Z"
 
 
 def three_minutes(root: Path) -> None:
