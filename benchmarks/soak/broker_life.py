@@ -33,6 +33,11 @@ def slope(points: Sequence[tuple[float, float]]) -> float:
     return sum((x - mean_x) * (y - mean_y) for x, y in points) / sum((x - mean_x) ** 2 for x, _ in points)
 
 
+def waited_s(schedstat: str) -> float:
+    """Return for how long a thread waited for a processor: the second number, in ns."""
+    return int(schedstat.split()[1]) / 1e9
+
+
 @dataclass(slots=True)
 class Life:
     number: int
@@ -46,12 +51,21 @@ class Life:
 
     minutes: float = 0.0
     cpu_s: float = 0.0
+    waited_s: float = 0.0
+    """For a processor, though it had something to do: the main thread, since the start."""
+
+    waiting: float = 0.0
+    """That, as a share of the time since the last sample."""
+
     ended: str = "running"
 
     def sample(self) -> None:
         """Raises BrokerError if the process has ended by itself."""
         self.broker.check_alive()
+        before_min, before_s = self.minutes, self.waited_s
         self.minutes = (time.monotonic() - self.began) / 60
+        self.waited_s = waited_s(Path(f"/proc/{self.broker.process.pid}/schedstat").read_text())
+        self.waiting = (self.waited_s - before_s) / 60 / (self.minutes - before_min)
         self.memory.append((self.minutes, self.broker.memory().anonymous / MB))
         self.descriptors.append((self.minutes, float(len(list(self._open_elsewhere())))))
         self.cpu_s = self.broker.cpu_s()

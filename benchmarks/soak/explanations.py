@@ -7,6 +7,8 @@ from benchmarks.soak.anomalies import Rule
 KILL: Final = "kill"
 DISK: Final = "disk full"
 CLOCK: Final = "clock step"
+BUSY: Final = "busy machine"
+"""No fault of the soak's making: others have the processors, and the broker waits for one."""
 
 COPIER_WAITS_S: Final = 660.0
 """send_offsets_to_transaction of librdkafka may wait 600 s after a kill; its other errors come then."""
@@ -31,6 +33,7 @@ RULES: Final = (
         (DISK,),
     ),
     Rule("KafkaTimeoutError", "a request waited for longer than the client does", (KILL, DISK)),
+    Rule(r"[Tt]imed? ?out|TimedOut", "the broker waited for a processor, which others had", (BUSY,)),
     Rule("channel for which there is no open connection", "a client left before its response was ready"),
     # As in Kafka: a coordinator that cannot write is none, and the client looks for another.
     Rule(r"NOT_COORDINATOR|NotCoordinator", "the disk was full for the group's offsets", (DISK,)),

@@ -12,7 +12,7 @@ from benchmarks.soak import wall_clock
 from benchmarks.soak.anomalies import Fault
 from benchmarks.soak.broker_life import BrokerLives
 from benchmarks.soak.disk import Disk
-from benchmarks.soak.explanations import CLOCK, DISK, KILL
+from benchmarks.soak.explanations import BUSY, CLOCK, DISK, KILL
 from benchmarks.soak.stage import Stage
 
 FULL_S: Final = (10.0, 40.0)
@@ -23,6 +23,9 @@ than an hour in its future (message.timestamp.after.max.ms), so it goes back for
 """
 
 AWAY_S: Final = (0.0, 3.0)
+
+BUSY_SHARE: Final = 0.5
+"""Of its time that the broker waits for a processor. A request then takes a multiple of its usual time."""
 
 
 def around(minutes: float) -> tuple[float, float]:
@@ -39,7 +42,8 @@ class Faults:
         self._disk = disk
         self._clock = clock
         self._space = trio.Lock()
-        self.counts = {KILL: 0, DISK: 0, CLOCK: 0}
+        self._busy: Fault | None = None
+        self.counts = {KILL: 0, DISK: 0, CLOCK: 0, BUSY: 0}
         self.kills_end = trio.Event()
         self.damage: Callable[[], None] | None = None
         """Called once, while no broker runs: to try whether the soak finds what is lost."""
@@ -70,6 +74,14 @@ class Faults:
                 with self._disk.full(self._lives.now.broker.process.pid):
                     await trio.sleep(chance.uniform(*FULL_S))
                 fault.ended = time.monotonic()
+
+    def note_busy(self, waiting: float) -> None:
+        """Take the share of the last seconds in which the broker waited for a processor."""
+        if self._busy is None and waiting >= BUSY_SHARE:
+            self._busy = self._begin(BUSY)
+        elif self._busy is not None and waiting < BUSY_SHARE:
+            self._busy.ended = time.monotonic()
+            self._busy = None
 
     async def step_clock(self, every_minutes: float) -> None:
         chance = random.Random(f"{self._stage.seed} clocks")

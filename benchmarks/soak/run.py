@@ -157,6 +157,7 @@ class Soak:
         while trio.current_time() < until:
             await trio.sleep(SAMPLE_S)
             self._lives.sample()
+            self._faults.note_busy(self._lives.now.waiting)
             turn += 1
             if turn % TELL_EVERY == 0:
                 self._tell_state()
