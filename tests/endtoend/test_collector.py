@@ -5,6 +5,7 @@
 
 import shutil
 import subprocess
+import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,14 +13,19 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+import trio
 import yaml
 from confluent_kafka import Producer
+from opentelemetry.proto.metrics.v1.metrics_pb2 import AGGREGATION_TEMPORALITY_DELTA, MetricsData
 
+from broker.protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
+from broker.protocol.messages.push_telemetry import PushTelemetryRequest
 from tests.conventions.sources import ROOT
 from tests.support.broker_process import BrokerProcess, within
 from tests.support.prometheus import parse
 from tests.support.running_gateway import free_ports
 from tests.support.telemetry import subscribe
+from tests.support.wire import connect
 
 PROGRAM: Final = shutil.which("otelcol") or ""
 CONFIGURATION: Final = ROOT / "deploy" / "otel" / "collector.yaml"
@@ -134,6 +140,43 @@ def test_the_collector_shows_what_a_client_pushed_and_what_waited_while_it_was_a
         with collector.running():
             within(60, lambda: collector.lines_of("late"), "what was pushed meanwhile")
         del early, late
+
+
+@needs_collector
+async def test_what_a_client_counts_between_its_pushes_adds_up_in_the_collector(tmp_path: Path) -> None:
+    collector = Collector(tmp_path)
+    settings = f"telemetry.otlp.endpoint=http://{collector.receives}"
+    with BrokerProcess(tmp_path / "data", settings) as broker, collector.running():
+        subscribe(broker, metrics="*", interval_ms="300")
+        client = await connect(int(broker.plain.rpartition(":")[2]), "counting")
+        async with client.stream:
+            given = await client.ask(GetTelemetrySubscriptionsRequest(bytes(16)), 0)
+            who = given.client_instance_id, given.subscription_id
+            began = time.time_ns()
+            for added in (3, 4):
+                ended = time.time_ns()
+                push = PushTelemetryRequest(*who, False, 0, _counted(added, began, ended))
+                while (await client.ask(push, 0)).error_code:  # noqa: ASYNC110 - sooner than the interval
+                    await trio.sleep(0.1)
+                began = ended
+            await trio.to_thread.run_sync(
+                within, 60, lambda: _values(collector, "counting") == [7.0], "3 + 4"
+            )
+
+
+def _counted(added: int, began_ns: int, ended_ns: int) -> bytes:
+    """Return the OTLP of a counter as Kafka's clients push it: what was added since the last push."""
+    metrics = MetricsData()
+    metric = metrics.resource_metrics.add().scope_metrics.add().metrics.add()
+    metric.name = "org.apache.kafka.producer.connection.creation.total"
+    metric.sum.is_monotonic = True
+    metric.sum.aggregation_temporality = AGGREGATION_TEMPORALITY_DELTA
+    metric.sum.data_points.add(start_time_unix_nano=began_ns, time_unix_nano=ended_ns, as_double=added)
+    return bytes(metrics.SerializeToString())
+
+
+def _values(collector: Collector, client_id: str) -> list[float]:
+    return [float(line.rpartition(" ")[2]) for line in _created(collector, client_id)]
 
 
 def _producer(broker: BrokerProcess, client_id: str) -> Producer:
