@@ -37,7 +37,12 @@ RULES: Final = (
     Rule("channel for which there is no open connection", "a client left before its response was ready"),
     # As in Kafka: a coordinator that cannot write is none, and the client looks for another.
     Rule(r"NOT_COORDINATOR|NotCoordinator", "the disk was full for the group's offsets", (DISK,)),
-    Rule(r"wall clock moved", "retention waits while the clock jumps", (CLOCK,)),
+    Rule(
+        "_WAIT_COORD",
+        "librdkafka looked for the coordinator, which was away or could not write",
+        (KILL, DISK),
+    ),
+    Rule(r"wall clock (moved|jumped)", "retention waits while the clock jumps", (CLOCK,)),
     # The start of a transaction is read from the log after a kill, so a changed clock makes it too old.
     Rule(r"_FENCED|old epoch|InvalidProducerEpoch", "a transaction timed out by the wall clock", (CLOCK,)),
     Rule(
