@@ -45,19 +45,19 @@ RUN WEIR_COMPILED=1 /opt/build/bin/pip wheel --no-cache-dir --no-deps --no-build
     && /opt/build/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --output-format JSON \
         --output-file /opt/weir/share/weir.cdx.json /opt/weir/bin/python3
 
-# Spark's jars, as pipeline/pom.xml names them, Weir's for local files, and those for a warehouse on S3.
+# Spark's jars, as pipeline/pom.xml names them, Weir's own classes, and those for a warehouse on S3.
 FROM ${BASE} AS jars
 # hadolint ignore=DL3008
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends maven openjdk-17-jdk-headless \
     && rm -rf /var/lib/apt/lists/*
 COPY pipeline/pom.xml /src/pom.xml
-COPY pipeline/local /src/local
+COPY pipeline/java /src/java
 COPY pipeline/s3 /src/s3
 RUN mvn --quiet --batch-mode --file /src/pom.xml dependency:copy-dependencies -DoutputDirectory=/jars \
     && mvn --quiet --batch-mode --file /src/s3/pom.xml -Djars=/jars/s3 package \
-    && mvn --quiet --batch-mode --file /src/local/pom.xml -Djars=/jars/local package \
-    && rm -r /jars/s3/build /jars/local/build
+    && mvn --quiet --batch-mode --file /src/java/pom.xml -Djars=/jars/weir package \
+    && rm -r /jars/s3/build /jars/weir/build
 
 FROM build AS build-pipeline
 # PySpark comes as source: it is built with the setuptools of requirements/build.txt, and with no other.

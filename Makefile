@@ -46,7 +46,7 @@ help:
 	@echo "make test-gateway      the gateway before three Kafka brokers: clients, faults, limits (needs Java 17, Maven)"
 	@echo "make test-pipeline     the Spark pipeline (needs Java 17, Maven)"
 	@echo "make pipeline          install what weir pipeline needs: PySpark and, where Maven is, the jars (needs Java 17)"
-	@echo "make jars              what Spark needs beside itself, into pipeline/jars (needs Maven; with a JDK, small batches cost less)"
+	@echo "make jars              what Spark needs beside itself, into pipeline/jars (needs Maven; with a JDK, batches cost less)"
 	@echo "make jars-s3           what a warehouse on S3 needs beside them, into pipeline/jars/s3 (needs Maven and a JDK)"
 	@echo "make test-all          make test with the slow tests too"
 	@echo "make demo              a broker with greedy, patient, polite and storming tenants, to look at in the console"
@@ -170,12 +170,12 @@ pipeline/jars: pipeline/pom.xml
 	mvn --quiet --batch-mode --file $< dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/$@
 	@touch $@
 
-# Without a JDK Hadoop starts a process for each file that it writes; all else is the same.
-pipeline/jars/local/stamp: pipeline/local/pom.xml $(wildcard pipeline/local/*.java) | pipeline/jars
+# Without a JDK Hadoop starts a process for each file that it writes, and Spark parses all events; all else is the same.
+pipeline/jars/weir/stamp: pipeline/java/pom.xml $(wildcard pipeline/java/*.java) | pipeline/jars
 	mvn --quiet --batch-mode --file $< package
 	@touch $@
 
-jars: pipeline/jars $(if $(shell command -v javac),pipeline/jars/local/stamp)
+jars: pipeline/jars $(if $(shell command -v javac),pipeline/jars/weir/stamp)
 
 # The folder is older than its stamp, which is written when Maven has ended well.
 pipeline/jars/s3/stamp: pipeline/s3/pom.xml pipeline/s3/ConditionalLogStore.java | pipeline/jars

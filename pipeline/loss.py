@@ -20,6 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pipeline.conflicts import repeated
 from pipeline.sources import EVENTS
 from pipeline.tables import CLUSTER, DATE, Table, Warehouse, Write
+from pipeline.times import day_of
 
 LOST: Final = Table("gold/lost_records", (CLUSTER, "topic", "partition", "first"))
 POSITIONS: Final = Table("bronze/positions", (CLUSTER, "topic", "partition"), ())
@@ -212,7 +213,7 @@ def _gaps(rows: DataFrame, spans: list[Span]) -> DataFrame:
         placed.select("owner", "topic", "partition", "offset", "timestamp", due.alias("first"))
         .where(F.col("offset") > F.col("first"))
         .select(
-            F.to_date("timestamp").alias(DATE),
+            day_of("timestamp").alias(DATE),
             F.col("timestamp").alias("time"),
             F.col("owner").alias(CLUSTER),
             "topic",

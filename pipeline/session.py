@@ -2,8 +2,8 @@
 
 pom.xml names the jars. The session takes them from the disk if `make jars` or the image has installed them;
 otherwise Spark downloads them itself (spark.jars.packages). Those for S3, which `make jars-s3` installs, are
-in the folder `s3` beside them and only loaded for a warehouse on S3. The one in the folder `local` lets
-Hadoop write local files without a process for each.
+in the folder `s3` beside them and only loaded for a warehouse on S3. The one in the folder `weir` has Weir's
+own classes: Hadoop writes local files without a process for each, and requests are parsed faster.
 
 Settings of a cluster's size (executors, their cores and memory) are the user's; see docs/pipeline.md.
 """
@@ -24,7 +24,7 @@ NAMESPACE: Final = {"": "http://maven.apache.org/POM/4.0.0"}
 S3_JARS: Final = "s3"
 S3_SCHEME: Final = "s3a://"
 
-LOCAL_JARS: Final = "local"
+OWN_JARS: Final = "weir"
 CLASS_PATH: Final = "spark.driver.extraClassPath"
 
 LOG_LEVEL: Final = "spark.log.level"
@@ -110,10 +110,10 @@ def s3_jars() -> list[Path]:
     return sorted((folder / S3_JARS).glob("*.jar"))
 
 
-def local_jars() -> list[Path]:
-    """Return the jar for local files on the disk; none if `make jars` found no JDK."""
+def own_jars() -> list[Path]:
+    """Return the jar with Weir's classes on the disk; none if `make jars` found no JDK."""
     folder = Path(os.environ.get(JARS_VARIABLE) or HERE / "jars")
-    return sorted((folder / LOCAL_JARS).glob("*.jar"))
+    return sorted((folder / OWN_JARS).glob("*.jar"))
 
 
 def open_session(
@@ -137,16 +137,20 @@ def open_session(
         config["spark.sql.adaptive.enabled"] = "false"
         # VACUUM lists its files in as many tasks; Spark's default of 10,000 takes minutes on one machine.
         config["spark.sql.sources.parallelPartitionDiscovery.parallelism"] = str(2 * _cores(master))
-        if (files := local_jars()) and CLASS_PATH not in (settings or {}):
+        if (classes := own_jars()) and CLASS_PATH not in (settings or {}):
             # Not in spark.jars, which Spark opens as files itself.
-            config |= LOCAL_FILES | {CLASS_PATH: ":".join(map(str, files))}
-    on_disk = jars()
+            config |= LOCAL_FILES | {CLASS_PATH: ":".join(map(str, classes))}
     if uses_s3:
         config |= s3_settings()
-    if on_disk:
-        config["spark.jars"] = ",".join(map(str, [*on_disk, *(s3_jars() if uses_s3 else ())]))
-    else:
+    shipped = jars()
+    if not shipped:
         config["spark.jars.packages"] = ",".join(coordinates())
+    elif uses_s3:
+        shipped += s3_jars()
+    if CLASS_PATH not in config:
+        shipped += own_jars()
+    if shipped:
+        config["spark.jars"] = ",".join(map(str, shipped))
     for key, value in (config | (settings or {})).items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()

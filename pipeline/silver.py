@@ -10,6 +10,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
+from pipeline import request_values
 from pipeline.formats import (
     BROKEN,
     CONNECTIONS,
@@ -30,6 +31,7 @@ from pipeline.formats import (
 )
 from pipeline.headers import ORIGIN, origin, text_of
 from pipeline.tables import CLUSTER, DATE, Table
+from pipeline.times import day_of
 
 CACHED: Final = "cached"
 CACHED_IN_VERSION_1: Final = "by_heart"
@@ -69,6 +71,8 @@ def parse_events(raw: DataFrame, topic: str) -> DataFrame:
     """Return the records of one topic as `event`, with the `reason` if it is invalid."""
     options = {"columnNameOfCorruptRecord": BROKEN}
     event = F.from_json(text_of(F.col("value")), VALUES[topic], options)
+    if topic == REQUESTS and request_values.is_known(raw.sparkSession):
+        event = F.coalesce(request_values.event_of("value"), event)
     # Inlined: otherwise Spark's optimizer parses the value again for each field.
     read_once = F.inline(F.array(F.struct(event.alias("event"))))
     return raw.where(F.col("topic") == topic).select("*", read_once).withColumn("reason", _reason(topic))
@@ -83,7 +87,7 @@ def valid_rows(events: DataFrame) -> DataFrame:
     ]
     time = F.timestamp_millis("event.time_ms")
     return events.where(F.col("reason").isNull()).select(
-        F.to_date(time).alias(DATE),
+        day_of(time).alias(DATE),
         time.alias("time"),
         *_origin_of(events),
         *(_field(name) for name in fields),
@@ -130,7 +134,7 @@ def _product(pair: Column) -> Column:
 def quarantine_rows(events: DataFrame) -> DataFrame:
     """Return rows of the quarantine, from `parse_events`."""
     return events.where(F.col("reason").isNotNull()).select(
-        F.to_date("timestamp").alias(DATE),
+        day_of("timestamp").alias(DATE),
         *_origin_of(events),
         *PLACE,
         "timestamp",

@@ -27,6 +27,7 @@ from pyspark.sql.types import (
 from pipeline.formats import TELEMETRY, VALUES
 from pipeline.headers import cluster_of, origin
 from pipeline.tables import CLUSTER, DATE, Table
+from pipeline.times import day_of
 
 EVENT_TOPICS: Final = "|".join((*VALUES, TELEMETRY))
 """All known topics, including those that do not exist yet."""
@@ -153,4 +154,4 @@ def raw_of(frame: DataFrame) -> DataFrame:
 
 def dated(raw: DataFrame) -> DataFrame:
     """Return `raw` with where each record comes from, and the day on which the broker appended it."""
-    return raw.select("*", *origin()).withColumn(DATE, F.to_date("timestamp"))
+    return raw.select("*", *origin()).withColumn(DATE, day_of("timestamp"))

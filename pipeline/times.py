@@ -15,6 +15,8 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 MINUTE: Final = "minute"
 
 MINUTES_OF_A_DAY: Final = 1440
+MINUTE_US: Final = 60_000_000
+DAY_US: Final = MINUTES_OF_A_DAY * MINUTE_US
 
 MAX_RUNS: Final = 32
 """The most runs of a condition: a longer one costs more to plan than the minutes between two runs."""
@@ -80,13 +82,40 @@ def minute_of(time: str | Column = "time") -> Column:
     """Return the minute of an event as a timestamp. An event's time is the end of the second that it
     covers.
     """
-    column = F.col(time) if isinstance(time, str) else time
-    return F.date_trunc("minute", column - F.expr("INTERVAL 1 MILLISECOND"))
+    return F.timestamp_micros(_begin_of(_last_us(time), MINUTE_US))
 
 
 def number_of(minute: Column) -> Column:
     """Return a minute, a timestamp, as its number."""
-    return F.floor(F.unix_seconds(minute) / 60)
+    return _div(F.unix_micros(minute), MINUTE_US)
+
+
+def day_of(time: str | Column) -> Column:
+    """Return the UTC day of a timestamp as a date."""
+    us = F.unix_micros(F.col(time) if isinstance(time, str) else time)
+    return F.date_from_unix_date(_div(_begin_of(us, DAY_US), DAY_US).cast("int"))
+
+
+def with_day(rows: DataFrame) -> DataFrame:
+    """Return rows of minutes with their day."""
+    return rows.select(day_of(MINUTE).alias("date"), "*")
+
+
+# Arithmetic of integers: Spark's own functions make an object of the Java calendar for each row.
+
+
+def _last_us(time: str | Column) -> Column:
+    """Return the last moment, in milliseconds, before an event's time."""
+    return F.unix_micros(F.col(time) if isinstance(time, str) else time) - 1_000
+
+
+def _begin_of(us: Column, size: int) -> Column:
+    """Return the begin of the interval of `size` that has a moment, before 1970 too."""
+    return us - F.pmod(us, F.lit(size))
+
+
+def _div(us: Column, size: int) -> Column:
+    return F.call_function("div", us, F.lit(size).cast("bigint"))
 
 
 def changes_of(minute: Column) -> tuple[Column, Column]:

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from pipeline.otlp.points import CUMULATIVE, DELTA
 from pipeline.tables import CLUSTER, DATE, Table
-from pipeline.times import MINUTE, minute_of
+from pipeline.times import MINUTE, day_of, minute_of
 
 SERIES: Final = (
     CLUSTER,
@@ -90,9 +90,7 @@ def _all_columns(frame: DataFrame) -> DataFrame:
         for name, kind in _COLUMNS.items()
     ]
     named = frame.withColumn(CLUSTER, F.nullif(CLUSTER, F.lit("")))
-    return named.select(
-        F.to_date(MINUTE).alias(DATE), MINUTE, *SERIES, F.col("unit").cast("string"), *measures
-    )
+    return named.select(day_of(MINUTE).alias(DATE), MINUTE, *SERIES, F.col("unit").cast("string"), *measures)
 
 
 def series(points: DataFrame, shape: str) -> DataFrame:

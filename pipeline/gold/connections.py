@@ -7,7 +7,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from pipeline.headers import ORIGIN
 from pipeline.tables import CLUSTER, DATE, Table
-from pipeline.times import MINUTE, minute_of
+from pipeline.times import MINUTE, minute_of, with_day
 
 STORMS: Final = Table("gold/connection_storms", (MINUTE, *ORIGIN, "listener", "address"))
 SHARED_CLIENT_IDS: Final = Table("gold/shared_client_ids_per_day", (DATE, CLUSTER, "client_id"))
@@ -25,14 +25,15 @@ def connection_storms(connections: DataFrame, min_attempts: int = STORM) -> Data
         F.sum(F.when(F.col("event") == event, F.col("count")).otherwise(F.lit(0))).alias(event)
         for event in ("opened", "refused", "throttled")
     ]
-    return (
+    found = (
         connections.where(coming)
         .withColumn(MINUTE, minute_of())
-        .groupBy(F.to_date(MINUTE).alias(DATE), MINUTE, *ORIGIN, "listener", "address")
+        .groupBy(MINUTE, *ORIGIN, "listener", "address")
         .agg(*counts)
         .withColumn("attempts", F.col("opened") + F.col("refused"))
         .where(F.col("attempts") >= min_attempts)
     )
+    return with_day(found)
 
 
 def shared_client_ids_per_day(connections: DataFrame) -> DataFrame:

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pipeline.formats import PHASES
 from pipeline.headers import ORIGIN
 from pipeline.tables import DATE, Table
-from pipeline.times import MINUTE, minute_of
+from pipeline.times import MINUTE, day_of, minute_of
 
 TABLE: Final = Table("gold/phase_quantiles_per_minute", (MINUTE, *ORIGIN, "api", "phase"))
 
@@ -20,16 +20,23 @@ QUANTILES: Final = {"p50_us": 0.5, "p95_us": 0.95, "p99_us": 0.99}
 
 def phase_quantiles_per_minute(requests: DataFrame) -> DataFrame:
     """Return quantiles of the requests whose phase was timed, from silver.requests; `timed` counts them."""
-    return quantiles(buckets(requests), _KEYS, F.to_date(MINUTE).alias(DATE))
+    return quantiles(buckets(requests), _KEYS, day_of(MINUTE).alias(DATE))
 
 
 def buckets(requests: DataFrame) -> DataFrame:
     """Return the merged histograms of the phases: `merged` by minute, API and phase."""
-    named = [column for name in PHASES for column in (F.lit(name), F.col(f"phases.{name}"))]
+    numbered = [
+        column for at, name in enumerate(PHASES, 1) for column in (F.lit(at), F.col(f"phases.{name}"))
+    ]
     histograms = requests.where(F.col("timed") > 0).select(
-        minute_of().alias(MINUTE), *ORIGIN, "api", F.stack(F.lit(len(PHASES)), *named).alias("phase", "pairs")
+        minute_of().alias(MINUTE),
+        *ORIGIN,
+        "api",
+        F.stack(F.lit(len(PHASES)), *numbered).alias("phase", "pairs"),
     )
-    return merged(histograms, _KEYS)
+    # A short key: it is compared for each bucket of each request.
+    names = F.array(*map(F.lit, PHASES))
+    return merged(histograms, _KEYS).withColumn("phase", F.element_at(names, F.col("phase")))
 
 
 def merged(histograms: DataFrame, keys: Sequence[str]) -> DataFrame:

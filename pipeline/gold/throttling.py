@@ -8,7 +8,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pipeline.gold.usage import CLIENT
 from pipeline.headers import ORIGIN
 from pipeline.tables import CLUSTER, DATE, Table
-from pipeline.times import MINUTE, minute_of
+from pipeline.times import MINUTE, minute_of, with_day
 
 SOFTWARE: Final = ("software_name", "software_version")
 
@@ -34,10 +34,10 @@ def rule_text(entity: Column) -> Column:
 
 def throttling_per_minute(throttles: DataFrame) -> DataFrame:
     """Aggregate silver.throttles. `throttle_ms` sums all connections, so it may exceed a minute."""
-    return (
+    found = (
         throttles.withColumn(MINUTE, minute_of())
         .withColumn("rule", rule_text(F.col("entity")))
-        .groupBy(F.to_date(MINUTE).alias(DATE), MINUTE, *ORIGIN, "kind", "rule", *CLIENT)
+        .groupBy(MINUTE, *ORIGIN, "kind", "rule", *CLIENT)
         .agg(
             F.sum("count").alias("throttles"),
             F.sum("throttle_ms").alias("throttle_ms"),
@@ -47,6 +47,7 @@ def throttling_per_minute(throttles: DataFrame) -> DataFrame:
             F.countDistinct("connection").alias("connections"),
         )
     )
+    return with_day(found)
 
 
 def throttle_compliance_per_day(throttles: DataFrame) -> DataFrame:

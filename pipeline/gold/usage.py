@@ -7,7 +7,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from pipeline.headers import ORIGIN
 from pipeline.tables import CLUSTER, DATE, Table
-from pipeline.times import MINUTE, minute_of
+from pipeline.times import MINUTE, minute_of, with_day
 
 CLIENT: Final = ("principal", "client_id")
 
@@ -30,7 +30,7 @@ def usage_per_minute(requests: DataFrame) -> DataFrame:
     )
     # Nearly every row has no errors, and this check costs less than summing them.
     errors = F.when(F.size("errors") > 0, errors)
-    return named.groupBy(F.to_date(MINUTE).alias(DATE), MINUTE, *ORIGIN, *CLIENT).agg(
+    found = named.groupBy(MINUTE, *ORIGIN, *CLIENT).agg(
         _sum("bytes_in", F.col("api") == "Produce").alias("produce_bytes"),
         _sum("bytes_out", F.col("api").startswith("Fetch")).alias("fetch_bytes"),
         F.sum("requests").alias("requests"),
@@ -38,6 +38,7 @@ def usage_per_minute(requests: DataFrame) -> DataFrame:
         F.sum(F.coalesce("throttle_ms", F.lit(0))).alias("throttle_ms"),
         F.sum("handler_us").alias("handler_us"),
     )
+    return with_day(found)
 
 
 def _sum(name: str, where: Column) -> Column:

@@ -27,7 +27,7 @@ from pipeline.otlp.points import CUMULATIVE
 from pipeline.silver import KEYS as PUSH_KEYS
 from pipeline.silver import PLACE, QUARANTINE
 from pipeline.tables import DATE, Table, Warehouse, Write
-from pipeline.times import Minutes, changes_in, minute_of, number_of
+from pipeline.times import Minutes, changes_in, day_of, minute_of, number_of
 from pipeline.together import run_together
 
 KEYS: Final = (*PUSH_KEYS, "point")
@@ -137,7 +137,7 @@ def point_rows(rows: DataFrame, kind: str) -> DataFrame:
     `arrived` is the time at which the broker received the push.
     """
     return rows.where(F.col("kind") == kind).select(
-        F.to_date("TimeUnix").alias(DATE),
+        day_of("TimeUnix").alias(DATE),
         *_BEFORE,
         *MEASURES[kind],
         *SENDER[4:],
@@ -154,7 +154,7 @@ def quarantine_rows(rows: DataFrame) -> DataFrame:
     Java's clients push NaN for everything that they have not measured.
     """
     return rows.where(F.col("reason").isNotNull()).select(
-        F.to_date("timestamp").alias(DATE),
+        day_of("timestamp").alias(DATE),
         *ORIGIN,
         *PLACE,
         *("timestamp", "reason", F.col("packed").alias("value"), "headers", "points", "metrics"),

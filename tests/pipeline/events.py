@@ -30,7 +30,8 @@ def record(
     node: str = "1",
     cluster: str | None = None,
 ) -> Row:
-    data = json.dumps(value).encode() if isinstance(value, dict) else value
+    # As a broker writes it.
+    data = json.dumps(value, separators=(",", ":")).encode() if isinstance(value, dict) else value
     headers = [("node", node.encode())]
     if cluster is not None:
         headers.append(("cluster", cluster.encode()))

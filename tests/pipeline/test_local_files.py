@@ -18,7 +18,7 @@ CHECK = Path(__file__).parent / "local_files/LocalFilesCheck.java"
 @pytest.fixture
 def java():
     java = shutil.which("java")
-    if java is None or shutil.which("javac") is None or not session.local_jars():
+    if java is None or shutil.which("javac") is None or not session.own_jars():
         pytest.skip("there is no JDK 17, or no jar for local files: make jars")
     return java
 
@@ -36,7 +36,7 @@ def mode_of(path):
 
 
 def test_files_get_their_modes_and_names_without_a_process(java, hadoop, tmp_path):
-    classes = ":".join(map(str, (*session.local_jars(), f"{hadoop}/*")))
+    classes = ":".join(map(str, (*session.own_jars(), f"{hadoop}/*")))
     # Nothing is on PATH, so chmod would be an error.
     done = subprocess.run(
         [java, "-cp", classes, CHECK, tmp_path],
@@ -55,7 +55,7 @@ def test_files_get_their_modes_and_names_without_a_process(java, hadoop, tmp_pat
 
 
 def test_a_session_on_this_machine_uses_them(spark):
-    if not session.local_jars():
+    if not session.own_jars():
         pytest.skip("there is no jar for local files: make jars")
     conf = spark.sparkContext.getConf()
     assert {key: conf.get(key) for key in session.LOCAL_FILES} == session.LOCAL_FILES

@@ -4,7 +4,9 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: make test-pipeline installs it")
 
-from pipeline.times import MINUTES_OF_A_DAY, Minutes, days_of
+from pyspark.sql import functions as F
+
+from pipeline.times import DAY_US, MINUTE_US, MINUTES_OF_A_DAY, Minutes, day_of, days_of, minute_of, number_of
 
 NOON = 29_395_440
 """2025-11-21 12:00."""
@@ -43,3 +45,23 @@ def test_an_event_at_midnight_belongs_to_the_day_before():
         "date IN (DATE '2025-11-21', DATE '2025-11-22') AND ((time > TIMESTAMP '2025-11-21 23:59:00' "
         "AND time <= TIMESTAMP '2025-11-22 00:00:00'))"
     )
+
+
+@pytest.mark.parametrize("day", [-25_567, -1, 0, 1, 20_413])
+def test_minutes_and_days_of_times_are_exact(spark, day):
+    """Before 1970 too. The minute of an event ends with its time."""
+    begin = day * DAY_US
+    at = [begin - 1, begin, begin + 1, begin + 1_000, begin + 1_001, begin + MINUTE_US, begin + DAY_US - 1]
+    time = F.timestamp_micros("us")
+    found = spark.createDataFrame([(us,) for us in at], "us bigint").select(
+        "us",
+        F.unix_date(day_of(time)).alias("day"),
+        F.unix_micros(minute_of(time)).alias("minute_us"),
+        number_of(minute_of(time)).alias("number"),
+        F.unix_date(F.to_date(time)).alias("day_by_spark"),
+        F.unix_micros(F.date_trunc("minute", time - F.expr("INTERVAL 1 MILLISECOND"))).alias("by_spark_us"),
+    )
+    for row in found.collect():
+        assert row["day"] == row["us"] // DAY_US == row["day_by_spark"]
+        assert row["number"] == (row["us"] - 1_000) // MINUTE_US
+        assert row["minute_us"] == row["number"] * MINUTE_US == row["by_spark_us"]
