@@ -88,9 +88,9 @@ public final class RequestEvents implements UDF1<byte[], Row> {
         }
 
         private Map<String, Long> counts() throws OtherForm {
-            Map<String, Long> found = new LinkedHashMap<>();
             expect('{');
-            if (isNext('}')) return found;
+            if (isNext('}')) return Map.of(); // Nearly every request.
+            Map<String, Long> found = new LinkedHashMap<>();
             do {
                 String name = string();
                 expect(':');
