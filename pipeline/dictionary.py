@@ -254,6 +254,32 @@ TABLES: Final = (
         },
     ),
     _table(
+        "silver/transactions",
+        "a transaction that the broker aborted while it was open, from one record of `__weir_transactions`",
+        _RECORD,
+        f"{_EVENT} event reason transactional_id producer_id producer_epoch principal client_id address "
+        f"timeout_ms started_ms open_ms partitions partition_count {_PLACE}",
+        {
+            "event": ("string", "", "`aborted`"),
+            "reason": ("string", "", "`timed_out` or `aborted_by_operator`"),
+            "transactional_id": ("string", "", "The transactional id"),
+            "producer_id": ("bigint", "", "The id of its producer"),
+            "producer_epoch": ("bigint", "", "The producer's epoch before the abort"),
+            "principal": ("string", "", "The user of the last InitProducerId; empty if unknown"),
+            "client_id": ("string", "", "Its client id; empty if unknown"),
+            "address": ("string", "", "Its address; empty if unknown"),
+            "timeout_ms": ("bigint", "milliseconds", "The timeout of the transaction"),
+            "started_ms": ("bigint", "milliseconds since 1970", "When it began"),
+            "open_ms": ("bigint", "milliseconds", "How long it was open"),
+            "partitions": (
+                "map<string,array<int>>",
+                "",
+                "The partitions that it wrote to, by topic; the first 1,000",
+            ),
+            "partition_count": ("bigint", "partitions", "Their number"),
+        },
+    ),
+    _table(
         "silver/quota_changes",
         "a limit that was set or removed, or a rule that entered or left shadow mode, from one record of "
         "`__weir_quota_changes`",

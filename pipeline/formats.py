@@ -21,6 +21,7 @@ REQUESTS: Final = "__weir_requests"
 THROTTLES: Final = "__weir_throttles"
 CONNECTIONS: Final = "__weir_connections"
 QUOTA_CHANGES: Final = "__weir_quota_changes"
+TRANSACTIONS: Final = "__weir_transactions"
 TELEMETRY: Final = "__weir_client_telemetry"
 
 KNOWN_VERSION: Final = 1
@@ -123,6 +124,21 @@ VALUES: Final = {
         parts=LongType(),
         limits=MapType(StringType(), DoubleType()),
     ),
+    TRANSACTIONS: _event(
+        event=StringType(),
+        reason=StringType(),
+        transactional_id=StringType(),
+        producer_id=LongType(),
+        producer_epoch=LongType(),
+        principal=StringType(),
+        client_id=StringType(),
+        address=StringType(),
+        timeout_ms=LongType(),
+        started_ms=LongType(),
+        open_ms=LongType(),
+        partitions=MapType(StringType(), ArrayType(IntegerType())),
+        partition_count=LongType(),
+    ),
 }
 """The value of each topic with JSON values."""
 
@@ -131,6 +147,7 @@ COUNTS: Final = {
     THROTTLES: ("count", "throttle_ms"),
     CONNECTIONS: ("count",),
     QUOTA_CHANGES: ("version",),
+    TRANSACTIONS: ("partition_count",),
 }
 """Required fields; integers that are not negative."""
 
@@ -138,6 +155,7 @@ SPARE_COUNTS: Final = {
     REQUESTS: ("bytes_in", "bytes_out", "throttle_ms", "timed"),
     THROTTLES: ("longest_ms", "waited", "sent_early"),
     QUOTA_CHANGES: ("part", "parts"),
+    TRANSACTIONS: ("timeout_ms", "open_ms"),
 }
 """Optional counts; older brokers do not write all of them."""
 

@@ -25,7 +25,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pipeline import loss, silver
 from pipeline.conflicts import repeated
 from pipeline.days import Days
-from pipeline.formats import CONNECTIONS, QUOTA_CHANGES, REQUESTS, TELEMETRY, THROTTLES
+from pipeline.formats import CONNECTIONS, QUOTA_CHANGES, REQUESTS, TELEMETRY, THROTTLES, TRANSACTIONS
 from pipeline.gold import advice, connections, latency, throttling, usage
 from pipeline.ledger import addable
 from pipeline.otlp import tables as pushes
@@ -179,7 +179,7 @@ class Pipeline:
             REQUESTS: partial(self._take_topic, REQUESTS, counts[REQUESTS], tag, write),
             TELEMETRY: partial(self._take_pushes, write),
         }
-        for topic in (THROTTLES, CONNECTIONS, QUOTA_CHANGES):
+        for topic in (THROTTLES, CONNECTIONS, QUOTA_CHANGES, TRANSACTIONS):
             steps[topic] = partial(self._take_topic, topic, counts[topic], tag, write)
         steps[UNKNOWN] = partial(_take_unknown, write)
         steps[LOSS] = partial(self._count_lost, write)

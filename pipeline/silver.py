@@ -27,6 +27,7 @@ from pipeline.formats import (
     SNAPSHOT,
     SPARE_COUNTS,
     THROTTLES,
+    TRANSACTIONS,
     VALUES,
 )
 from pipeline.headers import ORIGIN, origin, text_of
@@ -50,6 +51,7 @@ TABLES: Final = {
     THROTTLES: Table("silver/throttles", KEYS, time="time"),
     CONNECTIONS: Table("silver/connections", KEYS, time="time"),
     QUOTA_CHANGES: Table("silver/quota_changes", KEYS, time="time"),
+    TRANSACTIONS: Table("silver/transactions", KEYS, time="time"),
 }
 
 SNAPSHOTS: Final = Table("silver/quota_snapshots", KEYS, time="time")

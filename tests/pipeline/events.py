@@ -93,6 +93,26 @@ def shadow_mark(second: float, version: int, *, shadow: bool, **fields: Any) -> 
     return event(second, version=version, **(usual | fields)) | {"v": 2}
 
 
+def abort(second: float, **fields: Any) -> dict[str, Any]:
+    """Return a transaction that the broker aborted."""
+    usual = {
+        "event": "aborted",
+        "reason": "timed_out",
+        "transactional_id": "t",
+        "producer_id": 7,
+        "producer_epoch": 1,
+        "principal": "alice",
+        "client_id": "a",
+        "address": "10.0.0.1",
+        "timeout_ms": 60_000,
+        "started_ms": NOON_MS,
+        "open_ms": 60_100,
+        "partitions": {"orders": [0, 3]},
+        "partition_count": 2,
+    }
+    return event(second, **(usual | fields))
+
+
 Rule = tuple[dict[str, str | None], dict[str, float], bool]
 """One part of a snapshot: an entity, its limits, and its shadow mode."""
 

@@ -10,9 +10,9 @@ pytest.importorskip("pyspark", reason="pyspark is not installed: make test-pipel
 
 from deltalake import DeltaTable
 
-from pipeline.formats import CONNECTIONS, QUOTA_CHANGES, REQUESTS, THROTTLES
+from pipeline.formats import CONNECTIONS, QUOTA_CHANGES, REQUESTS, THROTTLES, TRANSACTIONS
 from pipeline.otlp.points import CUMULATIVE
-from tests.pipeline.events import Row, connection, quota_change, record, request, snapshot, throttle
+from tests.pipeline.events import Row, abort, connection, quota_change, record, request, snapshot, throttle
 from tests.pipeline.pushes import counter, distribution, gauge, histogram, number, payload, push
 
 PHASES: Final = {"local": [[10, 2]], "total": [[30, 2]]}
@@ -43,6 +43,7 @@ def some_of_everything(requests: int = 89, every_s: int = 1) -> list[Row]:
         record(CONNECTIONS, 0, connection(1, count=80)),
         record(CONNECTIONS, 1, connection(2, event="closed", client_id="a", principal="alice")),
         record(CONNECTIONS, 2, connection(2, event="closed", client_id="a", principal="bob")),
+        record(TRANSACTIONS, 0, abort(3)),
         push(0, payload(gauge("g", number(1, 1.0), number(61, float("nan"))))),
         push(1, payload(histogram("h", distribution(1, [1])))),
         push(2, b"?"),
