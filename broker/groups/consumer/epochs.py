@@ -59,6 +59,14 @@ def advance(
     return after
 
 
+def add_expressions(
+    transition: Transition, group: ConsumerGroup, resolved: Mapping[str, frozenset[str]]
+) -> None:
+    """Keep what was looked up. The next heartbeat computes the assignment if topics have changed."""
+    if keep_expressions(transition, group, resolved):
+        _bump_if_changed(transition, group, is_bumped=True)
+
+
 def bump(transition: Transition, group: ConsumerGroup) -> None:
     """Begin an epoch of the group, whose next heartbeat computes the assignment."""
     transition.keep(group)

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from broker.errors import ApiError, ErrorCode
 from broker.groups.consumer.assignment import Assignment, is_subset
-from broker.groups.consumer.epochs import advance
+from broker.groups.consumer.epochs import add_expressions, advance
 from broker.groups.consumer.group import ConsumerGroup
 from broker.groups.consumer.member import JOINS, LEAVES, LEAVES_FOR_NOW, ConsumerMember
 from broker.groups.consumer.persistence import member_tombstones
@@ -55,14 +55,22 @@ def beat(
     session_timeout_ms: int,
     interval_ms: int,
 ) -> ConsumerHeartbeatReply:
-    """Handle a heartbeat that does not leave. `request.member_id` is set. Raises ApiError."""
+    """Handle a heartbeat that does not leave. `request.member_id` is set. Raises ApiError.
+
+    A member that adds an expression to names is assigned the topics of the names first: clients that
+    subscribe to both count on these two steps of Kafka's.
+    """
     check_size(transition, group, request.member_id, request.instance_id)
     before, replaced = _member(group, request)
     stated = _updated(before, request)
     check_member_bytes(transition, group, before if replaced is None else replaced, stated)
     if replaced is not None:
         replace_static(transition, group, replaced, before)
-    after = advance(transition, group, before, stated, request.owned, request.resolved)
+    is_later = bool(stated.topics) and request.regex in request.resolved.keys() - group.expressions.keys()
+    resolved = {} if is_later else request.resolved
+    after = advance(transition, group, before, stated, request.owned, resolved)
+    if is_later:
+        add_expressions(transition, group, request.resolved)
     start_session(transition, group, after, session_timeout_ms)
     assignment: Assignment | None = None
     if _is_full(request) or after.assigned != before.assigned:

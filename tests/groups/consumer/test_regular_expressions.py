@@ -13,7 +13,7 @@ from broker.groups.consumer.regular_expressions import (
     matching_topics,
 )
 from broker.steps import finished
-from tests.groups.consumer.consumers import Consumers
+from tests.groups.consumer.consumers import Consumers, by_name
 
 MINUTES_MS = 60_000
 
@@ -28,7 +28,44 @@ def test_an_expression_selects_the_topics_that_it_matches_in_full(talk):
 def test_names_and_an_expression_add_up(talk):
     talk.set_topics(t=1, u=1, v=1)
     talk.enter("a", ("t",), regex="u|t")
+    talk.beat("a", 1, owned={"t": {0}})
     assert talk.owned() == {"a": {"t": {0}, "u": {0}}}
+
+
+def test_the_topics_of_names_are_assigned_before_those_of_a_new_expression(talk):
+    talk.set_topics(t=1, u=1)
+    first = talk.enter("a", ("t",), regex="u")
+    assert (first.epoch, by_name(first.assignment)) == (1, {"t": {0}})
+    assert talk.group().epoch == 2
+    assert talk.reborn().snapshot() == talk.snapshot()
+    second = talk.beat("a", 1, owned={"t": {0}})
+    assert (second.epoch, by_name(second.assignment)) == (2, {"t": {0}, "u": {0}})
+    assert talk.beat("a", 2).assignment is None
+    assert talk.group().epoch == 2
+
+
+def test_an_expression_that_adds_no_topic_to_names_begins_no_further_epoch_later(talk):
+    talk.enter("a", ("t",), regex="x.*")
+    talk.beat("a", 1, owned={"t": {0, 1, 2, 3}})
+    epoch = talk.group().epoch
+    talk.wait(10_000)
+    talk.beat("a", epoch)
+    assert talk.group().epoch == epoch
+
+
+def test_an_expression_that_the_group_knows_is_assigned_with_the_names(talk):
+    talk.set_topics(t=1, u=1)
+    talk.enter("a", None, regex="u")
+    talk.beat("a", 1, topics=("t",), regex="u")
+    assert talk.owned() == {"a": {"t": {0}, "u": {0}}}
+
+
+def test_another_member_that_beats_first_computes_the_assignment_of_a_new_expression(talk):
+    talk.set_topics(t=1, u=1)
+    talk.enter("b", ("t",))
+    talk.enter("a", ("t",), regex="u")
+    talk.beat("b", 1)
+    assert "u" in by_name(talk.group().targets["a"])
 
 
 def test_an_empty_expression_selects_nothing_and_ends_a_subscription(talk):
