@@ -6,6 +6,7 @@ warehouses/2026-11.tar.xz has the tables that the version of November 2026 made 
 
 import json
 import tarfile
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -37,9 +38,17 @@ def earlier(spark, tmp_path, request):
     return Warehouse(spark, str(tmp_path / "earlier"))
 
 
+def spaced(row):
+    """Return a record as it was when the earlier tables were made: its JSON had spaces."""
+    *place, value, headers = row
+    with suppress(ValueError, TypeError):  # Some are no JSON, and some have no value.
+        value = json.dumps(json.loads(value)).encode()
+    return *place, value, headers
+
+
 def later():
     """Return what the earlier version had, and a request and a push of a later minute and a cluster."""
-    rows = some_of_everything()
+    rows = [spaced(row) for row in some_of_everything()]
     requests, pushes = (1 + max(row[2] for row in rows if row[0] == topic) for topic in (REQUESTS, TELEMETRY))
     event = request(600, client_id="new", bytes_in=7)
     packed = payload(gauge("g", number(600, 2.0)), counter("c", number(600, 11), temporality=CUMULATIVE))
