@@ -200,9 +200,10 @@ def _append(
     if refused or hosted is None:
         response.error_code = refused
         return response
-    log = hosted.log(data.index)
+    log: PartitionLog | None = None
     reaches_log = fault is not None or transaction is None
     try:
+        log = hosted.log(data.index)
         if fault is not None:
             raise fault
         if log is None:
