@@ -12,7 +12,7 @@ import org.apache.spark.sql.api.java.UDF1;
  *
  * A value in any other form gives null, and Spark's from_json then reads it: other fields, spaces, escapes, text beyond
  * ASCII, numbers that are no integers of up to 18 digits, a field that is there twice, nulls. So the rows are those of
- * from_json, which takes five times as long.
+ * from_json.
  */
 public final class RequestEvents implements UDF1<byte[], Row> {
     static final String[] FIELDS = {
