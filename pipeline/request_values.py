@@ -1,30 +1,34 @@
 """Reads values of `__weir_requests` by Weir's Java class, where the session has it. For `silver`.
 
-The class reads what a broker writes, and nothing else: see java/RequestEvents.java. Reading and parsing
-a request takes a third less processor time with it: docs/benchmarks.md.
+The class reads what a broker writes, and nothing else: see java/RequestEvents.java. Spark finds it in a
+catalog of functions, java/Functions.java. docs/benchmarks.md has what it saves.
 """
 
 from typing import Final
 from weakref import WeakKeyDictionary
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from pipeline.formats import REQUESTS, VALUES
 
-CLASS: Final = "weir.RequestEvents"
-FUNCTION: Final = "weir_request_event"
+CATALOG: Final = "weir"
+CLASS: Final = "weir.Functions"
+FUNCTION: Final = f"{CATALOG}.request_event"
 
 _knows: Final = WeakKeyDictionary[SparkSession, bool]()
 
 
 def is_known(spark: SparkSession) -> bool:
-    """Return whether the session has the class; its function is registered then."""
+    """Return whether the session has the class; it finds its function by name then."""
     if spark not in _knows:
+        spark.conf.set(f"spark.sql.catalog.{CATALOG}", CLASS)
+        spark.conf.set(f"spark.sql.catalog.{CATALOG}.requests", VALUES[REQUESTS].json())
         try:
-            spark.udf.registerJavaFunction(FUNCTION, CLASS, VALUES[REQUESTS])
-        except PySparkException:  # `make jars` found no JDK, or a platform has its own jars.
+            _ = spark.range(0).select(F.call_function(FUNCTION, F.lit(b""))).schema
+        except (PySparkException, Py4JError):  # `make jars` found no JDK, or a platform has its own jars.
             _knows[spark] = False
         else:
             _knows[spark] = True

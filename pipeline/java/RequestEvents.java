@@ -1,20 +1,31 @@
 package weir;
 
 import java.nio.charset.StandardCharsets;
-import java.util.LinkedHashMap;
-import java.util.Map;
-import org.apache.spark.sql.Row;
-import org.apache.spark.sql.RowFactory;
-import org.apache.spark.sql.api.java.UDF1;
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.expressions.UnsafeArrayData;
+import org.apache.spark.sql.catalyst.util.ArrayBasedMapData;
+import org.apache.spark.sql.catalyst.util.ArrayData;
+import org.apache.spark.sql.catalyst.util.GenericArrayData;
+import org.apache.spark.sql.catalyst.util.MapData;
+import org.apache.spark.sql.connector.catalog.functions.BoundFunction;
+import org.apache.spark.sql.connector.catalog.functions.ScalarFunction;
+import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * Reads values of __weir_requests as a broker writes them. For pipeline/silver.py.
+ * Reads values of __weir_requests as a broker writes them, into Spark's own rows. For pipeline/request_values.py.
  *
  * A value in any other form gives null, and Spark's from_json then reads it: other fields, spaces, escapes, text beyond
  * ASCII, numbers that are no integers of up to 18 digits, a field that is there twice, nulls. So the rows are those of
  * from_json.
  */
-public final class RequestEvents implements UDF1<byte[], Row> {
+public final class RequestEvents implements UnboundFunction, ScalarFunction<InternalRow> {
     static final String[] FIELDS = {
         "v", "time_ms", "source", "principal", "client_id", "api", "requests", "bytes_in", "bytes_out", "throttle_ms",
         "errors", "timed", "phases"
@@ -23,13 +34,47 @@ public final class RequestEvents implements UDF1<byte[], Row> {
     private static final int ERRORS = 10, PHASES_AT = 12, MAX_DIGITS = 18;
     private static final byte[][] FIELD_NAMES = ascii(FIELDS), PHASE_NAMES = ascii(PHASES);
 
-    @Override
-    public Row call(byte[] value) {
+    private static final ArrayData NO_PAIRS = new GenericArrayData(new Object[0]);
+    private static final MapData NO_COUNTS = new ArrayBasedMapData(NO_PAIRS, NO_PAIRS);
+
+    private final StructType event;
+
+    RequestEvents(StructType event) {
+        this.event = event;
+    }
+
+    /** Spark finds this method by its name. */
+    public static InternalRow invoke(byte[] value) {
         try {
             return value == null ? null : new Reader(value).event();
         } catch (OtherForm other) {
             return null;
         }
+    }
+
+    @Override
+    public BoundFunction bind(StructType arguments) {
+        return this;
+    }
+
+    @Override
+    public DataType[] inputTypes() {
+        return new DataType[] {DataTypes.BinaryType};
+    }
+
+    @Override
+    public DataType resultType() {
+        return event;
+    }
+
+    @Override
+    public String name() {
+        return "request_event";
+    }
+
+    @Override
+    public String description() {
+        return "request_event(value): the event in a value of __weir_requests, null if Spark must read it";
     }
 
     private static byte[][] ascii(String[] names) {
@@ -55,7 +100,7 @@ public final class RequestEvents implements UDF1<byte[], Row> {
             this.text = text;
         }
 
-        Row event() throws OtherForm {
+        InternalRow event() throws OtherForm {
             Object[] fields = new Object[FIELDS.length + 1]; // The last one is that of broken text.
             int seen = 0;
             expect('{');
@@ -67,7 +112,7 @@ public final class RequestEvents implements UDF1<byte[], Row> {
             } while (isNext(','));
             expect('}');
             if (at != text.length) throw OtherForm.IT;
-            return RowFactory.create(fields);
+            return new GenericInternalRow(fields);
         }
 
         private Object field(int field) throws OtherForm {
@@ -87,47 +132,50 @@ public final class RequestEvents implements UDF1<byte[], Row> {
             }
         }
 
-        private Map<String, Long> counts() throws OtherForm {
+        private MapData counts() throws OtherForm {
             expect('{');
-            if (isNext('}')) return Map.of(); // Nearly every request.
-            Map<String, Long> found = new LinkedHashMap<>();
+            if (isNext('}')) return NO_COUNTS; // Nearly every request.
+            List<UTF8String> names = new ArrayList<>();
+            List<Long> counts = new ArrayList<>();
             do {
-                String name = string();
+                UTF8String name = string();
+                if (names.contains(name)) throw OtherForm.IT;
+                names.add(name);
                 expect(':');
-                if (found.put(name, number()) != null) throw OtherForm.IT;
+                counts.add(number());
             } while (isNext(','));
             expect('}');
-            return found;
+            return new ArrayBasedMapData(new GenericArrayData(names.toArray()), new GenericArrayData(counts.toArray()));
         }
 
-        private Row phases() throws OtherForm {
+        private InternalRow phases() throws OtherForm {
             Object[] found = new Object[PHASES.length];
             expect('{');
-            if (isNext('}')) return RowFactory.create(found);
+            if (isNext('}')) return new GenericInternalRow(found);
             do {
                 int phase = name(PHASE_NAMES);
                 if (found[phase] != null) throw OtherForm.IT;
                 found[phase] = pairs();
             } while (isNext(','));
             expect('}');
-            return RowFactory.create(found);
+            return new GenericInternalRow(found);
         }
 
-        private long[][] pairs() throws OtherForm {
-            long[][] found = new long[8][];
+        private ArrayData pairs() throws OtherForm {
+            Object[] found = new Object[8];
             int count = 0;
             expect('[');
-            if (isNext(']')) return new long[0][];
+            if (isNext(']')) return NO_PAIRS;
             do {
                 if (count == found.length) found = java.util.Arrays.copyOf(found, 2 * count);
                 expect('[');
                 long edge = number();
                 expect(',');
-                found[count++] = new long[] {edge, number()};
+                found[count++] = UnsafeArrayData.fromPrimitiveArray(new long[] {edge, number()});
                 expect(']');
             } while (isNext(','));
             expect(']');
-            return java.util.Arrays.copyOf(found, count);
+            return new GenericArrayData(java.util.Arrays.copyOf(found, count));
         }
 
         /** Return which of the names comes, and read over it and its colon. */
@@ -145,14 +193,14 @@ public final class RequestEvents implements UDF1<byte[], Row> {
             throw OtherForm.IT;
         }
 
-        private String string() throws OtherForm {
+        private UTF8String string() throws OtherForm {
             expect('"');
             int begin = at;
             while (at < text.length && text[at] != '"') {
                 if (text[at] < ' ' || text[at] == '\\') throw OtherForm.IT; // Bytes beyond ASCII are negative.
                 at++;
             }
-            String found = new String(text, 0, begin, at - begin);
+            UTF8String found = UTF8String.fromBytes(text, begin, at - begin);
             expect('"');
             return found;
         }

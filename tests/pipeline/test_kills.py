@@ -42,8 +42,7 @@ MOST: Final = 420
 # expires, despite its age.
 SILENT: Final = ("events.topics=", "log.retention.ms=-1")
 
-KILLS: Final = {"folder": 10, "store": 5}
-"""A run takes several times as long with an object store."""
+KILLS: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +103,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kills", [2, KILLS["folder"]])
+@pytest.mark.parametrize("kills", [2, KILLS])
 def test_a_run_that_is_killed_and_repeated_makes_the_tables_of_one_that_was_not(
     spark, undisturbed, tmp_path, kills
 ):
@@ -119,7 +118,7 @@ def test_a_run_that_is_killed_and_repeated_makes_the_tables_of_one_that_was_not(
 @pytest.mark.slow
 @pytest.mark.parametrize("place", ["store"], indirect=True)
 def test_a_run_into_an_object_store_is_killed_and_repeated(undisturbed, place):
-    after, run = gaps(undisturbed.commits, KILLS["store"]), _run(undisturbed)
+    after, run = gaps(undisturbed.commits, KILLS), _run(undisturbed)
     survived = [killed(place, gap, *run) for gap in after]
     assert all(survived), f"a run ended before it was killed: {after}"
     finished(place, *run)
@@ -128,8 +127,8 @@ def test_a_run_into_an_object_store_is_killed_and_repeated(undisturbed, place):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("place", ["folder", "store"], indirect=True)
-def test_a_backfill_is_killed_and_repeated(undisturbed, exported, place, request):
-    after = gaps(undisturbed.commits, KILLS[request.node.callspec.params["place"]])
+def test_a_backfill_is_killed_and_repeated(undisturbed, exported, place):
+    after = gaps(undisturbed.commits, KILLS)
     survived = [killed(place, gap, "backfill", exported) for gap in after]
     assert all(survived), f"a backfill ended before it was killed: {after}"
     finished(place, "backfill", exported)

@@ -147,3 +147,8 @@ def test_a_changed_byte_never_gives_what_spark_does_not_read(both):
     read = [(own, by_spark) for own, by_spark in both(changed) if own is not None]
     assert len(read) > 100
     assert [(own, by_spark) for own, by_spark in read if own != by_spark] == []
+
+
+def test_a_session_without_the_class_leaves_all_to_spark(spark, monkeypatch):
+    monkeypatch.setattr(request_values, "CLASS", "weir.Missing")
+    assert request_values.is_known(spark.newSession()) is False
