@@ -16,6 +16,9 @@ MARKS    := not slow and not spark and not image$(if $(CHROMIUM),, and not brows
 CORES    := $(shell getconf _NPROCESSORS_ONLN)
 PARALLEL := $(if $(filter-out 1,$(CORES)),--numprocesses 2 --dist worksteal)
 
+# Spark, or Apache Kafka, in each of two processes: a file's tests share its tables, or its brokers.
+BY_FILE  := $(if $(filter-out 1,$(CORES)),--numprocesses 2 --dist loadfile)
+
 # A module is compiled once, not in each of the hundreds of processes that the tests start.
 export PYTHONDONTWRITEBYTECODE :=
 
@@ -146,7 +149,7 @@ test-compiled: $(VENV)/dev compiled
 
 test-clients: $(VENV)/dev
 	$(BIN)/python -m benchmarks.install kafka
-	$(BIN)/pytest tests/endtoend/test_clients_kafka_tools*.py tests/endtoend/test_clients_kafka_answers.py tests/endtoend/gateway/test_clients_records.py
+	$(BIN)/pytest $(BY_FILE) tests/endtoend/test_clients_kafka_tools*.py tests/endtoend/test_clients_kafka_answers.py tests/endtoend/gateway/test_clients_records.py $(ARGS)
 
 test-gateway: $(VENV)/dev
 	$(BIN)/python -m benchmarks.install kafka
@@ -183,9 +186,6 @@ pipeline/jars/s3/stamp: pipeline/s3/pom.xml pipeline/s3/ConditionalLogStore.java
 	@touch $@
 
 jars-s3: pipeline/jars/s3/stamp
-
-# Spark in each of two processes: a file's tests share its tables.
-BY_FILE  := $(if $(filter-out 1,$(CORES)),--numprocesses 2 --dist loadfile)
 
 test-pipeline: $(VENV)/pipeline jars pipeline/jars/s3/stamp
 	$(BIN)/pytest $(BY_FILE) --timeout 600 -m "spark and not slow" tests/pipeline $(ARGS)
