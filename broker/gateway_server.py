@@ -263,7 +263,7 @@ class GatewayServer:
     def release_delayed(self) -> None:
         """Complete every delayed request at shutdown, with the response of a timeout."""
         self.socket_server.wrap_handlers(None)
-        self.retry_storm.complete_all(self.clock.ms())
+        self.retry_storm.delayed.complete_all(self.clock.ms())
         self.deliver()
 
     def _upstream_quotas(self) -> UpstreamQuotas:

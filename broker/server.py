@@ -202,7 +202,7 @@ class BrokerServer:
         """Complete every delayed request at shutdown, with the response of a timeout."""
         self.delayed.release_waiting()
         self.socket_server.wrap_handlers(None)
-        self.retry_storm.complete_all(self.clock.ms())
+        self.retry_storm.delayed.complete_all(self.clock.ms())
         self.deliver()
 
     def _disconnected(self, connection_id: str) -> None:

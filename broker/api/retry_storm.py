@@ -1,49 +1,29 @@
 """Delays error responses to clients that retry a failing request at once.
 
 If `automq.retry.storm.backoff.enabled` is set, `network.handling.routes` wraps the handlers of some APIs in a
-`RetryStormGate`. A delayed response waits in a purgatory like a fetch: its connection is not read meanwhile,
-and no thread waits. A response that has waited already, such as that of a delayed fetch or a JoinGroup, is
+`RetryStormGate`. A response that has waited already, such as that of a delayed fetch or a JoinGroup, is
 not delayed again. (AutoMQ: RetryStormResponseGate, RetryStormDelayedResponseScheduler)
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from functools import partial
 from types import CoroutineType
 from typing import Any, Final
 
 from broker.api.callbacks import Callbacks
 from broker.api.context import RequestContext
-from broker.api.delayed_operations import AT_ONCE
+from broker.api.delayed_responses import DelayedResponses
 from broker.api.fast_path import FastPath
-from broker.api.outcome import DELAYED, AfterCommit, MappedCommit, Outcome, Response, Sliced
+from broker.api.outcome import AfterCommit, MappedCommit, Outcome, Response, Sliced
 from broker.api.registry import Api
 from broker.api.retry_errors import errors_of
 from broker.clock import Clock
 from broker.protocol.api_key import ApiKey
-from broker.purgatory.purgatory import DelayedOperation, Purgatory
 from broker.quotas.retry_storm import TRANSIENT, RetryStorm
 
 RETRY_STORM: Final = "retry-storm-reaper"
 
 Handle = Callable[[Any, RequestContext, Any], Outcome | Awaitable[Outcome]]
-
-
-class DelayedResponse(DelayedOperation):
-    """A complete response that the gate delays; it has no watch keys, only a timeout."""
-
-    __slots__ = ("_response", "context")
-
-    def __init__(self, delay_ms: int, context: RequestContext, response: Response) -> None:
-        super().__init__(delay_ms)
-        self.context = context
-        self._response = response
-
-    def response(self) -> Response:
-        """Return the delayed response."""
-        return self._response
-
-    def is_ready(self) -> bool:
-        return False
 
 
 class RetryStormGate:
@@ -52,25 +32,12 @@ class RetryStormGate:
     `storm` has the recorded errors, `delayed` the waiting responses.
     """
 
-    __slots__ = ("_callbacks", "_clock", "delayed", "storm")
+    __slots__ = ("_clock", "delayed", "storm")
 
     def __init__(self, callbacks: Callbacks, clock: Clock) -> None:
         self.storm = RetryStorm()
-        self.delayed: Purgatory[DelayedResponse] = Purgatory("RetryStorm")
-        self._callbacks = callbacks
+        self.delayed = DelayedResponses("RetryStorm", callbacks)
         self._clock = clock
-
-    def complete_expired(self, now_ms: int) -> None:
-        """Post the responses that are due, at most AT_ONCE; the others stay due."""
-        self._post(self.delayed.expire(now_ms, AT_ONCE))
-
-    def complete_all(self, now_ms: int) -> None:
-        """Post all delayed responses at shutdown."""
-        self._post(self.delayed.expire(now_ms + 2**31))
-
-    def _post(self, settled: Sequence[DelayedResponse]) -> None:
-        for operation in settled:
-            self._callbacks.post(operation.context, operation.response)
 
     def handler(self, api: Api) -> Handle:
         """Return the handler of `api` behind the gate, or unchanged if the gate does not apply to the API."""
@@ -113,10 +80,7 @@ class RetryStormGate:
         delay_ms = self.storm.delay_of(api, context.connection.id, errors, now_ms, longest_ms)
         if not delay_ms:
             return outcome
-        operation = DelayedResponse(delay_ms, context, outcome)
-        self.delayed.try_complete_else_watch(operation, (), now_ms)
-        context.connection.waiting = operation
-        return DELAYED
+        return self.delayed.delay(delay_ms, context, outcome, now_ms)
 
     def _after_slices(
         self, outcome: Outcome | Awaitable[Outcome], api: int, message: Any, context: RequestContext

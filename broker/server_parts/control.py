@@ -157,7 +157,7 @@ def retry_storm_reaper(gate: RetryStormGate, clock: TrioClock, deliver: Callable
     """Return the reaper of the error responses that `gate` delays."""
 
     def expire(now_ms: int) -> None:
-        gate.complete_expired(now_ms)
+        gate.delayed.complete_expired(now_ms)
         deliver()
 
     return Reaper(RETRY_STORM, gate.delayed.next_deadline, expire, clock)
