@@ -13,6 +13,7 @@ from broker.api.callbacks import Callbacks
 from broker.api.change_limits import ControllerMutations
 from broker.api.client_security import ClientSecurity, Logins
 from broker.api.delayed_operations import DelayedFetches, DelayedShareFetches
+from broker.api.delayed_responses import AppendLinger
 from broker.api.registry import Registry
 from broker.clock import Clock
 from broker.config.table import BrokerConfig
@@ -136,6 +137,7 @@ class GroupServices(msgspec.Struct, frozen=True):
     security: ClientSecurity
     transactions: TransactionService
     share: ShareGroupStates
+    linger: AppendLinger
 
 
 class ShareServices(msgspec.Struct, frozen=True):

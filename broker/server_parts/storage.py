@@ -6,6 +6,7 @@ from collections.abc import Callable
 from broker.api.callbacks import Callbacks
 from broker.api.client_security import ClientSecurity
 from broker.api.delayed_operations import DelayedFetches, DelayedProduce
+from broker.api.delayed_responses import AppendLinger
 from broker.api.group_requests import expire_groups, release_groups
 from broker.api.retry_storm import RetryStormGate
 from broker.api.services import GroupServices
@@ -113,8 +114,9 @@ class DelayedRequests:
             clock,
             self._report_timer,
         )
+        self.linger = AppendLinger(config.groups.append_linger_ms, callbacks, clock)
         self.groups = GroupServices(
-            control, groups, callbacks, security, self.transactions, self.share_states
+            control, groups, callbacks, security, self.transactions, self.share_states, self.linger
         )
         fetch_reaper = f"ExpirationReaper-{config.broker.node_id}-Fetch"
         self.transaction_timer = Reaper(
@@ -123,7 +125,7 @@ class DelayedRequests:
         self.reapers = (
             Reaper(fetch_reaper, self.fetches.next_deadline, self._expire_fetches, clock),
             retry_storm_reaper(self.retry_storm, clock, deliver),
-            Reaper("group-coordinator-timer", groups.next_deadline, self._expire_members, clock),
+            Reaper("group-coordinator-timer", self._group_deadline, self._expire_members, clock),
             Reaper(
                 "share-group-states-timer",
                 self.share_states.next_deadline,
@@ -139,12 +141,18 @@ class DelayedRequests:
         self.fetches.complete_all(self._clock.ms())
         self.fetches.share.complete_all(self._clock.ms())
         release_groups(self.groups)
+        self.linger.responses.complete_all(self._clock.ms())
 
     def _expire_fetches(self, now_ms: int) -> None:
         self.fetches.complete_expired(now_ms)
         self._deliver()
 
+    def _group_deadline(self) -> int | None:
+        deadlines = self.groups.groups.next_deadline(), self.linger.responses.next_deadline()
+        return min((each for each in deadlines if each is not None), default=None)
+
     def _expire_members(self, now_ms: int) -> None:
+        self.linger.responses.complete_expired(now_ms)
         expire_groups(self.groups, now_ms, self._clock.wall_ms(), self._report_timer)
         self._deliver()
 

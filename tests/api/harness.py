@@ -15,6 +15,7 @@ from broker.api.change_limits import ControllerMutations
 from broker.api.client_security import ClientSecurity
 from broker.api.context import RequestContext
 from broker.api.delayed_operations import AT_ONCE, DelayedFetches
+from broker.api.delayed_responses import AppendLinger
 from broker.api.fast_path import FastPath
 from broker.api.group_requests import expire_groups, forget_states, forget_topics
 from broker.api.outcome import AfterCommit, Delayed, EncodedResponse, Outcome, Response, Sliced
@@ -140,7 +141,8 @@ class Harness:
 
     def __init__(self, directory: Path, *overrides: str) -> None:
         self.clock = ManualClock(wall_ms=WALL_MS)
-        configuration = load(None, [f"log.dirs={directory}", *overrides], {})
+        at_once = "group.coordinator.append.linger.ms=0"
+        configuration = load(None, [f"log.dirs={directory}", at_once, *overrides], {})
         self.metadata = MetadataStore.open(directory / "metadata.sqlite", WALL_MS)
         self.control = Control(self.metadata.image, configuration, StoreCommitter(self.metadata))
         config = self.control.config
@@ -171,6 +173,7 @@ class Harness:
                 self.control.image.group_configs.get(group_id, {}), config.share_groups
             ),
         )
+        self.linger = AppendLinger(config.groups.append_linger_ms, self.callbacks, self.clock)
         self.states = FakeShareStates()
         self.share_states = ShareGroupStates(
             self.groups, self.states, lambda: self.control.image.topics_by_id, self.clock, self._failed
@@ -221,6 +224,7 @@ class Harness:
                     self.security,
                     self.transactions,
                     self.share_states,
+                    self.linger,
                 ),
                 self.quotas,
                 self.replication,
@@ -368,6 +372,7 @@ class Harness:
         while (deadline := self._next_deadline()) is not None and deadline <= end:
             self.clock.now_ms = max(deadline, self.clock.ms())
             expire_groups(self.services[GroupServices], *self.now)
+            self.linger.responses.complete_expired(self.clock.ms())
             self.run_transactions()
             self.fetches.share.complete_expired(self.clock.ms())
             self.share.share.expire(self.clock.ms())
@@ -383,6 +388,7 @@ class Harness:
     def _next_deadline(self) -> int | None:
         deadlines = (
             self.groups.next_deadline(),
+            self.linger.responses.next_deadline(),
             self.transactions.next_deadline(),
             self.fetches.share.next_deadline(),
             self.share.share.next_deadline(),

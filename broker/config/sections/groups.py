@@ -30,6 +30,14 @@ class GroupConfig:
         "How long the first rebalance of an empty group waits for more members.",
         unit="ms",
     )
+    append_linger_ms: int = setting(
+        "group.coordinator.append.linger.ms",
+        5,
+        integer(0),
+        "How long the response to a ConsumerGroupHeartbeat waits that changed the group. Its records are "
+        "written at once; Kafka collects those of this time, of all group requests, in one write.",
+        unit="ms",
+    )
     max_size: int = setting(
         "group.max.size",
         1_000,
