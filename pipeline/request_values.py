@@ -29,6 +29,7 @@ def is_known(spark: SparkSession) -> bool:
         try:
             _ = spark.range(0).select(F.call_function(FUNCTION, F.lit(b""))).schema
         except (PySparkException, Py4JError):  # `make jars` found no JDK, or a platform has its own jars.
+            spark.conf.unset(f"spark.sql.catalog.{CATALOG}")
             _knows[spark] = False
         else:
             _knows[spark] = True

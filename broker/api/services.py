@@ -9,11 +9,11 @@ from typing import Any
 
 import msgspec
 
+from broker.api.append_linger import AppendLinger
 from broker.api.callbacks import Callbacks
 from broker.api.change_limits import ControllerMutations
 from broker.api.client_security import ClientSecurity, Logins
 from broker.api.delayed_operations import DelayedFetches, DelayedShareFetches
-from broker.api.delayed_responses import AppendLinger
 from broker.api.registry import Registry
 from broker.clock import Clock
 from broker.config.table import BrokerConfig

@@ -3,10 +3,10 @@
 import logging
 from collections.abc import Callable
 
+from broker.api.append_linger import AppendLinger
 from broker.api.callbacks import Callbacks
 from broker.api.client_security import ClientSecurity
 from broker.api.delayed_operations import DelayedFetches, DelayedProduce
-from broker.api.delayed_responses import AppendLinger
 from broker.api.group_requests import expire_groups, release_groups
 from broker.api.retry_storm import RetryStormGate
 from broker.api.services import GroupServices

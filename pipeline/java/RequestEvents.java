@@ -1,8 +1,8 @@
 package weir;
 
 import java.nio.charset.StandardCharsets;
-import java.util.ArrayList;
-import java.util.List;
+import java.util.LinkedHashMap;
+import java.util.Map;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.expressions.UnsafeArrayData;
@@ -135,17 +135,15 @@ public final class RequestEvents implements UnboundFunction, ScalarFunction<Inte
         private MapData counts() throws OtherForm {
             expect('{');
             if (isNext('}')) return NO_COUNTS; // Nearly every request.
-            List<UTF8String> names = new ArrayList<>();
-            List<Long> counts = new ArrayList<>();
+            Map<UTF8String, Long> found = new LinkedHashMap<>();
             do {
                 UTF8String name = string();
-                if (names.contains(name)) throw OtherForm.IT;
-                names.add(name);
                 expect(':');
-                counts.add(number());
+                if (found.put(name, number()) != null) throw OtherForm.IT;
             } while (isNext(','));
             expect('}');
-            return new ArrayBasedMapData(new GenericArrayData(names.toArray()), new GenericArrayData(counts.toArray()));
+            return new ArrayBasedMapData(
+                    new GenericArrayData(found.keySet().toArray()), new GenericArrayData(found.values().toArray()));
         }
 
         private InternalRow phases() throws OtherForm {

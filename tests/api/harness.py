@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from broker.api import registry
+from broker.api.append_linger import AppendLinger
 from broker.api.callbacks import Callbacks
 from broker.api.change_limits import ControllerMutations
 from broker.api.client_security import ClientSecurity
 from broker.api.context import RequestContext
 from broker.api.delayed_operations import AT_ONCE, DelayedFetches
-from broker.api.delayed_responses import AppendLinger
 from broker.api.fast_path import FastPath
 from broker.api.group_requests import expire_groups, forget_states, forget_topics
 from broker.api.outcome import AfterCommit, Delayed, EncodedResponse, Outcome, Response, Sliced

@@ -39,6 +39,7 @@ SIMPLE = (
     b'{"requests":999999999999999999}',
     b'{"requests":-999999999999999999}',
     b'{"phases":{"queue":[[0,0]]},"v":1}',
+    b'{"errors":{%s}}' % b",".join(b'"%d":1' % code for code in range(50_000)),
 )
 """What the class reads."""
 
