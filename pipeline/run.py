@@ -28,6 +28,7 @@ from pipeline.days import Days
 from pipeline.formats import CONNECTIONS, QUOTA_CHANGES, REQUESTS, TELEMETRY, THROTTLES, TRANSACTIONS
 from pipeline.gold import advice, connections, latency, throttling, usage
 from pipeline.ledger import addable
+from pipeline.minute_sizes import MinuteSizes
 from pipeline.otlp import tables as pushes
 from pipeline.sources import EVENTS, dated
 from pipeline.tables import NO_SETTINGS, Table, Warehouse, Write
@@ -102,7 +103,7 @@ class Pipeline:
     """Brings rows of `sources.RAW` into the tables of one warehouse.
 
     `days` are told which days a batch has changed. `rows` counts the records that were processed. Steps of up
-    to `max_interpreted` records do not compile their plans.
+    to `max_interpreted` records do not compile their plans, nor does gold for minutes of about so many.
     """
 
     def __init__(
@@ -119,6 +120,7 @@ class Pipeline:
         self._together = Together(warehouse)
         self._positions: loss.Positions | None = None
         self._quarantine = Lock()
+        self._sizes = {topic: MinuteSizes() for topic in silver.TABLES}
         warehouse.keep_changes(EVENTS)
 
     def take(self, raw: DataFrame, batch: int, writer: str = STREAM) -> None:
@@ -244,7 +246,8 @@ class Pipeline:
                 for each in BY_MINUTE
                 if each.source == topic
             }
-            self._together.run(tag, made, dict.fromkeys(made, self._settings_for(count)))
+            settings = self._settings_for(self._sizes[topic].after(changed, count))
+            self._together.run(tag, made, dict.fromkeys(made, settings))
         # Afterwards: the days may be made at any time from now on.
         self.days.note(warehouse, days_of(changed))
 

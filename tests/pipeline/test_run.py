@@ -111,6 +111,27 @@ def test_steps_of_more_rows_are_compiled_and_of_many_run_in_several_tasks(wareho
     assert noted.interpreted == ({REQUESTS, STEP_OF_LOSS} if requests <= MAX_INTERPRETED else set())
 
 
+class _Watched(Together):
+    """Notes the settings of gold's minutes."""
+
+    def run(self, tag, steps, settings=None, at_once=None):
+        if usage.USAGE.path in steps:
+            self.usage = settings[usage.USAGE.path]
+        super().run(tag, steps, settings, at_once)
+
+
+def test_gold_of_a_busy_minute_is_compiled_also_for_a_small_batch(spark, warehouse):
+    pipeline = Pipeline(warehouse, max_interpreted=3)
+    pipeline._together = watched = _Watched(warehouse)
+    seconds, told = [(1, 2, 3, 4), (5,), (65,)], []
+    for batch, each in enumerate(seconds):
+        rows = [record(REQUESTS, 10 * batch + at, request(at, bytes_in=1)) for at in each]
+        pipeline.take(raw(spark, rows), batch)
+        told.append(watched.usage)
+    assert told == [ONE_TASK, ONE_TASK, INTERPRETED]
+    assert rows_of(warehouse.read(usage.USAGE), "minute", "produce_bytes") == [("12:00", 5), ("12:01", 1)]
+
+
 def test_a_late_event_changes_the_minute_to_which_it_belongs_and_no_other(spark, warehouse):
     pipeline = Pipeline(warehouse)
     first = [request(1, bytes_in=1), request(61, bytes_in=10), request(121, bytes_in=100)]
