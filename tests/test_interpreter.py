@@ -6,7 +6,6 @@ import gc
 import sys
 import threading
 import time
-from collections import OrderedDict, deque
 from collections.abc import Iterator
 from types import FrameType, SimpleNamespace
 from typing import Any
@@ -61,19 +60,24 @@ def test_too_many_objects_for_one_walk_are_frozen_before_it(
     assert collector.calls == ["freeze"] * frozen
 
 
-@pytest.mark.parametrize(
-    "container", [list, tuple, set, frozenset, deque, dict.fromkeys, OrderedDict.fromkeys]
-)
-@pytest.mark.parametrize(("spare", "frozen"), [(1, False), (0, False), (-1, True)])
-def test_objects_with_too_many_bytes_for_one_walk_are_frozen_before_it(
-    monkeypatch: pytest.MonkeyPatch, container: Any, spare: int, frozen: bool
+@pytest.mark.parametrize("container", interpreter.CONTAINERS)
+@pytest.mark.parametrize(("more", "frozen"), [(-1, False), (0, False), (1, True)])
+def test_objects_with_too_many_elements_for_one_walk_are_frozen_before_it(
+    monkeypatch: pytest.MonkeyPatch, container: Any, more: int, frozen: bool
 ) -> None:
+    def holding(count: int) -> Any:
+        made = container()
+        elements = range(count)
+        if isinstance(made, dict):
+            made.update(zip(elements, elements, strict=True))
+            return made
+        return container(elements)
+
     collector = FakeCollector()
-    young, old = container(range(20_000)), container(range(10_000))
-    kept: list[Any] = [[young, object()], [old], []]
+    most = interpreter.MAX_ELEMENTS
+    kept = [(holding(most // 2), object()), (holding(most - most // 2 + more), list), (holding(most),)]
     monkeypatch.setattr(collector, "get_objects", kept.__getitem__)
     monkeypatch.setattr(interpreter, "gc", collector)
-    monkeypatch.setattr(interpreter, "MAX_BYTES", sum(map(sys.getsizeof, kept[0] + kept[1])) + spare)
     interpreter._bound("start", {"generation": 1})
     assert collector.calls == ["freeze"] * frozen
 

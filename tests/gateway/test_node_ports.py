@@ -37,6 +37,15 @@ async def changed(cluster: FakeCluster, gateway: RunningGateway, node_id: int) -
     await until_open(ports, node_id, is_open=live is None)
 
 
+async def take(port: int) -> socket.socket:
+    """Listen at a port when it is free: its socket closes shortly after the port is no longer open."""
+    while True:
+        try:
+            return socket.create_server(("127.0.0.1", port))
+        except OSError:
+            await trio.sleep(0.01)
+
+
 async def test_a_taken_port_is_logged_once_until_it_is_free(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -56,7 +65,7 @@ async def test_a_taken_port_is_logged_once_until_it_is_free(
             return {each.node_id for each in (await client.ask(MetadataRequest([]), 9)).brokers}
 
         with trio.fail_after(WITHIN_S):
-            with socket.create_server(("127.0.0.1", gateway.first_port + 1)):
+            with await take(gateway.first_port + 1):
                 await cluster.add(1)
                 for _ in range(2):
                     await changed(cluster, gateway, 2)
@@ -67,7 +76,7 @@ async def test_a_taken_port_is_logged_once_until_it_is_free(
             assert await nodes() == {0, 1, 2}
             # It leaves, and its port is taken again: another time.
             await changed(cluster, gateway, 1)
-            with socket.create_server(("127.0.0.1", gateway.first_port + 1)):
+            with await take(gateway.first_port + 1):
                 await cluster.add(1)
                 await changed(cluster, gateway, 2)
                 assert not ports.is_open(LISTENER, 1) and warnings() == 2

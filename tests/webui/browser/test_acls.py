@@ -72,6 +72,7 @@ def test_acls_are_filtered(acls: Any, expect: Any, broker: FakeBroker) -> None:
     expect(rows).to_have_count(1)
     expect(rows).to_contain_text("User:bob")
     acls.locator("#shape").select_option("")
+    expect(rows).to_have_count(2)
     acls.locator("#filter").fill("alice")
     expect(rows).to_have_count(1)
     expect(rows).to_contain_text("User:alice")
