@@ -18,7 +18,7 @@ from pipeline.run import (
     MAX_INTERPRETED,
     MAX_OF_ONE_TASK,
     ONE_TASK,
-    POINTS_OF_A_PUSH,
+    RECORDS_OF_A_PUSH,
     TOPICS,
     UNKNOWN,
     Pipeline,
@@ -78,19 +78,19 @@ class _Noted(Together):
 @pytest.mark.parametrize(
     ("requests", "pushes", "interpreted"),
     [
-        (199, 1, {REQUESTS, TELEMETRY, STEP_OF_LOSS}),
+        (49, 1, {REQUESTS, TELEMETRY, STEP_OF_LOSS}),
         # Of all records there is one too many.
-        (200, 1, {REQUESTS, TELEMETRY}),
-        (201, 2, set()),
+        (50, 1, {REQUESTS, TELEMETRY}),
+        (51, 2, set()),
     ],
 )
 def test_steps_of_few_rows_are_interpreted(warehouse, requests, pushes, interpreted):
-    """A push counts as the points that it may have."""
-    pipeline = Pipeline(warehouse, max_interpreted=POINTS_OF_A_PUSH)
+    """A push counts as many records, as it has many points."""
+    pipeline = Pipeline(warehouse, max_interpreted=RECORDS_OF_A_PUSH)
     pipeline._together = noted = _Noted(warehouse)
     counts = dict.fromkeys((*TOPICS, UNKNOWN), 0) | {REQUESTS: requests, TELEMETRY: pushes}
     pipeline._process(counts, lambda _warehouse: None, "test", 0)
-    assert POINTS_OF_A_PUSH == 200 and noted.interpreted == interpreted
+    assert RECORDS_OF_A_PUSH == 50 and noted.interpreted == interpreted
 
 
 @pytest.mark.parametrize(

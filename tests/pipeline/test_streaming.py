@@ -10,6 +10,12 @@ from pipeline.sources import kafka_options
 from pipeline.streaming import RECORDS_OF_A_TASK, in_words, tasks_for
 
 
+def test_a_fetch_of_the_connector_hardly_waits_for_records():
+    """The connector reads what there is, and its next request waits behind the fetch."""
+    assert kafka_options("here:9092", {})["kafka.fetch.max.wait.ms"] == "5"
+    assert kafka_options("here:9092", {"fetch.max.wait.ms": "9"})["kafka.fetch.max.wait.ms"] == "9"
+
+
 def test_the_event_topics_are_asked_for_although_they_are_internal():
     options = kafka_options("here:9092", {"security.protocol": "SASL_SSL"})
     assert options["kafka.exclude.internal.topics"] == "false"
