@@ -93,8 +93,6 @@ def take(warehouse: Warehouse, raw: DataFrame, write: Write) -> None:
             for kind, table in TABLES.items()
             if kind in kinds
         ]
-        if None in kinds:
-            writes.append(partial(write, warehouse, QUARANTINE, quarantine_rows(rows), TELEMETRY))
         run_together(warehouse.spark, writes)
         changed = {at for row in kinds.values() for at in row["minutes"]}
         has_totals = any(row["totals"] for row in kinds.values())
@@ -104,6 +102,8 @@ def take(warehouse: Warehouse, raw: DataFrame, write: Write) -> None:
             repeated(partial(_make_minutes, warehouse, changed, new))
         if new is not None:
             totals.note(warehouse, new, {kind: TABLES[kind] for kind in _TOTALS})
+        if None in kinds:  # last: people wait for the rows of gold
+            write(warehouse, QUARANTINE, quarantine_rows(rows), TELEMETRY)
     finally:
         rows.unpersist()
 

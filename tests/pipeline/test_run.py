@@ -14,6 +14,7 @@ from pipeline.loss import LOST
 from pipeline.maintain import ALL, maintain, quarantined
 from pipeline.otlp.points import CUMULATIVE
 from pipeline.run import (
+    BY_MINUTE,
     INTERPRETED,
     MAX_INTERPRETED,
     MAX_OF_ONE_TASK,
@@ -112,24 +113,27 @@ def test_steps_of_more_rows_are_compiled_and_of_many_run_in_several_tasks(wareho
 
 
 class _Watched(Together):
-    """Notes the settings of gold's minutes."""
+    """Notes the settings of usage, and how many tables of gold are made at once."""
 
     def run(self, tag, steps, settings=None, at_once=None):
         if usage.USAGE.path in steps:
-            self.usage = settings[usage.USAGE.path]
+            self.usage = settings[usage.USAGE.path], at_once
         super().run(tag, steps, settings, at_once)
 
 
 def test_gold_of_a_busy_minute_is_compiled_also_for_a_small_batch(spark, warehouse):
+    """Small ones are made in order: usage, for which people wait, is the first."""
+    assert next(each.table for each in BY_MINUTE if each.source == REQUESTS) is usage.USAGE
     pipeline = Pipeline(warehouse, max_interpreted=3)
     pipeline._together = watched = _Watched(warehouse)
-    seconds, told = [(1, 2, 3, 4), (5,), (65,)], []
+    seconds, told = [(1, 2, 3, 4), (5,), (65,), (66, 67), (68,)], []
     for batch, each in enumerate(seconds):
         rows = [record(REQUESTS, 10 * batch + at, request(at, bytes_in=1)) for at in each]
         pipeline.take(raw(spark, rows), batch)
         told.append(watched.usage)
-    assert told == [ONE_TASK, ONE_TASK, INTERPRETED]
-    assert rows_of(warehouse.read(usage.USAGE), "minute", "produce_bytes") == [("12:00", 5), ("12:01", 1)]
+    compiled, interpreted = (ONE_TASK, None), (INTERPRETED, 1)
+    assert told == [compiled, compiled, interpreted, interpreted, compiled]
+    assert rows_of(warehouse.read(usage.USAGE), "minute", "produce_bytes") == [("12:00", 5), ("12:01", 4)]
 
 
 def test_a_late_event_changes_the_minute_to_which_it_belongs_and_no_other(spark, warehouse):
