@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -168,9 +169,14 @@ def test_a_setting_to_forget_that_does_not_exist_is_reported_and_the_broker_serv
 
 
 def started(command: list[str]) -> tuple[subprocess.Popen[str], int]:
-    """A broker that serves, and its port."""
+    """A broker that serves, and its port. The tests themselves may run under nohup."""
     process = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        preexec_fn=partial(signal.signal, signal.SIGHUP, signal.SIG_DFL),
     )
     assert process.stdout is not None
     output = process.stdout.readline()
