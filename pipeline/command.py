@@ -115,7 +115,7 @@ def _retention_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--continuous", "is_once", flag_value=False, type=bool, help="Run until stopped.")
 @click.option(
     "--every",
-    default=20,
+    default=10,
     show_default=True,
     type=click.IntRange(0),
     help="Seconds between batches, with --continuous.",
@@ -123,7 +123,7 @@ def _retention_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.option(
     "--most",
     "max_records",
-    default=1_000_000,
+    default=4_000_000,
     show_default=True,
     type=click.IntRange(1),
     help="Maximum records of a batch.",
