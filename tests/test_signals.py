@@ -14,6 +14,7 @@ from broker.__main__ import SAME_SIGNAL_S, _watch_signals
 def handlers() -> Iterator[None]:
     numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
     before = {number: signal.getsignal(number) for number in numbers}
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may run under nohup
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
