@@ -60,7 +60,7 @@ def test_too_many_objects_for_one_walk_are_frozen_before_it(
     assert collector.calls == ["freeze"] * frozen
 
 
-@pytest.mark.parametrize("container", interpreter.CONTAINERS)
+@pytest.mark.parametrize("container", sorted(interpreter.CONTAINERS, key=lambda each: each.__name__))
 @pytest.mark.parametrize(("more", "frozen"), [(-1, False), (0, False), (1, True)])
 def test_objects_with_too_many_elements_for_one_walk_are_frozen_before_it(
     monkeypatch: pytest.MonkeyPatch, container: Any, more: int, frozen: bool
