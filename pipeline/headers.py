@@ -30,8 +30,8 @@ def node_of() -> Column:
 
 def header(name: str) -> Column:
     """Return the text of a record's first header of that name; null without one."""
-    found = F.filter("headers", lambda each: each["key"] == name)
-    return text_of(F.try_element_at(found, F.lit(1))["value"])
+    place = F.array_position("headers.key", name)
+    return text_of(F.get("headers.value", (place - 1).cast("int")))
 
 
 def text_of(value: Column) -> Column:
