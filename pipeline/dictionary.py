@@ -192,8 +192,7 @@ TABLES: Final = (
         "one client's requests of one API within a second, from one record of `__weir_requests`",
         _RECORD,
         f"{_EVENT} source principal client_id api requests bytes_in bytes_out throttle_ms errors timed "
-        "phases "
-        f"handler_us {_PLACE}",
+        f"histograms handler_us {_PLACE}",
         {
             "source": (
                 "string",
@@ -204,12 +203,14 @@ TABLES: Final = (
             "bytes_in": ("bigint", "bytes", "Bytes of the requests on the wire"),
             "bytes_out": ("bigint", "bytes", "Bytes of the responses on the wire"),
             "errors": ("map<string,bigint>", "responses", "The number of responses with each error code"),
-            "phases": (
-                "struct<queue:array<array<bigint>>,local:array<array<bigint>>,remote:array<array<bigint>>,"
-                "response_queue:array<array<bigint>>,response_send:array<array<bigint>>,"
-                "total:array<array<bigint>>>",
+            "histograms": (
+                "struct<queue:map<bigint,bigint>,local:map<bigint,bigint>,remote:map<bigint,bigint>,"
+                "response_queue:map<bigint,bigint>,response_send:map<bigint,bigint>,"
+                "total:map<bigint,bigint>>",
                 "microseconds, requests",
-                "For each phase, pairs of a bucket's upper edge and its number of requests",
+                "For each phase, the number of requests of each bucket by its upper edge; null for a "
+                "phase that is not in the event, or in which an edge was twice. Rows of versions before "
+                "this column have pairs of both in `phases` instead",
             ),
         },
     ),

@@ -6,14 +6,17 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
+from pipeline import java_functions
 from pipeline.formats import PHASES
 from pipeline.headers import ORIGIN
+from pipeline.histograms import HISTOGRAMS, with_histograms
 from pipeline.tables import DATE, Table
 from pipeline.times import MINUTE, day_of, minute_of
 
 TABLE: Final = Table("gold/phase_quantiles_per_minute", (MINUTE, *ORIGIN, "api", "phase"))
 
-_KEYS: Final = (MINUTE, *ORIGIN, "api", "phase")
+_OF_REQUEST: Final = (MINUTE, *ORIGIN, "api")
+_KEYS: Final = (*_OF_REQUEST, "phase")
 
 QUANTILES: Final = {"p50_us": 0.5, "p95_us": 0.95, "p99_us": 0.99}
 
@@ -25,33 +28,27 @@ def phase_quantiles_per_minute(requests: DataFrame) -> DataFrame:
 
 def buckets(requests: DataFrame) -> DataFrame:
     """Return the merged histograms of the phases: `merged` by minute, API and phase."""
-    numbered = [
-        column for at, name in enumerate(PHASES, 1) for column in (F.lit(at), F.col(f"phases.{name}"))
-    ]
-    histograms = requests.where(F.col("timed") > 0).select(
-        minute_of().alias(MINUTE),
-        *ORIGIN,
-        "api",
-        F.stack(F.lit(len(PHASES)), *numbered).alias("phase", "pairs"),
-    )
-    # A short key: it is compared for each bucket of each request.
-    names = F.array(*map(F.lit, PHASES))
-    return merged(histograms, _KEYS).withColumn("phase", F.element_at(names, F.col("phase")))
+    histograms = [F.col(f"{HISTOGRAMS}.{name}") for name in PHASES]
+    timed = with_histograms(requests.where(F.col("timed") > 0))
+    of_request = (minute_of().alias(MINUTE), *ORIGIN, "api")
+    if java_functions.are_known(requests.sparkSession):
+        gathered = timed.select(*of_request, F.array(*histograms).alias("each")).groupBy(*_OF_REQUEST)
+        found = gathered.agg(java_functions.merged_histograms(F.col("each")).alias("found"))
+        numbered = found.select(*_OF_REQUEST, F.inline("found")).withColumnRenamed("at", "phase")
+    else:
+        # A short key: it is compared for each bucket of each request.
+        rows = [column for at, each in enumerate(histograms) for column in (F.lit(at), each)]
+        stacked = F.stack(F.lit(len(histograms)), *rows).alias("phase", "histogram")
+        numbered = merged(timed.select(*of_request, stacked), _KEYS)
+    return numbered.withColumn("phase", F.get(F.array(*map(F.lit, PHASES)), F.col("phase")))
 
 
 def merged(histograms: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """Return the histograms in `pairs`, added up by `keys`: the `count` of each bucket with the upper edge
-    `us`.
-
-    Entries of a histogram that are not a pair of numbers are ignored. A sum beyond 64 bits is null.
+    """Return the histograms in `histogram`, added up by `keys`: the `count` of each bucket with the upper
+    edge `us`. A sum beyond 64 bits is null.
     """
-    pairs = histograms.select(*keys, F.explode("pairs").alias("pair")).where(F.size("pair") == 2)
-    numbers = pairs.select(*keys, F.get("pair", 0).alias("us"), F.get("pair", 1).alias("count"))
-    return (
-        numbers.where(F.col("us").isNotNull() & F.col("count").isNotNull())
-        .groupBy(*keys, "us")
-        .agg(F.try_sum("count").alias("count"))
-    )
+    rows = histograms.select(*keys, F.explode("histogram").alias("us", "count"))
+    return rows.where(F.col("count").isNotNull()).groupBy(*keys, "us").agg(F.try_sum("count").alias("count"))
 
 
 def quantiles(histograms: DataFrame, keys: Sequence[str], *more: Column) -> DataFrame:

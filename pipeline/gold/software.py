@@ -18,6 +18,7 @@ from pipeline.formats import CONNECTIONS, REQUESTS, THROTTLES
 from pipeline.gold.latency import merged, quantiles
 from pipeline.gold.throttling import SOFTWARE
 from pipeline.gold.usage import CLIENT
+from pipeline.histograms import HISTOGRAMS, with_histograms
 from pipeline.otlp import tables as otlp
 from pipeline.tables import CLUSTER, DATE, Table, Warehouse
 
@@ -40,9 +41,8 @@ def latency_by_software_per_day(requests: DataFrame, named: Iterable[DataFrame],
     `named` are rows of silver that name a client's software, with their dates. A quantile is the upper edge
     of its bucket. Rows of `several` have the name if all versions share it, else "", and no version.
     """
-    whole = requests.where((F.col("source") == "client") & (F.col("timed") > 0)).select(
-        *_WHO, "api", F.col("phases.total").alias("pairs")
-    )
+    timed = requests.where((F.col("source") == "client") & (F.col("timed") > 0))
+    whole = with_histograms(timed).select(*_WHO, "api", F.col(f"{HISTOGRAMS}.total").alias("histogram"))
     by_client = merged(whole, (*_WHO, "api"))
     known = by_client.alias("of").join(
         client_software(named, day).alias("by"),

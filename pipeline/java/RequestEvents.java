@@ -19,7 +19,7 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * Reads values of __weir_requests as a broker writes them, into Spark's own rows. For pipeline/request_values.py.
+ * Reads values of __weir_requests as a broker writes them, into Spark's own rows. For pipeline/java_functions.py.
  *
  * A value in any other form gives null, and Spark's from_json then reads it: other fields, spaces, escapes, text beyond
  * ASCII, numbers that are no integers of up to 18 digits, a field that is there twice, nulls. So the rows are those of

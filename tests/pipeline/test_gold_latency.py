@@ -18,6 +18,8 @@ def test_every_pair_is_counted_once(spark):
         for phase in dice.sample(PHASES, dice.randrange(len(PHASES))):
             phases[phase] = dice.choice(([], None, [[dice.randrange(4), 1], [7, 2]], [[5, 3]] * 2))
             for us, count in phases[phase] or ():
+                if [us, count] == [5, 3]:  # An edge that is there twice.
+                    continue
                 expected[f"12:0{minute}", int(node), api, phase, us] += count
         event = request(60 * minute + 1, api=api, timed=1, phases=phases)
         rows.append(record(REQUESTS, offset, event, event["time_ms"], node=node))
@@ -29,7 +31,8 @@ def test_every_pair_is_counted_once(spark):
 
 def test_counts_too_large_to_add_up_fail_no_batch(spark):
     most = 2**63 - 1
-    phases = {"local": [[1, most], [1, most], [2, 1]], "total": [[1, most], [2, most]], "queue": [[1, most]]}
-    found = phase_quantiles_per_minute(taken(spark, REQUESTS, [request(1, timed=1, phases=phases)]))
+    phases = {"local": [[1, most], [2, 1]], "total": [[1, most], [2, most]], "queue": [[1, most]]}
+    events = [request(1, timed=1, phases=phases), request(1, timed=1, phases={"local": [[1, most]]})]
+    found = phase_quantiles_per_minute(taken(spark, REQUESTS, events))
     columns = ("phase", "timed", "p50_us", "max_us")
     assert rows_of(found, *columns) == [("local", 1, 2, 2), ("queue", most, 1, 1), ("total", None, None, 2)]

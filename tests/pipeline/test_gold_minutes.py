@@ -4,7 +4,9 @@ import random
 from collections import Counter
 from math import ceil
 
-from pipeline.formats import CONNECTIONS, REQUESTS, THROTTLES
+import pytest
+
+from pipeline.formats import CONNECTIONS, MAX_COUNT, REQUESTS, THROTTLES
 from pipeline.gold.connections import connection_storms
 from pipeline.gold.latency import phase_quantiles_per_minute
 from pipeline.gold.throttling import throttling_per_minute
@@ -85,6 +87,15 @@ def test_quantiles_are_what_sorting_every_request_finds(spark):
     expected = tuple(every[ceil(q * len(every)) - 1] for q in (0.5, 0.95, 0.99))
     found = phase_quantiles_per_minute(taken(spark, REQUESTS, rows))
     assert rows_of(found, "p50_us", "p95_us", "p99_us") == [expected]
+
+
+@pytest.mark.parametrize(
+    ("us", "handler_us"),
+    [(MAX_COUNT - 1, MAX_COUNT - 1), (MAX_COUNT, MAX_COUNT), (MAX_COUNT + 2, 0), (2**63 - 1, 0), (-1, 0)],
+)
+def test_a_handler_time_that_is_no_count_is_0(spark, us, handler_us):
+    events = [request(1, timed=1, requests=1, phases={"local": [[us, 1]]})]
+    assert rows_of(usage_per_minute(taken(spark, REQUESTS, events)), "handler_us") == [(handler_us,)]
 
 
 def test_a_bucket_that_is_no_pair_is_passed_over(spark):

@@ -10,7 +10,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed: make test-pipel
 from pyspark.sql import functions as F
 
 from broker.events import activity
-from pipeline import request_values
+from pipeline import java_functions
 from pipeline.formats import BROKEN, REQUESTS, VALUES
 from pipeline.headers import text_of
 
@@ -101,14 +101,16 @@ LEFT_TO_SPARK = (
 @pytest.fixture(scope="module")
 def both(spark):
     """Return what the class and what Spark read of values, as text."""
-    if not request_values.is_known(spark):
+    if not java_functions.are_known(spark):
         pytest.skip("the session has no class of Weir: make jars, where there is a JDK")
 
     def read(values):
         options = {"columnNameOfCorruptRecord": BROKEN}
         frame = spark.createDataFrame(list(enumerate(values)), "at int, value binary").coalesce(1)
         by_spark = F.from_json(text_of(F.col("value")), VALUES[REQUESTS], options)
-        rows = frame.select("at", request_values.event_of("value").alias("own"), by_spark.alias("spark"))
+        rows = frame.select(
+            "at", java_functions.request_event(F.col("value")).alias("own"), by_spark.alias("spark")
+        )
         texts = rows.select("at", F.col("own").isNotNull().alias("is_read"), *map(as_text, ("own", "spark")))
         found = sorted(texts.collect(), key=lambda row: row["at"])
         return [(row["own"] if row["is_read"] else None, row["spark"]) for row in found]
@@ -151,5 +153,5 @@ def test_a_changed_byte_never_gives_what_spark_does_not_read(both):
 
 
 def test_a_session_without_the_class_leaves_all_to_spark(spark, monkeypatch):
-    monkeypatch.setattr(request_values, "CLASS", "weir.Missing")
-    assert request_values.is_known(spark.newSession()) is False
+    monkeypatch.setattr(java_functions, "CLASS", "weir.Missing")
+    assert java_functions.are_known(spark.newSession()) is False
