@@ -55,6 +55,9 @@ SETTINGS: Final = {
     # A batch has few days and topics: keeping their files open is cheaper than sorting its rows.
     "spark.sql.maxConcurrentOutputFileWriters": "4",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # Groups of a task in one map, before it sorts all of its rows instead: the minutes of a batch by API.
+    # (Spark: 128)
+    "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "2000",
     # A push may be a megabyte; this bounds what Python receives at once.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
     "spark.sql.execution.arrow.maxBytesPerBatch": "16777216",
@@ -130,8 +133,9 @@ def open_session(
     config = SETTINGS | {"spark.driver.memory": memory}
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        # With a heap this small G1 costs a third of an event's time.
-        config["spark.driver.extraJavaOptions"] = "-XX:+UseParallelGC"
+        # With a heap this small G1 costs a third of an event's time. Classes take some 220 MB; by its default
+        # Java collects the whole heap five times until so many are loaded.
+        config["spark.driver.extraJavaOptions"] = "-XX:+UseParallelGC -XX:MetaspaceSize=256m"
         config["spark.sql.shuffle.partitions"] = str(2 * _cores(master))
         # Frames of a batch are small after their first stage, and this runs a job for each stage.
         config["spark.sql.adaptive.enabled"] = "false"
