@@ -32,7 +32,16 @@ def test_after_an_error_no_further_one_begins(spark):
 
 
 def test_an_error_cancels_those_that_run(spark):
-    is_cancelled = Event()
+    runs, is_cancelled = Event(), Event()
+
+    def run():
+        runs.set()
+        is_cancelled.wait(WITHIN_S)
+
+    def fail_meanwhile():
+        runs.wait(WITHIN_S)
+        fail()
+
     with pytest.raises(ValueError, match="no table"):
-        run_together(spark, [lambda: is_cancelled.wait(WITHIN_S), fail], cancel=is_cancelled.set)
+        run_together(spark, [run, fail_meanwhile], cancel=is_cancelled.set)
     assert is_cancelled.is_set()
