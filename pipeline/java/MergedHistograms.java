@@ -1,6 +1,5 @@
 package weir;
 
-import java.io.Serializable;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -19,15 +18,18 @@ import org.apache.spark.sql.types.StructType;
 /**
  * Adds up arrays of histograms, bucket by bucket. Spark's own way is a row for each bucket of each histogram, which is
  * looked up by all columns that it is grouped by.
+ *
+ * The state is a {@link Buckets} for each place in these arrays, null where there is none. It is made of Java's own
+ * types, because the executors of a cluster read it by a class loader that does not know the jars which Spark sent them.
  */
-public final class MergedHistograms implements UnboundFunction, AggregateFunction<MergedHistograms.Sums, ArrayData> {
+public final class MergedHistograms implements UnboundFunction, AggregateFunction<long[][], ArrayData> {
     @Override
-    public Sums newAggregationState() {
-        return new Sums();
+    public long[][] newAggregationState() {
+        return new long[0][];
     }
 
     @Override
-    public Sums update(Sums sums, InternalRow arguments) {
+    public long[][] update(long[][] sums, InternalRow arguments) {
         if (arguments.isNullAt(0)) return sums;
         ArrayData histograms = arguments.getArray(0);
         for (int place = 0; place < histograms.numElements(); place++) {
@@ -35,102 +37,99 @@ public final class MergedHistograms implements UnboundFunction, AggregateFunctio
             MapData histogram = histograms.getMap(place);
             ArrayData edges = histogram.keyArray(), counts = histogram.valueArray();
             if (edges.numElements() == 0) continue;
-            Buckets buckets = sums.at(place);
+            sums = withPlace(sums, place);
+            long[] buckets = sums[place];
             for (int at = 0; at < edges.numElements(); at++) {
-                if (!counts.isNullAt(at)) buckets.add(edges.getLong(at), counts.getLong(at), false);
+                if (!counts.isNullAt(at)) buckets = Buckets.add(buckets, edges.getLong(at), counts.getLong(at), Buckets.SUM);
             }
+            sums[place] = buckets;
         }
         return sums;
     }
 
     @Override
-    public Sums merge(Sums sums, Sums others) {
-        for (int place = 0; place < others.places.length; place++) {
-            if (others.places[place] != null) sums.at(place).addAll(others.places[place]);
+    public long[][] merge(long[][] sums, long[][] others) {
+        for (int place = 0; place < others.length; place++) {
+            if (others[place] == null) continue;
+            sums = withPlace(sums, place);
+            sums[place] = Buckets.addAll(sums[place], others[place]);
         }
         return sums;
     }
 
     @Override
-    public ArrayData produceResult(Sums sums) {
+    public ArrayData produceResult(long[][] sums) {
         List<InternalRow> found = new ArrayList<>();
-        for (int place = 0; place < sums.places.length; place++) {
-            if (sums.places[place] != null) sums.places[place].list(place, found);
+        for (int place = 0; place < sums.length; place++) {
+            if (sums[place] != null) Buckets.list(sums[place], place, found);
         }
         return new GenericArrayData(found.toArray());
     }
 
-    /** The buckets of a group by the places of their histograms. */
-    static final class Sums implements Serializable {
-        private static final long serialVersionUID = 1;
-        private Buckets[] places = new Buckets[0];
-
-        private Buckets at(int place) {
-            if (place >= places.length) places = Arrays.copyOf(places, place + 1);
-            if (places[place] == null) places[place] = new Buckets();
-            return places[place];
-        }
+    private static long[][] withPlace(long[][] sums, int place) {
+        if (place >= sums.length) sums = Arrays.copyOf(sums, place + 1);
+        if (sums[place] == null) sums[place] = Buckets.none();
+        return sums;
     }
 
-    /** A hash table from edges to counts, with open addressing; at most half of it is used. */
-    private static final class Buckets implements Serializable {
-        private static final long serialVersionUID = 1;
-        private static final byte FREE = 0, SUM = 1, BEYOND_64_BITS = 2;
-        private long[] edges = new long[32], counts = new long[32];
-        private byte[] kinds = new byte[32];
-        private int size;
+    /**
+     * A hash table with open addressing in one array: how many edges it has, and then entries of three numbers, an edge,
+     * its count and the kind of the entry. At most half of the entries are used.
+     */
+    private static final class Buckets {
+        static final long FREE = 0, SUM = 1, BEYOND_64_BITS = 2;
+        private static final int EDGE = 0, COUNT = 1, KIND = 2, ENTRY = 3, FIRST = 1, FEWEST = 32;
 
-        private void add(long edge, long count, boolean isBeyond) {
-            int at = place(edge);
-            if (kinds[at] == FREE) {
-                if (2 * size >= kinds.length) {
-                    grow();
-                    at = place(edge);
+        static long[] none() {
+            return new long[FIRST + ENTRY * FEWEST];
+        }
+
+        /** Return the table, or a larger one, with a count, or one beyond 64 bits. */
+        static long[] add(long[] table, long edge, long count, long kind) {
+            int at = entry(table, edge);
+            if (table[at + KIND] == FREE) {
+                if (2 * table[0] >= table.length / ENTRY) {
+                    table = larger(table);
+                    at = entry(table, edge);
                 }
-                edges[at] = edge;
-                kinds[at] = SUM;
-                size++;
+                table[0]++;
+                table[at + EDGE] = edge;
+                table[at + KIND] = SUM;
             }
-            long sum = counts[at] + count;
-            if (isBeyond || ((counts[at] ^ sum) & (count ^ sum)) < 0) kinds[at] = BEYOND_64_BITS;
-            counts[at] = sum;
+            long before = table[at + COUNT], sum = before + count;
+            table[at + COUNT] = sum;
+            if (kind == BEYOND_64_BITS || ((before ^ sum) & (count ^ sum)) < 0) table[at + KIND] = BEYOND_64_BITS;
+            return table;
         }
 
-        private void addAll(Buckets others) {
-            for (int at = 0; at < others.kinds.length; at++) {
-                if (others.kinds[at] != FREE) add(others.edges[at], others.counts[at], others.kinds[at] == BEYOND_64_BITS);
+        static long[] addAll(long[] table, long[] others) {
+            for (int at = FIRST; at < others.length; at += ENTRY) {
+                if (others[at + KIND] != FREE) table = add(table, others[at + EDGE], others[at + COUNT], others[at + KIND]);
             }
+            return table;
         }
 
-        private void list(int place, List<InternalRow> found) {
-            for (int at = 0; at < kinds.length; at++) {
-                if (kinds[at] == FREE) continue;
-                Long count = kinds[at] == SUM ? counts[at] : null;
-                found.add(new GenericInternalRow(new Object[] {place, edges[at], count}));
+        static void list(long[] table, int place, List<InternalRow> found) {
+            for (int at = FIRST; at < table.length; at += ENTRY) {
+                if (table[at + KIND] == FREE) continue;
+                Long count = table[at + KIND] == SUM ? table[at + COUNT] : null;
+                found.add(new GenericInternalRow(new Object[] {place, table[at + EDGE], count}));
             }
         }
 
         /** Return where the edge is, or would be. */
-        private int place(long edge) {
-            int last = kinds.length - 1;
-            int at = (int) (edge * 0x9E3779B97F4A7C15L >>> 32) & last;
-            while (kinds[at] != FREE && edges[at] != edge) at = at + 1 & last;
-            return at;
+        private static int entry(long[] table, long edge) {
+            int last = table.length / ENTRY - 1;
+            int number = (int) (edge * 0x9E3779B97F4A7C15L >>> 32) & last;
+            while (true) {
+                int at = FIRST + ENTRY * number;
+                if (table[at + KIND] == FREE || table[at + EDGE] == edge) return at;
+                number = number + 1 & last;
+            }
         }
 
-        private void grow() {
-            long[] oldEdges = edges, oldCounts = counts;
-            byte[] oldKinds = kinds;
-            edges = new long[2 * oldEdges.length];
-            counts = new long[edges.length];
-            kinds = new byte[edges.length];
-            for (int from = 0; from < oldKinds.length; from++) {
-                if (oldKinds[from] == FREE) continue;
-                int to = place(oldEdges[from]);
-                edges[to] = oldEdges[from];
-                counts[to] = oldCounts[from];
-                kinds[to] = oldKinds[from];
-            }
+        private static long[] larger(long[] table) {
+            return addAll(new long[FIRST + 2 * (table.length - FIRST)], table);
         }
     }
 
