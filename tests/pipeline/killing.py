@@ -71,14 +71,18 @@ def bucket(store: ObjectStore, name: str) -> Place:
     )
 
 
-def gaps(commits: int, kills: int) -> list[int]:
-    """Return how many commits each of the killed runs may make: random points of this many commits."""
-    points = sorted(random.sample(range(commits), kills))
+def gaps(commits: int, kills: int, first: int = 0) -> list[int]:
+    """Return how many commits each of the killed runs may make: random points of this many commits, from the
+    `first` on.
+    """
+    points = sorted(random.sample(range(first, commits), kills))
     return [later - earlier for earlier, later in pairwise([0, *points])]
 
 
 def killed(place: Place, commits: int, *arguments: object) -> bool:
-    """Start a command, and kill it some time after this number of commits; return False if it ended first."""
+    """Start a command, and kill it some time after this number of commits, or its first line for none; return
+    False if it ended first.
+    """
     enough = place.commits() + commits
     with _started(place, *arguments) as process:
         try:
