@@ -5,15 +5,17 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeArrayData;
 import org.apache.spark.sql.catalyst.util.ArrayBasedMapData;
 import org.apache.spark.sql.catalyst.util.ArrayData;
 import org.apache.spark.sql.catalyst.util.MapData;
-import org.apache.spark.sql.connector.catalog.functions.BoundFunction;
 import org.apache.spark.sql.connector.catalog.functions.ScalarFunction;
-import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
-import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
-import org.apache.spark.sql.types.StructType;
 
 /** A map of pairs, from the edges of a histogram's buckets to their counts. */
-public final class Histogram implements UnboundFunction, ScalarFunction<MapData> {
+public final class Histogram extends OwnFunction implements ScalarFunction<MapData> {
+    Histogram() {
+        super("histogram",
+                "histogram(pairs): a map of what is a pair of numbers; null if a first number is there twice",
+                DataTypes.createArrayType(DataTypes.createArrayType(DataTypes.LongType)), DataTypes.createMapType(DataTypes.LongType, DataTypes.LongType));
+    }
+
     /** Spark finds this method by its name. */
     public static MapData invoke(ArrayData pairs) {
         if (pairs == null) return null;
@@ -44,30 +46,5 @@ public final class Histogram implements UnboundFunction, ScalarFunction<MapData>
             if (sorted[at - 1] == sorted[at]) return true;
         }
         return false;
-    }
-
-    @Override
-    public BoundFunction bind(StructType arguments) {
-        return this;
-    }
-
-    @Override
-    public DataType[] inputTypes() {
-        return new DataType[] {DataTypes.createArrayType(DataTypes.createArrayType(DataTypes.LongType))};
-    }
-
-    @Override
-    public DataType resultType() {
-        return DataTypes.createMapType(DataTypes.LongType, DataTypes.LongType);
-    }
-
-    @Override
-    public String name() {
-        return "histogram";
-    }
-
-    @Override
-    public String description() {
-        return "histogram(pairs): a map of what is a pair of numbers; null if a first number is there twice";
     }
 }

@@ -9,9 +9,6 @@ import org.apache.spark.sql.catalyst.util.ArrayData;
 import org.apache.spark.sql.catalyst.util.GenericArrayData;
 import org.apache.spark.sql.catalyst.util.MapData;
 import org.apache.spark.sql.connector.catalog.functions.AggregateFunction;
-import org.apache.spark.sql.connector.catalog.functions.BoundFunction;
-import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
-import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 
@@ -22,7 +19,18 @@ import org.apache.spark.sql.types.StructType;
  * The state is a {@link Buckets} for each place in these arrays, null where there is none. It is made of Java's own
  * types, because the executors of a cluster read it by a class loader that does not know the jars which Spark sent them.
  */
-public final class MergedHistograms implements UnboundFunction, AggregateFunction<long[][], ArrayData> {
+public final class MergedHistograms extends OwnFunction implements AggregateFunction<long[][], ArrayData> {
+    private static final StructType BUCKET = new StructType()
+            .add("at", DataTypes.IntegerType, false)
+            .add("us", DataTypes.LongType, false)
+            .add("count", DataTypes.LongType, true);
+
+    MergedHistograms() {
+        super("merged_histograms",
+                "merged_histograms(histograms): the sums of the buckets of arrays of histograms, by place and edge",
+                DataTypes.createArrayType(DataTypes.createMapType(DataTypes.LongType, DataTypes.LongType)), DataTypes.createArrayType(BUCKET, false));
+    }
+
     @Override
     public long[][] newAggregationState() {
         return new long[0][];
@@ -131,35 +139,5 @@ public final class MergedHistograms implements UnboundFunction, AggregateFunctio
         private static long[] larger(long[] table) {
             return addAll(new long[FIRST + 2 * (table.length - FIRST)], table);
         }
-    }
-
-    @Override
-    public BoundFunction bind(StructType arguments) {
-        return this;
-    }
-
-    @Override
-    public DataType[] inputTypes() {
-        DataType histogram = DataTypes.createMapType(DataTypes.LongType, DataTypes.LongType);
-        return new DataType[] {DataTypes.createArrayType(histogram)};
-    }
-
-    @Override
-    public DataType resultType() {
-        StructType bucket = new StructType()
-                .add("at", DataTypes.IntegerType, false)
-                .add("us", DataTypes.LongType, false)
-                .add("count", DataTypes.LongType, true);
-        return DataTypes.createArrayType(bucket, false);
-    }
-
-    @Override
-    public String name() {
-        return "merged_histograms";
-    }
-
-    @Override
-    public String description() {
-        return "merged_histograms(histograms): the sums of the buckets of arrays of histograms, by place and edge";
     }
 }

@@ -10,10 +10,7 @@ import org.apache.spark.sql.catalyst.util.ArrayBasedMapData;
 import org.apache.spark.sql.catalyst.util.ArrayData;
 import org.apache.spark.sql.catalyst.util.GenericArrayData;
 import org.apache.spark.sql.catalyst.util.MapData;
-import org.apache.spark.sql.connector.catalog.functions.BoundFunction;
 import org.apache.spark.sql.connector.catalog.functions.ScalarFunction;
-import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
-import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
@@ -25,7 +22,7 @@ import org.apache.spark.unsafe.types.UTF8String;
  * ASCII, numbers that are no integers of up to 18 digits, a field that is there twice, nulls. So the rows are those of
  * from_json.
  */
-public final class RequestEvents implements UnboundFunction, ScalarFunction<InternalRow> {
+public final class RequestEvents extends OwnFunction implements ScalarFunction<InternalRow> {
     static final String[] FIELDS = {
         "v", "time_ms", "source", "principal", "client_id", "api", "requests", "bytes_in", "bytes_out", "throttle_ms",
         "errors", "timed", "phases"
@@ -37,10 +34,10 @@ public final class RequestEvents implements UnboundFunction, ScalarFunction<Inte
     private static final ArrayData NO_PAIRS = new GenericArrayData(new Object[0]);
     private static final MapData NO_COUNTS = new ArrayBasedMapData(NO_PAIRS, NO_PAIRS);
 
-    private final StructType event;
-
     RequestEvents(StructType event) {
-        this.event = event;
+        super("request_event",
+                "request_event(value): the event in a value of __weir_requests, null if Spark must read it",
+                DataTypes.BinaryType, event);
     }
 
     /** Spark finds this method by its name. */
@@ -50,31 +47,6 @@ public final class RequestEvents implements UnboundFunction, ScalarFunction<Inte
         } catch (OtherForm other) {
             return null;
         }
-    }
-
-    @Override
-    public BoundFunction bind(StructType arguments) {
-        return this;
-    }
-
-    @Override
-    public DataType[] inputTypes() {
-        return new DataType[] {DataTypes.BinaryType};
-    }
-
-    @Override
-    public DataType resultType() {
-        return event;
-    }
-
-    @Override
-    public String name() {
-        return "request_event";
-    }
-
-    @Override
-    public String description() {
-        return "request_event(value): the event in a value of __weir_requests, null if Spark must read it";
     }
 
     private static byte[][] ascii(String[] names) {

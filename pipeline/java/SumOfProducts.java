@@ -1,15 +1,17 @@
 package weir;
 
 import org.apache.spark.sql.catalyst.util.ArrayData;
-import org.apache.spark.sql.connector.catalog.functions.BoundFunction;
 import org.apache.spark.sql.connector.catalog.functions.ScalarFunction;
-import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
-import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
-import org.apache.spark.sql.types.StructType;
 
 /** The sum of an array's first elements times the second ones. Spark interprets its own aggregate(). */
-public final class SumOfProducts implements UnboundFunction, ScalarFunction<Double> {
+public final class SumOfProducts extends OwnFunction implements ScalarFunction<Double> {
+    SumOfProducts() {
+        super("sum_of_products",
+                "sum_of_products(pairs): the sum of the first elements times the second ones; others than pairs add 0",
+                DataTypes.createArrayType(DataTypes.createArrayType(DataTypes.LongType)), DataTypes.DoubleType);
+    }
+
     /** Spark finds this method by its name. */
     public static Double invoke(ArrayData pairs) {
         if (pairs == null) return null;
@@ -21,30 +23,5 @@ public final class SumOfProducts implements UnboundFunction, ScalarFunction<Doub
             total += (double) pair.getLong(0) * (double) pair.getLong(1);
         }
         return total;
-    }
-
-    @Override
-    public BoundFunction bind(StructType arguments) {
-        return this;
-    }
-
-    @Override
-    public DataType[] inputTypes() {
-        return new DataType[] {DataTypes.createArrayType(DataTypes.createArrayType(DataTypes.LongType))};
-    }
-
-    @Override
-    public DataType resultType() {
-        return DataTypes.DoubleType;
-    }
-
-    @Override
-    public String name() {
-        return "sum_of_products";
-    }
-
-    @Override
-    public String description() {
-        return "sum_of_products(pairs): the sum of the first elements times the second ones; others than pairs add 0";
     }
 }
