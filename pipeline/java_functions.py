@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
-from pipeline.formats import REQUESTS, VALUES
+from pipeline.histograms import EVENT
 
 CATALOG: Final = "weir"
 CLASS: Final = "weir.Functions"
@@ -24,7 +24,7 @@ def are_known(spark: SparkSession) -> bool:
     """Return whether the session has the classes; it finds their functions by name then."""
     if spark not in _knows:
         spark.conf.set(f"spark.sql.catalog.{CATALOG}", CLASS)
-        spark.conf.set(f"spark.sql.catalog.{CATALOG}.requests", VALUES[REQUESTS].json())
+        spark.conf.set(f"spark.sql.catalog.{CATALOG}.requests", EVENT.json())
         try:
             _ = spark.range(0).select(_call("request_event", F.lit(b""))).schema
         except (PySparkException, Py4JError):  # `make jars` found no JDK, or a platform has its own jars.
@@ -36,23 +36,8 @@ def are_known(spark: SparkSession) -> bool:
 
 
 def request_event(value: Column) -> Column:
-    """Return the event in the bytes of a value; null if they are not in the form that a broker writes."""
+    """Return `histograms.EVENT` of a value's bytes; null if they are not in the form that a broker writes."""
     return _call("request_event", value)
-
-
-def histogram(pairs: Column) -> Column:
-    """Return a map from the first to the second elements of an array, without what is not a pair of numbers;
-    null for no array, or if a first number is there twice.
-    """
-    return _call("histogram", pairs)
-
-
-def sum_of_products(pairs: Column) -> Column:
-    """Return the sum of an array's first elements times the second ones, as a double; null for no array.
-
-    An array without two numbers adds 0.
-    """
-    return _call("sum_of_products", pairs)
 
 
 def sum_of_values(counts: Column) -> Column:

@@ -7,7 +7,7 @@ record's place. Invalid records go unchanged to the quarantine; none are dropped
 from functools import reduce
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from pipeline import java_functions
@@ -31,7 +31,7 @@ from pipeline.formats import (
     VALUES,
 )
 from pipeline.headers import ORIGIN, origin, text_of
-from pipeline.histograms import HISTOGRAMS, histograms_of
+from pipeline.histograms import LOCAL_US, event_of
 from pipeline.tables import CLUSTER, DATE, Table
 from pipeline.times import day_of
 
@@ -55,6 +55,8 @@ TABLES: Final = {
     TRANSACTIONS: Table("silver/transactions", KEYS, time="time"),
 }
 
+_NO_COLUMNS: Final = ("v", "time_ms", LOCAL_US, ORIGIN_IN_VERSION_1, BROKEN)
+
 SNAPSHOTS: Final = Table("silver/quota_snapshots", KEYS, time="time")
 """The parts of snapshots of all quota rules; they are not changes."""
 
@@ -74,8 +76,10 @@ def parse_events(raw: DataFrame, topic: str) -> DataFrame:
     """Return the records of one topic as `event`, with the `reason` if it is invalid."""
     options = {"columnNameOfCorruptRecord": BROKEN}
     event = F.from_json(text_of(F.col("value")), VALUES[topic], options)
-    if topic == REQUESTS and java_functions.are_known(raw.sparkSession):
-        event = F.coalesce(java_functions.request_event(F.col("value")), event)
+    if topic == REQUESTS:
+        event = event_of(event)
+        if java_functions.are_known(raw.sparkSession):
+            event = F.coalesce(java_functions.request_event(F.col("value")), event)
     # Inlined: otherwise Spark's optimizer parses the value again for each field.
     read_once = F.inline(F.array(F.struct(event.alias("event"))))
     return raw.where(F.col("topic") == topic).select("*", read_once).withColumn("reason", _reason(topic))
@@ -83,19 +87,14 @@ def parse_events(raw: DataFrame, topic: str) -> DataFrame:
 
 def valid_rows(events: DataFrame) -> DataFrame:
     """Return rows of the topic's table, from `parse_events`."""
-    fields = [
-        name
-        for name in events.schema["event"].dataType.fieldNames()
-        if name not in ("v", "time_ms", "phases", ORIGIN_IN_VERSION_1, BROKEN)
-    ]
+    fields = events.schema["event"].dataType.fieldNames()
     time = F.timestamp_millis("event.time_ms")
-    has_phases = "phases" in events.schema["event"].dataType.fieldNames()
     return events.where(F.col("reason").isNull()).select(
         day_of(time).alias(DATE),
         time.alias("time"),
         *_origin_of(events),
-        *(_field(name) for name in fields),
-        *(_of_phases(events.sparkSession) if has_phases else []),
+        *(_field(name) for name in fields if name not in _NO_COLUMNS),
+        *([_handler_us()] if LOCAL_US in fields else []),
         *PLACE,
     )
 
@@ -120,30 +119,16 @@ def by_table(topic: str, accepted_rows: DataFrame) -> tuple[tuple[Table, DataFra
     return (TABLES[topic], rows.where(~is_part).drop(*_OF_SNAPSHOTS)), (SNAPSHOTS, parts)
 
 
-def _of_phases(spark: SparkSession) -> list[Column]:
-    return [histograms_of("event.phases", spark).alias(HISTOGRAMS), _handler_us(spark).alias("handler_us")]
-
-
-def _handler_us(spark: SparkSession) -> Column:
+def _handler_us() -> Column:
     """Return the handlers' time in microseconds, scaled from the timed requests to all.
 
     It is 0 if it is beyond what can be counted.
     """
     event = F.col("event")
-    pairs = event["phases"]["local"]
-    if java_functions.are_known(spark):
-        timed_us = java_functions.sum_of_products(pairs)
-    else:
-        timed_us = F.aggregate(pairs, F.lit(0.0), lambda total, each: total + _product(each))
-    all_us = F.when(event["timed"] > 0, timed_us * event["requests"] / event["timed"])
+    all_us = F.when(event["timed"] > 0, event[LOCAL_US] * event["requests"] / event["timed"])
     # Integers, because their sum does not depend on the order.
-    return F.when(all_us.between(0, MAX_COUNT), F.round(all_us).cast("long")).otherwise(F.lit(0))
-
-
-def _product(pair: Column) -> Column:
-    """Return a bucket's edge times its count; 0 for an invalid pair."""
-    edge, count = (F.get(pair, at).cast("double") for at in (0, 1))
-    return F.coalesce(edge * count, F.lit(0.0))
+    us = F.when(all_us.between(0, MAX_COUNT), F.rint(all_us).cast("long")).otherwise(F.lit(0))
+    return us.alias("handler_us")
 
 
 def quarantine_rows(events: DataFrame) -> DataFrame:

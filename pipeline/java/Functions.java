@@ -24,8 +24,6 @@ public final class Functions implements FunctionCatalog {
     public void initialize(String name, CaseInsensitiveStringMap options) {
         this.name = name;
         add(new RequestEvents((StructType) DataType.fromJson(options.get("requests"))));
-        add(new Histogram());
-        add(new SumOfProducts());
         add(new SumOfValues());
         add(new MergedHistograms());
     }

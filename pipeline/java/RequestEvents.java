@@ -1,11 +1,11 @@
 package weir;
 
 import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
-import org.apache.spark.sql.catalyst.expressions.UnsafeArrayData;
 import org.apache.spark.sql.catalyst.util.ArrayBasedMapData;
 import org.apache.spark.sql.catalyst.util.ArrayData;
 import org.apache.spark.sql.catalyst.util.GenericArrayData;
@@ -19,17 +19,18 @@ import org.apache.spark.unsafe.types.UTF8String;
  * Reads values of __weir_requests as a broker writes them, into Spark's own rows. For pipeline/java_functions.py.
  *
  * A value in any other form gives null, and Spark's from_json then reads it: other fields, spaces, escapes, text beyond
- * ASCII, numbers that are no integers of up to 18 digits, a field that is there twice, nulls. So the rows are those of
- * from_json.
+ * ASCII, numbers that are no integers of up to 18 digits, a field or an edge of a histogram that is there twice, nulls.
+ * So the rows are those that pipeline/histograms.py makes of from_json's.
  */
 public final class RequestEvents extends OwnFunction implements ScalarFunction<InternalRow> {
-    static final String[] FIELDS = {
-        "v", "time_ms", "source", "principal", "client_id", "api", "requests", "bytes_in", "bytes_out", "throttle_ms",
-        "errors", "timed", "phases"
-    };
-    static final String[] PHASES = {"queue", "local", "remote", "response_queue", "response_send", "total"};
-    private static final int ERRORS = 10, PHASES_AT = 12, MAX_DIGITS = 18;
-    private static final byte[][] FIELD_NAMES = ascii(FIELDS), PHASE_NAMES = ascii(PHASES);
+    private static final byte[][] FIELDS = ascii("v", "time_ms", "source", "principal", "client_id", "api", "requests",
+            "bytes_in", "bytes_out", "throttle_ms", "errors", "timed", "phases");
+    private static final byte[][] PHASES =
+            ascii("queue", "local", "remote", "response_queue", "response_send", "total");
+    private static final int ERRORS = 10, PHASES_AT = 12, LOCAL = 1, MAX_DIGITS = 18;
+
+    /** An event has two fields in place of the phases; after them is that of broken text, which is null here. */
+    private static final int HISTOGRAMS = PHASES_AT, LOCAL_US = 13, SIZE = 15;
 
     private static final ArrayData NO_PAIRS = new GenericArrayData(new Object[0]);
     private static final MapData NO_COUNTS = new ArrayBasedMapData(NO_PAIRS, NO_PAIRS);
@@ -49,7 +50,7 @@ public final class RequestEvents extends OwnFunction implements ScalarFunction<I
         }
     }
 
-    private static byte[][] ascii(String[] names) {
+    private static byte[][] ascii(String... names) {
         byte[][] found = new byte[names.length][];
         for (int at = 0; at < names.length; at++) found[at] = names[at].getBytes(StandardCharsets.US_ASCII);
         return found;
@@ -66,6 +67,7 @@ public final class RequestEvents extends OwnFunction implements ScalarFunction<I
 
     private static final class Reader {
         private final byte[] text;
+        private long[] pairs = new long[32];
         private int at;
 
         Reader(byte[] text) {
@@ -73,17 +75,20 @@ public final class RequestEvents extends OwnFunction implements ScalarFunction<I
         }
 
         InternalRow event() throws OtherForm {
-            Object[] fields = new Object[FIELDS.length + 1]; // The last one is that of broken text.
+            Object[] fields = new Object[SIZE];
+            HistogramsOfPhases histograms = new HistogramsOfPhases(PHASES.length);
             int seen = 0;
             expect('{');
             do {
-                int field = name(FIELD_NAMES);
+                int field = name(FIELDS);
                 if ((seen & 1 << field) != 0) throw OtherForm.IT;
                 seen |= 1 << field;
-                fields[field] = field(field);
+                if (field == PHASES_AT) fields[LOCAL_US] = phases(histograms);
+                else fields[field] = field(field);
             } while (isNext(','));
             expect('}');
             if (at != text.length) throw OtherForm.IT;
+            fields[HISTOGRAMS] = histograms.row();
             return new GenericInternalRow(fields);
         }
 
@@ -97,8 +102,6 @@ public final class RequestEvents extends OwnFunction implements ScalarFunction<I
                     return string();
                 case ERRORS:
                     return counts();
-                case PHASES_AT:
-                    return phases();
                 default:
                     return number();
             }
@@ -118,34 +121,57 @@ public final class RequestEvents extends OwnFunction implements ScalarFunction<I
                     new GenericArrayData(found.keySet().toArray()), new GenericArrayData(found.values().toArray()));
         }
 
-        private InternalRow phases() throws OtherForm {
-            Object[] found = new Object[PHASES.length];
+        /** Read the object of phases; return the sum of the handlers' times, null without them. */
+        private Double phases(HistogramsOfPhases histograms) throws OtherForm {
+            Double localUs = null;
             expect('{');
-            if (isNext('}')) return new GenericInternalRow(found);
+            if (isNext('}')) return null;
             do {
-                int phase = name(PHASE_NAMES);
-                if (found[phase] != null) throw OtherForm.IT;
-                found[phase] = pairs();
+                int phase = name(PHASES);
+                if (histograms.has(phase)) throw OtherForm.IT;
+                int size = pairs();
+                histograms.set(phase, pairs, size);
+                if (phase == LOCAL) localUs = sumOfProducts(size);
             } while (isNext(','));
             expect('}');
-            return new GenericInternalRow(found);
+            return localUs;
         }
 
-        private ArrayData pairs() throws OtherForm {
-            Object[] found = new Object[8];
-            int count = 0;
+        /** Read an array of pairs into `pairs`; return how many numbers these are. */
+        private int pairs() throws OtherForm {
+            int size = 0;
             expect('[');
-            if (isNext(']')) return NO_PAIRS;
+            if (isNext(']')) return 0;
+            boolean isAscending = true;
             do {
-                if (count == found.length) found = java.util.Arrays.copyOf(found, 2 * count);
+                if (size == pairs.length) pairs = Arrays.copyOf(pairs, 2 * size);
                 expect('[');
-                long edge = number();
+                pairs[size] = number();
                 expect(',');
-                found[count++] = UnsafeArrayData.fromPrimitiveArray(new long[] {edge, number()});
+                pairs[size + 1] = number();
                 expect(']');
+                isAscending &= size == 0 || pairs[size - 2] < pairs[size];
+                size += 2;
             } while (isNext(','));
             expect(']');
-            return new GenericArrayData(java.util.Arrays.copyOf(found, count));
+            if (!isAscending && hasEdgeTwice(size)) throw OtherForm.IT;
+            return size;
+        }
+
+        private boolean hasEdgeTwice(int size) {
+            long[] edges = new long[size / 2];
+            for (int at = 0; at < edges.length; at++) edges[at] = pairs[2 * at];
+            Arrays.sort(edges);
+            for (int at = 1; at < edges.length; at++) {
+                if (edges[at - 1] == edges[at]) return true;
+            }
+            return false;
+        }
+
+        private double sumOfProducts(int size) {
+            double total = 0;
+            for (int at = 0; at < size; at += 2) total += (double) pairs[at] * (double) pairs[at + 1];
+            return total;
         }
 
         /** Return which of the names comes, and read over it and its colon. */
@@ -155,7 +181,7 @@ public final class RequestEvents extends OwnFunction implements ScalarFunction<I
                 byte[] name = names[each];
                 int end = at + name.length;
                 if (end + 1 < text.length && text[end] == '"' && text[end + 1] == ':'
-                        && java.util.Arrays.equals(text, at, end, name, 0, name.length)) {
+                        && Arrays.equals(text, at, end, name, 0, name.length)) {
                     at = end + 2;
                     return each;
                 }

@@ -9,10 +9,11 @@ pytest.importorskip("pyspark", reason="pyspark is not installed: make test-pipel
 from pyspark.sql import functions as F
 
 from pipeline import java_functions, silver
-from pipeline.formats import PHASES, REQUESTS
+from pipeline.formats import PHASES, REQUESTS, VALUES
 from pipeline.gold.latency import buckets
 from pipeline.gold.usage import usage_per_minute
-from pipeline.histograms import HISTOGRAMS, PHASES_BEFORE, histograms_of, with_histograms
+from pipeline.headers import text_of
+from pipeline.histograms import HISTOGRAMS, PHASES_BEFORE, with_histograms
 from tests.pipeline.events import raw, record, request, rows_of
 
 MOST = 2**63 - 1
@@ -93,26 +94,6 @@ def test_requests_and_their_minutes_are_the_same(spark, without):
         assert found == expected
 
 
-def test_a_histogram_has_what_is_a_pair_and_each_edge_once(spark, without):
-    frame = spark.createDataFrame(
-        [(at, [each] * len(PHASES)) for at, each in enumerate(PAIRS)],
-        "at int, all array<array<array<bigint>>>",
-    )
-    pairs = frame.select(
-        "at", F.struct(*(F.col("all")[at].alias(name) for at, name in enumerate(PHASES))).alias("phases")
-    )
-
-    def made():
-        rows = pairs.select("at", histograms_of("phases", spark).alias("of")).orderBy("at").collect()
-        assert {len(set(map(str, row["of"]))) for row in rows} == {1}
-        return [row["of"]["total"] for row in rows]
-
-    own = made()
-    assert own == without(made)
-    assert own[:5] == [None, {}, {10: 1}, {10: 1, 20: 2, 40: 3}, {10: 1, 20: 2, 40: 3}]
-    assert own[5:10] == [None, None, {100: 2}, {}, {0: 0, -1: -1}]
-
-
 def test_the_largest_sums_are_null_only_beyond_64_bits(spark):
     frame = spark.createDataFrame(list(enumerate(COUNTS)), "at int, counts map<string,bigint>")
     sums = frame.select("at", java_functions.sum_of_values(F.col("counts")).alias("sum")).orderBy("at")
@@ -137,13 +118,11 @@ def test_histograms_are_added_up_over_all_tasks(spark, groups):
 
 
 def test_a_table_of_an_earlier_version_has_its_histograms(spark, without):
-    valid = silver.valid_rows(silver.parse_events(raw(spark, some_requests()), REQUESTS))
-    parsed = silver.parse_events(raw(spark, some_requests()), REQUESTS)
-    old = (
-        silver.valid_rows(parsed)
-        .drop(HISTOGRAMS)
-        .join(parsed.select(*silver.PLACE, F.col("event.phases").alias(PHASES_BEFORE)), [*silver.PLACE])
-    )
+    rows = raw(spark, some_requests())
+    valid = silver.valid_rows(silver.parse_events(rows, REQUESTS))
+    values = F.from_json(text_of(F.col("value")), VALUES[REQUESTS])
+    phases = rows.select(*silver.PLACE, values[PHASES_BEFORE].alias(PHASES_BEFORE))
+    old = valid.drop(HISTOGRAMS).join(phases, [*silver.PLACE])
     both = old.where("offset < 200").unionByName(valid.where("offset >= 200"), allowMissingColumns=True)
     expected = sorted(rows_of(buckets(valid), "minute", "node", "api", "phase", "us", "count"), key=str)
     for table in (old, both):

@@ -1,4 +1,4 @@
-"""Weir's Java class reads a request as Spark's from_json does, or leaves it to Spark."""
+"""Weir's Java class reads a request as Spark's own functions do, or leaves it to Spark."""
 
 import json
 import random
@@ -13,8 +13,14 @@ from broker.events import activity
 from pipeline import java_functions
 from pipeline.formats import BROKEN, REQUESTS, VALUES
 from pipeline.headers import text_of
+from pipeline.histograms import event_of
 
-PHASES = {"queue": [[20, 3], [23, 1]], "local": [], "remote": [[1_000_000, 4]], "total": [[7, 4]] * 20}
+PHASES = {
+    "queue": [[20, 3], [23, 1]],
+    "local": [],
+    "remote": [[1_000_000, 4]],
+    "total": [[edge, 4] for edge in range(20)],
+}
 FIELDS = {
     "source": "client",
     "principal": "User:alice",
@@ -39,6 +45,14 @@ SIMPLE = (
     b'{"requests":999999999999999999}',
     b'{"requests":-999999999999999999}',
     b'{"phases":{"queue":[[0,0]]},"v":1}',
+    b'{"phases":{"local":[]}}',
+    b'{"phases":{"local":[[3,4],[1,2],[2,5]],"total":[[-1,-1],[0,1]]}}',
+    b'{"phases":{"local":[[999999999999999999,999999999999999999],[1,1]]}}',
+    *(
+        b'{"phases":{"queue":[%s],"local":[[%d,2]]}}'
+        % (b",".join(b"[%d,%d]" % (edge, 2 * edge) for edge in range(count)), count)
+        for count in (1, 2, 15, 16, 17, 63, 64, 65, 127, 128, 129, 10_000)
+    ),
     b'{"errors":{%s}}' % b",".join(b'"%d":1' % code for code in range(50_000)),
 )
 """What the class reads."""
@@ -89,6 +103,8 @@ LEFT_TO_SPARK = (
     b'{"phases":[]}',
     b'{"phases":{"other":[]}}',
     b'{"phases":{"queue":[],"queue":[]}}',
+    b'{"phases":{"queue":[[1,2],[1,2]]}}',
+    b'{"phases":{"queue":[[2,1],[1,1],[2,1]]}}',
     b'{"phases":{"queue":[[1]]}}',
     b'{"phases":{"queue":[[1,2,3]]}}',
     b'{"phases":{"queue":[1,2]}}',
@@ -109,7 +125,7 @@ def both(spark):
         frame = spark.createDataFrame(list(enumerate(values)), "at int, value binary").coalesce(1)
         by_spark = F.from_json(text_of(F.col("value")), VALUES[REQUESTS], options)
         rows = frame.select(
-            "at", java_functions.request_event(F.col("value")).alias("own"), by_spark.alias("spark")
+            "at", java_functions.request_event(F.col("value")).alias("own"), event_of(by_spark).alias("spark")
         )
         texts = rows.select("at", F.col("own").isNotNull().alias("is_read"), *map(as_text, ("own", "spark")))
         found = sorted(texts.collect(), key=lambda row: row["at"])
