@@ -82,7 +82,7 @@ def kafka_options(bootstrap: str, options: Mapping[str, str]) -> dict[str, str]:
         # Spark asks for a partition's offsets after each poll, on the connection on which the next fetch
         # already waits for records that may not come. (Kafka: 500 ms, 500 records)
         "kafka.fetch.max.wait.ms": "5",
-        "kafka.max.poll.records": "2000",
+        "kafka.max.poll.records": "10000",
         "includeHeaders": "true",
         "maxRecordsPerPartition": str(MAX_PER_TASK),
         "startingOffsets": "earliest",
