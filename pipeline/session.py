@@ -43,6 +43,10 @@ SETTINGS: Final = {
     "spark.sql.codegen.cache.maxEntries": "5000",
     # The connector's newer way to read offsets skips internal topics, which the event topics are.
     "spark.sql.streaming.kafka.useDeprecatedOffsetFetching": "true",
+    # Each task of the connector leaves up to 10,000 records, which the next batch does not read: 300 MB that
+    # live for minutes and are collected again and again. (Spark: 5m, 1m)
+    "spark.kafka.consumer.fetchedData.cache.timeout": "1s",
+    "spark.kafka.consumer.fetchedData.cache.evictorThreadRunInterval": "5s",
     # Gold's rows take about twenty times the size of its files in memory, and Spark broadcasts a table whose
     # files seem small.
     "spark.sql.sources.fileCompressionFactor": "20",
