@@ -29,14 +29,14 @@ final class HistogramsOfPhases {
 
     /** Set a phase's histogram to the first `size` numbers of `pairs`: an edge, its count, an edge, its count. */
     void set(int phase, long[] pairs, int size) {
-        int begin = end, buckets = size / 2, words = arrayWords(buckets);
-        reserve(1 + 2 * words);
-        this.words[begin] = (long) words * WORD;
-        array(begin + 1, buckets, pairs, 0);
-        array(begin + 1 + words, buckets, pairs, 1);
-        end = begin + 1 + 2 * words;
-        this.words[0] &= ~(1L << phase);
-        this.words[1 + phase] = (long) begin * WORD << 32 | (long) (end - begin) * WORD;
+        int begin = end, buckets = size / 2, array = 1 + nullWords(buckets) + buckets;
+        reserve(1 + 2 * array);
+        words[begin] = (long) array * WORD;
+        putArray(begin + 1, buckets, pairs, 0);
+        putArray(begin + 1 + array, buckets, pairs, 1);
+        end = begin + 1 + 2 * array;
+        words[0] &= ~(1L << phase);
+        words[1 + phase] = (long) begin * WORD << 32 | (long) (end - begin) * WORD;
     }
 
     UnsafeRow row() {
@@ -45,15 +45,11 @@ final class HistogramsOfPhases {
         return found;
     }
 
-    private static int arrayWords(int elements) {
-        return 1 + nullWords(elements) + elements;
-    }
-
     private static int nullWords(int elements) {
         return (elements + BITS - 1) / BITS;
     }
 
-    private void array(int begin, int elements, long[] pairs, int first) {
+    private void putArray(int begin, int elements, long[] pairs, int first) {
         words[begin] = elements;
         int at = begin + 1 + nullWords(elements);
         for (int each = 0; each < elements; each++) words[at + each] = pairs[2 * each + first];
