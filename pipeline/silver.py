@@ -122,7 +122,7 @@ def by_table(topic: str, accepted_rows: DataFrame) -> tuple[tuple[Table, DataFra
 def _handler_us() -> Column:
     """Return the handlers' time in microseconds, scaled from the timed requests to all.
 
-    It is 0 if it is beyond what can be counted.
+    A half is rounded to the even integer. It is 0 if it is beyond what can be counted.
     """
     event = F.col("event")
     all_us = F.when(event["timed"] > 0, event[LOCAL_US] * event["requests"] / event["timed"])

@@ -98,6 +98,12 @@ def test_a_handler_time_that_is_no_count_is_0(spark, us, handler_us):
     assert rows_of(usage_per_minute(taken(spark, REQUESTS, events)), "handler_us") == [(handler_us,)]
 
 
+@pytest.mark.parametrize(("us", "handler_us"), [(1, 0), (2, 1), (3, 2), (4, 2), (5, 2), (7, 4)])
+def test_a_half_microsecond_of_handlers_is_rounded_to_even(spark, us, handler_us):
+    events = [request(1, timed=2, requests=1, phases={"local": [[us, 1]]})]
+    assert rows_of(usage_per_minute(taken(spark, REQUESTS, events)), "handler_us") == [(handler_us,)]
+
+
 def test_a_bucket_that_is_no_pair_is_passed_over(spark):
     odd = {"local": [[5], [], [1, 2, 3], [100, 2]], "total": [[7], [9, 4], None], "queue": [[3]]}
     events = taken(
