@@ -13,6 +13,7 @@ import time
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
+from textwrap import indent
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -274,19 +275,15 @@ async def _watch_signals(stop: trio.Event, scope: trio.CancelScope) -> None:
 
 def _greet(started: "Started") -> None:
     """Print where clients connect, the console's address, and a command that sends a record."""
-    address = started.bootstrap[0]
+    endpoint = started.server.endpoint
     print(f"Kafka:   {', '.join(started.bootstrap)}")
     if started.console is not None:
         _greet_browsers(started.console, at_terminal=sys.stdout.isatty())
-    print(
-        "\nSend a first record, with the console open:\n\n"
-        f"  echo hello | kcat -b {address} -t greetings -P\n\n"
-        "or in Python (pip install confluent-kafka):\n\n"
-        "  from confluent_kafka import Producer\n"
-        f'  producer = Producer({{"bootstrap.servers": "{address}", "client.id": "visitor"}})\n'
-        '  producer.produce("greetings", b"hello"); producer.flush()\n',
-        flush=True,
-    )
+    kcat, python = (indent(text, "  ") for text in (endpoint.kcat("visitor"), endpoint.python("visitor")))
+    print("\nSend a first record, with the console open:\n")
+    print(f"{kcat}\n\nor in Python (pip install confluent-kafka):\n\n{python}", flush=True)
+    if not endpoint.is_plain:
+        print(f"{endpoint.placeholders()}\n", flush=True)
 
 
 def _greet_browsers(console: "ConsoleStarted", *, at_terminal: bool) -> None:

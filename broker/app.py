@@ -21,7 +21,7 @@ from broker.config.load import Configuration
 from broker.config.table import BrokerConfig
 from broker.control.commands import IssueAdminToken
 from broker.control.control import Control
-from broker.control.views import TokenRow, Views
+from broker.control.views import ServerInfo, TokenRow, Views
 from broker.disk.metadata_writer import run_in_slices
 from broker.errors import ApiError
 from broker.events.writer import EventWriter
@@ -50,13 +50,18 @@ TOKEN_NAME: Final = "administrator"  # noqa: S105 - a name
 
 
 class Started(msgspec.Struct, frozen=True):
-    """The state that `run_broker` reports once it serves clients. `console` is None if no console is
-    configured. `stopped` is set when all tasks have ended.
+    """The state that `run_broker` reports once it serves clients. `server` has the listeners; `console` is
+    None if none is configured. `stopped` is set when all tasks have ended.
     """
 
-    bootstrap: tuple[str, ...]
+    server: ServerInfo
     console: "ConsoleStarted | None"
     stopped: trio.Event
+
+    @property
+    def bootstrap(self) -> tuple[str, ...]:
+        """The addresses for clients as host:port."""
+        return self.server.bootstrap
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,9 +190,7 @@ async def run_server(
                         console_started = await _start_console(server, console, stop, alerting)
                         await server.socket_server.wait_started()
                         with bounded_collections(), prompt_switches():
-                            task_status.started(
-                                Started(server.server_views.info.bootstrap, console_started, stopped)
-                            )
+                            task_status.started(Started(server.server_views.info, console_started, stopped))
                             await stop.wait()
                         server.socket_server.stop_reconfiguring()
                         acceptors.cancel_scope.cancel()

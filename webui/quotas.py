@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Final
 
 from broker.control.commands import EntityPairs, QuotaAlteration, QuotaOp
+from broker.control.rows.client_endpoint import ClientEndpoint
 
 ENTITY_TYPES: Final = ("user", "client-id", "ip")
 LIMIT_KEYS: Final = (
@@ -55,13 +56,13 @@ def shape_of(pairs: EntityPairs) -> str:
 TOOL_TYPES: Final = {"user": "users", "client-id": "clients", "ip": "ips"}
 
 
-def kafka_configs(bootstrap: str, entity: EntityPairs, ops: Iterable[QuotaOp]) -> str:
+def kafka_configs(endpoint: ClientEndpoint, entity: EntityPairs, ops: Iterable[QuotaOp]) -> str:
     """Return one line for a POSIX shell, quoted where necessary; empty if there are no operations."""
     set_ops = [(op.key, op.value) for op in ops if op.value is not None]
     removed = [op.key for op in ops if op.value is None]
     if not set_ops and not removed:
         return ""
-    words = ["kafka-configs.sh", "--bootstrap-server", bootstrap, "--alter"]
+    words = [*endpoint.tool("kafka-configs.sh"), "--alter"]
     if set_ops:
         words += ["--add-config", ",".join(f"{key}={plain(value)}" for key, value in set_ops)]
     if removed:
@@ -72,9 +73,9 @@ def kafka_configs(bootstrap: str, entity: EntityPairs, ops: Iterable[QuotaOp]) -
     return shlex.join(words)
 
 
-def shell_command(bootstrap: str, edit: QuotaAlteration) -> str:
+def shell_command(endpoint: ClientEndpoint, edit: QuotaAlteration) -> str:
     """Return the command for all of `edit`: limits with Kafka's tool, shadow mode with Weir's."""
-    commands = [kafka_configs(bootstrap, edit.entity, edit.ops)]
+    commands = [kafka_configs(endpoint, edit.entity, edit.ops)]
     if edit.shadow is not None:
         words = ["weir", "quotas", "set"]
         for kind, name in edit.entity:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
+from broker.config.kafka_only import why_without_effect
 from broker.config.listeners import SecurityProtocol
 from broker.config.sections.oauthbearer import JWKS_URL
 from broker.config.sections.security import OAUTHBEARER
@@ -123,7 +124,11 @@ def load(path: Path | None, overrides: Sequence[str], environ: Mapping[str, str]
                 inert.append(f"{place}: {entry.key} has no effect: {known.inert}")
         else:
             unknown[entry.key] = entry.value
-            places.append((place, entry.key))
+            reason = why_without_effect(entry.key)
+            if reason is None:
+                places.append((place, entry.key))
+            else:
+                inert.append(f"{place}: {entry.key} has no effect: {reason}")
     callback = static.get("client.quota.callback.class", "").strip()
     fate = "only the quota callback receives it" if callback else "it is ignored"
     warnings = [f"{place}: unknown key {key}; {fate}{hint(key)}" for place, key in places]

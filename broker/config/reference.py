@@ -53,6 +53,7 @@ The keys are Kafka's where Kafka has them; *ours* marks the others.
 
 | a key or value | effect |
 | --- | --- |
+| a key of Kafka's that has no counterpart | ignored, with a warning that says why |
 | an unknown key | ignored, with a warning |
 | a key *without effect* | accepted, with a warning |
 | a value that is not allowed | the start fails |

@@ -64,7 +64,7 @@ class OwnSummary:
         used = yield from self._uses(now_ms)
         most = yield from nlargest_in_steps(MAX_USES, used, lambda each: each[0])
         uses = tuple(each for _, each in most)
-        address = next(iter(server.bootstrap()), "")
+        address = next((each.address for each in server.client_endpoints()), "")
         return Summary(self._gateway, address, traffic, channels, uses, len(used) - len(uses))
 
     def _uses(self, now_ms: int) -> Steps[list[tuple[float, SensorUse]]]:

@@ -16,6 +16,7 @@ from typing import ClassVar, Final
 import trio
 
 from broker.api.client_security import Logins
+from broker.config.listeners import Address
 from broker.errors import ProtocolViolation
 from broker.network.clock import TrioClock
 from broker.network.connection.authentication import FailedLogins, LateLogins, Sessions
@@ -482,7 +483,7 @@ class Processor:
                 self._drop_accepted((sock, peer))
                 continue
             except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
-                self._failures.report(Place.REGISTER, error, connection=f"{peer[0]}:{peer[1]}")
+                self._failures.report(Place.REGISTER, error, connection=str(Address(*peer)))
                 self._drop_accepted((sock, peer))
                 continue
             try:
@@ -494,8 +495,7 @@ class Processor:
                 self.responder.fail(channel, Place.REGISTER, error)
 
     def _drop_accepted(self, accepted: Accepted) -> None:
-        address, port = accepted[1]
-        self._failures.attempt(Place.REGISTER, f"{address}:{port}", self._on_drop, accepted)
+        self._failures.attempt(Place.REGISTER, str(Address(*accepted[1])), self._on_drop, accepted)
 
     def _channel(self, sock: socket.socket, peer: tuple[str, int]) -> Channel:
         """Create a channel for a new connection, not yet registered; begins TLS on a TLS listener."""

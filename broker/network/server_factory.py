@@ -16,10 +16,11 @@ from broker.api.callbacks import Callbacks
 from broker.api.client_security import ClientSecurity
 from broker.api.registry import Registry
 from broker.api.services import Endpoint, Endpoints, HandlerServices
+from broker.config.listeners import Address, Server
 from broker.config.listeners import Listener as ListenerConfig
 from broker.config.listeners import Plane as PlaneName
-from broker.config.listeners import Server
 from broker.config.sections import NetworkConfig, NodeConfig, TlsConfig
+from broker.control.rows.client_endpoint import ClientEndpoint
 from broker.errors import ConfigError
 from broker.network.acceptor.acceptor import Acceptor, SocketOptions
 from broker.network.acceptor.user_gate import UserGates
@@ -273,6 +274,17 @@ class ServerFactory:
             endpoint.advertised_port or listener.acceptor.address[1],
             self.planes[endpoint.plane].registry,
             is_controller=endpoint.plane is PlaneName.CONTROLLER,
+        )
+
+    def client_endpoint(self, listener: ListenerConfig) -> ClientEndpoint:
+        """Return how clients reach an advertised listener."""
+        advertised, protocol = self.endpoints[listener.name], listener.protocol
+        security = self._security.config.for_listener(listener.name)
+        return ClientEndpoint(
+            str(Address(advertised.host, advertised.port)),
+            str(protocol),
+            security.sasl_enabled_mechanisms if protocol.has_login else (),
+            needs_certificate=protocol.is_encrypted and self._tls.of(listener).client_auth == "required",
         )
 
     def processors_of(self, listener: str) -> int:

@@ -17,6 +17,7 @@ from broker.config.listeners import Listener as ListenerConfig
 from broker.config.listeners import Plane as PlaneName
 from broker.config.listeners import Server
 from broker.config.sections import ConnectionConfig, NetworkConfig, NodeConfig, RequestLogConfig, TlsConfig
+from broker.control.rows.client_endpoint import ClientEndpoint
 from broker.errors import ConfigError
 from broker.metadata.image import Image
 from broker.metadata.publisher import Delta
@@ -281,11 +282,10 @@ class SocketServer:
         }
         return set(was) - kept, [each for name, each in to_be.items() if name not in kept]
 
-    def bootstrap(self) -> tuple[str, ...]:
-        """Return the advertised host:port of each data plane listener."""
-        endpoints = self._factory.endpoints
+    def client_endpoints(self) -> tuple[ClientEndpoint, ...]:
+        """Return the data plane listeners as clients reach them."""
         return tuple(
-            f"{endpoints[each.name].host}:{endpoints[each.name].port}"
+            self._factory.client_endpoint(each.endpoint)
             for each in self.listeners
             if each.endpoint.plane is PlaneName.DATA and not each.ending
         )

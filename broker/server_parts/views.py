@@ -125,7 +125,7 @@ class ServerViews:
 
     def update_bootstrap(self) -> None:
         """Update the advertised addresses in `info`."""
-        self.info = replace(self.info, bootstrap=self._socket_server.bootstrap())
+        self.info = replace(self.info, endpoints=self._socket_server.client_endpoints())
 
     def console_started(self, link: ConsoleLink) -> None:
         """Show the console's address, and accept links from `weir console-link` until `close`."""

@@ -8,6 +8,7 @@ import pytest
 from broker.config.load import load
 from broker.config.sections import TelemetryConfig
 from broker.control.control import Control
+from broker.control.rows.client_endpoint import ClientEndpoint
 from broker.control.rows.upstream import GatewaySums
 from broker.control.views import ServerInfo, Views
 from broker.metadata.store import MetadataStore
@@ -41,7 +42,7 @@ def live() -> Live:
 
 @pytest.fixture
 def views(control: Control, committer: StoreCommitter, live: Live) -> Views:
-    info = ServerInfo(1, "weir 1", ("127.0.0.1:9092",), "http://127.0.0.1:8080/")
+    info = ServerInfo(1, "weir 1", (ClientEndpoint("127.0.0.1:9092"),), "http://127.0.0.1:8080/")
     return Views(control, live, committer, lambda: info, Telemetry(TelemetryConfig()))
 
 
@@ -53,6 +54,6 @@ def shares() -> FakeShares:
 
 @pytest.fixture
 def gateway_views(control: Control, committer: StoreCommitter, live: Live, shares: FakeShares) -> Views:
-    info = ServerInfo(1, "weir 1", ("127.0.0.1:9092",), "http://127.0.0.1:8080/")
+    info = ServerInfo(1, "weir 1", (ClientEndpoint("127.0.0.1:9092"),), "http://127.0.0.1:8080/")
     telemetry = Telemetry(TelemetryConfig())
     return Views(control, live, committer, lambda: info, telemetry, FakeUpstream(shares))

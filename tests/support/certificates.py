@@ -56,7 +56,9 @@ class Authority:
             key,
             certificate,
             subject,
-            "subjectAltName=" + ",".join(f"DNS:{each}" for each in ("localhost", *names)) + ",IP:127.0.0.1",
+            "subjectAltName="
+            + ",".join(f"DNS:{each}" for each in ("localhost", *names))
+            + ",IP:127.0.0.1,IP:::1",
             "-CA",
             str(self.certificate),
             "-CAkey",

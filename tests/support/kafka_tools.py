@@ -14,11 +14,16 @@ import pytest
 from benchmarks.install import KAFKA_LIBS
 from tests.support.broker_process import BrokerProcess
 
+
+def are_there() -> bool:
+    return shutil.which("java") is not None and KAFKA_LIBS.exists()
+
+
 pytestmark = [
     pytest.mark.endtoend,
     pytest.mark.slow,
     pytest.mark.skipif(
-        shutil.which("java") is None or not KAFKA_LIBS.exists(),
+        not are_there(),
         reason="needs Java and `python -m benchmarks.install kafka`",
     ),
 ]

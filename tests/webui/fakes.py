@@ -40,6 +40,7 @@ from broker.control.delegation_tokens import ExpireDelegationToken
 from broker.control.describe import range_of
 from broker.control.overridden import clients_by_limit, rules_in_steps
 from broker.control.rows.broker import TaskRow
+from broker.control.rows.client_endpoint import ClientEndpoint
 from broker.control.rows.upstream import GatewayRow, GatewaySums, ShareRow, UpstreamRow, UpstreamSummary
 from broker.control.tokens import SetPassword
 from broker.control.transaction_changes import AbortedTransaction, AbortTransaction
@@ -231,7 +232,7 @@ class FakeBroker(FakeAccess, FakeAcls, FakeAlerts, FakeDelegationTokens, FakeRes
     observed: dict[EntityPairs, dict[str, float]] = field(default_factory=dict)
     usage_rows: list[ClientUsage] = field(default_factory=list)
     shadow_use: dict[tuple[EntityPairs, str], ShadowUse] = field(default_factory=dict)
-    bootstrap: tuple[str, ...] = ("127.0.0.1:9092",)
+    endpoints: tuple[ClientEndpoint, ...] = (ClientEndpoint("127.0.0.1:9092"),)
     callback: str = ""
     decisions: dict[str, Decided] = field(default_factory=dict)
     at_nodes: dict[str, tuple[NodeUse, ...]] = field(default_factory=dict)
@@ -384,7 +385,7 @@ class FakeBroker(FakeAccess, FakeAcls, FakeAlerts, FakeDelegationTokens, FakeRes
         return self.callback
 
     def server_info(self) -> ServerInfo:
-        return ServerInfo(1, "0.1.0", self.bootstrap, "http://127.0.0.1:8080/")
+        return ServerInfo(1, "0.1.0", self.endpoints, "http://127.0.0.1:8080/")
 
     def others(self) -> GatewaySums | None:
         return self.other_gateways
@@ -397,7 +398,7 @@ class FakeBroker(FakeAccess, FakeAcls, FakeAlerts, FakeDelegationTokens, FakeRes
             cluster_id="Zm9vYmFyYmF6cXV4MTIzNA",
             node_id=1,
             software_version="0.1.0",
-            bootstrap=self.bootstrap,
+            bootstrap=self.server_info().bootstrap,
             console="http://127.0.0.1:8080/",
             topics=self.topic_count,
             partitions=self.topic_count * 3,

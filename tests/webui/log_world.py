@@ -28,6 +28,7 @@ from broker.control.commands import (
 )
 from broker.control.control import Control
 from broker.control.group_changes import DeleteGroup, DeleteGroupOffsets, GroupChanges, ResetOffsets
+from broker.control.rows.client_endpoint import ClientEndpoint
 from broker.control.topic_records import BrowseRecords, ProduceRecord, TopicRecords
 from broker.control.transaction_changes import AbortTransaction, TransactionChanges
 from broker.control.views import (
@@ -135,7 +136,7 @@ class LogWorld:
         )
         self.decided = 0
         TransactionChanges(self.transactions, self.now, self._note_decided).register(self.control)
-        info = ServerInfo(1, "0.1.0", ("127.0.0.1:9092",), "http://127.0.0.1:8080/")
+        info = ServerInfo(1, "0.1.0", (ClientEndpoint("127.0.0.1:9092"),), "http://127.0.0.1:8080/")
         self.cleaner = CleanerManager(self.log)
         self.logs = LogViews(self.partitions, self.groups, self.cleaner, self.transactions)
         live = LogLive(self.logs)

@@ -55,7 +55,7 @@ async def test_a_partition_that_is_offline_is_urgent(offline: int, level: str) -
 
 
 async def test_a_broker_that_listens_nowhere_cannot_be_reached() -> None:
-    assert (await check(FakeBroker(bootstrap=()), "connect", "Bound listeners")).level is Level.URGENT
+    assert (await check(FakeBroker(endpoints=()), "connect", "Bound listeners")).level is Level.URGENT
 
 
 async def test_places_that_are_nearly_taken_are_reported_with_the_setting() -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from broker.control.rows.client_endpoint import ClientEndpoint
 from webui.pages import PAGES, UPSTREAMS, UPSTREAMS_OWN, Page, Renderer, StaticFiles, sections
 
 HOSTILE = "\"'><img src=x onerror=alert(1)>{{ 7 * 7 }}"
@@ -21,8 +22,9 @@ def harmless(html: str) -> bool:
 def test_no_name_is_markup_on_a_page(renderer: Renderer, page: Page, is_gateway: bool) -> None:
     template = UPSTREAMS_OWN if is_gateway and page.key in UPSTREAMS else page.key
     values = {"csrf": HOSTILE, "who": HOSTILE, "role": HOSTILE, "quota_callback": HOSTILE}
-    html = renderer.render(f"{template}.html", page=page, may_edit=True, is_gateway=is_gateway, **values)
-    assert harmless(html)
+    named = ClientEndpoint(HOSTILE, "SASL_SSL", ("PLAIN",))
+    flags = {"may_edit": True, "is_gateway": is_gateway}
+    assert harmless(renderer.render(f"{template}.html", page=page, endpoint=named, **flags, **values))
 
 
 def test_no_refusal_is_markup(renderer: Renderer) -> None:

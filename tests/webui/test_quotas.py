@@ -5,6 +5,7 @@ import shlex
 import pytest
 
 from broker.control.commands import EntityPairs, QuotaAlteration, QuotaOp
+from broker.control.rows.client_endpoint import ClientEndpoint
 from webui.quotas import kafka_configs, plain, shell_command
 
 SET = QuotaOp("producer_byte_rate", 1_048_576)
@@ -24,7 +25,10 @@ START = "kafka-configs.sh --bootstrap-server h:9092 --alter"
     ],
 )
 def test_the_entity_is_named_as_kafkas_tool_wants_it(entity: EntityPairs, rest: str) -> None:
-    assert kafka_configs("h:9092", entity, [SET]) == f"{START} --add-config producer_byte_rate=1048576 {rest}"
+    assert (
+        kafka_configs(ClientEndpoint("h:9092"), entity, [SET])
+        == f"{START} --add-config producer_byte_rate=1048576 {rest}"
+    )
 
 
 @pytest.mark.parametrize(
@@ -42,19 +46,19 @@ def test_the_entity_is_named_as_kafkas_tool_wants_it(entity: EntityPairs, rest: 
     ],
 )
 def test_limits_are_set_and_removed_in_one_command(ops: list[QuotaOp], rest: str) -> None:
-    command = kafka_configs("h:9092", (("user", "a"),), ops)
+    command = kafka_configs(ClientEndpoint("h:9092"), (("user", "a"),), ops)
     assert command == f"{START} {rest} --entity-type users --entity-name a"
 
 
 def test_nothing_to_do_is_no_command() -> None:
-    assert kafka_configs("h:9092", (("user", "a"),), []) == ""
+    assert kafka_configs(ClientEndpoint("h:9092"), (("user", "a"),), []) == ""
 
 
 @pytest.mark.parametrize(
     "name", ["user with spaces", "it's", "$(reboot)", "`id`; rm -rf /", "-x", "a\nb", "<default>", "\\", ""]
 )
 def test_any_client_id_stays_one_word_of_the_shell(name: str) -> None:
-    words = shlex.split(kafka_configs("h:9092", (("client-id", name),), [SET]))
+    words = shlex.split(kafka_configs(ClientEndpoint("h:9092"), (("client-id", name),), [SET]))
     assert words[-2:] == ["--entity-name", name]
 
 
@@ -81,7 +85,9 @@ def test_settings_unknown_to_kafka_get_a_command_of_the_brokers_own_tool() -> No
         "--entity-type users --entity-name 'al ice' --entity-type clients --entity-default"
     )
     weir = "weir quotas set --user 'al ice' --client-id-default"
-    assert shell_command("b:1", QuotaAlteration(entity, (limit,))) == kafka
-    assert shell_command("b:1", QuotaAlteration(entity, (), shadow=True)) == f"{weir} --shadow"
+    assert shell_command(ClientEndpoint("b:1"), QuotaAlteration(entity, (limit,))) == kafka
+    assert (
+        shell_command(ClientEndpoint("b:1"), QuotaAlteration(entity, (), shadow=True)) == f"{weir} --shadow"
+    )
     both = QuotaAlteration(entity, (limit,), shadow=False)
-    assert shell_command("b:1", both) == f"{kafka} && {weir} --enforce"
+    assert shell_command(ClientEndpoint("b:1"), both) == f"{kafka} && {weir} --enforce"

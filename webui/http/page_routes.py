@@ -96,6 +96,7 @@ def _page_view(console: Console, renderer: Renderer, page: Page) -> View:
             may_edit=role_of(session.token) >= Role.EDITOR,
             by_sign_on=is_of_provider(session.token),
             quota_callback=views.quota_callback,
+            endpoint=views.server_info().endpoint,
         )
         return Response(html, content_type="text/html; charset=utf-8")
 

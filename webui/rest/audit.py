@@ -146,9 +146,9 @@ async def undo(call: Call) -> Reply:
     (row,) = await backend.views.audit(AuditFilter(seq=seq))
     if not validate_only:
         call.console.live.refresh()
-    bootstrap = backend.views.server_info().bootstrap_server
+    endpoint = backend.views.server_info().endpoint
     reach = await _reach(call, row) if validate_only else []
-    answer = {"change": entry_json(row), "command": undo_command(bootstrap, row), "reach": reach}
+    answer = {"change": entry_json(row), "command": undo_command(endpoint, row), "reach": reach}
     if validate_only:
         return Reply(answer)
     made = await _newest(call, row)

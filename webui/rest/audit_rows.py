@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from broker.control.commands import EntityPairs, QuotaOp
+from broker.control.rows.client_endpoint import ClientEndpoint
 from broker.control.views import AuditEntry
 from webui.quotas import kafka_configs
 from webui.tables.json_output import utc
@@ -83,15 +84,15 @@ def undo_op(row: AuditEntry) -> QuotaOp | None:
     return QuotaOp(row.key, None if row.old is None else float(row.old))
 
 
-def undo_command(bootstrap: str, row: AuditEntry) -> str:
+def undo_command(endpoint: ClientEndpoint, row: AuditEntry) -> str:
     """Return the kafka-configs.sh line equivalent to an undo; empty if no tool can do it."""
     pairs = quota_entity(row)
     if pairs is not None:
         op = undo_op(row)
-        return "" if op is None else kafka_configs(bootstrap, pairs, (op,))
+        return "" if op is None else kafka_configs(endpoint, pairs, (op,))
     if row.kind not in TOOL_TYPES:
         return ""
-    words = ["kafka-configs.sh", "--bootstrap-server", bootstrap, "--alter"]
+    words = [*endpoint.tool("kafka-configs.sh"), "--alter"]
     words += ["--delete-config", row.key] if row.old is None else ["--add-config", _assignment(row)]
     words += ["--entity-type", TOOL_TYPES[row.kind]]
     words += ["--entity-name", row.entity] if row.entity else ["--entity-default"]

@@ -35,7 +35,7 @@ def _retry_storm_json(row: BrokerQuotas) -> dict[str, Any]:
 
 def alter_brokers(info: ServerInfo, *, is_default: bool = False) -> str:
     """Return the prefix of the command that changes settings of this broker, or of all."""
-    words = ["kafka-configs.sh", "--bootstrap-server", info.bootstrap_server, "--alter"]
+    words = [*info.endpoint.tool("kafka-configs.sh"), "--alter"]
     entity = ["--entity-default"] if is_default else ["--entity-name", str(info.node_id)]
     return shlex.join([*words, "--entity-type", "brokers", *entity])
 

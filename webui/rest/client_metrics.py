@@ -18,6 +18,7 @@ from broker.control.commands import (
     OpType,
     ResourceType,
 )
+from broker.control.rows.client_endpoint import ClientEndpoint
 from webui.rest.paging import page_query, page_schema, table_page
 from webui.rest.problem import Problem, problem_schema, raise_refusal
 from webui.rest.routing import (
@@ -124,11 +125,11 @@ INSTANCES: Final[Table[ClientInstanceRow]] = Table(
 OPTIONS: Final = {"metrics": "--metrics", "interval.ms": "--interval", "match": "--match"}
 
 
-def kafka_client_metrics(bootstrap: str, name: str, wanted: Mapping[str, str]) -> str:
+def kafka_client_metrics(endpoint: ClientEndpoint, name: str, wanted: Mapping[str, str]) -> str:
     """Return one line for a POSIX shell. `wanted` has all settings after the edit; an empty value resets the
     others.
     """
-    words = ["kafka-client-metrics.sh", "--bootstrap-server", bootstrap]
+    words = endpoint.tool("kafka-client-metrics.sh")
     if not wanted:
         return shlex.join([*words, "--delete", "--name", name])
     words += ["--alter", "--name", name]
@@ -289,10 +290,10 @@ async def _alter(call: Call, wanted: dict[str, str]) -> tuple[dict[str, Any], in
     raise_refusal(outcome, current)
     if not validate_only:
         call.console.live.refresh()
-    bootstrap = views.server_info().bootstrap_server
+    endpoint = views.server_info().endpoint
     answer: dict[str, Any] = {
         "current": current,
-        "command": kafka_client_metrics(bootstrap, name, wanted),
+        "command": kafka_client_metrics(endpoint, name, wanted),
         "reach": named(await run_in_slices(views.client_telemetry.reach(name, wanted))),
     }
     return answer, 0 if row is None else row.version

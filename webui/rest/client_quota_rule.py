@@ -112,7 +112,7 @@ async def _alter(call: Call, entry: QuotaAlteration) -> dict[str, Any]:
         call.console.live.refresh()
     return {
         "current": current,
-        "command": shell_command(views.server_info().bootstrap_server, edit),
+        "command": shell_command(views.server_info().endpoint, edit),
         "warnings": list(outcome.warnings),
         "reach": await reach_of(views, edit) if validate_only else [],
     }

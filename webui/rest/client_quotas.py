@@ -12,6 +12,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from broker.control.commands import AlterClientQuotas, QuotaAlteration, QuotaOp, QuotaOutcome
+from broker.control.rows.client_endpoint import ClientEndpoint
 from broker.control.views import MatchType, QuotaFilter, QuotaLimit, QuotaRow, Views
 from broker.errors import ErrorCode
 from webui.quota_ids import id_of
@@ -310,7 +311,7 @@ async def _results(
     call: Call, entries: Sequence[QuotaAlteration], outcomes: Sequence[QuotaOutcome]
 ) -> list[dict[str, Any]]:
     views = call.console.backend.views
-    bootstrap = views.server_info().bootstrap_server
+    endpoint = views.server_info().endpoint
     if len(entries) == 1:
         rows = {entries[0].entity: await run_in_slices(views.quota(entries[0].entity))}
     else:
@@ -319,20 +320,20 @@ async def _results(
         found = await collect(row if row is not None and row.entity in wanted else None for row in every)
         rows = {row.entity: row for row in found}
     return await collect(
-        _result(bootstrap, entry, outcome, rows.get(entry.entity))
+        _result(endpoint, entry, outcome, rows.get(entry.entity))
         for entry, outcome in zip(entries, outcomes, strict=True)
     )
 
 
 def _result(
-    bootstrap: str, entry: QuotaAlteration, outcome: QuotaOutcome, row: QuotaRow | None
+    endpoint: ClientEndpoint, entry: QuotaAlteration, outcome: QuotaOutcome, row: QuotaRow | None
 ) -> dict[str, Any]:
     return {
         "entity": json_of(entry.entity),
         "error": outcome.error.name,
         "message": outcome.message,
         "current": {} if row is None else row_json(row),
-        "command": shell_command(bootstrap, entry),
+        "command": shell_command(endpoint, entry),
         "warnings": list(outcome.warnings),
     }
 

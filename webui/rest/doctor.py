@@ -39,7 +39,7 @@ class Settings:
 async def doctor_json(views: Views, recent: RecentTotals, now_ms: int, settings: Settings) -> dict[str, Any]:
     symptoms = await examine(views, recent, now_ms)
     info = views.server_info()
-    node, bootstrap = str(info.node_id), info.bootstrap_server
+    node = str(info.node_id)
     rows = await settings.rows(node)
 
     def setting(check: Check) -> dict[str, Any] | None:
@@ -48,8 +48,8 @@ async def doctor_json(views: Views, recent: RecentTotals, now_ms: int, settings:
             return None
         command, value = None, row.value or ""
         if check.more and check.level is not Level.GOOD and not row.read_only and value.isdigit():
-            words = ["kafka-configs.sh", "--bootstrap-server", bootstrap, "--alter", "--entity-type"]
-            words += ["brokers", "--entity-name", node, "--add-config", f"{row.name}={2 * int(value)}"]
+            words = [*info.endpoint.tool("kafka-configs.sh"), "--alter", "--entity-type", "brokers"]
+            words += ["--entity-name", node, "--add-config", f"{row.name}={2 * int(value)}"]
             command = shlex.join(words)
         return {"name": row.name, "value": row.value, "dynamic": not row.read_only, "command": command}
 

@@ -16,6 +16,7 @@ from broker.control.group_changes import (
     ResetOffsets,
     TopicPartitions,
 )
+from broker.control.rows.client_endpoint import ClientEndpoint
 from broker.errors import ApiError, ErrorCode
 from webui.rest.problem import PROBLEM, Problem, problem_schema
 from webui.rest.record_json import LATEST_MOMENT
@@ -90,7 +91,7 @@ async def reset(call: Call) -> Reply:
         call.console.live.refresh()
     detail = await run_in_slices(views.group(group))
     is_share = detail is not None and detail.group.group_type == "share"
-    line = reset_command(views.server_info().bootstrap_server, command, is_share=is_share)
+    line = reset_command(views.server_info().endpoint, command, is_share=is_share)
     return Reply({"items": await collect(map(move_json, moves)), "command": line})
 
 
@@ -105,12 +106,12 @@ def move_json(move: OffsetMove) -> dict[str, Any]:
     }
 
 
-def reset_command(bootstrap: str, command: ResetOffsets, *, is_share: bool) -> str:
+def reset_command(endpoint: ClientEndpoint, command: ResetOffsets, *, is_share: bool) -> str:
     """Return the line of Kafka's tool that does the same, for a POSIX shell; empty if no tool can do it."""
     if is_share and command.kind not in OF_SHARE_GROUPS:
         return ""
     tool = "kafka-share-groups.sh" if is_share else "kafka-consumer-groups.sh"
-    words = [tool, "--bootstrap-server", bootstrap, "--reset-offsets"]
+    words = [*endpoint.tool(tool), "--reset-offsets"]
     words += ["--group", command.group_id]
     for each in command.topics:
         chosen = f":{','.join(map(str, each.partitions))}" if each.partitions else ""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
 
+from broker.control.rows.client_endpoint import ClientEndpoint
 from webui.insights.reader import INSTALL, InsightsUnavailable
 from webui.insights.statements import Scope, Selection, TableQuery
 from webui.insights.tables import USAGE
@@ -161,7 +162,7 @@ def reply(call: Call, body: bytes) -> Reply:
 async def state(call: Call) -> Reply:
     """Return the state of the tables, with setup steps if there are none."""
     reader = call.console.insights
-    bootstrap = call.console.backend.views.server_info().bootstrap_server
+    endpoint = call.console.backend.views.server_info().endpoint
     answer: dict[str, Any] = {
         "warehouse": reader.warehouse,
         "problem": None,
@@ -170,8 +171,7 @@ async def state(call: Call) -> Reply:
         "usual_ms": None,
         "setting": SETTING,
         "install": INSTALL,
-        "command": f"weir pipeline run --continuous --bootstrap {bootstrap} --warehouse "
-        + shlex.quote(reader.warehouse or "/srv/weir"),
+        "command": pipeline_command(endpoint, reader.warehouse or "/srv/weir"),
         "tables": [],
     }
     try:
@@ -182,6 +182,14 @@ async def state(call: Call) -> Reply:
     except Problem as problem:
         return Reply({"state": "unreadable"} | answer | {"problem": problem.detail})
     return Reply(answer | {"tables": tables} | fresh(tables, call.console.now_ms()))
+
+
+def pipeline_command(endpoint: ClientEndpoint, warehouse: str) -> str:
+    """Return the line that runs the pipeline, for a POSIX shell."""
+    words = ["weir", "pipeline", "run", "--continuous", "--bootstrap", endpoint.address]
+    for key, value in endpoint.java().items():
+        words += ["--option", f"{key}={value}"]
+    return shlex.join([*words, "--warehouse", warehouse])
 
 
 def fresh(tables: list[dict[str, Any]], now_ms: int) -> dict[str, Any]:

@@ -222,10 +222,10 @@ async def _alter(call: Call, value: float | None) -> tuple[dict[str, Any], int]:
     if not validate_only:
         call.console.live.refresh()
     views = call.console.backend.views
-    bootstrap = views.server_info().bootstrap_server
+    endpoint = views.server_info().endpoint
     answer = {
         "current": address_json(row),
-        "command": kafka_configs(bootstrap, entry.entity, ops),
+        "command": kafka_configs(endpoint, entry.entity, ops),
         "reach": _reach(await collect(views.each_address()), _address(call), value),
     }
     return answer, row.version

@@ -24,6 +24,7 @@ from broker.control.commands import (
     ResourceType,
     TopicRef,
 )
+from broker.control.rows.client_endpoint import ClientEndpoint
 from broker.control.views import TopicRow
 from broker.errors import ErrorCode
 from webui.rest.broker_configs import CONFIG, LONGEST_VALUE, OPS, config_json, config_op
@@ -95,7 +96,7 @@ async def create_topic(call: Call) -> Reply:
         "replication_factor": outcome.replication_factor,
         "configs": configs,
         "command": create_command(
-            views.server_info().bootstrap_server,
+            views.server_info().endpoint,
             topic.name,
             outcome.partitions,
             outcome.replication_factor,
@@ -135,7 +136,7 @@ async def set_partitions(call: Call) -> Reply:
             raise _problem(outcome.error, outcome.message, name)
         if not validate_only:
             call.console.live.refresh()
-    words = ["kafka-topics.sh", "--bootstrap-server", views.server_info().bootstrap_server]
+    words = views.server_info().endpoint.tool("kafka-topics.sh")
     line = shlex.join([*words, "--alter", "--topic", name, "--partitions", str(count)])
     return Reply({"before": before, "count": count, "command": line}, headers=_version(call))
 
@@ -166,7 +167,7 @@ async def alter_configs(call: Call) -> Reply:
     if not validate_only:
         call.console.live.refresh()
     items = [row for row in await _configs(call) if row["name"] in named]
-    line = configs_command(views.server_info().bootstrap_server, name, ops)
+    line = configs_command(views.server_info().endpoint, name, ops)
     return Reply({"items": items, "command": line}, headers=_version(call))
 
 
@@ -194,21 +195,21 @@ def _problem(error: ErrorCode, message: str | None, name: str) -> Problem:
 
 
 def create_command(
-    bootstrap: str, name: str, partitions: int, replicas: int, configs: Mapping[str, str]
+    endpoint: ClientEndpoint, name: str, partitions: int, replicas: int, configs: Mapping[str, str]
 ) -> str:
     """Return the kafka-topics.sh line that creates a topic, for a POSIX shell."""
-    words = ["kafka-topics.sh", "--bootstrap-server", bootstrap, "--create", "--topic", name]
+    words = [*endpoint.tool("kafka-topics.sh"), "--create", "--topic", name]
     words += ["--partitions", str(partitions), "--replication-factor", str(replicas)]
     for key, value in configs.items():
         words += ["--config", f"{key}={value}"]
     return shlex.join(words)
 
 
-def configs_command(bootstrap: str, name: str, ops: tuple[ConfigOp, ...]) -> str:
+def configs_command(endpoint: ClientEndpoint, name: str, ops: tuple[ConfigOp, ...]) -> str:
     """Return the kafka-configs.sh line of an edit; "" for an edit of list items, which the tool cannot do."""
     if any(op.op not in (OpType.SET, OpType.DELETE) for op in ops):
         return ""
-    words = ["kafka-configs.sh", "--bootstrap-server", bootstrap, "--alter", "--entity-type", "topics"]
+    words = [*endpoint.tool("kafka-configs.sh"), "--alter", "--entity-type", "topics"]
     words += ["--entity-name", name]
     # The tool splits values at commas, unless they are in brackets.
     added = [

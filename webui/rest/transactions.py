@@ -6,6 +6,7 @@ broker.control checks the role and the state, and records an abort.
 import shlex
 from typing import Any, Final
 
+from broker.control.rows.client_endpoint import ClientEndpoint
 from broker.control.transaction_changes import AbortedTransaction, AbortTransaction
 from broker.control.views import TransactionRow
 from webui.rest.paging import page_query, page_schema, table_page
@@ -119,15 +120,15 @@ async def abort(call: Call) -> Reply:
     aborted: AbortedTransaction = await call.console.backend.control.apply(command, call.actor)
     if not command.validate_only:
         call.console.live.refresh()
-    line = terminate_command(views.server_info().bootstrap_server, command.transactional_id)
+    line = terminate_command(views.server_info().endpoint, command.transactional_id)
     return Reply(named(aborted) | {"command": line})
 
 
-def terminate_command(bootstrap: str, transactional_id: str) -> str:
+def terminate_command(endpoint: ClientEndpoint, transactional_id: str) -> str:
     """Return the kafka-transactions.sh line that does the same, for a POSIX shell: it begins a producer of
     the same transactional id, which fences the other one.
     """
-    words = ["kafka-transactions.sh", "--bootstrap-server", bootstrap, "forceTerminateTransaction"]
+    words = [*endpoint.tool("kafka-transactions.sh"), "forceTerminateTransaction"]
     return shlex.join([*words, "--transactionalId", transactional_id])
 
 

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from broker.control.rows.client_endpoint import ClientEndpoint
 from broker.control.rows.upstream import GatewaySums, UpstreamSummary
 from broker.metadata.changes import AuditRow
 
@@ -60,17 +61,23 @@ class BrokerMetrics(msgspec.Struct, frozen=True):
 
 
 class ServerInfo(msgspec.Struct, frozen=True):
-    """`bootstrap` has the addresses for clients as host:port, `console` is a URL, empty without a console."""
+    """`endpoints` has a listener of the data plane each, `console` is a URL, empty without a console."""
 
     node_id: int
     software_version: str
-    bootstrap: tuple[str, ...]
+    endpoints: tuple[ClientEndpoint, ...]
     console: str
 
     @property
-    def bootstrap_server(self) -> str:
-        """An address for `--bootstrap-server` in the commands that the console shows."""
-        return next(iter(self.bootstrap), "localhost:9092")
+    def bootstrap(self) -> tuple[str, ...]:
+        """The addresses for clients as host:port."""
+        return tuple(each.address for each in self.endpoints)
+
+    @property
+    def endpoint(self) -> ClientEndpoint:
+        """The listener that printed commands use: the first where an address is enough, or else the first."""
+        plain = (each for each in self.endpoints if each.is_plain)
+        return next(plain, next(iter(self.endpoints), ClientEndpoint("localhost:9092")))
 
 
 class Overview(msgspec.Struct, frozen=True):

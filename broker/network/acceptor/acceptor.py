@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 import trio
 
+from broker.config.listeners import Address
 from broker.errors import ConfigError
 from broker.network.acceptor.connection_gate import ListenerGate
 from broker.network.failures import Place
@@ -70,7 +71,7 @@ class Acceptor:
         self._options = options
         self._socket = _bind(name, host, port, options)
         self.address: tuple[str, int] = self._socket.getsockname()[:2]
-        logger.info(f"Awaiting socket connections on {_shown(*self.address)}.", extra={"listener": name})
+        logger.info(f"Awaiting socket connections on {Address(*self.address)}.", extra={"listener": name})
         self._next = 0
         self._paused = False
         self._processors: Sequence[Processor] = ()
@@ -139,12 +140,11 @@ class Acceptor:
                 return
         except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
             self._report(error, accepted)
-        address, port = accepted[1]
-        self.gate.failures.attempt(Place.ACCEPT, f"{address}:{port}", self.gate.release, accepted)
+        self.gate.failures.attempt(Place.ACCEPT, str(Address(*accepted[1])), self.gate.release, accepted)
 
     def _report(self, error: Exception, accepted: Accepted) -> None:
-        address, port = accepted[1]
-        self.gate.failures.report(Place.ACCEPT, error, listener=self.name, connection=f"{address}:{port}")
+        connection = str(Address(*accepted[1]))
+        self.gate.failures.report(Place.ACCEPT, error, listener=self.name, connection=connection)
 
     def _configure(self, sock: socket.socket, peer: tuple[str, int]) -> bool:
         try:
@@ -190,18 +190,14 @@ class Acceptor:
         processor.selector.wakeup()
         if logger.isEnabledFor(logging.DEBUG):
             logger.debug(
-                f"Accepted connection from {_shown(*accepted[1])} on {_shown(*self.address)} and assigned it "
-                f"to processor {processor.id}",
+                f"Accepted connection from {Address(*accepted[1])} on {Address(*self.address)} and assigned "
+                f"it to processor {processor.id}",
                 extra={"listener": self.name},
             )
 
 
 def _canonical(host: str) -> str:
     return canonical_address(host) if ":" in host else host
-
-
-def _shown(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _bind(name: str, host: str, port: int, options: SocketOptions, *, listens: bool = True) -> socket.socket:
@@ -224,7 +220,7 @@ def _bind(name: str, host: str, port: int, options: SocketOptions, *, listens: b
         sock.close()
         hint = ": stop the other program, or use another port" if error.errno == errno.EADDRINUSE else ""
         allowed = f"an address that can be bound ({error.strerror}{hint})"
-        raise ConfigError("listeners", f"{name}://{host}:{port}", allowed) from error
+        raise ConfigError("listeners", f"{name}://{Address(host, port)}", allowed) from error
     return sock
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from broker.control.rows.client_endpoint import ClientEndpoint
 from broker.control.views import ConnectionLimitRow
 from tests.webui.browser.conftest import PHONE, ServedConsole, Watched, watched
 from tests.webui.fakes import FakeBroker
@@ -50,6 +51,26 @@ def test_an_unused_broker_says_what_to_do_next(page: Watched, expect: Any, broke
     broker.connection_rows = [connection("hello")]
     expect(opened.locator("#first-steps")).to_be_hidden()
     expect(opened.locator(".tile", has_text="Connections").locator(".figure")).to_have_text("1")
+
+
+def test_first_steps_and_commands_have_what_a_secured_listener_asks_for(
+    page: Watched, expect: Any, broker: FakeBroker
+) -> None:
+    broker.set((("client-id", "app"),), {"producer_byte_rate": 1e6})
+    broker.endpoints = (ClientEndpoint("[::1]:9093", "SASL_SSL", ("SCRAM-SHA-512",)),)
+    page.sign_in()
+    opened = page.go("/")
+    first = opened.locator("#first-steps")
+    expect(first).to_contain_text("Replace ca.pem by the file")
+    expect(first.locator("pre")).to_have_count(2)
+    expect(first.locator("pre").first).to_contain_text("-X security.protocol=SASL_SSL")
+    opened = page.go("/quotas")
+    opened.get_by_label("Edit client id app").click()
+    opened.get_by_label("Produce").fill("7 MB")
+    command = opened.locator(".consequences .copyable").first
+    expect(command).to_contain_text("--command-config client.properties")
+    opened.locator(".consequences summary", has_text="client.properties").click()
+    expect(opened.locator(".consequences details pre")).to_contain_text("security.protocol=SASL_SSL")
 
 
 def test_figures_move_by_themselves(page: Watched, expect: Any, broker: FakeBroker) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from broker.control.commands import Actor, ChangeOrigin, Role
+from broker.control.rows.client_endpoint import ClientEndpoint
 from tests.webui.conftest import Browserless
 from tests.webui.fakes import FakeBroker
 from tests.webui.rows import change, connection
@@ -151,12 +152,15 @@ async def test_a_long_trail_leaves_whole(http: Browserless, broker: FakeBroker) 
     ],
 )
 def test_every_undo_that_a_tool_could_do_has_its_command(row: Any, words: str) -> None:
-    assert words in undo_command("b:1", row)
+    assert words in undo_command(ClientEndpoint("b:1"), row)
 
 
 def test_changes_that_no_tool_makes_have_no_command() -> None:
-    assert undo_command("b:1", change(1, ANN, kind="admin-token", entity="root", key="token")) == ""
-    assert undo_command("b:1", change(1, ANN, key="shadow", old="true", new=None)) == ""
+    assert (
+        undo_command(ClientEndpoint("b:1"), change(1, ANN, kind="admin-token", entity="root", key="token"))
+        == ""
+    )
+    assert undo_command(ClientEndpoint("b:1"), change(1, ANN, key="shadow", old="true", new=None)) == ""
 
 
 async def test_the_oldest_come_first_where_that_is_asked_for(http: Browserless, broker: FakeBroker) -> None:

@@ -130,9 +130,13 @@ export function copyButton(text, label = "Copy") {
   return button;
 }
 
-/** A command or snippet with its copy button. */
+/** A command or snippet with its copy button, and the file that it names, if the page has it. */
 export function copyable(text, label) {
-  return h("div.copyable", h("pre", { tabindex: "0", "aria-label": label }, text), copyButton(text));
+  const snippet = h("div.copyable", h("pre", { tabindex: "0", "aria-label": label }, text), copyButton(text));
+  const file = document.getElementById("client-properties");
+  if (!file || !text.includes(`--command-config ${file.dataset.name}`)) return snippet;
+  const { name, replace: hint } = file.dataset;
+  return h("div", snippet, h("details", h("summary", name), h("p.quiet", hint), copyable(file.content.textContent.trim(), name)));
 }
 
 export function empty(iconName, title, text, action = null) {

@@ -81,24 +81,19 @@ function showFirstSteps(overview) {
   if (card.hidden !== fresh) return;
   card.hidden = !fresh;
   if (!fresh) return;
-  const address = overview.bootstrap[0] ?? "localhost:9092";
-  setText(document.getElementById("bootstrap"), address);
+  const snippets = document.getElementById("snippets");
+  const { kcat, python, plain } = snippets.dataset;
+  const address = document.getElementById("bootstrap").textContent;
   replace(document.getElementById("bootstrap-copy"), copyButton(address));
-  const python = [
-    "from kafka import KafkaProducer",
-    `producer = KafkaProducer(bootstrap_servers="${address}", client_id="hello")`,
-    'producer.send("greetings", b"hello").get()',
-  ].join("\n");
-  const kcat = `echo hello | kcat -b ${address} -X client.id=hello -t greetings -P`;
   // A command and not a button: starting programs on behalf of a browser would be a security risk.
   // Browsers resolve every name under .localhost, other programs only localhost itself.
   const host = location.hostname.endsWith(".localhost") ? `localhost:${location.port}` : location.host;
   const demo = `WEIR_ADMIN_TOKEN=… make demo ARGS="--running --bootstrap ${address} --console ${host}"`;
   replace(
-    document.getElementById("snippets"),
+    snippets,
     h("div", h("h3", "kcat"), copyable(kcat, "A kcat command")),
-    h("div", h("h3", "Python (pip install kafka-python)"), copyable(python, "A Python program")),
-    h("div", h("h3", "Demo tenants, from Weir’s source folder"), copyable(demo, "A command that starts demo tenants")),
+    h("div", h("h3", "Python (pip install confluent-kafka)"), copyable(python, "A Python program")),
+    plain === "yes" && h("div", h("h3", "Demo tenants, from Weir’s source folder"), copyable(demo, "A command that starts demo tenants")),
   );
 }
 

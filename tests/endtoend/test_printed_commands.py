@@ -1,0 +1,204 @@
+"""What Weir prints works as it is printed, for each kind of listener: the program in Python and the kcat
+command of the start, and the commands of Kafka's tools in the REST API's answers. The reader's files and
+login take the place of those that the text says to replace.
+"""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from broker.control.rows.client_endpoint import ClientEndpoint
+from tests.support import kafka_tools
+from tests.support.broker_process import LOGIN_MODULE, TOKEN, USERS, WEIR, ask_console
+from tests.support.certificates import certificates
+
+pytestmark = pytest.mark.endtoend
+
+LOGIN: Final = f"{LOGIN_MODULE} " + " ".join(f'user_{name}="{password}"' for name, password in USERS.items())
+LISTENERS: Final[Mapping[str, tuple[str, ...]]] = {
+    "PLAINTEXT://127.0.0.1:0": (),
+    "PLAINTEXT://[::1]:0": (),
+    "SSL://[::1]:0": (),
+    "SSL://127.0.0.1:0": ("ssl.client.auth=required",),
+    "SASL_PLAINTEXT://[::1]:0": (f"listener.name.sasl_plaintext.plain.sasl.jaas.config={LOGIN};",),
+    "SASL_SSL://127.0.0.1:0": (f"listener.name.sasl_ssl.plain.sasl.jaas.config={LOGIN};",),
+}
+ENDS_WITHIN_S: Final = 60
+
+
+@pytest.fixture(scope="module", params=LISTENERS)
+def greeting(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """What a broker with this listener prints, while it runs."""
+    known, listener = certificates(), request.param
+    settings = [
+        f"listeners={listener}",
+        f"log.dirs={tmp_path_factory.mktemp('data')}",
+        "console.listener=127.0.0.1:0",
+        f"ssl.keystore.location={known.server.store}",
+        f"ssl.truststore.location={known.authority.certificate}",
+        "sasl.enabled.mechanisms=PLAIN",
+        "wire.role=admin",
+        *LISTENERS[listener],
+    ]
+    command = [WEIR, "serve", *(f"--override={setting}" for setting in settings)]
+    environment = os.environ | {"WEIR_ADMIN_TOKEN": TOKEN}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as broker:
+        assert broker.stdout is not None
+        printed = ""
+        try:
+            last = "producer.flush()" if listener.startswith("PLAINTEXT") else "Replace "
+            while last not in printed:
+                line = broker.stdout.readline()
+                assert line, f"the broker ended before it served:\n{printed}"
+                printed += line
+            yield printed
+        finally:
+            broker.terminate()
+            assert broker.wait(ENDS_WITHIN_S) == 0
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The files that the printed settings name."""
+    known = certificates()
+    shutil.copy(known.authority.certificate, tmp_path / "ca.pem")
+    shutil.copy(known.alice.store, tmp_path / "client.pem")
+    return tmp_path
+
+
+def as_a_reader(text: str) -> str:
+    name, password = next(iter(USERS.items()))
+    return text.replace("USER", name).replace("PASSWORD", password)
+
+
+def program(greeting: str) -> str:
+    lines = as_a_reader(greeting).splitlines()
+    first = next(number for number, line in enumerate(lines) if "import Producer" in line)
+    last = next(number for number, line in enumerate(lines) if "producer.flush()" in line)
+    return "\n".join(line.removeprefix("  ") for line in lines[first : last + 1])
+
+
+def kcat(greeting: str) -> str:
+    return next(line.strip() for line in as_a_reader(greeting).splitlines() if "kcat -b" in line)
+
+
+def settings_of(command: str) -> dict[str, str]:
+    """The settings of a kcat command, as librdkafka has them."""
+    words = shlex.split(command)
+    address = words[words.index("-b") + 1]
+    pairs = (words[number + 1] for number, word in enumerate(words) if word == "-X")
+    return {"bootstrap.servers": address} | dict(pair.split("=", 1) for pair in pairs)
+
+
+def greetings(settings: Mapping[str, str]) -> int:
+    """How many records the topic holds."""
+    consumer = Consumer({**settings, "group.id": "reader", "client.id": "reader"})
+    try:
+        [partition] = consumer.list_topics("greetings", timeout=20).topics["greetings"].partitions
+        low, high = consumer.get_watermark_offsets(TopicPartition("greetings", partition), timeout=20)
+        return high - low
+    finally:
+        consumer.close()
+
+
+def test_the_printed_program_and_the_printed_command_send_a_record_each(
+    greeting: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    done = subprocess.run(
+        [sys.executable, "-c", program(greeting)],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    settings = settings_of(kcat(greeting))
+    assert greetings(settings) == 1
+    is_encrypted = settings.get("security.protocol", "").endswith("SSL")
+    if shutil.which("kcat") is not None and not is_encrypted:  # Debian's librdkafka verifies no addresses
+        subprocess.run(["sh", "-c", kcat(greeting)], cwd=folder, check=True, timeout=60)
+    else:
+        producer = Producer(settings)
+        producer.produce("greetings", b"hello")
+        assert producer.flush(20) == 0
+    assert greetings(settings) == 2
+
+
+def test_an_address_of_ip_6_has_brackets_wherever_it_is_printed(greeting: str) -> None:
+    assert not re.search(r"(?<!\[)::1:\d", greeting)
+    assert re.match(r"Kafka:   (\[::1\]|127\.0\.0\.1):\d+\n", greeting)
+
+
+TOOLS: Final = {
+    "kafka-client-metrics.sh": kafka_tools.CLIENT_METRICS,
+    "kafka-configs.sh": kafka_tools.CONFIGS,
+    "kafka-topics.sh": kafka_tools.TOPICS,
+}
+ASKED: Final = (
+    (
+        *("PATCH", "client-quotas"),
+        {"entries": [{"entity": {"user": "eve"}, "ops": [{"key": "producer_byte_rate", "value": 1000}]}]},
+    ),
+    ("PUT", "ip-quotas/10.0.0.7", {"connection_creation_rate": 5}),
+    ("POST", "topics", {"name": "printed", "partitions": 1}),
+    (
+        *("PATCH", "topics/printed/configs"),
+        {"ops": [{"key": "retention.ms", "value": "86400000"}]},
+    ),
+)
+
+
+def commands_in(answer: object) -> list[str]:
+    """All values of `command` in an answer."""
+    if isinstance(answer, list):
+        return [line for each in answer for line in commands_in(each)]
+    if isinstance(answer, dict):
+        own = [answer["command"]] if isinstance(answer.get("command"), str) else []
+        return own + [line for each in answer.values() for line in commands_in(each)]
+    return []
+
+
+def client_properties(greeting: str) -> str:
+    """The file that the console shows beside a command, from the listener that the start printed."""
+    settings = settings_of(kcat(greeting))
+    mechanisms = (settings["sasl.mechanism"],) if "sasl.mechanism" in settings else ()
+    endpoint = ClientEndpoint(
+        settings["bootstrap.servers"],
+        settings.get("security.protocol", "PLAINTEXT"),
+        mechanisms,
+        needs_certificate="ssl.key.location" in settings,
+    )
+    return as_a_reader(endpoint.client_properties())
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not kafka_tools.are_there(), reason="needs Java and `python -m benchmarks.install kafka`")
+def test_the_commands_of_kafkas_tools_do_what_the_answer_shows(
+    greeting: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    (folder / "client.properties").write_text(client_properties(greeting))
+    console = re.findall(r"REST:    http://([^/]+)/", greeting)[0]
+    for method, path, body in ASKED:
+        [line] = commands_in(ask_console(console, method, f"/api/v1/{path}?validate_only=true", body))
+        program, *arguments = shlex.split(line)
+        kafka_tools.run(TOOLS[program], *arguments)
+    rules = ask_console(console, "GET", "/api/v1/client-quotas")["items"]
+    assert {"user": "eve"} in [each["entity"] for each in rules]
+    [retention] = [
+        each["value"]
+        for each in ask_console(console, "GET", "/api/v1/topics/printed/configs?limit=100")["items"]
+        if each["name"] == "retention.ms"
+    ]
+    assert retention == "86400000"
