@@ -52,7 +52,7 @@ def handle(message: SaslAuthenticateRequest, context: RequestContext, services: 
     except ApiError as refused:
         return Response(SaslAuthenticateResponse(refused.code, refused.message), login=Login.FAILED)
     if login.name is None:
-        return Response(SaslAuthenticateResponse(auth_bytes=response))
+        return Response(SaslAuthenticateResponse(error_message="", auth_bytes=response))
     connection.sasl_login = None
     connection.sends_raw_tokens = False
     user = _User(login.name, response, login)
@@ -80,7 +80,9 @@ def _renewed(
     connection.by_token = user.login.by_token
     lifetime_ms = _lifetime_ms(connection, user.login, context.wall_ms, services)
     session.renewed(lifetime_ms or 0, context.now_ms)
-    reply = SaslAuthenticateResponse(auth_bytes=user.response, session_lifetime_ms=lifetime_ms or 0)
+    reply = SaslAuthenticateResponse(
+        error_message="", auth_bytes=user.response, session_lifetime_ms=lifetime_ms or 0
+    )
     return Response(reply, login=Login.RENEWED)
 
 
@@ -122,7 +124,9 @@ def _logged_in(user: _User, context: RequestContext, now_ms: int, services: Logi
     lifetime_ms = _lifetime_ms(connection, user.login, wall_ms, services)
     if lifetime_ms is not None:
         connection.session = Session(user.login.mechanism, lifetime_ms, now_ms)
-    reply = SaslAuthenticateResponse(auth_bytes=user.response, session_lifetime_ms=lifetime_ms or 0)
+    reply = SaslAuthenticateResponse(
+        error_message="", auth_bytes=user.response, session_lifetime_ms=lifetime_ms or 0
+    )
     return Response(reply, login=Login.SUCCEEDED)
 
 

@@ -27,10 +27,20 @@ def check_records(batch: Buffer, rules: RecordRules) -> Slices[int]:
     """Return the largest timestamp of the records of a batch that passed `validate.check_batch`.
 
     Raises RecordsRefused: INVALID_RECORD (no key), INVALID_TIMESTAMP (before `earliest_ms` or after
-    `latest_ms`). Raises ApiError: INVALID_RECORD (offsets that do not increase by one), CORRUPT_MESSAGE
-    (data that its codec cannot decompress, another number of records than in the header, or a record whose
-    length does not match its parts), MESSAGE_TOO_LARGE (too many parts), and the errors of `decompress`.
+    `latest_ms`). Raises ApiError: INVALID_RECORD (offsets that do not increase by one, data that its codec
+    cannot decompress, another number of records than in the header, or a record whose length does not match
+    its parts), MESSAGE_TOO_LARGE (too many parts), RECORD_LIST_TOO_LARGE.
     """
+    try:
+        return (yield from _check_records(batch, rules))
+    except ApiError as error:
+        if error.code is not ErrorCode.CORRUPT_MESSAGE:
+            raise
+        # The CRC matched, so the producer itself wrote this: it retries CORRUPT_MESSAGE, in vain.
+        raise ApiError(ErrorCode.INVALID_RECORD, error.message) from error
+
+
+def _check_records(batch: Buffer, rules: RecordRules) -> Slices[int]:
     header = header_at(batch)
     count = header.record_count
     if count > AT_ONCE:

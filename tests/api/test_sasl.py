@@ -48,7 +48,7 @@ async def test_a_good_login_names_the_connection(guarded: Harness, stranger: Con
     assert login_of(shaken) is None and not stranger.authenticated
     asking = await guarded.put(SaslAuthenticateRequest(b"\0ann\0secret"), connection=stranger)
     reply = guarded.answer(asking)
-    assert (reply.error_code, reply.error_message, reply.session_lifetime_ms) == (ErrorCode.NONE, None, 0)
+    assert (reply.error_code, reply.error_message, reply.session_lifetime_ms) == (ErrorCode.NONE, "", 0)
     assert (stranger.principal, stranger.authenticated) == ("ann", True)
     assert login_of(asking) is Login.SUCCEEDED
 

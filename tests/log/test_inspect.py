@@ -49,7 +49,7 @@ def test_the_topic_says_of_which_batches_the_records_are_read(
             log.stage(memoryview(recounted(batch(NOW, codec=codec), 2)), now_wall_ms=NOW)
         except ApiError as error:
             refused.append((int(codec), error.code))
-    assert refused == [(codec, ErrorCode.CORRUPT_MESSAGE) for codec in read]
+    assert refused == [(codec, ErrorCode.INVALID_RECORD) for codec in read]
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
@@ -126,7 +126,7 @@ def test_a_repeated_batch_is_read_again_and_not_written_again(store: Any) -> Non
     assert again.duplicate and log.next_offset == 1
     with pytest.raises(ApiError) as caught:
         log.stage(memoryview(recounted(sent, 2)), now_wall_ms=NOW)
-    assert caught.value.code == ErrorCode.CORRUPT_MESSAGE
+    assert caught.value.code == ErrorCode.INVALID_RECORD
 
 
 def pauses(log: PartitionLog, made: memoryview) -> list[Any]:

@@ -81,7 +81,7 @@ def test_what_cannot_be_decompressed_is_refused(store):
     broken = memoryview(with_header(bytes(made)))
     with pytest.raises(ApiError) as caught:
         append(log, broken)
-    assert caught.value.code is ErrorCode.CORRUPT_MESSAGE
+    assert caught.value.code is ErrorCode.INVALID_RECORD
 
 
 @pytest.mark.parametrize(("length", "in_thread"), [(100, False), (UNPACKED_AT_ONCE, True)])

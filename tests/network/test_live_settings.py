@@ -98,7 +98,7 @@ async def test_of_which_batches_the_records_are_read(broker: RunningBroker) -> N
             errors.append(ErrorCode(answer.responses[0].partition_responses[0].error_code))
         return errors[0], errors[1]
 
-    good, bad = ErrorCode.NONE, ErrorCode.CORRUPT_MESSAGE
+    good, bad = ErrorCode.NONE, ErrorCode.INVALID_RECORD
     assert await refused() == (bad, good)
     await alter(broker, record_validation="header")
     assert await refused() == (good, good)

@@ -96,7 +96,7 @@ def test_a_damaged_batch_is_refused_where_its_records_are_needed() -> None:
     batch[-40:] = bytes(40)
     with pytest.raises(ApiError) as caught:
         run_through(checking(batch))
-    assert caught.value.code is ErrorCode.CORRUPT_MESSAGE
+    assert caught.value.code is ErrorCode.INVALID_RECORD
     slices = checking(batch)
     assert next(slices) is None
     step = next(slices)

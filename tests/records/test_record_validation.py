@@ -27,7 +27,7 @@ FREE: Final = RecordRules(False, -UNBOUNDED, UNBOUNDED, 1_000_000)
 CODECS = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
 ALL = [Codec.NONE, *CODECS]
 TEN: Final = b"".join(record(at, value=b"value %d" % at) for at in range(10))
-CORRUPT, INVALID = ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD
+INVALID = ErrorCode.INVALID_RECORD
 
 skippable = struct.pack("<II", 0x184D2A50, 3) + b"any"
 
@@ -73,28 +73,28 @@ def test_batches_of_clients_are_accepted(name: str) -> None:
 @pytest.mark.parametrize("codec", ALL, ids=str)
 def test_a_batch_has_as_many_records_as_its_header_says(codec: Codec, count: int) -> None:
     batch = packed_as(bytes(compress(codec, TEN)), codec, count)
-    assert verdict(batch) == (TIME if count == 10 else CORRUPT)
+    assert verdict(batch) == (TIME if count == 10 else INVALID)
 
 
 @pytest.mark.parametrize("codec", CODECS, ids=str)
 @pytest.mark.parametrize("behind", [b"\0", b"\0" * 8, b"garbage", skippable[:7]])
 def test_nothing_follows_the_last_record(codec: Codec, behind: bytes) -> None:
     packed = bytes(compress(codec, TEN))
-    assert verdict(packed_as(bytes(compress(codec, TEN + behind)), codec, 10)) is CORRUPT  # decompressed
-    assert verdict(packed_as(packed + behind, codec, 10)) is CORRUPT  # compressed
+    assert verdict(packed_as(bytes(compress(codec, TEN + behind)), codec, 10)) is INVALID  # decompressed
+    assert verdict(packed_as(packed + behind, codec, 10)) is INVALID  # compressed
 
 
 @pytest.mark.parametrize("codec", CODECS, ids=str)
 @pytest.mark.parametrize("body", [b"", b"\0", b"\xff" * 60, TEN], ids=["empty", "zero", "ones", "plain"])
 def test_a_batch_is_what_its_codec_says(codec: Codec, body: bytes) -> None:
-    assert verdict(packed_as(body, codec, 10)) is CORRUPT
+    assert verdict(packed_as(body, codec, 10)) is INVALID
 
 
 @pytest.mark.parametrize("codec", CODECS, ids=str)
 @pytest.mark.parametrize("other", CODECS, ids=str)
 def test_a_batch_of_one_codec_is_none_of_another(codec: Codec, other: Codec) -> None:
     packed = bytes(compress(codec, TEN))
-    assert verdict(packed_as(packed, other, 10)) == (TIME if other is codec else CORRUPT)
+    assert verdict(packed_as(packed, other, 10)) == (TIME if other is codec else INVALID)
 
 
 @pytest.mark.parametrize("name", WRITERS)
@@ -102,7 +102,7 @@ def test_a_batch_that_ends_early_is_refused(name: str) -> None:
     codec, pack = WRITERS[name]
     packed = pack(TEN)
     for end in (1, 5, len(packed) // 2, len(packed) - 1):
-        assert verdict(packed_as(packed[:end], codec, 10)) is CORRUPT, end
+        assert verdict(packed_as(packed[:end], codec, 10)) is INVALID, end
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_a_batch_that_ends_early_is_refused(name: str) -> None:
     ids=["linked blocks", "two frames", "a skippable frame first"],
 )
 def test_lz4_that_kafka_s_consumers_refuse_or_read_in_part_is_refused(packed: bytes) -> None:
-    assert verdict(packed_as(packed, Codec.LZ4, 10)) is CORRUPT
+    assert verdict(packed_as(packed, Codec.LZ4, 10)) is INVALID
 
 
 @pytest.mark.parametrize("codec", CODECS, ids=str)
@@ -137,23 +137,23 @@ def padded(value: int, size: int) -> bytes:
 
 one_header = b"\2\2h\2x"
 BAD_RECORDS = {
-    "shorter than it says": (record(length=9), CORRUPT),
-    "longer than it says": (record(length=7), CORRUPT),
-    "a length of 0": (b"\0", CORRUPT),
-    "a negative length": (record(length=-8), CORRUPT),
-    "a key longer than the record": (b"\x10\0\0\0" + varint(100) + b"k\2v\0", CORRUPT),
-    "a value longer than the record": (b"\x10\0\0\0\2k" + varint(100) + b"v\0", CORRUPT),
-    "a key of two gigabytes": (b"\x18\0\0\0" + varint(2**31 - 1) + b"k\2v\0", CORRUPT),
-    "a value that ends before the record": (record(value=b"v", headers=b"\0\0"), CORRUPT),
-    "headers that are not there": (record(headers=b"\2"), CORRUPT),
-    "a negative number of headers": (record(headers=b"\1"), CORRUPT),
-    "a million headers": (record(headers=varint(1_000_000)), CORRUPT),
-    "a header without a name": (record(headers=b"\2\1\2x"), CORRUPT),
-    "a header longer than the record": (record(headers=b"\2\2h" + varint(50) + b"x"), CORRUPT),
-    "a second header behind the only one": (record(headers=one_header + b"\2h\2x"), CORRUPT),
-    "a length of six bytes": (padded(8, 6) + record()[1:], CORRUPT),
-    "a key's length of six bytes": (b"\x1a\0\0\0" + padded(1, 6) + b"k\2v\0", CORRUPT),
-    "a timestamp of eleven bytes": (b"\x24\0" + padded(0, 11) + b"\0\2k\2v\0", CORRUPT),
+    "shorter than it says": (record(length=9), INVALID),
+    "longer than it says": (record(length=7), INVALID),
+    "a length of 0": (b"\0", INVALID),
+    "a negative length": (record(length=-8), INVALID),
+    "a key longer than the record": (b"\x10\0\0\0" + varint(100) + b"k\2v\0", INVALID),
+    "a value longer than the record": (b"\x10\0\0\0\2k" + varint(100) + b"v\0", INVALID),
+    "a key of two gigabytes": (b"\x18\0\0\0" + varint(2**31 - 1) + b"k\2v\0", INVALID),
+    "a value that ends before the record": (record(value=b"v", headers=b"\0\0"), INVALID),
+    "headers that are not there": (record(headers=b"\2"), INVALID),
+    "a negative number of headers": (record(headers=b"\1"), INVALID),
+    "a million headers": (record(headers=varint(1_000_000)), INVALID),
+    "a header without a name": (record(headers=b"\2\1\2x"), INVALID),
+    "a header longer than the record": (record(headers=b"\2\2h" + varint(50) + b"x"), INVALID),
+    "a second header behind the only one": (record(headers=one_header + b"\2h\2x"), INVALID),
+    "a length of six bytes": (padded(8, 6) + record()[1:], INVALID),
+    "a key's length of six bytes": (b"\x1a\0\0\0" + padded(1, 6) + b"k\2v\0", INVALID),
+    "a timestamp of eleven bytes": (b"\x24\0" + padded(0, 11) + b"\0\2k\2v\0", INVALID),
     "an offset of 1": (record(1), INVALID),
     "a negative offset": (record(-1), INVALID),
 }
@@ -274,4 +274,4 @@ def test_one_flipped_bit_is_refused_or_changes_no_count(codec: Codec, at: int, b
 def test_the_header_s_count_is_not_believed_before_it_is_bounded() -> None:
     batch = recounted(packed_as(TEN, 0, 10), 100)
     assert verdict(batch, FREE._replace(max_parts=99)) is ErrorCode.MESSAGE_TOO_LARGE
-    assert verdict(batch, FREE._replace(max_parts=100)) is CORRUPT
+    assert verdict(batch, FREE._replace(max_parts=100)) is INVALID

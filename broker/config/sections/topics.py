@@ -288,7 +288,7 @@ class TopicSettings:
         one_of("header", "compressed", "full"),
         "Batches whose records are read before the append; header and CRC are always checked. "
         "`compressed`: compressed batches, as in Kafka; a batch that cannot be decompressed or does not "
-        "match its header is refused with CORRUPT_MESSAGE and never reaches a consumer. `full`: "
+        "match its header is refused with INVALID_RECORD and never reaches a consumer. `full`: "
         "uncompressed batches as well, as in Kafka. `header`: none. Compacted topics and topics with "
         "`message.timestamp.before.max.ms` always read all records. For the costs see "
         "[benchmarks.md](benchmarks.md#what-validation-costs).",
