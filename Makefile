@@ -8,7 +8,7 @@ PIP    := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/pip install --quiet
 
 # Without a Chromium the pages cannot be looked at; .ci/run installs one.
 CHROMIUM := $(shell command -v chromium-headless-shell || command -v chromium || command -v chromium-browser || command -v google-chrome)
-MARKS    := not slow and not spark and not image$(if $(CHROMIUM),, and not browser)
+MARKS    := not slow and not timed and not spark and not image$(if $(CHROMIUM),, and not browser)
 
 # Two tests at a time where there are two cores, each through a shuffled half of the files, and the first that is done
 # takes from the other. Not more on a larger machine: what is claimed in real seconds is to hold. `make test PARALLEL=`
@@ -33,7 +33,7 @@ export SOURCE_DATE_EPOCH
 CHECKS   := types style async imports dockerfile conventions
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check $(CHECKS) format compiled interpreted wheel dist test-compiled lock audit bench bench-quick demo demo-gateway docs sbom soak image-test test-clients test-gateway test-pipeline pipeline jars jars-s3 test-all clean
+.PHONY: help run test check $(CHECKS) format compiled interpreted wheel dist test-compiled lock audit bench bench-quick demo demo-gateway docs sbom soak image-test test-timed test-clients test-gateway test-pipeline pipeline jars jars-s3 test-all clean
 
 help:
 	@echo "make run [ARGS=...]    install what is needed and start the broker and its console"
@@ -43,6 +43,7 @@ help:
 	@echo "make dist              a source distribution, and a wheel for every machine, into dist"
 	@echo "make sbom              what a broker consists of, in CycloneDX's format, into dist"
 	@echo "make test              checks, then every test but the slow ones"
+	@echo "make test-timed        the tests of how long a piece of work takes; on a quiet machine"
 	@echo "make test-compiled     the tests of the hot packages on compiled modules, which it removes afterwards"
 	@echo "make check             format, lint, types, import contracts, conventions, Dockerfile"
 	@echo "make test-clients      Kafka's own tools, and records through the gateway (needs Java 17, Maven)"
@@ -139,13 +140,19 @@ format: $(VENV)/dev
 
 test: check
 	$(if $(CHROMIUM),,@echo "No Chromium here: the browser tests are left out.")
-	$(BIN)/pytest $(PARALLEL) $(TIMEOUT) --ignore tests/conventions -m "$(MARKS)" $(ARGS)
+	$(BIN)/pytest $(PARALLEL) $(TIMEOUT) --ignore tests/conventions $(if $(HOT_APART),$(addprefix --ignore ,$(HOT_TESTS))) -m "$(MARKS)" $(ARGS)
+
+# One after the other: beside anything else, a limit in seconds says more about the machine than about Weir.
+test-timed: $(VENV)/dev
+	$(BIN)/pytest $(TIMEOUT) -m "timed and not slow" $(ARGS)
 
 # These packages have the compiled modules, and every kind of bad input.
 HOT_TESTS := $(addprefix tests/,test_compiled.py metrics purgatory records protocol log services api network gateway)
 
+# What replaces a method is left out there, and runs afterwards.
 test-compiled: $(VENV)/dev compiled
 	@trap '$(MAKE) --no-print-directory interpreted' EXIT; $(BIN)/pytest $(PARALLEL) $(TIMEOUT) -m "$(MARKS)" $(HOT_TESTS) $(ARGS)
+	$(BIN)/pytest $(PARALLEL) $(TIMEOUT) -m "$(MARKS)" $(shell grep -rl replace_method tests --include='test_*.py') $(ARGS)
 
 test-clients: $(VENV)/dev
 	$(BIN)/python -m benchmarks.install kafka
@@ -187,8 +194,11 @@ pipeline/jars/s3/stamp: pipeline/s3/pom.xml pipeline/s3/ConditionalLogStore.java
 
 jars-s3: pipeline/jars/s3/stamp
 
+# A change of a table or of an event's format fails in these first; all of tests/pipeline takes a quarter of an hour more.
+PIPELINE_TESTS := $(if $(QUICK),$(patsubst %,tests/pipeline/test_%.py,run silver gold_minutes gold_limits gold_advice otlp_tables quota_events earlier_version java_functions push_end_to_end),tests/pipeline)
+
 test-pipeline: $(VENV)/pipeline jars pipeline/jars/s3/stamp
-	$(BIN)/pytest $(BY_FILE) --timeout 600 -m "spark and not slow" tests/pipeline $(ARGS)
+	$(BIN)/pytest $(BY_FILE) --timeout 600 -m "spark and not slow" $(PIPELINE_TESTS) $(ARGS)
 
 test-all: check
 	$(BIN)/pytest $(ARGS)

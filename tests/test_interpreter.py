@@ -185,6 +185,7 @@ def replace(kept: list[Any]) -> None:
         kept[number] = {"number": [number], "next": {}}
 
 
+@pytest.mark.timed
 async def test_no_walk_is_long_however_much_is_made_kept_and_replaced(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
@@ -208,6 +209,7 @@ async def test_no_walk_is_long_however_much_is_made_kept_and_replaced(
     assert max(walks.took) < LONGEST_MS * slowness()
 
 
+@pytest.mark.timed
 def test_no_walk_is_long_where_few_objects_refer_to_many() -> None:
     walks = Walks()
     with interpreter.bounded_collections():

@@ -94,6 +94,7 @@ async def becomes(is_so: Callable[[], bool]) -> None:
             await trio.sleep(0.05)
 
 
+@pytest.mark.timed
 @pytest.mark.slow
 async def test_rates_of_broker_and_listeners_hold_as_soon_as_they_are_set(tmp_path: Path) -> None:
     key = "max.connection.creation.rate"
@@ -116,6 +117,7 @@ async def test_rates_of_broker_and_listeners_hold_as_soon_as_they_are_set(tmp_pa
         assert 3 <= bound <= 1.2 * 4
 
 
+@pytest.mark.timed
 @pytest.mark.slow
 async def test_rates_of_addresses_hold_as_soon_as_they_are_set(tmp_path: Path) -> None:
     async with two_listeners(tmp_path) as (broker, _, inner, _):
@@ -137,6 +139,7 @@ async def test_over_its_rate_an_address_is_held_closed_and_served_again(tmp_path
         assert await is_served(await connect(outer))
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize(
     ("override", "ip_rate"),
     [

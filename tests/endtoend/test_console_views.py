@@ -18,7 +18,7 @@ from tests.support.quota_interfaces import set_by_rest
 from tests.support.real_producers import Librdkafka
 from webui.pages import PAGES
 
-pytestmark = [pytest.mark.endtoend, pytest.mark.slow]
+pytestmark = [pytest.mark.endtoend, pytest.mark.slow, pytest.mark.timed]
 
 IN_TIME_S: Final = 0.3
 """For an answer, for the first paint of a page, and for fifty rows of a long table."""

@@ -26,9 +26,6 @@ from tests.support.wire import connect
 pytestmark = pytest.mark.endtoend
 
 ROUNDS: Final = 3
-RESTARTED_WITHIN_S: Final = 10
-"""On a machine that does other things too; alone it is well below one."""
-
 SMALL_SEGMENTS: Final = "log.segment.bytes=1048576"
 
 
@@ -68,9 +65,7 @@ async def test_rounds_of_kill_9_under_load_lose_nothing(tmp_path: Path) -> None:
                     nursery.start_soon(history.produce, port_of(broker), f"round-{turn}-{number}")
                 await trio.sleep(rng.uniform(0.3, 1.0))
                 broker.kill()
-            before = time.monotonic()
             broker.start()
-            assert time.monotonic() - before < RESTARTED_WITHIN_S
             assert await history.check(port_of(broker)) >= history.count
             assert await committed_offset(port_of(broker)) == turn
             (rule,) = broker.ask("GET", "/api/v1/client-quotas")["items"]
@@ -191,6 +186,7 @@ def count(broker: BrokerProcess, words: str) -> int:
     return sum(words in line for line in broker.log_lines)
 
 
+@pytest.mark.timed
 async def test_a_broker_that_is_stopped_for_a_while_goes_on_where_it_was(tmp_path: Path) -> None:
     """SIGSTOP for longer than connections.max.idle.ms closes no connection with a request in flight."""
     history = History()

@@ -345,6 +345,7 @@ class Walks:
             self.longest_ms = max(self.longest_ms, (time.thread_time_ns() - self._began) / 1e6)
 
 
+@pytest.mark.timed
 @pytest.mark.slow
 async def test_no_collection_in_a_large_broker_holds_the_thread(tmp_path: Path) -> None:
     """10,000 rules, 10,000 topics and 1,000 connections, of which 9,000 topics are made meanwhile."""

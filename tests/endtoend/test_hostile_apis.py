@@ -84,7 +84,7 @@ from tests.support.token_issuer import signed, write_key_set
 from tests.support.wire import WireClient, connect
 from tests.support.worst_requests import worst_requests
 
-pytestmark = pytest.mark.endtoend
+pytestmark = [pytest.mark.endtoend, pytest.mark.timed]
 
 MOST: Final = 95_000
 """Elements of a request, a little less than the codec takes."""

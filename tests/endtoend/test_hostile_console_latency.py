@@ -23,7 +23,7 @@ from tests.support.machine_speed import crowding, slowness
 from tests.support.measured_broker import LongestPass
 from tests.support.wire import connect
 
-pytestmark = pytest.mark.endtoend
+pytestmark = [pytest.mark.endtoend, pytest.mark.timed]
 
 PIECE_MS: Final = 15.0
 WORST_MS: Final = 100.0

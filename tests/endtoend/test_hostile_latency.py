@@ -42,7 +42,7 @@ from tests.support.measured_broker import LongestPass
 from tests.support.produce import PRODUCE_VERSION, create_topic, produce_request
 from tests.support.wire import WireClient, connect, connect_tls
 
-pytestmark = pytest.mark.endtoend
+pytestmark = [pytest.mark.endtoend, pytest.mark.timed]
 
 TRIES: Final = 5
 WORST_MS: Final = 250.0

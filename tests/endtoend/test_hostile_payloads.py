@@ -124,6 +124,7 @@ def bodies(api: Api) -> Iterator[tuple[str, bytes]]:
             yield f"{count:,} unknown tagged fields", with_tags(plain, count)
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("api", WITHOUT_ARRAYS, ids=lambda api: api.key.name)
 async def test_no_api_without_arrays_holds_the_thread(broker: Broker, api: Api) -> None:
     for body, frame in bodies(api):
@@ -239,6 +240,7 @@ def pushes() -> Iterator[Any]:
             yield pytest.param(body, kind, id=f"{body}-{kind.name.lower()}", marks=marks)
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize(("body", "kind"), list(pushes()))
 async def test_no_push_of_telemetry_holds_the_thread(broker: Broker, body: str, kind: Codec) -> None:
     payload = bytes(compress(kind, plain_of(body)))
@@ -257,6 +259,7 @@ async def test_no_push_of_telemetry_holds_the_thread(broker: Broker, body: str, 
 # Credentials
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("count", [MAX_ELEMENTS, MAX_ELEMENTS + 1])
 async def test_no_bulk_of_credentials_holds_the_thread(broker: Broker, count: int) -> None:
     """As many as one request may change, with the longest salts and passwords; and one more."""

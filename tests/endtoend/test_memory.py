@@ -72,6 +72,7 @@ def used(broker: BrokerProcess) -> int:
     return int(broker.ask("GET", "/api/v1/overview")["metrics"]["memory_pool_used"])
 
 
+@pytest.mark.timed
 async def test_fifty_clients_of_512_kib_share_a_pool_of_one_mib(tmp_path: Path) -> None:
     answered = [0] * CLIENTS
     spread = 0
@@ -103,6 +104,7 @@ async def test_fifty_clients_of_512_kib_share_a_pool_of_one_mib(tmp_path: Path) 
         print(f"polite: {len(probe.waits)} answers, worst {max(probe.waits):.3f} s; spread {spread}")
 
 
+@pytest.mark.timed
 async def test_twenty_that_announce_one_mib_and_send_nothing_delay_no_other(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path, *BOUNDED, PATIENT) as broker:
         await with_topic(broker)
@@ -136,6 +138,7 @@ async def test_twenty_that_send_half_are_given_up_one_after_the_other(tmp_path: 
         await until(lambda: given_up() == 20)
 
 
+@pytest.mark.timed
 async def test_a_hundred_that_wait_for_memory_cost_under_two_percent_of_a_core(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path, *BOUNDED, PATIENT) as broker:
         maker = await with_topic(broker)

@@ -77,6 +77,7 @@ async def test_without_descriptors_it_goes_on_with_events_to_write(tmp_path: Pat
         await polite.stream.aclose()
 
 
+@pytest.mark.timed
 async def test_without_descriptors_it_rests_and_recovers(tmp_path: Path) -> None:
     """400 connections with a limit of 200: the first are always served, the others as slots become free."""
     with BrokerProcess(tmp_path, QUIET) as broker:
@@ -137,6 +138,7 @@ async def test_twenty_announcements_of_90_mb_are_not_believed(tmp_path: Path) ->
         await polite.stream.aclose()
 
 
+@pytest.mark.timed
 async def test_two_hundred_held_clients_cost_nothing(tmp_path: Path) -> None:
     """All of them broke a quota; while they are throttled, the broker has nothing to do."""
     with BrokerProcess(tmp_path, QUIET) as broker:

@@ -49,6 +49,7 @@ async def worst_answer(client: WireClient, seconds: float) -> float:
     return worst
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("key", ["ec", "rsa"])
 async def test_a_thousand_abandoned_handshakes(tmp_path: Path, key: str) -> None:
     """1,000 signatures at once: connected clients get responses meanwhile, and no state remains."""
@@ -76,6 +77,7 @@ async def test_a_thousand_abandoned_handshakes(tmp_path: Path, key: str) -> None
         await polite.stream.aclose()
 
 
+@pytest.mark.timed
 async def test_a_thousand_clients_that_are_reset_leave_nothing_behind(tmp_path: Path) -> None:
     known = certificates()
     overrides = [

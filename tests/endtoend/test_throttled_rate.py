@@ -16,6 +16,7 @@ LIMIT: Final = 1_000_000
 SECONDS: Final = 60
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("kind", [Librdkafka, KafkaPython, Aiokafka])
 def test_a_producer_averages_its_limit_over_a_minute_from_its_first_record_on(
     tmp_path: Path, kind: type[RealProducer]

@@ -262,6 +262,7 @@ OWN: Final[dict[str, Any]] = {
 }
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("what", OWN)
 async def test_no_answer_to_the_gateway_itself_holds_the_thread(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, what: str
@@ -335,6 +336,7 @@ LARGE: Final[dict[str, tuple[Any, int, Callable[[], Any]]]] = {
 }
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("name", LARGE)
 async def test_no_answer_holds_the_thread(tmp_path: Path, name: str) -> None:
     message, version, make = LARGE[name]

@@ -86,6 +86,7 @@ def test_slices_give_the_bytes_of_the_whole(name: str) -> None:
     assert rewrite is not None and run_through(slices) == rewrite(frame, even_nodes)
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("name", RESPONSES)
 def test_no_slice_is_a_large_part_of_the_whole(name: str) -> None:
     message, version = RESPONSES[name]

@@ -245,6 +245,7 @@ def test_twenty_kills_at_random_moments_lose_nothing_that_was_acknowledged(tmp_p
         where = following
 
 
+@pytest.mark.timed
 def test_a_hundred_megabytes_recover_in_less_than_five_seconds(store, where, tmp_path):
     log = make(store)
     made = sized(1_000_000)

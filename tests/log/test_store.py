@@ -167,6 +167,7 @@ def test_a_slice_of_a_file_that_was_closed_meanwhile_is_readable(tmp_path):
     store.close()
 
 
+@pytest.mark.timed
 def test_a_thousand_partitions_open_in_a_moment(tmp_path):
     store, _ = open_store(tmp_path)
     for index in range(1_000):

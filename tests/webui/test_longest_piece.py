@@ -79,10 +79,12 @@ async def too_long(directory: Path, size: Size, operations: tuple[str, ...]) -> 
 
 
 @pytest.mark.slow
+@pytest.mark.timed
 async def test_no_route_holds_the_thread(tmp_path: Path) -> None:
     assert await too_long(tmp_path, Size(), tuple(HOSTILE)) == []
 
 
+@pytest.mark.timed
 async def test_no_piece_of_work_holds_the_thread_for_long(tmp_path: Path) -> None:
     size = Size(
         rules=4_000,

@@ -240,6 +240,7 @@ def test_a_question_with_the_longest_search_is_read() -> None:
     assert read_question(write_question(question)) == question
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("element", [b"0", b"[]", b"{}", b'""'])
 def test_no_answer_holds_the_thread(element: bytes) -> None:
     """The largest one of the shortest elements, and of the shortest rows."""

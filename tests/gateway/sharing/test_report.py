@@ -145,6 +145,7 @@ def test_a_large_record_that_is_no_report_is_refused(data):
         read_report(data)
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("element", ["0", "[]", "{}", '{"quota":0}', TEXT[TEXT.index("[") + 1 : -2]])
 def test_no_report_holds_the_thread(element):
     head = TEXT[: TEXT.index("[") + 1]

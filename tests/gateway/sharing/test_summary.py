@@ -268,6 +268,7 @@ def test_a_larger_record_is_not_read(more: int, is_read: bool) -> None:
             read_summary(data)
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("element", [b"0", b"[]", b"{}", b'""'])
 def test_no_record_holds_the_thread(element: bytes) -> None:
     data = b'{"version":2,"more":[%b]}' % b",".join([element] * ((MAX_READ - 30) // (len(element) + 1)))
