@@ -141,6 +141,8 @@ def test_an_address_of_ip_6_has_brackets_wherever_it_is_printed(greeting: str) -
 
 
 TOOLS: Final = {
+    "kafka-consumer-groups.sh": kafka_tools.GROUPS,
+    "kafka-transactions.sh": "org.apache.kafka.tools.TransactionsCommand",
     "kafka-client-metrics.sh": kafka_tools.CLIENT_METRICS,
     "kafka-configs.sh": kafka_tools.CONFIGS,
     "kafka-topics.sh": kafka_tools.TOPICS,
@@ -156,6 +158,10 @@ ASKED: Final = (
         *("PATCH", "topics/printed/configs"),
         {"ops": [{"key": "retention.ms", "value": "86400000"}]},
     ),
+    ("PUT", "client-metrics/all", {"metrics": ["*"]}),
+    ("PUT", "topics/printed/partitions", {"count": 2}),
+    ("POST", "groups/reader/offsets:reset", {"to": {"earliest": True}}),
+    ("POST", "transactions/payments:abort", {}),
 )
 
 
@@ -182,6 +188,21 @@ def client_properties(greeting: str) -> str:
     return as_a_reader(endpoint.client_properties())
 
 
+def read_and_commit(settings: Mapping[str, str]) -> None:
+    """Leave a group without members and with a committed offset."""
+    consumer = Consumer({**settings, "group.id": "reader", "auto.offset.reset": "earliest"})
+    consumer.commit(offsets=[TopicPartition("printed", 0, 0)], asynchronous=False)
+    consumer.close()
+
+
+def begin_a_transaction(settings: Mapping[str, str]) -> None:
+    producer = Producer({**settings, "transactional.id": "payments"})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce("printed", b"open")
+    producer.flush(30)
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not kafka_tools.are_there(), reason="needs Java and `python -m benchmarks.install kafka`")
 def test_the_commands_of_kafkas_tools_do_what_the_answer_shows(
@@ -190,7 +211,12 @@ def test_the_commands_of_kafkas_tools_do_what_the_answer_shows(
     monkeypatch.chdir(folder)
     (folder / "client.properties").write_text(client_properties(greeting))
     console = re.findall(r"REST:    http://([^/]+)/", greeting)[0]
+    settings = settings_of(kcat(greeting))
     for method, path, body in ASKED:
+        if path.startswith("groups"):
+            read_and_commit(settings)
+        if path.startswith("transactions"):
+            begin_a_transaction(settings)
         [line] = commands_in(ask_console(console, method, f"/api/v1/{path}?validate_only=true", body))
         program, *arguments = shlex.split(line)
         kafka_tools.run(TOOLS[program], *arguments)
