@@ -12,7 +12,7 @@ from typing import Final, Protocol
 from broker.config.listeners import Address
 from broker.errors import BrokerBug
 from broker.gateway.credentials import SaslObserver
-from broker.gateway.routes import ForwardedRequest
+from broker.gateway.routes import ForwardedRequest, Treatment
 from broker.network.connection.channel import Channel, ChannelResponder, MuteEvent, MuteState, NewConnection
 from broker.network.connection.receive import Receive
 from broker.quotas.client_quotas import ClientQuotas, NodeQuotas
@@ -46,6 +46,10 @@ RENEWING: Final = 256
 """The gateway is logging in upstream again."""
 
 
+DRAINING: Final = 512
+"""The gateway stops: requests in flight are answered, then the connection closes."""
+
+
 ChannelQuotas = ClientQuotas | NodeQuotas
 """The quotas that the requests of a connection are charged to."""
 
@@ -65,6 +69,10 @@ class Upstream(Protocol):
     def block(self) -> None:
         """Mute the client until the upstream broker takes more."""
 
+    @property
+    def is_within_response(self) -> bool:
+        """Whether the beginning of a response has arrived, and not its end."""
+
     def check_turn(self) -> None:
         """Go on with what waits for the responses in flight, if there are none."""
 
@@ -77,6 +85,10 @@ class ClientSide(Protocol):
     @property
     def upstream(self) -> Upstream | None:
         """The upstream connection while it is open."""
+
+    @property
+    def is_within_request(self) -> bool:
+        """Whether the beginning of a request has been forwarded, and not its end."""
 
     def connected(self, upstream: "Upstream") -> None:
         """Forward to this upstream connection, and close it with the client's."""
@@ -136,8 +148,21 @@ class GatewayChannel(Channel):
 
     @property
     def requests_in_flight(self) -> int:
-        # While a request is answered here, only what its handler asks upstream is in flight.
-        return 1 if self.flags & LOCAL else len(self.in_flight)
+        # While a request is answered here, only what its handler asks upstream is in flight. A request leaves
+        # `in_flight` before the client has taken all of its response.
+        return 1 if self.flags & LOCAL else len(self.in_flight) or int(self.send is not None)
+
+    @property
+    def only_polls(self) -> bool:
+        """Whether its requests in flight are Fetches, and no byte of a response to them has arrived."""
+        upstream = self.client.upstream
+        return (
+            self.send is None
+            and not self.flags & LOCAL
+            and upstream is not None
+            and not upstream.is_within_response
+            and all(request.route.treatment is Treatment.FETCH for request in self.in_flight)
+        )
 
     def set_flag(self, flag: int) -> None:
         self.flags |= flag

@@ -151,6 +151,11 @@ class ClientReceive(Receive):
         return bool(self._rest) or self._local.has_buffered
 
     @property
+    def is_within_request(self) -> bool:
+        """Whether the beginning of a request has been forwarded, and not its end."""
+        return self._left > 0
+
+    @property
     def waits_for_memory(self) -> bool:
         """Whether this connection must not be read now, whatever has been decrypted."""
         return bool(self.channel.flags) or self._local.waits_for_memory
@@ -473,6 +478,7 @@ class ClientReceive(Receive):
         if self._renews:
             self._renews = False
             self.renew()
+        forwarder.close_answered(channel)
 
     def _send(self, data: memoryview, begin: int, end: int) -> None:
         if begin < end:

@@ -63,7 +63,8 @@ class UpstreamEvents(Protocol):
 class ForwardingSteps:
     """What the processor does for its connections. `resume` reads again from an unmuted client,
     `open_upstream` opens the upstream connection of a client, `renew` logs in on it again, `close` closes a
-    client's connection with a reason. `observe` sees a request with the offset of its body before it is sent.
+    client's connection with a reason, `close_answered` in a drain one that has nothing in flight.
+    `observe` sees a request with the offset of its body before it is sent.
     `rewrite` returns a response as the client must see it, `rewrite_in_slices` runs the slices of a large one
     and passes it on. `rewrite_beginning` returns what the beginning of a large Metadata response becomes,
     given its size, or None if that cannot be told.
@@ -73,6 +74,7 @@ class ForwardingSteps:
     open_upstream: Callable[[GatewayChannel], None]
     renew: Callable[[GatewayChannel], None]
     close: Callable[[GatewayChannel, str], None]
+    close_answered: Callable[[GatewayChannel], None]
     admit: Callable[[GatewayChannel], None]
     observe: Callable[[ForwardedRequest, memoryview, int], None]
     rewrite: Rewrite
@@ -107,6 +109,7 @@ class Forwarder:
         self.open_upstream = steps.open_upstream
         self.renew = steps.renew
         self.close = steps.close
+        self.close_answered = steps.close_answered
         self.admit = steps.admit
         self.observe = steps.observe
         self.rewrite = steps.rewrite

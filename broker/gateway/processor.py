@@ -18,7 +18,16 @@ from broker.config.listeners import Address
 from broker.errors import ProtocolViolation
 from broker.gateway.api_versions import intersect
 from broker.gateway.asking import LOST
-from broker.gateway.channel import CONNECTING, ENDED, LOCAL, RENEWAL_DUE, RENEWING, GatewayChannel
+from broker.gateway.channel import (
+    BLOCKED,
+    CONNECTING,
+    DRAINING,
+    ENDED,
+    LOCAL,
+    RENEWAL_DUE,
+    RENEWING,
+    GatewayChannel,
+)
 from broker.gateway.client_receive import ClientReceive
 from broker.gateway.forwarder import Forwarder, ForwardingSteps, ForwardLimits, UpstreamEvents
 from broker.gateway.kept_responses import KEPT_RESPONSE_BYTES, KeptResponses
@@ -36,8 +45,8 @@ from broker.network.connection.receive import EndOfStream, Frame, Receive
 from broker.network.failures import Place
 from broker.network.handling.request_time import RequestTime
 from broker.network.handling.route import CachedResponse, Route
-from broker.network.processor import Processor, ProcessorServices, ProcessorSettings
-from broker.network.responder import Responder
+from broker.network.processor import BUFFERED, Processor, ProcessorServices, ProcessorSettings
+from broker.network.responder import NOT_MUTED, Responder
 from broker.network.selector import READ, WRITE
 from broker.network.supervisor import TaskStarter
 from broker.network.throttling import Throttling
@@ -51,6 +60,11 @@ from broker.quotas.client_quotas import ClientQuotas
 logger = logging.getLogger(__name__)
 
 INT: Final = struct.Struct(">i")
+
+POLLS_END_S: Final = 0.5
+"""How long a drain waits for Fetches without records, as long as most wait upstream (fetch.max.wait.ms).
+Ours. A client whose Fetch is not answered sends it again on another connection.
+"""
 
 ENDED_STREAM: Final = "closed by the peer"
 
@@ -90,7 +104,12 @@ class ListenerForwarding:
 
 
 class GatewayResponder(Responder):
-    """Writes the responses of requests that are answered here, and what clients do not take at once."""
+    """Writes the responses of requests that are answered here, and what clients do not take at once.
+
+    `polls_end` is set in a drain that waits no longer for Fetches without records.
+    """
+
+    polls_end = False
 
     def send_cached(
         self, channel: Channel, route: Route, cached: CachedResponse, frame: bytes, received: int
@@ -119,8 +138,28 @@ class GatewayResponder(Responder):
             super()._after_unmute(channel)
             return
         self._continue(channel)
-        if self.drained is not None:
-            self.check_drained()
+        self.close_answered(channel)
+
+    def close_answered(self, channel: Channel) -> None:
+        """In a drain, close a connection whose forwarded requests have been sent whole and answered. Once
+        `polls_end`, Fetches without records need no answer.
+        """
+        assert isinstance(channel, GatewayChannel)
+        if self.drained is None or channel.fd < 0 or channel.client.is_within_request:
+            return
+        channel.set_flag(DRAINING)
+        if channel.flags & BLOCKED:
+            return
+        if self.polls_end and channel.only_polls:
+            self._selector.end_channel(channel)
+        else:
+            super().close_answered(channel)
+
+    def end_polls(self) -> None:
+        """In a drain, wait no longer for Fetches without records."""
+        self.polls_end = True
+        for channel in list(self._selector):
+            self.close_answered(channel)
 
     def _after_response(self, channel: Channel) -> None:
         super()._after_response(channel)
@@ -163,6 +202,7 @@ class GatewayProcessor(Processor):
             open_upstream=self._open_upstream,
             renew=self._renew_login,
             close=self.selector.close_channel,
+            close_answered=responder.close_answered,
             admit=self._unauthenticated.admit,
             observe=self._observe,
             rewrite=self._rewrite,
@@ -195,6 +235,15 @@ class GatewayProcessor(Processor):
         nursery.start_soon(self._renewals.reaper.run, name=self._renewals.reaper.name)
         super().start_expiry(nursery)
 
+    async def drain(self) -> None:
+        """Drain as a broker does, and wait only POLLS_END_S for Fetches that wait for records upstream."""
+        responder = self.responder
+        assert isinstance(responder, GatewayResponder)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_call_after, POLLS_END_S, responder.end_polls)
+            await super().drain()
+            nursery.cancel_scope.cancel()
+
     def close(self) -> None:
         super().close()
         self._forwarder.pipes.close()
@@ -219,6 +268,12 @@ class GatewayProcessor(Processor):
         it is answered here: the connection closes after the response.
         """
         assert isinstance(channel, GatewayChannel)
+        if not self._reading and channel.mute_state is NOT_MUTED and channel.client.is_within_request:
+            # A request of which a part is upstream already is forwarded to its end.
+            if mask == BUFFERED:
+                return channel.receive.next_buffered()
+            if mask & READ:
+                return channel.read(channel.sock)
         if mask & READ and channel.flags & LOCAL and not channel.flags & ENDED and has_ended(channel):
             channel.set_flag(ENDED)
         return super()._on_event(channel, mask)
@@ -400,3 +455,8 @@ class GatewayProcessor(Processor):
             return self._forwarded_logins.response(request, frame) or INT.pack(len(frame)) + frame
         assert route.rewrite is not None
         return self._responses.rewritten(route.rewrite, route.api_key, route.version, frame)
+
+
+async def _call_after(seconds: float, call: Callable[[], None]) -> None:
+    await trio.sleep(seconds)
+    call()

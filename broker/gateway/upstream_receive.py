@@ -16,6 +16,7 @@ from broker.errors import ProtocolViolation
 from broker.gateway.asking import AskedRequest
 from broker.gateway.channel import (
     BLOCKED,
+    DRAINING,
     ENDED,
     LOCAL,
     LOCAL_DUE,
@@ -151,6 +152,11 @@ class UpstreamReceive:
             self._splice.release()
             self._splice = None
         self.sock.close()
+
+    @property
+    def is_within_response(self) -> bool:
+        """Whether the beginning of a response has arrived, and not its end."""
+        return bool(self._left or self._rest or self._collected)
 
     def on_event(self, mask: int) -> None:
         """Handle an event of the epoll. Raises ProtocolViolation and OSError, upon which the client's
@@ -587,6 +593,9 @@ class UpstreamReceive:
         if not in_flight and channel.send is None and not flags & BLOCKED:
             if flags & ENDED and not flags & LOCAL:
                 self._forwarder.close(channel, "closed by the peer")
+                return
+            if flags & DRAINING:
+                self._forwarder.close_answered(channel)
                 return
             flags &= ~LOCAL_DUE
             if flags & RENEWAL_DUE and not flags & LOCAL:

@@ -293,8 +293,8 @@ class Processor:
             nursery.start_soon(self.handshakes.run, name=f"{self.name}-handshakes")
 
     async def drain(self) -> None:
-        """Take no new requests, and wait until every request in flight is answered in full. The caller sets a
-        deadline.
+        """Take no new requests, close every connection when its requests in flight are answered in full, and
+        wait for the last one. The caller sets a deadline.
         """
         self._reading = False
         await self.responder.drain()
@@ -472,6 +472,9 @@ class Processor:
             except trio.WouldBlock:
                 self._has_accepted = False
                 return
+            if not self._reading:
+                self._drop_accepted((sock, peer))
+                continue
             try:
                 channel = self._channel(sock, peer)
                 self.selector.register(channel)

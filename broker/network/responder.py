@@ -322,15 +322,26 @@ class Responder:
         self.request_time = request_time
 
     async def drain(self) -> None:
-        """Wait until no request is in flight. The caller sets a deadline."""
+        """Close every connection as soon as no request of it is in flight, and wait for the last one. The
+        caller sets a deadline.
+        """
         if self.drained is None:
             self.drained = trio.Event()
+            for channel in list(self._selector):
+                self.close_answered(channel)
         self.check_drained()
         await self.drained.wait()
 
+    def close_answered(self, channel: Channel) -> None:
+        """In a drain, close a connection that has no request in flight; called when it has answered one, so
+        that its client moves on and does not wait for the clients of other connections.
+        """
+        if self.drained is not None and not channel.requests_in_flight:
+            self._selector.end_channel(channel)
+
     def check_drained(self) -> None:
-        """Complete the drain if no request is in flight; called when a connection has answered or closed."""
-        if self.drained is not None and not self._selector.in_flight():
+        """Complete the drain if no connection is left; called when one has closed."""
+        if self.drained is not None and not self._selector.channels:
             self.drained.set()
 
     def _after_response(self, channel: Channel) -> None:
@@ -338,11 +349,13 @@ class Responder:
         if channel.on(MuteEvent.RESPONSE_SENT) is NOT_MUTED:
             self._after_unmute(channel)
         else:
-            self.check_drained()
+            self.close_answered(channel)
 
     def _after_unmute(self, channel: Channel) -> None:
         if self.drained is not None:
-            self.check_drained()
+            self.close_answered(channel)
+            if channel.fd < 0:
+                return
         if not channel.interest & READ:
             self._selector.set_interest(channel, channel.interest | READ)
         if channel.receive.has_buffered:

@@ -15,7 +15,7 @@ import trio
 
 from broker.metrics.rate import Avg, Max, Window
 from broker.network.clock import TrioClock
-from broker.network.connection.channel import Channel, MuteState, has_arrivals
+from broker.network.connection.channel import Channel, MuteState, discard_arrivals, has_arrivals
 from broker.network.connection.receive import INVALID_RECEIVE
 from broker.network.failures import Failures, Place
 
@@ -27,6 +27,9 @@ BROKEN: Final = select.EPOLLERR | select.EPOLLHUP
 
 BUG: Final = "an unexpected exception in the broker"
 """Close reason after an unexpected exception; see `failures`."""
+
+SHUTDOWN: Final = "shutdown"
+"""Close reason of a connection whose processor stops."""
 
 NO_MEMORY: Final = "no memory is left for its request"
 """Close reason after a MemoryError, for which the failure report is the only log line."""
@@ -186,6 +189,12 @@ class Selector:
         # Before login `read` refers to the channel: a cycle that only the garbage collector would free.
         channel.read_frames()
 
+    def end_channel(self, channel: Channel) -> None:
+        """Close a connection because its processor stops, without a reset as far as that is possible."""
+        if channel.fd >= 0:
+            discard_arrivals(channel)
+            self.close_channel(channel, SHUTDOWN)
+
     def close_broken(self, channel: Channel, error: Exception) -> None:
         """Close the connection of a step that raised an unexpected, already reported exception."""
         if isinstance(error, MemoryError):
@@ -204,7 +213,7 @@ class Selector:
     def close(self) -> None:
         """Close every connection and the epoll object."""
         for channel in list(self.channels.values()):
-            self.close_channel(channel, "shutdown")
+            self.end_channel(channel)
         self._epoll.close()
         os.close(self._wake_fd)
 

@@ -4,6 +4,7 @@ long.
 
 import logging
 import random
+import socket
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,56 @@ async def test_a_fetch_that_waits_is_answered_empty_and_then_the_connection_ends
         _, answer = await client.receive(1, 11)
         assert answer.error_code == 0
         assert await client.is_closed()
+
+
+async def test_requests_behind_one_in_hand_do_not_reset_the_connection(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker:
+        client = await connected(broker)
+        await client.send(fetch(60_000), 11)
+        await until(lambda: broker.server.fetches.delayed == 1)
+        await client.send(produce_request(batch_of(b"x")), PRODUCE_VERSION)
+        await wait_all_tasks_blocked(0.02)
+        await stops(broker)
+        await client.receive(1, 11)
+        assert await client.stream.receive_some(1) == b""
+
+
+async def test_a_connection_without_requests_ends_before_those_that_wait(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    async with running_broker(tmp_path, "shutdown.drain.timeout.ms=3000") as broker:
+        idle, slow = await connected(broker), await connected(broker)
+        for _ in range(16):
+            await slow.ask(produce_request(batch_of(bytes(1_000_000))), PRODUCE_VERSION)
+        await slow.send(fetch(0, most=16_000_000), 11)
+        await wait_all_tasks_blocked(0.1)
+        broker.stop.set()
+        assert await idle.stream.receive_some(1) == b""
+        assert not broker.started.stopped.is_set()
+        mock_clock.jump(3)
+        await broker.started.stopped.wait()
+
+
+async def test_a_connection_that_is_accepted_during_a_drain_ends(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker:
+        slow = await connected(broker)
+        for _ in range(16):
+            await slow.ask(produce_request(batch_of(bytes(1_000_000))), PRODUCE_VERSION)
+        await slow.send(fetch(0, most=16_000_000), 11)
+        await wait_all_tasks_blocked(0.1)
+        (listener,) = broker.server.socket_server.listeners
+        (processor, *_) = [each for each in listener.processors if list(each.selector)]
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            broker.stop.set()
+            await wait_all_tasks_blocked(0.02)
+            gate = listener.acceptor.gate
+            broker.server.socket_server.gate.quotas.enter(gate._quota, "127.0.0.1", 0)
+            processor.new_connections.send_nowait((theirs, ("127.0.0.1", 1)))
+            processor.selector.wakeup()
+            await until(lambda: theirs.fileno() < 0)
+        await slow.receive(1, 11)
+        await broker.started.stopped.wait()
 
 
 async def test_a_member_that_waits_is_sent_to_look_for_its_coordinator(tmp_path: Path) -> None:

@@ -117,8 +117,7 @@ class PipelinedResponder(Responder):
                 channel.flags &= ~QUEUE_FULL
             if channel.settle_mute() is NOT_MUTED and was_full:
                 self._after_unmute(channel)
-        if self.drained is not None:
-            self.check_drained()
+        self.close_answered(channel)
 
     def _send_due(self, channel: PipelinedChannel) -> None:
         """Write the small responses that are due, and make the next one due if it is finished."""

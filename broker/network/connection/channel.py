@@ -9,6 +9,7 @@ Owned by one processor; no other task touches the socket. Handlers and the conso
 Independent of epoll, tasks and request semantics.
 """
 
+import os
 import socket
 from collections.abc import Callable, Container
 from dataclasses import dataclass
@@ -75,6 +76,12 @@ def mute_state_after(state: MuteState, event: MuteEvent) -> MuteState:
         raise BrokerBug(f"invalid mute event {event.name} in state {state.name}") from None
 
 
+DISCARDED: Final = 8 * 1024 * 1024
+DISCARDED_AT_ONCE: Final = 64 * 1024
+"""Bytes of a peer that are read before its connection closes, and of one read; ours. By default the kernel
+holds 6 MiB of a connection (net.ipv4.tcp_rmem).
+"""
+
 MAX_INDEX: Final = 0x7FFFFFFF
 """Int.MaxValue; the next index is 0."""
 
@@ -129,7 +136,7 @@ class ChannelResponder(Protocol):
         """Report an unexpected exception and close only the connection that it concerns."""
 
     def check_drained(self) -> None:
-        """Complete the drain if no request is in flight."""
+        """Complete the drain if no connection is left."""
 
 
 class Channel:
@@ -293,6 +300,18 @@ def has_arrivals(channel: Channel) -> bool:
         return bool(channel.sock.recv(1, socket.MSG_PEEK))
     except OSError:
         return False
+
+
+def discard_arrivals(channel: Channel) -> None:
+    """Read what the kernel holds of the peer's bytes, DISCARDED at most. The kernel resets a connection that
+    is closed with unread bytes, and drops responses that the peer has not received yet.
+    """
+    left = DISCARDED
+    try:
+        while left > 0 and (count := len(os.read(channel.fd, DISCARDED_AT_ONCE))):
+            left -= count
+    except OSError:
+        return
 
 
 def has_ended(channel: Channel) -> bool:
