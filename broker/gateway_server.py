@@ -117,6 +117,9 @@ SHARES_TOPIC: Final = "__weir_shares"
 SHARES_CONFIGS: Final = {"cleanup.policy": "compact,delete", "retention.ms": "600000", "segment.ms": "600000"}
 """Reports count for seconds."""
 
+SHARES_TIMEOUT_MS: Final = 2_500
+"""A report that is not written in this time will be written again: its connection is opened anew."""
+
 
 class GatewayServer:
     """The parts of one gateway. Raises ConfigError or OSError if they cannot be built."""
@@ -222,6 +225,13 @@ class GatewayServer:
         return self.metadata_log is not None
 
     @property
+    def is_ready(self) -> bool:
+        """Whether the upstream cluster has answered, and is the expected one. An outage later is no reason to
+        send clients elsewhere: all gateways have it.
+        """
+        return bool(self.cluster.nodes) and not self.cluster.is_refused
+
+    @property
     def reapers(self) -> Sequence[Reaper]:
         """The reapers of delayed requests."""
         return self._reapers
@@ -270,7 +280,7 @@ class GatewayServer:
         return UpstreamQuotas(
             self.client,
             self.control,
-            lambda: bool(self.cluster.nodes) and not self.cluster.is_refused,
+            lambda: self.is_ready,
             telemetry=self.config.telemetry.enabled,
         )
 
@@ -315,7 +325,7 @@ class GatewayServer:
 
     def _share_limits(self) -> tuple[SharingTask, SharedLimits]:
         """Return the task that shares the limits with the other gateways, and what it knows."""
-        topic = UpstreamTopic(SHARES_TOPIC, self.client, self.clock, SHARES_CONFIGS)
+        topic = UpstreamTopic(SHARES_TOPIC, self.client, self.clock, SHARES_CONFIGS, SHARES_TIMEOUT_MS)
         member = SharingMember(self._id, self.quotas)
         own = OwnSummary(
             self._id,

@@ -26,6 +26,11 @@ UNREPORTED_PARTS: Final = 16
 gateways together can exceed a limit by a sixty-fourth this way.
 """
 
+LEASE_MS: Final = 5_000
+"""How long a gateway keeps its shares after the beginning of a report that has reached the log. By then the
+others have written `table.MISSED` reports, which free them, and the gateway may not have read those.
+"""
+
 TOLERATED: Final = 50
 """A share is lowered if it exceeds its part by more than a fiftieth, so that it does not follow every
 variation of a measured rate.
@@ -35,10 +40,23 @@ variation of a measured rate.
 class SharingMember:
     """`table` has the shares of all gateways, `shares` those that this one has in force.
 
-    `gateway` is this gateway's id, another one after each start.
+    `gateway` is this gateway's id, another one after each start. `lease_ends_ms` is None before the first
+    report has reached the log.
     """
 
-    __slots__ = ("_heard", "_in_force", "_meter", "_number", "_quotas", "gateway", "shares", "table")
+    __slots__ = (
+        "_begun_ms",
+        "_heard",
+        "_in_force",
+        "_meter",
+        "_number",
+        "_quotas",
+        "gateway",
+        "has_expired",
+        "lease_ends_ms",
+        "shares",
+        "table",
+    )
 
     def __init__(self, gateway: str, quotas: ClientQuotas) -> None:
         self.gateway = gateway
@@ -48,12 +66,15 @@ class SharingMember:
         self._meter = DemandMeter()
         self._number = 0
         self._heard = 0
+        self._begun_ms = 0
+        self.lease_ends_ms: int | None = None
+        self.has_expired = False
         self._in_force: dict[QuotaKind, tuple[Mapping[SensorKey, float], float]] = {}
 
     @property
     def other_share(self) -> int:
         """The share of every limit that is not in `shares`: the whole if no other gateway is there."""
-        if self._number >= SETTLED and not self.has_others:
+        if self._number >= SETTLED and not self.has_others and not self.has_expired:
             return WHOLE
         return self._starting_share
 
@@ -72,6 +93,7 @@ class SharingMember:
         demands = yield from self._meter.measure(self._quotas, least, now_ms)
         is_heard = self._heard == self._number
         self._number += 1
+        self._begun_ms = now_ms
         lines: dict[ShareKey, Line] = {}
         for number, (key, demand) in enumerate(demands.items()):
             lines[key] = self._line(key, demand, self.shares.get(key, other), is_heard)
@@ -80,6 +102,10 @@ class SharingMember:
         self.shares = {key: line.share for key, line in lines.items()}
         yield from self.enforce(now_ms)
         return Report(self.gateway, self._number, lines)
+
+    def written(self) -> None:
+        """Keep the shares for LEASE_MS from the beginning of the last report: it has reached the log."""
+        self.lease_ends_ms = self._begun_ms + LEASE_MS
 
     def farewell(self) -> Report:
         """Return the report that frees all shares of this gateway."""
@@ -98,14 +124,13 @@ class SharingMember:
         if not (yield from table.hear_in_steps(report)):
             return
         if was_there and name not in table:
-            # The others have taken its shares.
-            most = self._starting_share
-            self.shares = {key: min(share, most) for key, share in self.shares.items()}
+            self._give_up_shares()
             return
         # A later report, which may be in the log already, claims less than this one is granted.
         is_last = report.gateway == name and report.number == self._number
         if is_last:
             self._heard = report.number
+            self.written()
         for number, key in enumerate(report.lines, 1):
             if number % LINES_AT_ONCE == 0:
                 yield
@@ -120,7 +145,12 @@ class SharingMember:
             self.shares[key] = share
 
     def enforce(self, now_ms: int) -> Steps[None]:
-        """Give the quotas the present shares from `now_ms` on. Yields after every few sensors."""
+        """Give the quotas the present shares from `now_ms` on, or what the end of the lease leaves of them.
+        Yields after every few sensors.
+        """
+        self.has_expired = self.lease_ends_ms is not None and now_ms >= self.lease_ends_ms
+        if self.has_expired:
+            self._give_up_shares()
         other = self.other_share / WHOLE
         wanted: dict[QuotaKind, dict[SensorKey, float]] = {kind: {} for kind in SHARED_KINDS}
         for key, share in self.shares.items():
@@ -129,6 +159,11 @@ class SharingMember:
             if self._in_force.get(kind) != (shares, other):
                 self._in_force[kind] = shares, other
                 yield from self._quotas.managers[kind].set_shares(shares, other, now_ms)
+
+    def _give_up_shares(self) -> None:
+        """Keep as much as a gateway that has just begun: the others may have taken its shares."""
+        most = self._starting_share
+        self.shares = {key: min(share, most) for key, share in self.shares.items()}
 
     def _line(self, key: ShareKey, demand: Demand, share: int, may_lower: bool) -> Line:
         """Return the line of a limit of which this gateway has `share` in force."""

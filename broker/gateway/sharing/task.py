@@ -1,11 +1,12 @@
 """The task that writes a gateway's reports and summaries and reads those of all gateways. Started by the
 gateway's server.
 
-A failing log stops nothing: the gateway goes on with its last shares. The beginning and the end of a failure
-are one line each.
+A failing log stops nothing: the gateway goes on with its last shares until their lease ends, and then with
+what a gateway has that has just begun. The beginning and the end of a failure are one line each.
 """
 
 import logging
+import math
 from collections.abc import Callable
 from typing import Final
 
@@ -15,7 +16,7 @@ from broker.clock import Clock
 from broker.gateway.sharing import client_summary
 from broker.gateway.sharing.client_summary import client_key_of
 from broker.gateway.sharing.connection_lists import ANSWER_PREFIX, QUESTION_PREFIX, ConnectionLists
-from broker.gateway.sharing.member import SharingMember
+from broker.gateway.sharing.member import LEASE_MS, SharingMember
 from broker.gateway.sharing.report import Report, UnreadableReport, read_in_steps, write_in_steps
 from broker.gateway.sharing.summaries import Summaries
 from broker.gateway.sharing.summary import KEY_PREFIX, key_of, read_summary, write_summary
@@ -29,6 +30,8 @@ ROUND_S: Final = 1.0
 
 READ_BACK_S: Final = 3.0
 """The longest wait for a gateway's own report, which alone raises its shares, before it writes the next."""
+
+WRITE: Final = "write the reports"
 
 FAREWELL_S: Final = 1.0
 RETRY_S: Final = 0.5
@@ -65,10 +68,11 @@ class SharingTask:
         self._lock = trio.Lock()
         self._offset = 0
         self._awaited: tuple[int, trio.Event] = (0, trio.Event())
+        self._written = trio.Event()
         self._is_caught_up = False
         self._warned_ms: int | None = None
         self._failures = dict.fromkeys(
-            ("read the reports", "write the reports", "write the summary", "write the clients"), False
+            ("read the reports", WRITE, "write the summary", "write the clients"), False
         )
 
     async def run(self) -> None:
@@ -78,6 +82,7 @@ class SharingTask:
             async with trio.open_nursery() as nursery:
                 await nursery.start(self._read_all, end)
                 nursery.start_soon(self._write_all)
+                nursery.start_soon(self._expire_shares)
                 if self._summaries is not None:
                     nursery.start_soon(self._write_summaries, self._summaries)
                 if self._lists is not None:
@@ -148,6 +153,7 @@ class SharingTask:
         await trio.lowlevel.checkpoint()
         if report.gateway == member.gateway and report.number == self._awaited[0]:
             self._awaited[1].set()
+            self._renew_lease()
 
     def _warn(self, offset: int, reason: str) -> None:
         """Log an unreadable record, and at most one in `WARNING_MS`: there may be thousands of them."""
@@ -180,10 +186,36 @@ class SharingTask:
                 report = await self._in_slices(self._member.report(self._clock.ms()))
             read_back = trio.Event()
             self._awaited = report.number, read_back
-            with trio.move_on_after(READ_BACK_S):
-                if await self._append_report(report):
+            is_written = False
+            with trio.move_on_after(READ_BACK_S) as limit:
+                is_written = await self._append_report(report)
+                if is_written:
+                    self._renew_lease()
                     await read_back.wait()
+            if limit.cancelled_caught and not is_written:
+                self._note(WRITE, LogUnavailable(f"not written within {READ_BACK_S:.0f} s"))
             await trio.sleep_until(due)
+
+    def _renew_lease(self) -> None:
+        self._member.written()
+        self._written.set()
+        self._written = trio.Event()
+
+    async def _expire_shares(self) -> None:
+        """Enforce the end of the shares' lease when no report has been written for too long."""
+        member, clock = self._member, self._clock
+        while True:
+            ends_ms = None if member.has_expired else member.lease_ends_ms
+            left_s = math.inf if ends_ms is None else max(ends_ms - clock.ms(), 0) / 1_000
+            with trio.move_on_after(left_s):
+                await self._written.wait()
+                continue
+            async with self._lock:
+                await self._in_slices(member.enforce(clock.ms()))
+            if member.has_expired:
+                logger.warning(
+                    "the shares of this gateway have expired", extra={"lease_s": LEASE_MS // 1_000}
+                )
 
     async def _write_summaries(self, summaries: Summaries) -> None:
         """Measure once a second, and tell the others if there are any."""
@@ -203,7 +235,7 @@ class SharingTask:
     async def _append_report(self, report: Report) -> bool:
         """Return whether the report is in the log for certain."""
         value = await self._in_slices(write_in_steps(report))
-        return await self._append("write the reports", self._member.gateway.encode(), value)
+        return await self._append(WRITE, self._member.gateway.encode(), value)
 
     async def _append(self, what: str, key: bytes, value: bytes) -> bool:
         try:

@@ -50,15 +50,23 @@ TOO_LARGE: Final = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE
 
 
 class UpstreamTopic:
-    """`configs` are the topic's settings at its creation, beside its compaction."""
+    """`configs` are the topic's settings at its creation, beside its compaction. `timeout_ms` limits a
+    request, beside the time that a Fetch may wait; without it, the client's limit holds.
+    """
 
     def __init__(
-        self, name: str, client: UpstreamClient, clock: Clock, configs: dict[str, str] | None = None
+        self,
+        name: str,
+        client: UpstreamClient,
+        clock: Clock,
+        configs: dict[str, str] | None = None,
+        timeout_ms: int | None = None,
     ) -> None:
         self._name = name
         self._client = client
         self._clock = clock
         self._configs = {"cleanup.policy": "compact", **(configs or {})}
+        self._timeout_ms = timeout_ms
         self._leader: int | None = None
 
     async def append(self, key: bytes, value: bytes | None) -> None:
@@ -84,7 +92,7 @@ class UpstreamTopic:
             max_bytes=FETCH_BYTES,
             topics=[FetchTopic(self._name, partitions=[partition])],
         )
-        response = await self._ask_leader(request, FETCH_VERSION, "read")
+        response = await self._ask_leader(request, FETCH_VERSION, "read", MAX_WAIT_MS)
         if response.error_code:
             self._check("Fetch", response.error_code)
         found = response.responses[0].partitions[0]
@@ -112,7 +120,7 @@ class UpstreamTopic:
         self._check("ListOffsets", found.error_code)
         return int(found.offset)
 
-    async def _ask_leader(self, request: Any, version: int, lane: str) -> Any:
+    async def _ask_leader(self, request: Any, version: int, lane: str, wait_ms: int = 0) -> Any:
         """Send a request to the leader. Appends, reads and questions for offsets have a connection each: a
         fetch waits for records, and what comes behind it waits too.
         """
@@ -120,7 +128,9 @@ class UpstreamTopic:
             leader = self._leader
             if leader is None:
                 leader = self._leader = await self._find_leader()
-            return await self._client.request(leader, request, version, lane=f"{self._name} {lane}")
+            limit_ms = None if self._timeout_ms is None else self._timeout_ms + wait_ms
+            name = f"{self._name} {lane}"
+            return await self._client.request(leader, request, version, lane=name, timeout_ms=limit_ms)
         except UpstreamError as error:
             self._leader = None
             raise LogUnavailable(str(error)) from error

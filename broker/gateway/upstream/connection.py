@@ -125,7 +125,14 @@ class UpstreamConnection:
         await self._opened.wait()
         self._check()
 
-    async def request(self, message: Any, version: int | None = None, *, most: int = MAX_FRAME_BYTES) -> Any:
+    async def request(
+        self,
+        message: Any,
+        version: int | None = None,
+        *,
+        most: int = MAX_FRAME_BYTES,
+        timeout_ms: int | None = None,
+    ) -> Any:
         """Send a request and return its response, of up to `most` bytes. Without `version`, uses the newest
         that both sides know.
 
@@ -136,7 +143,7 @@ class UpstreamConnection:
         key = message.API_KEY
         version = self._version(key, version)
         try:
-            with self._limit(self._timeout_ms, f"no response to {NAMES[key]}"):
+            with self._limit(timeout_ms or self._timeout_ms, f"no response to {NAMES[key]}"):
                 pending = await self._send(message, version)
                 await pending.done.wait()
         except UpstreamError as error:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from itertools import count
 
 from broker.clock import BASE_MS
-from broker.gateway.sharing.member import SharingMember
+from broker.gateway.sharing.member import LEASE_MS, SharingMember
 from broker.gateway.sharing.report import Report, ShareKey, read_report, write_report
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.entity import Entity
@@ -200,9 +200,16 @@ class SimulatedCluster:
         if gateway.is_cut_off or gateway.loses():
             return
         self.log.append(read_report(write_report(report)))
+        gateway.member.written()
+        self._at(self.now_ms + LEASE_MS, lambda: self._expire(gateway))
         for each in self.gateways:
             if not each.is_dead:
                 self._read_soon(each)
+
+    def _expire(self, gateway: SimulatedGateway) -> None:
+        if not gateway.is_dead:
+            finished(gateway.member.enforce(BASE_MS + self.now_ms))
+            self._after_change(gateway)
 
     def _read_soon(self, gateway: SimulatedGateway) -> None:
         """Let the gateway read what the log has now, after its delay, at the next of its polls."""

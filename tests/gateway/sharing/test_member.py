@@ -171,12 +171,39 @@ def test_nothing_is_lowered_after_a_report_that_was_not_heard(settled):
     assert settled.report(3_010).lines[ALICE] == Line(100_000, 0, 800_000, 500_000)
 
 
-def test_without_the_others_a_gateway_goes_on_with_its_last_share(settled):
+def test_without_the_others_a_gateway_keeps_its_share_for_five_seconds(settled):
+    """Its last report that is in the log was begun at 30 ms."""
     settled.hear(other(2, 125_000, 100_000))
-    for second in range(1, 60):
+    for second in range(1, 5):
         settled.use(400_000, second * 1_000)
         settled.report(second * 1_000)
         assert settled.bound == LIMIT * 0.8
+    for at_ms, bound in ((5_029, 0.8), (5_030, 0.125), (5_031, 0.125), (60_000, 0.125)):
+        settled.hear(at_ms=at_ms)
+        assert settled.bound == LIMIT * bound
+        assert settled.member.has_expired is (at_ms >= 5_030)
+    settled.use(100_000, 60_400)
+    report = settled.report(60_500)
+    settled.hear(report, at_ms=60_600)
+    assert not settled.member.has_expired
+    assert settled.bound == LIMIT / 2
+
+
+def test_a_report_that_is_written_renews_the_lease(settled):
+    settled.report(2_000)
+    settled.member.written()
+    for at_ms, bound in ((6_999, 1), (7_000, 0.125)):
+        settled.hear(at_ms=at_ms)
+        assert settled.bound == LIMIT * bound
+
+
+def test_before_its_first_report_is_written_a_gateway_has_no_lease():
+    gateway = Gateway("a")
+    gateway.use(1, 0)
+    gateway.report(10)
+    gateway.hear(at_ms=60_000)
+    assert not gateway.member.has_expired
+    assert gateway.bound == LIMIT / 4
 
 
 def test_a_gateway_that_the_others_have_given_up_begins_again_with_the_starting_share(settled):

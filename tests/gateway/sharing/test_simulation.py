@@ -143,18 +143,21 @@ def test_gateways_that_join_get_shares_for_the_clients_that_come_to_them(story):
     assert story.highest() <= EXCESS
 
 
-def test_gateways_without_the_others_go_on_with_their_last_shares_and_come_back_with_little(story):
+def test_gateways_without_the_others_keep_their_shares_for_the_lease_and_come_back_with_little(story):
     story.run(10)
     story.highest()
     lost = story.gateways[1:4]
     before = [story.cluster.share(gateway, "u2") for gateway in lost]
     for gateway in lost:
         story.cluster.cut_off(gateway)
-    story.run(10)
+    story.run(4)
     assert [story.cluster.share(gateway, "u2") for gateway in lost] == before
+    story.run(6)
+    floor = WHOLE // (4 * len(story.gateways))
+    assert [story.cluster.share(gateway, "u2") for gateway in lost] == [floor] * len(lost)
     # The others have divided the whole limit among themselves.
-    others = sum(story.cluster.shares("u2")) - sum(share or 0 for share in before)
-    assert others >= WHOLE * (1 - TOLERANCE)
+    others = sum(story.cluster.shares("u2")) - floor * len(lost)
+    assert WHOLE * (1 - TOLERANCE) <= others <= EXCESS
     for gateway in lost:
         story.cluster.restore(gateway)
     # From the first report of each on, every gateway has read every other.
@@ -163,6 +166,22 @@ def test_gateways_without_the_others_go_on_with_their_last_shares_and_come_back_
     story.run(STEADY_S - 2)
     story.check_steady()
     assert story.highest() <= EXCESS
+
+
+def test_a_gateway_that_is_cut_off_adds_an_eighth_to_the_limit_of_two_and_not_a_half():
+    cluster = SimulatedCluster({"u0": 1_000_000})
+    gateways = [cluster.add_gateway() for _ in range(2)]
+    for gateway in gateways:
+        for _ in range(20):
+            cluster.connect(SimulatedClient("u0", 25_000), gateway)
+    cluster.run(20)
+    assert cluster.rate("u0", 10, 20) == pytest.approx(1, abs=0.02)
+    cluster.cut_off(gateways[0])
+    cluster.run(6)
+    cluster.highest.clear()
+    cluster.run(40)
+    assert cluster.highest[produce("u0")] <= WHOLE + WHOLE // 8
+    assert cluster.rate("u0", 36, 66) == pytest.approx(1.125, abs=0.02)
 
 
 def test_reports_that_come_late_or_never_cost_little_and_never_exceed_a_limit(story):
@@ -176,14 +195,18 @@ def test_reports_that_come_late_or_never_cost_little_and_never_exceed_a_limit(st
     assert story.highest() <= EXCESS
 
 
-def test_no_gateway_loses_its_share_while_all_cannot_reach_the_log(story):
+def test_all_gateways_have_a_quarter_of_a_limit_while_none_reaches_the_log_for_long(story):
     story.run(10)
     for gateway in story.gateways:
         gateway.loses = lambda: True
     story.run(1)
     before = {user: story.cluster.shares(user) for user in USERS}
-    story.run(30)
+    story.run(3)
     assert {user: story.cluster.shares(user) for user in USERS} == before
+    story.run(27)
+    floor = WHOLE // (4 * len(story.gateways))
+    for user in USERS:
+        assert max(story.cluster.shares(user)) <= floor
     for gateway in story.gateways:
         gateway.loses = lambda: False
     story.highest()

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 import trio
+import trio.testing
 from msgspec.structs import replace
 
 from broker.gateway.sharing.client_summary import (
@@ -13,7 +14,7 @@ from broker.gateway.sharing.client_summary import (
     read_in_steps,
     write_in_steps,
 )
-from broker.gateway.sharing.member import SharingMember
+from broker.gateway.sharing.member import LEASE_MS, SharingMember
 from broker.gateway.sharing.report import WHOLE, Report, ShareKey, read_report
 from broker.gateway.sharing.summaries import Summaries
 from broker.gateway.sharing.summary import Summary, key_of, read_summary, write_summary
@@ -178,15 +179,76 @@ async def test_the_farewell_delays_the_end_by_a_second_at_most(autojump_clock, s
     assert trio.current_time() - begin == pytest.approx(1)
 
 
-async def test_shares_stay_while_the_log_is_away_and_each_change_is_one_line(autojump_clock, start, caplog):
+async def test_shares_last_five_seconds_from_the_beginning_of_the_last_written_report(
+    mock_clock, start, topic, caplog
+):
+    first, second = start("a", 10), start("b", 10)
+    mock_clock.autojump_threshold = 0
+    await trio.sleep(10.5)
+    first.log.is_away = True
+    before = first.member.shares[ALICE]
+    begun_ms = (first.member.lease_ends_ms or 0) - LEASE_MS
+    assert before > WHOLE // 3
+    assert first.clock.ms() - begun_ms < 1_000
+    left_s = (begun_ms + 5_000 - first.clock.ms()) / 1_000
+    await trio.sleep(left_s - 0.001)
+    assert first.member.shares[ALICE] == before
+    assert not first.member.has_expired
+    await trio.sleep(0.001)
+    await trio.testing.wait_all_tasks_blocked()
+    assert first.member.shares[ALICE] == WHOLE // 8
+    await trio.sleep(2)
+    assert first.member.shares[ALICE] == WHOLE // 8
+    assert second.member.shares[ALICE] == WHOLE
+    assert "the shares of this gateway have expired" in [each.getMessage() for each in caplog.records]
+    first.log.is_away = False
+    await trio.sleep(5)
+    assert not first.member.has_expired
+    assert first.member.shares[ALICE] > WHOLE // 4
+    assert WHOLE * 0.95 <= first.member.shares[ALICE] + second.member.shares[ALICE] <= WHOLE
+
+
+async def test_a_gateway_alone_keeps_a_quarter_of_each_limit_when_its_lease_has_ended(autojump_clock, start):
+    """Another one may have started where it cannot be heard."""
+    gateway = start("a", 10)
+    await trio.sleep(10)
+    assert gateway.member.shares[ALICE] == gateway.member.other_share == WHOLE
+    gateway.log.is_away = True
+    await trio.sleep(6)
+    assert gateway.member.shares[ALICE] == gateway.member.other_share == WHOLE // 4
+    gateway.log.is_away = False
+    await trio.sleep(3)
+    assert gateway.member.shares[ALICE] == gateway.member.other_share == WHOLE
+
+
+async def test_a_report_whose_append_failed_renews_the_lease_when_it_is_read(autojump_clock, start):
+    gateway = start("a", 10)
+    await trio.sleep(10)
+    gateway.log.unsure = 100
+    await trio.sleep(20)
+    assert not gateway.member.has_expired
+    assert gateway.member.shares[ALICE] == WHOLE
+
+
+async def test_a_log_that_does_not_answer_is_told_within_five_seconds(autojump_clock, start, caplog):
+    gateway = start("a", 10)
+    await trio.sleep(10)
+    gateway.log.append_s = gateway.log.read_s = 60
+    await trio.sleep(2.9)
+    assert [each.getMessage() for each in caplog.records] == []
+    await trio.sleep(1.2)
+    assert caplog.records[0].getMessage() == "cannot write the reports of gateways"
+    assert gateway.task.is_failing
+
+
+async def test_shares_expire_while_the_log_is_away_and_each_change_is_one_line(autojump_clock, start, caplog):
     caplog.set_level(logging.INFO)
     first, second = start("a", 10), start("b", 10)
     await trio.sleep(10)
-    before = first.member.shares[ALICE]
     first.log.is_away = second.log.is_away = True
     await trio.sleep(30)
     assert first.task.is_failing
-    assert first.member.shares[ALICE] == before
+    assert first.member.shares[ALICE] == second.member.shares[ALICE] == WHOLE // 8
     first.log.is_away = second.log.is_away = False
     await trio.sleep(5)
     assert not first.task.is_failing
@@ -196,6 +258,7 @@ async def test_shares_stay_while_the_log_is_away_and_each_change_is_one_line(aut
         *["can write the reports of gateways again"] * 2,
         *["cannot read the reports of gateways"] * 2,
         *["cannot write the reports of gateways"] * 2,
+        *["the shares of this gateway have expired"] * 2,
     ]
     assert WHOLE * 0.95 <= first.member.shares[ALICE] + second.member.shares[ALICE] <= WHOLE
 
