@@ -132,6 +132,10 @@ class Server(Protocol):
         """Whether changes of the metadata need more than this process."""
 
     @property
+    def is_ready(self) -> bool:
+        """Whether clients can be served, as far as that depends on others than this process."""
+
+    @property
     def reapers(self) -> Sequence[Reaper]:
         """The reapers of delayed requests."""
 
@@ -238,7 +242,7 @@ async def _start_console(
     knows_tokens = trio.Event()
 
     def is_ready() -> bool:
-        return knows_tokens.is_set() and not stop.is_set()
+        return knows_tokens.is_set() and server.is_ready and not stop.is_set()
 
     # Bind first: if this fails, no token has been issued, which is shown only once.
     host, port = await start_console(

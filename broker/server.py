@@ -174,6 +174,11 @@ class BrokerServer:
         return False
 
     @property
+    def is_ready(self) -> bool:
+        """Whether clients can be served: always, once the broker runs."""
+        return True
+
+    @property
     def reapers(self) -> Sequence[Reaper]:
         """The reapers of delayed requests."""
         return self.delayed.reapers

@@ -37,7 +37,8 @@ async def start_console(
 ) -> tuple[str, int]:
     """Start the console and return the address it is bound to.
 
-    `is_ready` tells whether Kafka clients are served and all tokens are known.
+    `is_ready` tells whether Kafka clients are served, all tokens are known and the upstream cluster has
+    answered.
 
     Raises ConfigError if it cannot be bound, or for unusable certificates. It serves until cancelled: during
     a drain, /readyz reports the drain and the pages show the remaining requests.

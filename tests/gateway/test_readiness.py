@@ -1,0 +1,47 @@
+"""`/readyz` of a gateway: red until the upstream cluster has answered."""
+
+from pathlib import Path
+
+import trio
+
+from tests.network.test_drain import status_of
+from tests.support.hostile import until
+from tests.support.kafka_tools import free_port
+from tests.support.machine_speed import WITHIN_S
+from tests.support.running import running_broker
+from tests.support.running_gateway import RunningGateway, running_gateway
+
+CONSOLE = "console.listener=127.0.0.1:0"
+SOON = "upstream.reconnect.backoff.max.ms=50"
+
+
+async def statuses(gateway: RunningGateway) -> tuple[int, int]:
+    assert gateway.started.console is not None
+    port = int(gateway.started.console.address.rstrip("/").rpartition(":")[2])
+    return await status_of(port, "/readyz"), await status_of(port, "/healthz")
+
+
+async def test_a_gateway_is_ready_once_its_upstream_has_answered_and_stays_so(tmp_path: Path) -> None:
+    port = free_port()
+    async with running_gateway(tmp_path / "gateway", port, CONSOLE, SOON, finds_cluster=False) as gateway:
+        assert await statuses(gateway) == (503, 200)
+        cluster = gateway.server.cluster
+        listener = f"listeners=PLAINTEXT://127.0.0.1:{port}"
+        async with running_broker(tmp_path / "broker", listener):
+            with trio.fail_after(WITHIN_S):
+                await cluster.wait_found()
+                await until(lambda: bool(cluster.nodes))
+            assert await statuses(gateway) == (200, 200)
+        await until(lambda: not any(state.condition == "connected" for state in cluster.node_states.values()))
+        assert await statuses(gateway) == (200, 200)
+
+
+async def test_a_gateway_of_another_cluster_is_not_ready(tmp_path: Path) -> None:
+    async with (
+        running_broker(tmp_path / "broker") as broker,
+        running_gateway(
+            tmp_path / "gateway", broker.port, CONSOLE, "upstream.cluster.id=other", finds_cluster=False
+        ) as gateway,
+    ):
+        await until(lambda: gateway.server.cluster.is_refused)
+        assert await statuses(gateway) == (503, 200)
