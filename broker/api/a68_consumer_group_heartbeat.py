@@ -83,7 +83,8 @@ def _respond(
         request = replace(request, resolved=resolved)
     group_request = GroupRequest(context, lambda reply, _version: _response(reply))
     coordinator, now = services.groups.coordinator, now_of(context)
-    outcome = conclude(coordinator.consumer_heartbeat(request, group_request, now), group_request, services)
+    effects = yield from coordinator.consumer_heartbeat(request, group_request, now)
+    outcome = conclude(effects, group_request, services)
     return services.linger.delayed(outcome, context)
 
 

@@ -57,7 +57,8 @@ def _respond(
     )
     group_request = GroupRequest(context, lambda reply, _version: _response(reply))
     coordinator, now = services.groups.coordinator, now_of(context)
-    return conclude(coordinator.share_heartbeat(request, group_request, now), group_request, services)
+    effects = yield from coordinator.share_heartbeat(request, group_request, now)
+    return conclude(effects, group_request, services)
 
 
 def _check(message: ShareGroupHeartbeatRequest, context: RequestContext, services: GroupServices) -> None:

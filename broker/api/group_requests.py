@@ -139,7 +139,7 @@ def forget_states(
     for group_id in services.groups.coordinator.with_states_of(topic_ids):
         if group_id is not None:
             now = Now(now_ms(), wall_ms())
-            effects = services.groups.coordinator.topics_gone(group_id, topic_ids, now)
+            effects = yield from services.groups.coordinator.topics_gone(group_id, topic_ids, now)
             _deliver(services.groups.write_now(effects, now), None, services)
         yield
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, Final, Generic, TypeVar
 
 from broker.records.slices import SLICE, Slices
+from broker.steps import Pace as Pace
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -18,23 +19,6 @@ TABLES: Final = 64
 
 The 100,000 elements of the largest request make 1,600 in each table.
 """
-
-
-class Pace:
-    """Counts elements across all loops of a request; `cost` is the number of elements of one step."""
-
-    __slots__ = ("left",)
-
-    def __init__(self) -> None:
-        self.left = SLICE
-
-    def spent(self, cost: int = 1) -> bool:
-        """Count `cost` elements and return whether the slice is over; the caller then yields."""
-        self.left -= cost
-        if self.left > 0:
-            return False
-        self.left = SLICE
-        return True
 
 
 def mapped(function: Callable[[Item], Result], items: Iterable[Item], pace: Pace) -> Slices[list[Result]]:

@@ -13,8 +13,9 @@ before the call. (Kafka: appendGroupMetadataErrorToResponseError, and the rollba
 """
 
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, TypeVar
 from uuid import uuid4
 
 from msgspec.structs import replace
@@ -33,8 +34,9 @@ from broker.groups.consumer.description import describe_consumers
 from broker.groups.consumer.group import CONSUMER_PROTOCOL_TYPE, ConsumerGroup
 from broker.groups.consumer.member import JOINS, LEAVES, LEAVES_FOR_NOW
 from broker.groups.consumer.regular_expressions import outdated_expressions
-from broker.groups.consumer.timing import start_missing
+from broker.groups.consumer.timing import start_missing, start_session
 from broker.groups.group import Group, State
+from broker.groups.isolation import Change, changed, is_large
 from broker.groups.membership import heartbeat, join, leave, sync
 from broker.groups.messages import (
     CommitReply,
@@ -77,9 +79,11 @@ from broker.groups.share.group import SHARE_PROTOCOL_TYPE, ShareGroup
 from broker.groups.share.removal import session_expired
 from broker.groups.share.state_partitions import ByTopicId, StatePartitions
 from broker.groups.subscriptions import SubscribedTopics, subscribed_topics
-from broker.groups.timers import Kind, Timer, Timers
+from broker.groups.timers import Kind, SetsTimers, Timer, Timers
 from broker.groups.transition import PendingRequests, Transition
-from broker.steps import Steps
+from broker.steps import Steps, finished
+
+Result = TypeVar("Result")
 
 COORDINATOR_ERRORS: Final = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -161,6 +165,9 @@ TIMERS_AT_ONCE: Final = 16
 MEMBERS_AT_ONCE: Final = 64
 """Members of a group whose timer counts as one more timer, because a rebalance walks through all members."""
 
+CHANGING_MS: Final = 20
+"""Delay of a timer of a group that a call is changing; ours."""
+
 READINGS: Final = 2
 """Times that an OffsetDelete reads the topics of a group before it gives up; ours."""
 
@@ -236,6 +243,8 @@ class GroupCoordinator:
         self._pending: PendingRequests = {}
         self._retention = Timer(Kind.RETENTION)
         self._pending_offsets = PendingOffsets()
+        self._changing: dict[str, int] = {}
+        """The groups that calls are changing which have paused, and the number of those calls."""
         self._pending_states: dict[str, None] = {}
         """The share groups that may have states to initialize or to delete."""
         self._expiry: Iterator[_ExpiryPiece | None] | None = None
@@ -302,6 +311,10 @@ class GroupCoordinator:
             timer = self._timers.pop_due(now.ms)
             if timer is None:
                 break
+            if timer.group_id in self._changing:
+                transition.set_timer(timer, CHANGING_MS)
+                left -= 1
+                continue
             group = self._groups.get(timer.group_id)
             left -= 1 if group is None else 1 + len(group.members) // MEMBERS_AT_ONCE
             try:
@@ -399,17 +412,66 @@ class GroupCoordinator:
         interval_ms = self._consumer.regex_refresh_interval_ms
         return outdated_expressions(group, regex, self._topics().by_name, now.ms, interval_ms)
 
-    def consumer_heartbeat(self, request: ConsumerHeartbeatRequest, token: Token, now: Now) -> Effects:
-        """Handle a ConsumerGroupHeartbeat. The reply follows at once."""
+    def consumer_heartbeat(self, request: ConsumerHeartbeatRequest, token: Token, now: Now) -> Steps[Effects]:
+        """Handle a ConsumerGroupHeartbeat. The reply follows at once. Pauses where the group is large: of
+        several such calls, each goes on to its end before the next one does.
+        """
         transition = self._transition(now)
         try:
             consumer_heartbeat.check_request(request, self._consumer.assignors)
-            reply = self._consumer_heartbeat(transition, request)
+            if self._is_large(request, now):
+                yield from self._in_turn(request.group_id, request.member_id, now)
+                transition, reply = yield from self._changed(
+                    request.group_id, now, partial(self._consumer_heartbeat, request)
+                )
+            else:
+                reply = finished(self._consumer_heartbeat(request, transition, self._groups))
         except ApiError as error:
             transition = self._undone(transition, error.code)
             reply = ConsumerHeartbeatReply(error.code, message=error.message)
         transition.reply(token, reply)
         return transition.effects
+
+    def _is_large(self, request: ConsumerHeartbeatRequest, now: Now) -> bool:
+        """Return whether what a heartbeat changes is too much for one piece."""
+        group = self._groups.get(request.group_id)
+        if isinstance(group, Group | ShareGroup):
+            return False
+        topics = self._topics().by_name
+        if group is not None and consumer_heartbeat.changes_nothing(group, request, topics):
+            return False
+        stated = [request.topics or (), *request.resolved.values()]
+        return is_large(group, stated, topics)
+
+    def _in_turn(self, group_id: str, member_id: str, now: Now) -> Steps[None]:
+        """Wait for the turn of a request. The session of its member begins anew before."""
+        group = self._groups.get(group_id)
+        if isinstance(group, ConsumerGroup) and member_id in group.members:
+            start_session(
+                self._transition(now),
+                group,
+                group.members[member_id],
+                self._times_of(group_id).session_timeout_ms,
+            )
+        elif isinstance(group, ShareGroup) and member_id in group.members:
+            self._timers.set(
+                group.timer_of(member_id), now.ms + self._share_times_of(group_id).session_timeout_ms
+            )
+        yield
+
+    def _changed(self, group_id: str, now: Now, change: Change[Result]) -> Steps[tuple[Transition, Result]]:
+        """Change a large group. Its timers wait meanwhile."""
+        self._changing[group_id] = self._changing.get(group_id, 0) + 1
+        try:
+            return (
+                yield from changed(
+                    self._groups, self._timers, group_id, lambda timers: self._transition(now, timers), change
+                )
+            )
+        finally:
+            self._changing[group_id] -= 1
+            if not self._changing[group_id]:
+                del self._changing[group_id]
 
     def _undone(self, transition: Transition, error: ErrorCode) -> Transition:
         """Return a transition that keeps nothing of a refused request; a converted group is restored."""
@@ -422,25 +484,27 @@ class GroupCoordinator:
         return undone
 
     def _consumer_heartbeat(
-        self, transition: Transition, request: ConsumerHeartbeatRequest
-    ) -> ConsumerHeartbeatReply:
+        self, request: ConsumerHeartbeatRequest, transition: Transition, groups: Groups
+    ) -> Steps[ConsumerHeartbeatReply]:
         if request.epoch in (LEAVES, LEAVES_FOR_NOW):
-            group = migration.consumer_group(self._groups, request.group_id)
+            group = migration.consumer_group(groups, request.group_id)
             member = consumer_heartbeat.leaving_member(group, request)
             if request.epoch == LEAVES_FOR_NOW:
-                consumer_heartbeat.leave_for_now(transition, group, member)
+                yield from consumer_heartbeat.leave_for_now(transition, group, member)
             else:
-                migration.remove_members(transition, self._groups, group, [member.member_id])
+                migration.remove_members(transition, groups, group, [member.member_id])
             return ConsumerHeartbeatReply(ErrorCode.NONE, member.member_id, request.epoch)
         if request.epoch == JOINS:
-            group = migration.get_or_create_consumer(transition, self._groups, request.group_id)
+            group = migration.get_or_create_consumer(transition, groups, request.group_id)
         else:
-            group = migration.consumer_group(self._groups, request.group_id)
+            group = migration.consumer_group(groups, request.group_id)
         if not request.member_id:
             request = replace(request, member_id=self._new_uuid())
         times = self._times_of(request.group_id)
-        return consumer_heartbeat.beat(
-            transition, group, request, times.session_timeout_ms, times.heartbeat_interval_ms
+        return (
+            yield from consumer_heartbeat.beat(
+                transition, group, request, times.session_timeout_ms, times.heartbeat_interval_ms
+            )
         )
 
     def _join_consumers(
@@ -459,25 +523,43 @@ class GroupCoordinator:
 
     # Share groups
 
-    def share_heartbeat(self, request: ShareHeartbeatRequest, token: Token, now: Now) -> Effects:
-        """Handle a ShareGroupHeartbeat. The reply follows at once."""
+    def share_heartbeat(self, request: ShareHeartbeatRequest, token: Token, now: Now) -> Steps[Effects]:
+        """Handle a ShareGroupHeartbeat. The reply follows at once. Pauses where the group is large."""
         transition = self._transition(now)
-        times = self._share_times_of(request.group_id)
         try:
             share_heartbeat.check_request(request)
-            reply = share_heartbeat.beat(
-                transition,
-                self._groups,
-                request,
-                times.session_timeout_ms,
-                times.heartbeat_interval_ms,
-            )
+            if self._is_large_share(request):
+                yield from self._in_turn(request.group_id, request.member_id, now)
+                transition, reply = yield from self._changed(
+                    request.group_id, now, partial(self._share_heartbeat, request)
+                )
+            else:
+                reply = finished(self._share_heartbeat(request, transition, self._groups))
         except ApiError as error:
             transition = self._undone(transition, error.code)
             reply = ShareHeartbeatReply(error.code, message=error.message)
         transition.reply(token, reply)
         self._note_states(request.group_id)
         return transition.effects
+
+    def _is_large_share(self, request: ShareHeartbeatRequest) -> bool:
+        group = self._groups.get(request.group_id)
+        if isinstance(group, Group | ConsumerGroup):
+            return False
+        topics = self._topics().by_name
+        if group is not None and share_heartbeat.changes_nothing(group, request, topics):
+            return False
+        return is_large(group, [request.topics or ()], topics)
+
+    def _share_heartbeat(
+        self, request: ShareHeartbeatRequest, transition: Transition, groups: Groups
+    ) -> Steps[ShareHeartbeatReply]:
+        times = self._share_times_of(request.group_id)
+        return (
+            yield from share_heartbeat.beat(
+                transition, groups, request, times.session_timeout_ms, times.heartbeat_interval_ms
+            )
+        )
 
     def described_share(self, group_id: str) -> DescribedShareGroup:
         """Handle ShareGroupDescribe for one group."""
@@ -507,7 +589,7 @@ class GroupCoordinator:
         states = self.share_states(group_id)
         return bool(states.initialized or states.is_pending)
 
-    def begin_states(self, group_id: str, partitions: ByTopicId, token: Token, now: Now) -> Effects:
+    def begin_states(self, group_id: str, partitions: ByTopicId, token: Token, now: Now) -> Steps[Effects]:
         """Record that the states of `partitions` are initialized next. The group must be empty; a missing one
         is created.
         """
@@ -521,7 +603,7 @@ class GroupCoordinator:
 
     def complete_states(
         self, group_id: str, done: Assignment, failed: Assignment, token: Token, now: Now
-    ) -> Effects:
+    ) -> Steps[Effects]:
         """Record which states have been initialized, and which could not be."""
         return self._change_states(
             group_id,
@@ -532,42 +614,39 @@ class GroupCoordinator:
 
     def begin_deletion(
         self, group_id: str, topic_ids: Collection[bytes] | None, token: Token, now: Now
-    ) -> Effects:
+    ) -> Steps[Effects]:
         """Record that the states of topics, None for all, are deleted next. The group must be empty."""
-
-        def begin(transition: Transition, group: ShareGroup) -> None:
-            known = {*group.states.initialized, *group.states.initializing}
-            wanted = known if topic_ids is None else known.intersection(topic_ids)
-            state_changes.begin_deletion(transition, group, wanted)
-
-        return self._change_states(group_id, token, now, begin)
+        return self._change_states(
+            group_id,
+            token,
+            now,
+            lambda transition, group: state_changes.begin_deletion(transition, group, topic_ids),
+        )
 
     def complete_deletion(
         self, group_id: str, topic_ids: Collection[bytes], token: Token, now: Now
-    ) -> Effects:
+    ) -> Steps[Effects]:
         """Record that the states of topics have been deleted."""
         return self._change_states(
             group_id,
             token,
             now,
-            lambda transition, group: state_changes.change(
-                transition, group, group.states.deleted(topic_ids)
-            ),
+            lambda transition, group: state_changes.complete_deletion(transition, group, topic_ids),
         )
 
-    def topics_gone(self, group_id: str, topic_ids: Collection[bytes], now: Now) -> Effects:
+    def topics_gone(self, group_id: str, topic_ids: Collection[bytes], now: Now) -> Steps[Effects]:
         """Forget the states of deleted topics."""
-        transition = self._transition(now)
-        group = self._groups.get(group_id)
-        if isinstance(group, ShareGroup):
-            state_changes.change(transition, group, group.states.without(topic_ids))
-        return transition.effects
+        return self._change_states(
+            group_id,
+            None,
+            now,
+            lambda transition, group: state_changes.forget(transition, group, topic_ids),
+        )
 
     def with_states_of(self, topic_ids: Collection[bytes]) -> Iterator[str | None]:
         """Yield the share groups with states of these topics; None is a pause."""
         for looked_up, group_id in enumerate(list(self._groups), 1):
-            states = self.share_states(group_id)
-            if states.without(topic_ids) is not states:
+            if self.share_states(group_id).has_any(topic_ids):
                 yield group_id
             if looked_up % GROUPS_AT_ONCE == 0:
                 yield None
@@ -575,24 +654,33 @@ class GroupCoordinator:
     def _change_states(
         self,
         group_id: str,
-        token: Token,
+        token: Token | None,
         now: Now,
-        change: Callable[[Transition, ShareGroup], None],
+        change: Callable[[Transition, ShareGroup], Steps[None]],
         *,
         creates: bool = False,
-    ) -> Effects:
+    ) -> Steps[Effects]:
+        """Change the states of a group, with pauses."""
+
+        def changed_states(transition: Transition, groups: Groups) -> Steps[Mapping[bytes, str]]:
+            if creates and group_id not in groups:
+                group = share_heartbeat.new_group(transition, groups, group_id)
+                yield from share_epochs.bump(transition, group)
+            else:
+                group = share_heartbeat.share_group(groups, group_id)
+            yield from change(transition, group)
+            return group.states.deleting
+
         transition = self._transition(now)
         try:
-            if creates and group_id not in self._groups:
-                group = share_heartbeat.new_group(transition, self._groups, group_id)
-                share_epochs.bump(transition, group)
-            else:
-                group = share_heartbeat.share_group(self._groups, group_id)
-            change(transition, group)
-            reply = ShareStatesReply(ErrorCode.NONE, deleting=group.states.deleting)
+            if isinstance(self._groups.get(group_id), Group):
+                share_heartbeat.share_group(self._groups, group_id)
+            transition, deleting = yield from self._changed(group_id, now, changed_states)
+            reply = ShareStatesReply(ErrorCode.NONE, deleting=deleting)
         except ApiError as error:
             reply = ShareStatesReply(error.code, error.message)
-        transition.reply(token, reply)
+        if token is not None:
+            transition.reply(token, reply)
         return transition.effects
 
     def _note_states(self, group_id: str) -> None:
@@ -840,9 +928,15 @@ class GroupCoordinator:
         elif group is not None:
             rebalance.resume(transition, group)
 
-    def _transition(self, now: Now) -> Transition:
+    def _transition(self, now: Now, timers: SetsTimers | None = None) -> Transition:
         return Transition(
-            self._config, self._consumer, self._share, self._topics(), self._timers, self._pending, now
+            self._config,
+            self._consumer,
+            self._share,
+            self._topics(),
+            self._timers if timers is None else timers,
+            self._pending,
+            now,
         )
 
     def _check_join(self, request: JoinRequest) -> ErrorCode:

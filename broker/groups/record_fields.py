@@ -4,15 +4,19 @@ Used by `consumer.records` and `share.records`. A key has plain strings; a value
 has compact lengths and tagged fields.
 """
 
-from collections.abc import Iterable, Mapping
-from struct import Struct
+from collections.abc import Collection, Iterable, Mapping
+from struct import Struct, pack
 from typing import Final
 
 from broker.records.stored_fields import FlexibleFields, UnreadableRecord, varint
+from broker.steps import Pace, Steps
 
 _INT16, _INT32 = (Struct(f">{code}") for code in "hi")
 
 _VALUE_VERSION: Final = 0
+
+INDEXES: Final = 8
+"""Partitions that are encoded in the time of one topic."""
 
 NO_TAGS: Final = b"\0"
 """The end of a struct without tagged fields."""
@@ -44,15 +48,18 @@ def string(value: str | None) -> bytes:
     return varint(len(encoded) + 1) + encoded
 
 
-def strings(values: Iterable[str]) -> bytes:
-    encoded = [string(value) for value in values]
+def strings(values: Iterable[str], pace: Pace) -> Steps[bytes]:
+    encoded = []
+    for value in values:
+        encoded.append(string(value))
+        if pace.spent():
+            yield
     return b"".join((varint(len(encoded) + 1), *encoded))
 
 
-def indexes(partitions: Iterable[int]) -> bytes:
+def indexes(partitions: Collection[int]) -> bytes:
     """Encode partitions in ascending order."""
-    encoded = [_INT32.pack(index) for index in sorted(partitions)]
-    return b"".join((varint(len(encoded) + 1), *encoded))
+    return varint(len(partitions) + 1) + pack(f">{len(partitions)}i", *sorted(partitions))
 
 
 def decode_indexes(reader: FlexibleFields) -> frozenset[int]:
@@ -60,11 +67,13 @@ def decode_indexes(reader: FlexibleFields) -> frozenset[int]:
     return frozenset(reader.integer(_INT32) for _ in range(reader.count()))
 
 
-def assignment(partitions: Mapping[bytes, frozenset[int]]) -> bytes:
+def assignment(partitions: Mapping[bytes, frozenset[int]], pace: Pace) -> Steps[bytes]:
     """Encode partitions by topic id."""
     parts = [varint(len(partitions) + 1)]
     for topic_id, some in partitions.items():
         parts += (topic_id, indexes(some), NO_TAGS)
+        if pace.spent(1 + len(some) // INDEXES):
+            yield
     return b"".join(parts)
 
 

@@ -9,7 +9,7 @@ thousand heartbeats cost a thousand assignments, and one queue entry per member.
 
 from enum import Enum, auto
 from heapq import heappop, heappush
-from typing import Final
+from typing import Final, Protocol
 
 MOVED_AT_ONCE: Final = 128
 """Timers that `next_deadline` queues again at most; ours.
@@ -41,6 +41,36 @@ class Timer:
         self.member_id = member_id
         self.at_ms: int | None = None
         self.queued_ms: int | None = None
+
+
+class SetsTimers(Protocol):
+    """What a transition does with timers."""
+
+    def set(self, timer: Timer, at_ms: int) -> None: ...
+
+    def cancel(self, timer: Timer) -> None: ...
+
+
+class LaterTimers:
+    """What becomes of timers if a call succeeds that has paused."""
+
+    __slots__ = ("_changes",)
+
+    def __init__(self) -> None:
+        self._changes: dict[Timer, int | None] = {}
+
+    def set(self, timer: Timer, at_ms: int) -> None:
+        self._changes[timer] = at_ms
+
+    def cancel(self, timer: Timer) -> None:
+        self._changes[timer] = None
+
+    def apply(self, timers: SetsTimers) -> None:
+        for timer, at_ms in self._changes.items():
+            if at_ms is None:
+                timers.cancel(timer)
+            else:
+                timers.set(timer, at_ms)
 
 
 class Timers:

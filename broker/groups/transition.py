@@ -21,7 +21,8 @@ from broker.groups.messages import (
     Token,
 )
 from broker.groups.records import encode_offset_key, encode_offset_value
-from broker.groups.timers import Timer, Timers
+from broker.groups.timers import SetsTimers, Timer
+from broker.steps import Pace
 
 PendingTokens = dict[str, Token | None]
 """The tokens of a group's pending requests by member id; None after the client disconnected."""
@@ -44,17 +45,26 @@ class Changing(Protocol):
     @property
     def group_id(self) -> str: ...
 
+    @property
+    def revision(self) -> int: ...
+
+    @revision.setter
+    def revision(self, value: int) -> None: ...
+
     def copy(self) -> object: ...
 
 
 class Transition:
-    """A call in progress. `pending` and `timers` belong to the coordinator and outlive the call."""
+    """A call in progress. `pending` and `timers` belong to the coordinator and outlive it. `pace` is that of
+    a call with pauses.
+    """
 
     __slots__ = (
         "config",
         "consumer",
         "effects",
         "now_ms",
+        "pace",
         "pending",
         "share",
         "timers",
@@ -68,7 +78,7 @@ class Transition:
         consumer: ConsumerGroupConfig,
         share: ShareGroupConfig,
         topics: ClusterTopics,
-        timers: Timers,
+        timers: SetsTimers,
         pending: PendingRequests,
         now: Now,
     ) -> None:
@@ -81,6 +91,7 @@ class Transition:
         self.now_ms = now.ms
         self.wall_ms = now.wall_ms
         self.effects = Effects()
+        self.pace = Pace()
 
     def reply(self, token: Token, reply: Reply) -> None:
         self.effects.replies.append((token, reply))
@@ -114,6 +125,7 @@ class Transition:
         replaced = self.effects.replaced
         if all(group_id != group.group_id for group_id, _ in replaced):
             replaced.append((group.group_id, group.copy()))
+            group.revision += 1
 
     def set_timer(self, timer: Timer, delay_ms: int) -> None:
         self.timers.set(timer, self.now_ms + delay_ms)

@@ -12,6 +12,7 @@ from weakref import WeakValueDictionary
 import trio
 
 from broker.clock import Clock
+from broker.disk.metadata_writer import run_in_slices
 from broker.errors import ApiError, ErrorCode
 from broker.groups.consumer.assignment import TopicFacts
 from broker.groups.messages import Effects, Now, ShareStatesReply, Token
@@ -19,6 +20,7 @@ from broker.groups.share.state_partitions import NamedPartitions, StatePartition
 from broker.groups.share.states import ShareStates, ShareStateSummary
 from broker.services.group_service import GroupService
 from broker.services.share_states import Outcome, SharePartition
+from broker.steps import Steps
 
 SHARE_GROUP_STATES: Final = "share-group-states"
 """The name of the task."""
@@ -125,7 +127,9 @@ class ShareGroupStates:
         }
         coordinator = self._groups.coordinator
         async with self._lock(group_id):
-            reply = self._write(lambda token, now: coordinator.begin_states(group_id, named, token, now))
+            reply = await self._write(
+                lambda token, now: coordinator.begin_states(group_id, named, token, now)
+            )
             if reply.error:
                 return Outcome(reply.error, reply.message)
             return await self._initialize(group_id, list(starts), starts)
@@ -153,7 +157,9 @@ class ShareGroupStates:
         self, group_id: str, topic_ids: Sequence[bytes], known: StatePartitions
     ) -> Outcome:
         coordinator = self._groups.coordinator
-        reply = self._write(lambda token, now: coordinator.begin_deletion(group_id, topic_ids, token, now))
+        reply = await self._write(
+            lambda token, now: coordinator.begin_deletion(group_id, topic_ids, token, now)
+        )
         if reply.error:
             return Outcome(reply.error, reply.message)
         topics = self._topics()
@@ -178,7 +184,7 @@ class ShareGroupStates:
         failed = await _each(starts, initialize)
         done = _by_topic(each for each in wanted if each not in failed)
         coordinator = self._groups.coordinator
-        reply = self._write(
+        reply = await self._write(
             lambda token, now: coordinator.complete_states(group_id, done, _by_topic(failed), token, now)
         )
         return Outcome(reply.error, reply.message, failed)
@@ -195,14 +201,18 @@ class ShareGroupStates:
         failed = {topic_id: error for (topic_id, _), error in (await _each(wanted, delete)).items()}
         gone = [each for each in partitions if each not in failed]
         coordinator = self._groups.coordinator
-        reply = self._write(lambda token, now: coordinator.complete_deletion(group_id, gone, token, now))
+        reply = await self._write(
+            lambda token, now: coordinator.complete_deletion(group_id, gone, token, now)
+        )
         return Outcome(reply.error, reply.message, topics=failed)
 
-    def _write(self, call: Callable[[Token, Now], Effects]) -> ShareStatesReply:
-        """Make a call to the coordinator, and return the reply after its records are written."""
+    async def _write(self, call: Callable[[Token, Now], Steps[Effects]]) -> ShareStatesReply:
+        """Make a call to the coordinator, and return the reply after its records are written. Other tasks run
+        in between if the group is large.
+        """
         now = Now(self._clock.ms(), self._clock.wall_ms())
         token = object()
-        effects = self._groups.write_now(call(token, now), now)
+        effects = self._groups.write_now(await run_in_slices(call(token, now)), now)
         for found, reply in effects.replies:
             if found is token and isinstance(reply, ShareStatesReply):
                 return reply

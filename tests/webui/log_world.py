@@ -63,7 +63,7 @@ from broker.server_parts.share_group_states import ShareGroupStates
 from broker.services.group_service import OFFSETS_TOPIC, GroupService
 from broker.services.partitions import Partitions
 from broker.services.transaction_service import TRANSACTIONS_TOPIC, TransactionService
-from broker.steps import Steps
+from broker.steps import Steps, finished
 from broker.telemetry.state import Telemetry
 from broker.transactions.state import Change as TransactionChange
 from broker.transactions.state import TransactionClient
@@ -167,7 +167,8 @@ class LogWorld:
         """Send a heartbeat of the member "m" of a share group."""
         now, token = self.now(), object()
         request = ShareHeartbeatRequest(group, "m", epoch, None, topics or None, "client", "/10.0.0.1")
-        effects = self.groups.write_now(self.groups.coordinator.share_heartbeat(request, token, now), now)
+        effects = finished(self.groups.coordinator.share_heartbeat(request, token, now))
+        effects = self.groups.write_now(effects, now)
         ((_, reply),) = effects.replies
         assert reply.error is ErrorCode.NONE
 
@@ -194,7 +195,6 @@ class LogWorld:
 
     def _planned(self, command: CreateTopics) -> Sequence[Any]:
         from broker.control.topics import plan_create_topics
-        from broker.steps import finished
 
         plan = finished(plan_create_topics(command, self.control._situation(actor())))
         assert all(outcome.ok for outcome in plan.result), plan.result
@@ -266,7 +266,7 @@ class LogWorld:
             client_id=client_id,
             client_host=host,
         )
-        effects = self.groups.coordinator.consumer_heartbeat(request, object(), self.now())
+        effects = finished(self.groups.coordinator.consumer_heartbeat(request, object(), self.now()))
         self.groups.write_now(effects, self.now())
 
     def transact(

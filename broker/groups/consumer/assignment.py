@@ -1,10 +1,12 @@
 """Sets of partitions by topic id, and the topics that they are of."""
 
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from hashlib import blake2b
 from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
+
+from broker.steps import Pace, Steps, sorted_in_steps
 
 Assignment = Mapping[bytes, frozenset[int]]
 """The partitions by topic id of 16 bytes, without empty sets. It is never modified."""
@@ -42,14 +44,39 @@ _HASH: Final = struct.Struct(">q")
 _FACTS: Final = struct.Struct(">16si")
 
 
-def metadata_hash(subscribed: Iterable[str], topics: Topics) -> int:
+def metadata_hash(subscribed: Collection[str], topics: Topics, pace: Pace) -> Steps[int]:
     """Return a hash of what a group's assignment depends on: its topics, their ids and partitions."""
     digest = blake2b(digest_size=_HASH.size)
-    for name in sorted(subscribed):
+    for name in (yield from sorted_in_steps(subscribed, pace)):
         topic = topics.get(name)
         if topic is not None:
             digest.update(_FACTS.pack(topic.topic_id, topic.partitions))
+        if pace.spent():
+            yield
     return int(_HASH.unpack(digest.digest())[0])
+
+
+def subscribed_names(names: Collection[str], topics: Topics, pace: Pace) -> Steps[tuple[str, ...]]:
+    """Return the names sorted, each once. Those of topics are the strings that the topics have."""
+    distinct = set()
+    for name in names:
+        topic = topics.get(name)
+        distinct.add(name if topic is None else topic.name)
+        if pace.spent():
+            yield
+    return tuple((yield from sorted_in_steps(distinct, pace)))
+
+
+def topic_ids(names: Collection[str], topics: Topics, pace: Pace) -> Steps[frozenset[bytes]]:
+    """Return the ids of the topics that exist."""
+    found = []
+    for name in names:
+        topic = topics.get(name)
+        if topic is not None:
+            found.append(topic.topic_id)
+        if pace.spent():
+            yield
+    return frozenset(found)
 
 
 def pairs(assignment: Assignment) -> Iterator[tuple[bytes, int]]:

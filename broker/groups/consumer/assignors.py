@@ -9,10 +9,13 @@ from typing import Final
 
 from broker.config.sections.consumer_groups import RANGE, UNIFORM
 from broker.groups.consumer import range_assignor, uniform
-from broker.groups.consumer.subscriber import Subscriber
+from broker.groups.consumer.subscriber import Assigned, Subscriber
+from broker.steps import Steps
 
-Assign = Callable[[Mapping[str, Subscriber], Mapping[bytes, int]], dict[str, dict[bytes, frozenset[int]]]]
-"""Returns the partitions of each member. The second argument has the partition count of each topic."""
+Assign = Callable[[Mapping[str, Subscriber], Mapping[bytes, int]], Steps[Assigned]]
+"""Returns the partitions of each member, with pauses. The second argument has the partition count of each
+topic.
+"""
 
 ASSIGNORS: Final[Mapping[str, Assign]] = MappingProxyType(
     {UNIFORM: uniform.assign, RANGE: range_assignor.assign}

@@ -15,9 +15,11 @@ from broker.groups.consumer.epochs import advance
 from broker.groups.consumer.group import CONSUMER_PROTOCOL_TYPE, ConsumerGroup
 from broker.groups.consumer.heartbeat import check_member_bytes, check_size, replace_static, static_member
 from broker.groups.consumer.member import JOINS, ClassicProtocols, ConsumerMember, MemberState
+from broker.groups.consumer.owners import NONE
 from broker.groups.consumer.timing import start_session
 from broker.groups.messages import JoinReply, JoinRequest, SyncReply, SyncRequest
 from broker.groups.transition import Transition
+from broker.steps import finished
 
 
 def join(
@@ -41,9 +43,9 @@ def join(
     stated = _updated(before, request, subscription, ClassicProtocols(request.session_timeout_ms, protocols))
     check_member_bytes(transition, group, before if replaced is None else replaced, stated)
     if replaced is not None:
-        replace_static(transition, group, replaced, before)
+        finished(replace_static(transition, group, replaced, before))
     owned = by_id(subscription.owned, transition.topics.by_name)
-    after = advance(transition, group, before, stated, owned, {})
+    after = finished(advance(transition, group, before, stated, owned, {}))
     timers = group.timers_of(member_id)
     transition.timers.cancel(timers.rejoin)
     transition.timers.cancel(timers.rebalance)
@@ -164,9 +166,9 @@ def _classic_member(
 def _waits(group: ConsumerGroup, member: ConsumerMember) -> bool:
     """Return whether a partition of the member's target is still with another member."""
     return any(
-        group.is_owned(topic_id, index)
+        len(group.owners.free(topic_id, missing)) < len(missing)
         for topic_id, partitions in group.target_of(member.member_id).items()
-        for index in partitions - member.assigned.get(topic_id, frozenset())
+        if (missing := partitions - member.assigned.get(topic_id, NONE))
     )
 
 

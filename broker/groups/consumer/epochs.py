@@ -8,7 +8,7 @@ GroupMetadataManager.consumerGroupHeartbeat)
 from collections import Counter
 from collections.abc import Mapping
 
-from broker.groups.consumer.assignment import Assignment, metadata_hash
+from broker.groups.consumer.assignment import Assignment, metadata_hash, topic_ids
 from broker.groups.consumer.assignors import ASSIGNORS
 from broker.groups.consumer.group import ConsumerGroup
 from broker.groups.consumer.member import ConsumerMember, MemberState
@@ -21,8 +21,9 @@ from broker.groups.consumer.records import (
     target_record,
 )
 from broker.groups.consumer.regular_expressions import keep_expressions
-from broker.groups.consumer.subscriber import Subscriber
+from broker.groups.consumer.subscriber import COMPARED, Subscriber
 from broker.groups.transition import Transition
+from broker.steps import Steps
 
 
 def advance(
@@ -32,39 +33,43 @@ def advance(
     member: ConsumerMember,
     owned: Assignment | None,
     resolved: Mapping[str, frozenset[str]],
-) -> ConsumerMember:
-    """Store the changed `member` and return it after its next step.
+) -> Steps[ConsumerMember]:
+    """Store the changed `member` and return it after its next step. Pauses after a few topics.
 
     `before` is the member as the group has it, or a new one. `owned` are the partitions that it reports;
     `resolved` are the topics of regular expressions that were looked up for this request.
     """
     is_bumped = group.epoch == 0
+    pace = transition.pace
     if member != before:
         transition.keep(group)
-        group.put(member)
-        transition.record(member_record(group.group_id, member))
+        member = group.put(member)
+        yield
+        transition.record((yield from member_record(group.group_id, member, pace)))
         is_bumped = is_bumped or (member.topics, member.regex or "") != (before.topics, before.regex or "")
-    is_bumped = keep_expressions(transition, group, resolved) or is_bumped
+    is_bumped = (yield from keep_expressions(transition, group, resolved)) or is_bumped
     if is_bumped or group.known_topics is not transition.topics.by_name:
-        _bump_if_changed(transition, group, is_bumped=is_bumped)
+        yield from _bump_if_changed(transition, group, is_bumped=is_bumped)
     if group.epoch > group.target_epoch:
-        _assign(transition, group)
+        yield from _assign(transition, group)
     target = group.target_of(member.member_id)
-    after = reconciled(member, group.target_epoch, target, group.is_owned, owned)
+    after = yield from reconciled(member, group.target_epoch, target, group.owners, owned, pace)
     if after is not member and after != member:
         transition.keep(group)
-        group.put(after)
-        transition.record(current_record(group.group_id, after))
+        yield
+        after = group.put(after)
+        yield
+        transition.record((yield from current_record(group.group_id, after, pace)))
         _time_revocation(transition, group, after)
     return after
 
 
 def add_expressions(
     transition: Transition, group: ConsumerGroup, resolved: Mapping[str, frozenset[str]]
-) -> None:
+) -> Steps[None]:
     """Keep what was looked up. The next heartbeat computes the assignment if topics have changed."""
-    if keep_expressions(transition, group, resolved):
-        _bump_if_changed(transition, group, is_bumped=True)
+    if (yield from keep_expressions(transition, group, resolved)):
+        yield from _bump_if_changed(transition, group, is_bumped=True)
 
 
 def bump(transition: Transition, group: ConsumerGroup) -> None:
@@ -83,9 +88,9 @@ def preferred_assignor(group: ConsumerGroup, available: tuple[str, ...]) -> str:
     return max(votes, key=votes.__getitem__) if votes else available[0]
 
 
-def _bump_if_changed(transition: Transition, group: ConsumerGroup, *, is_bumped: bool) -> None:
+def _bump_if_changed(transition: Transition, group: ConsumerGroup, *, is_bumped: bool) -> Steps[None]:
     topics = transition.topics.by_name
-    found = metadata_hash(group.subscribed, topics)
+    found = yield from metadata_hash(group.subscribed, topics, transition.pace)
     if is_bumped or found != group.metadata_hash:
         transition.keep(group)
         group.set_epoch(group.epoch + 1, found)
@@ -93,25 +98,32 @@ def _bump_if_changed(transition: Transition, group: ConsumerGroup, *, is_bumped:
     group.known_topics = topics
 
 
-def _assign(transition: Transition, group: ConsumerGroup) -> None:
+def _assign(transition: Transition, group: ConsumerGroup) -> Steps[None]:
     """Compute the target assignment of the group's epoch, and record what has changed."""
-    topics = transition.topics.by_name
+    topics, pace = transition.topics.by_name, transition.pace
     assign = ASSIGNORS[preferred_assignor(group, transition.consumer.assignors)]
     counts: dict[bytes, int] = {}
-    ids: dict[tuple[tuple[str, ...], str | None], frozenset[bytes]] = {}
+    for name in group.subscribed:
+        topic = topics.get(name)
+        if topic is not None:
+            counts[topic.topic_id] = topic.partitions
+        if pace.spent():
+            yield
+    ids: dict[tuple[int, str | None], frozenset[bytes]] = {}
     subscribers = {}
     for member_id, member in group.members.items():
-        subscription = member.topics, member.regex
+        subscription = id(member.topics), member.regex  # the group holds equal names once
         if subscription not in ids:
-            known = [topics[name] for name in group.topics_of(*subscription) if name in topics]
-            counts.update((topic.topic_id, topic.partitions) for topic in known)
-            ids[subscription] = frozenset(topic.topic_id for topic in known)
-        subscribers[member_id] = Subscriber(member.instance_id, ids[subscription], group.target_of(member_id))
-    targets: dict[str, Assignment] = dict(assign(subscribers, counts))
+            ids[subscription] = yield from topic_ids(group.topics_of(member), topics, pace)
+        target = group.target_of(member_id)
+        subscribers[member_id] = Subscriber(member.instance_id, ids[subscription], target)
+    targets: dict[str, Assignment] = dict((yield from assign(subscribers, counts)))
     transition.keep(group)
     for member_id, target in targets.items():
+        if pace.spent(1 + len(target) // COMPARED):
+            yield
         if member_id not in group.targets or group.targets[member_id] != target:
-            transition.record(target_record(group.group_id, member_id, target))
+            transition.record((yield from target_record(group.group_id, member_id, target, pace)))
     group.set_targets(targets, group.epoch)
     transition.record(target_epoch_record(group))
 

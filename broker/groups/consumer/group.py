@@ -5,15 +5,19 @@ Used by the transitions of this package. Members and assignments are immutable a
 keeps the state before a call at the cost of its dictionaries.
 """
 
-from collections import Counter
 from collections.abc import Collection, Mapping
 from enum import Enum
+from operator import is_
 from typing import Final, NamedTuple
 
-from broker.errors import ApiError, BrokerBug, ErrorCode
-from broker.groups.consumer.assignment import NO_PARTITIONS, Assignment, Topics, pairs
+from msgspec.structs import replace
+
+from broker.errors import ApiError, ErrorCode
+from broker.groups.consumer.assignment import NO_PARTITIONS, Assignment, Topics
 from broker.groups.consumer.member import ConsumerMember, MemberTimers
+from broker.groups.consumer.owners import Owners
 from broker.groups.messages import CommitRequest, Offsets
+from broker.groups.subscribers import Subscriptions
 
 NO_EPOCH: Final = -1
 """The epoch of the target assignment before the first one."""
@@ -42,15 +46,15 @@ class ConsumerGroup:
     """A consumer group.
 
     `epoch` increases with each change of members, subscriptions or topics; `target_epoch` is the epoch that
-    `targets` were computed for. `owners` has the member of each partition that is assigned or still to be
-    revoked. `expressions` are the subscribed regular expressions that have been resolved, at `resolved_ms`
+    `targets` were computed for. `owners` has the partitions that are assigned or still to be revoked.
+    `subscribers` has the subscriptions, and `revision` increases with each call that changes the group.
+    `expressions` are the subscribed regular expressions that have been resolved, at `resolved_ms`
     (monotonic) against the topics in `resolved_topics`; `known_topics` are the topics at the last comparison
     with `metadata_hash`. `timers` belong to the coordinator and are not part of a copy's state.
     """
 
     __slots__ = (
         "_state",
-        "_subscribed",
         "epoch",
         "expressions",
         "group_id",
@@ -61,8 +65,10 @@ class ConsumerGroup:
         "owners",
         "resolved_ms",
         "resolved_topics",
+        "revision",
         "size",
         "static_ids",
+        "subscribers",
         "target_epoch",
         "targets",
         "timers",
@@ -76,16 +82,17 @@ class ConsumerGroup:
         self.members: dict[str, ConsumerMember] = {}
         self.static_ids: dict[str, str] = {}
         self.targets: dict[str, Assignment] = {}
-        self.owners: dict[tuple[bytes, int], str] = {}
+        self.owners = Owners()
+        self.subscribers = Subscriptions()
         self.expressions: dict[str, ResolvedExpression] = {}
         self.known_topics: Topics | None = None
         self.resolved_topics: Topics | None = None
         self.resolved_ms: int | None = None
         self.size = 0
+        self.revision = 0
         self.timers: dict[str, MemberTimers] = {}
         self.offsets: Offsets = {}
         self._state: ConsumerGroupState | None = None
-        self._subscribed: Mapping[str, int] | None = None
 
     def copy(self) -> "ConsumerGroup":
         """Return the group as it is now, to be restored if the records of a call cannot be written."""
@@ -93,12 +100,18 @@ class ConsumerGroup:
         other.epoch, other.target_epoch = self.epoch, self.target_epoch
         other.metadata_hash, other.size = self.metadata_hash, self.size
         other.members, other.static_ids = dict(self.members), dict(self.static_ids)
-        other.targets, other.owners = dict(self.targets), dict(self.owners)
+        other.targets, other.owners = dict(self.targets), self.owners.copy()
+        other.subscribers, other.revision = self.subscribers.copy(), self.revision
         other.expressions = dict(self.expressions)
         other.known_topics, other.resolved_topics = self.known_topics, self.resolved_topics
         other.resolved_ms = self.resolved_ms
         other.timers, other.offsets = self.timers, self.offsets
         return other
+
+    def adopt(self, other: object) -> None:
+        """Take over the state of a copy that has been changed."""
+        for name in self.__slots__:
+            setattr(self, name, getattr(other, name))
 
     @property
     def state(self) -> ConsumerGroupState:
@@ -127,26 +140,17 @@ class ConsumerGroup:
 
     @property
     def subscribed(self) -> Mapping[str, int]:
-        """The number of subscribing members by topic name. A new object after each change of members."""
-        if self._subscribed is None:
-            counts: Counter[str] = Counter()
-            # Most members subscribe to the same, which may be thousands of topics.
-            alike = Counter((member.topics, member.regex) for member in self.members.values())
-            for (topics, regex), members in alike.items():
-                for topic in self.topics_of(topics, regex):
-                    counts[topic] += members
-            self._subscribed = counts
-        return self._subscribed
+        """The number of subscriptions by topic name."""
+        return self.subscribers.topics
 
     @property
     def subscriptions(self) -> object:
         """Identifies the present subscriptions, for `SubscribedTopics`."""
-        return self.subscribed
+        return self.subscribers.version
 
-    def topics_of(self, topics: tuple[str, ...], regex: str | None) -> Collection[str]:
-        """Return the topics of a subscription by name and by regular expression."""
-        found = self.expressions.get(regex) if regex else None
-        return topics if found is None else found.topics.union(topics)
+    def topics_of(self, member: ConsumerMember) -> Collection[str]:
+        """Return the topics that a member subscribes to by name and by regular expression."""
+        return self.subscribers.topics_of(member.topics, member.regex)
 
     def member(self, member_id: str) -> ConsumerMember:
         """Return a member. Raises ApiError UNKNOWN_MEMBER_ID."""
@@ -157,49 +161,55 @@ class ConsumerGroup:
             )
         return member
 
-    def put(self, member: ConsumerMember) -> None:
-        """Add a member, or replace the one of the same id."""
+    def put(self, member: ConsumerMember) -> ConsumerMember:
+        """Add a member, or replace the one of the same id. Return it with the names that the group holds."""
         before = self.members.get(member.member_id)
         if before is not None:
-            self._disown(before)
-            self.size -= before.size
             if before.instance_id is not None and self.static_ids.get(before.instance_id) == member.member_id:
                 del self.static_ids[before.instance_id]
+            if before.topics is not member.topics or before.regex != member.regex:
+                self.subscribers.remove(before.topics, before.regex)
+        if before is None or before.topics is not member.topics or before.regex != member.regex:
+            resolved = self.expressions.get(member.regex) if member.regex else None
+            names = self.subscribers.add(member.topics, member.regex, resolved.topics if resolved else ())
+            if names is not member.topics:
+                member = replace(member, topics=names)
+        self._own(before, member)
+        self.size += member.size - (0 if before is None else before.size)
         self.members[member.member_id] = member
-        self.size += member.size
         if member.instance_id is not None:
             self.static_ids[member.instance_id] = member.member_id
-        self._own(member)
-        changes_topics = before is None or (before.topics, before.regex) != (member.topics, member.regex)
-        self._changed(subscriptions=changes_topics)
+        self._state = None
+        return member
 
     def remove(self, member_id: str) -> None:
         """Remove a member with its assignments."""
         member = self.members.pop(member_id)
-        self._disown(member)
+        self.subscribers.remove(member.topics, member.regex)
+        self._own(member, None)
         self.size -= member.size
         self.targets.pop(member_id, None)
         if member.instance_id is not None and self.static_ids.get(member.instance_id) == member_id:
             del self.static_ids[member.instance_id]
-        self._changed(subscriptions=True)
+        self._state = None
 
     def set_epoch(self, epoch: int, metadata_hash: int) -> None:
         self.epoch, self.metadata_hash = epoch, metadata_hash
-        self._changed(subscriptions=False)
+        self._state = None
 
     def set_targets(self, targets: dict[str, Assignment], epoch: int) -> None:
         self.targets, self.target_epoch = targets, epoch
-        self._changed(subscriptions=False)
+        self._state = None
 
-    def set_expressions(self, expressions: dict[str, ResolvedExpression]) -> None:
-        self.expressions = expressions
-        self._changed(subscriptions=True)
+    def set_expression(self, regex: str, resolved: ResolvedExpression) -> None:
+        """Replace the topics of a regular expression."""
+        known = self.expressions.get(regex)
+        self.expressions[regex] = resolved
+        if known is None or known.topics != resolved.topics:
+            self.subscribers.select(regex, resolved.topics)
 
     def target_of(self, member_id: str) -> Assignment:
         return self.targets.get(member_id, NO_PARTITIONS)
-
-    def is_owned(self, topic_id: bytes, partition: int) -> bool:
-        return (topic_id, partition) in self.owners
 
     def timers_of(self, member_id: str) -> MemberTimers:
         timers = self.timers.get(member_id)
@@ -239,25 +249,16 @@ class ConsumerGroup:
             return ErrorCode.NONE
         return ErrorCode.STALE_MEMBER_EPOCH if member.classic is None else ErrorCode.ILLEGAL_GENERATION
 
-    def _own(self, member: ConsumerMember) -> None:
-        for assignment in (member.assigned, member.revoking):
-            for pair in pairs(assignment):
-                owner = self.owners.setdefault(pair, member.member_id)
-                if owner != member.member_id:
-                    raise BrokerBug(
-                        f"group {self.group_id}: partition {pair[1]} of {pair[0].hex()} has two owners, "
-                        f"{owner} and {member.member_id}"
-                    )
-
-    def _disown(self, member: ConsumerMember) -> None:
-        for assignment in (member.assigned, member.revoking):
-            for pair in pairs(assignment):
-                self.owners.pop(pair, None)
-
-    def _changed(self, *, subscriptions: bool) -> None:
-        self._state = None
-        if subscriptions:
-            self._subscribed = None
+    def _own(self, before: ConsumerMember | None, after: ConsumerMember | None) -> None:
+        """Replace the partitions of a member. Those that it has now as before are left alone."""
+        had = () if before is None else (before.assigned, before.revoking)
+        has = () if after is None else (after.assigned, after.revoking)
+        if len(had) == len(has) and all(map(is_, had, has)):
+            return
+        for assignment in had:
+            self.owners.remove(assignment)
+        for assignment in has:
+            self.owners.add(assignment)
 
     def _current_state(self) -> ConsumerGroupState:
         if not self.members:

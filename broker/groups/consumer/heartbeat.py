@@ -4,19 +4,22 @@ Called by `coordinator`, which finds or creates the group. Every refusal is an A
 anything has changed. (Kafka: GroupMetadataManager.consumerGroupHeartbeat, consumerGroupLeave)
 """
 
+from collections.abc import Collection
+
 from msgspec.structs import replace
 
 from broker.errors import ApiError, ErrorCode
-from broker.groups.consumer.assignment import Assignment, is_subset
+from broker.groups.consumer.assignment import Assignment, Topics, is_subset, subscribed_names
 from broker.groups.consumer.epochs import add_expressions, advance
 from broker.groups.consumer.group import ConsumerGroup
-from broker.groups.consumer.member import JOINS, LEAVES, LEAVES_FOR_NOW, ConsumerMember
+from broker.groups.consumer.member import JOINS, LEAVES, LEAVES_FOR_NOW, ConsumerMember, MemberState
 from broker.groups.consumer.persistence import member_tombstones
 from broker.groups.consumer.records import current_record, member_record, target_record
 from broker.groups.consumer.timing import start_session, stop_timers
 from broker.groups.member_limits import check_bytes
 from broker.groups.messages import ConsumerHeartbeatReply, ConsumerHeartbeatRequest
 from broker.groups.transition import Transition
+from broker.steps import Steps
 
 
 def check_request(request: ConsumerHeartbeatRequest, assignors: tuple[str, ...]) -> None:
@@ -54,28 +57,44 @@ def beat(
     request: ConsumerHeartbeatRequest,
     session_timeout_ms: int,
     interval_ms: int,
-) -> ConsumerHeartbeatReply:
-    """Handle a heartbeat that does not leave. `request.member_id` is set. Raises ApiError.
+) -> Steps[ConsumerHeartbeatReply]:
+    """Handle a heartbeat that does not leave. `request.member_id` is set. Raises ApiError. Pauses after a few
+    topics.
 
     A member that adds an expression to names is assigned the topics of the names first: clients that
     subscribe to both count on these two steps of Kafka's.
     """
     check_size(transition, group, request.member_id, request.instance_id)
     before, replaced = _member(group, request)
-    stated = _updated(before, request)
-    check_member_bytes(transition, group, before if replaced is None else replaced, stated)
+    stated = yield from _updated(transition, before, request)
+    selected = request.resolved.get(stated.regex or "", frozenset())
+    check_member_bytes(transition, group, before if replaced is None else replaced, stated, selected)
     if replaced is not None:
-        replace_static(transition, group, replaced, before)
+        yield from replace_static(transition, group, replaced, before)
     is_later = bool(stated.topics) and request.regex in request.resolved.keys() - group.expressions.keys()
     resolved = {} if is_later else request.resolved
-    after = advance(transition, group, before, stated, request.owned, resolved)
+    after = yield from advance(transition, group, before, stated, request.owned, resolved)
     if is_later:
-        add_expressions(transition, group, request.resolved)
+        yield from add_expressions(transition, group, request.resolved)
     start_session(transition, group, after, session_timeout_ms)
     assignment: Assignment | None = None
     if _is_full(request) or after.assigned != before.assigned:
         assignment = after.assigned
     return ConsumerHeartbeatReply(ErrorCode.NONE, after.member_id, after.epoch, interval_ms, assignment)
+
+
+def changes_nothing(group: ConsumerGroup, request: ConsumerHeartbeatRequest, topics: Topics) -> bool:
+    """Return whether the heartbeat only restarts the session of a member that has reached the target."""
+    member = group.members.get(request.member_id)
+    states = (request.topics, request.regex, request.owned)
+    return (
+        member is not None
+        and not any(each is not None for each in states)
+        and not request.resolved
+        and request.epoch == member.epoch == group.target_epoch == group.epoch
+        and member.state is MemberState.STABLE
+        and group.known_topics is topics
+    )
 
 
 def leaving_member(group: ConsumerGroup, request: ConsumerHeartbeatRequest) -> ConsumerMember:
@@ -85,13 +104,13 @@ def leaving_member(group: ConsumerGroup, request: ConsumerHeartbeatRequest) -> C
     return static_member(group, request.member_id, request.instance_id)
 
 
-def leave_for_now(transition: Transition, group: ConsumerGroup, member: ConsumerMember) -> None:
+def leave_for_now(transition: Transition, group: ConsumerGroup, member: ConsumerMember) -> Steps[None]:
     """A static member leaves and keeps its partitions until its session expires."""
     transition.keep(group)
     left = replace(member, epoch=LEAVES_FOR_NOW, revoking={})
     group.put(left)
     transition.timers.cancel(group.timers_of(member.member_id).rebalance)
-    transition.record(current_record(group.group_id, left))
+    transition.record((yield from current_record(group.group_id, left, transition.pace)))
 
 
 def static_member(group: ConsumerGroup, member_id: str, instance_id: str) -> ConsumerMember:
@@ -109,19 +128,21 @@ def static_member(group: ConsumerGroup, member_id: str, instance_id: str) -> Con
 
 def replace_static(
     transition: Transition, group: ConsumerGroup, old: ConsumerMember, new: ConsumerMember
-) -> None:
+) -> Steps[None]:
     """Give a static member its new id, with the partitions and the target of the old one."""
     transition.keep(group)
-    group_id, target = group.group_id, group.target_of(old.member_id)
+    group_id, target, pace = group.group_id, group.target_of(old.member_id), transition.pace
     group.remove(old.member_id)
     stop_timers(transition, group, old.member_id)
-    group.put(new)
+    yield
+    new = group.put(new)
     group.targets[new.member_id] = target
+    yield
     for record in member_tombstones(group_id, old.member_id):
         transition.record(record)
-    transition.record(member_record(group_id, new))
-    transition.record(target_record(group_id, new.member_id, target))
-    transition.record(current_record(group_id, new))
+    transition.record((yield from member_record(group_id, new, pace)))
+    transition.record((yield from target_record(group_id, new.member_id, target, pace)))
+    transition.record((yield from current_record(group_id, new, pace)))
 
 
 def check_size(transition: Transition, group: ConsumerGroup, member_id: str, instance_id: str | None) -> None:
@@ -139,11 +160,23 @@ def check_size(transition: Transition, group: ConsumerGroup, member_id: str, ins
 
 
 def check_member_bytes(
-    transition: Transition, group: ConsumerGroup, before: ConsumerMember, member: ConsumerMember
+    transition: Transition,
+    group: ConsumerGroup,
+    before: ConsumerMember,
+    member: ConsumerMember,
+    selected: Collection[str] = (),
 ) -> None:
-    """Apply `group.max.bytes`. Raises ApiError."""
-    others = group.size - (before.size if before.member_id in group.members else 0)
-    check_bytes(transition.config, others, before.size, member.size)
+    """Apply `group.max.bytes`. Raises ApiError. `selected` are the topics of the member's expression."""
+    held, size, grown = group.subscribers, before.size, member.size
+    others = group.size + held.resolved_bytes
+    is_in = before.member_id in group.members
+    if is_in:
+        others -= size
+    if (before.topics, before.regex or "") != (member.topics, member.regex or ""):
+        removed = held.removed_bytes(before.topics, before.regex) if is_in else 0
+        size, others = size + removed, others - removed
+        grown += held.added_bytes(member.topics, member.regex, selected)
+    check_bytes(transition.config, others, size, grown)
 
 
 def _member(
@@ -190,9 +223,13 @@ def _check_epoch(member: ConsumerMember, request: ConsumerHeartbeatRequest) -> N
     )
 
 
-def _updated(member: ConsumerMember, request: ConsumerHeartbeatRequest) -> ConsumerMember:
+def _updated(
+    transition: Transition, member: ConsumerMember, request: ConsumerHeartbeatRequest
+) -> Steps[ConsumerMember]:
     """Return the member with what the request states."""
-    topics = member.topics if request.topics is None else tuple(sorted(set(request.topics)))
+    topics = member.topics
+    if request.topics is not None:
+        topics = yield from subscribed_names(request.topics, transition.topics.by_name, transition.pace)
     return replace(
         member,
         instance_id=member.instance_id if request.instance_id is None else request.instance_id,

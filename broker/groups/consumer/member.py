@@ -8,6 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from broker.groups.consumer.assignment import NO_PARTITIONS, Assignment
+from broker.groups.subscribers import bytes_of
 from broker.groups.timers import Kind, Timer
 
 LEAVES: Final = -1
@@ -64,8 +65,8 @@ class ConsumerMember(msgspec.Struct, frozen=True):
     def size(self) -> int:
         """The bytes of its names and protocols, for `group.max.bytes`."""
         names = (self.member_id, self.instance_id, self.rack_id, self.client_id, self.client_host)
-        texts = (*names, self.regex, self.assignor, *self.topics)
-        size = sum(len(text.encode()) for text in texts if text)
+        size = bytes_of([text for text in (*names, self.regex, self.assignor) if text])
+        size += bytes_of(self.topics)
         if self.classic is not None:
             size += sum(len(name.encode()) + len(metadata) for name, metadata in self.classic.protocols)
         return size

@@ -13,7 +13,7 @@ from broker.errors import ApiError, ErrorCode
 from broker.groups import rebalance
 from broker.groups.any_group import Groups
 from broker.groups.consumer import classic_members
-from broker.groups.consumer.assignment import Assignment, pairs
+from broker.groups.consumer.assignment import Assignment
 from broker.groups.consumer.embedded import read_assignment, read_subscription, write_assignment
 from broker.groups.consumer.group import CONSUMER_PROTOCOL_TYPE, ConsumerGroup
 from broker.groups.consumer.member import ClassicProtocols, ConsumerMember
@@ -33,6 +33,7 @@ from broker.groups.persistence import record_of, tombstone_of
 from broker.groups.share.group import ShareGroup
 from broker.groups.timers import Timer
 from broker.groups.transition import Transition
+from broker.steps import finished
 
 
 def consumer_group(groups: Groups, group_id: str) -> ConsumerGroup:
@@ -154,7 +155,7 @@ def _upgraded(transition: Transition, classic: Group) -> ConsumerGroup:
     try:
         for member in classic.members.values():
             assigned = read_assignment(member.assignment, transition.topics.by_name)
-            if not group.owners.keys().isdisjoint(pairs(assigned)):
+            if group.owners.has_any(assigned):
                 raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "a partition has two members")
             group.put(_consumer_member(classic, member, assigned))
             targets[member.member_id] = assigned
@@ -203,16 +204,17 @@ def _stop_classic_timers(transition: Transition, group: Group) -> None:
 def _record_all(transition: Transition, group: ConsumerGroup) -> None:
     """Record a converted group with its members, and start their sessions."""
     group_id = group.group_id
+    pace = transition.pace
     for member in group.members.values():
-        transition.record(member_record(group_id, member))
+        transition.record(finished(member_record(group_id, member, pace)))
     if not group.members:
         return
     transition.record(epoch_record(group))
     for member_id, target in group.targets.items():
-        transition.record(target_record(group_id, member_id, target))
+        transition.record(finished(target_record(group_id, member_id, target, pace)))
     transition.record(target_epoch_record(group))
     for member in group.members.values():
-        transition.record(current_record(group_id, member))
+        transition.record(finished(current_record(group_id, member, pace)))
         start_session(transition, group, member, transition.consumer.session_timeout_ms)
 
 

@@ -8,7 +8,7 @@ import logging
 
 from msgspec.structs import replace
 
-from broker.groups.consumer.assignment import pairs
+from broker.groups.consumer.assignment import overlap
 from broker.groups.consumer.group import NO_EPOCH, ConsumerGroup
 from broker.groups.consumer.member import ConsumerMember
 from broker.groups.consumer.records import (
@@ -92,8 +92,8 @@ def finish(group: ConsumerGroup) -> None:
     members, targets = group.members, group.targets
     group.members, group.targets = {}, {}
     for member_id, member in members.items():
-        partitions = {*pairs(member.assigned), *pairs(member.revoking)}
-        if group.owners.keys().isdisjoint(partitions):
+        has = (member.assigned, member.revoking)
+        if not overlap(*has) and not any(map(group.owners.has_any, has)):
             group.put(member)
             if member_id in targets:
                 group.targets[member_id] = targets[member_id]

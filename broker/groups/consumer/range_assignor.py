@@ -4,27 +4,34 @@ partitions are divided alike. (Kafka: RangeAssignor)
 
 from collections.abc import Mapping
 
-from broker.groups.consumer.subscriber import Subscriber
+from broker.groups.consumer.subscriber import Assigned, Subscriber
+from broker.steps import Pace, Steps
 
 
-def assign(
-    members: Mapping[str, Subscriber], partitions: Mapping[bytes, int]
-) -> dict[str, dict[bytes, frozenset[int]]]:
+def assign(members: Mapping[str, Subscriber], partitions: Mapping[bytes, int]) -> Steps[Assigned]:
     """Return the partitions of each member. Static members come first, in the order of their instances."""
+    pace = Pace()
     order = sorted(members, key=lambda member_id: _place(member_id, members[member_id]))
     subscribers: dict[bytes, list[str]] = {}
     for member_id in order:
         for topic_id in members[member_id].topics:
             subscribers.setdefault(topic_id, []).append(member_id)
-    assigned: dict[str, dict[bytes, frozenset[int]]] = {member_id: {} for member_id in members}
+            if pace.spent():
+                yield
+    assigned: Assigned = {member_id: {} for member_id in members}
     for topic_id, of_topic in subscribers.items():
         least, extra = divmod(partitions[topic_id], len(of_topic))
         start = 0
         for number, member_id in enumerate(of_topic):
             end = start + least + (number < extra)
-            if start < end:
-                assigned[member_id][topic_id] = frozenset(range(start, end))
+            if start == end:
+                break  # so have the members that follow
+            assigned[member_id][topic_id] = frozenset(range(start, end))
             start = end
+            if pace.spent():
+                yield
+        if pace.spent():
+            yield
     return assigned
 
 

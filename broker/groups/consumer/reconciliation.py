@@ -4,24 +4,22 @@ Called by `epochs`. A partition is revoked before another member receives it: a 
 given up its partitions before it moves to the target's epoch. (Kafka: CurrentAssignmentBuilder)
 """
 
-from collections.abc import Callable
-
 from broker.errors import ApiError, ErrorCode
 from broker.groups.consumer.assignment import Assignment, overlap
 from broker.groups.consumer.member import ConsumerMember, MemberState
-
-IsOwned = Callable[[bytes, int], bool]
-"""Whether a member, the same or another, has this partition or has not given it up yet."""
+from broker.groups.consumer.owners import NONE, Owners
+from broker.steps import Pace, Steps
 
 
 def reconciled(
     member: ConsumerMember,
     target_epoch: int,
     target: Assignment,
-    is_owned: IsOwned,
+    owners: Owners,
     owned: Assignment | None,
-) -> ConsumerMember:
-    """Return the member in its next state, or the same one if it cannot move on.
+    pace: Pace,
+) -> Steps[ConsumerMember]:
+    """Return the member in its next state, or the same one if it cannot move on. Pauses after a few topics.
 
     `owned` are the partitions that it reports, None if it reports none with this heartbeat. Raises ApiError
     FENCED_MEMBER_EPOCH if a later version of the broker has stored its state.
@@ -30,20 +28,20 @@ def reconciled(
         case MemberState.STABLE:
             if member.epoch == target_epoch:
                 return member
-            return _next(member, member.epoch, target_epoch, target, is_owned, owned)
+            return (yield from _next(member, member.epoch, target_epoch, target, owners, owned, pace))
         case MemberState.UNREVOKED_PARTITIONS:
             if owned is None or overlap(owned, member.revoking):
                 return member
-            return _next(member, member.epoch + 1, target_epoch, target, is_owned, owned)
+            return (yield from _next(member, member.epoch + 1, target_epoch, target, owners, owned, pace))
         case MemberState.UNRELEASED_PARTITIONS:
-            return _next(member, member.epoch, target_epoch, target, is_owned, owned)
+            return (yield from _next(member, member.epoch, target_epoch, target, owners, owned, pace))
         case MemberState.UNKNOWN:
             if owned is None or owned:
                 raise ApiError(
                     ErrorCode.FENCED_MEMBER_EPOCH,
                     "The member has an unknown state. It must give up its partitions and join again.",
                 )
-            return _next(member, target_epoch, target_epoch, target, is_owned, owned)
+            return (yield from _next(member, target_epoch, target_epoch, target, owners, owned, pace))
 
 
 def _next(
@@ -51,9 +49,10 @@ def _next(
     epoch: int,
     target_epoch: int,
     target: Assignment,
-    is_owned: IsOwned,
+    owners: Owners,
     owned: Assignment | None,
-) -> ConsumerMember:
+    pace: Pace,
+) -> Steps[ConsumerMember]:
     """Revoke first; with nothing to revoke, move to the target's epoch with what is free.
 
     `epoch` is kept while it revokes.
@@ -61,20 +60,25 @@ def _next(
     kept: dict[bytes, frozenset[int]] = {}
     revoking: dict[bytes, frozenset[int]] = {}
     for topic_id, partitions in member.assigned.items():
-        still = partitions & target.get(topic_id, frozenset())
+        still = partitions & target.get(topic_id, NONE)
         if still:
             kept[topic_id] = still
         if len(still) < len(partitions):
             revoking[topic_id] = partitions - still
+        if pace.spent():
+            yield
     if revoking and (owned is None or overlap(owned, revoking)):
         return member.moved(MemberState.UNREVOKED_PARTITIONS, epoch, kept, revoking)
     unreleased = False
     assigned = dict(kept)
     for topic_id, partitions in target.items():
-        wanted = partitions - kept.get(topic_id, frozenset())
-        free = frozenset(each for each in wanted if not is_owned(topic_id, each))
+        known = kept.get(topic_id, NONE)
+        wanted = partitions - known if known else partitions
+        free = owners.free(topic_id, wanted)
         unreleased = unreleased or len(free) < len(wanted)
         if free:
-            assigned[topic_id] = kept.get(topic_id, frozenset()) | free
+            assigned[topic_id] = known | free if known else free
+        if pace.spent():
+            yield
     state = MemberState.UNRELEASED_PARTITIONS if unreleased else MemberState.STABLE
     return member.moved(state, target_epoch, assigned)

@@ -2,7 +2,8 @@
 ConsumerGroupMemberMetadata, ConsumerGroupTargetAssignmentMetadata, ConsumerGroupTargetAssignmentMember,
 ConsumerGroupCurrentMemberAssignment, ConsumerGroupRegularExpression; values of version 0)
 
-`persistence` applies what has been read. ConsumerGroupPartitionMetadata, which Kafka 4.0 wrote, has no
+The records of a member may have thousands of topics, and are encoded in steps. `persistence` applies what has
+been read. ConsumerGroupPartitionMetadata, which Kafka 4.0 wrote, has no
 meaning here; it goes with its group.
 """
 
@@ -25,6 +26,7 @@ from broker.groups.record_fields import (
     value_of,
 )
 from broker.records.stored_fields import FlexibleFields, varint
+from broker.steps import Pace, Steps, sorted_in_steps
 
 _INT8, _INT16, _INT32, _INT64 = (Struct(f">{code}") for code in "bhiq")
 
@@ -83,14 +85,14 @@ def epoch_record(group: ConsumerGroup) -> Record:
     return encode_key(ConsumerKey(KeyType.GROUP, group.group_id)), value
 
 
-def member_record(group_id: str, member: ConsumerMember) -> Record:
+def member_record(group_id: str, member: ConsumerMember, pace: Pace) -> Steps[Record]:
     parts = [
         head(),
         string(member.instance_id),
         string(member.rack_id),
         string(member.client_id),
         string(member.client_host),
-        strings(member.topics),
+        (yield from strings(member.topics, pace)),
         string(member.regex),
         _INT32.pack(member.rebalance_timeout_ms),
         string(member.assignor),
@@ -103,8 +105,8 @@ def member_record(group_id: str, member: ConsumerMember) -> Record:
     return encode_key(ConsumerKey(KeyType.MEMBER, group_id, member.member_id)), b"".join(parts)
 
 
-def target_record(group_id: str, member_id: str, target: Assignment) -> Record:
-    value = head() + assignment(target) + NO_TAGS
+def target_record(group_id: str, member_id: str, target: Assignment, pace: Pace) -> Steps[Record]:
+    value = head() + (yield from assignment(target, pace)) + NO_TAGS
     return encode_key(ConsumerKey(KeyType.TARGET_OF_MEMBER, group_id, member_id)), value
 
 
@@ -113,24 +115,25 @@ def target_epoch_record(group: ConsumerGroup) -> Record:
     return encode_key(ConsumerKey(KeyType.TARGET, group.group_id)), value
 
 
-def current_record(group_id: str, member: ConsumerMember) -> Record:
+def current_record(group_id: str, member: ConsumerMember, pace: Pace) -> Steps[Record]:
     value = b"".join(
         (
             head(),
             _INT32.pack(member.epoch),
             _INT32.pack(member.previous_epoch),
             _INT8.pack(member.state),
-            assignment(member.assigned),
-            assignment(member.revoking),
+            (yield from assignment(member.assigned, pace)),
+            (yield from assignment(member.revoking, pace)),
             NO_TAGS,
         )
     )
     return encode_key(ConsumerKey(KeyType.CURRENT, group_id, member.member_id)), value
 
 
-def expression_record(group_id: str, regex: str, resolved: ResolvedExpression) -> Record:
+def expression_record(group_id: str, regex: str, resolved: ResolvedExpression, pace: Pace) -> Steps[Record]:
     times = _INT64.pack(resolved.version) + _INT64.pack(resolved.wall_ms)
-    value = head() + strings(sorted(resolved.topics)) + times + NO_TAGS
+    names = yield from sorted_in_steps(resolved.topics, pace)
+    value = head() + (yield from strings(names, pace)) + times + NO_TAGS
     return encode_key(ConsumerKey(KeyType.EXPRESSION, group_id, regex)), value
 
 

@@ -89,7 +89,7 @@ def keep_expressions(
     transition: Transition,
     group: ConsumerGroup,
     resolved: Mapping[str, frozenset[str]],
-) -> bool:
+) -> Steps[bool]:
     """Keep what was looked up and drop what no member subscribes to. Return whether a topic has changed."""
     if not resolved and not group.expressions:
         return False
@@ -99,18 +99,20 @@ def keep_expressions(
         for regex, matched in resolved.items()
         if regex in subscribed
     }
-    kept = {regex: known for regex, known in group.expressions.items() if regex in subscribed}
-    if not found and len(kept) == len(group.expressions):
+    unused = group.expressions.keys() - subscribed
+    if not found and not unused:
         return False
     transition.keep(group)
-    for regex in group.expressions.keys() - kept.keys():
+    for regex in unused:
         transition.record(tombstone(KeyType.EXPRESSION, group.group_id, regex))
+        del group.expressions[regex]
     has_changed = False
     for regex, one in found.items():
-        if regex not in kept or kept[regex].topics != one.topics:
-            has_changed = True
-        transition.record(expression_record(group.group_id, regex, one))
-    group.set_expressions(kept | found)
+        known = group.expressions.get(regex)
+        has_changed = has_changed or known is None or known.topics != one.topics
+        group.set_expression(regex, one)
+        yield
+        transition.record((yield from expression_record(group.group_id, regex, one, transition.pace)))
     if subscribed <= resolved.keys():
         group.resolved_topics, group.resolved_ms = transition.topics.by_name, transition.now_ms
     return has_changed

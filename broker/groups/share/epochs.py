@@ -6,8 +6,8 @@ Called by `heartbeat`. A share group has no reconciliation: several members can 
 takes its target at once. (Kafka: GroupMetadataManager.shareGroupHeartbeat)
 """
 
-from broker.groups.consumer.assignment import Assignment, metadata_hash
-from broker.groups.consumer.subscriber import Subscriber
+from broker.groups.consumer.assignment import Assignment, metadata_hash, topic_ids
+from broker.groups.consumer.subscriber import COMPARED, Subscriber
 from broker.groups.share.group import ShareGroup
 from broker.groups.share.member import ShareMember
 from broker.groups.share.records import (
@@ -20,75 +20,86 @@ from broker.groups.share.records import (
 )
 from broker.groups.share.simple_assignor import assign
 from broker.groups.transition import Transition
+from broker.steps import Steps
 
 
 def advance(
     transition: Transition, group: ShareGroup, before: ShareMember, member: ShareMember
-) -> ShareMember:
+) -> Steps[ShareMember]:
     """Store the changed `member` and return it after its next step. `before` is the member as the group has
-    it, or a new one.
+    it, or a new one. Pauses after a few topics.
     """
     is_bumped = False
+    topics, pace = transition.topics.by_name, transition.pace
     if member != before:
         transition.keep(group)
-        group.put(member)
-        transition.record(member_record(group.group_id, member))
+        member = group.put(member)
+        yield
+        transition.record((yield from member_record(group.group_id, member, pace)))
         is_bumped = member.topics != before.topics
-    topics = transition.topics.by_name
     if group.epoch == group.target_epoch and not group.is_checked(topics):
-        is_bumped = is_bumped or group.is_assignment_outdated(topics)
+        is_bumped = is_bumped or (yield from group.is_assignment_outdated(topics, pace))
     if is_bumped or group.known_topics is not topics:
-        _bump_if_changed(transition, group, is_bumped=is_bumped)
+        yield from _bump_if_changed(transition, group, is_bumped=is_bumped)
     if group.epoch > group.target_epoch:
-        _assign(transition, group)
+        yield from _assign(transition, group)
     if member.epoch != group.target_epoch:
         member = member.moved(group.target_epoch, group.target_of(member.member_id))
         transition.keep(group)
-        group.put(member)
-        transition.record(current_record(group.group_id, member))
+        member = group.put(member)
+        transition.record((yield from current_record(group.group_id, member, pace)))
     if not group.is_checked(topics):
-        _begin_states(transition, group)
+        yield from _begin_states(transition, group)
         group.mark_checked(topics)
     return member
 
 
-def bump(transition: Transition, group: ShareGroup) -> None:
+def bump(transition: Transition, group: ShareGroup) -> Steps[None]:
     """Begin an epoch of the group, whose next heartbeat computes the assignment."""
     transition.keep(group)
     group.epoch += 1
-    group.metadata_hash = metadata_hash(group.subscribed, transition.topics.by_name)
+    group.metadata_hash = yield from metadata_hash(
+        group.subscribed, transition.topics.by_name, transition.pace
+    )
     transition.record(epoch_record(group))
 
 
-def _bump_if_changed(transition: Transition, group: ShareGroup, *, is_bumped: bool) -> None:
+def _bump_if_changed(transition: Transition, group: ShareGroup, *, is_bumped: bool) -> Steps[None]:
     topics = transition.topics.by_name
-    if is_bumped or metadata_hash(group.subscribed, topics) != group.metadata_hash:
-        bump(transition, group)
+    if not is_bumped:
+        found = yield from metadata_hash(group.subscribed, topics, transition.pace)
+        is_bumped = found != group.metadata_hash
+    if is_bumped:
+        yield from bump(transition, group)
     group.known_topics = topics
 
 
-def _assign(transition: Transition, group: ShareGroup) -> None:
+def _assign(transition: Transition, group: ShareGroup) -> Steps[None]:
     """Compute the target assignment of the group's epoch, and record what has changed."""
-    topics = transition.topics.by_name
-    ids: dict[tuple[str, ...], frozenset[bytes]] = {}
+    topics, pace = transition.topics.by_name, transition.pace
+    ids: dict[int, frozenset[bytes]] = {}
     subscribers = {}
     for member_id, member in group.members.items():
-        if member.topics not in ids:
-            ids[member.topics] = frozenset(topics[name].topic_id for name in member.topics if name in topics)
-        subscribers[member_id] = Subscriber(None, ids[member.topics], group.target_of(member_id))
-    targets: dict[str, Assignment] = dict(assign(subscribers, group.assignable(topics)))
+        subscription = id(member.topics)  # the group holds equal names once
+        if subscription not in ids:
+            ids[subscription] = yield from topic_ids(member.topics, topics, pace)
+        subscribers[member_id] = Subscriber(None, ids[subscription], group.target_of(member_id))
+    assignable = yield from group.assignable(topics, pace)
+    targets: dict[str, Assignment] = dict((yield from assign(subscribers, assignable)))
     transition.keep(group)
     for member_id, target in targets.items():
+        if pace.spent(1 + len(target) // COMPARED):
+            yield
         if member_id not in group.targets or group.targets[member_id] != target:
-            transition.record(target_record(group.group_id, member_id, target))
+            transition.record((yield from target_record(group.group_id, member_id, target, pace)))
     group.targets, group.target_epoch = targets, group.epoch
     transition.record(target_epoch_record(group))
 
 
-def _begin_states(transition: Transition, group: ShareGroup) -> None:
+def _begin_states(transition: Transition, group: ShareGroup) -> Steps[None]:
     """Record the states that are to be initialized."""
-    missing = group.without_state(transition.topics.by_name)
+    missing = yield from group.without_state(transition.topics.by_name, transition.pace)
     if missing:
         transition.keep(group)
-        group.states = group.states.begin(missing)
-        transition.record(states_record(group))
+        group.states = yield from group.states.begin(missing, transition.pace)
+        transition.record((yield from states_record(group, transition.pace)))

@@ -5,17 +5,20 @@ Used by the transitions of this package. Members, assignments and the partitions
 replaced, so that `copy` keeps the state before a call at the cost of its dictionaries.
 """
 
-from collections import Counter
 from collections.abc import Mapping
 from enum import Enum
 from typing import Final
+
+from msgspec.structs import replace
 
 from broker.errors import ApiError, ErrorCode
 from broker.groups.consumer.assignment import NO_PARTITIONS, Assignment, Topics
 from broker.groups.messages import CommitRequest, Offsets
 from broker.groups.share.member import ShareMember
 from broker.groups.share.state_partitions import NamedPartitions, StatePartitions
+from broker.groups.subscribers import Subscriptions
 from broker.groups.timers import Kind, Timer
+from broker.steps import Pace, Steps, sorted_in_steps
 
 NO_EPOCH: Final = -1
 """The epoch of the target assignment before the first one."""
@@ -35,6 +38,7 @@ class ShareGroup:
 
     `epoch` increases with each change of members, subscriptions, topics or partitions with a state;
     `target_epoch` is the epoch that `targets` were computed for. Several members can have the same partition.
+    `subscribers` has the subscriptions, and `revision` increases with each call that changes the group.
     `states` are the share partitions that have a state: only those are assigned. `known_topics` are the
     topics at the last comparison with `metadata_hash`. `timers` are the sessions by member id; they belong to
     the coordinator and are not part of a copy's state. `offsets` are those of an earlier group with this
@@ -43,15 +47,16 @@ class ShareGroup:
 
     __slots__ = (
         "_checked",
-        "_subscribed",
         "epoch",
         "group_id",
         "known_topics",
         "members",
         "metadata_hash",
         "offsets",
+        "revision",
         "size",
         "states",
+        "subscribers",
         "target_epoch",
         "targets",
         "timers",
@@ -66,10 +71,11 @@ class ShareGroup:
         self.targets: dict[str, Assignment] = {}
         self.states = StatePartitions()
         self.known_topics: Topics | None = None
+        self.subscribers = Subscriptions()
         self.size = 0
+        self.revision = 0
         self.timers: dict[str, Timer] = {}
         self.offsets: Offsets = {}
-        self._subscribed: Mapping[str, int] | None = None
         self._checked: tuple[object, ...] = ()
 
     def copy(self) -> "ShareGroup":
@@ -79,8 +85,14 @@ class ShareGroup:
         other.metadata_hash, other.size = self.metadata_hash, self.size
         other.members, other.targets = dict(self.members), dict(self.targets)
         other.states, other.known_topics = self.states, self.known_topics
+        other.subscribers, other.revision = self.subscribers.copy(), self.revision
         other.timers, other.offsets = self.timers, self.offsets
         return other
+
+    def adopt(self, other: object) -> None:
+        """Take over the state of a copy that has been changed."""
+        for name in self.__slots__:
+            setattr(self, name, getattr(other, name))
 
     @property
     def state(self) -> ShareGroupState:
@@ -106,20 +118,13 @@ class ShareGroup:
 
     @property
     def subscribed(self) -> Mapping[str, int]:
-        """The number of subscribing members by topic name. A new object after each change of members."""
-        if self._subscribed is None:
-            counts: Counter[str] = Counter()
-            # Most members subscribe to the same, which may be thousands of topics.
-            for topics, members in Counter(member.topics for member in self.members.values()).items():
-                for topic in topics:
-                    counts[topic] += members
-            self._subscribed = counts
-        return self._subscribed
+        """The number of subscriptions by topic name."""
+        return self.subscribers.topics
 
     @property
     def subscriptions(self) -> object:
         """Identifies the present subscriptions, for `SubscribedTopics`."""
-        return self.subscribed
+        return self.subscribers.version
 
     def member(self, member_id: str) -> ShareMember:
         """Return a member. Raises ApiError UNKNOWN_MEMBER_ID."""
@@ -130,19 +135,25 @@ class ShareGroup:
             )
         return member
 
-    def put(self, member: ShareMember) -> None:
-        """Add a member, or replace the one of the same id."""
+    def put(self, member: ShareMember) -> ShareMember:
+        """Add a member, or replace the one of the same id. Return it with the names that the group holds."""
         before = self.members.get(member.member_id)
+        if before is None or before.topics is not member.topics:
+            if before is not None:
+                self.subscribers.remove(before.topics, None)
+            names = self.subscribers.add(member.topics, None, ())
+            if names is not member.topics:
+                member = replace(member, topics=names)
         self.size += member.size - (0 if before is None else before.size)
         self.members[member.member_id] = member
-        if before is None or before.topics != member.topics:
-            self._subscribed = None
+        return member
 
     def remove(self, member_id: str) -> None:
         """Remove a member with its assignments."""
-        self.size -= self.members.pop(member_id).size
+        member = self.members.pop(member_id)
+        self.subscribers.remove(member.topics, None)
+        self.size -= member.size
         self.targets.pop(member_id, None)
-        self._subscribed = None
 
     def target_of(self, member_id: str) -> Assignment:
         return self.targets.get(member_id, NO_PARTITIONS)
@@ -154,44 +165,54 @@ class ShareGroup:
             timer = self.timers[member_id] = Timer(Kind.SHARE_SESSION, self.group_id, member_id)
         return timer
 
-    def assignable(self, topics: Topics) -> Assignment:
+    def assignable(self, topics: Topics, pace: Pace) -> Steps[dict[bytes, frozenset[int]]]:
         """Return the partitions of subscribed topics that exist and have a state."""
         found = {}
-        for name in sorted(self.subscribed):
+        initialized = self.states.initialized
+        for name in self.subscribed:
             topic = topics.get(name)
-            known = None if topic is None else self.states.initialized.get(topic.topic_id)
+            known = None if topic is None else initialized.get(topic.topic_id)
             if topic is not None and known is not None:
-                existing = frozenset(index for index in known.partitions if index < topic.partitions)
+                existing = known.partitions
+                if len(existing) != topic.partitions:
+                    existing = frozenset(index for index in existing if index < topic.partitions)
                 if existing:
                     found[topic.topic_id] = existing
+            if pace.spent():
+                yield
         return found
 
-    def without_state(self, topics: Topics) -> dict[bytes, NamedPartitions]:
+    def without_state(self, topics: Topics, pace: Pace) -> Steps[dict[bytes, NamedPartitions]]:
         """Return the partitions of subscribed topics whose state is neither there nor being initialized.
 
         A topic whose states are being deleted has to wait until they are.
         """
         missing = {}
         states = self.states
-        for name in sorted(self.subscribed):
+        for name in (yield from sorted_in_steps(self.subscribed, pace)):
+            if pace.spent():
+                yield
             topic = topics.get(name)
             if topic is None or topic.topic_id in states.deleting:
                 continue
-            wanted = set(range(topic.partitions))
-            for known in (states.initialized, states.initializing):
-                if topic.topic_id in known:
-                    wanted -= known[topic.topic_id].partitions
+            known = [some[topic.topic_id] for some in states.known if topic.topic_id in some]
+            if any(len(each.partitions) >= topic.partitions for each in known):
+                continue
+            wanted = frozenset(range(topic.partitions)).difference(*(each.partitions for each in known))
             if wanted:
-                missing[topic.topic_id] = NamedPartitions(name, frozenset(wanted))
+                missing[topic.topic_id] = NamedPartitions(name, wanted)
         return missing
 
-    def is_assignment_outdated(self, topics: Topics) -> bool:
+    def is_assignment_outdated(self, topics: Topics, pace: Pace) -> Steps[bool]:
         """Return whether the targets have other partitions than those that are assignable."""
-        assigned: dict[bytes, set[int]] = {}
+        assigned: dict[bytes, frozenset[int]] = {}
         for target in self.targets.values():
             for topic_id, partitions in target.items():
-                assigned.setdefault(topic_id, set()).update(partitions)
-        return assigned != self.assignable(topics)
+                known = assigned.get(topic_id)
+                assigned[topic_id] = partitions if known is None else known | partitions
+                if pace.spent():
+                    yield
+        return assigned != (yield from self.assignable(topics, pace))
 
     def is_checked(self, topics: Topics) -> bool:
         """Return whether nothing has changed since `mark_checked` on which states and targets depend."""
@@ -210,7 +231,7 @@ class ShareGroup:
         return ErrorCode.GROUP_ID_NOT_FOUND
 
     def _facts(self, topics: Topics) -> tuple[object, ...]:
-        return topics, self.subscribed, self.states, self.targets
+        return topics, self.subscriptions, self.states, self.targets
 
 
 def _is(some: object, other: object) -> bool:

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from broker.errors import ApiError, ErrorCode
 from broker.groups.any_group import Groups
+from broker.groups.consumer.assignment import Topics, subscribed_names
 from broker.groups.member_limits import check_bytes
 from broker.groups.messages import ShareHeartbeatReply, ShareHeartbeatRequest
 from broker.groups.share.epochs import advance
@@ -15,6 +16,7 @@ from broker.groups.share.group import ShareGroup
 from broker.groups.share.member import JOINS, LEAVES, ShareMember
 from broker.groups.share.removal import remove
 from broker.groups.transition import Transition
+from broker.steps import Steps
 
 
 def check_request(request: ShareHeartbeatRequest) -> None:
@@ -34,27 +36,39 @@ def beat(
     request: ShareHeartbeatRequest,
     session_timeout_ms: int,
     interval_ms: int,
-) -> ShareHeartbeatReply:
-    """Handle a heartbeat. Raises ApiError."""
+) -> Steps[ShareHeartbeatReply]:
+    """Handle a heartbeat. Raises ApiError. Pauses after a few topics."""
     if request.epoch == LEAVES:
         group = share_group(groups, request.group_id)
-        remove(transition, group, group.member(request.member_id).member_id)
+        yield from remove(transition, group, group.member(request.member_id).member_id)
         return ShareHeartbeatReply(ErrorCode.NONE, request.member_id, LEAVES)
     group = _group(transition, groups, request)
     _check_size(transition, group, request.member_id)
     before = _member(group, request)
-    stated = _updated(before, request)
+    stated = yield from _updated(transition, before, request)
     check_bytes(
         transition.config,
         group.size - (before.size if before.member_id in group.members else 0),
         before.size,
         stated.size,
     )
-    after = advance(transition, group, before, stated)
+    after = yield from advance(transition, group, before, stated)
     transition.set_timer(group.timer_of(after.member_id), session_timeout_ms)
     is_told = request.epoch == JOINS or request.topics is not None or after.assigned != before.assigned
     assignment = after.assigned if is_told else None
     return ShareHeartbeatReply(ErrorCode.NONE, after.member_id, after.epoch, interval_ms, assignment)
+
+
+def changes_nothing(group: ShareGroup, request: ShareHeartbeatRequest, topics: Topics) -> bool:
+    """Return whether the heartbeat only restarts the session of a member that has its target."""
+    member = group.members.get(request.member_id)
+    return (
+        member is not None
+        and request.topics is None
+        and request.epoch == member.epoch == group.target_epoch == group.epoch
+        and group.known_topics is topics
+        and group.is_checked(topics)
+    )
 
 
 def share_group(groups: Groups, group_id: str) -> ShareGroup:
@@ -125,12 +139,17 @@ def _member(group: ShareGroup, request: ShareHeartbeatRequest) -> ShareMember:
     return member
 
 
-def _updated(member: ShareMember, request: ShareHeartbeatRequest) -> ShareMember:
+def _updated(
+    transition: Transition, member: ShareMember, request: ShareHeartbeatRequest
+) -> Steps[ShareMember]:
     """Return the member with what the request states."""
+    topics = member.topics
+    if request.topics is not None:
+        topics = yield from subscribed_names(request.topics, transition.topics.by_name, transition.pace)
     return replace(
         member,
         rack_id=member.rack_id if request.rack_id is None else request.rack_id,
-        topics=member.topics if request.topics is None else tuple(sorted(set(request.topics))),
+        topics=topics,
         client_id=request.client_id,
         client_host=request.client_host,
     )

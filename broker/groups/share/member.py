@@ -6,6 +6,7 @@ import msgspec
 from msgspec.structs import replace
 
 from broker.groups.consumer.assignment import NO_PARTITIONS, Assignment
+from broker.groups.subscribers import bytes_of
 
 LEAVES: Final = -1
 """The epoch with which a member leaves."""
@@ -32,8 +33,8 @@ class ShareMember(msgspec.Struct, frozen=True):
     @property
     def size(self) -> int:
         """The bytes of its names, for `group.max.bytes`."""
-        texts = (self.member_id, self.rack_id, self.client_id, self.client_host, *self.topics)
-        return sum(len(text.encode()) for text in texts if text)
+        texts = (self.member_id, self.rack_id, self.client_id, self.client_host)
+        return bytes_of([text for text in texts if text]) + bytes_of(self.topics)
 
     def without_assignment(self) -> "ShareMember":
         return replace(self, epoch=JOINS, previous_epoch=-1, assigned=NO_PARTITIONS)

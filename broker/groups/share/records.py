@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from broker.groups.consumer.assignment import Assignment
 from broker.groups.messages import Record
 from broker.groups.record_fields import (
+    INDEXES,
     NO_TAGS,
     assignment,
     decode_assignment,
@@ -28,6 +29,7 @@ from broker.groups.share.group import ShareGroup
 from broker.groups.share.member import STABLE, ShareMember
 from broker.groups.share.state_partitions import ByTopicId, NamedPartitions, StatePartitions
 from broker.records.stored_fields import FlexibleFields, varint
+from broker.steps import Pace, Steps
 
 _INT8, _INT16, _INT32, _INT64 = (Struct(f">{code}") for code in "bhiq")
 
@@ -73,13 +75,13 @@ def tombstone(key_type: KeyType, group_id: str, name: str = "") -> Record:
     return encode_key(ShareKey(key_type, group_id, name)), None
 
 
-def member_record(group_id: str, member: ShareMember) -> Record:
+def member_record(group_id: str, member: ShareMember, pace: Pace) -> Steps[Record]:
     parts = (
         head(),
         string(member.rack_id),
         string(member.client_id),
         string(member.client_host),
-        strings(member.topics),
+        (yield from strings(member.topics, pace)),
         NO_TAGS,
     )
     return encode_key(ShareKey(KeyType.MEMBER, group_id, member.member_id)), b"".join(parts)
@@ -95,29 +97,32 @@ def target_epoch_record(group: ShareGroup) -> Record:
     return encode_key(ShareKey(KeyType.TARGET, group.group_id)), value
 
 
-def target_record(group_id: str, member_id: str, target: Assignment) -> Record:
-    value = head() + assignment(target) + NO_TAGS
+def target_record(group_id: str, member_id: str, target: Assignment, pace: Pace) -> Steps[Record]:
+    value = head() + (yield from assignment(target, pace)) + NO_TAGS
     return encode_key(ShareKey(KeyType.TARGET_OF_MEMBER, group_id, member_id)), value
 
 
-def current_record(group_id: str, member: ShareMember) -> Record:
+def current_record(group_id: str, member: ShareMember, pace: Pace) -> Steps[Record]:
     parts = (
         head(),
         _INT32.pack(member.epoch),
         _INT32.pack(member.previous_epoch),
         _INT8.pack(STABLE),
-        assignment(member.assigned),
+        (yield from assignment(member.assigned, pace)),
         NO_TAGS,
     )
     return encode_key(ShareKey(KeyType.CURRENT, group_id, member.member_id)), b"".join(parts)
 
 
-def states_record(group: ShareGroup) -> Record:
+def states_record(group: ShareGroup, pace: Pace) -> Steps[Record]:
     states = group.states
-    parts = [head(), _named(states.initializing), _named(states.initialized)]
+    parts = [head(), (yield from _named(states.initializing, pace))]
+    parts.append((yield from _named(states.initialized, pace)))
     parts.append(varint(len(states.deleting) + 1))
     for topic_id, name in states.deleting.items():
         parts += (topic_id, string(name), NO_TAGS)
+        if pace.spent():
+            yield
     parts.append(NO_TAGS)
     return encode_key(ShareKey(KeyType.STATES, group.group_id)), b"".join(parts)
 
@@ -177,10 +182,12 @@ def decode_states(value: bytes) -> StatePartitions:
     return StatePartitions(initializing, initialized, deleting)
 
 
-def _named(by_topic: ByTopicId) -> bytes:
+def _named(by_topic: ByTopicId, pace: Pace) -> Steps[bytes]:
     parts = [varint(len(by_topic) + 1)]
     for topic_id, (name, partitions) in by_topic.items():
         parts += (topic_id, string(name), indexes(partitions), NO_TAGS)
+        if pace.spent(1 + len(partitions) // INDEXES):
+            yield
     return b"".join(parts)
 
 

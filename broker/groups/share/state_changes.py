@@ -12,6 +12,7 @@ from broker.groups.share.group import ShareGroup
 from broker.groups.share.records import states_record
 from broker.groups.share.state_partitions import ByTopicId, StatePartitions
 from broker.groups.transition import Transition
+from broker.steps import Steps
 
 
 def check_empty(group: ShareGroup) -> None:
@@ -20,26 +21,43 @@ def check_empty(group: ShareGroup) -> None:
         raise ApiError(ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")
 
 
-def change(transition: Transition, group: ShareGroup, states: StatePartitions) -> None:
+def change(transition: Transition, group: ShareGroup, states: StatePartitions) -> Steps[None]:
     """Replace and record the partitions with a state, unless nothing has changed."""
     if states != group.states:
         transition.keep(group)
         group.states = states
-        transition.record(states_record(group))
+        yield
+        transition.record((yield from states_record(group, transition.pace)))
 
 
-def begin(transition: Transition, group: ShareGroup, partitions: ByTopicId) -> None:
+def begin(transition: Transition, group: ShareGroup, partitions: ByTopicId) -> Steps[None]:
     """Record that the states of `partitions` are initialized next. Raises ApiError."""
     check_empty(group)
-    change(transition, group, group.states.begin(partitions))
+    yield from change(transition, group, (yield from group.states.begin(partitions, transition.pace)))
 
 
-def complete(transition: Transition, group: ShareGroup, done: Assignment, failed: Assignment) -> None:
+def complete(transition: Transition, group: ShareGroup, done: Assignment, failed: Assignment) -> Steps[None]:
     """Record which states have been initialized, and which could not be."""
-    change(transition, group, group.states.completed(done).abandoned(failed))
+    states = yield from group.states.completed(done, failed, transition.pace)
+    yield from change(transition, group, states)
 
 
-def begin_deletion(transition: Transition, group: ShareGroup, topic_ids: Collection[bytes]) -> None:
-    """Record that the states of topics are deleted next. Raises ApiError."""
+def begin_deletion(
+    transition: Transition, group: ShareGroup, topic_ids: Collection[bytes] | None
+) -> Steps[None]:
+    """Record that the states of topics, None for all, are deleted next. Raises ApiError."""
     check_empty(group)
-    change(transition, group, group.states.delete(topic_ids))
+    known = {*group.states.initialized, *group.states.initializing}
+    wanted = known if topic_ids is None else known.intersection(topic_ids)
+    yield from change(transition, group, (yield from group.states.delete(wanted, transition.pace)))
+
+
+def complete_deletion(transition: Transition, group: ShareGroup, topic_ids: Collection[bytes]) -> Steps[None]:
+    """Record that the states of topics have been deleted."""
+    yield from change(transition, group, (yield from group.states.deleted(topic_ids, transition.pace)))
+
+
+def forget(transition: Transition, group: ShareGroup, topic_ids: Collection[bytes]) -> Steps[None]:
+    """Forget the states of deleted topics."""
+    if group.states.has_any(topic_ids):
+        yield from change(transition, group, (yield from group.states.without(topic_ids, transition.pace)))

@@ -4,14 +4,19 @@ The coordinator records what it begins before the state is initialized or delete
 afterwards. After a kill in between, the next start does the rest.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
 from broker.groups.consumer.assignment import Assignment
+from broker.steps import Pace, Steps
+
+Kept = TypeVar("Kept")
+
+NO_INDEXES: Final[frozenset[int]] = frozenset()
 
 
 class NamedPartitions(NamedTuple):
@@ -41,74 +46,83 @@ class StatePartitions(msgspec.Struct, frozen=True):
         """Whether there is something to initialize or to delete."""
         return bool(self.initializing or self.deleting)
 
-    def begin(self, added: ByTopicId) -> "StatePartitions":
-        """Return the partitions with others that are being initialized."""
-        return replace(self, initializing=_union(self.initializing, added))
+    @property
+    def known(self) -> tuple[ByTopicId, ByTopicId]:
+        """The partitions with a state, or one that is being initialized."""
+        return self.initialized, self.initializing
 
-    def completed(self, partitions: Assignment) -> "StatePartitions":
-        """Return the partitions after the states of some were initialized.
+    def begin(self, added: ByTopicId, pace: Pace) -> Steps["StatePartitions"]:
+        """Return the partitions with others that are being initialized."""
+        return replace(self, initializing=(yield from _union(self.initializing, added, pace)))
+
+    def completed(self, partitions: Assignment, failed: Assignment, pace: Pace) -> Steps["StatePartitions"]:
+        """Return the partitions after the states of some were initialized, and those of others could not be.
 
         Topics that were deleted in the meantime are not among those being initialized, and stay out.
         """
-        done = {
-            topic_id: NamedPartitions(begun.topic, begun.partitions & partitions.get(topic_id, frozenset()))
-            for topic_id, begun in self.initializing.items()
-        }
-        rest = _without_partitions(self.initializing, partitions)
-        return replace(self, initializing=rest, initialized=_union(self.initialized, done))
+        done: dict[bytes, NamedPartitions] = {}
+        rest: dict[bytes, NamedPartitions] = {}
+        for topic_id, (topic, begun) in self.initializing.items():
+            initialized = begun & partitions.get(topic_id, NO_INDEXES)
+            left = begun - initialized - failed.get(topic_id, NO_INDEXES)
+            if initialized:
+                done[topic_id] = NamedPartitions(topic, initialized)
+            if left:
+                rest[topic_id] = NamedPartitions(topic, left)
+            if pace.spent():
+                yield
+        initialized_now = yield from _union(self.initialized, done, pace)
+        return replace(self, initializing=rest, initialized=initialized_now)
 
-    def abandoned(self, partitions: Assignment) -> "StatePartitions":
-        """Return the partitions after the states of some could not be initialized."""
-        return replace(self, initializing=_without_partitions(self.initializing, partitions))
-
-    def delete(self, topic_ids: Iterable[bytes]) -> "StatePartitions":
+    def delete(self, topic_ids: Iterable[bytes], pace: Pace) -> Steps["StatePartitions"]:
         """Return the partitions with these topics to be deleted."""
-        names = {
-            topic_id: known[topic_id].topic
-            for topic_id in topic_ids
-            for known in (self.initialized, self.initializing)
-            if topic_id in known
-        }
+        names: dict[bytes, str] = {}
+        for topic_id in topic_ids:
+            names.update((topic_id, known[topic_id].topic) for known in self.known if topic_id in known)
+            if pace.spent():
+                yield
         return StatePartitions(
-            _without(self.initializing, names), _without(self.initialized, names), {**self.deleting, **names}
+            (yield from _without(self.initializing, names, pace)),
+            (yield from _without(self.initialized, names, pace)),
+            {**self.deleting, **names},
         )
 
-    def deleted(self, topic_ids: Iterable[bytes]) -> "StatePartitions":
+    def deleted(self, topic_ids: Iterable[bytes], pace: Pace) -> Steps["StatePartitions"]:
         """Return the partitions after the states of topics were deleted."""
-        gone = set(topic_ids)
-        rest = {topic_id: name for topic_id, name in self.deleting.items() if topic_id not in gone}
-        return replace(self, deleting=rest)
+        return replace(self, deleting=(yield from _without(self.deleting, set(topic_ids), pace)))
 
-    def without(self, topic_ids: Iterable[bytes]) -> "StatePartitions":
-        """Return the partitions after topics were deleted; the same object if none of them is known."""
+    def has_any(self, topic_ids: Collection[bytes]) -> bool:
+        """Return whether one of the topics has states, or some that are being initialized or deleted."""
+        known = (self.initializing, self.initialized, self.deleting)
+        return any(topic_id in some for some in known for topic_id in topic_ids)
+
+    def without(self, topic_ids: Iterable[bytes], pace: Pace) -> Steps["StatePartitions"]:
+        """Return the partitions after topics were deleted."""
         gone = set(topic_ids)
-        if gone.isdisjoint((*self.initializing, *self.initialized, *self.deleting)):
-            return self
         return StatePartitions(
-            _without(self.initializing, gone),
-            _without(self.initialized, gone),
-            {topic_id: name for topic_id, name in self.deleting.items() if topic_id not in gone},
+            (yield from _without(self.initializing, gone, pace)),
+            (yield from _without(self.initialized, gone, pace)),
+            (yield from _without(self.deleting, gone, pace)),
         )
 
 
-def _union(some: ByTopicId, others: ByTopicId) -> ByTopicId:
+def _union(some: ByTopicId, others: ByTopicId, pace: Pace) -> Steps[ByTopicId]:
     joined = dict(some)
     for topic_id, (topic, partitions) in others.items():
         known = joined.get(topic_id)
         if partitions:
             both = partitions if known is None else partitions | known.partitions
             joined[topic_id] = NamedPartitions(topic, both)
+        if pace.spent():
+            yield
     return joined
 
 
-def _without(some: ByTopicId, topic_ids: Iterable[bytes]) -> ByTopicId:
-    gone = set(topic_ids)
-    return {topic_id: named for topic_id, named in some.items() if topic_id not in gone}
-
-
-def _without_partitions(some: ByTopicId, partitions: Assignment) -> ByTopicId:
-    rest = {
-        topic_id: NamedPartitions(named.topic, named.partitions - partitions.get(topic_id, frozenset()))
-        for topic_id, named in some.items()
-    }
-    return {topic_id: named for topic_id, named in rest.items() if named.partitions}
+def _without(some: Mapping[bytes, Kept], topic_ids: Container[bytes], pace: Pace) -> Steps[dict[bytes, Kept]]:
+    rest = {}
+    for topic_id, kept in some.items():
+        if topic_id not in topic_ids:
+            rest[topic_id] = kept
+        if pace.spent():
+            yield
+    return rest

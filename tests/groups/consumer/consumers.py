@@ -11,12 +11,14 @@ from broker.config.sections.consumer_groups import ConsumerGroupConfig
 from broker.errors import ErrorCode
 from broker.groups.consumer.assignment import ClusterTopics
 from broker.groups.consumer.group import ConsumerGroup
+from broker.groups.consumer.owners import Owners
 from broker.groups.consumer.regular_expressions import compile_expression, matching_topics
 from broker.groups.messages import (
     ConsumerHeartbeatReply,
     ConsumerHeartbeatRequest,
     DescribedConsumerGroup,
 )
+from broker.groups.subscribers import Subscriptions
 from broker.steps import finished
 from tests.groups.conversation import Ask, Conversation
 
@@ -67,7 +69,7 @@ class Consumers(Conversation):
         request = ConsumerHeartbeatRequest(
             **{name: getattr(request, name) for name in request.__struct_fields__} | {"resolved": resolved}
         )
-        self._take(self.coordinator.consumer_heartbeat(request, ask, self.now))
+        self._take(finished(self.coordinator.consumer_heartbeat(request, ask, self.now)))
         reply: ConsumerHeartbeatReply = ask.reply
         return reply
 
@@ -96,7 +98,15 @@ class Consumers(Conversation):
         group = self.coordinator._groups.get(group_id)
         if not isinstance(group, ConsumerGroup):
             return group and (type(group), group.state, list(group.members))
-        assert set(group.owners.values()) <= set(group.members)
+        held, subscribers = Owners(), Subscriptions()
+        for member in group.members.values():
+            held.add(member.assigned)
+            held.add(member.revoking)
+            resolved = group.expressions.get(member.regex or "")
+            subscribers.add(member.topics, member.regex, resolved.topics if resolved else ())
+        assert group.owners == held
+        assert group.subscribed == subscribers.topics
+        assert group.subscribers.resolved_bytes == subscribers.resolved_bytes
         return (
             group.epoch,
             group.target_epoch,
@@ -104,7 +114,7 @@ class Consumers(Conversation):
             dict(group.members),
             dict(group.static_ids),
             {member_id: dict(target) for member_id, target in group.targets.items()},
-            dict(group.owners),
+            group.owners.copy(),
             dict(group.expressions),
             group.size,
         )

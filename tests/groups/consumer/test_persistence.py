@@ -29,6 +29,7 @@ from broker.groups.consumer.records import (
 )
 from broker.groups.messages import Record
 from broker.records.stored_fields import UnreadableRecord
+from broker.steps import Pace, finished
 from tests.groups.consumer.consumers import Consumer, Consumers, settle, topic_id
 
 T = topic_id("t")
@@ -56,27 +57,30 @@ def group() -> ConsumerGroup:
 RECORDS = [
     (epoch_record(group()), "0003 0001 67", "0000 00000003 01 00 08 0000000000000102"),
     (
-        member_record("g", MEMBER),
+        finished(member_record("g", MEMBER, Pace())),
         "0005 0001 67 0001 6d",
         "0000 02 69 00 02 63 03 2f68 03 02 74 02 75 04 782e2a 00000005 06 72616e6765"
         " 01 00 10 00000007 02 06 72616e6765 03 0102 00 00",
     ),
     (target_epoch_record(group()), "0006 0001 67", "0000 00000002 00"),
     (
-        target_record("g", "m", {T: frozenset({2, 1})}),
+        finished(target_record("g", "m", {T: frozenset({2, 1})}, Pace())),
         "0007 0001 67 0001 6d",
         f"0000 02 {T.hex()} 03 00000001 00000002 00 00",
     ),
     (
-        current_record(
-            "g",
-            MEMBER.moved(MemberState.UNREVOKED_PARTITIONS, 9, {T: frozenset({1})}, {T: frozenset({0})}),
+        finished(
+            current_record(
+                "g",
+                MEMBER.moved(MemberState.UNREVOKED_PARTITIONS, 9, {T: frozenset({1})}, {T: frozenset({0})}),
+                Pace(),
+            )
         ),
         "0008 0001 67 0001 6d",
         f"0000 00000009 00000000 01 02 {T.hex()} 02 00000001 00 02 {T.hex()} 02 00000000 00 00",
     ),
     (
-        expression_record("g", "x.*", ResolvedExpression(frozenset({"xb", "xa"}), 4, 5)),
+        finished(expression_record("g", "x.*", ResolvedExpression(frozenset({"xb", "xa"}), 4, 5), Pace())),
         "0010 0001 67 0003 782e2a",
         "0000 03 03 7861 03 7862 0000000000000004 0000000000000005 00",
     ),
@@ -210,7 +214,9 @@ def test_two_stored_owners_of_a_partition_end_with_one(talk, caplog):
     talk.enter("a")
     damaged = [
         *talk.records,
-        current_record("g", ConsumerMember("z").moved(MemberState.STABLE, 1, {T: frozenset({0})})),
+        finished(
+            current_record("g", ConsumerMember("z").moved(MemberState.STABLE, 1, {T: frozenset({0})}), Pace())
+        ),
     ]
     again = Consumers()
     for key, value in damaged:

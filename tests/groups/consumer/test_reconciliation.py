@@ -6,6 +6,7 @@ import pytest
 
 from broker.errors import ErrorCode
 from broker.groups.consumer.member import MemberState
+from broker.groups.consumer.owners import Owners
 from tests.groups.consumer.consumers import Consumer, Consumers, settle
 
 SEEDS = range(40)
@@ -69,7 +70,7 @@ def test_the_last_member_leaves_an_empty_group(talk):
     talk.enter("a")
     talk.beat("a", -1)
     assert talk.described().state == "Empty"
-    assert talk.group().owners == {}
+    assert talk.group().owners == Owners()
 
 
 def test_a_member_that_missed_a_response_repeats_its_epoch(talk):

@@ -10,6 +10,7 @@ from broker.groups.consumer.assignment import ClusterTopics
 from broker.groups.messages import DescribedShareGroup, ShareHeartbeatReply, ShareHeartbeatRequest
 from broker.groups.share.group import ShareGroup
 from broker.groups.share.state_partitions import NamedPartitions
+from broker.steps import finished
 from tests.groups.consumer.consumers import Partitions, Topic, by_id, by_name, topic_id
 from tests.groups.conversation import Ask, Conversation
 
@@ -34,7 +35,7 @@ class Sharers(Conversation):
         request = ShareHeartbeatRequest(
             group, member_id, epoch, client_id="client", client_host="/10.0.0.1", **fields
         )
-        self._take(self.coordinator.share_heartbeat(request, ask, self.now))
+        self._take(finished(self.coordinator.share_heartbeat(request, ask, self.now)))
         reply: ShareHeartbeatReply = ask.reply
         return reply
 
@@ -52,7 +53,7 @@ class Sharers(Conversation):
             topic: named.partitions - failed.get(topic, frozenset())
             for topic, named in self.coordinator.share_states(group).initializing.items()
         }
-        self._take(self.coordinator.complete_states(group, done, failed, Ask(), self.now))
+        self._take(finished(self.coordinator.complete_states(group, done, failed, Ask(), self.now)))
 
     def ready(self, *member_ids: str, topics: Iterable[str] = ("t",)) -> None:
         """Let members enter, and have the partitions of the topics."""
@@ -79,20 +80,20 @@ class Sharers(Conversation):
         """Begin the states of partitions on request, and return the reply."""
         ask = Ask()
         named = {topic_id(start): NamedPartitions(start, frozenset(partitions))}
-        self._take(self.coordinator.begin_states(group, named, ask, self.now))
+        self._take(finished(self.coordinator.begin_states(group, named, ask, self.now)))
         return ask.reply
 
     def begin_deletion(self, *topics: str, group: str = "g") -> Any:
         """Begin to delete the states of topics, of all without any, and return the reply."""
         ask = Ask()
         wanted = [topic_id(name) for name in topics] or None
-        self._take(self.coordinator.begin_deletion(group, wanted, ask, self.now))
+        self._take(finished(self.coordinator.begin_deletion(group, wanted, ask, self.now)))
         return ask.reply
 
     def complete_deletion(self, *topics: str, group: str = "g") -> Any:
         ask = Ask()
         gone = [topic_id(name) for name in topics]
-        self._take(self.coordinator.complete_deletion(group, gone, ask, self.now))
+        self._take(finished(self.coordinator.complete_deletion(group, gone, ask, self.now)))
         return ask.reply
 
     def snapshot(self, group_id: str = "g") -> Any:

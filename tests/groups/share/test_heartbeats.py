@@ -7,6 +7,7 @@ import pytest
 from broker.config.sections.share_groups import ShareGroupConfig
 from broker.errors import ErrorCode
 from broker.groups.messages import ConsumerHeartbeatRequest, ShareHeartbeatReply
+from broker.steps import finished
 from tests.groups.conversation import Ask
 from tests.groups.share.sharers import INTERVAL_MS, SESSION_MS, Sharers, by_id, by_name, topic_id
 
@@ -225,7 +226,7 @@ def test_a_consumer_does_not_join_a_share_group(talk, is_empty):
     before = talk.snapshot()
     ask = Ask()
     request = ConsumerHeartbeatRequest("g", "c", 0, rebalance_timeout_ms=1, topics=("t",), owned={})
-    talk._take(talk.coordinator.consumer_heartbeat(request, ask, talk.now))
+    talk._take(finished(talk.coordinator.consumer_heartbeat(request, ask, talk.now)))
     assert (ask.reply.error, ask.reply.message) == (
         ErrorCode.GROUP_ID_NOT_FOUND,
         "Group g is not a consumer group.",

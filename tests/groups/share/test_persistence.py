@@ -28,6 +28,7 @@ from broker.groups.share.records import (
 )
 from broker.groups.share.state_partitions import NamedPartitions, StatePartitions
 from broker.records.stored_fields import UnreadableRecord
+from broker.steps import Pace, finished
 from tests.groups.share.sharers import SESSION_MS, Sharers, topic_id
 
 T, U, V = topic_id("t"), topic_id("u"), topic_id("v")
@@ -44,21 +45,25 @@ def group() -> ShareGroup:
 
 
 RECORDS = [
-    (member_record("g", MEMBER), "000a 0001 67 0001 6d", "0000 00 02 63 03 2f68 03 02 74 02 75 00"),
+    (
+        finished(member_record("g", MEMBER, Pace())),
+        "000a 0001 67 0001 6d",
+        "0000 00 02 63 03 2f68 03 02 74 02 75 00",
+    ),
     (epoch_record(group()), "000b 0001 67", "0000 00000003 0000000000000102 00"),
     (target_epoch_record(group()), "000c 0001 67", "0000 00000002 00"),
     (
-        target_record("g", "m", {T: frozenset({2, 1})}),
+        finished(target_record("g", "m", {T: frozenset({2, 1})}, Pace())),
         "000d 0001 67 0001 6d",
         f"0000 02 {T.hex()} 03 00000001 00000002 00 00",
     ),
     (
-        current_record("g", MEMBER.moved(9, {T: frozenset({1})})),
+        finished(current_record("g", MEMBER.moved(9, {T: frozenset({1})}), Pace())),
         "000e 0001 67 0001 6d",
         f"0000 00000009 00000000 00 02 {T.hex()} 02 00000001 00 00",
     ),
     (
-        states_record(group()),
+        finished(states_record(group(), Pace())),
         "000f 0001 67",
         f"0000 02 {T.hex()} 02 74 02 00000001 00 02 {U.hex()} 02 75 03 00000000 00000002 00"
         f" 02 {V.hex()} 02 76 00 00",

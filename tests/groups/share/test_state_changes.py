@@ -4,6 +4,7 @@ import pytest
 
 from broker.errors import ErrorCode
 from broker.groups.share.state_partitions import NamedPartitions, StatePartitions
+from broker.steps import Pace, finished
 from tests.groups.conversation import Ask
 from tests.groups.share.sharers import by_id, by_name, topic_id
 
@@ -116,7 +117,7 @@ def test_the_states_of_a_deleted_topic_are_forgotten(talk):
     talk.ready("a", topics=("t", "u"))
     talk.commit(group="other")
     assert [each for each in talk.coordinator.with_states_of({T}) if each] == ["g"]
-    talk._take(talk.coordinator.topics_gone("g", {T}, talk.now))
+    talk._take(finished(talk.coordinator.topics_gone("g", {T}, talk.now)))
     assert talk.coordinator.share_states("g") == StatePartitions({}, named("u", 0))
     assert [each for each in talk.coordinator.with_states_of({T}) if each] == []
     talk.set_topics(u=1)
@@ -125,12 +126,14 @@ def test_the_states_of_a_deleted_topic_are_forgotten(talk):
 
 def test_a_topic_that_is_deleted_while_it_is_initialized_stays_forgotten(talk):
     talk.enter("a")
-    talk._take(talk.coordinator.topics_gone("g", {T}, talk.now))
-    talk._take(talk.coordinator.complete_states("g", by_id({"t": {0, 1}}), {}, Ask(), talk.now))
+    talk._take(finished(talk.coordinator.topics_gone("g", {T}, talk.now)))
+    talk._take(finished(talk.coordinator.complete_states("g", by_id({"t": {0, 1}}), {}, Ask(), talk.now)))
     assert talk.coordinator.share_states("g") == StatePartitions()
 
 
 def test_what_is_not_being_initialized_is_not_completed():
     states = StatePartitions(named("t", 0, 1))
-    assert states.completed(by_id({"t": {1, 2}, "u": {0}})) == StatePartitions(named("t", 0), named("t", 1))
-    assert states.without([U]) is states
+    done = by_id({"t": {1, 2}, "u": {0}})
+    completed = finished(states.completed(done, {}, Pace()))
+    assert completed == StatePartitions(named("t", 0), named("t", 1))
+    assert not states.has_any([U])
