@@ -12,7 +12,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from broker.api.context import RequestContext
-from broker.api.group_requests import LONGEST_NAME, GroupRequest, conclude, now_of
+from broker.api.group_requests import LONGEST_NAME, PreparedGroupRequest, conclude, now_of
 from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.pacing import Pace, pieces
 from broker.api.registry import api
@@ -29,6 +29,7 @@ from broker.protocol.messages.consumer_group_heartbeat import (
     TopicPartitions,
 )
 from broker.records.slices import Slices
+from broker.steps import Steps
 
 MEMBER_ID_SINCE: Final = 1
 
@@ -78,12 +79,13 @@ def _respond(
         )
         resolved = yield from _resolved(request, context, services)
     except ApiError as error:
-        return Response(_response(ConsumerHeartbeatReply(error.code, message=error.message)))
+        return Response(ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message))
     if resolved:
         request = replace(request, resolved=resolved)
-    group_request = GroupRequest(context, lambda reply, _version: _response(reply))
+    group_request = PreparedGroupRequest(context, _response)
     coordinator, now = services.groups.coordinator, now_of(context)
     effects = yield from coordinator.consumer_heartbeat(request, group_request, now)
+    yield from group_request.prepare(effects)
     outcome = conclude(effects, group_request, services)
     return services.linger.delayed(outcome, context)
 
@@ -168,12 +170,14 @@ def _resolved(
     return resolved
 
 
-def _response(reply: ConsumerHeartbeatReply) -> ConsumerGroupHeartbeatResponse:
+def _response(reply: ConsumerHeartbeatReply, pace: Pace) -> Steps[ConsumerGroupHeartbeatResponse]:
     assignment = None
     if reply.assignment is not None:
-        assignment = Assignment(
-            [TopicPartitions(topic_id, sorted(indexes)) for topic_id, indexes in reply.assignment.items()]
-        )
+        assignment = Assignment()
+        for topic_id, indexes in reply.assignment.items():
+            assignment.topic_partitions.append(TopicPartitions(topic_id, sorted(indexes)))
+            if pace.spent(1 + len(indexes)):
+                yield None
     return ConsumerGroupHeartbeatResponse(
         error_code=reply.error,
         error_message=reply.message,

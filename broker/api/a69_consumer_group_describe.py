@@ -6,6 +6,7 @@ TOPIC_AUTHORIZATION_FAILED. An id that is repeated gets INVALID_REQUEST, as in D
 """
 
 from collections.abc import Awaitable, Mapping
+from itertools import chain
 from typing import Final
 
 from broker.api.context import RequestContext
@@ -30,6 +31,9 @@ from broker.records.slices import Slices
 
 REPEATED: Final = "The request names the group more than once."
 HIDDEN: Final = "The group has described topic(s) that the client is not authorized to describe."
+
+NAMES: Final = 16
+"""Names that a list takes over in the time of one element."""
 
 CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 """The member types of version 1."""
@@ -85,21 +89,21 @@ def _group(
     topics, security = services.control.image.topics_by_id, services.security
     known: dict[bytes, bool] = {}
     for member in group.members:
-        for topic_id in {**member.assigned, **member.target}:
+        for topic_id in chain(member.assigned, member.target):
             if topic_id not in known and topic_id in topics:
                 name = topics[topic_id].name
                 known[topic_id] = security.allows_topic(context, Operation.DESCRIBE, name, logs=False)
                 if pace.spent(security.cost):
                     yield None
-        described.members.append(_member(member, topics))
-        if pace.spent(1 + sum(map(len, member.assigned.values())) + sum(map(len, member.target.values()))):
-            yield None
+        described.members.append((yield from _member(member, topics, pace)))
     if not all(known.values()):
         return DescribedGroup(ErrorCode.TOPIC_AUTHORIZATION_FAILED, HIDDEN, group.group_id)
     return described
 
 
-def _member(member: DescribedConsumer, topics: Mapping[bytes, Topic]) -> Member:
+def _member(member: DescribedConsumer, topics: Mapping[bytes, Topic], pace: Pace) -> Slices[Member]:
+    if pace.spent(1 + len(member.topics) // NAMES):
+        yield None
     return Member(
         member.member_id,
         member.instance_id,
@@ -109,17 +113,19 @@ def _member(member: DescribedConsumer, topics: Mapping[bytes, Topic]) -> Member:
         member.client_host,
         list(member.topics),
         member.regex or "",
-        _assignment(member.assigned, topics),
-        _assignment(member.target, topics),
+        (yield from _assignment(member.assigned, topics, pace)),
+        (yield from _assignment(member.target, topics, pace)),
         CLASSIC_MEMBER if member.is_classic else CONSUMER_MEMBER,
     )
 
 
-def _assignment(assignment: Mapping[bytes, frozenset[int]], topics: Mapping[bytes, Topic]) -> Assignment:
-    return Assignment(
-        [
-            TopicPartitions(topic_id, topics[topic_id].name, sorted(indexes))
-            for topic_id, indexes in assignment.items()
-            if topic_id in topics
-        ]
-    )
+def _assignment(
+    assignment: Mapping[bytes, frozenset[int]], topics: Mapping[bytes, Topic], pace: Pace
+) -> Slices[Assignment]:
+    found = []
+    for topic_id, indexes in assignment.items():
+        if topic_id in topics:
+            found.append(TopicPartitions(topic_id, topics[topic_id].name, sorted(indexes)))
+        if pace.spent(1 + len(indexes)):
+            yield None
+    return Assignment(found)

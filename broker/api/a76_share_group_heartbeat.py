@@ -10,7 +10,7 @@ from collections.abc import Awaitable
 from typing import Final
 
 from broker.api.context import RequestContext
-from broker.api.group_requests import LONGEST_NAME, GroupRequest, conclude, now_of
+from broker.api.group_requests import LONGEST_NAME, PreparedGroupRequest, conclude, now_of
 from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.pacing import Pace
 from broker.api.registry import api
@@ -26,6 +26,7 @@ from broker.protocol.messages.share_group_heartbeat import (
     TopicPartitions,
 )
 from broker.records.slices import Slices
+from broker.steps import Steps
 
 MAX_TOPICS: Final = 10_000
 """Names that one member subscribes to; our own limit. Sorting them takes 3 ms."""
@@ -45,7 +46,7 @@ def _respond(
         _check(message, context, services)
         yield from _check_topics(message, context, services)
     except ApiError as error:
-        return Response(_response(ShareHeartbeatReply(error.code, message=error.message)))
+        return Response(ShareGroupHeartbeatResponse(error_code=error.code, error_message=error.message))
     request = ShareHeartbeatRequest(
         message.group_id,
         message.member_id,
@@ -55,9 +56,10 @@ def _respond(
         context.client_id or "",
         f"/{context.connection.address}",
     )
-    group_request = GroupRequest(context, lambda reply, _version: _response(reply))
+    group_request = PreparedGroupRequest(context, _response)
     coordinator, now = services.groups.coordinator, now_of(context)
     effects = yield from coordinator.share_heartbeat(request, group_request, now)
+    yield from group_request.prepare(effects)
     return conclude(effects, group_request, services)
 
 
@@ -89,12 +91,14 @@ def _check_topics(
             yield None
 
 
-def _response(reply: ShareHeartbeatReply) -> ShareGroupHeartbeatResponse:
+def _response(reply: ShareHeartbeatReply, pace: Pace) -> Steps[ShareGroupHeartbeatResponse]:
     assignment = None
     if reply.assignment is not None:
-        assignment = Assignment(
-            [TopicPartitions(topic_id, sorted(indexes)) for topic_id, indexes in reply.assignment.items()]
-        )
+        assignment = Assignment()
+        for topic_id, indexes in reply.assignment.items():
+            assignment.topic_partitions.append(TopicPartitions(topic_id, sorted(indexes)))
+            if pace.spent(1 + len(indexes)):
+                yield None
     return ShareGroupHeartbeatResponse(
         error_code=reply.error,
         error_message=reply.message,

@@ -29,6 +29,9 @@ from broker.protocol.messages.share_group_describe import (
 from broker.records.slices import Slices
 
 REPEATED: Final = "The request names the group more than once."
+NAMES: Final = 16
+"""Names that a list takes over in the time of one element."""
+
 HIDDEN: Final = "The group has described topic(s) that the client is not authorized to describe."
 
 
@@ -88,15 +91,21 @@ def _group(
                 known[topic_id] = security.allows_topic(context, Operation.DESCRIBE, name, logs=False)
                 if pace.spent(security.cost):
                     yield None
-        described.members.append(_member(member, topics))
-        if pace.spent(1 + len(member.topics) + sum(map(len, member.assigned.values()))):
-            yield None
+        described.members.append((yield from _member(member, topics, pace)))
     if not all(known.values()):
         return DescribedGroup(ErrorCode.TOPIC_AUTHORIZATION_FAILED, HIDDEN, group.group_id)
     return described
 
 
-def _member(member: DescribedShareMember, topics: Mapping[bytes, Topic]) -> Member:
+def _member(member: DescribedShareMember, topics: Mapping[bytes, Topic], pace: Pace) -> Slices[Member]:
+    if pace.spent(1 + len(member.topics) // NAMES):
+        yield None
+    assigned = []
+    for topic_id, indexes in member.assigned.items():
+        if topic_id in topics:
+            assigned.append(TopicPartitions(topic_id, topics[topic_id].name, sorted(indexes)))
+        if pace.spent(1 + len(indexes)):
+            yield None
     return Member(
         member.member_id,
         member.rack_id,
@@ -104,11 +113,5 @@ def _member(member: DescribedShareMember, topics: Mapping[bytes, Topic]) -> Memb
         member.client_id,
         member.client_host,
         list(member.topics),
-        Assignment(
-            [
-                TopicPartitions(topic_id, topics[topic_id].name, sorted(indexes))
-                for topic_id, indexes in member.assigned.items()
-                if topic_id in topics
-            ]
-        ),
+        Assignment(assigned),
     )

@@ -12,13 +12,14 @@ from typing import Any, Final
 from broker.api.callbacks import Callback
 from broker.api.context import RequestContext
 from broker.api.outcome import DELAYED, Outcome, Response, Sliced, StagedAppends
+from broker.api.pacing import Pace
 from broker.api.services import GroupServices
 from broker.groups.coordinator import OnTimerFailure
 from broker.groups.messages import Effects, Now, Token
 from broker.protocol.schema import Struct
 from broker.records.slices import Slices
 from broker.services.group_service import Writing
-from broker.steps import Steps
+from broker.steps import Steps, finished
 
 LONGEST_NAME: Final = 8_000
 """Longest group or member name in characters; it must fit 32,767 bytes in an offsets topic record."""
@@ -37,6 +38,31 @@ class GroupRequest:
 
     def outcome(self, reply: Any) -> Outcome:
         return Response(self.build_response(reply, self.context.api_version))
+
+
+class PreparedGroupRequest(GroupRequest):
+    """A request that is answered at once, and whose response may be large: it is built in slices, before the
+    records of the call are written.
+    """
+
+    __slots__ = ("_build", "_prepared")
+
+    def __init__(self, context: RequestContext, build: Callable[[Any, Pace], Steps[Struct]]) -> None:
+        super().__init__(context, lambda reply, _version: finished(self._built(reply, Pace())))
+        self._build = build
+        self._prepared: tuple[Any, Struct] | None = None
+
+    def prepare(self, effects: Effects) -> Steps[None]:
+        """Build the response to the reply of this request."""
+        for token, reply in effects.replies:
+            if token is self:
+                self._prepared = reply, (yield from self._built(reply, Pace()))
+
+    def _built(self, reply: Any, pace: Pace) -> Steps[Struct]:
+        """Return the response that was built. Another reply follows if the records could not be written."""
+        if self._prepared is not None and self._prepared[0] is reply:
+            return self._prepared[1]
+        return (yield from self._build(reply, pace))
 
 
 def _unprepared() -> Slices[None]:

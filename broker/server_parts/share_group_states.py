@@ -15,12 +15,13 @@ from broker.clock import Clock
 from broker.disk.metadata_writer import run_in_slices
 from broker.errors import ApiError, ErrorCode
 from broker.groups.consumer.assignment import TopicFacts
+from broker.groups.consumer.subscriber import by_topic
 from broker.groups.messages import Effects, Now, ShareStatesReply, Token
 from broker.groups.share.state_partitions import NamedPartitions, StatePartitions
 from broker.groups.share.states import ShareStates, ShareStateSummary
 from broker.services.group_service import GroupService
 from broker.services.share_states import Outcome, SharePartition
-from broker.steps import Steps
+from broker.steps import Pace, Steps
 
 SHARE_GROUP_STATES: Final = "share-group-states"
 """The name of the task."""
@@ -28,8 +29,8 @@ SHARE_GROUP_STATES: Final = "share-group-states"
 OF_GROUP: Final = f"{SHARE_GROUP_STATES}-of-group"
 """The name of the task of one group, which ends with its work."""
 
-STATES_AT_ONCE: Final = 64
-"""States of a group that are initialized or deleted at the same time; ours."""
+STATES_AT_ONCE: Final = 8
+"""States of a group that are initialized or deleted at the same time; ours. Each writes a record."""
 
 GROUPS_AT_ONCE: Final = 16
 """Groups whose states are initialized or deleted at the same time; ours."""
@@ -107,11 +108,23 @@ class ShareGroupStates:
 
     async def _finish_initializations(self, group_id: str) -> None:
         """Initialize what has no state yet: the state of an interrupted request may be there already."""
-        initializing = self._groups.coordinator.share_states(group_id).initializing
-        wanted = [(topic_id, each) for topic_id, named in initializing.items() for each in named.partitions]
+        wanted, missing = await run_in_slices(self._initializing(group_id))
         if wanted:
-            missing = [each for each in wanted if self._states.summary(group_id, *each) is None]
             await self._initialize(group_id, wanted, dict.fromkeys(missing, LEADER_CHOOSES))
+
+    def _initializing(self, group_id: str) -> Steps[tuple[list[SharePartition], list[SharePartition]]]:
+        """Return what is to be initialized, and what of it has no state."""
+        pace = Pace()
+        wanted: list[SharePartition] = []
+        missing: list[SharePartition] = []
+        for topic_id, named in self._groups.coordinator.share_states(group_id).initializing.items():
+            for index in named.partitions:
+                wanted.append((topic_id, index))
+                if self._states.summary(group_id, topic_id, index) is None:
+                    missing.append((topic_id, index))
+                if pace.spent(2):
+                    yield
+        return wanted, missing
 
     # Requests
 
@@ -182,10 +195,11 @@ class ShareGroupStates:
             await self._states.initialize(group_id, *partition, starts[partition])
 
         failed = await _each(starts, initialize)
-        done = _by_topic(each for each in wanted if each not in failed)
+        done = await run_in_slices(by_topic((each for each in wanted if each not in failed), Pace()))
+        left = await run_in_slices(by_topic(failed, Pace()))
         coordinator = self._groups.coordinator
         reply = await self._write(
-            lambda token, now: coordinator.complete_states(group_id, done, _by_topic(failed), token, now)
+            lambda token, now: coordinator.complete_states(group_id, done, left, token, now)
         )
         return Outcome(reply.error, reply.message, failed)
 
@@ -241,10 +255,3 @@ async def _each(
             for item in left[at : at + STATES_AT_ONCE]:
                 nursery.start_soon(attempt, item)
     return failed
-
-
-def _by_topic(partitions: Iterable[SharePartition]) -> dict[bytes, frozenset[int]]:
-    by_topic: dict[bytes, set[int]] = {}
-    for topic_id, partition in partitions:
-        by_topic.setdefault(topic_id, set()).add(partition)
-    return {topic_id: frozenset(some) for topic_id, some in by_topic.items()}
