@@ -282,10 +282,11 @@ class Copy:
     def finish(self, modified_ms: int) -> None:
         """Complete the files and flush them. Blocks. Raises OSError.
 
-        All four files exist afterwards, so that a rename replaces each of the first segment's.
+        All its files exist afterwards, so that a rename replaces each of the first segment's.
         """
         segment = self.segment
         segment.seal()
+        segment.keep_record()
         for path in segment.index_paths:
             disk.flush(disk.open_file(path, make=True))
         disk.flush(segment.open())

@@ -133,6 +133,10 @@ def _report(recovery: Recovery) -> None:
         )
     for damage in recovery.damage:
         logger.error("damaged records are not served", extra={"where": str(damage)})
+    for path in recovery.rebuilt:
+        logger.warning("an index did not agree with its log and was rebuilt", extra={"file": path})
+    for repaired in recovery.repaired:
+        logger.warning("a checkpoint file was repaired", extra=repaired._asdict())
     for gap in recovery.missing:
         logger.error("records are missing", extra=gap._asdict())
     for lost in recovery.unreadable:

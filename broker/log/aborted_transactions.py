@@ -67,6 +67,11 @@ class AbortedTransactions:
         self._written = len(content)
         return True
 
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes in the file."""
+        return self._written
+
     def append(self, entry: AbortedTransaction) -> None:
         """Add an entry whose marker is after those of all others."""
         self._entries += _ENTRY.pack(_VERSION, *entry)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Protocol
 
 from broker.log import disk
+from broker.log.checkpoints import write_offsets
 from broker.log.disk import OpenFile
 
 
@@ -131,7 +132,10 @@ class Removal:
 
 
 class Checkpoint:
-    """Replaces files atomically. `contents` has a function by path, which formats the file in the thread."""
+    """Replaces offset checkpoints atomically.
+
+    `contents` has a function by path, which formats the file in the thread.
+    """
 
     def __init__(self, contents: Mapping[str, Callable[[], bytes]]) -> None:
         self._contents = contents
@@ -140,7 +144,7 @@ class Checkpoint:
     def run(self) -> None:
         try:
             for path, content in self._contents.items():
-                disk.replace_file(path, content(), flushed=True)
+                write_offsets(path, content(), flushed=True)
         except OSError as error:
             self.error = error
 

@@ -1,19 +1,31 @@
 """The small text files beside the segments, in Kafka's formats.
 
-Used by the store and the partitions. Parsing never raises: an unreadable file counts as missing, and recovery
-then does more work.
+Used by the store and the partitions. Kafka's offset checkpoints have no checksum, so each has a copy with one
+beside it, which is written first: where the two differ, the copy is right. Earlier versions wrote no copies;
+their files are accepted and get one.
 """
 
 import base64
 import binascii
 import os
 from collections.abc import Collection, Container
+from errno import EINVAL
 from typing import Final, TypeAlias
 
+from crc32c import crc32c
+
 from broker.log import disk
+from broker.log.layout import COPY
 
 PartitionKey: TypeAlias = tuple[str, int]
 """(topic, index)."""
+
+_CRC_NAME: Final = b"crc32c "
+
+_NOT_READABLE: Final = (
+    "the checkpoint and its copy cannot be read: restore one of them, or remove both; without them, records "
+    "that were deleted by DeleteRecords can be read again"
+)
 
 CLEAN_SHUTDOWN_TEXT: Final = b'{"version":0,"brokerEpoch":-1}'
 
@@ -29,19 +41,31 @@ def lines_text(lines: Collection[bytes]) -> bytes:
     return b"0\n%d\n" % len(lines) + b"".join(lines)
 
 
-def parse_offsets(content: bytes | None) -> dict[PartitionKey, int]:
-    """Return the offsets; none if the count or any line is invalid."""
+def parse_offsets(content: bytes) -> dict[PartitionKey, int] | None:
+    """Return the offsets; None if the count or any line is invalid."""
     offsets: dict[PartitionKey, int] = {}
     try:
-        version, count, *lines = (content or b"").decode().splitlines()
+        version, count, *lines = content.decode().splitlines()
         if version != "0" or int(count) != len(lines):
-            return {}
+            return None
         for line in lines:
             topic, index, offset = line.split(" ")
             offsets[topic, int(index)] = int(offset)
     except ValueError:
-        return {}
+        return None
     return offsets
+
+
+def write_offsets(path: str, content: bytes, *, flushed: bool = False) -> None:
+    """Replace an offset checkpoint and its copy. Raises OSError."""
+    disk.replace_file(path + COPY, content + _CRC_NAME + b"%d\n" % crc32c(content), flushed=flushed)
+    disk.replace_file(path, content, flushed=flushed)
+
+
+def content_of_copy(copy: bytes) -> bytes | None:
+    """Return the content of a checkpoint from its copy; None if the copy is damaged."""
+    content, separator, crc = copy.rpartition(_CRC_NAME)
+    return content if separator and crc == b"%d\n" % crc32c(content) else None
 
 
 def epochs_text(epochs: list[tuple[int, int]]) -> bytes:
@@ -71,24 +95,51 @@ def parse_partition_text(content: bytes | None) -> bytes | None:
 class OffsetFile:
     """An offset checkpoint in a log directory, with its content in memory.
 
-    Keeps the lines: formatting 10,000 of them at every change would take 4 ms.
+    `is_proven`: the offsets have a checksum. Keeps the lines: formatting 10,000 of them at every change would
+    take 4 ms.
     """
 
     def __init__(self, directory: str, name: str) -> None:
         self.path = os.path.join(directory, name)
         self.offsets: dict[PartitionKey, int] = {}
+        self.is_proven = True
+        self._is_stale = False
         self._lines: dict[PartitionKey, bytes] = {}
 
-    def read(self) -> None:
-        """Load the file. Raises OSError."""
-        self._replace(parse_offsets(disk.read_file(self.path)))
+    def read(self, *, is_replaceable: bool) -> str | None:
+        """Load the file, and return what was wrong with it or its copy, or None.
+
+        Raises OSError, also if both are damaged, unless the file is replaceable: recovery does more work
+        without it. `keep` writes them anew.
+        """
+        content, copy = disk.read_file(self.path), disk.read_file(self.path + COPY)
+        proven = None if copy is None else content_of_copy(copy)
+        self.is_proven = proven is not None
+        self._is_stale = proven is None or proven != content
+        if proven is not None:
+            self._replace(parse_offsets(proven) or {})
+            if content is None:
+                return "the file is missing; its copy was used"
+            return "the file differs from its copy, which was used" if self._is_stale else None
+        if content is None and copy is None:
+            self._is_stale = False
+            self._replace({})
+            return None
+        offsets = None if content is None else parse_offsets(content)
+        if offsets is None and not is_replaceable:
+            raise OSError(EINVAL, _NOT_READABLE, self.path)
+        self._replace(offsets or {})
+        if offsets is None:
+            return "the file cannot be read, so every log was checked"
+        return None if copy is None else "the copy of the file is damaged"
 
     def keep(self, keys: Container[PartitionKey]) -> None:
         """Remove all other keys. Raises OSError."""
         remaining = {key: offset for key, offset in self.offsets.items() if key in keys}
-        if remaining != self.offsets:
+        if remaining != self.offsets or self._is_stale:
             self._replace(remaining)
             self._write()
+            self._is_stale = False
 
     def drop(self, key: PartitionKey) -> None:
         """Remove a key. Raises OSError."""
@@ -111,4 +162,4 @@ class OffsetFile:
         self._lines = {key: offset_line(key, offset) for key, offset in offsets.items()}
 
     def _write(self) -> None:
-        disk.replace_file(self.path, lines_text(self._lines.values()))
+        write_offsets(self.path, lines_text(self._lines.values()))

@@ -28,6 +28,7 @@ from broker.log.recovery import (
     Missing,
     OfflineDirectory,
     Recovery,
+    Repaired,
     TruncatedTail,
     UnreadablePartition,
     load,
@@ -109,9 +110,9 @@ class LogDirectory:
         self._lock = disk.lock_directory(self._file(layout.LOCK))
         if exposure := tighten(self.path):
             recovery.exposed.append(exposure)
-        self.recovery_points.read()
-        self.starts.read()
-        self.cleaner_points.read()
+        for file in (self.recovery_points, self.starts, self.cleaner_points):
+            if reason := file.read(is_replaceable=file is not self.starts):
+                recovery.repaired.append(Repaired(file.path, reason))
         clean = disk.exists(self._file(layout.CLEAN_SHUTDOWN))
         disk.remove(self._file(layout.CLEAN_SHUTDOWN))
         keys: set[tuple[str, int]] = set()
@@ -169,6 +170,7 @@ class LogDirectory:
                 recovery_point=self.recovery_points.offsets.get(key, 0),
                 clean=clean and key in self.recovery_points.offsets,
                 index_interval=settings.index_interval_bytes,
+                start_is_proven=self.starts.is_proven,
             )
         except OSError as error:
             recovery.unreadable.append(UnreadablePartition(topic, index, error))
@@ -176,6 +178,7 @@ class LogDirectory:
             return self._offline_partition(place, settings, error)
         recovery.scanned_bytes += loaded.scanned
         recovery.damage += loaded.damage
+        recovery.rebuilt += loaded.rebuilt
         recovery.missing += [Missing(topic, index, *gap) for gap in loaded.gaps]
         if loaded.cut:
             recovery.truncated.append(TruncatedTail(topic, index, loaded.end_offset, loaded.cut))
@@ -232,7 +235,7 @@ class LogDirectory:
         Does not flush. Raises OSError.
         """
         text = yield from self.recovery_points_in_steps(partitions)
-        disk.replace_file(self.recovery_points.path, text)
+        checkpoints.write_offsets(self.recovery_points.path, text)
 
     def close(self, partitions: Sequence[PartitionLog]) -> list[OSError]:
         """Flush the partitions and mark the shutdown as clean; return the errors and never raise.
@@ -253,7 +256,7 @@ class LogDirectory:
             for partition in unflushed:
                 partition.flushed(partition.high_watermark, 0, names_too=True)
             text = finished(self.recovery_points_in_steps(partitions))
-            disk.replace_file(self.recovery_points.path, text, flushed=True)
+            checkpoints.write_offsets(self.recovery_points.path, text, flushed=True)
             if not errors:
                 marker = self._file(layout.CLEAN_SHUTDOWN)
                 disk.replace_file(marker, checkpoints.CLEAN_SHUTDOWN_TEXT, flushed=True)

@@ -320,11 +320,10 @@ def is_directory(path: str) -> bool:
 def read_file(path: str) -> bytes | None:
     """Return the content; None for a missing file."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        with open(path, "rb", buffering=0) as file:
+            return file.read()
     except FileNotFoundError:
         return None
-    with open(fd, "rb", buffering=0) as file:
-        return file.read()
 
 
 def copy_file(path: str, to: str, *, flushed: bool = False) -> None:

@@ -132,14 +132,17 @@ class SparseIndex:
         unwritten = self._unwritten
         if unwritten and unwritten[0][0] <= key:
             return unwritten[bisect_right(unwritten, key, key=_first) - 1]
-        stored = len(self) - len(unwritten)
-        found = bisect_right(range(stored), key, key=lambda at: self[at][0])
+        found = self.count_to(key)
         return self[found - 1] if found else None
 
-    def key_from(self, value: int) -> int | None:
-        """Return the key of the first entry whose value is not below `value`; the values ascend too."""
+    def count_to(self, key: int) -> int:
+        """Return the number of entries whose key is not above `key`."""
+        return bisect_right(range(len(self)), key, key=lambda at: self[at][0])
+
+    def first_from(self, value: int) -> tuple[int, int] | None:
+        """Return the first entry whose value is not below `value`; the values ascend too."""
         found = bisect_left(range(len(self)), value, key=lambda at: self[at][1])
-        return self[found][0] if found < len(self) else None
+        return self[found] if found < len(self) else None
 
     def around(self, key: int) -> tuple[int, int | None]:
         """Return the value of the last entry below `key` (0 if none) and of the first one at or above it."""
@@ -178,6 +181,13 @@ class SparseIndex:
             self._stored = stored + len(unwritten)
             self._unwritten = []
             _resident.extend(self, unwritten)
+
+    def replace(self, entries: list[tuple[int, int]]) -> None:
+        """Put other entries in the place of all."""
+        self.clear()
+        self._unwritten = entries
+        self._last_key = entries[-1][0] if entries else -1
+        self.spill()
 
     def evict(self) -> None:
         """Drop the cached entries of a deleted segment."""

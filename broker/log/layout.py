@@ -9,6 +9,9 @@ OFFSET_INDEX: Final = ".index"
 TIME_INDEX: Final = ".timeindex"
 SNAPSHOT: Final = ".snapshot"
 TXN_INDEX: Final = ".txnindex"
+INDEX_RECORD: Final = ".indexrecord"
+"""Ours: what the indexes of a closed segment contain (`index_record`). Kafka ignores the file."""
+
 DELETED: Final = ".deleted"
 """Suffix of a segment file that waits for its removal."""
 
@@ -26,6 +29,9 @@ LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
 START_OFFSETS: Final = "log-start-offset-checkpoint"
 CLEANER_POINTS: Final = "cleaner-offset-checkpoint"
+COPY: Final = ".copy"
+"""Suffix of our copy of a checkpoint, with a checksum. Kafka ignores the file."""
+
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 LOCK: Final = ".lock"
 

@@ -167,7 +167,7 @@ class Move:
         if step.error is not None:
             raise step.error
         step.finish()
-        for index in (segment.offsets, segment.times):
+        for index in (segment.offsets, segment.times, segment.aborted):
             # Unwritten entries will be appended to the new file.
             path = self._path(os.path.basename(index.path))
             have = disk.size_of(path)
@@ -215,7 +215,7 @@ class Move:
         target = self._file
         assert target is not None
         is_active = segment is self.partition.segments[-1]
-        names = (segment.offsets.path, segment.times.path, segment.aborted.path, segment.file(SNAPSHOT))
+        names = (*segment.index_paths, segment.file(SNAPSHOT))
 
         def work() -> None:
             disk.flush(target)

@@ -561,13 +561,13 @@ class PartitionLog:
             return found
         segment = start.segment
         try:
-            key = segment.offsets.key_from(start.position + size)
+            indexed_to = segment.indexed_offset_from(start.position + size)
         except OSError as error:
             raise self.unreadable(error) from error
         at = self.segments.index(segment)
         end = self.last_stable_offset
-        if key is not None:
-            end = min(end, segment.base_offset + key)
+        if indexed_to is not None:
+            end = min(end, indexed_to)
         elif at + 1 < len(self.segments):
             end = min(end, self.segments[at + 1].base_offset)
         for each in self.segments[at:]:

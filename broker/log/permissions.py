@@ -14,7 +14,15 @@ import msgspec
 from broker.log import layout
 from broker.log.disk import MAX_FILE_MODE, MAX_FOLDER_MODE
 
-_OURS: Final = frozenset({layout.RECOVERY_POINTS, layout.START_OFFSETS, layout.CLEAN_SHUTDOWN, layout.LOCK})
+_CHECKPOINTS: Final = (layout.RECOVERY_POINTS, layout.START_OFFSETS, layout.CLEANER_POINTS)
+_OURS: Final = frozenset(
+    {
+        *_CHECKPOINTS,
+        *(each + layout.COPY for each in _CHECKPOINTS),
+        layout.CLEAN_SHUTDOWN,
+        layout.LOCK,
+    }
+)
 _ASIDE: Final = (layout.DELETED_DIRECTORY, layout.FUTURE_DIRECTORY, layout.STRAY_DIRECTORY)
 
 

@@ -6,10 +6,13 @@ read and checked batch by batch, its indexes are rebuilt, and an incomplete batc
 
 Damaged bytes before good batches stay in place, are reported, and are never sent to a reader: cutting there,
 as Kafka does, would lose acknowledged records and assign their offsets again.
+
+An index or a producer snapshot that is missing or does not agree with the batches is rebuilt from them.
 """
 
 import os
 from collections.abc import Sequence
+from errno import EINVAL
 from typing import Final, NamedTuple
 
 import msgspec
@@ -21,9 +24,11 @@ from broker.log.disk import OpenFiles
 from broker.log.layout import (
     CLEANED,
     DELETED,
+    INDEX_RECORD,
     LOG,
     OFFSET_INDEX,
     SNAPSHOT,
+    START_OFFSETS,
     SWAP,
     TIME_INDEX,
     TXN_INDEX,
@@ -43,6 +48,7 @@ from broker.records.header import (
     BatchHeader,
     header_at,
 )
+from broker.records.slices import run_through
 
 _MAX_RECOVERY_POINT: Final = 1 << 62
 """A larger recovery point indicates a damaged checkpoint."""
@@ -109,11 +115,18 @@ class DuplicatePartition(NamedTuple):
     renamed_to: str
 
 
+class Repaired(NamedTuple):
+    """A checkpoint file that was damaged or missing, or whose copy was; both are then written anew."""
+
+    path: str
+    reason: str
+
+
 class Recovery(msgspec.Struct):
     """The result of opening all log directories.
 
     `unclean` lists log directories without a clean shutdown. `damage` lists byte ranges that stay on disk and
-    are not served.
+    are not served, `rebuilt` files beside the segments that did not agree with them.
     """
 
     partitions: int = 0
@@ -121,6 +134,8 @@ class Recovery(msgspec.Struct):
     unclean: list[str] = msgspec.field(default_factory=list)
     truncated: list[TruncatedTail] = msgspec.field(default_factory=list)
     damage: list[DamagedStretch] = msgspec.field(default_factory=list)
+    rebuilt: list[str] = msgspec.field(default_factory=list)
+    repaired: list[Repaired] = msgspec.field(default_factory=list)
     unreadable: list[UnreadablePartition] = msgspec.field(default_factory=list)
     missing: list[Missing] = msgspec.field(default_factory=list)
     offline: list[OfflineDirectory] = msgspec.field(default_factory=list)
@@ -133,7 +148,7 @@ class Loaded(NamedTuple):
 
     `segments` has at least one element; `cut` counts the bytes cut off at the end, `scanned` the bytes
     checked. `snapshot_at`: offset of the producer snapshot on disk; -1 for none. `gaps` are sorted and after
-    the log start offset.
+    the log start offset. `rebuilt` are paths.
     """
 
     segments: list[Segment]
@@ -147,6 +162,7 @@ class Loaded(NamedTuple):
     cut: int = 0
     scanned: int = 0
     gaps: Sequence[Gap] = ()
+    rebuilt: Sequence[str] = ()
 
 
 def load(
@@ -157,14 +173,16 @@ def load(
     recovery_point: int,
     clean: bool,
     index_interval: int,
+    start_is_proven: bool = True,
 ) -> Loaded:
     """Recover a partition's directory.
 
     `recovery_point`: everything before it has been flushed; after a `clean` shutdown it is the log end
-    offset. Raises OSError.
+    offset. `start_is_proven`: `start_offset` has a checksum, so the log continues there if it ends earlier.
+    Raises OSError.
     """
     finish_swaps(directory)
-    bases, snapshots, aborted = _list(directory)
+    bases, snapshots, with_aborted = _list(directory)
     if not bases:
         segment = Segment(files, directory, start_offset)
         segment.open(make=True)
@@ -180,23 +198,28 @@ def load(
         )
         for base, following in zip(bases, [*bases[1:], recovery_point if clean else None], strict=True)
     ]
-    for segment in segments:
-        if segment.base_offset in aborted and not segment.aborted.read():
-            clean, recovery_point = False, min(recovery_point, segment.base_offset)
-    if clean and _ends_at(segments[-1], recovery_point):
-        producers, snapshot_at = _restore(directory, snapshots, recovery_point)
-        gaps = _gaps(segments, [_end_of(each) for each in segments[:-1]], start_offset)
-        return Loaded(
-            segments, producers, start_offset, recovery_point, recovery_point, snapshot_at, gaps=gaps
-        )
-    first = min(_segment_index(bases, recovery_point), len(bases) - 1)
+    wrong = [each for each in segments if each.base_offset in with_aborted and not each.read_aborted()]
+    rebuilt = [each.aborted.path for each in wrong]
+    if clean and not wrong and start_offset <= recovery_point:
+        if not segments[-1].indexed_from()[1]:
+            rebuilt.append(segments[-1].offsets.path)
+        elif _ends_at(segments[-1], recovery_point):
+            producers, snapshot_at = _restore(directory, snapshots, recovery_point)
+            if snapshot_at < recovery_point and start_offset < recovery_point:
+                rebuilt.append(os.path.join(directory, segment_file(recovery_point, SNAPSHOT)))
+                _replay_all(producers, segments[_segment_index(bases, snapshot_at) :], snapshot_at)
+            gaps = _gaps(segments, [_end_of(each) for each in segments[:-1]], start_offset)
+            end = recovery_point
+            return Loaded(
+                segments, producers, start_offset, end, end, snapshot_at, gaps=gaps, rebuilt=rebuilt
+            )
+    checked_from = min([recovery_point, *(each.base_offset for each in wrong)])
+    first = min(_segment_index(bases, checked_from), len(bases) - 1)
     # Not a newer snapshot: the abort markers of the scanned segments need the transactions before them.
     producers, replayed_from = _restore(directory, snapshots, bases[first])
     damage: list[DamagedStretch] = []
     scanned = cut = 0
-    for segment in segments[_segment_index(bases, replayed_from) : first]:
-        for found in segment.batches():
-            _replay(producers, segment, found, replayed_from, disk.modified_ms(segment.path))
+    _replay_all(producers, segments[_segment_index(bases, replayed_from) : first], replayed_from)
     end_offset = bases[first]
     ends = [_end_of(each) for each in segments[:first]]
     for segment, following in zip(segments[first:], [*bases[first + 1 :], None], strict=True):
@@ -211,13 +234,18 @@ def load(
             segment.seal()
         damage += [DamagedStretch(segment.path, *stretch) for stretch in segment.verified.damage]
         ends.append(_end_of_checked(segment, size, end_offset))
-    is_short = end_offset < recovery_point < _MAX_RECOVERY_POINT
+    if start_offset > end_offset and not start_is_proven:
+        why = f"the log start offset {start_offset} is after the log end offset {end_offset}"
+        raise OSError(EINVAL, why, os.path.join(os.path.dirname(directory), START_OFFSETS))
+    continues_at = start_offset
+    if recovery_point < _MAX_RECOVERY_POINT:
+        continues_at = max(start_offset, recovery_point)
+    is_short = end_offset < continues_at
     if is_short:
-        # Flushed records are missing at the end. Their offsets are not assigned again.
-        segments.append(Segment(files, directory, recovery_point))
+        # Flushed or deleted records are missing at the end. Their offsets are not assigned again.
+        segments.append(Segment(files, directory, continues_at))
         segments[-1].open(make=True)
-        end_offset = recovery_point
-    start_offset = min(start_offset, end_offset)
+        end_offset = continues_at
     return Loaded(
         segments,
         producers,
@@ -229,6 +257,7 @@ def load(
         cut=cut,
         scanned=scanned,
         gaps=_gaps(segments, ends, start_offset),
+        rebuilt=rebuilt,
     )
 
 
@@ -245,9 +274,12 @@ def _gaps(segments: Sequence[Segment], ends: Sequence[int | None], start_offset:
 def _end_of(segment: Segment) -> int | None:
     """Return one past the last offset of an unscanned segment, from the headers after its last index entry.
 
-    None if the headers are inconsistent; the first read then finds the damage. Raises OSError.
+    Rebuilds an index whose end is wrong. None if the headers are inconsistent; the first read then finds the
+    damage. Raises OSError.
     """
-    end, position = segment.last_extent()
+    end, position, is_indexed = segment.last_extent()
+    if not is_indexed:
+        run_through(segment.rebuild_indexes())
     return end if position == segment.size or _is_cut_off(segment, position, segment.size, end) else None
 
 
@@ -274,11 +306,11 @@ def _is_cut_off(segment: Segment, position: int, size: int, offset: int) -> bool
 
 def _list(directory: str) -> tuple[list[int], list[int], set[int]]:
     """Return the sorted base offsets of segments and offsets of snapshots, and the base offsets of segments
-    with aborted transactions; remove leftover files.
+    that have or had aborted transactions; remove leftover files.
     """
     bases: list[int] = []
     snapshots: list[int] = []
-    aborted: set[int] = set()
+    with_aborted: set[int] = set()
     indexes: list[tuple[int, str]] = []
     for name in disk.names_in(directory):
         if name.endswith(_LEFT_OVER):
@@ -289,17 +321,17 @@ def _list(directory: str) -> tuple[list[int], list[int], set[int]]:
                 bases.append(offset)
             case offset, suffix if suffix == SNAPSHOT:
                 snapshots.append(offset)
-            case offset, suffix if suffix in (OFFSET_INDEX, TIME_INDEX, TXN_INDEX):
+            case offset, suffix if suffix in (OFFSET_INDEX, TIME_INDEX, TXN_INDEX, INDEX_RECORD):
                 indexes.append((offset, name))
-                if suffix == TXN_INDEX:
-                    aborted.add(offset)
+                if suffix in (TXN_INDEX, INDEX_RECORD):
+                    with_aborted.add(offset)
     for offset, name in indexes:
         if offset not in bases:
             disk.remove(os.path.join(directory, name))
     for offset in snapshots[:-1]:
         if offset not in bases:
             disk.remove(os.path.join(directory, segment_file(offset, SNAPSHOT)))
-    return bases, snapshots, aborted
+    return bases, snapshots, with_aborted
 
 
 def _segment_index(bases: list[int], offset: int) -> int:
@@ -309,9 +341,9 @@ def _segment_index(bases: list[int], offset: int) -> int:
 
 def _ends_at(active: Segment, end_offset: int) -> bool:
     """Return whether the last batch is valid, ends the file, and ends at `end_offset`."""
-    entry = active.offsets.at_or_before(end_offset - active.base_offset)
+    start, _ = active.indexed_from()
     position, offset = 0, active.base_offset
-    for found in active.batches(entry[1] if entry else 0):
+    for found in active.batches(start):
         position, offset = found.position + found.header.size, found.header.last_offset + 1
     return position == active.size and offset == end_offset and not active.verified.damage
 
@@ -325,6 +357,13 @@ def _restore(directory: str, snapshots: list[int], latest: int) -> tuple[Produce
             if producers is not None:
                 return producers, offset
     return ProducerStates(), 0
+
+
+def _replay_all(producers: ProducerStates, segments: Sequence[Segment], from_offset: int) -> None:
+    for segment in segments:
+        seen_ms = disk.modified_ms(segment.path)
+        for found in segment.batches():
+            _replay(producers, segment, found, from_offset, seen_ms)
 
 
 def _replay(

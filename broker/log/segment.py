@@ -3,9 +3,13 @@ LogSegment).
 
 Owned by a PartitionLog. Appends at the known end and finds batches by offset. The partition decides what to
 append, when to roll and what to delete.
+
+The index files have no checksum, so an entry that is read from one is compared with its batch before it is
+believed.
 """
 
 import contextlib
+import logging
 import os
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
@@ -15,7 +19,16 @@ from broker.log import disk
 from broker.log.aborted_transactions import AbortedTransactions
 from broker.log.disk import OpenFile, OpenFiles
 from broker.log.index import ENTRIES_PER_WRITE, OFFSET_ENTRY, TIME_ENTRY, SparseIndex
-from broker.log.layout import LOG, OFFSET_INDEX, SNAPSHOT, TIME_INDEX, TXN_INDEX, segment_file
+from broker.log.index_record import IndexRecord, parse_record, record_of, record_text
+from broker.log.layout import (
+    INDEX_RECORD,
+    LOG,
+    OFFSET_INDEX,
+    SNAPSHOT,
+    TIME_INDEX,
+    TXN_INDEX,
+    segment_file,
+)
 from broker.log.staged import Staged
 from broker.log.verified_ranges import VerifiedRanges
 from broker.records.header import (
@@ -28,11 +41,19 @@ from broker.records.header import (
     Buffer,
     header_at,
 )
+from broker.records.slices import SLICE, Slices, run_through
+
+logger = logging.getLogger(__name__)
 
 _READ_AHEAD: Final = 4_096
 """The bytes between two index entries, so that one read usually finds a batch."""
 
-_RENAMED: Final = (OFFSET_INDEX, TIME_INDEX, TXN_INDEX, LOG)
+_MAX_UNINDEXED_BYTES: Final = 1_048_576
+"""Batches without an entry at the end of a closed or cleanly stopped segment; ours. More indicates that
+entries were lost: between two entries are `index.interval.bytes` and one batch, but more after restarts.
+"""
+
+_RENAMED: Final = (OFFSET_INDEX, TIME_INDEX, TXN_INDEX, INDEX_RECORD, LOG)
 
 _read_extent = EXTENT.unpack_from
 
@@ -44,6 +65,16 @@ class BatchPosition(NamedTuple):
     header: BatchHeader
 
 
+class Extent(NamedTuple):
+    """Where a segment ends: one past the last offset, the position after its batch, and whether the offset
+    index agrees with the batches.
+    """
+
+    end_offset: int
+    position: int
+    is_indexed: bool
+
+
 class Segment:
     """A segment. `size` is the end visible to readers; `index_bytes` is the size of the larger index."""
 
@@ -51,6 +82,7 @@ class Segment:
         "_files",
         "_max_timestamp",
         "_max_timestamp_offset",
+        "_record",
         "_since_index",
         "aborted",
         "base_offset",
@@ -90,6 +122,7 @@ class Segment:
         self.times = SparseIndex(files, self.file(TIME_INDEX), TIME_ENTRY, fresh=fresh)
         self.aborted = AbortedTransactions(files, self.file(TXN_INDEX))
         self.verified = VerifiedRanges(size, base_offset, ceiling)
+        self._record: IndexRecord | None = None
         self._since_index = 0
         self.index_bytes = 0
         self._max_timestamp: int | None = NO_TIMESTAMP if fresh else None
@@ -131,18 +164,19 @@ class Segment:
     @property
     def paths(self) -> tuple[str, ...]:
         """Files that are deleted with the segment."""
-        return tuple(self.file(suffix) for suffix in (LOG, OFFSET_INDEX, TIME_INDEX, TXN_INDEX, SNAPSHOT))
+        suffixes = (LOG, OFFSET_INDEX, TIME_INDEX, TXN_INDEX, INDEX_RECORD, SNAPSHOT)
+        return tuple(self.file(suffix) for suffix in suffixes)
 
     @property
     def index_paths(self) -> tuple[str, ...]:
         """The files beside the records', which may be missing."""
-        return self.file(OFFSET_INDEX), self.file(TIME_INDEX), self.file(TXN_INDEX)
+        suffixes = (OFFSET_INDEX, TIME_INDEX, TXN_INDEX, INDEX_RECORD)
+        return tuple(self.file(suffix) for suffix in suffixes)
 
     @property
     def durable_paths(self) -> list[str]:
         """Existing files that must be flushed before recovery may skip the segment."""
-        paths = [self.file(suffix) for suffix in (LOG, OFFSET_INDEX, TIME_INDEX, TXN_INDEX)]
-        return [path for path in paths if disk.exists(path)]
+        return [path for path in (self.path, *self.index_paths) if disk.exists(path)]
 
     def open(self, *, make: bool = False) -> OpenFile:
         """Return the open file. Raises OSError."""
@@ -158,22 +192,91 @@ class Segment:
         return self._max_timestamp, self._max_timestamp_offset
 
     def _read_newest(self) -> tuple[int, int]:
-        """Read the last entry of the time index, and scan all batches if its batch disagrees.
+        """Read the last entry of the time index, and rebuild the index if that is not the greatest timestamp.
 
         Retention deletes by this timestamp.
         """
         count = len(self.times)
-        if count:
-            timestamp, relative = self.times[count - 1]
-            located = self.locate(self.base_offset + relative)
-            named = next(self.batches(located[0]), None) if located else None
-            if named is not None and named.header.max_timestamp == timestamp:
-                return timestamp, named.header.last_offset
         greatest = NO_TIMESTAMP, self.base_offset
-        for found in self.batches():
-            if found.header.max_timestamp > greatest[0]:
-                greatest = found.header.max_timestamp, found.header.last_offset
-        return greatest
+        named = self._named_by(count - 1) if count else None
+        is_right = not count and self._record is None
+        if named is not None:
+            greatest = named.header.max_timestamp, named.header.last_offset
+            is_right = self._record is None or self._record.time_bytes == self.times.size
+        if is_right and self._record is None:
+            # Few batches follow, or `seal` would have written a record.
+            rest = self.batches(named.position if named is not None else 0)
+            is_right = not any(found.header.max_timestamp > greatest[0] for found in rest)
+        if is_right:
+            return greatest
+        run_through(self.rebuild_indexes())
+        count = len(self.times)
+        if not count:
+            return NO_TIMESTAMP, self.base_offset
+        timestamp, relative = self.times[count - 1]
+        return timestamp, self.base_offset + relative
+
+    def _named_by(self, at: int) -> BatchPosition | None:
+        """Return the batch that an entry of the time index names.
+
+        None unless it is the first batch with the timestamp, as far as the one before it tells.
+        """
+        timestamp, relative = self.times[at]
+        located = self.locate(self.base_offset + relative) if relative >= 0 else None
+        named = next(self.batches(located[0]), None) if located else None
+        if named is None or named.header.max_timestamp != timestamp:
+            return None
+        located = self.locate(named.header.base_offset - 1) if named.position else None
+        before = next(self.batches(located[0]), None) if located else None
+        if before is not None and before.position < named.position:
+            return named if before.header.max_timestamp < timestamp else None
+        return named
+
+    def start_of(self, timestamp: int) -> int | None:
+        """Return an offset before which every record is older than `timestamp`; None if the time index does
+        not agree with the batches. Raises OSError.
+        """
+        at = self.times.count_to(timestamp) - 1
+        if at < 0:
+            return self.base_offset
+        return None if self._named_by(at) is None else self.base_offset + self.times[at][1]
+
+    def rebuild_indexes(self) -> Slices[None]:
+        """Write the offset index and the time index anew from the batches, and report it. Raises OSError."""
+        offsets: list[tuple[int, int]] = []
+        times: list[tuple[int, int]] = []
+        timestamp, named, since_index, position = NO_TIMESTAMP, 0, 0, 0
+        is_complete = False
+        while not is_complete:
+            left = SLICE
+            for found in self.batches(position):
+                header = found.header
+                relative = header.last_offset - self.base_offset
+                if header.max_timestamp > timestamp:
+                    timestamp, named = header.max_timestamp, relative
+                if since_index > _READ_AHEAD:
+                    offsets.append((relative, found.position))
+                    if timestamp > (times[-1][0] if times else NO_TIMESTAMP):
+                        times.append((timestamp, named))
+                    since_index = 0
+                since_index += header.size
+                position = found.position + header.size
+                left -= 1
+                if not left:
+                    break
+            else:
+                is_complete = True
+            if not is_complete:
+                yield None
+        if timestamp > (times[-1][0] if times else NO_TIMESTAMP):
+            times.append((timestamp, named))
+        self.offsets.replace(offsets)
+        self.times.replace(times)
+        if self._record is not None:
+            self.keep_record()
+        logger.warning(
+            "an index did not agree with its log and was rebuilt", extra={"file": self.offsets.path}
+        )
 
     def prepare(self) -> None:
         """Read the state needed by the first append after a start. Raises OSError."""
@@ -239,15 +342,50 @@ class Segment:
         """Complete and write the indexes when appends stop. Raises OSError."""
         if self.size and self._max_timestamp is not None:
             self._index_time()
+        has_record = self._record is not None or len(self.aborted) > 0 or self._has_early_maximum()
         self.offsets.spill()
         self.times.spill()
         self.aborted.spill()
+        if has_record:
+            self.keep_record()
+
+    def _has_early_maximum(self) -> bool:
+        """Return whether many batches follow the one with the greatest timestamp."""
+        return (
+            self._max_timestamp is not None
+            and len(self.offsets) > 1
+            and self.offsets[len(self.offsets) - 2][0] > self._max_timestamp_offset - self.base_offset
+        )
+
+    def keep_record(self) -> None:
+        """Write what the indexes contain, if that has changed. Raises OSError."""
+        known = self._record
+        if known is not None and (known.time_bytes, known.aborted) == (self.times.size, len(self.aborted)):
+            return
+        record = record_of(self.times.size, len(self.aborted), self.aborted.content())
+        disk.replace_file(self.file(INDEX_RECORD), record_text(record))
+        self._record = record
+
+    def read_aborted(self) -> bool:
+        """Read the record and the aborted transactions.
+
+        Return False, without any, if they do not agree. Raises OSError.
+        """
+        self._record = parse_record(disk.read_file(self.file(INDEX_RECORD)))
+        is_whole = self.aborted.read()
+        if self._record is None:
+            return is_whole
+        content = self.aborted.content()
+        found = record_of(self._record.time_bytes, len(self.aborted), content)
+        return is_whole and found == self._record
 
     def restart(self) -> None:
         """Reset the segment before recovery notes the good batches again. Raises OSError."""
         self.offsets.clear()
         self.times.clear()
         self.aborted.clear()
+        self._record = None
+        disk.remove(self.file(INDEX_RECORD))
         self.size = self._since_index = self.index_bytes = 0
         self.verified = VerifiedRanges(0, self.base_offset, None)
         self._max_timestamp, self._max_timestamp_offset = NO_TIMESTAMP, self.base_offset
@@ -281,17 +419,43 @@ class Segment:
             position += at
         return None
 
-    def last_extent(self) -> tuple[int, int]:
-        """Return one past the last offset and the end position of its batch.
+    def indexed_from(self) -> tuple[int, bool]:
+        """Return the position of the last index entry's batch, and whether the end of the index is right.
 
-        Reads the headers after the last index entry. The position is before the end of the file if no batch
-        follows. Raises OSError.
+        The position is 0 without an entry, and if the entry does not name a batch. Raises OSError.
         """
         count = len(self.offsets)
-        position = self.offsets[count - 1][1] if count and self.size else 0
-        named = self._batch_at(position) if position else None
-        if named is None:
-            position = 0
+        if not count or not self.size:
+            return 0, self.size <= _MAX_UNINDEXED_BYTES
+        relative, position = self.offsets[count - 1]
+        named = self._batch_at(position)
+        if named is None or named[1] != self.base_offset + relative:
+            return 0, False
+        before = self.offsets[count - 2] if count > 1 else (-1, -1)
+        is_right = (
+            before[0] < relative
+            and before[1] < position
+            and self.size - position - named[2] <= _MAX_UNINDEXED_BYTES
+        )
+        return position, is_right
+
+    def indexed_offset_from(self, position: int) -> int | None:
+        """Return the last offset of an indexed batch at or after `position`; None if the index tells none.
+
+        Raises OSError.
+        """
+        entry = self.offsets.first_from(position)
+        named = None if entry is None else self._batch_at(entry[1])
+        if entry is None or named is None or entry[1] < position or named[1] != self.base_offset + entry[0]:
+            return None
+        return named[1]
+
+    def last_extent(self) -> Extent:
+        """Return where the batches end, from the headers after the last index entry.
+
+        The position is before the end of the file if no batch follows. Raises OSError.
+        """
+        position, is_indexed = self.indexed_from()
         end, file = self.base_offset, self._files.get(self.path)
         while self.size - position >= HEADER_BYTES:
             chunk = disk.read_at(file, position, min(_READ_AHEAD, self.size - position))
@@ -300,13 +464,13 @@ class Segment:
                 base_offset, length, magic, delta = _read_extent(chunk, at)
                 size = length + LENGTH_OVERHEAD
                 if magic != MAGIC or base_offset < end or delta < 0 or not size >= HEADER_BYTES:
-                    return end, position + at
+                    return Extent(end, position + at, is_indexed)
                 if position + at + size > self.size:
-                    return end, position + at
+                    return Extent(end, position + at, is_indexed)
                 end = base_offset + delta + 1
                 at += size
             position += at
-        return end, position
+        return Extent(end, position, is_indexed)
 
     def near(self, offset: int) -> int:
         """Return the position of a batch at or before the one with `offset`. Raises OSError."""

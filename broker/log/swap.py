@@ -36,7 +36,7 @@ def finish_swaps(directory: str) -> None:
             continue
         size = disk.size_of(os.path.join(directory, name))
         cleaned = Segment(OpenFiles(MIN_OPEN_FILES), directory, parsed[0], size=size, name_suffix=SWAP)
-        end, _ = cleaned.last_extent()
+        end = cleaned.last_extent().end_offset
         for other in names:
             replaced = parse_segment_file(other)
             if replaced is not None and cleaned.base_offset < replaced[0] < end:

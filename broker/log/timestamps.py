@@ -30,9 +30,11 @@ def first_at_or_after(
     for segment in segments:
         if segment.newest()[0] < timestamp:
             continue
-        near = segment.times.at_or_before(timestamp)
-        relative = max(near[1] if near else 0, start - segment.base_offset)
-        position: int | None = segment.near(segment.base_offset + relative)
+        begin = segment.start_of(timestamp)
+        if begin is None:
+            yield from segment.rebuild_indexes()
+            begin = segment.start_of(timestamp) or segment.base_offset
+        position: int | None = segment.near(max(begin, start))
         while position is not None:
             found, position = _next(segment, position, timestamp, start)
             if found is None:

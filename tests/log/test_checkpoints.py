@@ -1,4 +1,4 @@
-"""Kafka's small files, read and written; damaged ones count as missing."""
+"""Kafka's small files, read and written; a damaged file of offsets is read from its copy."""
 
 import pytest
 
@@ -10,6 +10,7 @@ from broker.log.checkpoints import (
     parse_offsets,
     parse_partition_text,
     partition_text,
+    write_offsets,
 )
 from broker.log.layout import parse_partition, parse_segment_file, partition_directory, segment_file
 
@@ -26,7 +27,6 @@ def test_offsets_are_read_back():
 @pytest.mark.parametrize(
     "content",
     [
-        None,
         b"",
         b"\0" * 100,
         b"0\n",
@@ -39,7 +39,7 @@ def test_offsets_are_read_back():
     ],
 )
 def test_a_damaged_file_of_offsets_says_nothing(content):
-    assert parse_offsets(content) == {}
+    assert parse_offsets(content) is None
 
 
 def test_epochs_have_kafkas_format():
@@ -60,7 +60,7 @@ def test_a_damaged_partition_file_has_no_topic_id(content):
 
 def test_a_file_of_offsets_is_saved_when_it_changes(tmp_path):
     file = OffsetFile(str(tmp_path), "offsets")
-    file.read()
+    file.read(is_replaceable=True)
     assert file.offsets == {}
     file.keep(set())
     file.drop(("a", 0))
@@ -76,8 +76,53 @@ def test_a_file_of_offsets_is_saved_when_it_changes(tmp_path):
 
 def saved(where):
     file = OffsetFile(str(where), "offsets")
-    file.read()
+    assert file.read(is_replaceable=False) is None
     return file.offsets
+
+
+A5, A6 = b"0\n1\na 0 5\n", b"0\n1\na 0 6\n"
+BROKEN = b"0\n2\na 0 5\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "copy", "found", "told"),
+    [
+        (A5, A5, 5, None),
+        (A6, A5, 5, "the file differs from its copy, which was used"),
+        (BROKEN, A5, 5, "the file differs from its copy, which was used"),
+        (None, A5, 5, "the file is missing; its copy was used"),
+        (A5, None, 5, None),
+        (A5, b"damaged", 5, "the copy of the file is damaged"),
+        (BROKEN, None, None, "the file cannot be read, so every log was checked"),
+        (None, b"damaged", None, "the file cannot be read, so every log was checked"),
+        (None, None, None, None),
+    ],
+)
+def test_a_file_of_offsets_and_its_copy_are_compared(tmp_path, content, copy, found, told):
+    path = tmp_path / "offsets"
+    if copy is not None:
+        write_offsets(str(path), copy)
+    if copy == b"damaged":
+        path.with_name("offsets.copy").write_bytes(b"0\n1\na 0 9\ncrc32c 17\n")
+    path.unlink(missing_ok=True)
+    if content is not None:
+        path.write_bytes(content)
+    file = OffsetFile(str(tmp_path), "offsets")
+    assert file.read(is_replaceable=True) == told
+    assert file.offsets.get(("a", 0)) == found
+    assert file.is_proven == (copy == A5)
+    file.keep({("a", 0)})
+    assert saved(tmp_path) == ({} if found is None else {("a", 0): 5})
+
+
+@pytest.mark.parametrize(("content", "copy"), [(BROKEN, None), (b"", b"x"), (None, b"x")])
+def test_log_start_offsets_without_a_readable_file_are_refused(tmp_path, content, copy):
+    for name, each in (("offsets", content), ("offsets.copy", copy)):
+        if each is not None:
+            (tmp_path / name).write_bytes(each)
+    with pytest.raises(OSError, match="restore one of them, or remove both") as refused:
+        OffsetFile(str(tmp_path), "offsets").read(is_replaceable=False)
+    assert refused.value.filename == str(tmp_path / "offsets")
 
 
 @pytest.mark.parametrize(("topic", "index"), [("a", 0), ("a-0", 1), ("a.b_c-d", 999), ("x" * 249, 0)])
