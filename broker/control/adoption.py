@@ -1,18 +1,23 @@
-"""Compares the partition folders on disk with the metadata at start.
+"""Compares what is on disk with the metadata at start.
 
-A broker whose metadata does not list the topics on its disk has lost its metadata and must not start as a new
-one. Used by broker.server before the logs are opened. `MetadataStore` writes the changes, and
-`log.directories` lists the folders.
+A broker whose metadata does not list the topics on its disk, or that has started before and has no metadata,
+has lost it and must not start as a new one. Used by broker.server before the logs are opened. `MetadataStore`
+writes the changes, and `log.directories` lists the folders.
 """
 
+import contextlib
 import os
+import re
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from broker.log import disk
 from broker.log.directories import PartitionFolder
+from broker.log.layout import CLEANER_POINTS, COPY, META_PROPERTIES, RECOVERY_POINTS, START_OFFSETS
 from broker.metadata.changes import Change, Kind
+from broker.metadata.secret_key import KeyFiles
 from broker.metadata.store import MetadataStore
 from broker.metadata.wal import RECOVERY_HINT, MetadataUnusable
 
@@ -20,24 +25,75 @@ KEEP_EVERYTHING: Final = {"cleanup.policy": "delete", "retention.bytes": "-1", "
 """The settings of an adopted topic. Its own are lost, and the defaults could delete records that it kept."""
 
 _NAMED: Final = 5
+_CLUSTER_ID: Final = re.compile(r"[A-Za-z0-9_-]{22}")
 
 
-def check_metadata_exists(path: Path, folders: Sequence[PartitionFolder]) -> None:
-    """Raise MetadataUnusable if the file is missing or empty although partitions exist.
+_LEFT_BY_A_START: Final = (
+    META_PROPERTIES,
+    RECOVERY_POINTS,
+    START_OFFSETS,
+    CLEANER_POINTS,
+    RECOVERY_POINTS + COPY,
+    START_OFFSETS + COPY,
+    CLEANER_POINTS + COPY,
+)
+"""Files that a start writes after its metadata. Not those that `rm -rf DIRECTORY/*` leaves."""
 
-    The file can be in another log directory if their order has changed.
+
+def check_metadata_exists(
+    path: Path, folders: Sequence[PartitionFolder], directories: Sequence[str], keys: KeyFiles
+) -> None:
+    """Raise MetadataUnusable if the file is missing or empty although an earlier start had one.
+
+    The file can be in another log directory if their order has changed. A start makes the default key after
+    the metadata, so a first start that was interrupted has not left a key only.
     """
-    if not folders or (path.exists() and path.stat().st_size):
+    if path.exists() and path.stat().st_size:
         return
-    others = dict.fromkeys(os.path.dirname(each.path) for each in folders)
+    left = [
+        os.path.join(directory, name)
+        for directory in directories
+        for name in _LEFT_BY_A_START
+        if os.path.exists(os.path.join(directory, name))
+    ]
+    if not keys.configured and keys.path.exists():
+        left.append(str(keys.path))
+    if not folders and not left:
+        return
+    others = [each for each in directories if os.path.abspath(each) != os.path.abspath(path.parent)]
     elsewhere = [each for each in others if os.path.exists(os.path.join(each, path.name))]
-    elsewhere = [each for each in elsewhere if os.path.abspath(each) != os.path.abspath(path.parent)]
     if elsewhere:
         hint = f"{elsewhere[0]} contains such a file: put that directory first in log.dirs"
     else:
         hint = RECOVERY_HINT
     state = "is empty" if path.exists() else "is missing"
-    raise MetadataUnusable(f"{path} {state}, but there are topic folders ({_names(folders)}). {hint}")
+    found = f"there are topic folders ({_names(folders)})" if folders else f"an earlier start left {left[0]}"
+    raise MetadataUnusable(f"{path} {state}, but {found}. {hint}")
+
+
+def cluster_id_in(directories: Iterable[str]) -> str | None:
+    """Return the cluster id of the first readable meta.properties; None without one."""
+    for directory in directories:
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            text = Path(directory, META_PROPERTIES).read_text("ascii")
+            for line in text.splitlines():
+                name, _, value = line.partition("=")
+                if name == "cluster.id" and _CLUSTER_ID.fullmatch(value):
+                    return value
+    return None
+
+
+def mark_directories(directories: Iterable[str], cluster_id: str, node_id: int) -> None:
+    """Write a missing meta.properties to each log directory, in Kafka's format: a sign that the broker has
+    started before. A directory that cannot be written goes offline later.
+    """
+    text = f"cluster.id={cluster_id}\nnode.id={node_id}\nversion=1\n"
+    for directory in directories:
+        with contextlib.suppress(OSError):
+            path = os.path.join(directory, META_PROPERTIES)
+            if not os.path.exists(path):
+                disk.make_directory(directory)
+                disk.replace_file(path, text.encode(), flushed=True)
 
 
 def unknown_folders(store: MetadataStore, folders: Sequence[PartitionFolder]) -> list[PartitionFolder]:

@@ -14,7 +14,13 @@ from broker.config.load import Configuration
 from broker.config.sections import LogConfig
 from broker.config.sections.topics import TopicSettings
 from broker.config.table import BrokerConfig
-from broker.control.adoption import changes_to_adopt, check_all_known, check_metadata_exists
+from broker.control.adoption import (
+    changes_to_adopt,
+    check_all_known,
+    check_metadata_exists,
+    cluster_id_in,
+    mark_directories,
+)
 from broker.control.dynamic_config import changes_to_forget, forget_warnings
 from broker.log.directories import PartitionFolder, partition_folders
 from broker.log.permissions import Exposure
@@ -38,17 +44,25 @@ def open_metadata(configuration: Configuration, now_wall_ms: int) -> MetadataSto
     path = Path(directories[0]) / METADATA_FILE
     path.parent.mkdir(0o750, parents=True, exist_ok=True)
     folders = partition_folders(directories)
-    if not rebuild:
-        check_metadata_exists(path, folders)
     security = configuration.config.security
     keys = KeyFiles(path.with_name(DEFAULT_FILE), security.secret_key_file, security.secret_old_key_file)
-    store = MetadataStore.open(path, now_wall_ms, salvage=rebuild, keys=keys, forget=configuration.forget)
+    if not rebuild:
+        check_metadata_exists(path, folders, directories, keys)
+    store = MetadataStore.open(
+        path,
+        now_wall_ms,
+        salvage=rebuild,
+        keys=keys,
+        forget=configuration.forget,
+        cluster_id=cluster_id_in(directories),
+    )
     try:
         if rebuild:
             _adopt(store, folders, configuration.config, now_wall_ms)
         else:
             check_all_known(path, store, folders)
         _forget(store, configuration.forget, now_wall_ms)
+        mark_directories(directories, store.image.cluster_id, configuration.config.broker.node_id)
     except BaseException:
         store.close()
         raise

@@ -32,6 +32,7 @@ CLEANER_POINTS: Final = "cleaner-offset-checkpoint"
 COPY: Final = ".copy"
 """Suffix of our copy of a checkpoint, with a checksum. Kafka ignores the file."""
 
+META_PROPERTIES: Final = "meta.properties"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 LOCK: Final = ".lock"
 

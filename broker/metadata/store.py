@@ -7,12 +7,14 @@ Each commit ends with a checkpoint that empties the write-ahead log: SQLite sile
 checksum, so a flipped bit there would revert every later acknowledged change. The checkpoint adds about 1.1
 ms to a commit.
 
-There is no second table with the state: the start derives it from the audit trail. Passwords among the
+There is no second table with the state: the start derives it from the audit trail, after a check of every row
+(broker.metadata.row_sums; 3 us each). Passwords among the
 settings are encrypted in every row (broker.metadata.sealing), but plaintext in the image and in the result of
 `history`. The table `random` contains the broker's own random bytes, outside the audit trail.
 """
 
 import contextlib
+import logging
 import os
 import secrets
 import sqlite3
@@ -20,31 +22,43 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from msgspec import MsgspecError
 from msgspec.structs import replace
 
 from broker.errors import ApiError, ConfigError, ErrorCode
 from broker.metadata.actor import BROKER_ITSELF, Actor
 from broker.metadata.changes import NOTES, AuditFilter, AuditRow, Change, Kind
 from broker.metadata.image import Image, Stamp, State, project
+from broker.metadata.row_sums import ADD_COLUMN, COLUMNS, check_rows, row_sum, sum_rows
 from broker.metadata.sealing import NOT_EDITED, Seals, encrypt_rows, is_secret, open_seals
 from broker.metadata.secret_key import DEFAULT_FILE, KeyFiles
-from broker.metadata.wal import MetadataUnusable, check_wal, keep_damaged_wal, wal_of
+from broker.metadata.wal import REBUILD, RECOVERY_HINT, MetadataUnusable, check_wal, keep_damaged_wal, wal_of
 from broker.random_ids import random_id
 
-_FORMAT: Final = 3
-"""2: the column `origin` is named `door`. 1: the same, and secret settings are not encrypted yet, or free
-pages can still contain them.
+logger = logging.getLogger(__name__)
+
+_FORMAT: Final = 4
+"""3: rows have no checksums. 2: also, the column `origin` is named `door`. 1: also, secret settings are not
+encrypted yet, or free pages can still contain them.
 """
 
 _UNENCRYPTED: Final = 1
 _OLD_COLUMN: Final = 2
+_WITHOUT_SUMS: Final = 3
 _MAX_PAGE_ROWS: Final = 1_001
 _SEARCHED: Final = "entity || char(10) || key || char(10) || actor || char(10) || address"
-_COLUMNS: Final = "seq, batch, time_ms, actor, role, address, origin, kind, entity, key, old, new"
-_INSERT: Final = f"INSERT INTO change ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)"  # noqa: S608 - both fixed
+_INSERT: Final = f"INSERT INTO change ({COLUMNS}, crc) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)"  # noqa: S608 - fixed
+
+_LINE_EVERY_MS: Final = 60_000
+"""Time between two lines about writes that fail for the same reason; ours. Clients repeat refused changes."""
 
 # After a failed fsync, the state on disk is unknown. A full disk is harmless.
-_STATE_UNKNOWN: Final = ("SQLITE_IOERR_FSYNC", "SQLITE_IOERR_DIR_FSYNC", "SQLITE_CORRUPT", "SQLITE_NOTADB")
+_UNUSABLE: Final = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
+_STATE_UNKNOWN: Final = ("SQLITE_IOERR_FSYNC", "SQLITE_IOERR_DIR_FSYNC", *_UNUSABLE)
+
+_NO_MORE: Final = "no change is taken until the next start, which reads what is on the disk"
+_DAMAGED: Final = (ValueError, LookupError, TypeError, ArithmeticError, MsgspecError, ApiError)
+"""What the values of a damaged file of an earlier format can raise."""
 
 _SCHEMA: Final = f"""
 BEGIN;
@@ -60,7 +74,8 @@ CREATE TABLE change (
     entity  TEXT NOT NULL,
     key     TEXT NOT NULL,
     old     TEXT,
-    new     TEXT
+    new     TEXT,
+    crc     INTEGER
 ) STRICT;
 CREATE INDEX change_by_key ON change (kind, entity, key);
 {NOT_EDITED};
@@ -88,6 +103,8 @@ class MetadataStore:
         self._connection = connection
         self._seals = seals
         self._broken: str | None = None
+        self._line: tuple[str, int] | None = None
+        self._path = connection.execute("PRAGMA database_list").fetchone()[2]
         self._state: State = {}
         for kind, entity, key, stored, *stamp in connection.execute(_LATEST):
             if kind in NOTES:
@@ -107,12 +124,14 @@ class MetadataStore:
         salvage: bool = False,
         keys: KeyFiles | None = None,
         forget: Collection[str] = (),
+        cluster_id: str | None = None,
     ) -> "MetadataStore":
         """Open the log, and create it if it is missing, with a cluster id and readable by its owner only.
 
-        `salvage` reads a damaged write-ahead log as far as possible and keeps a copy beside it. `keys` are
-        for the secret settings, None: the file beside this one; settings of `forget` need not be readable.
-        Raises MetadataUnusable, ConfigError for wrong keys, OSError.
+        `salvage` reads a damaged write-ahead log as far as possible and keeps a copy beside it, and takes
+        damaged rows as they are. `keys` are for the secret settings, None: the file beside this one; settings
+        of `forget` need not be readable. A new log gets `cluster_id`, or a random one. Raises
+        MetadataUnusable, ConfigError for wrong keys, OSError.
         """
         if salvage:
             keep_damaged_wal(path)
@@ -122,24 +141,28 @@ class MetadataStore:
         connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=0)
         try:
             found = _prepare(connection, path)
+            if found == _FORMAT:
+                check_rows(connection, salvage=salvage)
             keys = keys or KeyFiles(path.with_name(DEFAULT_FILE))
             seals = open_seals(connection, keys, forget)
             connection.execute(_RANDOM)
             if encrypt_rows(connection, path, seals, is_finished=found != _UNENCRYPTED) or found != _FORMAT:
+                sum_rows(connection)
                 connection.execute(f"PRAGMA user_version = {_FORMAT}")
             store = cls(connection, seals)
             connection.execute(_CHECKPOINT).fetchone()
+            if not store.image.cluster_id:
+                change = Change(Kind.CLUSTER, "", "id", cluster_id or random_id())
+                store.commit([change], BROKER_ITSELF, now_wall_ms)
         except ConfigError:
             connection.close()
             raise
-        except (sqlite3.Error, ValueError, KeyError) as error:
+        except (*_DAMAGED, sqlite3.Error) as error:
             connection.close()
-            raise MetadataUnusable(f"{path}: {_describe(error)}") from error
+            raise MetadataUnusable(f"{path}: {_describe(error, salvage=salvage)}") from error
         except BaseException:
             connection.close()
             raise
-        if not store.image.cluster_id:
-            store.commit([Change(Kind.CLUSTER, "", "id", random_id())], BROKER_ITSELF, now_wall_ms)
         return store
 
     def commit(self, changes: Sequence[Change], actor: Actor, now_wall_ms: int) -> Image:
@@ -147,6 +170,7 @@ class MetadataStore:
         fails.
         """
         if self._broken is not None:
+            self._report(self._broken, now_wall_ms)
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, self._broken)
         batch, written = self.image.version + 1, self._seals.written
         common = (batch, now_wall_ms, actor.name, actor.role.name.lower(), actor.address, actor.origin.value)
@@ -155,19 +179,19 @@ class MetadataStore:
             for seq, each in enumerate(changes, batch)
             for place in ((each.kind.value, each.entity, each.key),)
         ]
-        self._write(rows)
+        self._write([(*row, row_sum(row)) for row in rows], now_wall_ms)
         for seq, change in enumerate(changes, batch):
             if change.kind in NOTES:
                 continue
             stamps = self._state.setdefault((change.kind.value, change.entity), {})
             stamps[change.key] = Stamp(change.new, seq, now_wall_ms, actor.name)
-        self._checkpoint()
+        self._checkpoint(now_wall_ms)
         touched = dict.fromkeys((change.kind.value, change.entity) for change in changes)
         self.image = project(self.image, self._state, touched, batch + len(changes) - 1)
         return self.image
 
     def history(self, wanted: AuditFilter) -> list[AuditRow]:
-        """Return rows of the audit trail in the requested order."""
+        """Return rows of the audit trail in the requested order. Raises ApiError KAFKA_STORAGE_ERROR."""
         terms = {
             "kind = ?": wanted.kind,
             "entity = ?": wanted.entity,
@@ -184,8 +208,13 @@ class MetadataStore:
         limit = max(1, min(wanted.limit, _MAX_PAGE_ROWS))
         # Only the constant terms above become part of the text.
         order = "ASC" if wanted.oldest_first else "DESC"
-        query = f"SELECT {_COLUMNS} FROM change {where} ORDER BY seq {order} LIMIT ?"  # noqa: S608
-        rows = [AuditRow(*row) for row in self._connection.execute(query, (*given.values(), limit))]
+        query = f"SELECT {COLUMNS} FROM change {where} ORDER BY seq {order} LIMIT ?"  # noqa: S608
+        try:
+            rows = [AuditRow(*row) for row in self._connection.execute(query, (*given.values(), limit))]
+        except sqlite3.Error as error:
+            reason = f"cannot read the metadata: {error}"
+            logger.error("the audit trail cannot be read", extra={"file": self._path, "reason": reason})
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, reason) from error
         return [self._readable(row) if is_secret(row.kind, row.key) else row for row in rows]
 
     def _readable(self, row: AuditRow) -> AuditRow:
@@ -205,7 +234,17 @@ class MetadataStore:
         stamp = self._state.get((change.kind.value, change.entity), {}).get(change.key)
         return None if stamp is None else stamp.value
 
-    def _write(self, rows: Sequence[tuple[Any, ...]]) -> None:
+    def _report(self, reason: str, now_wall_ms: int) -> None:
+        """Log a failed write, unless a line said the same a moment ago."""
+        if (
+            self._line is None
+            or self._line[0] != reason
+            or abs(now_wall_ms - self._line[1]) >= _LINE_EVERY_MS
+        ):
+            self._line = reason, now_wall_ms
+            logger.error("a change was refused", extra={"file": self._path, "reason": reason})
+
+    def _write(self, rows: Sequence[tuple[Any, ...]], now_wall_ms: int) -> None:
         try:
             self._connection.execute("BEGIN IMMEDIATE")
             self._connection.executemany(_INSERT, rows)
@@ -213,27 +252,32 @@ class MetadataStore:
         except sqlite3.Error as error:
             reason = f"cannot write the metadata: {error}"
             if getattr(error, "sqlite_errorname", "") in _STATE_UNKNOWN:
+                reason += f"; {_NO_MORE}"
                 self._broken = reason
+            self._report(reason, now_wall_ms)
             self._roll_back()
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, reason) from error
         except BaseException:
             self._roll_back()
             raise
 
-    def _checkpoint(self) -> None:
+    def _checkpoint(self, now_wall_ms: int) -> None:
         """Empty the write-ahead log. The change is on disk; if this fails, the next one suffices."""
         try:
             self._connection.execute(_CHECKPOINT).fetchone()
         except sqlite3.Error as error:
+            reason = f"cannot write the metadata: {error}"
             if getattr(error, "sqlite_errorname", "") in _STATE_UNKNOWN:
-                self._broken = f"cannot write the metadata: {error}"
+                reason += f"; {_NO_MORE}"
+                self._broken = reason
+            logger.error("the write-ahead log was not emptied", extra={"file": self._path, "reason": reason})
 
     def _roll_back(self) -> None:
         if self._connection.in_transaction:
             try:
                 self._connection.execute("ROLLBACK")
             except sqlite3.Error as error:
-                self._broken = f"cannot roll back the metadata: {error}"
+                self._broken = f"cannot roll back a change of the metadata: {error}; {_NO_MORE}"
 
 
 def _create_private(path: Path) -> None:
@@ -259,17 +303,25 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> int:
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
     (found,) = connection.execute("PRAGMA user_version").fetchone()
+    # A file that cannot be written stops the start, and not each change.
+    connection.execute("BEGIN IMMEDIATE")
+    connection.execute(f"PRAGMA user_version = {found}")
+    connection.execute("ROLLBACK")
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
     if found == 0 and tables == 0:
         connection.executescript(_SCHEMA)
         found = _FORMAT
-    elif found not in (_UNENCRYPTED, _OLD_COLUMN, _FORMAT):
+    elif found not in (_UNENCRYPTED, _OLD_COLUMN, _WITHOUT_SUMS, _FORMAT):
         raise MetadataUnusable(
             f"{path}: metadata has format {found}; this broker reads format {_FORMAT}: "
             "start the version that wrote it, or restore a backup of the folder from before the upgrade"
         )
-    elif "door" in {column for _, column, *_ in connection.execute("PRAGMA table_info(change)")}:
-        connection.execute("ALTER TABLE change RENAME COLUMN door TO origin")
+    else:
+        columns = {column for _, column, *_ in connection.execute("PRAGMA table_info(change)")}
+        if "door" in columns:
+            connection.execute("ALTER TABLE change RENAME COLUMN door TO origin")
+        if "crc" not in columns and found != _FORMAT:
+            connection.execute(ADD_COLUMN)
     connection.execute(_CHECKPOINT).fetchone()
     return int(found)
 
@@ -283,7 +335,10 @@ def _random_bytes(connection: sqlite3.Connection, name: str) -> bytes:
     return fresh
 
 
-def _describe(error: Exception) -> str:
+def _describe(error: Exception, *, salvage: bool) -> str:
     if getattr(error, "sqlite_errorname", "").startswith("SQLITE_BUSY"):
         return "another broker uses this directory"
-    return str(error)
+    if getattr(error, "sqlite_errorname", "SQLITE_CORRUPT") not in _UNUSABLE:
+        return str(error)
+    hint = f"Move it away, and start with {REBUILD} again" if salvage else RECOVERY_HINT
+    return f"{error}. {hint}"

@@ -19,8 +19,9 @@ _MAGIC: Final = 0x377F0682
 _USUAL_PAGE: Final = 4_096
 
 
+REBUILD: Final = "--rebuild-metadata"
 RECOVERY_HINT: Final = (
-    "Restore a backup of the file and of its -wal, or start once with --rebuild-metadata, which adopts the "
+    f"Restore a backup of the file and of its -wal, or start once with {REBUILD}, which adopts the "
     "existing topic folders (docs/operations.md, Recovering metadata), or start with a new directory"
 )
 

@@ -11,12 +11,16 @@ from broker.control.adoption import (
     changes_to_adopt,
     check_all_known,
     check_metadata_exists,
+    cluster_id_in,
+    mark_directories,
     unknown_folders,
 )
 from broker.log.checkpoints import partition_text
 from broker.log.directories import partition_folders
+from broker.log.layout import COPY, RECOVERY_POINTS, START_OFFSETS
 from broker.metadata.actor import BROKER_ITSELF
 from broker.metadata.changes import Change, Kind
+from broker.metadata.secret_key import DEFAULT_FILE, KeyFiles
 from broker.metadata.store import MetadataStore
 from broker.metadata.wal import MetadataUnusable
 
@@ -51,6 +55,12 @@ def delete_topic(store: MetadataStore, name: str) -> None:
     store.commit([Change(Kind.TOPIC, name, key, None) for key in ("id", "partitions")], BROKER_ITSELF, 3)
 
 
+def check(path: Path, *directories: Path) -> None:
+    names = [str(each) for each in (path.parent, *directories)]
+    names = list(dict.fromkeys(names))
+    check_metadata_exists(path, partition_folders(names), names, KeyFiles(path.with_name(DEFAULT_FILE)))
+
+
 def own(_name: str) -> None:
     return None
 
@@ -77,20 +87,61 @@ def test_a_start_without_metadata_over_folders_names_path_reason_and_way_out(
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(MetadataUnusable) as refused:
-        check_metadata_exists(path, partition_folders([str(tmp_path)]))
+        check(path, tmp_path)
     assert f"{path} {words}" in str(refused.value)
     assert "orders-0" in str(refused.value) and "--rebuild-metadata" in str(refused.value)
 
 
 def test_a_start_on_an_empty_directory_is_a_fresh_one(tmp_path: Path) -> None:
-    check_metadata_exists(tmp_path / "weir-metadata.sqlite", partition_folders([str(tmp_path)]))
+    (tmp_path / "notes.txt").touch()
+    (tmp_path / ".lock").touch()
+    (tmp_path / ".kafka_cleanshutdown").touch()
+    check(tmp_path / "weir-metadata.sqlite", tmp_path)
+
+
+@pytest.mark.parametrize("content", [None, b""])
+@pytest.mark.parametrize(
+    "left", ["meta.properties", "weir-secret.key", RECOVERY_POINTS, START_OFFSETS + COPY]
+)
+def test_a_start_without_metadata_beside_files_of_an_earlier_one_is_refused(
+    tmp_path: Path, left: str, content: bytes | None
+) -> None:
+    path = tmp_path / "weir-metadata.sqlite"
+    if content is not None:
+        path.write_bytes(content)
+    check(path, tmp_path)
+    (tmp_path / left).touch()
+    with pytest.raises(MetadataUnusable) as refused:
+        check(path, tmp_path)
+    assert f"an earlier start left {tmp_path / left}. Restore a backup" in str(refused.value)
+
+
+def test_a_key_that_an_operator_has_put_there_is_no_sign_of_an_earlier_start(tmp_path: Path) -> None:
+    key = tmp_path / "weir-secret.key"
+    key.touch()
+    path = tmp_path / "weir-metadata.sqlite"
+    check_metadata_exists(path, [], [str(tmp_path)], KeyFiles(key, configured=str(key)))
+
+
+def test_the_cluster_id_of_a_log_directory_is_read_back(tmp_path: Path) -> None:
+    directories = [str(tmp_path / each) for each in ("a", "b")]
+    assert cluster_id_in(directories) is None
+    (tmp_path / "a").mkdir()
+    mark_directories(directories, "k-_4567890123456789012", 3)
+    assert (tmp_path / "b" / "meta.properties").read_text() == (
+        "cluster.id=k-_4567890123456789012\nnode.id=3\nversion=1\n"
+    )
+    (tmp_path / "a" / "meta.properties").write_bytes(b"cluster.id=\xff")
+    assert cluster_id_in(directories) == "k-_4567890123456789012"
+    mark_directories(directories, "another", 3)
+    assert (tmp_path / "a" / "meta.properties").read_bytes() == b"cluster.id=\xff"
 
 
 def test_a_metadata_file_in_another_log_directory_is_pointed_to(tmp_path: Path) -> None:
     folder(tmp_path / "b", "orders-0")
     (tmp_path / "b" / "m.sqlite").write_bytes(b"x")
     with pytest.raises(MetadataUnusable, match=r"put that directory first in log\.dirs"):
-        check_metadata_exists(tmp_path / "a" / "m.sqlite", partition_folders([str(tmp_path / "b")]))
+        check(tmp_path / "a" / "m.sqlite", tmp_path / "b")
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from broker.errors import ConfigError
 from broker.metadata import sealing
 from broker.metadata.actor import Actor, ChangeOrigin, Role
 from broker.metadata.changes import AuditFilter, Change, Kind
+from broker.metadata.row_sums import sum_rows
 from broker.metadata.sealing import NOT_EDITED, Unreadable
 from broker.metadata.secret_key import KeyFiles
 from broker.metadata.store import MetadataStore
@@ -136,6 +137,7 @@ def test_a_value_that_was_moved_to_another_setting_is_refused(path: Path) -> Non
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("DROP TRIGGER change_is_not_edited")
     connection.execute(f"UPDATE change SET key = '{KEY}' WHERE key = '{KEY_PASSWORD}'")
+    sum_rows(connection)
     connection.close()
     with pytest.raises(MetadataUnusable, match="was modified"):
         opened(path)

@@ -212,7 +212,7 @@ def test_a_file_whose_origins_were_doors_is_migrated(
         assert [row.seq for row in again.history(AuditFilter(origin="page"))] == [2]
         again.close()
     connection = sqlite3.connect(path)
-    assert connection.execute("PRAGMA user_version").fetchone() == (3,)
+    assert connection.execute("PRAGMA user_version").fetchone() == (4,)
     with pytest.raises(sqlite3.IntegrityError, match="append only"):
         connection.execute("UPDATE change SET origin = 'rest'")
     connection.close()
@@ -233,9 +233,9 @@ def test_a_migration_that_was_interrupted_is_finished(path: Path, store: Metadat
 def test_a_database_of_another_format_is_refused(path: Path, store: MetadataStore) -> None:
     store.close()
     connection = sqlite3.connect(path)
-    connection.execute("PRAGMA user_version = 4")
+    connection.execute("PRAGMA user_version = 5")
     connection.close()
-    with pytest.raises(MetadataUnusable, match="format 4"):
+    with pytest.raises(MetadataUnusable, match="format 5"):
         MetadataStore.open(path, 2_000)
 
 
@@ -243,12 +243,13 @@ def test_a_database_of_another_format_is_refused(path: Path, store: MetadataStor
 
 
 class Disk(sqlite3.Connection):
-    """A connection whose COMMIT can fail as SQLite does on a failing disk."""
+    """A connection on which statements that start with `failing` fail as SQLite does on a failing disk."""
 
     fault: str | None = None
+    failing = "COMMIT"
 
     def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
-        if sql == "COMMIT" and self.fault is not None:
+        if sql.startswith(self.failing) and self.fault is not None:
             error = sqlite3.OperationalError("disk I/O error")
             error.sqlite_errorname = self.fault
             raise error
@@ -296,6 +297,51 @@ def test_a_failed_fsync_is_never_retried_as_success(disk: Disk) -> None:
     refuse(store, [limit("2")])
     disk.fault = None
     refuse(store, [limit("3")])
+
+
+@pytest.mark.parametrize("fault", ["SQLITE_IOERR_WRITE", "SQLITE_IOERR_FSYNC"])
+def test_a_failed_write_is_logged_with_the_file_once_a_minute(
+    disk: Disk, path: Path, caplog: pytest.LogCaptureFixture, fault: str
+) -> None:
+    store = MetadataStore(disk, Seals(SecretKey(bytes(32))))
+    disk.fault = fault
+    for now_ms in (2_000, 2_001, 61_999, 62_000, 62_001):
+        with pytest.raises(ApiError, match="cannot write the metadata: disk I/O error") as refused:
+            store.commit([limit("2")], EVE, now_ms)
+        assert str(path) not in str(refused.value)
+    lines = [vars(each) for each in caplog.records]
+    assert [(each["message"], each["file"]) for each in lines] == [("a change was refused", str(path))] * 2
+    assert all("disk I/O error" in each["reason"] for each in lines)
+    is_fatal = fault == "SQLITE_IOERR_FSYNC"
+    assert all(("until the next start" in each["reason"]) == is_fatal for each in lines)
+
+
+@pytest.mark.parametrize(("fault", "is_fatal"), [("SQLITE_IOERR_WRITE", False), ("SQLITE_IOERR_FSYNC", True)])
+def test_a_write_ahead_log_that_cannot_be_emptied_is_logged(
+    disk: Disk, path: Path, caplog: pytest.LogCaptureFixture, fault: str, is_fatal: bool
+) -> None:
+    store = MetadataStore(disk, Seals(SecretKey(bytes(32))))
+    disk.fault, disk.failing = fault, "PRAGMA wal_checkpoint"
+    assert store.commit([limit("2")], EVE, 2_000).version == 3
+    (line,) = [vars(each) for each in caplog.records]
+    assert (line["message"], line["file"]) == ("the write-ahead log was not emptied", str(path))
+    disk.fault = None
+    if is_fatal:
+        with pytest.raises(ApiError, match="until the next start"):
+            store.commit([limit("3")], EVE, 3_000)
+    else:
+        assert store.commit([limit("3")], EVE, 3_000).version == 4
+
+
+def test_a_trail_that_cannot_be_read_is_an_error_with_the_file_in_the_log(
+    disk: Disk, path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = MetadataStore(disk, Seals(SecretKey(bytes(32))))
+    disk.fault, disk.failing = "SQLITE_IOERR_READ", "SELECT"
+    with pytest.raises(ApiError, match="cannot read the metadata: disk I/O error"):
+        store.history(AuditFilter())
+    (line,) = [vars(each) for each in caplog.records]
+    assert (line["message"], line["file"]) == ("the audit trail cannot be read", str(path))
 
 
 def test_a_text_that_no_encoding_takes_leaves_nothing_behind(store: MetadataStore) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from broker.metadata.actor import BROKER_ITSELF
 from broker.metadata.changes import Change, Kind
+from broker.metadata.row_sums import row_sum
 from broker.metadata.store import MetadataStore
 from broker.metadata.wal import MetadataUnusable, unread_commits
 
@@ -110,11 +111,10 @@ def with_log(path: Path, commits: int) -> None:
     MetadataStore.open(path, 1_000).close()
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("PRAGMA journal_mode = WAL")
-    insert = (
-        "INSERT INTO change VALUES (?, ?, 1, '', 'admin', '', 'broker', 'producer-ids', '', 'next', NULL, ?)"
-    )
     for seq in range(2, 2 + commits):
-        connection.execute(insert, (seq, seq, str(seq)))
+        row = (seq, seq, 1, "", "admin", "", "broker", "producer-ids", "", "next", None, str(seq))
+        marks = ", ".join("?" * 13)
+        connection.execute(f"INSERT INTO change VALUES ({marks})", (*row, row_sum(row)))
     kept = [(each, each.read_bytes()) for each in (path, wal_of(path))]
     connection.close()
     for each, content in kept:
