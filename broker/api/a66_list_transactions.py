@@ -14,15 +14,16 @@ from broker.api.pacing import Pace
 from broker.api.registry import api
 from broker.api.services import TransactionServices
 from broker.authorization.acl import Operation, ResourceType
+from broker.control.topics import MAX_NAME_LENGTH
 from broker.errors import ErrorCode
+from broker.patterns import Pattern
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
     TransactionState,
 )
-from broker.records.slices import Slices
-from broker.telemetry.subscription import compile_pattern
+from broker.records.slices import SLICE, Slices
 from broker.transactions.state import NAMES, State
 
 KNOWN: Final = frozenset(NAMES.values())
@@ -58,14 +59,17 @@ def _respond(
         reply.error_code = ErrorCode.COORDINATOR_NOT_AVAILABLE
         return Response(reply)
     matches: Callable[[str], object] = bool
+    cost = 1
     if message.transactional_id_pattern:
         try:
-            matches = compile_pattern(message.transactional_id_pattern).fullmatch
+            pattern = Pattern(message.transactional_id_pattern)
         except ValueError:
             reply.error_code = ErrorCode.INVALID_REGULAR_EXPRESSION
             return Response(reply)
+        matches = pattern.fullmatch
+        cost = max(1, SLICE // pattern.at_once)
     for transaction in services.transactions.coordinator.transactions():
-        if pace.spent():
+        if pace.spent(cost * (1 + len(transaction.transactional_id) // MAX_NAME_LENGTH)):
             yield None
         data = transaction.data
         if not matches(transaction.transactional_id):

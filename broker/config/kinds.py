@@ -20,6 +20,8 @@ LONG_MIN: Final = -(2**63)
 
 _DIGITS = re.compile(r"-?[0-9]+\Z")
 _DECIMAL = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]{1,3})?\Z")
+_LONGEST_DECIMAL: Final = 400
+"""Characters; ours. The largest double has 309 digits."""
 
 
 class ConfigType(IntEnum):
@@ -39,7 +41,8 @@ class ConfigType(IntEnum):
 @dataclass(frozen=True, slots=True)
 class Kind:
     """`read` parses trimmed text or raises ValueError; `write` is its inverse; `allowed` describes the valid
-    values; `bounds` are the minimum and maximum of a whole number, `choices` all valid texts if they are few.
+    values; `bounds` are the minimum and maximum of a whole number, `choices` all valid texts if they are few;
+    `separator` is that of a list.
     """
 
     type: ConfigType
@@ -48,6 +51,7 @@ class Kind:
     write: Callable[[Any], str] = str
     bounds: tuple[int, int] | None = None
     choices: tuple[str, ...] = ()
+    separator: str = ""
 
 
 def integer(low: int, high: int = INT_MAX) -> Kind:
@@ -81,7 +85,7 @@ def whole_from(low: int, high: int) -> str:
 
 def decimal(low: float, high: float) -> Kind:
     def read(text: str) -> float:
-        if not _DECIMAL.match(text):
+        if len(text) > _LONGEST_DECIMAL or not _DECIMAL.match(text):
             raise ValueError("not a number")
         value = float(text)
         if not low <= value <= high:
@@ -146,6 +150,7 @@ def list_of(
     write_item: Callable[[Any], str] = str,
     separator: str = ",",
     least: int = 0,
+    most: int | None = None,
     type_: ConfigType = ConfigType.LIST,
 ) -> Kind:
     """Return the kind of separated lists: items are trimmed and in order, without duplicates; a tuple.
@@ -155,6 +160,8 @@ def list_of(
 
     @lru_cache(maxsize=READ_ONCE)
     def read(text: str) -> tuple[Any, ...]:
+        if most is not None and text.count(separator) >= most:
+            raise ValueError("too many items")
         items = [item.strip() for item in text.split(separator)] if text else []
         if "" in items or len(items) < least:
             raise ValueError("an item is missing")
@@ -163,7 +170,7 @@ def list_of(
     def write(values: Iterable[Any]) -> str:
         return separator.join(map(write_item, values))
 
-    return Kind(type_, allowed, read, write)
+    return Kind(type_, allowed, read, write, separator=separator)
 
 
 def choices_of(*choices: str, least: int = 1) -> Kind:

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from ipaddress import ip_address
-from itertools import combinations
 from typing import Final
 
 from broker.config.kinds import ConfigType, Kind, choices_of, list_of, one_of
@@ -162,11 +161,17 @@ def _read_optional_address(text: str) -> Address | None:
     return read_address(text) if text else None
 
 
+MAX_LISTENERS: Final = 64
+"""Ours; each has an acceptor and processors of its own, and its keys are read at every change."""
+
 _ENDPOINT_FORM: Final = (
-    "a list of NAME://host:port, such as PLAINTEXT://127.0.0.1:9092; a port is from 0 to 65535"
+    "a list of NAME://host:port, such as PLAINTEXT://127.0.0.1:9092; a port is from 0 to 65535; at most "
+    f"{MAX_LISTENERS} listeners"
 )
-LISTENERS: Final = list_of(_read_endpoint, _ENDPOINT_FORM, least=1, type_=ConfigType.STRING)
-ADVERTISED: Final = list_of(_read_endpoint, _ENDPOINT_FORM, type_=ConfigType.STRING)
+LISTENERS: Final = list_of(
+    _read_endpoint, _ENDPOINT_FORM, least=1, most=MAX_LISTENERS, type_=ConfigType.STRING
+)
+ADVERTISED: Final = list_of(_read_endpoint, _ENDPOINT_FORM, most=MAX_LISTENERS, type_=ConfigType.STRING)
 PROTOCOL_MAP: Final = list_of(
     _read_protocol,
     f"a list of NAME:protocol, protocol one of {', '.join(SecurityProtocol)}",
@@ -343,9 +348,16 @@ class ListenerKeys(ListenerSection):
 
 def _conflicting(listeners: tuple[Endpoint, ...]) -> tuple[Endpoint, Endpoint] | None:
     """Return two listeners that cannot both be bound: the same port on the same or a wildcard address."""
-    for one, other in combinations(listeners, 2):
-        hosts = {one.address.host, other.address.host}
-        same_place = len(hosts) == 1 or not hosts.isdisjoint({"", *EVERYWHERE})
-        if one.address.port == other.address.port != 0 and same_place:
-            return one, other
+    bound: dict[int, dict[str, Endpoint]] = {}
+    for each in listeners:
+        host, port = each.address.host, each.address.port
+        if not port:
+            continue
+        by_host = bound.setdefault(port, {})
+        everywhere = ("", *EVERYWHERE)
+        wanted = tuple(by_host) if host in everywhere else (host, *everywhere)
+        for other in wanted:
+            if other in by_host:
+                return by_host[other], each
+        by_host[host] = each
     return None

@@ -19,10 +19,11 @@ from broker.config.kafka_only import why_without_effect
 from broker.config.listeners import SecurityProtocol
 from broker.config.sections.oauthbearer import JWKS_URL
 from broker.config.sections.security import OAUTHBEARER
-from broker.config.setting import LISTENER_PREFIX, ListenerSection, Setting, settings_of, split_listener
+from broker.config.setting import LISTENER_PREFIX, ListenerSection, settings_of, split_listener
 from broker.config.table import SECTION_TYPES, SPELLINGS, BrokerConfig, setting_of
 from broker.errors import ConfigError
 from broker.principal import ANONYMOUS, Principal
+from broker.steps import Steps, finished
 
 _LINE_END: Final = re.compile(r"\r\n|\r|\n")
 
@@ -94,7 +95,11 @@ class Configuration:
         """Return the sections with the broker's dynamic settings laid over the static ones. Raises
         ConfigError.
         """
-        config = build_config({**self.static, **dynamic})
+        return finished(self.with_dynamic_in_steps(dynamic))
+
+    def with_dynamic_in_steps(self, dynamic: Mapping[str, str]) -> Steps[BrokerConfig]:
+        """As `with_dynamic`, in steps of one text each."""
+        config = yield from build_in_steps({**self.static, **dynamic})
         return replace(
             config, security=replace(config.security, admin_token=self.config.security.admin_token)
         )
@@ -155,7 +160,16 @@ def place_of(key: str, places: Mapping[str, str]) -> str:
 
 def build_config(values: Mapping[str, str]) -> BrokerConfig:
     """Build all sections from texts by key; missing keys have their defaults. Raises ConfigError."""
-    config = BrokerConfig(**{name: _fill(section, values) for name, section in SECTION_TYPES.items()})
+    return finished(build_in_steps(values))
+
+
+def build_in_steps(values: Mapping[str, str]) -> Steps[BrokerConfig]:
+    """As `build_config`, in steps of one text each: a client can set long lists for each of many keys."""
+    sections = {}
+    of_listeners = _of_listeners(values)
+    for name, section in SECTION_TYPES.items():
+        sections[name] = yield from _fill(section, values, of_listeners)
+    config = BrokerConfig(**sections)
     config.network.check()
     config.automq.check()
     config.connections.check()
@@ -180,32 +194,41 @@ def _check_tokens(config: BrokerConfig) -> None:
             raise ConfigError(JWKS_URL, "", allowed)
 
 
-def _fill(section: type, values: Mapping[str, str]) -> Any:
-    filled = {each.name: _value(setting, values) for each, setting in settings_of(section)}
-    if issubclass(section, ListenerSection):
-        filled["overrides"] = tuple(
-            (listener, each.name, value)
-            for each, setting in settings_of(section)
-            if setting.listener_too
-            for listener, value in _of_listeners(setting, values)
-        )
-    return section(**filled)
+_OfListeners = Mapping[str, Sequence[tuple[str, str]]]
+"""The listeners that have a value of their own, in upper case, with their keys; by the key of the setting."""
 
 
-def _of_listeners(setting: Setting, values: Mapping[str, str]) -> Iterable[tuple[str, Any]]:
-    for key, text in values.items():
+def _of_listeners(values: Mapping[str, str]) -> _OfListeners:
+    found: dict[str, list[tuple[str, str]]] = {}
+    for key in values:
         listener, bare = split_listener(key)
-        if listener is not None and bare == setting.key:
-            yield listener, setting.read(text, key=key)
+        if listener is not None:
+            found.setdefault(bare, []).append((listener, key))
+    return found
 
 
-def _value(setting: Setting, values: Mapping[str, str]) -> Any:
-    if setting.per_listener:
-        return tuple(_of_listeners(setting, values))
-    for key, _ in setting.spellings:
-        if key in values:
-            return setting.read_spelling(key, values[key])
-    return setting.default
+def _fill(section: type, values: Mapping[str, str], of_listeners: _OfListeners) -> Steps[Any]:
+    """Yields after each text that was parsed."""
+    filled: dict[str, Any] = {}
+    overrides: list[tuple[str, str, Any]] = []
+    for each, setting in settings_of(section):
+        own: list[tuple[str, Any]] = []
+        for listener, key in of_listeners.get(setting.key, ()):
+            if setting.per_listener or setting.listener_too:
+                own.append((listener, setting.read(values[key], key=key)))
+                yield
+        if setting.per_listener:
+            filled[each.name] = tuple(own)
+            continue
+        overrides += ((listener, each.name, value) for listener, value in own)
+        filled[each.name] = setting.default
+        spelling = next((key for key, _ in setting.spellings if key in values), None)
+        if spelling is not None:
+            filled[each.name] = setting.read_spelling(spelling, values[spelling])
+            yield
+    if issubclass(section, ListenerSection):
+        filled["overrides"] = tuple(overrides)
+    return section(**filled)
 
 
 def hint(key: str) -> str:

@@ -7,6 +7,7 @@ Called by control after each commit and before its response, so that the change 
 receives the response. `QuotaListener` and `ClientMetricsListener` need no logs.
 """
 
+import logging
 from collections.abc import Iterable, Sequence
 
 from broker.api.delayed_operations import DelayedFetches
@@ -15,6 +16,7 @@ from broker.api.services import GroupServices
 from broker.authorization.authorizer import Authorizer
 from broker.clock import Clock
 from broker.config.sections.topics import topic_throttles
+from broker.errors import ApiError
 from broker.metadata.image import Image
 from broker.metadata.publisher import Delta, QuotaChange, ShadowChange, Subscriber
 from broker.network.socket_server import SocketServer
@@ -27,7 +29,9 @@ from broker.security.unknown_users import UnknownUsers
 from broker.services.partitions import Partitions
 from broker.steps import Steps, finished
 from broker.telemetry.manager import TelemetryManager
-from broker.telemetry.subscription import read_subscription
+from broker.telemetry.subscription import read_in_steps
+
+logger = logging.getLogger(__name__)
 
 
 class QuotaListener:
@@ -171,7 +175,14 @@ class ClientMetricsListener:
     def _apply(self, image: Image, names: Iterable[str]) -> Steps[None]:
         for name in names:
             entry = image.client_metrics.get(name)
-            subscription = None if entry is None else read_subscription(name, entry.configs)
+            subscription = None
+            try:
+                if entry is not None:
+                    subscription = yield from read_in_steps(name, entry.configs)
+            except ApiError as error:
+                # An earlier version has taken patterns that are refused now.
+                refused = {"subscription": name, "reason": error.message}
+                logger.error("A subscription is invalid, no client has it", extra=refused)
             self._telemetry.on_metadata_update({name: subscription})
             yield
 

@@ -58,8 +58,8 @@ def register_network_listeners(
         server.reconfigure(old, new)
         listeners_changed()
 
-    def check_tls(_old: Tls, new: Tls) -> None:
-        server.check_tls(*new)
+    def check_tls(_old: Tls, new: Tls) -> Steps[None]:
+        return server.check_tls(*new)
 
     # Before the listeners, because one change can add a listener together with its keys.
     live.on_change(

@@ -37,7 +37,7 @@ from broker.control.commands import (
     ResourceType,
 )
 from broker.control.loggers import plan_levels
-from broker.control.plan import PLANNED_AT_ONCE, Effect, Plan, Situation, repeated, repeated_in_steps
+from broker.control.plan import Effect, Plan, Situation, repeated, repeated_in_steps
 from broker.control.topics import (
     check_topic_version,
     invalid_value,
@@ -49,15 +49,19 @@ from broker.errors import ApiError, ConfigError, ErrorCode
 from broker.metadata.actor import ChangeOrigin, Role
 from broker.metadata.changes import Change, Kind
 from broker.steps import Steps
-from broker.telemetry.subscription import read_subscription, subscription_setting
+from broker.telemetry.subscription import read_in_steps, subscription_setting
 
 _LOCATIONS: Final = frozenset({"ssl.keystore.location", "ssl.truststore.location"})
 _CONSOLE: Final = "console."
 
-CHARACTERS_AT_ONCE: Final = 16_384
-"""Characters of values that are planned between two yields, but at least one resource; ours. A list takes 40
-nanoseconds a character.
-"""
+LONGEST_VALUE: Final = 32_767
+"""Characters of a value, also of one that items were appended to: the longest string of most requests."""
+
+MAX_ITEMS: Final = 2_000
+"""Items of a list that a client sets; ours. An item takes 1.5 microseconds. The file has no such limit."""
+
+MAX_SETTINGS: Final = 1_000
+"""Dynamic settings of a broker, unknown keys included; ours."""
 
 
 def plan_alter_configs(command: IncrementalAlterConfigs, at: Situation) -> Steps[Plan[list[ResourceOutcome]]]:
@@ -66,13 +70,9 @@ def plan_alter_configs(command: IncrementalAlterConfigs, at: Situation) -> Steps
     outcomes: list[ResourceOutcome] = []
     changes: list[Change] = []
     effects: list[Effect] = []
-    characters = 0
     for alteration in command.resources:
-        size = sum(len(op.value or "") for op in alteration.ops)
-        if outcomes and (len(outcomes) % PLANNED_AT_ONCE == 0 or characters + size > CHARACTERS_AT_ONCE):
-            characters = 0
+        if outcomes:
             yield
-        characters += size
         resource = alteration.resource
         try:
             if resource in duplicates:
@@ -83,7 +83,7 @@ def plan_alter_configs(command: IncrementalAlterConfigs, at: Situation) -> Steps
                 _check_node_id(resource.name or "''", at.node_id)
                 effects.extend(plan_levels(alteration.ops, at.actor.name))
             else:
-                changes.extend(list(_changes(alteration, brokers, at, replaces=command.replaces)))
+                changes += yield from _changes(alteration, brokers, at, replaces=command.replaces)
         except ApiError as error:
             outcomes.append(ResourceOutcome(error.code, error.message, resource))
         else:
@@ -96,15 +96,17 @@ def plan_alter_configs(command: IncrementalAlterConfigs, at: Situation) -> Steps
 
 def _changes(
     alteration: ConfigAlteration, brokers: dict[str, Mapping[str, str]], at: Situation, *, replaces: bool
-) -> Iterator[Change]:
-    """Yield the changes of one resource; `brokers` are the brokers' settings after the previous resources."""
+) -> Steps[list[Change]]:
+    """Return the changes of one resource; `brokers` are the brokers' settings after the previous resources.
+    Yields after each value that was read.
+    """
     resource = alteration.resource
     match resource.type:
         case ResourceType.TOPIC:
             _require_role(Role.EDITOR, ErrorCode.TOPIC_AUTHORIZATION_FAILED, at)
             _check_ops(alteration.ops)
             current = _topic_configs(alteration, at)
-            wanted = _apply_to_topic(_ops(alteration, current, replaces=replaces), current, at)
+            wanted = yield from _apply_to_topic(_ops(alteration, current, replaces=replaces), current, at)
             kind = Kind.TOPIC_CONFIG
         case ResourceType.BROKER:
             _require_role(Role.ADMIN, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, at)
@@ -112,7 +114,8 @@ def _changes(
             _check_node_id(resource.name, at.node_id)
             _check_broker_version(alteration, at)
             current = brokers.get(resource.name, {})
-            wanted = _apply_to_broker(_ops(alteration, current, replaces=replaces), resource, brokers, at)
+            ops = _ops(alteration, current, replaces=replaces)
+            wanted = yield from _apply_to_broker(ops, resource, brokers, at)
             brokers[resource.name] = wanted
             kind = Kind.BROKER_CONFIG
         case ResourceType.CLIENT_METRICS:
@@ -120,7 +123,7 @@ def _changes(
             _check_ops(alteration.ops)
             current = _current_subscription(alteration, at)
             ops = _ops(alteration, current, replaces=replaces)
-            wanted = _apply_to_subscription(replace(alteration, ops=ops), current)
+            wanted = yield from _apply_to_subscription(replace(alteration, ops=ops), current)
             kind = Kind.CLIENT_METRICS
         case ResourceType.GROUP:
             _require_role(Role.EDITOR, ErrorCode.GROUP_AUTHORIZATION_FAILED, at)
@@ -132,11 +135,11 @@ def _changes(
             kind = Kind.GROUP_CONFIG
         case _:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {int(resource.type)}")
-    return (
+    return [
         Change(kind, resource.name, key, wanted.get(key))
         for key in dict.fromkeys([*current, *wanted])
         if wanted.get(key) != current.get(key)
-    )
+    ]
 
 
 def _ops(alteration: ConfigAlteration, current: Mapping[str, str], *, replaces: bool) -> tuple[ConfigOp, ...]:
@@ -172,7 +175,9 @@ def _topic_configs(alteration: ConfigAlteration, at: Situation) -> Mapping[str, 
     return topic.configs
 
 
-def _apply_to_topic(ops: tuple[ConfigOp, ...], current: Mapping[str, str], at: Situation) -> dict[str, str]:
+def _apply_to_topic(
+    ops: tuple[ConfigOp, ...], current: Mapping[str, str], at: Situation
+) -> Steps[dict[str, str]]:
     wanted = dict(current)
     for op in ops:
         setting = topic_setting(op.key)
@@ -180,6 +185,7 @@ def _apply_to_topic(ops: tuple[ConfigOp, ...], current: Mapping[str, str], at: S
         _apply_op(op, setting, base, wanted)
         if op.key in wanted:
             read_topic_config(op.key, wanted[op.key])
+            yield
     return wanted
 
 
@@ -204,7 +210,7 @@ def _apply_to_broker(
     resource: ConfigResource,
     brokers: Mapping[str, Mapping[str, str]],
     at: Situation,
-) -> dict[str, str]:
+) -> Steps[dict[str, str]]:
     settings = {op.key: setting_of(op.key) for op in ops}
     wanted = dict(brokers.get(resource.name, {}))
     by_client = at.actor.origin is ChangeOrigin.WIRE
@@ -223,9 +229,11 @@ def _apply_to_broker(
         )
     for op in ops:
         setting = settings[op.key]
-        default = "" if setting is None else setting.write(setting.default) or ""
-        effective = {**at.configuration.static, **brokers.get("", {}), **wanted}
-        _apply_op(op, setting, effective.get(op.key, default), wanted)
+        _apply_op(op, setting, _effective(op.key, setting, wanted, brokers, at), wanted)
+        yield
+    if len(wanted) > max(MAX_SETTINGS, len(brokers.get(resource.name, {}))):
+        problem = f"At most {MAX_SETTINGS} settings of a broker can be dynamic."
+        raise ApiError(ErrorCode.INVALID_REQUEST, problem)
     levels = {**brokers, resource.name: wanted}
     try:
         for op in ops:
@@ -238,12 +246,26 @@ def _apply_to_broker(
                     at.config.tls.store_allowed_directories,
                     at.configuration.static,
                 )
-        at.check_config(
-            at.configuration.with_dynamic({**levels.get("", {}), **levels.get(str(at.node_id), {})})
-        )
+                yield
+        dynamic = {**levels.get("", {}), **levels.get(str(at.node_id), {})}
+        yield from at.check_config((yield from at.configuration.with_dynamic_in_steps(dynamic)))
     except ConfigError as error:
         raise ApiError(ErrorCode.INVALID_REQUEST, invalid_value(error)) from error
     return wanted
+
+
+def _effective(
+    key: str,
+    setting: Setting | None,
+    wanted: Mapping[str, str],
+    brokers: Mapping[str, Mapping[str, str]],
+    at: Situation,
+) -> str:
+    """Return the text in force, set at any level or the default."""
+    for level in (wanted, brokers.get("", {}), at.configuration.static):
+        if key in level:
+            return level[key]
+    return "" if setting is None else setting.write(setting.default) or ""
 
 
 def _is_per_broker(op: ConfigOp, setting: Setting | None) -> bool:
@@ -285,25 +307,40 @@ def _check_node_id(name: str, node_id: int) -> None:
 def _apply_op(op: ConfigOp, setting: Setting | None, base: str, wanted: dict[str, str]) -> None:
     """Apply the op to `wanted`; APPEND and SUBTRACT start from `base`, the effective value, set or
     default, as in Kafka. Raises ApiError INVALID_CONFIG if the setting is not a list, or unknown (Kafka:
-    UNKNOWN_SERVER_ERROR).
+    UNKNOWN_SERVER_ERROR), or the value too long.
     """
     value = op.value or ""
-    if op.op == OpType.SET:
-        wanted[op.key] = value
-        return
     if op.op == OpType.DELETE:
         wanted.pop(op.key, None)
+        return
+    _check_size(op.key, setting, value)
+    if op.op == OpType.SET:
+        wanted[op.key] = value
         return
     if setting is None or setting.kind.type is not ConfigType.LIST:
         raise ApiError(
             ErrorCode.INVALID_CONFIG,
             f"Can't {OpType(op.op).name} to key {op.key} because its type is not LIST.",
         )
-    named = [item.strip() for item in value.split(",")]
+    named = dict.fromkeys(item.strip() for item in value.split(","))
     items = [item for item in base.split(",") if item and not (op.op == OpType.SUBTRACT and item in named)]
     if op.op == OpType.APPEND:
-        items += [item for item in dict.fromkeys(named) if item not in items]
+        there = set(items)
+        items += [item for item in named if item not in there]
     wanted[op.key] = ",".join(items)
+    if op.op == OpType.APPEND:
+        _check_size(op.key, setting, wanted[op.key])
+
+
+def _check_size(key: str, setting: Setting | None, value: str) -> None:
+    """Refuse a value that would take long to read, before it is read. Raises ApiError INVALID_CONFIG."""
+    if len(value) > LONGEST_VALUE:
+        problem = f"The value of {key} has more than {LONGEST_VALUE} characters."
+        raise ApiError(ErrorCode.INVALID_CONFIG, problem)
+    separator = "" if setting is None else setting.kind.separator
+    if separator and value.count(separator) >= MAX_ITEMS:
+        problem = f"The value of {key} has more than {MAX_ITEMS} items."
+        raise ApiError(ErrorCode.INVALID_CONFIG, problem)
 
 
 def _current_subscription(alteration: ConfigAlteration, at: Situation) -> Mapping[str, str]:
@@ -321,8 +358,8 @@ def _current_subscription(alteration: ConfigAlteration, at: Situation) -> Mappin
     return {} if entry is None else entry.configs
 
 
-def _apply_to_subscription(alteration: ConfigAlteration, current: Mapping[str, str]) -> dict[str, str]:
-    """Return its settings with the ops applied. Raises ApiError as `read_subscription` does.
+def _apply_to_subscription(alteration: ConfigAlteration, current: Mapping[str, str]) -> Steps[dict[str, str]]:
+    """Return its settings with the ops applied. Raises ApiError as `read_in_steps` does.
 
     A subscription exists while it has a setting: the first setting creates it, and removing the last deletes
     it.
@@ -331,7 +368,7 @@ def _apply_to_subscription(alteration: ConfigAlteration, current: Mapping[str, s
     for op in alteration.ops:
         setting = subscription_setting(op.key)
         _apply_op(op, setting, wanted.get(op.key, setting.write(setting.default) or ""), wanted)
-    read_subscription(alteration.resource.name, wanted)
+    yield from read_in_steps(alteration.resource.name, wanted)
     return wanted
 
 

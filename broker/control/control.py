@@ -65,7 +65,7 @@ from broker.errors import ApiError, ErrorCode, FatalExitError
 from broker.metadata.changes import AuditFilter, AuditRow, Change, Kind
 from broker.metadata.image import Image
 from broker.metadata.publisher import Delta, Publisher, Subscriber
-from broker.steps import Steps, freed
+from broker.steps import Steps, finished, freed
 
 Result = TypeVar("Result")
 
@@ -130,7 +130,8 @@ class Control:
         self._publisher = Publisher(image)
         self._configuration = configuration
         self._committer = committer
-        self.live = DynamicConfig(self._config_for(image))
+        node_id = configuration.config.broker.node_id
+        self.live = DynamicConfig(configuration.with_dynamic(image.dynamic_configs(node_id)))
         self._publisher.subscribe(self._listen)
         self._planners = dict(PLANNERS)
         self._operations: dict[type, Operation] = {}
@@ -259,7 +260,7 @@ class Control:
                     found[change.key] = change.new
         if is_concerned:
             own = configs.get(str(self._configuration.config.broker.node_id), {})
-            self.live.check(self._configuration.with_dynamic({**configs.get("", {}), **own}))
+            finished(self.live.check(self._configuration.with_dynamic({**configs.get("", {}), **own})))
 
     async def adopt(self, image: Image, changes: Sequence[Change], actor: Actor) -> None:
         """Publish a change that the committer found in the log that it follows, and that it has stored.
@@ -284,11 +285,9 @@ class Control:
 
     def _listen(self, _old: Image, new: Image, delta: Delta) -> Steps[None]:
         if delta.broker_configs:
-            yield from self.live.adopt(self._config_for(new))
-
-    def _config_for(self, image: Image) -> BrokerConfig:
-        node_id = self._configuration.config.broker.node_id
-        return self._configuration.with_dynamic(image.dynamic_configs(node_id))
+            node_id = self._configuration.config.broker.node_id
+            dynamic = new.dynamic_configs(node_id)
+            yield from self.live.adopt((yield from self._configuration.with_dynamic_in_steps(dynamic)))
 
 
 def _with_write_error(result: Any, error: ApiError) -> Any:

@@ -35,7 +35,7 @@ Part = TypeVar("Part")
 class _Listener(msgspec.Struct, frozen=True):
     part: Callable[[BrokerConfig], Any]
     apply: Callable[[Any, Any], Steps[None] | None]
-    check: Callable[[Any, Any], None] | None
+    check: Callable[[Any, Any], Steps[None] | None] | None
 
 
 class DynamicConfig:
@@ -51,22 +51,23 @@ class DynamicConfig:
         self,
         part: Callable[[BrokerConfig], Part],
         apply: Callable[[Part, Part], Steps[None] | None],
-        check: Callable[[Part, Part], None] | None = None,
+        check: Callable[[Part, Part], Steps[None] | None] | None = None,
     ) -> None:
         """Register a listener for a part of the configuration.
 
         `apply(old, new)` runs on the event loop each time the part changes; it must neither block nor raise.
-        If it has much to do, it returns the steps. `check(old, new)` runs before, and can refuse the change
-        with ConfigError; it must not change anything, because the change may only be validated.
+        `check(old, new)` runs before, and can refuse the change with ConfigError; it must not change
+        anything, because the change may only be validated. Either returns its steps if it has much to do.
         """
         self._listeners.append(_Listener(part, apply, check))
 
-    def check(self, new: BrokerConfig) -> None:
+    def check(self, new: BrokerConfig) -> Steps[None]:
         """Check that the running broker can switch to `new`. Raises ConfigError."""
         for each in self._listeners:
             before, after = each.part(self.config), each.part(new)
             if each.check is not None and before != after:
-                each.check(before, after)
+                yield from each.check(before, after) or ()
+                yield
 
     def adopt(self, new: BrokerConfig) -> Steps[None]:
         """Switch to `new` at the first step; all listeners have applied it after the last."""

@@ -43,14 +43,15 @@ class Plan(msgspec.Struct, Generic[Result], frozen=True):
 
 class Situation(msgspec.Struct, frozen=True):
     """The actor and the current state: `configuration` is fixed at start, `config` adds the image's dynamic
-    settings. `check_config` raises ConfigError if the running broker cannot switch to another configuration.
+    settings. The steps of `check_config` raise ConfigError if the running broker cannot switch to another
+    configuration.
     """
 
     image: Image
     configuration: Configuration
     config: BrokerConfig
     actor: Actor
-    check_config: Callable[[BrokerConfig], None]
+    check_config: Callable[[BrokerConfig], Steps[None]]
 
     @property
     def node_id(self) -> int:

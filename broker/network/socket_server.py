@@ -42,6 +42,7 @@ from broker.network.supervisor import Supervisor, TaskStarter
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.connections import ConnectionQuotas
 from broker.security.tls import Certificates
+from broker.steps import Steps
 
 logger = logging.getLogger(__name__)
 
@@ -215,11 +216,12 @@ class SocketServer:
                 options = socket_options(new.for_listener(endpoint.name))
                 check_bindable(endpoint.name, endpoint.host, endpoint.port, options)
 
-    def check_tls(self, network: NetworkConfig, tls: TlsConfig) -> None:
+    def check_tls(self, network: NetworkConfig, tls: TlsConfig) -> Steps[None]:
         """Check that every TLS listener can use these keys. Raises ConfigError."""
         for endpoint in network.resolved_listeners():
             if endpoint.protocol.is_encrypted:
                 Certificates(tls.of(endpoint))
+                yield
 
     def apply_tls(self, tls: TlsConfig) -> None:
         """Use these keys for new connections. Call it before `reconfigure`, which may add listeners."""

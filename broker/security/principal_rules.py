@@ -12,11 +12,12 @@ are rejected. The module is imported with the first pattern.
 
 import re
 from collections.abc import Callable
-from typing import Final, Protocol, cast
+from typing import Final
 
 import msgspec
 
 from broker.errors import ConfigError
+from broker.patterns import MAX_COST, Compiled, compiled, cost_of
 
 KEY: Final = "ssl.principal.mapping.rules"
 
@@ -26,8 +27,8 @@ MAX_RULES: Final = 100
 MAX_NAME_LENGTH: Final = 8_192
 """Maximum characters of a subject; a longer one matches no rule. Ours."""
 
-_MAX_MEMORY: Final = 1_048_576
-"""Maximum bytes of a compiled pattern, including matching; ours. RE2's default is eight times that."""
+_MAX_COST: Final = 2 * MAX_COST
+"""Microseconds, roughly, that compiling all rules of a listener may take; ours."""
 
 _RULE: Final = r"(DEFAULT)|RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/])*)/([LU]?)"
 _ALL = re.compile(rf"\s*(?:{_RULE})\s*(?:[,\n]|\Z)")
@@ -39,17 +40,8 @@ _Groups = re.Match[str]
 """RE2's matches have the interface of Python's."""
 
 
-class _Pattern(Protocol):
-    @property
-    def groups(self) -> int: ...
-
-    def fullmatch(self, text: str) -> object | None: ...
-
-    def sub(self, replacement: Callable[[_Groups], str], text: str) -> str: ...
-
-
 class _Rule(msgspec.Struct, frozen=True):
-    pattern: _Pattern | None
+    pattern: Compiled | None
     """None: DEFAULT."""
 
     replacement: Callable[[_Groups], str]
@@ -72,6 +64,8 @@ class PrincipalRules:
     def __init__(self, text: str = "DEFAULT", key: str = KEY) -> None:
         self._text = text.strip()
         self._rules: list[_Rule] = []
+        if cost_of(self._text) > _MAX_COST:
+            raise ConfigError(key, text, "fewer or simpler rules")
         at = 0
         while at < len(self._text):
             match = _ALL.match(self._text, at)
@@ -79,13 +73,13 @@ class PrincipalRules:
                 raise ConfigError(key, text, _ALLOWED)
             default, pattern, replacement, case = match.groups()
             try:
-                compiled = None if default else _compile(pattern)
+                made = None if default else compiled(pattern)
             except ValueError as error:
                 raise ConfigError(key, text, f"a pattern that RE2 supports ({error})") from error
             if len(self._rules) == MAX_RULES:
                 raise ConfigError(key, text, f"at most {MAX_RULES} rules")
-            groups = compiled.groups if compiled is not None else 0
-            self._rules.append(_Rule(compiled, _replacing(replacement or "", groups), case or ""))
+            groups = made.groups if made is not None else 0
+            self._rules.append(_Rule(made, _replacing(replacement or "", groups), case or ""))
             at = match.end()
         if not self._rules:
             raise ConfigError(key, text, _ALLOWED)
@@ -97,20 +91,6 @@ class PrincipalRules:
         return next((mapped for rule in self._rules if (mapped := rule.apply(name)) is not None), None)
 
 
-def _compile(pattern: str) -> _Pattern:
-    """Compile the pattern. Raises ValueError with RE2's message."""
-    import re2
-
-    options = re2.Options()
-    options.log_errors = False
-    options.max_mem = _MAX_MEMORY
-    try:
-        return cast(_Pattern, re2.compile(pattern, options))
-    except re2.error as error:
-        (why,) = error.args
-        raise ValueError(why.decode(errors="replace") if isinstance(why, bytes) else str(why)) from error
-
-
 def _replacing(replacement: str, groups: int) -> Callable[[_Groups], str]:
     """Interpret Java's replacement string. A reference to a missing group stays literal."""
 
@@ -118,7 +98,7 @@ def _replacing(replacement: str, groups: int) -> Callable[[_Groups], str]:
         def part(found: re.Match[str]) -> str:
             if found["literal"] is not None:
                 return found["literal"]
-            number = int(found["group"])
+            number = int(found["group"][:9])
             return (match[number] or "") if number <= groups else found[0]
 
         return _REPLACED.sub(part, replacement)

@@ -5,15 +5,14 @@ match a client in an `Effective`. Independent of instances and requests. Ranges 
 Two patterns for one match key must both match (Kafka drops the first).
 
 A pattern comes from an operator and its text from any client, so a backtracking engine (Java's and Python's
-are) would allow either to block the broker. RE2 matches in time linear in the text, and refuses lookaround
-and backreferences. Its module is loaded with the first pattern, in three milliseconds.
+are) would allow either to block the broker: see broker.patterns.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from heapq import merge
 from types import MappingProxyType
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 from crc32c import crc32c
@@ -21,7 +20,8 @@ from crc32c import crc32c
 from broker.config.kinds import INT_MAX, integer, list_of
 from broker.config.setting import Setting
 from broker.errors import ApiError, ConfigError, ErrorCode
-from broker.steps import Steps
+from broker.patterns import Pattern
+from broker.steps import Steps, finished
 
 ALL_METRICS: Final = "*"
 
@@ -60,8 +60,8 @@ SORTED_AT_ONCE: Final = 1_024
 PATTERN_CHARACTERS: Final = 64
 """Characters of a client's text that take as long to match as a pattern takes to begin."""
 
-MAX_PATTERN_MEMORY: Final = 1_048_576
-"""Maximum bytes of a compiled pattern including its matching; ours. RE2's default is eight times that."""
+MAX_PATTERNS: Final = 32
+"""Patterns of a subscription; ours. Each takes up to half a megabyte."""
 
 _LIST = list_of(str, "a list without empty items")
 
@@ -101,27 +101,6 @@ SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(
 """By key, in the order of the keys."""
 
 
-class Pattern(Protocol):
-    """A compiled pattern; hashable, equal only to itself."""
-
-    def fullmatch(self, text: str) -> object | None: ...
-
-
-def compile_pattern(text: str) -> Pattern:
-    """Compile a pattern. Raises ValueError with the reason."""
-    import re2
-
-    options = re2.Options()
-    options.log_errors = False
-    options.max_mem = MAX_PATTERN_MEMORY
-    try:
-        compiled: Pattern = re2.compile(text, options)
-    except re2.error as error:
-        (why,) = error.args
-        raise ValueError(why.decode(errors="replace") if isinstance(why, bytes) else str(why)) from error
-    return compiled
-
-
 @dataclass(frozen=True, slots=True)
 class Subscription:
     """A subscription. `match` is (key, pattern) pairs that must all match; without pairs it matches every
@@ -146,15 +125,22 @@ def read_subscription(name: str, configs: Mapping[str, str]) -> Subscription:
     """Parse a subscription.
 
     Raises ApiError: INVALID_REQUEST for an empty name, an unknown key or an interval out of range,
-    INVALID_CONFIG for an invalid number or pattern.
+    INVALID_CONFIG for an invalid number or pattern, or too many patterns.
     """
+    return finished(read_in_steps(name, configs))
+
+
+def read_in_steps(name: str, configs: Mapping[str, str]) -> Steps[Subscription]:
+    """As `read_subscription`, in steps of one setting or pattern each."""
     if not name:
         raise ApiError(ErrorCode.INVALID_REQUEST, "Subscription name can't be empty")
     for key in configs:
         subscription_setting(key)
     values = {key: setting.default for key, setting in SETTINGS.items()}
     try:
-        values |= {key: SETTINGS[key].read(text) for key, text in configs.items()}
+        for key, text in configs.items():
+            values[key] = SETTINGS[key].read(text)
+            yield
     except ConfigError as error:
         message = f"Invalid value {error.value} for configuration {error.key}: must be {error.allowed}"
         raise ApiError(ErrorCode.INVALID_CONFIG, message) from error
@@ -165,9 +151,14 @@ def read_subscription(name: str, configs: Mapping[str, str]) -> Subscription:
             f"Invalid value {interval_ms} for interval.ms, interval must be between {MIN_INTERVAL_MS} and "
             f"{MAX_INTERVAL_MS} (1 hour)",
         )
-    return Subscription(
-        name, frozenset(values["metrics"]), interval_ms, tuple(read_match(item) for item in values["match"])
-    )
+    if len(values["match"]) > MAX_PATTERNS:
+        problem = f"A subscription can have at most {MAX_PATTERNS} client matching patterns"
+        raise ApiError(ErrorCode.INVALID_CONFIG, problem)
+    match = []
+    for item in values["match"]:
+        match.append(read_match(item))
+        yield
+    return Subscription(name, frozenset(values["metrics"]), interval_ms, tuple(match))
 
 
 def subscription_setting(key: str) -> Setting:
@@ -184,7 +175,7 @@ def read_match(item: str) -> tuple[str, Pattern]:
     if not text or "=" in text or key not in MATCH_KEYS:
         raise _illegal(item, f"expected key=pattern, with a key of {', '.join(MATCH_KEYS)}")
     try:
-        return key, compile_pattern(text)
+        return key, Pattern(text)
     except ValueError as error:
         raise _illegal(item, str(error)) from error
 

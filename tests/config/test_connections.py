@@ -5,6 +5,7 @@ import pytest
 from broker.config.kinds import INT_MAX
 from broker.config.load import load
 from broker.config.sections import ConnectionConfig
+from broker.config.sections.connections import users_with
 from broker.errors import ConfigError
 
 
@@ -95,6 +96,8 @@ def test_any_number_of_connections_may_be_throttled_at_once() -> None:
         (" alice : 100 , bob:0 ", (("alice", 100), ("bob", 0))),
         ("CN=ann,OU=ops,C=DE:7,bob:5", (("CN=ann,OU=ops,C=DE", 7), ("bob", 5))),
         ("urn:x:ann:7", (("urn:x:ann", 7),)),
+        ("a:1:2,b:5", (("a:1", 2), ("b", 5))),
+        ("a,:3", (("a,", 3),)),
     ],
 )
 def test_users_may_have_commas_and_colons_in_their_names(
@@ -124,3 +127,13 @@ def test_a_user_may_have_no_connection_but_not_none_a_second(key: str, least: in
     for text in (f"{key}={least - 1}", f"{key}.overrides=alice:{least - 1}"):
         with pytest.raises(ConfigError, match=key):
             room_of(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a" + "\t" * 32_000 + ":x", "\t" * 32_000, ":" * 32_000, "a:" * 16_000, "," * 32_000, "a:1 x" * 6_000],
+)
+def test_overrides_of_users_that_a_pattern_would_search_for_seconds_are_refused(text: str) -> None:
+    """A pattern took 1.5 s for the first of these; tests/test_longest_text.py has the time."""
+    with pytest.raises(ValueError, match=r"no |twice"):
+        users_with(0).read(text)

@@ -2,7 +2,15 @@
 
 import pytest
 
-from broker.config.listeners import Address, Endpoint, Listener, SecurityProtocol, Server, read_address
+from broker.config.listeners import (
+    MAX_LISTENERS,
+    Address,
+    Endpoint,
+    Listener,
+    SecurityProtocol,
+    Server,
+    read_address,
+)
 from broker.config.load import build_config
 from broker.errors import ConfigError
 
@@ -87,7 +95,10 @@ def test_listener_keys_that_do_not_fit_stop_the_start(values: dict[str, str], ke
     assert caught.value.key == key
 
 
-FORM = "a list of NAME://host:port, such as PLAINTEXT://127.0.0.1:9092; a port is from 0 to 65535"
+FORM = (
+    "a list of NAME://host:port, such as PLAINTEXT://127.0.0.1:9092; a port is from 0 to 65535; at most "
+    f"{MAX_LISTENERS} listeners"
+)
 
 
 @pytest.mark.parametrize(
@@ -153,6 +164,24 @@ def test_two_listeners_cannot_be_in_one_place(first: str, second: str, fits: boo
         return
     with pytest.raises(ConfigError, match="a separate port"):
         build_config(values)
+
+
+@pytest.mark.parametrize("count", [MAX_LISTENERS - 1, MAX_LISTENERS, MAX_LISTENERS + 1])
+@pytest.mark.parametrize("key", ["listeners", "advertised.listeners"])
+def test_there_is_a_limited_number_of_listeners(key: str, count: int) -> None:
+    names = [f"L{number}" for number in range(count)]
+    values = {
+        "listeners": ",".join(f"{name}://h:{port}" for port, name in enumerate(names[:MAX_LISTENERS], 1)),
+        "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in names),
+        "inter.broker.listener.name": "L0",
+    }
+    values[key] = ",".join(f"{name}://h:{port}" for port, name in enumerate(names, 1))
+    if count <= MAX_LISTENERS:
+        made = build_config(values).network
+        assert len(made.listeners if key == "listeners" else made.advertised_listeners) == count
+    else:
+        with pytest.raises(ConfigError, match=f"at most {MAX_LISTENERS} listeners"):
+            build_config(values)
 
 
 def planes(**values: str) -> dict[str, str]:

@@ -16,13 +16,14 @@ from broker.control.commands import (
     ResourceOutcome,
     ResourceType,
 )
-from broker.control.configs import CHARACTERS_AT_ONCE, plan_alter_configs
+from broker.control.configs import LONGEST_VALUE, MAX_ITEMS, MAX_SETTINGS, plan_alter_configs
 from broker.control.describe import Source, describe
 from broker.control.topics import plan_create_topics
 from broker.errors import ApiError, ErrorCode
 from broker.metadata.actor import ChangeOrigin, Role
 from broker.metadata.changes import Change, Kind
 from broker.metadata.publisher import Delta
+from broker.steps import Steps
 from tests.control.world import World
 
 TOPIC = ConfigResource(ResourceType.TOPIC, "t")
@@ -597,25 +598,97 @@ def test_a_location_may_always_be_taken_away() -> None:
     assert set_location(World(), KEYS[0], "")[0] is ErrorCode.NONE
 
 
-@pytest.mark.parametrize(
-    ("size", "pauses"),
-    [(CHARACTERS_AT_ONCE // 4, 0), (CHARACTERS_AT_ONCE // 4 + 1, 1), (CHARACTERS_AT_ONCE + 1, 3)],
-)
-def test_resources_with_long_values_are_planned_a_few_at_once(world: World, size: int, pauses: int) -> None:
-    alterations = tuple(
-        ConfigAlteration(
-            ConfigResource(ResourceType.CLIENT_METRICS, f"s{number}"), (put("metrics", "x" * size),)
-        )
+def pauses(world: World, *alterations: ConfigAlteration) -> int:
+    """Of planning them, all of which succeed."""
+    outcomes: list[list[ResourceOutcome]] = []
+
+    def planned() -> Steps[None]:
+        plan = yield from plan_alter_configs(IncrementalAlterConfigs(alterations), world.at())
+        outcomes.append(plan.result)
+
+    made = sum(1 for _ in planned())
+    assert all(each.ok for each in outcomes[0]), outcomes
+    return made
+
+
+def test_every_value_is_planned_in_a_step_of_its_own(world: World) -> None:
+    subscriptions = [
+        ConfigAlteration(ConfigResource(ResourceType.CLIENT_METRICS, f"s{number}"), (put("metrics", "x"),))
         for number in range(4)
-    )
-    steps = plan_alter_configs(IncrementalAlterConfigs(alterations), world.at())
-    made = 0
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            plan = end.value
-            break
-        made += 1
-    assert made == pauses
-    assert all(each.ok for each in plan.result) and len(plan.changes) == 4
+    ]
+    assert pauses(world, *subscriptions) >= 4
+    keys = ("retention.ms", "segment.bytes", "retention.bytes")
+    assert pauses(world, ConfigAlteration(TOPIC, tuple(put(key, "1048576") for key in keys))) >= 3
+    one = pauses(world, ConfigAlteration(BROKER, (put("max.connections.per.user.overrides", "a:1"),)))
+    names = [f"listener.name.a{number}.sasl.enabled.mechanisms" for number in range(20)]
+    many = pauses(world, ConfigAlteration(BROKER, tuple(put(key, "PLAIN") for key in names)))
+    # Each is applied, read, and read again with the whole configuration.
+    assert many - one == 3 * 19
+
+
+OVERRIDES = "max.connections.per.user.overrides"
+
+
+@pytest.mark.parametrize("count", [MAX_ITEMS - 1, MAX_ITEMS, MAX_ITEMS + 1])
+@pytest.mark.parametrize(
+    ("resource", "key", "item"),
+    [
+        (BROKER, OVERRIDES, "u{}:1"),
+        (BROKER, "max.connections.per.ip.overrides", "h{}:1"),
+        (BROKER, "ssl.cipher.suites", "c{}"),
+        (TOPIC, "leader.replication.throttled.replicas", "{}:1"),
+        (ConfigResource(ResourceType.CLIENT_METRICS, "s"), "metrics", "m{}"),
+    ],
+)
+def test_a_client_may_set_so_many_items(
+    world: World, resource: ConfigResource, key: str, item: str, count: int
+) -> None:
+    value = ",".join(item.format(number) for number in range(count))
+    outcome = alter(world, resource, put(key, value), validate_only=True)
+    if count <= MAX_ITEMS:
+        assert outcome.ok
+    else:
+        problem = f"The value of {key} has more than {MAX_ITEMS} items."
+        assert (outcome.error, outcome.message) == (ErrorCode.INVALID_CONFIG, problem)
+
+
+@pytest.mark.parametrize("over", [-1, 0, 1])
+@pytest.mark.parametrize("key", ["plain.own.key", "ssl.keystore.key"])
+def test_a_client_may_set_so_many_characters(key: str, over: int) -> None:
+    world = World()
+    world.origin = ChangeOrigin.WIRE
+    outcome = alter(world, BROKER, put(key, "x" * (LONGEST_VALUE + over)))
+    if over <= 0:
+        assert outcome.ok
+    else:
+        problem = f"The value of {key} has more than {LONGEST_VALUE} characters."
+        assert (outcome.error, outcome.message) == (ErrorCode.INVALID_CONFIG, problem)
+
+
+def test_a_list_does_not_grow_beyond_its_limits_by_appending(world: World) -> None:
+    resource = ConfigResource(ResourceType.CLIENT_METRICS, "s")
+    items = [f"m{number}" for number in range(MAX_ITEMS)]
+    append = ConfigOp("metrics", OpType.APPEND, ",".join(items[:-1]))
+    assert alter(world, resource, append).ok
+    assert alter(world, resource, ConfigOp("metrics", OpType.APPEND, items[-1])).ok
+    refused = alter(world, resource, ConfigOp("metrics", OpType.APPEND, "one.more"))
+    assert refused.error is ErrorCode.INVALID_CONFIG
+    assert alter(world, resource, ConfigOp("metrics", OpType.SUBTRACT, items[0])).ok
+    assert alter(world, resource, ConfigOp("metrics", OpType.APPEND, "one.more")).ok
+
+
+@pytest.mark.parametrize("count", [MAX_SETTINGS - 1, MAX_SETTINGS, MAX_SETTINGS + 1])
+def test_a_broker_has_so_many_dynamic_settings(count: int) -> None:
+    world = World()
+    world.origin = ChangeOrigin.WIRE
+    outcome = alter(world, BROKER, *(put(f"own.{number}", "") for number in range(count)))
+    assert outcome.ok is (count <= MAX_SETTINGS)
+    if not outcome.ok:
+        assert outcome.message == f"At most {MAX_SETTINGS} settings of a broker can be dynamic."
+
+
+def test_settings_can_be_deleted_from_a_broker_with_too_many(world: World) -> None:
+    world.origin = ChangeOrigin.WIRE
+    kept = [Change(Kind.BROKER_CONFIG, "1", f"own.{number}", "") for number in range(MAX_SETTINGS + 2)]
+    world.write(kept)
+    assert alter(world, BROKER, ConfigOp("own.1", OpType.DELETE, None)).ok

@@ -14,6 +14,7 @@ from broker.telemetry.subscription import (
     MATCH_KEYS,
     MATCHED_AT_ONCE,
     MAX_CHARACTERS,
+    MAX_PATTERNS,
     MAX_PREFIXES,
     MAX_READ,
     MAX_READ_CHARACTERS,
@@ -21,9 +22,9 @@ from broker.telemetry.subscription import (
     SORTED_AT_ONCE,
     Effective,
     Subscription,
-    compile_pattern,
     effective_of,
     matching,
+    read_in_steps,
     read_subscription,
 )
 
@@ -119,41 +120,21 @@ def test_all_must_match() -> None:
     assert not matches("client_id=orders-.*,client_id=.*-8")
 
 
-def test_the_whole_text_must_match() -> None:
-    pattern = compile_pattern("b")
-    assert pattern.fullmatch("b")
-    assert not pattern.fullmatch("abc") and not pattern.fullmatch("b\n")
+@pytest.mark.parametrize("count", [MAX_PATTERNS - 1, MAX_PATTERNS, MAX_PATTERNS + 1])
+def test_a_subscription_has_a_limited_number_of_patterns(count: int) -> None:
+    match = ",".join(f"client_id=a{number}" for number in range(count))
+    if count <= MAX_PATTERNS:
+        assert len(read_subscription("s", {"match": match}).match) == count
+    else:
+        assert refusal(match=match) == (
+            ErrorCode.INVALID_CONFIG,
+            f"A subscription can have at most {MAX_PATTERNS} client matching patterns",
+        )
 
 
-def test_texts_of_every_script_are_matched_by_character() -> None:
-    assert compile_pattern("日.語").fullmatch("日本語")
-
-
-@pytest.mark.parametrize("text", ["(a+)+$", "(a|aa)+$", "(.*a){12}", "(a|a?)+"])
-def test_patterns_that_stop_others_for_years_answer_at_once(text: str) -> None:
-    """Java's engine and Python's need more than 2^60 steps for the first of these."""
-    assert not compile_pattern(text).fullmatch("a" * 30_000 + "!")
-
-
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("(", "missing )"),
-        ("*", "no argument for repetition operator"),
-        ("[z-a]", "invalid character class range"),
-        ("(?=a)b", "invalid perl operator"),
-        (r"(a)\1", "invalid escape sequence"),
-        ("((a{99}){99}){99}", "invalid repetition size"),
-    ],
-)
-def test_invalid_patterns_are_refused_in_words(text: str, why: str) -> None:
-    with pytest.raises(ValueError, match=r".*" + why.replace(")", r"\)")):
-        compile_pattern(text)
-
-
-def test_a_pattern_that_would_take_up_too_much_memory_is_refused() -> None:
-    with pytest.raises(ValueError, match="too large"):
-        compile_pattern("(\\pL{500}){2}|" * 20 + "x")
+def test_a_subscription_is_read_in_steps_of_a_pattern() -> None:
+    configs = {"match": "client_id=a,client_id=b,client_id=c", "metrics": "*"}
+    assert pauses(read_in_steps("s", configs)) == 2 + 3
 
 
 # Many subscriptions

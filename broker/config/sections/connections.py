@@ -1,6 +1,5 @@
 """Limits on the number and the rate of connections. For broker.network's connection gate."""
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -32,24 +31,28 @@ OVERRIDES: Final = replace(
 )
 
 
-_USER_OVERRIDE: Final = re.compile(r"\s*(.+?)\s*:\s*([0-9]+)\s*(?:,|\Z)")
-
-
 def _reader_of_users(least: int) -> Callable[[str], tuple[tuple[str, int], ...]]:
     number = integer(least)
 
     @lru_cache(maxsize=READ_ONCE)
     def read(text: str) -> tuple[tuple[str, int], ...]:
         found: list[tuple[str, int]] = []
-        at = 0
-        while at < len(text):
-            item = _USER_OVERRIDE.match(text, at)
-            if item is None:
-                raise ValueError("no number")
-            found.append((item[1], number.read(item[2])))
-            at = item.end()
-        if text.endswith(",") or len(dict(found)) < len(found):
-            raise ValueError("an item is missing, or a user is named twice")
+        name: list[str] = []
+        for part in text.split(",") if text else ():
+            last, colon, digits = part.rpartition(":")
+            digits = digits.strip()
+            if not (colon and digits.isascii() and digits.isdigit()):
+                name.append(part)  # the comma is the user's
+                continue
+            user = ",".join((*name, last)).strip()
+            if not user or "\n" in user:
+                raise ValueError("no user")
+            found.append((user, number.read(digits)))
+            name.clear()
+        if name:
+            raise ValueError("no number")
+        if len(dict(found)) < len(found):
+            raise ValueError("a user is named twice")
         return tuple(found)
 
     return read
@@ -62,6 +65,7 @@ def users_with(least: int) -> Kind:
         f"a list of user:number, the numbers from {least} to 2147483647",
         _reader_of_users(least),
         lambda users: ",".join(map(_write_override, users)),
+        separator=",",
     )
 
 

@@ -107,6 +107,7 @@ THROTTLED_REPLICAS: Final = Kind(
     "[partitionId]:[brokerId],[partitionId]:[brokerId],...",
     _read_replicas,
     _write_replicas,
+    separator=",",
 )
 
 

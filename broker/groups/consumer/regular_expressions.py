@@ -6,23 +6,18 @@ look-up ends after the heartbeat, here before it.)
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final, Protocol
+from typing import Final
 
 from broker.errors import ApiError, ErrorCode
 from broker.groups.consumer.assignment import Topics
 from broker.groups.consumer.group import ConsumerGroup, ResolvedExpression
 from broker.groups.consumer.records import KeyType, expression_record, tombstone
 from broker.groups.transition import Transition
+from broker.patterns import Pattern
 from broker.steps import Steps
 
-LONGEST: Final = 8_000
+LONGEST: Final = 4_000
 """Characters of a regular expression; ours. It is part of a record's key."""
-
-MAX_MEMORY: Final = 1_048_576
-"""Maximum bytes of a compiled expression including its matching; ours. RE2's default is eight times that."""
-
-MATCHED_AT_ONCE: Final = 128
-"""Names that are matched between two pauses; one takes a microsecond or less."""
 
 REFRESH_MIN_MS: Final = 10_000
 """Least time between two look-ups of a group's expressions after topics have changed. (Kafka:
@@ -30,41 +25,31 @@ REGEX_BATCH_REFRESH_MIN_INTERVAL_MS)
 """
 
 
-class Pattern(Protocol):
-    def fullmatch(self, text: str) -> object | None: ...
-
-
 def compile_expression(regex: str) -> Pattern:
     """Compile a regular expression. Raises ApiError INVALID_REGULAR_EXPRESSION."""
-    import re2
-
     if len(regex) > LONGEST:
         raise ApiError(
             ErrorCode.INVALID_REGULAR_EXPRESSION,
             f"SubscribedTopicRegex has more than {LONGEST} characters.",
         )
-    options = re2.Options()
-    options.log_errors = False
-    options.max_mem = MAX_MEMORY
     try:
-        compiled: Pattern = re2.compile(regex, options)
-    except re2.error as error:
-        (why,) = error.args
-        reason = why.decode(errors="replace") if isinstance(why, bytes) else str(why)
+        return Pattern(regex)
+    except ValueError as error:
         raise ApiError(
             ErrorCode.INVALID_REGULAR_EXPRESSION,
-            f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {reason}.",
+            f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {error}.",
         ) from error
-    return compiled
 
 
 def matching_topics(
     pattern: Pattern, topics: Iterable[str], is_allowed: Callable[[str], bool]
 ) -> Steps[frozenset[str]]:
-    """Return the topics that match in full and that `is_allowed` permits. Pauses after every few names."""
+    """Return the topics that match in full and that `is_allowed` permits. Pauses after every few names: a
+    long expression takes milliseconds for one.
+    """
     found = []
     for number, name in enumerate(topics):
-        if number % MATCHED_AT_ONCE == 0:
+        if number % pattern.at_once == 0:
             yield None
         if pattern.fullmatch(name) is not None and is_allowed(name):
             found.append(name)

@@ -12,6 +12,7 @@ import pytest
 import trio
 
 from broker.errors import ErrorCode
+from broker.steps import Steps
 from tests.network.test_live_listeners import ports
 from tests.support.certificates import PASSWORD, Identity, certificates
 from tests.support.hostile import is_served, until
@@ -150,8 +151,8 @@ async def test_a_store_that_is_gone_by_the_time_of_the_change_leaves_the_old_key
     store.write_text(certificates().alice.text())
     check = broker.server.socket_server.check_tls
 
-    def check_and_remove(*parts: object) -> None:
-        check(*parts)  # type: ignore[arg-type]
+    def check_and_remove(*parts: object) -> Steps[None]:
+        yield from check(*parts)  # type: ignore[arg-type]
         store.unlink()
 
     monkeypatch.setattr(broker.server.socket_server, "check_tls", check_and_remove)

@@ -1,0 +1,88 @@
+"""Regular expressions that clients and operators send: RE2, with bounds on compiling and matching.
+
+Used by broker.telemetry, .groups, .security and .api. RE2 matches in time linear in the text, but this time
+also grows with the program, and RE2 compiles while it holds the interpreter: `\\pL` 2,600 times took 360 ms.
+So an expression is weighed by its parts before it is compiled, and a text that a long program would take long
+to match does not match. The module of RE2 is imported with the first expression.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final, Protocol, cast
+
+MAX_COST: Final = 3_000
+"""Microseconds, roughly, that compiling may take."""
+
+_COSTS: Final = (("\\p", 400), ("\\P", 400), ("{", 130), ("[", 20), ("*", 8), ("+", 8), ("?", 8))
+"""Microseconds that each occurrence adds to the time of compiling; a Unicode class has hundreds of ranges."""
+
+_CHARACTERS_PER_COST: Final = 5
+
+MAX_MEMORY: Final = 524_288
+"""Bytes of a compiled expression including its matching; RE2's default is sixteen times that. An expression
+that repeats its parts too often is given up here, after 4 ms at most.
+"""
+
+MAX_PROGRAM: Final = 4_096
+"""Instructions of a compiled expression; a literal character is one."""
+
+MAX_WORK: Final = 1_048_576
+"""Instructions times characters of a text that is matched; 7 ns each at worst. A topic's name always fits."""
+
+
+_AT_ONCE: Final = 2_048
+"""Instructions of the program times texts between two pauses: 4 ms at worst for names of topics."""
+
+
+class Compiled(Protocol):
+    """RE2's pattern, with the interface of Python's."""
+
+    @property
+    def groups(self) -> int: ...
+
+    @property
+    def programsize(self) -> int: ...
+
+    def fullmatch(self, text: str) -> object | None: ...
+
+    def sub(self, replacement: Callable[[Any], str], text: str) -> str: ...
+
+
+class Pattern:
+    """A compiled expression; hashable, equal only to itself."""
+
+    __slots__ = ("_compiled", "at_once", "longest")
+
+    def __init__(self, text: str) -> None:
+        """Raises ValueError with the reason."""
+        self._compiled = compiled(text)
+        self.longest = MAX_WORK // self._compiled.programsize
+        """Characters of the longest text that can match."""
+        self.at_once = max(1, _AT_ONCE // self._compiled.programsize)
+        """Names of topics, or texts as long, to match between two pauses."""
+
+    def fullmatch(self, text: str) -> object | None:
+        return self._compiled.fullmatch(text) if len(text) <= self.longest else None
+
+
+def cost_of(text: str) -> int:
+    """Return the time that compiling takes at most, in microseconds, if memory does not end it."""
+    return len(text) // _CHARACTERS_PER_COST + sum(cost * text.count(part) for part, cost in _COSTS)
+
+
+def compiled(text: str) -> Compiled:
+    """Compile an expression. Raises ValueError with the reason."""
+    import re2
+
+    if cost_of(text) > MAX_COST:
+        raise ValueError("too many classes, repetitions or characters")
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = MAX_MEMORY
+    try:
+        made = cast(Compiled, re2.compile(text, options))
+    except re2.error as error:
+        (why,) = error.args
+        raise ValueError(why.decode(errors="replace") if isinstance(why, bytes) else str(why)) from error
+    if made.programsize > MAX_PROGRAM:
+        raise ValueError("pattern too large")
+    return made
