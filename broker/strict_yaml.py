@@ -22,6 +22,9 @@ MAX_BYTES: Final = 64 * 1024 * 1024
 MAX_DEPTH: Final = 32
 """Levels of nested lists and mappings."""
 
+MAX_DIGITS: Final = 4_300
+"""Digits of a whole number, as Python reads them."""
+
 T = TypeVar("T")
 
 _TAG: Final = "tag:yaml.org,2002:"
@@ -57,11 +60,13 @@ EVENTS_AT_ONCE: Final = 16
 """Events of libyaml that are read between two yields; each takes two to five microseconds."""
 
 
-def compose_in_steps(data: bytes, name: str) -> Steps["Place"]:
-    """Return the root of a document, which errors call `name`. Raises BadFileError."""
+def compose_in_steps(data: bytes, name: str, max_nodes: int | None = None) -> Steps["Place"]:
+    """Return the root of a document, which errors call `name`. Raises BadFileError, also if it has more than
+    `max_nodes` values and names.
+    """
     collections: list[tuple[yaml.Node, list[yaml.Node]]] = []
     try:
-        node = yield from _composed(data, collections)
+        node = yield from _composed(data, collections, max_nodes)
     except (yaml.YAMLError, ValueError) as error:
         yield from emptied([members for _, members in collections])
         raise _bad_file(data, name, error) from error
@@ -101,11 +106,14 @@ def emptied(lists: list[list[Any]]) -> Steps[None]:
             yield
 
 
-def _composed(data: bytes, collections: list[tuple[yaml.Node, list[yaml.Node]]]) -> Steps[yaml.Node | None]:
+def _composed(
+    data: bytes, collections: list[tuple[yaml.Node, list[yaml.Node]]], max_nodes: int | None
+) -> Steps[yaml.Node | None]:
     """Return the root of the one document, None without any. Raises yaml.YAMLError and ValueError; then
     `collections` has the open lists and mappings with their members.
     """
     root: yaml.Node | None = None
+    nodes = 0
     event: Any
     for number, event in enumerate(yaml.parse(data, Loader=_EVENTS)):
         if number % EVENTS_AT_ONCE == EVENTS_AT_ONCE - 1:
@@ -120,6 +128,10 @@ def _composed(data: bytes, collections: list[tuple[yaml.Node, list[yaml.Node]]])
             continue
         if not isinstance(event, yaml.NodeEvent):
             continue
+        nodes += 1
+        if max_nodes is not None and nodes > max_nodes:
+            problem = f"more than {max_nodes:,} values and names"
+            raise yaml.MarkedYAMLError(problem=problem, problem_mark=mark)
         node = _node_of(event, len(collections))
         if collections:
             collections[-1][1].append(node)
@@ -237,7 +249,7 @@ class Place(msgspec.Struct, frozen=True):
 
     def whole(self, least: int, most: int) -> int:
         text = self.text()
-        if not text.isdecimal() or not least <= int(text) <= most:
+        if not text.isdecimal() or len(text) > MAX_DIGITS or not least <= int(text) <= most:
             self.refuse(f"{text}: expected a whole number from {least} to {most}")
         return int(text)
 

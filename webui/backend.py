@@ -37,6 +37,9 @@ class ConsoleSettings(Protocol):
     """The part of `broker.config.ConsoleConfig` that the console reads."""
 
     @property
+    def browse_role(self) -> str: ...
+
+    @property
     def listener(self) -> ListenAddress | None: ...
 
     @property

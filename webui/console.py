@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 
 import msgspec
+import trio
 
 from webui.backend import Backend, ConsoleSettings
 from webui.decoding.decoder import Decoder
@@ -29,7 +30,7 @@ def monotonic_ms() -> int:
 
 class Console(msgspec.Struct, frozen=True):
     """The shared objects. `port` is the bound port. It is part of the cookie's name, since cookies ignore
-    ports and two brokers may share a host.
+    ports and two brokers may share a host. `large_bodies` lets one large body be parsed at a time.
     """
 
     backend: Backend
@@ -45,3 +46,4 @@ class Console(msgspec.Struct, frozen=True):
     oidc: Oidc
     fair_queue: FairQueue = msgspec.field(default_factory=FairQueue)
     decoder: Decoder = msgspec.field(default_factory=Decoder)
+    large_bodies: trio.Semaphore = msgspec.field(default_factory=lambda: trio.Semaphore(1))

@@ -65,10 +65,13 @@ class Situation(msgspec.Struct, frozen=True):
             return None
         if self.actor.origin is ChangeOrigin.WIRE and self.config.security.authorizer_class_name:
             return Outcome(code, f"{self.actor.name} is not authorized")
-        role, required = self.actor.role.name.lower(), needed.name.lower()
-        return Outcome(
-            code, f"{self.actor.name} has the role {role}; this operation requires the role {required}"
-        )
+        return Outcome(code, lacks_role(self.actor, needed))
+
+
+def lacks_role(actor: Actor, needed: Role) -> str:
+    """Return why an actor without the needed role is refused."""
+    role, required = actor.role.name.lower(), needed.name.lower()
+    return f"{actor.name} has the role {role}; this operation requires the role {required}"
 
 
 def repeated(items: Iterable[Item]) -> set[Item]:

@@ -117,6 +117,7 @@ class FakeSettings:
     max_streams_per_token: int = 100
     max_sessions_per_token: int = 100
     browse_max_shown_bytes: int = 16_384
+    browse_role: str = "viewer"
     insights_warehouse: str = ""
     price_per_gb_produced: float = 0.0
     price_per_gb_fetched: float = 0.0

@@ -7,7 +7,9 @@ origin, authentication, and validation before its handler runs. Independent of i
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from functools import partial
+from typing import Final
 
 from quart import Response, request
 from quart.typing import ResponseReturnValue
@@ -63,6 +65,11 @@ from webui.tables.slices import free_in_slices
 log = logging.getLogger(__name__)
 
 BODY_TIMEOUT_S = 10
+
+LARGE_BODY: Final = 65_536
+"""Bytes of a body above which only one is parsed at a time, and a file until it is answered: a megabyte of
+YAML takes 48 MB as nodes.
+"""
 
 
 def make_console(
@@ -145,46 +152,53 @@ def _bind(console: Console, route: Route) -> Callable[[], Awaitable[ResponseRetu
             call = Call(console, actor, {}, None, request.headers, lambda: True)
             return await _response(await route.handle(call))
         identity = identity_of(console, request_info)
+        actor = identity.actor()
+        route.check_role(actor, console.settings)
         path_params = read_path_params(route, path)
         query = read_query(route, request.args.to_dict(flat=False))
-        body = None
-        lines: Mapping[str, Sequence[int]] = {}
-        if isinstance(route.body, Record) and route.is_file:
-            media = check_body(request_info, YAML)
-            body, lines = await read_file(await body_of(request), media, route.body)
-        elif route.body is not None:
-            check_body(request_info)
-            body = await read(await body_of(request), route.body)
-        actor = identity.actor()
+        async with AsyncExitStack() as turn:
+            body = None
+            lines: Mapping[str, Sequence[int]] = {}
+            if route.body is not None:
+                media = check_body(request_info, *((YAML,) if route.is_file else ()))
+                sent = await body_of(request)
+                if len(sent) > LARGE_BODY:
+                    await turn.enter_async_context(console.large_bodies)
+                if isinstance(route.body, Record) and route.is_file:
+                    body, lines = await read_file(sent, media, route.body)
+                else:
+                    body = await read(sent, route.body)
+                    await turn.aclose()  # a simulation takes minutes
 
-        def is_logged_in() -> bool:
-            return is_still_signed_in(console, request_info, identity)
+            def is_logged_in() -> bool:
+                return is_still_signed_in(console, request_info, identity)
 
-        call = Call(
-            console,
-            actor,
-            query,
-            body,
-            request.headers,
-            is_logged_in,
-            path_params,
-            connection_of(request),
-            identity.session,
-            route.operation,
-            lines=lines,
-        )
-        refused: Problem | None = None
-        try:
-            reply = await route.handle(call)
-        except Problem as problem:
-            # The traceback's frames refer to objects that `free_in_slices` frees.
-            refused = problem.with_traceback(None)
-        if refused is not None:
-            await free_in_slices(body, *call.to_free)
-            raise refused
-        response = await _response(reply)
-        await free_in_slices(reply.content, body, *call.to_free)
-        return response
+            call = Call(
+                console,
+                actor,
+                query,
+                body,
+                request.headers,
+                is_logged_in,
+                path_params,
+                connection_of(request),
+                identity.session,
+                route.operation,
+                lines=lines,
+            )
+            refused: Problem | None = None
+            try:
+                reply = await route.handle(call)
+            except Problem as problem:
+                # The traceback's frames refer to objects that `free_in_slices` frees.
+                refused = problem.with_traceback(None)
+            if refused is not None:
+                await free_in_slices(body, *call.to_free)
+                raise refused
+            response = await _response(reply)
+            await free_in_slices(reply.content, body, *call.to_free)
+            return response
+        raise AssertionError("unreachable: neither context suppresses exceptions")
 
     return handler
 

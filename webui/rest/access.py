@@ -321,6 +321,7 @@ ROUTES: Final = (
         ),
         headers=PROOF_HEADER,
         example={"name": "ci", "role": "viewer", "expires_in_ms": 7776000000},
+        role=Role.ADMIN,
     ),
     Route(
         "GET",
@@ -341,6 +342,7 @@ ROUTES: Final = (
         body=Record({"expires_in_ms": _LIFE}),
         headers={"If-Match": HEADERS["If-Match"], **PROOF_HEADER},
         path_params=PLACE,
+        role=Role.ADMIN,
     ),
     Route(
         "DELETE",

@@ -27,7 +27,7 @@ from broker.control.acl_views import (
     key_of,
 )
 from broker.control.acls import LONGEST_TEXT
-from broker.control.commands import CreateAcls, DeleteAcls
+from broker.control.commands import CreateAcls, DeleteAcls, Role
 from broker.errors import ErrorCode
 from webui.rest.access import PROOF_HEADER, require_proof
 from webui.rest.paging import page_query, page_schema, table_page
@@ -294,6 +294,7 @@ ROUTES: Final = (
         },
         body=WANTED,
         headers=PROOF_HEADER,
+        role=Role.ADMIN,
     ),
     Route(
         "GET",

@@ -23,7 +23,7 @@ from broker.control.alerts import (
     SetAlertRule,
     Severity,
 )
-from broker.control.commands import Command, Outcome
+from broker.control.commands import Command, Outcome, Role
 from broker.control.rows.alerts import AlertEvent, AlertRow, Delivery, DestinationRow, RuleRow
 from broker.errors import ErrorCode
 from webui.rest.paging import list_page, list_query, page_schema
@@ -430,6 +430,7 @@ ROUTES: Final = (
         has_list=True,
         headers=HEADERS,
         path_params=_RULE_NAME,
+        role=Role.EDITOR,
     ),
     Route(
         "DELETE",
@@ -477,6 +478,7 @@ ROUTES: Final = (
         example={"kind": "webhook", "url": "https://hooks.example/T0/x"},
         headers=HEADERS,
         path_params=_DESTINATION_NAME,
+        role=Role.ADMIN,
     ),
     Route(
         "DELETE",

@@ -16,6 +16,7 @@ from broker.control.commands import (
     IncrementalAlterConfigs,
     OpType,
     ResourceType,
+    Role,
 )
 from broker.control.describe import UNKNOWN_TYPE, Source
 from broker.control.views import ConfigRow
@@ -288,6 +289,7 @@ ROUTES: Final = (
             "ops": [{"key": "num.io.threads", "value": "16"}, {"key": "log.retention.ms", "remove": True}]
         },
         headers=IF_MATCH,
+        role=Role.ADMIN,
     ),
     Route(
         "GET",
@@ -317,5 +319,6 @@ ROUTES: Final = (
         has_list=True,
         example={"apis": ["Produce"], "client_ids": ["orders"], "max_per_second": 100},
         headers=IF_MATCH,
+        role=Role.ADMIN,
     ),
 )

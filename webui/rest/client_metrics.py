@@ -17,6 +17,7 @@ from broker.control.commands import (
     IncrementalAlterConfigs,
     OpType,
     ResourceType,
+    Role,
 )
 from broker.control.rows.client_endpoint import ClientEndpoint
 from webui.rest.paging import page_query, page_schema, table_page
@@ -361,6 +362,7 @@ ROUTES: Final = (
         has_list=True,
         headers=HEADERS,
         path_params=_NAME,
+        role=Role.EDITOR,
     ),
     Route(
         "DELETE",

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from broker.control.commands import AlterClientQuotas, EntityPairs, QuotaAlteration, QuotaOp
+from broker.control.commands import AlterClientQuotas, EntityPairs, QuotaAlteration, QuotaOp, Role
 from broker.control.views import QuotaRow
 from webui.quota_ids import LONGEST_ID, BadId, entity_of
 from webui.quotas import ALL_KEYS, LIMIT_KEYS, shell_command
@@ -184,6 +184,7 @@ ROUTES: Final = (
         headers=HEADERS,
         path_params=_ID,
         example={"limits": {"producer_byte_rate": 1000000, "consumer_byte_rate": 2000000}},
+        role=Role.EDITOR,
     ),
     Route(
         "DELETE",

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from broker.control.commands import AlterClientQuotas, QuotaAlteration, QuotaOp, QuotaOutcome
+from broker.control.commands import AlterClientQuotas, QuotaAlteration, QuotaOp, QuotaOutcome, Role
 from broker.control.rows.client_endpoint import ClientEndpoint
 from broker.control.views import MatchType, QuotaFilter, QuotaLimit, QuotaRow, Views
 from broker.errors import ErrorCode
@@ -414,5 +414,6 @@ ROUTES: Final = (
             "If-Match": "The ETag of the entity, for a request with one entry.",
             "If-None-Match": "`*`: only if the entity has no limits yet.",
         },
+        role=Role.EDITOR,
     ),
 )

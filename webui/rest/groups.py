@@ -7,6 +7,7 @@ broker.control checks roles and states, and records changes. webui.rest.inventor
 import shlex
 from typing import Any, Final
 
+from broker.control.commands import Role
 from broker.control.group_changes import (
     MAX_PARTITIONS,
     DeleteGroup,
@@ -213,6 +214,7 @@ ROUTES: Final = (
         has_list=True,
         path_params=_GROUP,
         has_slashes=True,
+        role=Role.EDITOR,
     ),
     Route(
         "DELETE",

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from ipaddress import ip_address
 from typing import Any, Final
 
-from broker.control.commands import AlterClientQuotas, EntityPairs, QuotaAlteration, QuotaOp
+from broker.control.commands import AlterClientQuotas, EntityPairs, QuotaAlteration, QuotaOp, Role
 from broker.control.views import AddressRow, AddressUse, ConnectionLimitRow, Views
 from broker.errors import ErrorCode
 from webui.quotas import kafka_configs
@@ -320,6 +320,7 @@ ROUTES: Final = (
         body=Record({KEY: Number(exclusive_minimum=0, exclusive_maximum=BEYOND)}),
         headers=HEADERS,
         path_params=_PLACE,
+        role=Role.EDITOR,
     ),
     Route(
         "DELETE",

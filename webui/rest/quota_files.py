@@ -13,7 +13,14 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from broker.control.commands import AlterClientQuotas, EntityPairs, QuotaAlteration, QuotaOp, QuotaOutcome
+from broker.control.commands import (
+    AlterClientQuotas,
+    EntityPairs,
+    QuotaAlteration,
+    QuotaOp,
+    QuotaOutcome,
+    Role,
+)
 from broker.control.views import QuotaRow, Views
 from broker.errors import ErrorCode
 from webui.quota_preview import connected_clients, preview
@@ -24,7 +31,7 @@ from webui.rest.problem import Problem, problem_schema
 from webui.rest.reach import REACH, reaches_json
 from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route, etag, expected_version
 from webui.rest.schema import COUNT, MAYBE, Flag, Listing, Number, Record, Text
-from webui.tables.slices import collect, collect_by_key, run_in_slices, sliced, sort_in_slices
+from webui.tables.slices import collect, collect_by_key, consumed, run_in_slices, sliced, sort_in_slices
 
 Result = TypeVar("Result")
 Steps = Generator[None, None, Result]
@@ -193,7 +200,7 @@ REFUSED_IMPORT: Final = problem_schema(**_IMPORTED)
 
 async def export_quotas(call: Call) -> Reply:
     rows = await sort_in_slices(call.console.backend.views.each_quota(), lambda row: order_of(row.entity))
-    entries = await collect(document(rows))
+    entries = await collect(document(consumed(rows)))
     return await file_reply("client-quotas", "quotas", entries, form=call.query["format"])
 
 
@@ -326,5 +333,6 @@ ROUTES: Final = (
         has_list=True,
         is_file=True,
         headers=PREVIEWED,
+        role=Role.EDITOR,
     ),
 )

@@ -8,6 +8,7 @@ checks the role and records each reading in the audit trail.
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from broker.control.commands import Role
 from broker.control.topic_records import (
     MAX_PARTITIONS,
     BrowseRecords,
@@ -19,6 +20,7 @@ from broker.control.topic_records import (
     Stop,
     Wanted,
 )
+from webui.backend import ConsoleSettings
 from webui.decoding.decoder import Decoded
 from webui.decoding.schema import SCHEMA, DataSchema, read_schema
 from webui.rest.problem import PROBLEM, Problem
@@ -220,6 +222,10 @@ async def produce(call: Call) -> Reply:
     return Reply(answer, status=201, headers={"Location": location})
 
 
+def browse_role(settings: ConsoleSettings) -> Role:
+    return Role[settings.browse_role.upper()]
+
+
 _NAME: Final = Query("name", Text(min_length=1), "The topic's name.")
 _GONE: Final = ResponseSpec("The topic, a partition or the record does not exist", PROBLEM)
 
@@ -245,6 +251,7 @@ ROUTES: Final = (
         body=Record(_QUESTION, optional=frozenset(_QUESTION)),
         has_list=True,
         path_params=(_NAME,),
+        role=browse_role,
     ),
     Route(
         "POST",
@@ -270,6 +277,7 @@ ROUTES: Final = (
         ),
         has_list=True,
         path_params=(_NAME,),
+        role=Role.EDITOR,
     ),
     Route(
         "GET",

@@ -10,7 +10,10 @@ from urllib.parse import quote
 
 import msgspec
 
-from broker.control.commands import Actor
+from broker.control.commands import Actor, Role
+from broker.control.plan import lacks_role
+from broker.errors import ErrorCode
+from webui.backend import ConsoleSettings
 from webui.console import Console
 from webui.live.sse_client import Connection
 from webui.path_names import path_name, unescaped
@@ -110,12 +113,20 @@ class Reply(msgspec.Struct, frozen=True):
         return self.status not in (204, 304)
 
 
+_REFUSED_AS: Final = {
+    "topics": ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    "groups": ErrorCode.GROUP_AUTHORIZATION_FAILED,
+}
+"""The error codes of missing roles, by tag, as in broker.control."""
+
+
 class Route(msgspec.Struct, frozen=True):
     """One route. `public` routes require no token and return no sensitive data. `responses` omits the errors
     that every route can return (400 to 503 as problem details). `path_params` describes the names in
     braces of `path`; the last may contain slashes if it ends the path, or with `has_slashes`. `has_list`: the
     body contains a list and is limited by console.request.max.bytes; other bodies are limited to SHORT_BODY
-    bytes. `is_file`: the body may be YAML. `example` is a body for the OpenAPI document.
+    bytes. `is_file`: the body may be YAML. `example` is a body for the OpenAPI document. `role` is the least
+    role that the command of a route with a body requires, so that the body of others is not even read.
     """
 
     method: str
@@ -133,6 +144,14 @@ class Route(msgspec.Struct, frozen=True):
     is_file: bool = False
     has_slashes: bool = False
     example: Any = None
+    role: Role | Callable[[ConsoleSettings], Role] = Role.VIEWER
+
+    def check_role(self, actor: Actor, settings: ConsoleSettings) -> None:
+        """Raise the Problem that `Control` would answer with."""
+        needed = self.role if isinstance(self.role, Role) else self.role(settings)
+        if actor.role < needed:
+            code = _REFUSED_AS.get(self.tag, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+            raise Problem.of(code, lacks_role(actor, needed))
 
     @property
     def tag(self) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import trio
 
-from broker.control.commands import AlterUserScramCredentials, ScramDeletion, ScramUpsertion
+from broker.control.commands import AlterUserScramCredentials, Role, ScramDeletion, ScramUpsertion
 from broker.control.scram import DEFAULT_ITERATIONS, LONGEST_USER, deletion_of, unsalted, upsertion_of
 from broker.control.views import ScramRow
 from webui.rest.access import PROOF_HEADER, require_proof
@@ -191,6 +191,7 @@ ROUTES: Final = (
         ),
         headers={**HEADERS, **PROOF_HEADER},
         path_params=_PLACE,
+        role=Role.ADMIN,
     ),
     Route(
         "DELETE",

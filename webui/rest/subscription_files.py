@@ -18,6 +18,7 @@ from broker.control.commands import (
     IncrementalAlterConfigs,
     ResourceOutcome,
     ResourceType,
+    Role,
 )
 from broker.errors import ErrorCode
 from broker.steps import Steps
@@ -26,7 +27,7 @@ from webui.rest.files import FORMAT, PREVIEWED, YAML, file_reply, version_of
 from webui.rest.problem import Problem, problem_schema
 from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route, etag, expected_version
 from webui.rest.schema import COUNT, NAME, Flag, Invalid, Listing, Maybe, Number, Record, Schema, Text
-from webui.tables.slices import collect, collect_by_key, run_in_slices
+from webui.tables.slices import collect, consumed, collect_by_key, run_in_slices
 
 DEFAULT_INTERVAL_MS: Final = 300_000
 MAX_SUBSCRIPTIONS: Final = 1_000
@@ -167,7 +168,7 @@ REFUSED_IMPORT: Final = problem_schema(**_IMPORTED)
 
 async def export_subscriptions(call: Call) -> Reply:
     rows = await collect(call.console.backend.views.client_telemetry.subscriptions())
-    entries = [entry_of(row) for row in rows]
+    entries = await collect(entry_of(row) for row in consumed(rows))
     return await file_reply("client-metrics", "subscriptions", entries, form=call.query["format"])
 
 
@@ -258,5 +259,6 @@ ROUTES: Final = (
         has_list=True,
         is_file=True,
         headers=PREVIEWED,
+        role=Role.EDITOR,
     ),
 )

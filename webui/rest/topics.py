@@ -22,6 +22,7 @@ from broker.control.commands import (
     NewTopic,
     OpType,
     ResourceType,
+    Role,
     TopicRef,
 )
 from broker.control.rows.client_endpoint import ClientEndpoint
@@ -254,6 +255,7 @@ ROUTES: Final = (
             optional=frozenset({"partitions", "replication_factor", "configs"}),
         ),
         has_list=True,
+        role=Role.EDITOR,
     ),
     Route(
         "DELETE",
@@ -288,6 +290,7 @@ ROUTES: Final = (
         body=Record({"count": Number(integer=True, minimum=1, maximum=MAX_COUNT)}),
         headers=IF_MATCH,
         path_params=_NAME,
+        role=Role.EDITOR,
     ),
     Route(
         "GET",
@@ -318,5 +321,6 @@ ROUTES: Final = (
         has_list=True,
         headers=IF_MATCH,
         path_params=_NAME,
+        role=Role.EDITOR,
     ),
 )

@@ -6,6 +6,7 @@ broker.control checks the role and the state, and records an abort.
 import shlex
 from typing import Any, Final
 
+from broker.control.commands import Role
 from broker.control.rows.client_endpoint import ClientEndpoint
 from broker.control.transaction_changes import AbortedTransaction, AbortTransaction
 from broker.control.views import TransactionRow
@@ -179,5 +180,6 @@ ROUTES: Final = (
         ),
         path_params=_PLACE,
         has_slashes=True,
+        role=Role.ADMIN,
     ),
 )

@@ -127,6 +127,12 @@ async def sort_in_slices(
     return await collect(item for *_, item in merge(*map(_from_its_end, runs), reverse=descending))
 
 
+def consumed(items: list[Item]) -> Iterator[Item]:
+    """Yield all items in order, and empty the list: each is freed when the next one is taken."""
+    items.reverse()
+    yield from _from_its_end(items)
+
+
 def _from_its_end(run: list[Item]) -> Iterator[Item]:
     """Yield items, and free each when the next one is taken."""
     while run:

@@ -1,12 +1,19 @@
 """All routes behind one set of checks, and the rendering of errors."""
 
 import logging
+from functools import partial
+from typing import Any
 
 import pytest
+import trio
+import trio.lowlevel
+import trio.testing
 
 from broker.errors import ApiError, ErrorCode
 from tests.webui.conftest import Browserless
 from tests.webui.fakes import FakeBroker
+from webui.console import Console
+from webui.http import app
 from webui.rest.problem import PROBLEM
 from webui.rest.routes import ROUTES
 
@@ -151,3 +158,48 @@ async def test_a_bug_is_logged_and_not_explained_to_strangers(
     text = (await answer.get_data()).decode()
     assert "secret" not in text and "Traceback" not in text
     assert "/secret/path" in caplog.text
+
+
+@pytest.mark.parametrize(("over", "at_once"), [(-1, 3), (0, 3), (1, 1)])
+async def test_one_large_body_is_parsed_at_a_time(
+    http: Browserless, monkeypatch: pytest.MonkeyPatch, over: int, at_once: int
+) -> None:
+    parsing: list[int] = [0]
+    seen: list[int] = []
+
+    async def parse(_body: bytes, _schema: object) -> Any:
+        parsing[0] += 1
+        seen.append(parsing[0])
+        await trio.lowlevel.checkpoint()
+        await trio.testing.wait_all_tasks_blocked()
+        parsing[0] -= 1
+        return {"entries": []}
+
+    monkeypatch.setattr(app, "read", parse)
+    async with trio.open_nursery() as nursery:
+        for _ in range(3):
+            body = b" " * (app.LARGE_BODY + over)
+            ask = partial(
+                http.ask, "PATCH", "/api/v1/client-quotas", body=body, Content_Type="application/json"
+            )
+            nursery.start_soon(ask)
+    assert max(seen) == at_once
+
+
+async def test_one_large_file_is_parsed_and_answered_at_a_time(
+    http: Browserless, console: Console, broker: FakeBroker
+) -> None:
+    """Those that wait are still composed one after the other, and the turn is given back after an error."""
+    body = b"quotas: [\n" + b" " * app.LARGE_BODY
+    answers: list[int] = []
+
+    async def ask() -> None:
+        path = "/api/v1/client-quotas:import"
+        answer = await http.ask("POST", path, body=body, Content_Type="application/yaml")
+        answers.append(answer.status_code)
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(3):
+            nursery.start_soon(ask)
+    assert answers == [400] * 3
+    assert console.large_bodies.value == 1

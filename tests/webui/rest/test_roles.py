@@ -48,6 +48,7 @@ from tests.webui.fakes import FakeSettings
 from tests.webui.log_world import LogWorld
 from tests.webui.rest.test_insights_what_if import Played
 from webui.backend import Backend
+from webui.http import app
 from webui.http.app import build_app, make_console
 from webui.rest.acls import id_of
 from webui.rest.routes import ROUTES
@@ -138,6 +139,12 @@ QUESTIONS = {
 }
 """Not read with GET, and changing nothing in the metadata."""
 
+OWN = "setPassword"
+"""Everybody may set a password of their own."""
+
+WITH_BODY = [route for route in ROUTES if route.body is not None]
+MEDIA = ("application/json", "application/yaml", "text/plain", "multipart/form-data; boundary=x")
+
 READING = [
     route for route in ROUTES if route.method == "GET" and route.operation not in ("streamEvents", RECORD)
 ]
@@ -167,7 +174,8 @@ class Real:
         backend = Backend(
             self.control, views, views.identify, views.credentials_of, hashed, lambda: "", lambda: True
         )
-        console = replace(make_console(backend, FakeSettings(), PORT), what_if=Played())
+        settings = FakeSettings(browse_role="editor")
+        console = replace(make_console(backend, settings, PORT), what_if=Played())
         self.http = Browserless(build_app(console).test_client(use_cookies=False))
         self.quota_seq = 0
         self.delegated = ""
@@ -227,6 +235,41 @@ async def test_a_route_does_what_the_role_may_and_nothing_else(real: Real, route
     else:
         assert status in (200, 201, 204)
         assert (real.control.image is before) == (route.operation in QUESTIONS)
+
+
+@pytest.mark.parametrize("media", MEDIA)
+@pytest.mark.parametrize("route", WITH_BODY, ids=lambda route: route.operation)
+async def test_the_body_of_who_may_not_is_not_read(
+    real: Real, route: Route, media: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A megabyte of YAML took 97 MB before the role was asked."""
+    read: list[Role] = []
+
+    async def note(_request: object) -> bytes:
+        read.append(role)
+        return b""
+
+    monkeypatch.setattr(app, "body_of", note)
+    request = (CHANGES | QUESTIONS)[route.operation]
+    needed = Role.VIEWER if route.operation == OWN else request.needed
+    for role in Role:
+        read.clear()
+        answer = await real.http.ask(
+            route.method, request.path, token=SECRETS[role], body=b"a: a\n", Content_Type=media
+        )
+        if role < needed:
+            refused = await answer.get_json()
+            assert (answer.status_code, read) == (403, [])
+            assert refused["detail"].endswith(f"this operation requires the role {needed.name.lower()}")
+        else:
+            assert answer.status_code in (400, 415) and (read == [role]) == (answer.status_code == 400)
+
+
+def test_only_short_bodies_are_read_before_the_role_is_known() -> None:
+    asked = CHANGES | QUESTIONS
+    for route in WITH_BODY:
+        if route.role is Role.VIEWER and asked[route.operation].needed > Role.VIEWER:
+            assert route.operation == OWN and not route.has_list
 
 
 @pytest.mark.parametrize("route", READING, ids=lambda route: route.operation)
