@@ -1,9 +1,11 @@
 """Limits on the number and the creation rate of connections: per socket server, listener and address. (Kafka:
 ConnectionQuotas, KIP-402 and KIP-612)
 
-Called by the acceptors of the network package, in Kafka's order: `record` the rates of listener and broker
-once, wait until that time is over and `has_slot`, then `enter`, which checks the address. Counts and verdicts
-only: the acceptors wait, delay, close and log. Independent of sockets, tasks and clocks.
+Called by the acceptors of the network package: `check_address`, then `record` the rates of listener and
+broker once, wait until that time is over and `has_slot`, then `enter`. Kafka checks the address last, so that
+an address far over its limits makes the whole listener wait; here its refused connections count for no one
+else. Counts and verdicts only: the acceptors wait, delay, close and log. Independent of sockets, tasks and
+clocks.
 
 The broker's listeners share one ConnectionQuotas and the controller's another, each with the same limits and
 its own counts; "broker" below means either. The protected listener, which serves other brokers, has its own
@@ -36,7 +38,7 @@ SLOTS: Final = "max.connections"
 
 
 class TooMany(msgspec.Struct, frozen=True):
-    """The address already has `maximum` connections. This one was counted too: close and release it."""
+    """The address already has `maximum` connections. This one is not counted."""
 
     maximum: int
 
@@ -47,12 +49,6 @@ class Throttled(msgspec.Struct, frozen=True):
     throttle_ms: int
     observed: float
     bound: float
-
-
-class NoSlot(msgspec.Struct, frozen=True):
-    """The server or listener already has `maximum` connections. This one is not counted."""
-
-    maximum: int
 
 
 Refusal = TooMany | Throttled
@@ -87,7 +83,7 @@ class ListenerQuota:
         self.max_connections = INT_MAX
         self.rate = AcceptRate(window, INT_MAX)
         self.throttle_time = Avg(THROTTLE_TIME_WINDOW)
-        """Milliseconds that the acceptor waited for a rate, over the waits that occurred."""
+        """Milliseconds that connections waited for a rate, over the waits that occurred."""
         self.ip_throttle_time = Avg(THROTTLE_TIME_WINDOW)
         """Milliseconds for which connections of addresses over their rate were delayed."""
         self.rejected: dict[str, int] = {}
@@ -195,13 +191,27 @@ class ConnectionQuotas:
 
     # Connections
 
+    def check_address(self, listener: ListenerQuota, address: str, now_ms: int) -> Refusal | None:
+        """Record a connection for the rate of its address. Return why the address may not have it, or None.
+
+        After `Throttled` the caller delays the connection for that time, and may then check it again
+        (KIP-612, "we will check for quota violation again").
+        """
+        address = self.counted(address)
+        if self.ips.active:
+            throttled = self._record_address(listener, address, now_ms)
+            if throttled is not None:
+                self.addresses.delayed(address, now_ms)
+                return throttled
+        return self._too_many(address)
+
     def record(self, listener: ListenerQuota, now_ms: int) -> int:
         """Record a connection for the rates of broker and listener. Return the milliseconds to wait, at most
         one window. (recordConnectionAndGetThrottleTimeMs)
         """
-        wait_ms = listener.rate.record(now_ms)
-        if not listener.protected:
-            wait_ms = max(wait_ms, self.rate.record(now_ms))
+        wait_ms = 0
+        for sensor in self._sensors(listener):
+            wait_ms = max(wait_ms, sensor.record(now_ms))
         if wait_ms > 0:
             listener.throttle_time.record(wait_ms, now_ms)
         return wait_ms
@@ -212,37 +222,21 @@ class ConnectionQuotas:
             return False
         return self.total < self.max_connections or listener.protected
 
-    def enter(self, listener: ListenerQuota, address: str, now_ms: int) -> Refusal | None:
-        """Count a connection that was recorded and has a slot, or return why its address may not have it.
-
-        After `TooMany` the caller closes and releases the connection; after `Throttled` it delays the
-        connection for that time.
+    def enter(self, listener: ListenerQuota, address: str, now_ms: int) -> TooMany | None:
+        """Count a connection whose address was checked, that was recorded and has a slot. While it waited,
+        its address may have reached its maximum on another listener.
         """
         address = self.counted(address)
-        if self.ips.active:
-            throttled = self._record_address(listener, address, now_ms)
-            if throttled is not None:
-                self.addresses.delayed(address, now_ms)
-                return throttled
-        count = self.counts.get(address, 0)
-        self.counts[address] = count + 1
+        too_many = self._too_many(address)
+        if too_many is not None:
+            for sensor in self._sensors(listener):
+                sensor.unrecord(now_ms)
+            return too_many
+        self.counts[address] = self.counts.get(address, 0) + 1
         self.total += 1
         listener.count += 1
-        maximum = self.per_ip.of(address)
-        if count >= maximum:
-            return TooMany(maximum)
         self.addresses.accepted(address, now_ms)
         return None
-
-    def enter_again(self, listener: ListenerQuota, address: str, now_ms: int) -> Refusal | NoSlot | None:
-        """Check a connection again whose time as `Throttled` is over. The caller does not delay it a second
-        time. (KIP-612, "we will check for quota violation again")
-        """
-        if not self.has_slot(listener):
-            return NoSlot(min(self.max_connections, listener.max_connections))
-        for sensor in self._sensors(listener):
-            sensor.record(now_ms)
-        return self.enter(listener, address, now_ms)
 
     def release(self, listener: str, address: str) -> None:
         """Release a closed connection that had entered. Raises ValueError if the address has none."""
@@ -294,6 +288,10 @@ class ConnectionQuotas:
     def _sensors(self, listener: ListenerQuota) -> tuple[AcceptRate, ...]:
         return (listener.rate,) if listener.protected else (listener.rate, self.rate)
 
+    def _too_many(self, address: str) -> TooMany | None:
+        maximum = self.per_ip.of(address)
+        return TooMany(maximum) if self.counts.get(address, 0) >= maximum else None
+
     def _record_address(self, listener: ListenerQuota, address: str, now_ms: int) -> Throttled | None:
         """Record a connection for its address unless the address is over its rate.
         (recordIpConnectionMaybeThrottle)
@@ -307,7 +305,7 @@ class ConnectionQuotas:
             wait_ms = sensor.record(now_ms)
             if wait_ms > 0:
                 verdict = Throttled(wait_ms, sensor.observed(now_ms), sensor.bound)
-                for taken_back in (*recorded, *self._sensors(listener)):
+                for taken_back in recorded:
                     taken_back.unrecord(now_ms)
                 listener.ip_throttle_time.record(wait_ms, now_ms)
                 return verdict

@@ -8,6 +8,7 @@ from broker.quotas.connection_rates import Addresses, IpRates, canonical_address
 from broker.quotas.connections import PER_IP, ConnectionQuotas, Throttled, TooMany
 from broker.quotas.entity import DEFAULT, Entity
 from broker.steps import finished
+from tests.support.connecting import connect_from
 
 
 def test_addresses_are_remembered_up_to_a_number() -> None:
@@ -54,10 +55,10 @@ def test_an_address_is_counted_with_or_without_a_limit() -> None:
     quotas = ConnectionQuotas(Window(2, 1_000))
     listener = quotas.add_listener("PLAINTEXT")
     for _ in range(3):
-        assert quotas.enter(listener, ONE, BASE_MS) is None
+        assert connect_from(quotas, listener, ONE, BASE_MS) is None
     quotas.set_ip_rate(OTHER, 1)
-    quotas.enter(listener, OTHER, BASE_MS)
-    assert isinstance(quotas.enter(listener, OTHER, BASE_MS), Throttled)
+    connect_from(quotas, listener, OTHER, BASE_MS)
+    assert isinstance(connect_from(quotas, listener, OTHER, BASE_MS), Throttled)
     assert seen(quotas.addresses) == {ONE: (3, 0, 0), OTHER: (1, 1, 0)}
     rates = {address: each.rate.observed(BASE_MS) for address, each in quotas.addresses}
     assert rates == {ONE: 3.0, OTHER: 1.0}
@@ -67,8 +68,8 @@ def test_one_connection_too_many_is_refused_and_not_accepted() -> None:
     quotas = ConnectionQuotas()
     listener = quotas.add_listener("PLAINTEXT")
     quotas.per_ip.maximum = 1
-    assert quotas.enter(listener, ONE, BASE_MS) is None
-    assert quotas.enter(listener, ONE, BASE_MS) == TooMany(1)
+    assert connect_from(quotas, listener, ONE, BASE_MS) is None
+    assert connect_from(quotas, listener, ONE, BASE_MS) == TooMany(1)
     quotas.reject(listener, ONE, PER_IP, BASE_MS)
     assert seen(quotas.addresses) == {ONE: (1, 0, 1)} and listener.rejected == {PER_IP: 1}
 
@@ -76,8 +77,8 @@ def test_one_connection_too_many_is_refused_and_not_accepted() -> None:
 def test_a_client_that_was_not_seen_for_an_hour_is_forgotten() -> None:
     quotas = ConnectionQuotas()
     listener = quotas.add_listener("PLAINTEXT")
-    quotas.enter(listener, ONE, BASE_MS)
-    quotas.enter(listener, OTHER, BASE_MS + 1)
+    connect_from(quotas, listener, ONE, BASE_MS)
+    connect_from(quotas, listener, OTHER, BASE_MS + 1)
     finished(quotas.expire(BASE_MS + HOUR_MS))
     assert set(seen(quotas.addresses)) == {ONE, OTHER}
     finished(quotas.expire(BASE_MS + HOUR_MS + 1))

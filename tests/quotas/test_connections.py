@@ -17,7 +17,6 @@ from broker.quotas.connections import (
     Burst,
     ConnectionQuotas,
     Limits,
-    NoSlot,
     PerIp,
     Rejections,
     Throttled,
@@ -44,14 +43,17 @@ def quotas_of(*listeners: str, broker_wide_ip: bool = False, **limits: int) -> C
 def admit(
     quotas: ConnectionQuotas, name: str = EXTERNAL, address: str | None = None, now_ms: int = BASE_MS
 ) -> object:
-    """Return the result for a connection: the wait in ms, "no slot", a refusal, or None if accepted."""
-    listener = quotas.listeners[name]
+    """Return the result for a connection: a refusal, the wait in ms, "no slot", or None if accepted."""
+    listener, address = quotas.listeners[name], address or ADDRESSES[name]
+    refusal = quotas.check_address(listener, address, now_ms)
+    if refusal is not None:
+        return refusal
     wait_ms = quotas.record(listener, now_ms)
     if wait_ms:
         return wait_ms
     if not quotas.has_slot(listener):
         return "no slot"
-    return quotas.enter(listener, address or ADDRESSES[name], now_ms)
+    return quotas.enter(listener, address, now_ms)
 
 
 @dataclass
@@ -75,16 +77,22 @@ def offer(quotas: ConnectionQuotas, names: tuple[str, ...], count: int, interval
     turns = [(BASE_MS, at, name, False) for at, name in enumerate(names)]
     while turns:
         now_ms, order, name, waited = heappop(turns)
-        listener, mine = quotas.listeners[name], seen[name]
-        if not waited and (wait_ms := quotas.record(listener, now_ms)):
-            mine.waits.append(wait_ms)
-            heappush(turns, (now_ms + wait_ms, order, name, True))
-            continue
+        listener, mine, address = quotas.listeners[name], seen[name], ADDRESSES[name]
+        if not waited:
+            if quotas.check_address(listener, address, now_ms) is not None:
+                mine.refused += 1
+                sent[name] += 1
+                mine.end_ms = max(BASE_MS + sent[name] * interval_ms, now_ms)
+                if sent[name] < count:
+                    heappush(turns, (mine.end_ms, order, name, False))
+                continue
+            if wait_ms := quotas.record(listener, now_ms):
+                mine.waits.append(wait_ms)
+                heappush(turns, (now_ms + wait_ms, order, name, True))
+                continue
         assert quotas.has_slot(listener)
-        if quotas.enter(listener, ADDRESSES[name], now_ms) is None:
-            mine.accepted += 1
-        else:
-            mine.refused += 1
+        assert quotas.enter(listener, address, now_ms) is None
+        mine.accepted += 1
         sent[name] += 1
         mine.end_ms = max(BASE_MS + sent[name] * interval_ms, now_ms)
         if sent[name] < count:
@@ -95,17 +103,31 @@ def offer(quotas: ConnectionQuotas, names: tuple[str, ...], count: int, interval
 # Counts
 
 
-def test_an_address_has_its_maximum_and_those_above_it_are_counted_until_released() -> None:
+def test_an_address_has_its_maximum_and_those_above_it_are_counted_nowhere() -> None:
     quotas = quotas_of()
     quotas.per_ip = PerIp(17)
     assert [admit(quotas) for _ in range(17)] == [None] * 17
     assert [admit(quotas) for _ in range(2)] == [TooMany(17)] * 2
-    assert quotas.counts[ADDRESSES[EXTERNAL]] == 19
+    assert quotas.counts[ADDRESSES[EXTERNAL]] == quotas.total == 17
+    assert quotas.listeners[EXTERNAL].rate.observed(BASE_MS) == quotas.rate.observed(BASE_MS) == 17
     assert [admit(quotas, address=ELSEWHERE) for _ in range(17)] == [None] * 17
-    for _ in range(4):
+    for _ in range(2):
         quotas.release(EXTERNAL, ADDRESSES[EXTERNAL])
     assert quotas.counts[ADDRESSES[EXTERNAL]] == 15
     assert [admit(quotas) for _ in range(3)] == [None, None, TooMany(17)]
+
+
+def test_an_address_that_reaches_its_maximum_while_a_connection_waits_is_refused_it_after_the_wait() -> None:
+    quotas = quotas_of()
+    quotas.per_ip = PerIp(1)
+    external, admin = quotas.listeners[EXTERNAL], quotas.listeners[ADMIN]
+    for listener in (external, admin):
+        assert quotas.check_address(listener, ELSEWHERE, BASE_MS) is None
+        quotas.record(listener, BASE_MS)
+    assert quotas.enter(admin, ELSEWHERE, BASE_MS) is None
+    assert quotas.enter(external, ELSEWHERE, BASE_MS) == TooMany(1)
+    rates = [each.rate.observed(BASE_MS) for each in (external, admin, quotas)]
+    assert (quotas.total, external.count, rates) == (1, 0, [0, 1, 1])
 
 
 def test_the_brokers_maximum_binds_all_but_the_protected_listener() -> None:
@@ -365,22 +387,18 @@ def test_z19_the_default_is_not_the_rate_of_the_whole_broker_and_0_0_0_0_is_wher
     assert [admit(kafka, address=address) for address in addresses] == [None] * 10
 
 
-def test_a_throttled_connection_is_checked_again_without_another_wait() -> None:
-    """KIP-612's re-check: accepted within the rate, delayed over it, refused without a slot."""
+def test_a_throttled_connection_is_checked_again_when_its_wait_is_over() -> None:
+    """KIP-612's re-check: accepted within the rate, throttled over it."""
     quotas = quotas_of(creation_rate=2)
     listener, address = quotas.listeners[EXTERNAL], ADDRESSES[EXTERNAL]
     quotas.set_ip_rate(DEFAULT, 1)
     assert admit(quotas) is None
     assert admit(quotas) == Throttled(1_000, 2, 1)
     # The first one expires after two windows: one second later it still counts.
-    assert quotas.enter_again(listener, address, BASE_MS + 1_000) == Throttled(1_000, 2, 1)
-    assert quotas.enter_again(listener, address, BASE_MS + 2_000) is None
-    assert quotas.listeners[EXTERNAL].rate.observed(BASE_MS + 2_000) == 1
+    assert admit(quotas, now_ms=BASE_MS + 1_000) == Throttled(1_000, 2, 1)
+    assert admit(quotas, now_ms=BASE_MS + 2_000) is None
+    assert listener.rate.observed(BASE_MS + 2_000) == 1
     assert quotas.counts[address] == 2
-    quotas.set_broker_limits(Limits(connections=2))
-    assert quotas.enter_again(listener, address, BASE_MS + 9_000) == NoSlot(2)
-    assert quotas.rate.observed(BASE_MS + 9_000) == 0
-    assert quotas.total == 2
 
 
 def test_an_address_that_was_idle_for_an_hour_is_forgotten_broker_and_listeners_are_not() -> None:

@@ -9,6 +9,7 @@ from broker.quotas.client_quota_requests import validate_alteration
 from broker.quotas.connection_rates import IpRates, counted_address
 from broker.quotas.connections import PER_IP, ConnectionQuotas, Throttled, TooMany
 from broker.quotas.entity import DEFAULT, Entity
+from tests.support.connecting import connect_from
 
 ONE, OTHER, BESIDE = "2001:db8:1:2::7", "2001:db8:1:2:ffff:ffff:ffff:ffff", "2001:db8:1:3::"
 NETWORK = "2001:db8:1:2::"
@@ -47,14 +48,13 @@ def quotas_by(prefix: int) -> ConnectionQuotas:
 def test_a_network_has_as_many_connections_as_one_address() -> None:
     quotas = quotas_by(64)
     listener = quotas.add_listener("PLAINTEXT")
-    assert [quotas.enter(listener, each, BASE_MS) for each in (ONE, OTHER)] == [None, None]
-    assert quotas.enter(listener, NETWORK, BASE_MS) == TooMany(2)
+    assert [connect_from(quotas, listener, each, BASE_MS) for each in (ONE, OTHER)] == [None, None]
+    assert connect_from(quotas, listener, NETWORK, BASE_MS) == TooMany(2)
     quotas.reject(listener, NETWORK, PER_IP, BASE_MS)
-    quotas.release("PLAINTEXT", NETWORK)
-    assert quotas.enter(listener, BESIDE, BASE_MS) is None
+    assert connect_from(quotas, listener, BESIDE, BASE_MS) is None
     assert quotas.counts == {NETWORK: 2, BESIDE: 1}
     quotas.release("PLAINTEXT", OTHER)
-    assert quotas.enter(listener, OTHER, BASE_MS) is None
+    assert connect_from(quotas, listener, OTHER, BASE_MS) is None
     figures = {address: (each.accepted, each.refused) for address, each in quotas.addresses}
     assert figures == {NETWORK: (3, 1), BESIDE: (1, 0)}
 
@@ -63,7 +63,7 @@ def test_by_default_each_address_is_counted_separately() -> None:
     quotas = quotas_by(128)
     listener = quotas.add_listener("PLAINTEXT")
     for _ in range(2):
-        assert [quotas.enter(listener, each, BASE_MS) for each in (ONE, OTHER)] == [None, None]
+        assert [connect_from(quotas, listener, each, BASE_MS) for each in (ONE, OTHER)] == [None, None]
     assert quotas.counts == {ONE: 2, OTHER: 2}
 
 
@@ -79,10 +79,10 @@ def test_a_network_connects_as_fast_as_one_address() -> None:
     quotas.per_ip.maximum = 100
     quotas.set_ip_rate(NETWORK, 2)
     listener = quotas.add_listener("PLAINTEXT")
-    assert [quotas.enter(listener, each, BASE_MS) for each in (ONE, OTHER)] == [None, None]
-    entered = quotas.enter(listener, "2001:db8:1:2::8", BASE_MS)
+    assert [connect_from(quotas, listener, each, BASE_MS) for each in (ONE, OTHER)] == [None, None]
+    entered = connect_from(quotas, listener, "2001:db8:1:2::8", BASE_MS)
     assert isinstance(entered, Throttled) and entered.bound == 2
-    assert quotas.enter(listener, BESIDE, BASE_MS) is None
+    assert connect_from(quotas, listener, BESIDE, BASE_MS) is None
     assert set(quotas.ips.sensors) == {NETWORK}
 
 

@@ -17,6 +17,7 @@ from broker.quotas.quota_metrics import families, rule_use, rule_use_of
 from broker.steps import MEASURED_AT_ONCE
 from tests.quotas.callbacks import Scripted
 from tests.quotas.scene import Connection
+from tests.support.connecting import connect_from
 from tests.support.prometheus import Family, parse
 
 LOUD = Entity(client_id="loud")
@@ -232,7 +233,7 @@ def test_the_addresses_that_connect_most_are_shown_and_the_others_counted(
     quotas.set_ip_rate(DEFAULT, 100)
     for times in (1, 2, 3):
         for _ in range(times):
-            quotas.enter(listener, f"10.0.0.{times}", BASE_MS)
+            connect_from(quotas, listener, f"10.0.0.{times}", BASE_MS)
     page = parse(render(connection_families({"broker": quotas}, BASE_MS, most)).decode())
     rates = page["kafka_server_socket_server_metrics_connection_accept_rate"].samples
     assert [dict(labels)["ip"] for _, labels in rates if "ip" in dict(labels)] == shown

@@ -3,9 +3,10 @@ the waiting half of ConnectionQuotas, Acceptor.accept, throttledSockets, Accepto
 
 A socket server has one `ConnectionGate`, an acceptor one `ListenerGate`. A wait for a slot ends when a
 connection is released, a limit rises, or a listener is added or removed; a wait for a rate keeps its initial
-length. An address that exceeds its own rate never blocks the acceptor: its connection becomes a throttled
-socket. Throttled sockets are ordered by the end of their wait, earliest first; Kafka's heap has the latest
-first, so that a short wait lasts as long as the longest there.
+length. An address is checked before its connection can make the listener wait, so one that exceeds its own
+limits blocks no acceptor: its connection is closed or becomes a throttled socket. Throttled sockets are
+ordered by the end of their wait, earliest first; Kafka's heap has the latest first, so that a short wait
+lasts as long as the longest there.
 
 `ExcessConnections` closes connections beyond `max.connections`: first those whose peer is gone and whose
 requests are still served, then the least recently used. (Kafka: Processor.closeExcessConnections,
@@ -16,6 +17,7 @@ reports an excess, so it costs requests nothing; it never closes a connection of
 import logging
 import socket
 from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from heapq import heappop, heappush, nsmallest
 from operator import itemgetter
 from types import TracebackType
@@ -43,7 +45,6 @@ from broker.quotas.connections import (
     ConnectionQuotas,
     Limits,
     ListenerQuota,
-    NoSlot,
     Refusal,
     Rejections,
     Throttled,
@@ -370,23 +371,10 @@ class ListenerGate:
         """Return whether a connection may be served; it then counts until it is released. Otherwise it is
         already closed or throttled. If cancelled, closes the connection.
         """
-        gate, quota = self._gate, self._quota
-        quotas = gate.quotas
-        now_ms = gate.clock.ms()
-        wait_ms = quotas.record(quota, now_ms)
-        if wait_ms or not quotas.has_slot(quota):
-            try:
-                with self.blocked:
-                    await gate.wait(quota, now_ms + wait_ms)
-            except trio.Cancelled:
-                accepted[0].close()
-                raise
-            now_ms = gate.clock.ms()
-        refusal = quotas.enter(quota, accepted[1][0], now_ms)
+        now_ms = self._gate.clock.ms()
+        refusal = self._gate.quotas.check_address(self._quota, accepted[1][0], now_ms)
         if refusal is None:
-            if quotas.total > quotas.max_connections:
-                gate.excess.poke()
-            return True
+            return await self._enters(accepted, self.blocked)
         self._refuse(accepted, refusal, now_ms)
         return False
 
@@ -404,7 +392,7 @@ class ListenerGate:
             while True:
                 while (due := throttled.pop_due(clock.ms())) is not None:
                     try:
-                        is_admitted = self._admits_after_wait(due)
+                        is_admitted = await self._admits_after_wait(due)
                     except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
                         connection = f"{due.peer[0]}:{due.peer[1]}"
                         self.failures.report(Place.THROTTLED_SOCKET, error, connection=connection)
@@ -412,6 +400,8 @@ class ListenerGate:
                         continue
                     if is_admitted:
                         await serve((due.sock, due.peer))
+                    else:
+                        await trio.lowlevel.checkpoint()
                 self._wake = trio.Event()
                 deadline = throttled.next_deadline()
                 remaining = float("inf") if deadline is None else max(deadline - clock.ms(), 0) / 1000
@@ -420,45 +410,68 @@ class ListenerGate:
         finally:
             throttled.close()
 
+    async def _enters(self, accepted: Accepted, blocked: AbstractContextManager[object]) -> bool:
+        """Return whether a connection whose address was checked may be served, after its wait for the rates
+        and the numbers of broker and listener. `blocked` surrounds the wait.
+        """
+        gate, quota = self._gate, self._quota
+        quotas = gate.quotas
+        sock, (address, _) = accepted
+        now_ms = gate.clock.ms()
+        wait_ms = quotas.record(quota, now_ms)
+        if wait_ms or not quotas.has_slot(quota):
+            try:
+                with blocked:
+                    await gate.wait(quota, now_ms + wait_ms)
+            except trio.Cancelled:
+                sock.close()
+                raise
+            now_ms = gate.clock.ms()
+        too_many = quotas.enter(quota, address, now_ms)
+        if too_many is not None:
+            self._refuse(accepted, too_many, now_ms)
+            return False
+        if quotas.total > quotas.max_connections:
+            gate.excess.poke()
+        return True
+
     def _refuse(self, accepted: Accepted, refusal: Refusal, now_ms: int) -> None:
         sock, peer = accepted
         match refusal:
             case TooMany(maximum):
-                self.release(accepted)
-                self._gate.reject(self._quota, peer[0], PER_IP, maximum)
+                self._close(sock, peer, PER_IP, maximum)
             case Throttled(throttle_ms=throttle_ms, bound=bound):
                 self._gate.observers.delayed(self.name, peer[0], throttle_ms, bound)
                 throttled = ThrottledSocket(sock, peer, now_ms + throttle_ms, bound, throttle_ms)
                 for evicted in self.throttled_sockets.add(throttled, self._gate.max_throttled):
-                    self._close(evicted, IP_RATE, evicted.bound)
+                    self._close(evicted.sock, evicted.peer, IP_RATE, evicted.bound)
                 self._wake.set()
 
-    def _admits_after_wait(self, due: ThrottledSocket) -> bool:
+    async def _admits_after_wait(self, due: ThrottledSocket) -> bool:
         """Return whether to serve a connection whose wait is over; otherwise it is closed."""
+        sock, peer = due.sock, due.peer
+        quotas, quota = self._gate.quotas, self._quota
         if not self._gate.rechecks:
-            self._close(due, IP_RATE, due.bound)
+            self._close(sock, peer, IP_RATE, due.bound)
             return False
-        return self._admits_again(due)
-
-    def _admits_again(self, due: ThrottledSocket) -> bool:
-        if _is_closed_by_peer(due.sock):
-            due.sock.close()
+        if _is_closed_by_peer(sock):
+            sock.close()
             return False
-        match self._gate.quotas.enter_again(self._quota, due.peer[0], self._gate.clock.ms()):
+        if not quotas.has_slot(quota):
+            self._close(sock, peer, SLOTS, min(quotas.max_connections, quota.max_connections))
+            return False
+        match quotas.check_address(quota, peer[0], self._gate.clock.ms()):
             case None:
-                return True
+                return await self._enters((sock, peer), nullcontext())
             case TooMany(maximum):
-                self._gate.release(self.name, due.peer[0])
-                self._close(due, PER_IP, maximum)
-            case NoSlot(maximum):
-                self._close(due, SLOTS, maximum)
+                self._close(sock, peer, PER_IP, maximum)
             case Throttled(bound=bound):
-                self._close(due, IP_RATE, bound)
+                self._close(sock, peer, IP_RATE, bound)
         return False
 
-    def _close(self, throttled: ThrottledSocket, rule: str, bound: float) -> None:
-        throttled.sock.close()
-        self._gate.reject(self._quota, throttled.peer[0], rule, bound)
+    def _close(self, sock: socket.socket, peer: tuple[str, int], rule: str, bound: float) -> None:
+        sock.close()
+        self._gate.reject(self._quota, peer[0], rule, bound)
 
 
 def _is_closed_by_peer(sock: socket.socket) -> bool:

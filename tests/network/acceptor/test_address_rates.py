@@ -2,12 +2,16 @@
 close or are checked again. (KIP-612)
 """
 
+import socket
+from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import trio
 from trio.testing import MockClock
 
+from broker.network.acceptor.connection_gate import ListenerGate
 from broker.quotas.connections import IP_RATE, PER_IP, SLOTS
 from tests.support.connections import (
     LOOPBACK,
@@ -191,3 +195,109 @@ async def test_an_address_that_was_idle_for_an_hour_is_no_longer_shown(
     assert list(sensors) == [LOOPBACK]
     await passes(mock_clock, 30)
     assert list(sensors) == []
+
+
+# One address that hammers, and the others
+
+
+HAMMER, OTHER = "10.0.0.7", "10.0.0.8"
+
+
+class Arrivals:
+    """Connections that an acceptor takes one after the other, as from its backlog."""
+
+    def __init__(self, gate: ListenerGate) -> None:
+        self._gate = gate
+        self._peers: list[socket.socket] = []
+        self.admitted: Counter[str] = Counter()
+        self.delays_ms: Counter[int] = Counter()
+        """How often a connection of OTHER was admitted so many milliseconds after it arrived."""
+
+    async def take(self, address: str, arrived: float) -> None:
+        ours, theirs = socket.socketpair()
+        self._peers.append(theirs)
+        if await self._gate.admits((ours, (address, len(self._peers)))):
+            self.admitted[address] += 1
+            ours.close()
+            if address == OTHER:
+                self.delays_ms[round((trio.current_time() - arrived) * 1_000)] += 1
+
+    def close(self) -> None:
+        for each in self._peers:
+            each.close()
+
+
+@pytest.mark.parametrize("mode", ["kip", "kafka"])
+@pytest.mark.parametrize("rule", [IP_RATE, PER_IP])
+async def test_an_address_over_its_limit_that_hammers_makes_no_other_wait(
+    tmp_path: Path, autojump_clock: MockClock, mode: str, rule: str
+) -> None:
+    """1,000 connections in a second from an address that may make 10, or have 3, on a listener and a broker
+    that take 20 a second; another address makes one each 100 ms.
+    """
+    limits = (
+        f"ip.throttle.mode={mode}",
+        "max.throttled.connections=100",
+        "max.connection.creation.rate=20",
+        "listener.name.external.max.connection.creation.rate=20",
+    )
+    async with two_listeners(tmp_path, *limits) as broker:
+        if rule == IP_RATE:
+            await set_ip_rate(broker, 10, HAMMER)
+        else:
+            broker.server.connections.set_per_ip_overrides({HAMMER: 3})
+        gate = gate_of(broker)
+        arrivals = Arrivals(gate)
+        began = trio.current_time()
+        for millisecond in range(1_000):
+            arrived = began + millisecond / 1_000
+            await trio.sleep_until(arrived)
+            await arrivals.take(HAMMER, arrived)
+            if millisecond % 100 == 50:
+                await arrivals.take(OTHER, arrived)
+        assert arrivals.delays_ms == {0: 10}
+        assert arrivals.admitted[HAMMER] == 3 if rule == PER_IP else arrivals.admitted[HAMMER] < 20
+        assert gate.blocked.total_ns() == 0
+        arrivals.close()
+
+
+async def test_beside_an_address_at_its_limit_another_waits_for_the_listeners_rate_alone(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    """1,000 connections at once from an address that may make 10 a second, on a listener that takes 20: the
+    other address has the rest of the listener's rate at once, and its eleventh connection waits 1/20 s.
+    """
+    own = "listener.name.external.max.connection.creation.rate=20"
+    async with two_listeners(tmp_path, "ip.throttle.mode=kafka", own) as broker:
+        await set_ip_rate(broker, 10, HAMMER)
+        arrivals = Arrivals(gate_of(broker))
+        arrived = trio.current_time()
+        for address, count in ((HAMMER, 500), (OTHER, 10), (HAMMER, 500)):
+            for _ in range(count):
+                await arrivals.take(address, arrived)
+        assert arrivals.admitted == {HAMMER: 10, OTHER: 10} and trio.current_time() == arrived
+        await arrivals.take(OTHER, arrived)
+        assert arrivals.delays_ms == {0: 10, 50: 1}
+        arrivals.close()
+
+
+async def test_a_connection_that_was_throttled_waits_for_the_listeners_rate_as_any_other(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    """The listener takes 5 a second. Two wait 200 ms for their address's rate, which is removed meanwhile.
+    Then the first makes six in 1.2 s, the listener's rate; the second waits 200 ms for it, but no acceptor.
+    """
+    own = "listener.name.external.max.connection.creation.rate=5"
+    async with two_listeners(tmp_path, own) as broker:
+        await set_ip_rate(broker, 5)
+        clients = await opened(broker, 7)
+        gate = gate_of(broker)
+        assert (served(broker, clients), len(gate.throttled_sockets)) == (5, 2)
+        await set_ip_rate(broker, None)
+        await passes(mock_clock, 0.2)
+        assert (served(broker, clients), len(gate.throttled_sockets)) == (6, 0)
+        await passes(mock_clock, 0.199)
+        assert served(broker, clients) == 6
+        await passes(mock_clock, 0.001)
+        assert served(broker, clients) == 7
+        assert gate.blocked.total_ns() == 0

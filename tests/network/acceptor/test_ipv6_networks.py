@@ -11,6 +11,7 @@ from broker.metadata.actor import BROKER_ITSELF
 from broker.network.acceptor import connection_gate
 from broker.quotas.connections import BURST_MS, IP_RATE, PER_IP
 from broker.steps import finished
+from tests.support.connecting import connect_from
 from tests.support.connections import settle
 from tests.support.running import RunningBroker, running_broker
 
@@ -32,7 +33,7 @@ async def test_the_page_and_the_explanation_speak_of_the_network(
         assert await limit(broker, ONE, 4) == ErrorCode.INVALID_REQUEST
         assert await limit(broker, NETWORK, 4) == ErrorCode.NONE
         for address in (ONE, OTHER):
-            assert gate.quotas.enter(account, address, gate.clock.ms()) is None
+            assert connect_from(gate.quotas, account, address, gate.clock.ms()) is None
         views = broker.server.views
         (row,) = (each for each in views.addresses() if each.use is not None and ":" in each.use.address)
         assert (row.address, row.limit) == (NETWORK, 4)
