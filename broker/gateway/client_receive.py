@@ -418,12 +418,13 @@ class ClientReceive(Receive):
                         if frame_end <= end:
                             raise ProtocolViolation(NO_ACKS) from None
                         break
-                    if forwarder.quotas.produce_active and frame_end <= end:
-                        forwarder.charge_produce(request, channel.quotas, now)
                     if acks:
                         in_flight.append(request)
                     else:
+                        request.has_response = False
                         route.record(request, now, 0)
+                    if frame_end <= end:
+                        self._charge_produce(request, now)
                 else:
                     if treatment is WHOLE:
                         self._noted_route = None
@@ -466,13 +467,21 @@ class ClientReceive(Receive):
             return invalid_size(size, self.limit)
         return ProtocolViolation(f"a request of {size} bytes has no header: expected at least {MIN_SIZE}")
 
+    def _charge_produce(self, request: ForwardedRequest, now: int) -> None:
+        """Charge a Produce whose last byte has arrived; without a response, also the thread's time."""
+        forwarder, quotas = self._forwarder, self.channel.quotas
+        if forwarder.quotas.produce_active:
+            forwarder.charge_produce(request, quotas, now)
+        if forwarder.request_quota_active and not request.has_response:
+            forwarder.charge_request(request, quotas, now)
+
     def _end_frame(self) -> None:
         """Charge a large request, whose last byte has been sent."""
         request, self._unfinished = self._unfinished, None
         assert request is not None
         forwarder, channel = self._forwarder, self.channel
-        if request.route.treatment is PRODUCE and forwarder.quotas.produce_active:
-            forwarder.charge_produce(request, channel.quotas, forwarder.ns())
+        if request.route.treatment is PRODUCE:
+            self._charge_produce(request, forwarder.ns())
         if len(channel.in_flight) >= forwarder.max_in_flight:
             channel.set_flag(QUEUE_FULL)
         if self._renews:

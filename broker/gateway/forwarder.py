@@ -158,7 +158,7 @@ class Forwarder:
         self._throttle(request, throttle)
 
     def charge_request(self, request: ForwardedRequest, quotas: ChannelQuotas, now: int) -> None:
-        """Charge the thread's time that the connection has taken since its last response, and throttle the
+        """Charge the thread's time that the connection has taken since it was last charged, and throttle the
         connection if it exceeds its request quota. Call only if `request_quota_active`.
         """
         channel = request.channel
@@ -171,4 +171,4 @@ class Forwarder:
     def _throttle(self, request: ForwardedRequest, throttle: Throttle | None) -> None:
         if throttle is not None:
             request.throttle_ms = max(request.throttle_ms, throttle.throttle_ms)
-            self._throttling.start(request, throttle)
+            self._throttling.start(request, throttle, is_reported=request.has_response)

@@ -139,6 +139,7 @@ class ForwardRoute:
 class ForwardedRequest(RequestContext):
     """A request whose response comes from upstream. Times are nanoseconds of the run's clock; `forwarded` is
     when its head was sent. `throttle_ms` is the gateway's own throttle time, which its response reports.
+    `has_response` is False for acks=0.
     """
 
     __slots__ = (
@@ -147,6 +148,7 @@ class ForwardedRequest(RequestContext):
         "completed",
         "dequeued",
         "errors",
+        "has_response",
         "local_complete",
         "received",
         "route",
@@ -169,6 +171,7 @@ class ForwardedRequest(RequestContext):
         self.size = size
         self.received = received
         self.throttle_ms = 0
+        self.has_response = True
 
     completed: int
     dequeued: int

@@ -60,6 +60,6 @@ class RequestQuotaManager(RateQuotaManager):
         return sensor.rule is None or sensor.rate.measure(now_ms) <= sensor.bound
 
     def record_exempt(self, ns: int, now_ms: int) -> None:
-        """Record time that counts for no client: acks=0, cluster actions and their errors."""
+        """Record time that counts for no client: replica fetches and their errors, and other brokers."""
         if self.active:
             self.exempt.record(ns * PERCENT_OF_A_SECOND_PER_NS, now_ms)

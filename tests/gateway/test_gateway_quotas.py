@@ -159,6 +159,30 @@ async def test_the_request_quota_charges_the_gateways_time(tmp_path: Path) -> No
         assert channel.request_ns > 0 and channel.throttles == 1
 
 
+@pytest.mark.parametrize("size", [500, 900_000])
+async def test_a_produce_without_acks_pays_the_gateways_time_and_is_not_judged(
+    tmp_path: Path, mock_clock: MockClock, size: int
+) -> None:
+    """A limit of 1 % is 100 ms of the quota's window of 10 s; 110 ms are repaid after one more second."""
+    async with both(tmp_path) as (_, gateway):
+        rule = QuotaAlteration((("client-id", GREEDY),), (QuotaOp("request_percentage", 1.0),))
+        await gateway.server.control.apply(AlterClientQuotas((rule,)), BROKER_ITSELF)
+        greedy = await gateway.connect(GREEDY)
+        await greedy.ask(fetch(0), FETCH_VERSION)
+        (channel,) = [each for each in gateway.server.socket_server.channels() if each.client_id == GREEDY]
+        channel.network_ns = 110_000_000
+        await greedy.send(produce_request_of(size, GREEDY, acks=0), 9)
+        await settled()
+        assert channel.flags & THROTTLED and channel.request_ns == 110_000_000
+        assert gateway.server.quotas.throttle_compliance.next_deadline() is None
+        await greedy.send(fetch(0), FETCH_VERSION)
+        mock_clock.jump(0.999)
+        await settled()
+        assert not has_response(greedy)
+        mock_clock.jump(0.001)
+        await greedy.receive(1, FETCH_VERSION)
+
+
 @pytest.mark.parametrize("splice_min_bytes", [0, 65_536])
 async def test_a_large_produce_is_forwarded_whole_before_the_mute(
     tmp_path: Path, mock_clock: MockClock, splice_min_bytes: int

@@ -21,8 +21,9 @@ request is done, with a check of the quota |
 What is recorded after a response stays in the channel's `unrecorded_ns` until that is MAX_UNRECORDED_NS, its
 next request is done, or it closes. A small request is so recorded once instead of twice.
 
-The time of exempt requests is recorded in the exempt sensor: replica fetches, including refused ones,
-requests without a response (acks=0), and requests of the listener named by `inter.broker.listener.name`.
+The time of exempt requests is recorded in the exempt sensor: replica fetches, including refused ones, and
+requests of the listener named by `inter.broker.listener.name`. Kafka exempts requests without a response
+(acks=0) as well, so that a client escapes the quota by not asking for one; here the mute enforces it.
 """
 
 from collections.abc import Awaitable, Collection, Sequence
@@ -111,8 +112,8 @@ class RequestTime:
 
     def charge(self, request: Request, outcome: Outcome) -> Outcome:
         """End the lap and record the time spent on `request`. The returned outcome carries the larger of its
-        own throttle and the request quota's, which the response reports. A request that still waits is
-        recorded when it is done.
+        own throttle and the request quota's, which the response reports if there is one. A request that still
+        waits is recorded when it is done.
         """
         now = self._ns()
         spent = request.handler_ns + now - self._last
@@ -130,7 +131,7 @@ class RequestTime:
             if not delayed:
                 del self._delayed[channel]
         now_ms = now // 1_000_000 + self._base_ms
-        if kind is NoResponse or request.exempt or channel.listener in self._exempt:
+        if request.exempt or channel.listener in self._exempt:
             request.exempt = True
             self._quota.record_exempt(spent, now_ms)
             return outcome
@@ -140,6 +141,8 @@ class RequestTime:
         throttle = self._quota.record_handled(channel.principal, request.client_id, spent, now_ms)
         if throttle is None:
             return outcome
+        if isinstance(outcome, NoResponse):
+            return NoResponse(longer(throttle, outcome.throttle))
         if kind is EncodedResponse:
             assert isinstance(outcome, EncodedResponse)
             withheld = None if outcome.withhold is None else outcome.withhold(throttle)

@@ -137,6 +137,44 @@ async def test_the_connection_opens_again_on_its_millisecond(
     await client.receive(3, 9)
 
 
+@pytest.mark.parametrize(
+    ("took_ms", "muted_ms"), [(199, 0), (200, 0), (201, 50), (220, 1_000), (3_000, 1_000)]
+)
+async def test_a_produce_without_acks_is_charged_and_mutes_its_connection(
+    broker: RunningBroker, mock_clock: MockClock, took_ms: int, muted_ms: int
+) -> None:
+    """No response tells the throttle, so the broker does not judge whether the client waits."""
+    await limit(broker, "request_percentage", 2)
+    take(broker, mock_clock, ApiKey.PRODUCE, PRODUCE_VERSION, took_ms)
+    client = await broker.connect(CLIENT)
+    await client.send(produce_request_of(500, CLIENT, acks=0), PRODUCE_VERSION)
+    await trio.testing.wait_all_tasks_blocked(0.02)
+    quotas = broker.server.quotas
+    assert (charged_ms(broker), quotas.request.exempt.measure(broker.server.clock.ms())) == (took_ms, 0)
+    assert [row.remaining_ms for row in quotas.rows(broker.server.clock.ms())] == [muted_ms][: bool(muted_ms)]
+    assert quotas.throttle_compliance.next_deadline() is None
+    assert await is_answered_now(client) is not bool(muted_ms)
+    if muted_ms:
+        mock_clock.jump((muted_ms - 1) / 1000)
+        await trio.testing.wait_all_tasks_blocked(0.02)
+        assert len(quotas.request.throttled) == 1
+        mock_clock.jump(0.001)
+        await client.receive(3, 9)
+
+
+async def test_the_longer_of_two_throttles_mutes_a_produce_without_acks(
+    broker: RunningBroker, mock_clock: MockClock
+) -> None:
+    await limit(broker, "request_percentage", 2)
+    await limit(broker, "producer_byte_rate", 40)
+    take(broker, mock_clock, ApiKey.PRODUCE, PRODUCE_VERSION, 201)
+    client = await broker.connect(CLIENT)
+    await client.send(produce_request_of(500, CLIENT, acks=0), PRODUCE_VERSION)
+    await trio.testing.wait_all_tasks_blocked(0.02)
+    (row,) = broker.server.quotas.rows(broker.server.clock.ms())
+    assert row.quota_type is QuotaKind.PRODUCE and row.remaining_ms > 50
+
+
 async def test_each_client_is_charged_its_own_time_however_requests_come_together(
     broker: RunningBroker, mock_clock: MockClock
 ) -> None:
@@ -210,18 +248,6 @@ async def test_waiting_is_not_charged(broker: RunningBroker, mock_clock: MockClo
     mock_clock.jump(0.7)
     await client.receive(1, 12)
     assert charged_ms(broker) == 50
-
-
-async def test_without_an_answer_no_client_is_asked_to_wait(
-    broker: RunningBroker, mock_clock: MockClock
-) -> None:
-    await limit(broker, "request_percentage", 2)
-    take(broker, mock_clock, ApiKey.PRODUCE, PRODUCE_VERSION, 300)
-    client = await broker.connect(CLIENT)
-    await client.send(produce_request_of(500, CLIENT, acks=0), PRODUCE_VERSION)
-    assert await is_answered_now(client)
-    assert charged_ms(broker) == 0
-    assert round(broker.server.quotas.request.exempt.measure(broker.server.clock.ms()), 9) == 3.0
 
 
 @pytest.mark.parametrize(
