@@ -76,9 +76,17 @@ BROKER: Final = (
     ),
     Panel(
         "Thread idle",
-        "The share of time in which the one thread waits for work. Below 20 % is urgent.",
+        "The share of time in which the one thread has no work, and in which its network threads and its "
+        "handlers have none. Below 20 % is urgent.",
         "percentunit",
-        [Query(_now("kafka_network_socketserver_networkprocessoravgidle_percent"))],
+        [
+            Query(_now("weir_thread_idle_percent"), "thread {{instance}}"),
+            Query(_now("kafka_network_socketserver_networkprocessoravgidle_percent"), "network {{instance}}"),
+            Query(
+                _now("kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent"),
+                "handlers {{instance}}",
+            ),
+        ],
         most=1,
     ),
     Panel(

@@ -35,9 +35,10 @@ from broker.control.views import (
 )
 from broker.metrics.rate import INT_MAX, CounterRate
 from broker.network.automq.handler_queues import RequestQueues
-from broker.network.clock import IdleShare, LoopIdle, TrioClock
+from broker.network.clock import LoopIdle, TrioClock
 from broker.network.connection.channel import Channel, MuteState
 from broker.network.memory.memory_pool import MemoryPool
+from broker.network.metrics.idle_shares import IdleShares
 from broker.network.metrics.request_metrics import PHASES, ApiMetrics, quantiles_ms
 from broker.network.metrics.selector_metrics import (
     flow_totals,
@@ -243,7 +244,7 @@ class LiveViews:
         self._upstream_of = upstream_of
         self._elsewhere = elsewhere
         self._topics = topics
-        self._idle = IdleShare(loop)
+        self._idle = IdleShares(server, loop)
         self.tasks = tasks
         self._retry_storm = retry_storm
         self._started = clock.ns()
@@ -277,8 +278,9 @@ class LiveViews:
             throttled=sum(map(len, self._quotas.throttled_channels()))
             + len(list(throttled_addresses(self._server, self._clock.ms()))),
             groups=self._topics.group_count(),
-            processor_idle=idle,
-            handler_idle=idle,
+            processor_idle=idle.network,
+            handler_idle=idle.handlers,
+            thread_idle=idle.thread,
             acceptor_blocked=min(blocked_rate / 1e9, 1.0),
             memory_pool_used=memory.used if memory is not None else 0,
             memory_pool_size=memory.size if memory is not None else None,

@@ -1,14 +1,11 @@
 """The run's clock, and the idle time of its event loop.
 
 `TrioClock` is based on Trio's clock, so that a mock clock drives every timing rule of the broker. `app`
-installs `LoopIdle` once; Trio calls it around each of its waits, never per request. All processors and
-handlers share this thread, so Kafka's NetworkProcessorAvgIdlePercent and RequestHandlerAvgIdlePercent, which
-Kafka measures over many threads, are the same share here.
+installs `LoopIdle` once; Trio calls it around each of its waits, never per request.
 """
 
 import time
 from collections.abc import Callable
-from typing import Final
 
 import trio
 
@@ -41,9 +38,6 @@ def _real_wall_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-WINDOW_NS: Final = 1_000_000_000
-
-
 class LoopIdle(trio.abc.Instrument):
     """`idle_ns` grows while the event loop waits in epoll. `began_ns` is the first wait's, or None."""
 
@@ -68,26 +62,3 @@ class LoopIdle(trio.abc.Instrument):
     def idle_ns(self) -> int:
         """Total idle time since the start. The caller runs on the loop, so no wait is in progress."""
         return self._idle_ns
-
-
-class IdleShare:
-    """The share of the last window in which the thread was idle, from 0 (saturated) to 1. A window ends at
-    the first `update` that is a second or more after the previous one. Each reader has its own instance;
-    before the first window ends the share is 1.
-    """
-
-    __slots__ = ("_idle_ns", "_loop", "_since_ns", "share")
-
-    def __init__(self, loop: LoopIdle) -> None:
-        self.share = 1.0
-        self._loop = loop
-        self._since_ns: int | None = None
-        self._idle_ns = 0
-
-    def update(self, now_ns: int) -> float:
-        since_ns = self._loop.began_ns if self._since_ns is None else self._since_ns
-        if since_ns is not None and now_ns - since_ns >= WINDOW_NS:
-            idle_ns = self._loop.idle_ns
-            self.share = min((idle_ns - self._idle_ns) / (now_ns - since_ns), 1.0)
-            self._since_ns, self._idle_ns = now_ns, idle_ns
-        return self.share

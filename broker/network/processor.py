@@ -113,7 +113,7 @@ class Processor:
         self.name = name
         self.idle = 0
         self.polls = 0
-        self.started = 0
+        self.started: int | None = None
         self._asleep_since: int | None = None
         self.new_connections, self._accepted = trio.open_memory_channel[Accepted](NEW_CONNECTIONS)
         self._settings = settings
@@ -274,8 +274,16 @@ class Processor:
         self._accepted.close()
 
     def idle_ns(self, now_ns: int) -> int:
-        """Return the total time spent waiting, including the wait in progress, which can last for hours."""
-        return self.idle + (0 if self._asleep_since is None else now_ns - self._asleep_since)
+        """Return the total time spent waiting, including the wait in progress, which can last for hours,
+        while no other task wrote responses or took a step of a handshake for this processor.
+        """
+        waiting = self.idle + (0 if self._asleep_since is None else now_ns - self._asleep_since)
+        handshaking = 0 if self.handshakes is None else self.handshakes.busy_ns
+        return waiting - self.responder.delivering_ns - handshaking
+
+    def busy_ns(self, now_ns: int) -> int:
+        """Return the total of all other time since `run` began."""
+        return 0 if self.started is None else now_ns - self.started - self.idle_ns(now_ns)
 
     def start_expiry(self, nursery: TaskStarter) -> None:
         """Start the tasks that close connections by time."""

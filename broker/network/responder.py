@@ -57,6 +57,8 @@ class Responder:
         self.silent = 0
         """Requests without a response (acks=0)."""
         self.buffered: list[Channel] = []
+        self.delivering_ns = 0
+        """Nanoseconds in which handlers wrote responses."""
         self.drained: trio.Event | None = None
         self.request_time: RequestTime | None = None
         self._copies_regions = copies_regions
@@ -68,14 +70,14 @@ class Responder:
         self._unsendable = UnsendableResponses()
         self._cut_off = RateLimitedWarning(logger)
 
-    def flush(self) -> None:
+    def flush(self) -> int:
         """Write every queued response as far as its socket takes it. Synchronous; called by handlers and by
-        the processor's `run`.
+        the processor's `run`. Returns when it began.
         """
         responses = self.responses
         if len(responses) > self.peak:
             self.peak = len(responses)
-        now = self._clock.ns()
+        now = begun = self._clock.ns()
         now_ms = now // 1_000_000 + self._clock.base_ms
         burst = BURST
         time = self.request_time
@@ -142,6 +144,7 @@ class Responder:
                     self._after_response(channel)
             except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
                 self.fail(channel, Place.SEND, error)
+        return begun
 
     def send_cached(
         self, channel: Channel, route: Route, cached: CachedResponse, frame: bytes, received: int

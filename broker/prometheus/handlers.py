@@ -13,6 +13,7 @@ from broker.metrics.families import FamilySamples, Kind, Sample
 from broker.network.automq.handler_queues import RequestQueues
 from broker.network.handling.request_channel import Requests
 from broker.network.memory.leased_receive import LeasedFrames
+from broker.network.metrics.idle_shares import Idle
 from broker.network.socket_server import SocketServer
 from broker.quotas.connection_metrics import label_of
 
@@ -27,17 +28,17 @@ POOLS: Final = {
 """The name prefix of the metrics of a plane's own pool (KIP-1207, KIP-291)."""
 
 
-def handler_families(server: SocketServer, idle: float) -> Iterator[FamilySamples]:
-    """Yield the families. `idle` is the idle share of the handlers' one thread over the last window."""
+def handler_families(server: SocketServer, idle: Idle) -> Iterator[FamilySamples]:
+    """Yield the families."""
     yield from _queues(server)
-    yield _share("requesthandleravgidle", "all pools", idle)
+    yield _share("requesthandleravgidle", "all pools", idle.handlers)
     for name in server.planes:
-        yield _share(f"{POOLS[name]}requesthandleravgidle", f"the pool {POOLS[name]}", idle)
+        share = idle.pools.get(name, 1.0)
+        yield _share(f"{POOLS[name]}requesthandleravgidle", f"the pool {POOLS[name]}", share)
 
 
 def _share(name: str, pool: str, idle: float) -> FamilySamples:
-    """Return a pool's family. All pools have the same value, because they share the thread."""
-    about = f"Idle share of the request handlers' thread, for {pool}"
+    about = f"Share of time without work for the request handlers of {pool}"
     return FamilySamples(f"{POOL}_{name}_percent", about, Kind.GAUGE, [Sample((), idle)])
 
 

@@ -9,7 +9,8 @@ from broker.authorization.authorizer import Authorizer
 from broker.compaction.manager import CleanerManager
 from broker.control.rows.upstream import GatewayRow, UpstreamRow
 from broker.metrics.families import FamilySamples, Steps, pieces
-from broker.network.clock import IdleShare, LoopIdle, TrioClock
+from broker.network.clock import LoopIdle, TrioClock
+from broker.network.metrics.idle_shares import IdleShares
 from broker.network.socket_server import SocketServer
 from broker.prometheus import requests
 from broker.prometheus.authorization import authorizer_families
@@ -63,7 +64,7 @@ class PrometheusPage:
         """
         self._clock = clock
         self._server = server
-        self._idle = IdleShare(loop)
+        self._idle = IdleShares(server, loop)
         self._sockets = SocketFamilies(server, clock.ns())
         self._quotas = client_quotas
         self._retry_storm = retry_storm

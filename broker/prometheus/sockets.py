@@ -12,6 +12,7 @@ from broker.api.callbacks import Callbacks
 from broker.metrics.families import MAX_SERIES, FamilySamples, Kind, Sample, Steps
 from broker.metrics.rate import CounterRate
 from broker.network.failures import Failures
+from broker.network.metrics.idle_shares import Idle
 from broker.network.metrics.selector_metrics import (
     SelectorTotals,
     ciphers,
@@ -118,8 +119,8 @@ class SocketFamilies:
         self._since_ns = now_ns
         self._rate: dict[int, CounterRate] = {}
 
-    def families(self, now_ns: int, idle: float) -> Iterator[FamilySamples]:
-        """Yield the families. `idle` is the idle share of the processors' one thread over the last window."""
+    def families(self, now_ns: int, idle: Idle) -> Iterator[FamilySamples]:
+        """Yield the families."""
         readings = list(self._look(now_ns))
         for name, about, total in METERS:
             growing = [Sample(reading.labels, total(reading.totals)) for reading in readings]
@@ -142,7 +143,9 @@ class SocketFamilies:
         known, self._rate = self._rate, {}
         for listener in self._server.listeners:
             for each in listener.all_processors():
-                counter_rate = known.get(each.id) or CounterRate(each.started or self._since_ns)
+                counter_rate = known.get(each.id) or CounterRate(
+                    self._since_ns if each.started is None else each.started
+                )
                 self._rate[each.id] = counter_rate
                 totals = totals_of(each, now_ns)
                 labels = (("listener", listener.name), ("networkProcessor", str(each.id)))
@@ -187,23 +190,26 @@ def _kinds(
     return FamilySamples(f"{SELECTOR}_{name}", about, Kind.GAUGE, samples)
 
 
-def _idle(readings: Sequence[ProcessorReading], idle: float) -> Iterator[FamilySamples]:
-    """Yield the idle shares of the network threads.
-
-    Kafka uses a network thread's io-wait-ratio, which here would count the work of all other tasks as
-    waiting. The average over no processors is 1, as in Kafka.
-    """
+def _idle(readings: Iterable[ProcessorReading], idle: Idle) -> Iterator[FamilySamples]:
+    """Yield the idle shares of the network threads, and of the one thread that runs all of them."""
+    shares = [(reading.processor.id, idle.processors.get(reading.processor.id, 1.0)) for reading in readings]
     yield FamilySamples(
         "kafka_network_processor_idle_percent",
-        "Idle share of the thread that runs the processor",
+        "Share of time in which the network thread waited for its sockets",
         Kind.GAUGE,
-        [Sample((("networkProcessor", str(reading.processor.id)),), idle) for reading in readings],
+        [Sample((("networkProcessor", str(processor)),), share) for processor, share in shares],
     )
     yield FamilySamples(
         "kafka_network_socketserver_networkprocessoravgidle_percent",
-        "Idle share of the network threads, averaged",
+        "The same, averaged over the network threads",
         Kind.GAUGE,
-        [Sample((), idle if readings else 1.0)],
+        [Sample((), idle.network)],
+    )
+    yield FamilySamples(
+        "weir_thread_idle_percent",
+        "Share of time in which the one thread of all network threads and handlers had no work",
+        Kind.GAUGE,
+        [Sample((), idle.thread)],
     )
 
 

@@ -1,9 +1,10 @@
 """The page of /metrics has exactly the documented names."""
 
 import re
+from collections.abc import Callable
 from itertools import product
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.request import Request, urlopen
 
 import pytest
@@ -11,6 +12,7 @@ import trio
 from trio.testing import MockClock
 
 from broker.api.outcome import Outcome
+from broker.config.listeners import Plane
 from broker.config.sections import RequestLogConfig
 from broker.metadata.changes import AuditFilter
 from broker.metrics.families import render
@@ -143,7 +145,7 @@ async def test_a_client_that_waits_is_idle(tmp_path: Path, mock_clock: MockClock
 
 
 IDLE = (
-    "kafka_network_socketserver_networkprocessoravgidle_percent",
+    "weir_thread_idle_percent",
     "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent",
     "kafka_server_kafkarequesthandlerpool_brokerrequesthandleravgidle_percent",
 )
@@ -151,7 +153,7 @@ IDLE = (
 
 @pytest.mark.parametrize("mode", ["kafka", "automq"])
 @pytest.mark.parametrize(("work_ms", "idle"), [(0, 1.0), (4, 0.6), (9.5, 0.05), (10, 0.0)])
-async def test_a_saturated_broker_shows_near_0_whichever_task_saturates_it(
+async def test_handlers_that_saturate_the_thread_leave_the_network_threads_idle(
     tmp_path: Path, mock_clock: MockClock, mode: str, work_ms: float, idle: float
 ) -> None:
     """A second of requests, ten milliseconds each: the thread is idle outside of the handler."""
@@ -177,11 +179,52 @@ async def test_a_saturated_broker_shows_near_0_whichever_task_saturates_it(
         page = parse(broker.server.prometheus.page())
         assert [page[name].value() for name in IDLE] == pytest.approx([idle] * 3, abs=1e-6)
         processors = page["kafka_network_processor_idle_percent"]
-        assert [processors.value(networkProcessor=str(number)) for number in range(3)] == pytest.approx(
-            [idle] * 3, abs=1e-6
-        )
+        assert [processors.value(networkProcessor=str(number)) for number in range(3)] == [1.0] * 3
+        assert page["kafka_network_socketserver_networkprocessoravgidle_percent"].value() == 1.0
         metrics = broker.server.views.overview().metrics
-        assert [metrics.processor_idle, metrics.handler_idle] == pytest.approx([idle] * 2, abs=1e-6)
+        assert [metrics.thread_idle, metrics.handler_idle] == pytest.approx([idle] * 2, abs=1e-6)
+        assert metrics.processor_idle == 1.0
+
+
+class SlowSocket:
+    """A socket whose writes take time."""
+
+    def __init__(self, sock: Any, take: Callable[[], None]) -> None:
+        self._sock = sock
+        self._take = take
+
+    def send(self, data: Any) -> int:
+        self._take()
+        return int(self._sock.send(data))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._sock, name)
+
+
+@pytest.mark.parametrize(("work_ms", "idle"), [(0, 1.0), (4, 0.6), (10, 0.0)])
+async def test_responses_are_written_in_the_time_of_the_network_threads(
+    tmp_path: Path, mock_clock: MockClock, work_ms: float, idle: float
+) -> None:
+    """A second of requests, ten milliseconds each; the task of a handler writes the responses."""
+    async with running_broker(tmp_path) as broker:
+        client = await broker.connect()
+        await client.ask(ListGroupsRequest(), 0)
+        (channel,) = broker.server.socket_server.channels()
+        slow: Any = SlowSocket(channel.sock, lambda: mock_clock.jump(work_ms / 1_000))
+        channel.sock = slow
+        thread_waits(broker, mock_clock, 1)
+        broker.server.prometheus.page()
+        for _ in range(101):
+            await client.ask(ListGroupsRequest(), 0)
+            thread_waits(broker, mock_clock, (10 - work_ms) / 1_000)
+        page = parse(broker.server.prometheus.page())
+        network = "kafka_network_socketserver_networkprocessoravgidle_percent"
+        assert page[network].value() == pytest.approx(idle, abs=1e-6)
+        assert page["weir_thread_idle_percent"].value() == pytest.approx(idle, abs=1e-6)
+        assert [page[name].value() for name in IDLE[1:]] == [1.0, 1.0]
+        labels = {"listener": "PLAINTEXT", "networkProcessor": "0"}
+        ratio = page["kafka_server_socket_server_metrics_io_wait_ratio"].value(**labels)
+        assert ratio == pytest.approx(idle, abs=1e-6)
 
 
 async def test_each_plane_has_a_queue_and_a_pool_of_its_own(tmp_path: Path, mock_clock: MockClock) -> None:
@@ -198,6 +241,7 @@ async def test_each_plane_has_a_queue_and_a_pool_of_its_own(tmp_path: Path, mock
         thread_waits(broker, mock_clock, 1)
         broker.server.prometheus.page()
         thread_waits(broker, mock_clock, 0.75)
+        broker.server.socket_server.planes[Plane.CONTROLLER].handlers.busy[0] += 250_000_000
         mock_clock.jump(0.25)
         page = parse(broker.server.prometheus.page())
         pool = "kafka_server_kafkarequesthandlerpool"
@@ -205,7 +249,7 @@ async def test_each_plane_has_a_queue_and_a_pool_of_its_own(tmp_path: Path, mock
             name: page[f"{pool}_{name}requesthandleravgidle_percent"].value()
             for name in ("", "broker", "controller")
         }
-        assert shares == {"": 0.75, "broker": 0.75, "controller": 0.75}
+        assert shares == {"": 0.75, "broker": 1.0, "controller": 0.75}
         assert page["kafka_network_requestchannel_controllerrequestqueuesize"].value() == 0
 
 

@@ -222,6 +222,7 @@ class Simulation:
             bytes_out_total=now.bytes_out_total + int(fetched * seconds),
             requests_total=now.requests_total + int(3_900 * wave * seconds),
             groups=6,
+            thread_idle=idle - 0.14,
             processor_idle=idle,
             handler_idle=idle - 0.11,
             acceptor_blocked=0.012,

@@ -25,9 +25,30 @@ async def check(broker: FakeBroker, symptom: str, title: str, recent: RecentTota
 )
 async def test_idle_threads(idle: float, level: str) -> None:
     assert idle_level(idle) == level
-    broker = FakeBroker(now=broker_metrics(processor_idle=idle, handler_idle=idle))
-    assert (await check(broker, "io", "Network threads idle")).level == level
-    assert (await check(broker, "handlers", "Request handlers idle")).level == level
+    for busy, symptom, title in (
+        ("thread_idle", "queue", "Thread idle"),
+        ("processor_idle", "io", "Network threads idle"),
+        ("handler_idle", "handlers", "Request handlers idle"),
+    ):
+        broker = FakeBroker(now=broker_metrics(**{busy: idle}))
+        levels = {
+            each.title: each.level
+            for found in await examine(broker, RecentTotals(), NOW_MS)
+            for each in found.checks
+            if each.title.endswith(" idle")
+        }
+        assert levels == {
+            "Thread idle": "good",
+            "Network threads idle": "good",
+            "Request handlers idle": "good",
+        } | {title: level}
+        assert (await check(broker, symptom, title)).value == idle
+
+
+async def test_a_busy_thread_is_told_with_what_it_does() -> None:
+    metrics = broker_metrics(thread_idle=0.05, processor_idle=0.7, handler_idle=0.35)
+    found = await check(FakeBroker(now=metrics), "queue", "Thread idle")
+    assert "65% with handling requests, 30% with reading and writing" in found.says
 
 
 @pytest.mark.parametrize(

@@ -168,10 +168,10 @@ def _network_io(overview: Overview, states: Counter[str]) -> Iterable[Check]:
         idle,
         Unit.SHARE,
         level,
-        "The broker's event loop thread has spare capacity."
+        "Reading requests and writing responses leaves the broker's thread time for others."
         if level is Level.GOOD
-        else "The broker's event loop thread is busy. More network threads do not help; fewer or larger "
-        "requests do.",
+        else "Reading requests and writing responses takes the broker's thread. More network threads do not "
+        "help; fewer or larger requests do.",
         page="/tasks",
     )
     throttled = sum(count for state, count in states.items() if "throttled" in state)
@@ -210,6 +210,19 @@ def _network_io(overview: Overview, states: Counter[str]) -> Iterable[Check]:
 
 def _queueing(overview: Overview, states: Counter[str]) -> Iterable[Check]:
     metrics = overview.metrics
+    idle = metrics.thread_idle
+    level = idle_level(idle)
+    yield Check(
+        "Thread idle",
+        idle,
+        Unit.SHARE,
+        level,
+        "The broker's one thread has spare capacity."
+        if level is Level.GOOD
+        else f"The broker's one thread is busy: {1 - metrics.handler_idle:.0%} with handling requests, "
+        f"{1 - metrics.processor_idle:.0%} with reading and writing.",
+        page="/tasks",
+    )
     for queue in metrics.queues:
         if queue.name.startswith("requests"):
             level = use_level(share(queue.depth, queue.capacity))
@@ -273,10 +286,10 @@ def _handling(overview: Overview, longest: ThrottledRow | None, *, stores: bool)
         idle,
         Unit.SHARE,
         level,
-        "The broker's event loop thread has spare capacity."
+        "Handling requests leaves the broker's thread time for others."
         if level is Level.GOOD
-        else "Handlers and network threads share one event loop thread, which is busy: the slowest requests "
-        "are below. More handlers do not help.",
+        else "Handling requests takes the broker's thread, or handlers wait for it or the disk: the slowest "
+        "requests are below. More handlers help only against waiting.",
         page="/tasks",
     )
     local = _slowest(metrics.phases, "LocalTimeMs")

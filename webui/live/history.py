@@ -35,6 +35,7 @@ class Sample(NamedTuple):
     requests: float
     connections: float
     throttled: float
+    thread_idle: float
     processor_idle: float
     handler_idle: float
     acceptor_blocked: float
@@ -129,6 +130,7 @@ class History:
             (metrics.requests_total - old.requests_total) * per_second + others.requests_per_s,
             metrics.connections + others.connections,
             metrics.throttled + others.throttled,
+            metrics.thread_idle,
             metrics.processor_idle,
             metrics.handler_idle,
             metrics.acceptor_blocked,

@@ -137,6 +137,7 @@ METRICS: Final = Record(
         "groups": COUNT,
         "processor_idle": MAYBE,
         "handler_idle": MAYBE,
+        "thread_idle": MAYBE,
         "acceptor_blocked": MAYBE,
         "memory_pool_used": COUNT,
         "memory_pool_size": Number(integer=True, nullable=True),

@@ -101,7 +101,9 @@ def _idle(overview: Overview) -> Text:
     averages = overview.metrics
     blocked = averages.acceptor_blocked
     return Text.assemble(
-        "Idle: network ",
+        "Idle: thread ",
+        (share(averages.thread_idle), _health(averages.thread_idle)),
+        "   network ",
         (share(averages.processor_idle), _health(averages.processor_idle)),
         "   handlers ",
         (share(averages.handler_idle), _health(averages.handler_idle)),

@@ -55,6 +55,7 @@ class Averages(_Row):
     processor_idle: float | None
     handler_idle: float | None
     acceptor_blocked: float | None
+    thread_idle: float | None = None
 
 
 class Gateways(_Row):

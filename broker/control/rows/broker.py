@@ -29,7 +29,8 @@ class PhaseRow(msgspec.Struct, frozen=True):
 
 
 class BrokerMetrics(msgspec.Struct, frozen=True):
-    """The broker's live numbers. Idle fractions: over 0.6 healthy, under 0.2 urgent.
+    """The broker's live numbers. Idle fractions: over 0.6 healthy, under 0.2 urgent. Network threads and
+    handlers are tasks of one thread: `thread_idle` is what is left for both.
 
     The `_total` counters start at 0 with the process and never decrease, so that a page can compute rates.
     `memory_pool_size` is None if queued.max.request.bytes is off; `controller_memory_pool_size` also if the
@@ -58,6 +59,7 @@ class BrokerMetrics(msgspec.Struct, frozen=True):
     controller_memory_pool_size: int | None = None
     offline_partitions: int = 0
     missing_offsets: int = 0
+    thread_idle: float = 1.0
 
 
 class ServerInfo(msgspec.Struct, frozen=True):

@@ -44,6 +44,7 @@ from broker.network.handling.leader_followers import LeaderFollowers
 from broker.network.handling.request_channel import Request, Requests
 from broker.network.handling.request_time import RequestTime
 from broker.network.handling.sliced_requests import SLICED, Conclude, End, SlicedRequests
+from broker.network.handling.slow_waits import SlowWaits
 from broker.network.reaper import Reaper
 from broker.network.responder import Responder
 from broker.network.selector import NO_MEMORY
@@ -117,6 +118,8 @@ class HandlerPool:
     ) -> None:
         self.size = size
         self.busy: list[int] = []
+        """Nanoseconds by handler, with the waits within slow requests."""
+        self.waits = SlowWaits()
         self._plane = plane
         self.started = clock.ns()
         self._requests = requests
@@ -145,6 +148,7 @@ class HandlerPool:
         self._now_ms = 0
         self._wall_ms = 0
         self._last = 0
+        self._elsewhere_ns = 0
 
     def start(self, nursery: TaskStarter) -> None:
         """Start the handlers. A later `resize` starts handlers in `nursery` too."""
@@ -165,6 +169,10 @@ class HandlerPool:
     def task_name(self, index: int) -> str:
         """Return the name of Kafka's thread."""
         return f"{self._plane}-kafka-request-handler-{index}"
+
+    def worked_ns(self) -> int:
+        """Return the thread's time for requests, their commits and callbacks, without writing responses."""
+        return sum(self.busy) - self.waits.ended_ns + self._elsewhere_ns
 
     def measure(self, request_time: RequestTime | None) -> None:
         """Apply the request quota, or stop doing so (None)."""
@@ -198,10 +206,14 @@ class HandlerPool:
                         self._request_time.add_handler(request)
                     self._deliver()
                     self._leader_followers.promote_follower()
+                    began = now_of()
+                    self.waits.begin(began)
                     await self._serve_slow(request, slow)
                     self._deliver()
                     self.sliced.check_answered()
-                    self.busy[index] += now_of() - awake
+                    now = now_of()
+                    self.waits.end(began, now)
+                    self.busy[index] += now - awake
                     if not await self._leader_followers.take_the_lead(index):
                         return
                     break
@@ -238,9 +250,20 @@ class HandlerPool:
         Synchronous. Called at the end of every batch, and by callers that complete delayed requests outside a
         batch. Callbacks beyond BATCH are left to the next turn.
         """
-        if self._request_time is not None:
-            self._request_time.begin()
+        begun = self._begin_elsewhere()
         self._deliver()
+        self._end_elsewhere(begun)
+
+    def _begin_elsewhere(self) -> int:
+        """Begin work of the pool outside a handler's turn. Returns the time."""
+        begun = self._clock.ns()
+        if self._request_time is not None:
+            self._request_time.begin_at(begun)
+        return begun
+
+    def _end_elsewhere(self, begun: int) -> None:
+        """Count such work, which ended with the last request that it completed."""
+        self._elsewhere_ns += max(self._last - begun, 0)
 
     def _deliver(self) -> None:
         """Deliver at the end of a handler's own work, whose lap has just ended."""
@@ -266,23 +289,24 @@ class HandlerPool:
                 self._leave_callbacks()
         for responder in self._responders:
             if responder.responses:
-                responder.flush()
+                begun = responder.flush()
+                responder.delivering_ns += self._clock.ns() - begun
         for reaper in self._reapers:
             reaper.poke()
 
     def flushed(self, flush: Flush) -> None:
         """Complete the requests that waited for a flush; answer with an error if it failed."""
-        if self._request_time is not None:
-            self._request_time.begin()
+        begun = self._begin_elsewhere()
         flushed, failed = self.flush_waits.ended(flush)
         self._finish(flushed)
+        self._end_elsewhere(begun)
         self._not_flushed(failed)
 
     def _not_flushed(self, waiting: Waiting) -> None:
-        if self._request_time is not None:
-            self._request_time.begin()
+        begun = self._begin_elsewhere()
         for request, after in waiting:
             self._complete(request, after.fail)
+        self._end_elsewhere(begun)
         self.deliver()
         self.sliced.check_answered()
 
@@ -378,14 +402,13 @@ class HandlerPool:
         self.sliced.put(request, sliced, partial(self._run_slice, request), conclude)
 
     def _run_slice(self, request: Request, advance: Callable[[], None], thread_ns: int) -> None:
-        time = self._request_time
-        if time is None:
-            advance()
-            return
-        time.begin()
+        begun = self._begin_elsewhere()
         advance()
-        time.add_handler(request)
-        request.handler_ns += thread_ns
+        self._last = self._clock.ns()
+        self._end_elsewhere(begun)
+        if self._request_time is not None:
+            self._request_time.add_handler_until(request, self._last)
+            request.handler_ns += thread_ns
 
     def _conclude_sliced(self, request: Request, end: End) -> None:
         request.local_complete = self._clock.ns()

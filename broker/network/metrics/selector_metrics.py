@@ -49,7 +49,6 @@ def totals_of(processor: Processor, now_ns: int) -> SelectorTotals:
         bytes_in += channel.bytes_in
         bytes_out += channel.bytes_out
         in_flight += channel.requests_in_flight
-    waiting = processor.idle_ns(now_ns)
     return SelectorTotals(
         counts.opened,
         counts.closed,
@@ -63,8 +62,8 @@ def totals_of(processor: Processor, now_ns: int) -> SelectorTotals:
         bytes_in,
         bytes_out,
         processor.polls,
-        waiting,
-        now_ns - processor.started - waiting if processor.started else 0,
+        processor.idle_ns(now_ns),
+        processor.busy_ns(now_ns),
     )
 
 

@@ -78,6 +78,8 @@ class Handshakes:
         self._delayed: set[Channel] = set()
         self._names_users = names_users
         self._scratch = memoryview(bytearray(CIPHERTEXT_BYTES))
+        self.busy_ns = 0
+        """Nanoseconds that all steps took."""
         self.due: deque[tuple[Channel, TlsSocket]] = deque()
         self._wake = trio.Event()
 
@@ -105,8 +107,9 @@ class Handshakes:
             channel, tls = self.due.popleft()
             if channel.fd >= 0:
                 time = self._responder.request_time
+                begun = self._clock.ns()
                 if time is not None:
-                    time.begin()
+                    time.begin_at(begun)
                 try:
                     self._step(channel, tls)
                 except Exception as error:  # noqa: BLE001 - sorted by `close_on_error`
@@ -116,6 +119,7 @@ class Handshakes:
                 else:
                     if time is not None:
                         time.add_network(channel)
+                self.busy_ns += self._clock.ns() - begun
             await trio.lowlevel.checkpoint()
 
     def _queue_step(self, channel: Channel, tls: TlsSocket, _sock: Transport) -> None:

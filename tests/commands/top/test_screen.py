@@ -55,6 +55,7 @@ def topics() -> dict[str, Any]:
                 "bytes_out_per_s": 1.0,
                 "requests_per_s": 1.0,
                 "connections": 17,
+                "thread_idle": 0.393,
                 "processor_idle": 0.983,
                 "handler_idle": 0.41,
                 "acceptor_blocked": 0.0,
@@ -99,7 +100,7 @@ def test_in_132_columns_nothing_is_left_out() -> None:
     assert shown[0] == "weir 0.1.0  127.0.0.1:9092" + " " * 94 + "14:03:22 UTC"
     assert shown[1:5] == [
         "In 2.1 MB/s   Out 800 kB/s   Requests 1,234/s   Connections 17   Throttled 1",
-        "Idle: network 98 %   handlers 41 %   acceptor blocked 0 %",
+        "Idle: thread 39 %   network 98 %   handlers 41 %   acceptor blocked 0 %",
         "",
         "Throttled now",
     ]
@@ -146,7 +147,7 @@ def test_in_80_columns_what_matters_is_left() -> None:
     assert shown == [
         "weir 0.1.0  127.0.0.1:9092                                          14:03:22 UTC",
         "In 2.1 MB/s   Out 800 kB/s   Requests 1,234/s   Connections 17   Throttled 1",
-        "Idle: network 98 %   handlers 41 %   acceptor blocked 0 %",
+        "Idle: thread 39 %   network 98 %   handlers 41 %   acceptor blocked 0 %",
         "",
         "Throttled now",
         "CLIENT       QUOTA    RULE                     USED / LIMIT v       LEFT  OBEYS",
@@ -169,7 +170,7 @@ def test_on_a_screen_too_small_for_three_tables_the_focused_one_is_shown() -> No
     assert shown == [
         "weir 0.1.0  127.0.0.1:9092  14:03:22 UTC",
         "In 2.1 MB/s   Out 800 kB/s   Requests 1…",
-        "Idle: network 98 %   handlers 41 %   ac…",
+        "Idle: thread 39 %   network 98 %   hand…",
         "",
         "Busiest clients (1 of 2)",
         "CLIENT                   IN v        OUT",
@@ -242,7 +243,7 @@ def test_a_broker_where_nothing_happens_says_so() -> None:
     )
     shown = lines_of(draw(quiet, View(), 80, 24).lines)
     assert shown[1] == "In 0 B/s   Out 0 B/s   Requests 0/s   Connections 0   Throttled 0"
-    assert shown[2] == "Idle: network -   handlers -   acceptor blocked -"
+    assert shown[2] == "Idle: thread -   network -   handlers -   acceptor blocked -"
     assert {"No connection is throttled.", "No rule applies.", "No client is connected."} <= set(shown)
 
 

@@ -71,6 +71,7 @@ def remember(page: Watched, missing: range = range(0), *, throttled: bool = Fals
         body["history"] = dict.fromkeys(Sample._fields, [0] * len(seconds)) | {
             "at_ms": [begun + second * 1_000 for second in seconds],
             "bytes_in": [2_000_000] * len(seconds),
+            "thread_idle": [None] * len(seconds),
             "processor_idle": [0.75] * len(seconds),
             "throttled": [3] * len(seconds) if throttled else [0] * len(seconds),
             "handler_idle": [None] * len(seconds),

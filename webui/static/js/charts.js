@@ -25,7 +25,11 @@ const CHARTS = {
     height: SMALL,
     top: 1,
     levels: [{ value: 0.5, level: "watch" }, { value: 0.2, level: "urgent" }],
-    series: [{ key: "processor_idle", label: "Network threads", tone: "in" }, { key: "handler_idle", label: "Request handlers", tone: "out" }],
+    series: [
+      { key: "thread_idle", label: "Thread", tone: "plain" },
+      { key: "processor_idle", label: "Network threads", tone: "in" },
+      { key: "handler_idle", label: "Request handlers", tone: "out" },
+    ],
   },
   "chart-phases": {
     label: "Slowest requests",

@@ -49,8 +49,9 @@ export function showHealth(box, metrics) {
     const level = idleLevel(value);
     gauge(box, name, label, hint).show(value, percent(value), level, WORDS[level]);
   };
-  idle("processors", "Network threads idle", "Kafka: NetworkProcessorAvgIdlePercent. The share of time in which the broker's one thread waits", metrics.processor_idle);
-  idle("handlers", "Request handlers idle", "Kafka: RequestHandlerAvgIdlePercent. The same thread runs handlers and network threads, so both are equal", metrics.handler_idle);
+  idle("thread", "Thread idle", "The share of time in which the broker's one thread has no work. It runs the network threads and the request handlers", metrics.thread_idle);
+  idle("processors", "Network threads idle", "Kafka: NetworkProcessorAvgIdlePercent. The share of time in which no request is read and no response written", metrics.processor_idle);
+  idle("handlers", "Request handlers idle", "Kafka: RequestHandlerAvgIdlePercent. The share of time in which no request is handled", metrics.handler_idle);
   if (metrics.acceptor_blocked !== null) {
     const blocked = metrics.acceptor_blocked;
     const level = blocked > 0.5 ? "urgent" : blocked > 0.1 ? "watch" : "good";
