@@ -91,7 +91,8 @@ class OwnedResources:
                 queues.append(Owned(f"bytes of {name}", sizes.limit - sizes.available, sizes.limit))
         yield "handlers", TaskStats(tuple(queues))
         waiting = Owned("callbacks", len(callbacks.queue), callbacks.capacity, callbacks.peak)
-        yield CALLBACKS, TaskStats((waiting,))
+        later = Owned("callbacks for later turns", callbacks.later, callbacks.later_capacity)
+        yield CALLBACKS, TaskStats((waiting, later))
         yield SLICED, TaskStats((Owned("requests in slices", len(server.handlers.sliced)),))
 
     def _reapers(self) -> Iterator[tuple[str, TaskStats]]:

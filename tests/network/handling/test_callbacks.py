@@ -7,7 +7,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from broker.api.callbacks import TOGETHER, Callbacks
+from broker.api.callbacks import LATER, TOGETHER, Callbacks
 from broker.api.context import RequestContext
 from broker.api.delayed_operations import AT_ONCE
 from broker.api.outcome import NO_RESPONSE, Delayed, Outcome
@@ -80,6 +80,25 @@ def test_each_turn_queues_a_few_as_far_as_there_is_space() -> None:
     callbacks.queue_later(50)
     taken += [callbacks.queue.popleft()[0] for _ in range(50)]
     assert (taken, pool.rested) == (contexts, 4)
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1, TOGETHER + 1])
+def test_so_many_wait_for_later_turns_and_the_oldest_is_concluded_for_each_beyond(more: int) -> None:
+    callbacks, pool = Callbacks(3), Pool()
+    callbacks.serve(pool.conclude, pool.rest)
+    assert callbacks.later_capacity == LATER * 3
+    contexts = [RequestContext() for _ in range(LATER * 3 + more)]
+    first = TOGETHER + 1
+    for some in (contexts[:first], contexts[first:]):
+        callbacks.post_together([(context, lambda: NO_RESPONSE) for context in some])
+    early = max(more, 0)
+    assert pool.concluded == contexts[:early]
+    assert (callbacks.later, callbacks.blocked) == (len(contexts) - early, early)
+    taken = []
+    while callbacks.later:
+        callbacks.queue_later(3)
+        taken += [callbacks.queue.popleft()[0] for _ in range(len(callbacks.queue))]
+    assert taken == contexts[early:], "each once, in order"
 
 
 async def test_the_members_of_a_large_group_are_answered_a_turn_at_a_time(
