@@ -2,16 +2,18 @@
 
 Versions 0-13; responses have topic ids from version 10, and requests may use them from 12. A null topic list
 selects all topics (in version 0, an empty list). A missing topic is created if `auto.create.topics.enable`
-and the client allow it, at most 100 by one request. Many topics are looked up in slices. Responses without
-errors are cached until the metadata image changes or a partition goes offline. An offline partition has
-KAFKA_STORAGE_ERROR, no leader, and its replica among the offline replicas (Kafka: LEADER_NOT_AVAILABLE;
-clients retry both, and this code names the cause). Authorized operations, from version 8, are all those of a
-resource if there is no authorizer. Left out: racks.
+and the client allow it, and the client may create topics, at most 100 by one request; Weir alone creates
+`__weir_` topics. Many topics are looked up in slices. Responses without errors are cached until the metadata
+image changes or a partition goes offline. An offline partition has KAFKA_STORAGE_ERROR, no leader, and its
+replica among the offline replicas (Kafka: LEADER_NOT_AVAILABLE; clients retry both, and this code names the
+cause). Authorized operations, from version 8, are all those of a resource if there is no authorizer. Left
+out: racks.
 """
 
 from collections.abc import Awaitable, Iterable
 from typing import Final
 
+from broker.api.access import CREATES_TOPICS
 from broker.api.automatic_topics import automatic_topic
 from broker.api.context import RequestContext
 from broker.api.outcome import Outcome, Response, in_slices, outcome_of
@@ -22,7 +24,7 @@ from broker.authorization.acl import SUPPORTED, Operation, ResourceType
 from broker.control.commands import CreateTopics
 from broker.control.topics import validate_topic_name
 from broker.errors import ApiError, ErrorCode
-from broker.metadata.image import Image, Topic
+from broker.metadata.image import Image, Topic, is_reserved
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.metadata import (
     MetadataRequest,
@@ -79,7 +81,8 @@ def _respond(
     went_offline = services.partitions.went_offline
     resting = SLICE
     security = services.security
-    creates_all = not creates or security.allows_cluster(context, Operation.CREATE, logs=False)
+    has_role = security.actor(context, authorized=True).role >= CREATES_TOPICS
+    creates_all = has_role and security.allows_cluster(context, Operation.CREATE, logs=False)
     for topic in requested:
         response = _find(topic, context, services)
         responses.append(response)
@@ -88,12 +91,13 @@ def _respond(
         resting -= 1 + len(response.partitions)
         if response.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             known = False
-            if not creates_all and not security.allows_topic(context, Operation.CREATE, response.name or ""):
+            name = response.name or ""
+            if not creates or is_reserved(name):
+                response.error_code = _code_of_missing(name)
+            elif creates_all or (has_role and security.allows_topic(context, Operation.CREATE, name)):
+                _note_missing(name, response, missing)
+            else:
                 response.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            elif creates and response.name is not None:
-                _note_missing(response.name, response, missing)
-            elif response.name is not None:
-                response.error_code = _code_of_missing(response.name)
         if resting <= 0:
             resting = SLICE
             yield None

@@ -18,7 +18,6 @@ from broker.api.services import MetadataServices
 from broker.authorization.acl import Operation, ResourceType
 from broker.control.commands import BROKER_ITSELF, CreateTopics
 from broker.errors import ErrorCode
-from broker.metadata.actor import Role
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.find_coordinator import (
     Coordinator,
@@ -92,7 +91,7 @@ def _denial(
 ) -> ErrorCode:
     """Return the error if the client may not know the coordinator of the key, or NONE."""
     if message.key_type == SHARE:
-        if services.security.actor(context, Operation.CLUSTER_ACTION).role < Role.ADMIN:
+        if not services.security.is_broker(context):
             return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         return ErrorCode.NONE if is_coordinator_key(key) else ErrorCode.INVALID_REQUEST
     kind, denial = ResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED

@@ -16,7 +16,6 @@ from broker.api.registry import api
 from broker.api.services import PartitionServices
 from broker.authorization.acl import Operation
 from broker.errors import ApiError, ErrorCode
-from broker.metadata.actor import Role
 from broker.metadata.image import is_internal
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.delete_records import (
@@ -48,11 +47,11 @@ def _respond(
 ) -> Slices[Outcome]:
     pace = Pace()
     security = services.security
-    is_administrator = security.actor(context, authorized=True).role >= Role.ADMIN
+    may_delete = security.permits(context, authorized=True)
     results = []
     for topic in message.topics:
         hosted = services.partitions.by_name.get(topic.name)
-        allowed = is_administrator and security.allows_topic(context, Operation.DELETE, topic.name)
+        allowed = may_delete and security.allows_topic(context, Operation.DELETE, topic.name)
         refusal = _refusal(topic.name, hosted, allowed)
         if refusal or hosted is None:
             responses = yield from mapped(partial(_refused, refusal), topic.partitions, pace)

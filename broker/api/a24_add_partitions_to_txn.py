@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple
 
+from broker.api.access import ACCESS
 from broker.api.context import RequestContext
 from broker.api.group_requests import now_of
 from broker.api.outcome import Outcome, Response, Sliced, StagedAppends, in_slices
@@ -21,7 +22,6 @@ from broker.api.services import TransactionServices
 from broker.api.transaction_requests import denial, fenced, note_refused, unavailable
 from broker.authorization.acl import Operation
 from broker.errors import ErrorCode
-from broker.metadata.actor import Role
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -36,7 +36,7 @@ from broker.services.partitions import Partitions
 from broker.services.transaction_service import WrittenChange
 from broker.transactions.state import Change, TopicPartition
 
-BATCHED_SINCE: Final = 4
+BATCHED_SINCE: Final = ACCESS[ApiKey.ADD_PARTITIONS_TO_TXN].brokers_since
 FENCED_SINCE: Final = 2
 
 EXPLICIT_VERSION: Final = 1
@@ -63,9 +63,7 @@ class _Wanted(NamedTuple):
 def handle(
     message: AddPartitionsToTxnRequest, context: RequestContext, services: TransactionServices
 ) -> Outcome | Awaitable[Outcome]:
-    if context.api_version >= BATCHED_SINCE and (
-        services.security.actor(context, Operation.CLUSTER_ACTION).role < Role.ADMIN
-    ):
+    if context.api_version >= BATCHED_SINCE and not services.security.is_broker(context):
         return Response(AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
     return in_slices(_add(message, context, services))
 

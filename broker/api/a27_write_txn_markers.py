@@ -18,7 +18,6 @@ from broker.authorization.acl import Operation
 from broker.errors import ApiError, ErrorCode
 from broker.log.partition import PartitionLog
 from broker.log.staged import Staged
-from broker.metadata.actor import Role
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
@@ -47,7 +46,7 @@ def handle(
     needed = Operation.ALTER
     if not security.allows_cluster(context, needed, logs=False):
         needed = Operation.CLUSTER_ACTION
-    if security.actor(context, needed).role < Role.ADMIN:
+    if not security.permits(context, needed):
         error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     return in_slices(_begin(message, error, context, services))
 

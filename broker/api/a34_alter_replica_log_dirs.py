@@ -17,7 +17,6 @@ from broker.api.registry import api
 from broker.api.services import PartitionServices
 from broker.authorization.acl import Operation
 from broker.errors import ApiError, ErrorCode
-from broker.metadata.actor import Role
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
@@ -40,7 +39,7 @@ def _respond(
     message: AlterReplicaLogDirsRequest, context: RequestContext, services: PartitionServices
 ) -> Slices[Outcome]:
     pace = Pace()
-    allowed = services.security.actor(context, Operation.ALTER).role >= Role.ADMIN
+    allowed = services.security.permits(context, Operation.ALTER)
     results: dict[str, dict[int, ErrorCode]] = {}
     for requested in message.dirs:
         for topic in requested.topics:

@@ -21,7 +21,6 @@ from broker.authorization.acl import Operation
 from broker.errors import ErrorCode
 from broker.groups.coordinator import OFFSETS_AT_ONCE, GroupCoordinator
 from broker.groups.messages import DeleteReply, Effects, Token
-from broker.metadata.actor import Role
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.delete_groups import (
     DeletableGroupResult,
@@ -56,7 +55,7 @@ def _delete(
             yield None
     yield from distinct.release()
     refusal = ErrorCode.NONE
-    if services.security.actor(context, authorized=True).role < Role.EDITOR:
+    if not services.security.permits(context, authorized=True):
         refusal = ErrorCode.GROUP_AUTHORIZATION_FAILED
     elif not services.groups.is_available:
         refusal = ErrorCode.NOT_COORDINATOR

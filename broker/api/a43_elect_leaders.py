@@ -17,7 +17,6 @@ from broker.api.registry import api
 from broker.api.services import MetadataServices
 from broker.authorization.acl import Operation
 from broker.errors import ErrorCode
-from broker.metadata.actor import Role
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.elect_leaders import (
     ElectLeadersRequest,
@@ -47,7 +46,7 @@ TYPED_SINCE: Final = 1
 def handle(
     message: ElectLeadersRequest, context: RequestContext, services: MetadataServices
 ) -> Outcome | Awaitable[Outcome]:
-    if services.security.actor(context, Operation.ALTER).role < Role.ADMIN:
+    if not services.security.permits(context, Operation.ALTER):
         return in_slices(_refused(message, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, context))
     if message.election_type not in NO_LEADER:
         reason = f"Unknown election type {message.election_type}"

@@ -16,7 +16,6 @@ from broker.api.services import ControlServices
 from broker.authorization.acl import Operation
 from broker.control.topics import check_replicas
 from broker.errors import ApiError, ErrorCode
-from broker.metadata.actor import Role
 from broker.metadata.image import Topic
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.alter_partition_reassignments import (
@@ -43,7 +42,7 @@ def _respond(
     reply = AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=message.allow_replication_factor_change
     )
-    if services.security.actor(context, Operation.ALTER).role < Role.ADMIN:
+    if not services.security.permits(context, Operation.ALTER):
         reply.error_code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         return Response(reply)
     topics = services.control.image.topics

@@ -19,7 +19,6 @@ from broker.authorization.acl import Operation
 from broker.errors import ErrorCode
 from broker.groups.messages import Effects, OffsetDeleteReply, Token
 from broker.groups.subscriptions import SubscribedTopics
-from broker.metadata.actor import Role
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -42,7 +41,7 @@ def _delete(
 ) -> Slices[Outcome]:
     security = services.security
     allowed = security.allows_group(context, Operation.DELETE, message.group_id)
-    if security.actor(context, authorized=allowed).role < Role.EDITOR:
+    if not security.permits(context, authorized=allowed):
         return Response(OffsetDeleteResponse(ErrorCode.GROUP_AUTHORIZATION_FAILED))
     if not services.groups.is_available:
         return Response(OffsetDeleteResponse(ErrorCode.NOT_COORDINATOR))

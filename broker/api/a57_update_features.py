@@ -20,7 +20,6 @@ from broker.api.registry import api
 from broker.api.services import ControlServices
 from broker.authorization.acl import Operation
 from broker.errors import ErrorCode
-from broker.metadata.actor import Role
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.update_features import (
     FeatureUpdateKey,
@@ -41,7 +40,7 @@ SAME_METADATA_SINCE: Final = 23
 def handle(
     message: UpdateFeaturesRequest, context: RequestContext, services: ControlServices
 ) -> Outcome | Awaitable[Outcome]:
-    if services.security.actor(context, Operation.ALTER).role < Role.ADMIN:
+    if not services.security.permits(context, Operation.ALTER):
         return Response(UpdateFeaturesResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
     return in_slices(_respond(message, context.api_version, services.node_id))
 

@@ -10,14 +10,13 @@ from broker.api.registry import api
 from broker.api.services import ControlServices
 from broker.authorization.acl import Operation
 from broker.errors import ErrorCode
-from broker.metadata.actor import Role
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 
 
 @api(ApiKey.UNREGISTER_BROKER, versions=(0, 0), services=ControlServices)
 def handle(message: UnregisterBrokerRequest, context: RequestContext, services: ControlServices) -> Outcome:
-    if services.security.actor(context, Operation.ALTER).role < Role.ADMIN:
+    if not services.security.permits(context, Operation.ALTER):
         return _refused(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None)
     if message.broker_id != services.node_id:
         return _refused(

@@ -18,7 +18,6 @@ from broker.api.registry import api
 from broker.api.services import GroupServices
 from broker.authorization.acl import Operation
 from broker.errors import ErrorCode
-from broker.metadata.actor import Role
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.delete_share_group_offsets import (
     DeleteShareGroupOffsetsRequest,
@@ -46,7 +45,7 @@ def _respond(
 ) -> Slices[Outcome | Awaitable[Outcome]]:
     group_id, security = message.group_id, services.security
     allowed = security.allows_group(context, Operation.DELETE, group_id)
-    if security.actor(context, authorized=allowed).role < Role.EDITOR:
+    if not security.permits(context, authorized=allowed):
         return Response(DeleteShareGroupOffsetsResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
     if not services.groups.is_available:
         return Response(DeleteShareGroupOffsetsResponse(error_code=ErrorCode.NOT_COORDINATOR))

@@ -7,6 +7,7 @@ administrator: ACLs have decided by then. Without one, `allows` is always true, 
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from broker.api.access import ACCESS, FOR_BROKERS
 from broker.api.context import Connection, RequestContext
 from broker.authorization.acl import CLUSTER_NAME, Operation, ResourceType
 from broker.authorization.authorizer import EVERY_OPERATION, Authorizer
@@ -71,16 +72,35 @@ class ClientSecurity:
         the caller has asked for each resource (`authorized`), and otherwise a viewer. `automatic` marks a
         derived change such as topic auto-creation.
         """
-        config, connection = self.config, context.connection
+        connection = context.connection
         name = str(Principal(connection.principal))
-        if automatic or name in config.super_users:
+        if automatic:
             role = Role.ADMIN
-        elif self.authorizer is not None:
+        elif self.authorizer is not None and name not in self.config.super_users:
             allowed = authorized or (needed is not None and self.allows_cluster(context, needed))
             role = Role.ADMIN if allowed else Role.VIEWER
         else:
-            role = Role[config.role_on(connection.listener).upper()]
+            role = self.role_of(connection)
         return Actor(name, role, connection.address, ChangeOrigin.WIRE)
+
+    def role_of(self, connection: Connection) -> Role:
+        """Return the role of a client where no ACLs decide."""
+        config = self.config
+        if str(Principal(connection.principal)) in config.super_users:
+            return Role.ADMIN
+        return Role[config.role_on(connection.listener).upper()]
+
+    def permits(
+        self, context: RequestContext, needed: Operation | None = None, *, authorized: bool = False
+    ) -> bool:
+        """Whether the client has the role that its request needs; the arguments are those of `actor`."""
+        access = ACCESS[context.api_key]
+        role = self.actor(context, needed, authorized=authorized).role
+        return role >= access.role_in(context.api_version)
+
+    def is_broker(self, context: RequestContext) -> bool:
+        """Whether the client may do what only brokers do."""
+        return self.actor(context, Operation.CLUSTER_ACTION).role >= FOR_BROKERS
 
     @property
     def cost(self) -> int:

@@ -20,7 +20,6 @@ from broker.api.services import FetchServices
 from broker.api.withheld_records import WithheldRecords
 from broker.authorization.acl import Operation
 from broker.errors import ErrorCode
-from broker.metadata.actor import Role
 from broker.protocol import codec
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.fetch import AbortedTransaction as WireAborted
@@ -193,7 +192,7 @@ def refuse_unprivileged(
     """
     security = services.security
     if replica >= 0:
-        if security.actor(context, Operation.CLUSTER_ACTION).role < Role.ADMIN:
+        if not security.is_broker(context):
             for each in requested:
                 each.log, each.error = None, ErrorCode.TOPIC_AUTHORIZATION_FAILED
     elif security.authorizer is not None:

@@ -9,7 +9,6 @@ from broker.api.context import RequestContext
 from broker.api.services import ControlServices
 from broker.authorization.acl import Operation
 from broker.errors import ErrorCode
-from broker.metadata.actor import Role
 from broker.protocol.schema import ZERO_UUID
 
 LONGEST_SHOWN: Final = 64
@@ -33,7 +32,7 @@ def refusal(
     message: VoterRequest, context: RequestContext, services: ControlServices, *, change: str
 ) -> Refusal:
     """Return why the voters cannot be changed; `change` is "Add" or "Remove"."""
-    if services.security.actor(context, Operation.ALTER).role < Role.ADMIN:
+    if not services.security.permits(context, Operation.ALTER):
         return Refusal(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     ours, named = services.control.image.cluster_id, message.cluster_id
     if named is not None and named != ours:

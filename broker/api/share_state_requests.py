@@ -14,7 +14,6 @@ from broker.api.pacing import Pace
 from broker.api.services import ShareStateServices
 from broker.authorization.acl import Operation
 from broker.errors import ApiError, ErrorCode
-from broker.metadata.actor import Role
 from broker.protocol.schema import Struct
 from broker.records.slices import Slices
 from broker.share.persister import WrittenState
@@ -67,7 +66,7 @@ def _answer(
     services: ShareStateServices,
 ) -> Slices[Outcome]:
     response_type, topic_type, partition_type = make
-    is_allowed = services.security.actor(context, Operation.CLUSTER_ACTION).role >= Role.ADMIN
+    is_allowed = services.security.permits(context, Operation.CLUSTER_ACTION)
     results: list[Struct] = []
     written: list[tuple[WrittenState, PartitionResult]] = []
     pace = Pace()

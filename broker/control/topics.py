@@ -26,13 +26,15 @@ from broker.control.commands import (
 )
 from broker.control.plan import KEYS_AT_ONCE, PLANNED_AT_ONCE, Plan, Situation, repeated, repeated_in_steps
 from broker.errors import ApiError, ChangeRefused, ConfigError, ErrorCode
-from broker.metadata.actor import Role
+from broker.metadata.actor import ChangeOrigin, Role
 from broker.metadata.changes import Change, Kind
-from broker.metadata.image import Topic
+from broker.metadata.image import OUR_TOPICS, Topic, is_reserved
 from broker.steps import Steps
 
 MAX_PARTITIONS: Final = 10_000
 """Per request. (Kafka: MAX_PARTITIONS_PER_BATCH)"""
+
+ONLY_BY_WEIR: Final = f"Only Weir itself creates topics whose names begin with {OUR_TOPICS}."
 
 MAX_NAME_LENGTH: Final = 249
 _LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+\Z")
@@ -101,6 +103,8 @@ def plan_create_topics(command: CreateTopics, at: Situation) -> Steps[Plan[list[
         try:
             if refusal is not None:
                 raise ApiError(refusal.error, refusal.message)
+            if is_reserved(name) and at.actor.origin is not ChangeOrigin.BROKER:
+                raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, ONLY_BY_WEIR)
             if name in duplicates:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             _check_new_name(name, taken, at)

@@ -34,6 +34,13 @@ def is_internal(topic: str) -> bool:
     return topic in INTERNAL_TOPICS or topic.startswith(OUR_TOPICS)
 
 
+def is_reserved(topic: str) -> bool:
+    """Return whether Weir alone creates a topic of this name: its own ones, and those that would collide with
+    them, as Kafka takes periods and underscores for equal.
+    """
+    return topic.replace(".", "_").startswith(OUR_TOPICS)
+
+
 class Stamp(NamedTuple):
     """The latest row of one key: value (None: removed), time and actor."""
 

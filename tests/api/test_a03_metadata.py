@@ -1,5 +1,6 @@
 """Metadata of many topics: creation, caching, and lookup in slices."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -105,3 +106,43 @@ async def test_an_answer_during_which_a_partition_went_offline_is_true_by_slice_
     )
     assert isinstance(again, Response) and again.cacheable
     assert {topic.partitions[0].error_code for topic in again.reply.topics} == {STORAGE}
+
+
+AUTOMATIC = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+@pytest.mark.parametrize("version", [0, 3, 4, 9, 13])
+@pytest.mark.parametrize(("role", "error"), [("viewer", AUTOMATIC), ("editor", 0), ("admin", 0)])
+async def test_a_missing_topic_is_created_for_a_client_that_may_create_it(
+    tmp_path: Path, role: str, error: int, version: int
+) -> None:
+    harness = Harness(tmp_path, f"wire.role={role}")
+    answer = await harness.ask(asking_for("events", "events"), version)
+    assert [topic.error_code for topic in answer.topics] == [error, error]
+    assert bool(harness.control.image.topics) is not bool(error)
+    harness.close()
+
+
+async def test_a_client_that_may_not_create_topics_may_ask_for_missing_ones(tmp_path: Path) -> None:
+    harness = Harness(tmp_path, "wire.role=viewer")
+    answer = await harness.ask(asking_for("events", create=False), 9)
+    assert [topic.error_code for topic in answer.topics] == [UNKNOWN]
+    harness.close()
+
+
+async def test_a_super_user_creates_topics_whatever_the_role_of_its_listener(tmp_path: Path) -> None:
+    harness = Harness(tmp_path, "wire.role=viewer", "super.users=User:ops")
+    ops = Connection()
+    ops.principal = "ops"
+    answer = await harness.ask(asking_for("events"), 9, connection=ops)
+    assert [topic.error_code for topic in answer.topics] == [0]
+    harness.close()
+
+
+@pytest.mark.parametrize("version", [0, 9, 13])
+async def test_no_client_creates_topics_of_weir(harness: Harness, version: int) -> None:
+    """A consumer may wait for such a topic: Weir creates it with its first record."""
+    names = "__weir_x", "__weir_requests", "__weir.requests", "_._weir.x", "___weir_", "_weir_x"
+    answer = await harness.ask(asking_for(*names), version)
+    assert [topic.error_code for topic in answer.topics] == [UNKNOWN] * 3 + [0] * 3
+    assert set(harness.control.image.topics) == set(names[3:])

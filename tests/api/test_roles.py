@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from broker.api.access import ACCESS, Use
 from broker.errors import ErrorCode
 from broker.metadata.actor import Role
 from broker.protocol.api_key import ApiKey
@@ -211,23 +212,6 @@ NEEDS: dict[str, tuple[Role, Message, int | None]] = {
     "voters removed": (Role.ADMIN, RemoveRaftVoterRequest(), None),
 }
 
-FOR_EVERYBODY = {
-    *("PRODUCE", "FETCH", "LIST_OFFSETS", "METADATA", "INIT_PRODUCER_ID", "OFFSET_FOR_LEADER_EPOCH"),
-    *("FIND_COORDINATOR", "JOIN_GROUP", "HEARTBEAT", "LEAVE_GROUP", "SYNC_GROUP"),
-    *("OFFSET_COMMIT", "OFFSET_FETCH", "DESCRIBE_GROUPS", "LIST_GROUPS"),
-    *("SHARE_GROUP_HEARTBEAT", "SHARE_GROUP_DESCRIBE"),
-    *("DESCRIBE_SHARE_GROUP_OFFSETS", "ALTER_SHARE_GROUP_OFFSETS"),
-    *("CONSUMER_GROUP_HEARTBEAT", "CONSUMER_GROUP_DESCRIBE", "SHARE_FETCH", "SHARE_ACKNOWLEDGE"),
-    *("ADD_OFFSETS_TO_TXN", "END_TXN", "TXN_OFFSET_COMMIT", "DESCRIBE_TRANSACTIONS", "LIST_TRANSACTIONS"),
-    *("CREATE_DELEGATION_TOKEN", "RENEW_DELEGATION_TOKEN", "EXPIRE_DELEGATION_TOKEN"),
-    "DESCRIBE_DELEGATION_TOKEN",
-    *("SASL_HANDSHAKE", "SASL_AUTHENTICATE", "API_VERSIONS"),
-    *("DESCRIBE_CONFIGS", "DESCRIBE_LOG_DIRS", "DESCRIBE_CLIENT_QUOTAS", "DESCRIBE_USER_SCRAM_CREDENTIALS"),
-    *("DESCRIBE_CLUSTER", "DESCRIBE_PRODUCERS", "DESCRIBE_TOPIC_PARTITIONS", "LIST_CONFIG_RESOURCES"),
-    *("DESCRIBE_QUORUM", "LIST_PARTITION_REASSIGNMENTS", "GET_TELEMETRY_SUBSCRIPTIONS", "PUSH_TELEMETRY"),
-}
-"""Producing, consuming and describing, which the viewer role allows, and a client's own tokens."""
-
 
 def errors_in(struct: object) -> Iterator[int]:
     """Yield every error code of a response, at any depth."""
@@ -269,16 +253,34 @@ def operator() -> Connection:
     return connection
 
 
-BY_ACLS = {"DESCRIBE_ACLS", "CREATE_ACLS", "DELETE_ACLS"}
+BY_ACLS = {ApiKey.DESCRIBE_ACLS, ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS}
 """The APIs of ACLs, which no role allows without an authorizer."""
 
 
-async def test_no_api_is_left_out(harness: Harness) -> None:
-    """A new API must be added to one of the tables above."""
-    api_keys = {message.API_KEY for _, message, _ in NEEDS.values()}
-    changing = {ApiKey(key).name for key in api_keys if key} - {"FETCH"}
-    assert changing | FOR_EVERYBODY | BY_ACLS == {entry.key.name for entry in harness.registry}
-    assert not changing & FOR_EVERYBODY
+async def test_every_api_has_its_access_and_nothing_else_has(harness: Harness) -> None:
+    """A new API is for nobody until the table has it, and its test is above."""
+    assert {entry.key for entry in harness.registry} == ACCESS.keys()
+
+
+def test_what_needs_a_role_is_tried_with_each_role() -> None:
+    tried: dict[int, Role] = {}
+    for needed, message, _ in NEEDS.values():
+        assert message.API_KEY is not None
+        tried[message.API_KEY] = min(needed, tried.get(message.API_KEY, needed))
+    by_content = {ApiKey.FETCH, ApiKey.ADD_PARTITIONS_TO_TXN}
+    needs = {key: access.role for key, access in ACCESS.items() if access.role > Role.VIEWER}
+    assert needs.keys() - BY_ACLS == tried.keys() - by_content
+    assert all(tried[key] == role for key, role in needs.items() if key not in BY_ACLS)
+
+
+def test_an_api_needs_a_role_if_it_changes_something_or_is_for_brokers() -> None:
+    above_viewer = {key for key, access in ACCESS.items() if access.role > Role.VIEWER}
+    assert above_viewer == {key for key, access in ACCESS.items() if access.use in (Use.CHANGES, Use.BROKERS)}
+
+
+@pytest.mark.parametrize(("version", "role"), [(3, Role.VIEWER), (4, Role.ADMIN), (5, Role.ADMIN)])
+def test_transactions_of_many_producers_are_for_brokers(version: int, role: Role) -> None:
+    assert ACCESS[ApiKey.ADD_PARTITIONS_TO_TXN].role_in(version) == role
 
 
 @pytest.mark.parametrize(

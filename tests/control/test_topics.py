@@ -13,6 +13,7 @@ from broker.control.commands import (
     TopicRef,
 )
 from broker.control.topics import (
+    ONLY_BY_WEIR,
     collision_key,
     plan_create_partitions,
     plan_create_topics,
@@ -20,7 +21,7 @@ from broker.control.topics import (
     validate_topic_name,
 )
 from broker.errors import ApiError, ErrorCode
-from broker.metadata.actor import Role
+from broker.metadata.actor import ChangeOrigin, Role
 from tests.control.world import World
 
 
@@ -570,3 +571,27 @@ def test_other_names_are_refused_and_the_message_holds_no_control_characters(nam
 
 def test_dots_and_underscores_collide() -> None:
     assert collision_key("a.b_c") == collision_key("a_b.c") != collision_key("a-b-c")
+
+
+RESERVED = ["__weir_x", "__weir_requests", "__weir.requests", "_.weir_x", "..weir.", "__weir_"]
+
+
+@pytest.mark.parametrize("origin", [each for each in ChangeOrigin if each is not ChangeOrigin.BROKER])
+@pytest.mark.parametrize("name", RESERVED)
+def test_weir_alone_creates_its_topics_and_those_that_would_collide(
+    world: World, name: str, origin: ChangeOrigin
+) -> None:
+    world.origin = origin
+    assert refusal(world, NewTopic(name)) == (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ONLY_BY_WEIR)
+
+
+def test_weir_creates_its_own_topics(world: World) -> None:
+    world.origin = ChangeOrigin.BROKER
+    (outcome,) = create(world, NewTopic("__weir_requests"))
+    assert outcome.ok and "__weir_requests" in world.image.topics
+
+
+@pytest.mark.parametrize("name", ["_weir_x", "__weir", "x__weir_x", "__Weir_x", "__weirx"])
+def test_names_that_only_resemble_those_of_weir_are_for_everybody(world: World, name: str) -> None:
+    (outcome,) = create(world, NewTopic(name))
+    assert outcome.ok
