@@ -41,6 +41,7 @@ from broker.events.writer import EventWriter
 from broker.gateway.apis.mutations import MutationServices
 from broker.gateway.apis.partition_counts import PartitionCounts
 from broker.gateway.apis.registry import LISTS_CLIENT_METRICS, add_apis
+from broker.gateway.apis.roles import Roles
 from broker.gateway.event_topics import UpstreamTopics
 from broker.gateway.forwarder import ForwardLimits
 from broker.gateway.node_ports import NodePorts
@@ -165,7 +166,14 @@ class GatewayServer:
 
         self.endpoints: Endpoints = {}
         self.registry = _local_apis(config)
-        self._answered = add_apis(self.registry, config, lambda: self.quotas.mutation.active)
+        self._answered = add_apis(
+            self.registry,
+            config,
+            Roles(self.security, lambda name: not self._logs_in_upstream(name)),
+            lambda: self.quotas.mutation.active,
+            lambda listener, node_id: self.node_ports.advertised(listener, node_id),
+        )
+        self._always_answered = self.registry.without(self._answered)
         self._routes: dict[str, ForwardRoutes] = {}
         self.socket_server = self._bind_sockets()
         self.socket_server.on_renewed_metrics(self._renew_metrics)
@@ -198,7 +206,7 @@ class GatewayServer:
             self.node_ports,
             self.socket_server,
             self.event_topics,
-            [NAMES[entry.key] for entry in self.registry if entry.key != ApiKey.API_VERSIONS],
+            [NAMES[entry.key] for entry in self._always_answered if entry.key != ApiKey.API_VERSIONS],
             shares,
         )
         self.server_views = ServerViews(
@@ -350,12 +358,16 @@ class GatewayServer:
         shares = SharedLimits(member, summaries, self.quotas, self.clock, lists)
         return SharingTask(member, topic, self.clock, shares.heard, summaries, lists), shares
 
+    def _logs_in_upstream(self, listener: str) -> bool:
+        """Whether clients of a listener log in upstream, where they are known, and not at the gateway."""
+        return self.config.gateway.for_listener(listener).authentication == UPSTREAM
+
     async def _connect(self, listener: str, node_id: int | None) -> UpstreamSocket:
         """Open the upstream connection of a client: to a node, or on a bootstrap port to any. Raises
         UpstreamError.
         """
         config = self.config
-        logs_in = config.gateway.for_listener(listener).authentication != UPSTREAM
+        logs_in = not self._logs_in_upstream(listener)
         if self.cluster.is_refused:
             raise UpstreamError(Reason.CLUSTER, self.cluster.state.error)
         address = self.cluster.bootstrap_address() if node_id is None else self.cluster.address_of(node_id)
@@ -382,11 +394,10 @@ class GatewayServer:
         config = self.config
         routes = self._routes.get(listener)
         if routes is None:
-            forwards_logins = config.gateway.for_listener(listener).authentication == UPSTREAM
             routes = self._routes[listener] = ForwardRoutes(
-                self.registry,
+                self._always_answered,
                 lambda name, version: self.socket_server.metrics.of(name, version),
-                forwards_logins=forwards_logins,
+                forwards_logins=self._logs_in_upstream(listener),
                 answers=self._answered,
             )
         return ListenerForwarding(
@@ -410,8 +421,8 @@ class GatewayServer:
         """Return the versions of the APIs that the gateway answers whatever the upstream brokers know."""
         return {
             entry.key: (entry.advertised_min, entry.max_version)
-            for entry in self.registry
-            if entry.key != ApiKey.API_VERSIONS and entry.key not in self._answered
+            for entry in self._always_answered
+            if entry.key != ApiKey.API_VERSIONS
         }
 
     def _log_in_upstream_with(self, upstream: UpstreamConfig) -> None:
@@ -562,8 +573,14 @@ def _local_apis(config: BrokerConfig) -> registry.Registry:
         wanted += QUOTA_APIS
     if config.telemetry.enabled:
         wanted += TELEMETRY_APIS
-    listeners = [each.name for each in config.network.resolved_listeners() if each.protocol.has_login]
-    if any(config.gateway.for_listener(name).authentication != UPSTREAM for name in listeners):
-        wanted += (*LOGIN_APIS, *CREDENTIAL_APIS, *TOKEN_APIS)
+    judged = [
+        each
+        for each in config.network.resolved_listeners()
+        if config.gateway.for_listener(each.name).authentication != UPSTREAM
+    ]
+    if judged:
+        wanted += (*CREDENTIAL_APIS, *TOKEN_APIS)
+    if any(each.protocol.has_login for each in judged):
+        wanted += LOGIN_APIS
     # The tokens after SaslHandshake 0 have no request around them, by which the gateway reads clients' bytes.
     return registry.load().only(wanted).since(ApiKey.SASL_HANDSHAKE, 1)

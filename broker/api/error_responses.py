@@ -1,21 +1,26 @@
 """Builds a response of any API with one error for every requested item.
 
-Called when a handler fails. A response with its own error code has the error there; any other repeats the
-items of the request (topics, partitions, resources, groups) with the error. The schemas drive the
-construction; the tables list only the names that differ between a request and its response. (Kafka:
-AbstractRequest.getErrorResponse)
+Called when a handler fails, and by the gateway for what it does not forward. A response with its own error
+code has the error there; any other repeats the items of the request (topics, partitions, resources, groups)
+with the error. The schemas drive the construction; the tables list only the names that differ between a
+request and its response. (Kafka: AbstractRequest.getErrorResponse)
 """
 
 from collections.abc import Iterable
 from typing import Any, Final
 
+from broker.api.pacing import Pace
 from broker.errors import ErrorCode
 from broker.protocol import codec
 from broker.protocol.api_key import ApiKey
 from broker.protocol.error_codes import is_error_code
 from broker.protocol.schema import Field, Struct, in_version
+from broker.records.slices import Slices, run_through
 
 MESSAGE: Final = "The server experienced an unexpected error when processing the request."
+
+ITEM_COST: Final = 8
+"""An item of a response in elements of `Pace`: each has several fields; ours."""
 
 SOURCES: Final = {
     "responses": ("topic_data", "topics", "topic_names", "resources"),
@@ -58,21 +63,35 @@ def error_response(api_key: int, version: int, message: Struct | None, error: Er
     Returns None if the response cannot carry the error: the request has no items, expects no response
     (acks=0), or has items that its response lacks (DescribeLogDirs below version 3).
     """
-    response_class = codec.response_class(api_key)
-    reply = response_class()
-    if any(is_error_code(field) for field in in_version(response_class, version)):
-        _set_error(reply, version, error)
-        return reply
-    if message is None or api_key == ApiKey.DESCRIBE_LOG_DIRS:
-        return None
-    if api_key == ApiKey.PRODUCE and getattr(message, "acks", None) == 0:
-        return None
+    if message is None or (api_key == ApiKey.PRODUCE and getattr(message, "acks", None) == 0):
+        reply: Struct = codec.response_class(api_key)()
+        return reply if _has_own_code(reply, version) and _set_error(reply, version, error, MESSAGE) else None
+    reply, count = run_through(error_response_in_slices(api_key, version, message, error, MESSAGE))
+    return reply if count else None
+
+
+def error_response_in_slices(
+    api_key: int, version: int, message: Struct, error: ErrorCode, text: str
+) -> Slices[tuple[Struct, int]]:
+    """Return the response to `message` and the number of its error codes: none if nothing was requested.
+    `text` is its error message.
+    """
+    reply = codec.response_class(api_key)()
+    if _has_own_code(reply, version):
+        return reply, int(_set_error(reply, version, error, text))
     requested: object = message
     if api_key == ApiKey.ALTER_REPLICA_LOG_DIRS:
         requested = _FlattenedDirs(message)
     elif api_key == ApiKey.ALTER_USER_SCRAM_CREDENTIALS:
         requested = _Users(message)
-    return reply if _fill(reply, requested, version, error) else None
+    elif api_key == ApiKey.DESCRIBE_LOG_DIRS:
+        requested = None  # its response has other items
+    return reply, (yield from _fill(reply, requested, version, (error, text), Pace()))
+
+
+def _has_own_code(reply: Struct, version: int) -> bool:
+    """Return whether the response has an error code besides those of its items."""
+    return any(is_error_code(field) for field in in_version(type(reply), version))
 
 
 class _FlattenedDirs:
@@ -98,7 +117,7 @@ def _names(message: Any) -> Iterable[str]:
     return (each.name for each in (*message.deletions, *message.upsertions))
 
 
-def _set_error(item: Struct, version: int, error: ErrorCode) -> bool:
+def _set_error(item: Struct, version: int, error: ErrorCode, text: str) -> bool:
     """Set the error code of `item` if it has one, and return whether it has."""
     has_code = False
     for field in in_version(type(item), version):
@@ -106,7 +125,7 @@ def _set_error(item: Struct, version: int, error: ErrorCode) -> bool:
             setattr(item, field.name, error)
             has_code = True
         elif field.name == "error_message":
-            setattr(item, field.name, MESSAGE)
+            setattr(item, field.name, text)
         elif (
             field.type == "string" and getattr(item, field.name) is None and not _may_be_null(field, version)
         ):
@@ -118,12 +137,14 @@ def _may_be_null(field: Field, version: int) -> bool:
     return field.nullable is not None and version >= field.nullable
 
 
-def _fill(item: Struct, requested: object, version: int, error: ErrorCode) -> int:
+def _fill(
+    item: Struct, requested: object, version: int, error: tuple[ErrorCode, str], pace: Pace
+) -> Slices[int]:
     """Fill `item` of a response from the request's item and return the number of error codes set."""
-    count = int(_set_error(item, version, error))
+    count = int(_set_error(item, version, *error))
     for field in in_version(type(item), version):
         if field.array and not isinstance(field.type, str):
-            items, codes = _items(field, requested, version, error)
+            items, codes = yield from _items(field, requested, version, error, pace)
             setattr(item, field.name, items)
             count += codes
         elif field.type == "records":
@@ -135,13 +156,18 @@ def _fill(item: Struct, requested: object, version: int, error: ErrorCode) -> in
     return count
 
 
-def _items(field: Field, requested: object, version: int, error: ErrorCode) -> tuple[list[Struct], int]:
+def _items(
+    field: Field, requested: object, version: int, error: tuple[ErrorCode, str], pace: Pace
+) -> Slices[tuple[list[Struct], int]]:
     assert not isinstance(field.type, str)
-    items, codes = [], 0
+    items: list[Struct] = []
+    codes = 0
     for each in _source(field.name, requested):
         item = field.type()
-        codes += _fill(item, each, version, error)
+        codes += yield from _fill(item, each, version, error, pace)
         items.append(item)
+        if pace.spent(ITEM_COST):
+            yield None
     return items, codes
 
 

@@ -19,7 +19,7 @@ import msgspec
 from broker.authorization.acl import Acl
 from broker.authorization.acl_filter import AclFilter
 from broker.errors import ErrorCode
-from broker.metadata.actor import BROKER_ITSELF, UPSTREAM_CLUSTER, Actor, ChangeOrigin, Role
+from broker.metadata.actor import BROKER_ITSELF, UPSTREAM_CLUSTER, Actor, ChangeOrigin, Role, lacks_role
 from broker.quotas.entity import EntityPairs
 
 __all__ = [
@@ -63,6 +63,7 @@ __all__ = [
     "TopicRef",
     "Undo",
     "UserOutcome",
+    "lacks_role",
 ]
 
 Result = TypeVar("Result")

@@ -63,6 +63,15 @@ MAX_ITEMS: Final = 2_000
 MAX_SETTINGS: Final = 1_000
 """Dynamic settings of a broker, unknown keys included; ours."""
 
+ROLES: Final[Mapping[int, tuple[Role, ErrorCode]]] = {
+    ResourceType.TOPIC: (Role.EDITOR, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+    ResourceType.BROKER: (Role.ADMIN, ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
+    ResourceType.BROKER_LOGGER: (Role.ADMIN, ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
+    ResourceType.CLIENT_METRICS: (Role.EDITOR, ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
+    ResourceType.GROUP: (Role.EDITOR, ErrorCode.GROUP_AUTHORIZATION_FAILED),
+}
+"""The role that a change of each resource needs, and the error of an actor without it."""
+
 
 def plan_alter_configs(command: IncrementalAlterConfigs, at: Situation) -> Steps[Plan[list[ResourceOutcome]]]:
     duplicates = yield from repeated_in_steps(each.resource for each in command.resources)
@@ -78,7 +87,7 @@ def plan_alter_configs(command: IncrementalAlterConfigs, at: Situation) -> Steps
             if resource in duplicates:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
             if resource.type == ResourceType.BROKER_LOGGER and not command.replaces:
-                _require_role(Role.ADMIN, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, at)
+                _require_role(resource.type, at)
                 _check_ops(alteration.ops)
                 _check_node_id(resource.name or "''", at.node_id)
                 effects.extend(plan_levels(alteration.ops, at.actor.name))
@@ -103,13 +112,13 @@ def _changes(
     resource = alteration.resource
     match resource.type:
         case ResourceType.TOPIC:
-            _require_role(Role.EDITOR, ErrorCode.TOPIC_AUTHORIZATION_FAILED, at)
+            _require_role(resource.type, at)
             _check_ops(alteration.ops)
             current = _topic_configs(alteration, at)
             wanted = yield from _apply_to_topic(_ops(alteration, current, replaces=replaces), current, at)
             kind = Kind.TOPIC_CONFIG
         case ResourceType.BROKER:
-            _require_role(Role.ADMIN, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, at)
+            _require_role(resource.type, at)
             _check_ops(alteration.ops)
             _check_node_id(resource.name, at.node_id)
             _check_broker_version(alteration, at)
@@ -119,14 +128,14 @@ def _changes(
             brokers[resource.name] = wanted
             kind = Kind.BROKER_CONFIG
         case ResourceType.CLIENT_METRICS:
-            _require_role(Role.EDITOR, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, at)
+            _require_role(resource.type, at)
             _check_ops(alteration.ops)
             current = _current_subscription(alteration, at)
             ops = _ops(alteration, current, replaces=replaces)
             wanted = yield from _apply_to_subscription(replace(alteration, ops=ops), current)
             kind = Kind.CLIENT_METRICS
         case ResourceType.GROUP:
-            _require_role(Role.EDITOR, ErrorCode.GROUP_AUTHORIZATION_FAILED, at)
+            _require_role(resource.type, at)
             _check_ops(alteration.ops)
             if not resource.name:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
@@ -149,8 +158,8 @@ def _ops(alteration: ConfigAlteration, current: Mapping[str, str], *, replaces: 
     return (*alteration.ops, *deletions)
 
 
-def _require_role(role: Role, code: ErrorCode, at: Situation) -> None:
-    refusal = at.refusal(role, code)
+def _require_role(kind: int, at: Situation) -> None:
+    refusal = at.refusal(*ROLES[kind])
     if refusal is not None:
         raise ApiError(refusal.error, refusal.message)
 

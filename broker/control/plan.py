@@ -15,7 +15,7 @@ from broker.config.load import Configuration
 from broker.config.table import BrokerConfig
 from broker.control.commands import Outcome
 from broker.errors import ErrorCode
-from broker.metadata.actor import Actor, ChangeOrigin, Role
+from broker.metadata.actor import Actor, ChangeOrigin, Role, lacks_role
 from broker.metadata.changes import Change
 from broker.metadata.image import Image
 from broker.steps import Steps, freed
@@ -65,13 +65,7 @@ class Situation(msgspec.Struct, frozen=True):
             return None
         if self.actor.origin is ChangeOrigin.WIRE and self.config.security.authorizer_class_name:
             return Outcome(code, f"{self.actor.name} is not authorized")
-        return Outcome(code, lacks_role(self.actor, needed))
-
-
-def lacks_role(actor: Actor, needed: Role) -> str:
-    """Return why an actor without the needed role is refused."""
-    role, required = actor.role.name.lower(), needed.name.lower()
-    return f"{actor.name} has the role {role}; this operation requires the role {required}"
+        return Outcome(code, lacks_role(self.actor.name, self.actor.role, needed))
 
 
 def repeated(items: Iterable[Item]) -> set[Item]:

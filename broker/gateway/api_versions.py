@@ -10,14 +10,18 @@ request, for clients that send what the gateway did not offer. A client may use
 * in the gateway's own versions, an API that the gateway answers itself;
 * no API that brokers and controllers use among themselves.
 
+Where the gateway logs clients in, its own credentials do upstream what a client asks for. There it forwards
+only what it can judge: the APIs and versions that it knows; see `judged`.
+
 Pure. A damaged response raises ProtocolViolation.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from types import MappingProxyType
 from typing import Final
 
+from broker.api.access import ACCESS
 from broker.errors import ErrorCode
 from broker.gateway.responses import decoded, encoded
 from broker.protocol.api_key import ApiKey
@@ -28,10 +32,16 @@ from broker.protocol.schema import Buffer
 Versions = tuple[int, int]
 """First and last version, both included."""
 
+Forwardable = Callable[[int], Versions | None]
+"""Takes an API key and returns the versions that the gateway can forward, None if there are none."""
+
 ANY: Final = (0, 0x7FFF)
 
 MAX_FETCH: Final = 15
 """From 16, a response has addresses of brokers (KIP-951) after its records, which the gateway never reads."""
+
+MAX_JUDGED_FETCH: Final = 14
+"""From 15, the replica id is a tagged field behind the topics; 15 has nothing else that is new. (KIP-903)"""
 
 READ: Final = frozenset(
     (
@@ -109,11 +119,25 @@ def forwardable(api_key: int) -> Versions | None:
     return known_versions(api_key) if api_key in READ else ANY
 
 
-def is_allowed(api_key: int, version: int) -> bool:
+@cache
+def judged(api_key: int) -> Versions | None:
+    """As `forwardable`, for a client that the gateway logs in: none of an API without an entry in
+    `api.access`, and no version that the codec does not know.
+    """
+    versions = forwardable(api_key)
+    if versions is None or api_key not in ACCESS:
+        return None
+    first, last = known_versions(api_key)
+    if api_key == ApiKey.FETCH:
+        last = MAX_JUDGED_FETCH
+    return max(first, versions[0]), min(last, versions[1])
+
+
+def is_allowed(api_key: int, version: int, versions_of: Forwardable = forwardable) -> bool:
     """Return whether the gateway can forward a request. The connection of any other is closed, as in Kafka.
     The gateway's own handler answers newer versions of ApiVersions. (KIP-511)
     """
-    versions = forwardable(api_key)
+    versions = versions_of(api_key)
     return versions is not None and versions[0] <= version <= versions[1]
 
 
@@ -123,6 +147,7 @@ def intersect(
     local: Mapping[int, Versions],
     throttle_time_ms: int = 0,
     missing: Mapping[int, Versions] = MappingProxyType({}),
+    versions_of: Forwardable = forwardable,
 ) -> bytes:
     """Return the response for the client: the versions that the upstream broker supports and the gateway can
     forward, and the APIs in `local`, which the gateway answers. Those in `missing` are added if the upstream
@@ -136,7 +161,9 @@ def intersect(
     version = 0 if refused else request_version
     message, correlation_id = decoded(response, ApiKey.API_VERSIONS, version)
     offered = {
-        each.api_key: each for each in map(_limited, message.api_keys) if each.min_version <= each.max_version
+        each.api_key: each
+        for upstream in message.api_keys
+        if (each := _limited(upstream, versions_of)).min_version <= each.max_version
     }
     if message.error_code == ErrorCode.NONE:
         offered = (
@@ -152,9 +179,9 @@ def intersect(
 _UNSUPPORTED: Final = int(ErrorCode.UNSUPPORTED_VERSION).to_bytes(2, "big")
 
 
-def _limited(upstream: ApiVersion) -> ApiVersion:
+def _limited(upstream: ApiVersion, versions_of: Forwardable) -> ApiVersion:
     """Return the versions of an API that both sides know; the last is below the first if there are none."""
     key = upstream.api_key
-    first, last = forwardable(key) or (0, -1)
+    first, last = versions_of(key) or (0, -1)
     first = ADVERTISED_MIN.get(key, first)
     return ApiVersion(key, max(first, upstream.min_version), min(last, upstream.max_version))

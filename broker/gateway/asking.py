@@ -61,15 +61,16 @@ class AskedRequest(ForwardedRequest):
         return self._response
 
 
-async def ask(context: RequestContext, message: Any) -> Any:
-    """Send a request of the API and version that `context` has, and return the response.
+async def ask(context: RequestContext, message: Any, version: int | None = None) -> Any:
+    """Send a request of the API that `context` has, in its version or another, and return the response.
 
     Raises UpstreamError when the connection closes, which closes the client's too, and ProtocolViolation for
     a damaged response. If cancelled, the request may be sent, and its response is discarded; the client is
     not read any more unless it gets a response.
     """
-    frame = await ask_whole(context, message)
-    key, version = message.API_KEY, context.api_version
+    version = context.api_version if version is None else version
+    frame = await ask_whole(context, message, version)
+    key = message.API_KEY
     if len(frame) <= AT_ONCE:
         return decoded(frame, key, version)[0]
     _, body = codec.parse_response_header(frame, response_header_version(key, version))
@@ -81,7 +82,7 @@ async def ask(context: RequestContext, message: Any) -> Any:
     raise found
 
 
-async def ask_whole(context: RequestContext, message: Any) -> bytes | bytearray:
+async def ask_whole(context: RequestContext, message: Any, version: int | None = None) -> bytes | bytearray:
     """As `ask`, and return the whole response without its size, with the client's correlation id."""
     assert isinstance(context, Request)
     channel = context.channel
@@ -90,7 +91,8 @@ async def ask_whole(context: RequestContext, message: Any) -> bytes | bytearray:
         raise BrokerBug("a handler asks the upstream broker while it waits for a response")
     if channel.fd < 0:
         raise UpstreamError(Reason.CLOSED, LOST)
-    key, version = message.API_KEY, context.api_version
+    key = message.API_KEY
+    version = context.api_version if version is None else version
     if context.size <= AT_ONCE:
         parts = codec.encode_request(key, version)(message, context.correlation_id, context.client_id)
     else:

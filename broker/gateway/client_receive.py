@@ -60,6 +60,7 @@ MAX_PREFIX: Final = 6
 """Bytes before the transactional id of a flexible Produce: the number of tagged fields, and a length."""
 
 NO_ACKS: Final = "a Produce without acks"
+NO_REPLICA: Final = "a Fetch without a replica id"
 
 UNPACK_HEAD: Final = HEAD.unpack_from
 
@@ -380,7 +381,7 @@ class ClientReceive(Receive):
                     is_small = size <= SMALL_BYTES
                     if is_small and frame_end > end:
                         break
-                    if route.answers(data[at + 4 : frame_end] if is_small else None):
+                    if route.answers(data[at + 4 : frame_end] if is_small else None, channel):
                         self._send(data, first, at)
                         first = at
                         return self._begin_local(data, at, end)
@@ -426,6 +427,17 @@ class ClientReceive(Receive):
                     if frame_end <= end:
                         self._charge_produce(request, now)
                 else:
+                    if route.refuses_replicas:
+                        try:
+                            is_replica = _is_replica(data, body, end, frame_end, flexible=route.flexible)
+                        except IndexError:
+                            if frame_end <= end:
+                                raise ProtocolViolation(NO_REPLICA) from None
+                            break
+                        if is_replica:
+                            self._send(data, first, at)
+                            first = at
+                            return self._begin_local(data, at, end)
                     if treatment is WHOLE:
                         self._noted_route = None
                         upstream.observe(request, data[at + 4 : frame_end], body - at - 4)
@@ -601,3 +613,21 @@ def _acks(data: memoryview, at: int, end: int, frame_end: int, *, flexible: bool
         raise IndexError
     acks: int = ACKS.unpack_from(data, at)[0]
     return acks
+
+
+def _is_replica(data: memoryview, at: int, end: int, frame_end: int, *, flexible: bool) -> bool:
+    """Return whether a Fetch up to version 14, whose body, or header tags, begin at `at`, has the id of a
+    replica; bytes have arrived up to `end`. Raises IndexError if the id has not arrived, ProtocolViolation.
+    """
+    if flexible:
+        data = data[: min(end, frame_end)]
+        tags = data[at]
+        at += 1
+        if tags:
+            at = skip_tags(data, at, frame_end, tags)
+    if at + 4 > frame_end:
+        raise ProtocolViolation(NO_REPLICA)
+    if at + 4 > end:
+        raise IndexError
+    replica: int = INT.unpack_from(data, at)[0]
+    return replica >= 0

@@ -446,7 +446,9 @@ class GatewayProcessor(Processor):
         if route.api_key == ApiKey.API_VERSIONS:
             missing, version = own.missing_versions, route.version
             return self._responses.rewritten(
-                lambda answer, _: intersect(answer, version, own.local_versions(), missing=missing),
+                lambda answer, _: intersect(
+                    answer, version, own.local_versions(), missing=missing, versions_of=own.routes.versions_of
+                ),
                 ApiKey.API_VERSIONS,
                 version,
                 frame,

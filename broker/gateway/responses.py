@@ -100,6 +100,12 @@ def rewritten(frame: Buffer, api_key: int, version: int, advertised: Advertised)
     return slices
 
 
+def readdress(message: Any, version: int, advertised: Advertised) -> Generator[None, None, None]:
+    """Replace the addresses in a decoded response that has some; yields after every slice of them."""
+    _, replace = _REPLACERS[message.API_KEY]
+    yield from replace(message, version, lru_cache(KNOWN_ADDRESSES)(advertised))
+
+
 @cache
 def _rewriter(api_key: int, version: int) -> Rewriter:
     _, replace = _REPLACERS[api_key]

@@ -12,7 +12,7 @@ from typing import Final
 from broker.api.context import RequestContext
 from broker.api.registry import Registry
 from broker.errors import ProtocolViolation
-from broker.gateway.api_versions import is_allowed
+from broker.gateway.api_versions import Forwardable, forwardable, is_allowed, judged
 from broker.gateway.kept_responses import KeptResponse
 from broker.gateway.responses import Rewriter, max_response, plain_ending, rewriter
 from broker.gateway.throttle_time import throttle_offset
@@ -24,13 +24,13 @@ from broker.protocol.api_key import FLEXIBLE_FROM, NAMES, ApiKey
 
 MetricsOf = Callable[[str, int], RequestMetrics]
 
-Answers = Callable[[memoryview | None], bool]
-"""Takes a request without its size, or None for one of more than SMALL_BYTES, and returns whether the gateway
-answers it; else it is forwarded.
+Answers = Callable[[memoryview | None, Channel], bool]
+"""Takes a request without its size, or None for one of more than SMALL_BYTES, and the connection of its
+client. Returns whether the gateway answers it; else it is forwarded.
 """
 
-AnswersVersion = Callable[[int], Answers]
-"""Takes a version of an API."""
+AnswersVersion = Callable[[int], Answers | None]
+"""Takes a version of an API. Returns None if its requests are always forwarded."""
 
 SASL: Final = (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
 BEFORE_LOGIN: Final = (ApiKey.API_VERSIONS, *SASL)
@@ -54,7 +54,8 @@ class ForwardRoute:
     """One API in one version. `rewrite` is set if its responses contain addresses; one that ends in
     `plain_ending` has none. With `collects`, responses are passed on when they are whole, and have at most
     `max_response` bytes. `throttle_at` is the offset of their throttle time; see `throttle_time`. With
-    `answers`, a request is LOCAL only if that returns True. A request is a usual one if the number in the
+    `answers`, a request is LOCAL only if that returns True; with `refuses_replicas`, a Fetch is if it is a
+    replica's. A request is a usual one if the number in the
     four bytes behind its client id is between `usual_above` and `usual_below`;
     see `client_receive`. `last` is the response that was rewritten last.
     """
@@ -75,6 +76,7 @@ class ForwardRoute:
         "max_response",
         "metrics",
         "plain_ending",
+        "refuses_replicas",
         "rewrite",
         "throttle_at",
         "treatment",
@@ -92,6 +94,7 @@ class ForwardRoute:
         *,
         collects: bool = False,
         answers: Answers | None = None,
+        refuses_replicas: bool = False,
     ) -> None:
         self.api_key = api_key
         self.version = version
@@ -105,8 +108,11 @@ class ForwardRoute:
         self.max_response = max_response(api_key)
         self.collects = collects or self.rewrite is not None or api_key in BEFORE_LOGIN
         self.answers = answers
+        self.refuses_replicas = refuses_replicas
         self.throttle_at: int | None = throttle_offset(api_key, version)
         self.usual_above, self.usual_below = _usual_starts(treatment, self.flexible)
+        if refuses_replicas:
+            self.usual_above, self.usual_below = _CONSUMERS_FLEXIBLE if self.flexible else _CONSUMERS
         self.use(metrics)
 
     def use(self, metrics: RequestMetrics) -> None:
@@ -181,8 +187,9 @@ class ForwardedRequest(RequestContext):
 
 
 class ForwardRoutes:
-    """The routes of one listener, by (API key << 16 | version). `local` are the APIs that the gateway
-    answers, those in `answers` only at times; with `forwards_logins`, SASL messages go upstream.
+    """The routes of one listener, by (API key << 16 | version). `local` are the APIs that the gateway always
+    answers, `answers` those that it answers at times. With `forwards_logins`, SASL messages go upstream,
+    where the client is known; else the gateway judges what it may ask.
     """
 
     def __init__(
@@ -197,22 +204,24 @@ class ForwardRoutes:
         self._answers = answers
         self._metrics = metrics
         self._forwards_logins = forwards_logins
+        self.versions_of: Forwardable = forwardable if forwards_logins else judged
         self._routes: dict[int, ForwardRoute] = {}
         self.get = self._routes.get
 
     def build(self, head: int) -> ForwardRoute:
         """Build the route for `head`. Raises ProtocolViolation for an API or version that is not served."""
         key, version = head >> 16, head & 0xFFFF
-        treatment = self._treatment(key, version)
+        answers = self._answers_of(key, version)
+        treatment = self._treatment(key, version, answers)
         if treatment is None:
             raise ProtocolViolation(f"API key {key} version {version} is not served")
-        answers = self._answers.get(key)
         route = ForwardRoute(
             key,
             version,
             treatment,
             self._metrics(_name(key), version),
-            answers=None if answers is None else answers(version),
+            answers=answers,
+            refuses_replicas=key == ApiKey.FETCH and not self._forwards_logins,
         )
         self._routes[head] = route
         return route
@@ -222,22 +231,32 @@ class ForwardRoutes:
         for route in self._routes.values():
             route.use(self._metrics(_name(route.api_key), route.version))
 
-    def _treatment(self, key: int, version: int) -> Treatment | None:
+    def _answers_of(self, key: int, version: int) -> Answers | None:
+        of_version = self._answers.get(key)
+        if of_version is None or not is_allowed(key, version, self.versions_of):
+            return None
+        return of_version(version)
+
+    def _treatment(self, key: int, version: int, answers: Answers | None) -> Treatment | None:
         if key in SASL:
             return Treatment.WHOLE if self._forwards_logins else Treatment.LOCAL
         if key == ApiKey.API_VERSIONS:
             # The handler answers versions that only later clients know, as a broker does. (KIP-511)
             return Treatment.WHOLE if is_allowed(key, version) else Treatment.LOCAL
-        is_local = self._local.get(key) is not None
-        if is_local and key not in self._answers:
+        if self._local.get(key) is not None:
             return Treatment.LOCAL
-        if not is_allowed(key, version):
+        if not is_allowed(key, version, self.versions_of):
             return None
-        if is_local:
+        if answers is not None:
             return Treatment.LOCAL
         if key == ApiKey.PRODUCE:
             return Treatment.PRODUCE
         return Treatment.FETCH if key == ApiKey.FETCH else Treatment.FORWARD
+
+
+_CONSUMERS: Final = 0x7FFF_FFFF, 1 << 32
+_CONSUMERS_FLEXIBLE: Final = 0x007F_FFFF, 1 << 24
+"""The bounds of a Fetch whose replica id, behind no tagged fields in the flexible versions, is negative."""
 
 
 def _usual_starts(treatment: Treatment, flexible: bool) -> tuple[int, int]:

@@ -41,6 +41,11 @@ class Actor(msgspec.Struct, frozen=True):
     origin: ChangeOrigin
 
 
+def lacks_role(name: str, role: Role, needed: Role) -> str:
+    """Return why a client with a lower role than needed is refused."""
+    return f"{name} has the role {role.name.lower()}; this operation requires the role {needed.name.lower()}"
+
+
 BROKER_ITSELF = Actor("broker", Role.ADMIN, "", ChangeOrigin.BROKER)
 
 UPSTREAM_CLUSTER = Actor("upstream cluster", Role.ADMIN, "", ChangeOrigin.UPSTREAM)

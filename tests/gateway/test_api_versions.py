@@ -4,6 +4,7 @@ import struct
 
 import pytest
 
+from broker.api.access import ACCESS
 from broker.errors import ErrorCode, ProtocolViolation
 from broker.gateway.api_versions import (
     INTERNAL,
@@ -12,6 +13,7 @@ from broker.gateway.api_versions import (
     forwardable,
     intersect,
     is_allowed,
+    judged,
 )
 from broker.protocol.api_key import NAMES, ApiKey
 from broker.protocol.codec import known_versions
@@ -30,11 +32,12 @@ NEWER = 93
 """The first key that Kafka had not assigned when the codec's schemas were derived."""
 
 
-def offered(upstream, *, local=None, version=3):
+def offered(upstream, *, local=None, version=3, versions_of=forwardable):
     """What the gateway makes of the upstream's versions: key -> (first, last)."""
     keys = [ApiVersion(key, first, last) for key, (first, last) in upstream.items()]
     frame = frame_of(ApiVersionsResponse(api_keys=keys), version)
-    message = read(intersect(frame, version, local or {}), ApiKey.API_VERSIONS, version)
+    changed = intersect(frame, version, local or {}, versions_of=versions_of)
+    message = read(changed, ApiKey.API_VERSIONS, version)
     return {each.api_key: (each.min_version, each.max_version) for each in message.api_keys}
 
 
@@ -160,3 +163,26 @@ def test_a_damaged_response_is_a_violation_or_offers_what_is_allowed(version):
         correlated = response[:4] + struct.pack(">i", CORRELATION_ID) + response[8:]
         for each in read(correlated, ApiKey.API_VERSIONS, 0 if refused else version).api_keys:
             assert each.api_key == ApiKey.PRODUCE or is_allowed(each.api_key, each.max_version)
+
+
+# Where the gateway logs clients in
+
+
+@pytest.mark.parametrize("key", [*INTERNAL, ApiKey.STREAMS_GROUP_HEARTBEAT, NEWER, 32_767])
+def test_an_api_that_the_gateway_cannot_judge_is_closed(key):
+    assert judged(key) is None
+    assert not is_allowed(key, 0, judged)
+    upstream = {key: (0, 5), ApiKey.HEARTBEAT: (0, 4)}
+    assert offered(upstream, versions_of=judged) == {ApiKey.HEARTBEAT: (0, 4)}
+
+
+@pytest.mark.parametrize("key", sorted(ACCESS.keys() - INTERNAL))
+def test_a_version_that_the_gateway_cannot_read_is_closed(key):
+    last = min(known_versions(key)[1], (forwardable(key) or (0, 0))[1])
+    last = min(last, 14) if key == ApiKey.FETCH else last
+    assert [is_allowed(key, version, judged) for version in (last, last + 1)] == [True, False]
+
+
+@pytest.mark.parametrize(("last", "expected"), [(13, 13), (14, 14), (15, 14), (18, 14)])
+def test_fetch_is_offered_up_to_14_where_replicas_are_refused(last, expected):
+    assert offered({ApiKey.FETCH: (4, last)}, versions_of=judged) == {ApiKey.FETCH: (4, expected)}

@@ -24,6 +24,7 @@ from broker.protocol.messages.describe_cluster import DescribeClusterBroker, Des
 from broker.protocol.messages.metadata import MetadataResponse, MetadataResponseBroker
 from broker.protocol.messages.sasl_authenticate import SaslAuthenticateResponse
 from broker.protocol.messages.sasl_handshake import SaslHandshakeResponse
+from broker.protocol.varint import skip_tags
 from broker.security.plain import PlainAuthenticator
 from broker.security.scram import MECHANISMS, ScramLogin, ScramMechanism, keys_of
 
@@ -386,4 +387,10 @@ class _Talk:
 
 def _body_at(frame: bytes, header_version: int) -> int:
     (length,) = struct.unpack_from(">h", frame, 8)
-    return 10 + max(length, 0) + (header_version == 2)
+    at = 10 + max(length, 0)
+    if header_version < 2 or at >= len(frame):
+        return at
+    try:
+        return skip_tags(frame, at + 1, len(frame), frame[at])
+    except IndexError:
+        raise ProtocolViolation("tagged fields without an end") from None

@@ -10,8 +10,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from broker.control.commands import Actor, Role
-from broker.control.plan import lacks_role
+from broker.control.commands import Actor, Role, lacks_role
 from broker.errors import ErrorCode
 from webui.backend import ConsoleSettings
 from webui.console import Console
@@ -151,7 +150,7 @@ class Route(msgspec.Struct, frozen=True):
         needed = self.role if isinstance(self.role, Role) else self.role(settings)
         if actor.role < needed:
             code = _REFUSED_AS.get(self.tag, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-            raise Problem.of(code, lacks_role(actor, needed))
+            raise Problem.of(code, lacks_role(actor.name, actor.role, needed))
 
     @property
     def tag(self) -> str:

@@ -27,7 +27,7 @@ from webui.rest.files import FORMAT, PREVIEWED, YAML, file_reply, version_of
 from webui.rest.problem import Problem, problem_schema
 from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route, etag, expected_version
 from webui.rest.schema import COUNT, NAME, Flag, Invalid, Listing, Maybe, Number, Record, Schema, Text
-from webui.tables.slices import collect, consumed, collect_by_key, run_in_slices
+from webui.tables.slices import collect, collect_by_key, consumed, run_in_slices
 
 DEFAULT_INTERVAL_MS: Final = 300_000
 MAX_SUBSCRIPTIONS: Final = 1_000

@@ -1,11 +1,13 @@
-"""CreateTopics at the gateway: forwards the topics that the client's controller mutation quota allows.
+"""CreateTopics at the gateway: forwards the topics that the client's controller mutation quota allows, and
+none of Weir's.
 
-Forwarded untouched while no such quota is set. A topic is charged its number of partitions: of its
-assignments, or `num_partitions`; for -1 the upstream cluster's num.partitions, and from version 5 what the
-response says. From 6 a client that has exhausted its quota is refused; before that it is throttled.
+Forwarded untouched while no such quota is set and no name looks like one of Weir's. A topic is charged its
+number of partitions: of its assignments, or `num_partitions`; for -1 the upstream cluster's num.partitions,
+and from version 5 what the response says. From 6 a client that has exhausted its quota is refused; before
+that it is throttled.
 """
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final
 
@@ -15,9 +17,15 @@ from broker.api.change_limits import entries_of, refused
 from broker.api.context import RequestContext
 from broker.api.outcome import Outcome, in_slices
 from broker.api.pacing import Pace
+from broker.control.topics import ONLY_BY_WEIR
+from broker.errors import ErrorCode
+from broker.gateway.apis.a03_metadata import RESERVED
 from broker.gateway.apis.mutations import MutationServices, TopicCharges
 from broker.gateway.apis.work import encoded, forward, in_own_task
 from broker.gateway.asking import ask
+from broker.gateway.routes import AnswersVersion
+from broker.metadata.image import is_reserved
+from broker.network.connection.channel import Channel
 from broker.protocol.messages.create_topics import (
     CreatableTopic,
     CreatableTopicResult,
@@ -29,6 +37,17 @@ from broker.records.slices import Slices
 STRICT_FROM: Final = 6
 COUNTS_FROM: Final = 5
 """The first version whose response has the number of partitions."""
+
+
+def answers_reserved(has_quota: Callable[[], bool]) -> AnswersVersion:
+    """Return the answer for all versions: whether any client has a controller mutation quota now, or a name
+    may be one of Weir's.
+    """
+
+    def answers(frame: memoryview | None, _channel: Channel) -> bool:
+        return has_quota() or frame is None or RESERVED.search(frame) is not None
+
+    return lambda _version: answers
 
 
 def handle(
@@ -50,24 +69,29 @@ async def _create(
     message: CreateTopicsRequest, context: RequestContext, services: MutationServices
 ) -> Outcome:
     charges: TopicCharges[str] = TopicCharges(services, context, STRICT_FROM)
-    if not charges.is_limited:
+    reserved = {each.name for each in message.topics if is_reserved(each.name)}
+    if not charges.is_limited and not reserved:
         return await forward(context, message)
     pace = Pace()
-    for topic in message.topics:
+    for topic in message.topics if charges.is_limited else ():
+        if topic.name in reserved:
+            continue
         partitions = len(topic.assignments) or topic.num_partitions
         charges.charge(topic.name, await services.counts.default() if partitions == -1 else partitions)
         if pace.spent():
             await trio.lowlevel.checkpoint()
     reply = CreateTopicsResponse()
-    if charges.refused:
-        message.topics = [each for each in message.topics if each.name not in charges.refused]
-    if message.topics or not charges.refused:
+    refused = charges.refused.keys() | reserved
+    if refused:
+        message.topics = [each for each in message.topics if each.name not in refused]
+    if message.topics or not refused:
         reply = await ask(context, message)
     for result in reply.topics:
         charges.settle(result.name, _created(result, context.api_version))
         if pace.spent():
             await trio.lowlevel.checkpoint()
     reply.topics += charges.refusals(_refusal)
+    reply.topics += [_refusal(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED, ONLY_BY_WEIR) for name in reserved]
     return encoded(charges.response(reply), len(reply.topics))
 
 

@@ -15,13 +15,12 @@ from broker.api.outcome import Outcome, Response
 from broker.api.pacing import consumed
 from broker.api.services import ControlServices
 from broker.control.commands import ResourceType
-from broker.errors import ErrorCode, ProtocolViolation
+from broker.errors import ErrorCode
+from broker.gateway.apis.deciding import decides
 from broker.gateway.apis.work import encoded, in_own_task, reply_of
 from broker.gateway.asking import ask, in_turns
 from broker.gateway.routes import Answers
-from broker.protocol.api_key import ApiKey, request_header_version
-from broker.protocol.client_id import client_id_and_body
-from broker.protocol.codec import decode_request
+from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
@@ -33,22 +32,15 @@ ONLY_CLIENT_METRICS: Final = 0
 
 
 def answers_list(version: int) -> Answers:
-    """Return a function that tells whether the gateway answers a request."""
-    key = ApiKey.LIST_CONFIG_RESOURCES
-    flexible = request_header_version(key, version) == 2
-    decode = decode_request(key, version)
-
-    def answers(frame: memoryview | None) -> bool:
-        if version == ONLY_CLIENT_METRICS or frame is None:
-            return True
-        try:
-            _, body = client_id_and_body(frame, flexible)
-            message: Any = decode(frame, body)
-        except ProtocolViolation:
-            return True  # the handler closes the connection
-        return not message.resource_types or OURS in message.resource_types
-
-    return answers
+    """Return the answer for a version: whether client metrics are among what a request lists."""
+    if version == ONLY_CLIENT_METRICS:
+        return lambda _frame, _channel: True
+    return decides(
+        ApiKey.LIST_CONFIG_RESOURCES,
+        version,
+        lambda message, _channel: not message.resource_types or OURS in message.resource_types,
+        lambda _frame, _channel: True,
+    )
 
 
 def handle(

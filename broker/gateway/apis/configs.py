@@ -1,8 +1,10 @@
-"""DescribeConfigs, AlterConfigs and IncrementalAlterConfigs at the gateway: client metrics are the gateway's.
+"""DescribeConfigs, AlterConfigs and IncrementalAlterConfigs at the gateway: client metrics are the gateway's,
+and a client changes what its role allows.
 
-A request without client metrics resources is forwarded untouched. One with them is split: the handlers of
-`broker.api` answer for client metrics, with the roles of `wire.role`, and the upstream cluster for everything
-else, with its own authorization. It is asked first: if its connection closes, nothing has changed here.
+A request that the upstream cluster answers whole is forwarded untouched. Any other is split: the handlers of
+`broker.api` answer for client metrics, with the roles of `wire.role`; the gateway refuses what needs a higher
+role where it logs clients in (`apis.roles`); and the upstream cluster answers for everything else. It is
+asked first: if its connection closes, nothing has changed here.
 """
 
 from collections.abc import Awaitable, Callable, Generator, Sequence
@@ -13,82 +15,137 @@ from typing import Any, Final, NamedTuple
 
 from broker.api import a32_describe_configs, a33_alter_configs, a44_incremental_alter_configs
 from broker.api.context import RequestContext
-from broker.api.outcome import Outcome, Response
+from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.pacing import Pace
 from broker.api.services import ControlServices
 from broker.control.commands import ResourceType
-from broker.errors import ProtocolViolation
+from broker.control.configs import ROLES
+from broker.errors import ErrorCode
+from broker.gateway.apis.deciding import decides
+from broker.gateway.apis.roles import Handle, Roles
 from broker.gateway.apis.work import forward, in_own_task, in_slices_too, reply_of
 from broker.gateway.asking import ask, in_turns
-from broker.gateway.routes import Answers
-from broker.protocol.api_key import ApiKey, request_header_version
-from broker.protocol.client_id import client_id_and_body
-from broker.protocol.codec import decode_request
+from broker.gateway.routes import AnswersVersion
+from broker.metadata.actor import Role
+from broker.network.connection.channel import Channel
+from broker.protocol.api_key import ApiKey
+from broker.protocol.codec import response_class
+from broker.protocol.messages import alter_configs, incremental_alter_configs
+from broker.records.slices import Slices
 
 OURS: Final = ResourceType.CLIENT_METRICS
 OUR_TYPE: Final = bytes((OURS,))
 
-Handle = Callable[[Any, RequestContext, ControlServices], Outcome | Awaitable[Outcome]]
+UNKNOWN_TYPE: Final = Role.ADMIN, ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+"""What a change of a resource that only a later Kafka has needs."""
 
 
 class ConfigApi(NamedTuple):
-    """`ours` is the handler of `broker.api`, `results` the name of the response's list."""
+    """`ours` is the handler of `broker.api`, `results` the name of the response's list, `result` the class of
+    a change's result.
+    """
 
     ours: Handle
     results: str
+    result: Callable[[int, str | None, int, str], Any] | None = None
 
 
 CONFIG_APIS: Final = {
     ApiKey.DESCRIBE_CONFIGS: ConfigApi(a32_describe_configs.handle, "results"),
-    ApiKey.ALTER_CONFIGS: ConfigApi(a33_alter_configs.handle, "responses"),
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: ConfigApi(a44_incremental_alter_configs.handle, "responses"),
+    ApiKey.ALTER_CONFIGS: ConfigApi(
+        a33_alter_configs.handle, "responses", alter_configs.AlterConfigsResourceResponse
+    ),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: ConfigApi(
+        a44_incremental_alter_configs.handle,
+        "responses",
+        incremental_alter_configs.AlterConfigsResourceResponse,
+    ),
 }
 
 
-def answers_configs(key: ApiKey, version: int) -> Answers:
-    """Return a function that tells whether the gateway answers a request. A large one is always taken."""
-    flexible = request_header_version(key, version) == 2
-    decode = decode_request(key, version)
+class ConfigResources:
+    """Who answers for each resource of a request: with `answers_client_metrics`, the gateway for these."""
 
-    def answers(frame: memoryview | None) -> bool:
-        if frame is None:
-            return True
-        if OUR_TYPE not in bytes(frame):
-            return False
-        try:
-            _, body = client_id_and_body(frame, flexible)
-            message: Any = decode(frame, body)
-        except ProtocolViolation:
-            return True  # the handler closes the connection
-        return any(each.resource_type == OURS for each in message.resources)
+    def __init__(self, roles: Roles, *, answers_client_metrics: bool) -> None:
+        self._roles = roles
+        self._has_ours = answers_client_metrics
 
-    return answers
+    def answers(self, key: ApiKey) -> AnswersVersion:
+        """Return the answer for all versions: whether the upstream cluster does not answer for all of it."""
+        changes = CONFIG_APIS[key].result is not None
 
+        def may_be_ours(frame: memoryview | None, channel: Channel) -> bool:
+            is_limited = changes and self._roles.of(channel) < Role.ADMIN
+            return is_limited or (self._has_ours and (frame is None or OUR_TYPE in bytes(frame)))
 
-def handler(key: ApiKey) -> Handle:
-    """Return the handler of one of the three APIs."""
-    api = CONFIG_APIS[key]
+        def is_ours(message: Any, channel: Channel) -> bool:
+            role = self._roles.of(channel)
+            return any(
+                self._is_ours(each) or (changes and role < needed(each)[0]) for each in message.resources
+            )
 
-    def handle(
-        message: Any, context: RequestContext, services: ControlServices
-    ) -> Outcome | Awaitable[Outcome]:
-        ours = [each for each in message.resources if each.resource_type == OURS]
-        if len(ours) == len(message.resources) and ours:
-            return api.ours(message, context, services)
-        if not ours:
+        return lambda version: decides(key, version, is_ours, may_be_ours)
+
+    def handler(self, key: ApiKey) -> Handle:
+        """Return the handler of one of the three APIs."""
+        api = CONFIG_APIS[key]
+
+        def handle(
+            message: Any, context: RequestContext, services: ControlServices
+        ) -> Outcome | Awaitable[Outcome]:
+            return in_slices(self._divide(api, message, context, services))
+
+        return handle
+
+    def _is_ours(self, resource: Any) -> bool:
+        return self._has_ours and resource.resource_type == OURS
+
+    def _divide(
+        self, api: ConfigApi, message: Any, context: RequestContext, services: ControlServices
+    ) -> Slices[Outcome | Awaitable[Outcome]]:
+        role, pace = self._roles.of(context.connection), Pace()
+        ours: list[Any] = []
+        theirs: list[Any] = []
+        refused: list[Any] = []
+        for each in message.resources:
+            if self._is_ours(each):
+                ours.append(each)
+            elif api.result is not None and role < needed(each)[0]:
+                refused.append(self._refusal(api.result, each, context))
+            else:
+                theirs.append(each)
+            if pace.spent():
+                yield None
+        if not ours and not refused:
             return in_own_task(partial(forward, context, message))
-        return in_own_task(partial(_split, api, message, ours, context, services))
+        if not theirs and not refused:
+            return api.ours(message, context, services)
+        return in_own_task(partial(_split, api, message, (ours, theirs, refused), context, services))
 
-    return handle
+    def _refusal(self, result: Callable[..., Any], resource: Any, context: RequestContext) -> Any:
+        role, code = needed(resource)
+        reason = self._roles.lacks(context.connection, role)
+        return result(code, reason, resource.resource_type, resource.resource_name)
+
+
+def needed(resource: Any) -> tuple[Role, ErrorCode]:
+    """Return the role that a change of a resource needs, and the error of a client without it."""
+    return ROLES.get(resource.resource_type, UNKNOWN_TYPE)
 
 
 async def _split(
-    api: ConfigApi, message: Any, ours: list[Any], context: RequestContext, services: ControlServices
+    api: ConfigApi,
+    message: Any,
+    divided: tuple[list[Any], list[Any], list[Any]],
+    context: RequestContext,
+    services: ControlServices,
 ) -> Outcome:
-    theirs = [each for each in message.resources if each.resource_type != OURS]
-    reply = await ask(context, _with(message, theirs))
-    answer = await reply_of(api.ours(_with(message, ours), context, services))
-    results = [*getattr(reply, api.results), *getattr(answer, api.results)]
+    ours, theirs, refused = divided
+    reply = await ask(context, _with(message, theirs)) if theirs else response_class(message.API_KEY)()
+    results = [*getattr(reply, api.results), *refused]
+    if ours:
+        answer = await reply_of(api.ours(_with(message, ours), context, services))
+        results += getattr(answer, api.results)
     setattr(reply, api.results, await in_turns(_in_order(message.resources, results)))
     return in_slices_too(Response(reply))
 

@@ -1,57 +1,110 @@
-"""Which APIs the gateway answers in part, by its configuration, and which of their requests.
+"""Which APIs the gateway answers at times, and which of their requests.
 
 A request that is not the gateway's is forwarded untouched, so that nobody pays for a quota that is not set.
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, Final
 
+from broker.api.access import ACCESS
 from broker.api.registry import Api, Registry
 from broker.api.services import ControlServices
 from broker.config.table import BrokerConfig
+from broker.gateway.api_versions import INTERNAL
 from broker.gateway.apis import (
+    a03_metadata,
+    a10_find_coordinator,
     a19_create_topics,
     a20_delete_topics,
     a37_create_partitions,
     a74_list_config_resources,
 )
-from broker.gateway.apis.configs import CONFIG_APIS, answers_configs, handler
+from broker.gateway.apis.configs import CONFIG_APIS, ConfigResources
 from broker.gateway.apis.mutations import MutationServices
+from broker.gateway.apis.roles import Handle, Roles, answers_refused, refuse_replica, refusing
+from broker.gateway.apis.work import Addresses
 from broker.gateway.routes import AnswersVersion
+from broker.metadata.actor import Role
 from broker.protocol.api_key import ApiKey
 from broker.protocol.codec import known_versions
 
 Answered = dict[int, AnswersVersion]
 
-MUTATIONS: Final[dict[ApiKey, Callable[..., Any]]] = {
-    ApiKey.CREATE_TOPICS: a19_create_topics.handle,
-    ApiKey.DELETE_TOPICS: a20_delete_topics.handle,
-    ApiKey.CREATE_PARTITIONS: a37_create_partitions.handle,
-}
-
 LISTS_CLIENT_METRICS: Final[dict[int, tuple[int, int]]] = {ApiKey.LIST_CONFIG_RESOURCES: (0, 0)}
 """APIs that the gateway offers although the upstream broker does not know them."""
 
 
-def answers_mutations(is_active: Callable[[], bool]) -> AnswersVersion:
-    """Return the answer for all versions: whether any client has a controller mutation quota now."""
-    return lambda _version: lambda _frame: is_active()
+class _Apis:
+    """Collects the handlers and which requests they answer."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self.answered: Answered = {}
+
+    def add(
+        self, key: ApiKey, handle: Handle, answers: AnswersVersion, services: type = ControlServices
+    ) -> None:
+        self._registry.add(_api(key, handle, services))
+        self.answered[key] = answers
+
+    def add_guarded(
+        self,
+        key: ApiKey,
+        roles: Roles,
+        handle: Handle | None = None,
+        answers: AnswersVersion | None = None,
+        services: type = ControlServices,
+    ) -> None:
+        """Add an API whose clients need a role. Without `handle`, the others' requests are forwarded."""
+        self.add(key, refusing(key, roles, handle), answers_refused(key, roles, answers), services)
 
 
-def add_apis(registry: Registry, config: BrokerConfig, has_mutation_quota: Callable[[], bool]) -> Answered:
-    """Add the APIs that the gateway answers in part to `registry`. Return which requests it answers."""
-    answered: Answered = {}
-    for key, handle in MUTATIONS.items():
-        registry.add(_api(key, handle, MutationServices))
-        answered[key] = answers_mutations(has_mutation_quota)
-    if config.gateway.quotas == "local" and config.telemetry.enabled:
-        for key in CONFIG_APIS:
-            registry.add(_api(key, handler(key), ControlServices))
-            answered[key] = partial(answers_configs, key)
-        registry.add(_api(ApiKey.LIST_CONFIG_RESOURCES, a74_list_config_resources.handle, ControlServices))
-        answered[ApiKey.LIST_CONFIG_RESOURCES] = a74_list_config_resources.answers_list
-    return answered
+def add_apis(
+    registry: Registry,
+    config: BrokerConfig,
+    roles: Roles,
+    has_mutation_quota: Callable[[], bool],
+    addresses: Addresses,
+) -> Answered:
+    """Add the APIs that the gateway answers at times to `registry`, which has those that it always answers.
+    Return which requests it answers.
+    """
+    always = {entry.key for entry in registry}
+    apis = _Apis(registry)
+    apis.add(ApiKey.METADATA, a03_metadata.handler(roles, addresses), a03_metadata.answers_creating(roles))
+    apis.add(
+        ApiKey.FIND_COORDINATOR,
+        a10_find_coordinator.handler(roles, addresses),
+        a10_find_coordinator.answers_share_coordinators(roles),
+    )
+    # client_receive tells which Fetch is a replica's.
+    apis.add(ApiKey.FETCH, refuse_replica, lambda _version: None)
+
+    def has_quota(_version: int) -> Callable[..., bool]:
+        return lambda _frame, _channel: has_mutation_quota()
+
+    reserved = a19_create_topics.answers_reserved(has_mutation_quota)
+    apis.add_guarded(ApiKey.CREATE_TOPICS, roles, a19_create_topics.handle, reserved, MutationServices)
+    apis.add_guarded(ApiKey.DELETE_TOPICS, roles, a20_delete_topics.handle, has_quota, MutationServices)
+    apis.add_guarded(
+        ApiKey.CREATE_PARTITIONS, roles, a37_create_partitions.handle, has_quota, MutationServices
+    )
+    lists_client_metrics = config.gateway.quotas == "local" and config.telemetry.enabled
+    resources = ConfigResources(roles, answers_client_metrics=lists_client_metrics)
+    for key in CONFIG_APIS:
+        apis.add(key, resources.handler(key), resources.answers(key))
+    if lists_client_metrics:
+        apis.add(
+            ApiKey.LIST_CONFIG_RESOURCES,
+            a74_list_config_resources.handle,
+            a74_list_config_resources.answers_list,
+        )
+    for number, access in ACCESS.items():
+        key = ApiKey(number)
+        needs_role = access.role_in(known_versions(key)[1]) > Role.VIEWER
+        if needs_role and key not in apis.answered and key not in always | INTERNAL:
+            apis.add_guarded(key, roles)
+    return apis.answered
 
 
 def _api(key: ApiKey, handle: Callable[..., Any], services: type) -> Api:

@@ -5,17 +5,23 @@ back the requests of other clients.
 """
 
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from typing import Any
 
 import trio
 
 from broker.api.context import RequestContext
 from broker.api.outcome import EncodedResponse, Hangup, Outcome, Response, Sliced
-from broker.gateway.asking import ask_whole
+from broker.config.listeners import Address
+from broker.gateway.asking import ask_whole, in_turns
+from broker.gateway.responses import rewritten
 from broker.gateway.upstream.errors import UpstreamError
 from broker.records.slices import SLICE, Slices
 
 Work = Callable[[], Coroutine[Any, Any, Outcome]]
+
+Addresses = Callable[[str, int], Address | None]
+"""Takes the name of a listener and the id of a node; returns where its clients reach the node, if they do."""
 
 
 def in_own_task(work: Work) -> Sliced:
@@ -80,3 +86,11 @@ async def forward(context: RequestContext, message: Any) -> Outcome:
     """Ask the upstream broker, and return its response as it came. Raises UpstreamError."""
     frame = await ask_whole(context, message)
     return EncodedResponse(len(frame).to_bytes(4, "big") + frame, None)
+
+
+async def forward_readdressed(context: RequestContext, message: Any, addresses: Addresses) -> Outcome:
+    """As `forward`, for an API whose responses have addresses. Raises ProtocolViolation for a damaged one."""
+    frame = await ask_whole(context, message)
+    advertised = partial(addresses, context.connection.listener)
+    response = rewritten(frame, message.API_KEY, context.api_version, advertised)
+    return EncodedResponse(response if isinstance(response, bytes) else await in_turns(response), None)

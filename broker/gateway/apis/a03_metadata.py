@@ -1,0 +1,107 @@
+"""Metadata at the gateway: the upstream cluster creates topics only for clients that may create them.
+
+A request is forwarded untouched unless it could create a topic that its client may not: any topic without the
+role that CreateTopics needs, or a topic of Weir. The upstream broker is asked for these without creating
+them, as if its `auto.create.topics.enable` were off. Before version 4 a request cannot say so, and is sent in
+version 4.
+"""
+
+import re
+from collections.abc import Awaitable
+from copy import copy
+from functools import partial
+from typing import Final
+
+import trio
+
+from broker.api.access import CREATES_TOPICS
+from broker.api.context import RequestContext
+from broker.api.outcome import Outcome, Response
+from broker.api.pacing import Pace
+from broker.gateway.apis.deciding import decides
+from broker.gateway.apis.roles import Handle, Roles
+from broker.gateway.apis.work import Addresses, forward_readdressed, in_own_task, in_slices_too
+from broker.gateway.asking import ask, in_turns
+from broker.gateway.responses import readdress
+from broker.gateway.routes import Answers, AnswersVersion
+from broker.metadata.image import is_reserved
+from broker.network.connection.channel import Channel
+from broker.protocol.api_key import ApiKey
+from broker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+
+RESERVED: Final = re.compile(rb"[._][._]weir[._]")
+"""In the bytes of every request with a name for which `is_reserved` is true."""
+
+SAYS_SINCE: Final = 4
+"""The first version that says whether topics may be created."""
+
+
+def answers_creating(roles: Roles) -> AnswersVersion:
+    """Return the answer for all versions: whether a request could create what its client may not."""
+
+    def of_version(version: int) -> Answers:
+        def may_create(channel: Channel) -> bool:
+            return roles.of(channel) >= CREATES_TOPICS
+
+        def is_ours(message: MetadataRequest, channel: Channel) -> bool:
+            if not _creates(message, version):
+                return False
+            may = may_create(channel)
+            return any(_is_forbidden(topic, may_create=may) for topic in message.topics or ())
+
+        return decides(
+            ApiKey.METADATA,
+            version,
+            is_ours,
+            lambda frame, channel: (
+                not may_create(channel) or frame is None or RESERVED.search(frame) is not None
+            ),
+        )
+
+    return of_version
+
+
+def handler(roles: Roles, addresses: Addresses) -> Handle:
+    """Return the handler. `addresses` are those that a listener advertises."""
+
+    def handle(
+        message: MetadataRequest, context: RequestContext, _services: object
+    ) -> Outcome | Awaitable[Outcome]:
+        may_create = roles.of(context.connection) >= CREATES_TOPICS
+        return in_own_task(partial(_describe, message, context, addresses, may_create=may_create))
+
+    return handle
+
+
+def _creates(message: MetadataRequest, version: int) -> bool:
+    return version < SAYS_SINCE or message.allow_auto_topic_creation
+
+
+def _is_forbidden(topic: MetadataRequestTopic, *, may_create: bool) -> bool:
+    return topic.name is not None and (not may_create or is_reserved(topic.name))
+
+
+async def _describe(
+    message: MetadataRequest, context: RequestContext, addresses: Addresses, *, may_create: bool
+) -> Outcome:
+    version = context.api_version
+    forbidden: list[MetadataRequestTopic] = []
+    others: list[MetadataRequestTopic] = []
+    if _creates(message, version):
+        pace = Pace()
+        for topic in message.topics or ():
+            (forbidden if _is_forbidden(topic, may_create=may_create) else others).append(topic)
+            if pace.spent():
+                await trio.lowlevel.checkpoint()
+    if not forbidden:
+        return await forward_readdressed(context, message, addresses)
+    only = copy(message)
+    only.topics, only.allow_auto_topic_creation = forbidden, False
+    if not others and version >= SAYS_SINCE:
+        return await forward_readdressed(context, only, addresses)
+    reply = await ask(context, only, max(version, SAYS_SINCE))
+    if others:
+        message.topics = others
+        reply.topics += (await ask(context, message)).topics
+    await in_turns(readdress(reply, version, partial(addresses, context.connection.listener)))
+    return in_slices_too(Response(reply))

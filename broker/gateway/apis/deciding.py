@@ -1,0 +1,36 @@
+"""Whether the gateway answers a request, by what it says. Others are forwarded as they are."""
+
+from collections.abc import Callable
+from typing import Any
+
+from broker.errors import ProtocolViolation
+from broker.gateway.routes import Answers
+from broker.network.connection.channel import Channel
+from broker.protocol.api_key import ApiKey, request_header_version
+from broker.protocol.client_id import client_id_and_body
+from broker.protocol.codec import decode_request
+
+MayBe = Answers
+"""Tells, without reading the message, whether the gateway may have to answer a request."""
+
+
+def decides(key: ApiKey, version: int, is_ours: Callable[[Any, Channel], bool], may_be: MayBe) -> Answers:
+    """Return the answer for a version of an API: of the requests that may be the gateway's, it answers those
+    of which `is_ours` says so, large ones, and damaged ones, whose connections close.
+    """
+    flexible = request_header_version(key, version) == 2
+    decode = decode_request(key, version)
+
+    def answers(frame: memoryview | None, channel: Channel) -> bool:
+        if not may_be(frame, channel):
+            return False
+        if frame is None:
+            return True
+        try:
+            _, body = client_id_and_body(frame, flexible)
+            message = decode(frame, body)
+        except ProtocolViolation:
+            return True
+        return is_ours(message, channel)
+
+    return answers

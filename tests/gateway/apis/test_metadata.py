@@ -1,0 +1,141 @@
+"""Topics that Metadata and CreateTopics create through the gateway."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from broker.control.topics import ONLY_BY_WEIR
+from broker.errors import ErrorCode
+from broker.gateway.forwarder import SMALL_BYTES
+from broker.metadata.actor import Role
+from broker.protocol.api_key import ApiKey
+from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from broker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tests.support.running import RunningBroker, running_broker
+from tests.support.running_gateway import RunningGateway, running_gateway
+from tests.support.wire import WireClient
+
+UNKNOWN, DENIED = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+VERSIONS = range(14)
+OURS = "__weir_x"
+
+Running = tuple[RunningBroker, RunningGateway, WireClient]
+
+
+@asynccontextmanager
+async def both(tmp_path: Path, role: str, authentication: str = "gateway") -> AsyncIterator[Running]:
+    """A broker that creates topics for everybody, and a gateway."""
+    settings = f"gateway.authentication={authentication}", f"wire.role={role}"
+    async with (
+        running_broker(tmp_path / "broker", "max.connections=1000") as broker,
+        running_gateway(tmp_path / "gateway", broker.port, *settings) as gateway,
+    ):
+        yield broker, gateway, await gateway.connect()
+
+
+def ask_for(*names: str, create: bool = True) -> MetadataRequest:
+    return MetadataRequest([MetadataRequestTopic(name=name) for name in names], create)
+
+
+def topics_of(broker: RunningBroker) -> set[str]:
+    return set(broker.server.control.image.topics)
+
+
+@pytest.mark.parametrize("role", Role)
+async def test_topics_are_created_for_clients_that_may_create_them(tmp_path: Path, role: Role) -> None:
+    async with both(tmp_path, role.name.lower()) as (broker, gateway, client):
+        for version in VERSIONS:
+            name = f"events-{version}"
+            reply = await client.ask(ask_for(name), version)
+            may = role >= Role.EDITOR
+            assert [(each.name, each.error_code) for each in reply.topics] == [(name, 0 if may else UNKNOWN)]
+            assert (name in topics_of(broker)) is may
+            # The addresses are the gateway's, whoever answers.
+            (node,) = reply.brokers
+            assert node.port == gateway.first_port + node.node_id
+
+
+@pytest.mark.parametrize("authentication", ["gateway", "upstream"])
+async def test_nobody_creates_topics_of_weir(tmp_path: Path, authentication: str) -> None:
+    async with both(tmp_path, "admin", authentication) as (broker, gateway, client):
+        for version in VERSIONS:
+            for ours in (OURS, "__weir.x", "_.weir_x"):
+                reply = await client.ask(ask_for(ours), version)
+                assert [(each.name, each.error_code) for each in reply.topics] == [(ours, UNKNOWN)]
+            theirs = f"events-{version}"
+            reply = await client.ask(ask_for(OURS, theirs), version)
+            assert {each.name: each.error_code for each in reply.topics} == {OURS: UNKNOWN, theirs: 0}
+            (node,) = reply.brokers
+            assert node.port == gateway.first_port + node.node_id
+        assert topics_of(broker) == {f"events-{version}" for version in VERSIONS}
+
+
+async def test_topics_that_exist_are_described_to_a_viewer(tmp_path: Path) -> None:
+    async with both(tmp_path, "viewer") as (broker, _, client):
+        await (await broker.connect()).ask(ask_for("events"), 9)
+        for version in VERSIONS:
+            for wanted in (["events"], ["events", "missing"]):
+                reply = await client.ask(ask_for(*wanted), version)
+                codes = {each.name: each.error_code for each in reply.topics}
+                assert codes == dict.fromkeys(wanted, UNKNOWN) | {"events": 0}
+                (found,) = [each for each in reply.topics if each.name == "events"]
+                assert len(found.partitions) == 1
+            every = MetadataRequest(None if version else [], True)
+            reply = await client.ask(every, version)
+            assert [each.name for each in reply.topics] == ["events"]
+            assert topics_of(broker) == {"events"}
+
+
+@pytest.mark.parametrize("size", [SMALL_BYTES - 1, SMALL_BYTES, SMALL_BYTES + 1, 8 * SMALL_BYTES])
+@pytest.mark.parametrize("authentication", ["gateway", "upstream"])
+async def test_no_size_of_a_request_gets_past_the_gateway(
+    tmp_path: Path, authentication: str, size: int
+) -> None:
+    async with both(tmp_path, "admin", authentication) as (broker, _, client):
+        head = 8 + 2 + len(client.client_id or "") + 1
+        entry = 16 + 1 + 100 + 1
+        count = (size - head - 10) // entry - 1
+        names = [f"{at:05}".ljust(99, "x") for at in range(count)]
+        last = OURS
+        message = ask_for(*names, last.ljust(99, "y"), create=True)
+        reply = await client.ask(message, 12)
+        codes = {each.name: each.error_code for each in reply.topics}
+        assert codes.pop(last.ljust(99, "y")) == UNKNOWN
+        assert len(codes) == count and set(codes.values()) <= {0, UNKNOWN}
+        assert topics_of(broker) <= set(names) and topics_of(broker)
+
+
+async def test_a_request_that_creates_nothing_is_forwarded_as_it_is(tmp_path: Path) -> None:
+    async with both(tmp_path, "viewer") as (broker, gateway, client):
+        reply = await client.ask(ask_for("events", OURS, create=False), 9)
+        assert [each.error_code for each in reply.topics] == [UNKNOWN, UNKNOWN]
+        metrics = gateway.server.socket_server.metrics.of("Metadata", 9)
+        assert sum(metrics.remote) == 1
+        assert topics_of(broker) == set()
+
+
+@pytest.mark.parametrize("authentication", ["gateway", "upstream"])
+@pytest.mark.parametrize("version", range(2, 8))
+async def test_create_topics_creates_none_of_weir(tmp_path: Path, authentication: str, version: int) -> None:
+    async with both(tmp_path, "admin", authentication) as (broker, _, client):
+        for names in ([OURS], [OURS, f"events-{version}", "__weir.y"], [f"more-{version}"]):
+            reply = await client.ask(
+                CreateTopicsRequest([CreatableTopic(name, 1, 1) for name in names]), version
+            )
+            results = {each.name: (each.error_code, each.error_message) for each in reply.topics}
+            for name in names:
+                is_ours = "weir" in name
+                assert results[name] == ((DENIED, ONLY_BY_WEIR) if is_ours else (0, None))
+        assert topics_of(broker) == {f"events-{version}", f"more-{version}"}
+
+
+async def test_a_gateway_that_asks_twice_answers_once(tmp_path: Path) -> None:
+    """The requests behind one that is split wait for it, and stay in order."""
+    async with both(tmp_path, "admin") as (_, _, client):
+        sent = [await client.send(ask_for(OURS, f"events-{at}"), 9) for at in range(5)]
+        received = [await client.receive(ApiKey.METADATA, 9) for _ in sent]
+        assert [number for number, _ in received] == sent
+        for at, (_, reply) in enumerate(received):
+            assert {each.name for each in reply.topics} == {OURS, f"events-{at}"}
