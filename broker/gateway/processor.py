@@ -41,6 +41,7 @@ from broker.gateway.upstream.errors import Reason, UpstreamError
 from broker.gateway.upstream.renewal import LoginRenewal
 from broker.gateway.upstream_receive import ForwardedSend, UpstreamReceive
 from broker.network.connection.channel import Channel, MuteState, has_ended
+from broker.network.connection.endings import Ending
 from broker.network.connection.receive import EndOfStream, Frame, Receive
 from broker.network.failures import Place
 from broker.network.handling.request_time import RequestTime
@@ -169,7 +170,7 @@ class GatewayResponder(Responder):
     def _continue(self, channel: GatewayChannel) -> None:
         """Do what has waited for the response of a request that was answered here."""
         if channel.flags & ENDED and not channel.in_flight:
-            self._selector.close_channel(channel, ENDED_STREAM)
+            self._selector.close_channel(channel, ENDED_STREAM, ending=Ending.DISCONNECTED)
         elif channel.flags & RENEWAL_DUE and channel.client.upstream is not None:
             channel.client.upstream.check_turn()
 
@@ -389,7 +390,7 @@ class GatewayProcessor(Processor):
             if channel.fd >= 0:
                 upstream.rewritten(request, response)
         except ProtocolViolation as error:
-            self.selector.close_channel(channel, str(error), logging.WARNING)
+            self.selector.close_channel(channel, str(error), logging.WARNING, Ending.UNEXPECTED_ERROR)
         except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
             self.responder.fail(channel, Place.SEND, error)
 

@@ -21,6 +21,7 @@ from broker.errors import ProtocolViolation
 from broker.network.clock import TrioClock
 from broker.network.connection.authentication import FailedLogins, LateLogins, Sessions
 from broker.network.connection.channel import Channel, ConnectionIds, NewConnection, has_arrivals
+from broker.network.connection.endings import Ending
 from broker.network.connection.frame_pool import FramePool
 from broker.network.connection.receive import SCRATCH_BYTES, EndOfStream, Frame
 from broker.network.connection.unauthenticated import OverLimit, UnauthenticatedConnections
@@ -313,14 +314,17 @@ class Processor:
         """Close the connection for an exception. Sorts expected errors of the peer from unexpected ones."""
         match error:
             case ProtocolViolation():
-                self.selector.close_channel(channel, str(error), logging.WARNING)
-            case EndOfStream() | OverLimit():
-                self.selector.close_channel(channel, str(error) or "closed by the peer")
+                self.selector.close_channel(channel, str(error), logging.WARNING, Ending.UNEXPECTED_ERROR)
+            case EndOfStream():
+                reason = str(error) or "closed by the peer"
+                self.selector.close_channel(channel, reason, ending=Ending.DISCONNECTED)
+            case OverLimit():
+                self.selector.close_channel(channel, str(error))
             case TlsError():
                 self.selector.counts.failed_logins += 1
-                self.selector.close_channel(channel, str(error), logging.INFO)
+                self.selector.close_channel(channel, str(error), logging.INFO, Ending.FAILED_AUTHENTICATION)
             case OSError():
-                self.selector.close_channel(channel, str(error))
+                self.selector.close_channel(channel, str(error), ending=Ending.DISCONNECTED)
             case _:
                 self.responder.fail(channel, Place.RECEIVE, error)
 
@@ -334,7 +338,8 @@ class Processor:
         if not is_over and (channel.receive.has_buffered or has_arrivals(channel)):
             self.selector.stop_watching(channel)
         else:
-            self.selector.close_channel(channel, "connection reset by the peer")
+            reason = "connection reset by the peer"
+            self.selector.close_channel(channel, reason, ending=Ending.DISCONNECTED)
 
     def _on_event(self, channel: Channel, mask: int) -> Frame | None:
         """Handle any event but a read of an unmuted channel. Returns a complete frame, if any."""

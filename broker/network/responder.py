@@ -16,6 +16,7 @@ from broker.errors import BrokerBug, UnreadableRegion
 from broker.network.clock import TrioClock
 from broker.network.connection.authentication import FailedLogins, log_authenticated
 from broker.network.connection.channel import Channel, MuteEvent, MuteState
+from broker.network.connection.endings import Ending
 from broker.network.connection.send import IOV_MAX, Part, Send, copy_regions, send_at_once
 from broker.network.failures import Failures, Place
 from broker.network.handling.request_channel import Request, ResponseSend
@@ -163,7 +164,7 @@ class Responder:
         except BlockingIOError:
             n = 0
         except OSError as error:
-            self._selector.close_channel(channel, str(error))
+            self._selector.close_channel(channel, str(error), ending=Ending.DISCONNECTED)
             return
         if n != size:
             channel.mute_state = PENDING
@@ -198,7 +199,7 @@ class Responder:
                 connection=channel.id,
                 reason=str(error),
             )
-        self._selector.close_channel(channel, str(error))
+        self._selector.close_channel(channel, str(error), ending=Ending.DISCONNECTED)
 
     def fail(self, channel: Channel, place: Place, error: Exception) -> None:
         """Report an unexpected exception and close only the connection that it concerns."""

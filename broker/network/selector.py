@@ -16,6 +16,7 @@ import trio
 from broker.metrics.rate import Avg, Max, Window
 from broker.network.clock import TrioClock
 from broker.network.connection.channel import Channel, MuteState, discard_arrivals, has_arrivals
+from broker.network.connection.endings import Ending, ending_line
 from broker.network.connection.receive import INVALID_RECEIVE
 from broker.network.failures import Failures, Place
 
@@ -159,7 +160,9 @@ class Selector:
         """Return the number of requests received and not yet answered in full."""
         return sum(channel.requests_in_flight for channel in self.channels.values())
 
-    def close_channel(self, channel: Channel, reason: str, level: int = logging.DEBUG) -> None:
+    def close_channel(
+        self, channel: Channel, reason: str, level: int = logging.DEBUG, ending: Ending = Ending.CLOSED
+    ) -> None:
         """Close a connection, once. Its queued and later responses are dropped. The log line of a refused
         login says why, also if the client closes the connection first.
         """
@@ -169,11 +172,13 @@ class Selector:
         login, logged = channel.sasl_login, reason
         if login is not None and login.refusal:
             level, logged = max(level, logging.INFO), f"the login failed: {login.refusal}"
-        logger.log(
-            level,
-            "connection closed",
-            extra={"connection": channel.id, "client_id": channel.client_id, "reason": logged},
-        )
+            ending = Ending.FAILED_AUTHENTICATION
+        if logger.isEnabledFor(level):
+            logger.log(
+                level,
+                ending_line(ending, channel, logged),
+                extra={"connection": channel.id, "client_id": channel.client_id, "reason": logged},
+            )
         del self.channels[fd]
         self.ids.discard(channel.id)
         channel.fd = -1
@@ -200,7 +205,7 @@ class Selector:
         if isinstance(error, MemoryError):
             self.close_channel(channel, NO_MEMORY)
         else:
-            self.close_channel(channel, BUG, logging.WARNING)
+            self.close_channel(channel, BUG, logging.WARNING, Ending.UNEXPECTED_ERROR)
 
     def _count_closed(self, channel: Channel) -> None:
         counts = self.counts

@@ -137,7 +137,11 @@ class SocketServer:
         self._ready: Callable[[str], Awaitable[None]] = ready_at_once
         try:
             for endpoint in config.resolved_listeners():
-                self.listeners.append(factory.listener(endpoint))
+                try:
+                    self.listeners.append(factory.listener(endpoint))
+                except ConfigError as error:
+                    _log_unable(endpoint.name, error)
+                    raise
         except BaseException:
             for listener in self.listeners:
                 listener.end()
@@ -258,7 +262,7 @@ class SocketServer:
             try:
                 listener = self._factory.listener(endpoint)
             except ConfigError as error:
-                logger.error("cannot add a listener", extra={"reason": str(error)})
+                _log_unable(endpoint.name, error)
                 continue
             self.listeners.append(listener)
             logger.info("listener added", extra=_log_fields(listener))
@@ -427,3 +431,8 @@ class SocketServer:
 
 def _log_fields(listener: Listener) -> dict[str, object]:
     return {"listener": listener.name, "port": listener.acceptor.address[1]}
+
+
+def _log_unable(listener: str, error: ConfigError) -> None:
+    """Log, in Kafka's words, that a port cannot be bound or a listener's keys cannot be used."""
+    logger.error(f"Unable to start acceptor for {listener}", extra={"reason": str(error)})

@@ -1,18 +1,26 @@
 """The socket server's log lines, in Kafka's words, for operators who know Kafka."""
 
 import logging
+import re
+import socket
+import struct
 from pathlib import Path
 
 import pytest
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from broker.errors import ConfigError
+from broker.protocol.messages.metadata import MetadataRequest
 from tests.network.test_login import MODULE
 from tests.network.test_sessions import log_in
 from tests.network.tls.test_tls import ALICE
 from tests.support.certificates import certificates, tls_settings
 from tests.support.hostile import is_served
+from tests.support.memory import BOUNDED, settled, taker_of_all, waiting
 from tests.support.running import running_broker
 from tests.support.wire import WireClient
+
+MAP = "listener.security.protocol.map=MINE:PLAINTEXT"
 
 Line = tuple[str, str]
 """Level and words."""
@@ -36,6 +44,11 @@ def log_lines(caplog: pytest.LogCaptureFixture, *beginnings: str) -> list[Line]:
 
 def peer(client: WireClient) -> str:
     return "{}:{}".format(*client.stream.socket.getsockname()[:2])
+
+
+def channel_id(caplog: pytest.LogCaptureFixture) -> str:
+    """Return the id of the connection that the last line is about."""
+    return str(next(each.connection for each in reversed(caplog.records) if hasattr(each, "connection")))
 
 
 async def test_the_life_of_a_socket_server(
@@ -107,7 +120,18 @@ async def test_a_login_and_its_renewal(
         assert (await log_in(client, b"\0alice\0wrong"))[0] != 0
         mock_clock.jump(0.1)
         assert await client.is_closed()
-        assert log_lines(caplog, "Successfully") == []
+        source = channel_id(caplog)
+        assert log_lines(caplog, "Successfully", "Failed") == [
+            ("INFO", f"Failed re-authentication with /127.0.0.1 (channelId={source}) (the login failed)")
+        ]
+        stranger = await broker.connect()
+        assert (await log_in(stranger, b"\0alice\0wrong"))[0] != 0
+        mock_clock.jump(0.1)
+        assert await stranger.is_closed()
+        source = channel_id(caplog)
+        assert log_lines(caplog, "Successfully", "Failed") == [
+            ("INFO", f"Failed authentication with /127.0.0.1 (channelId={source}) (the login failed)")
+        ]
 
 
 async def test_a_certificate(tmp_path: Path, mock_clock: MockClock, caplog: pytest.LogCaptureFixture) -> None:
@@ -117,3 +141,94 @@ async def test_a_certificate(tmp_path: Path, mock_clock: MockClock, caplog: pyte
         assert await is_served(client)
         (line,) = [each for each in caplog.records if each.getMessage().startswith("Successfully")]
         assert (line.__dict__["principal"], line.__dict__["mechanism"]) == (f"User:{ALICE}", "SSL")
+
+
+async def test_a_failed_handshake(
+    tmp_path: Path, mock_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running_broker(tmp_path, *tls_settings()) as broker:
+        client = await broker.connect()
+        await client.stream.send_all(b"GET / HTTP/1.1\r\n\r\n")
+        assert await client.is_closed()
+        source = channel_id(caplog)
+        ((level, words),) = log_lines(caplog, "Failed")
+        assert level == "INFO"
+        assert words.startswith(
+            f"Failed authentication with /127.0.0.1 (channelId={source}) (the TLS handshake failed: "
+        )
+
+
+@pytest.mark.parametrize(
+    ("size", "reason"),
+    [
+        (-1, "Invalid receive (size = -1)"),
+        (100_001, "Invalid receive (size = 100001 larger than 100000)"),
+    ],
+)
+async def test_a_peer_that_sends_no_request(
+    tmp_path: Path, mock_clock: MockClock, caplog: pytest.LogCaptureFixture, size: int, reason: str
+) -> None:
+    async with running_broker(tmp_path, "socket.request.max.bytes=100000") as broker:
+        client = await broker.connect()
+        await client.stream.send_all(struct.pack(">i", size))
+        assert await client.is_closed()
+        source = channel_id(caplog)
+        (line,) = [each for each in caplog.records if each.getMessage().startswith("Unexpected")]
+        assert (line.levelname, line.getMessage(), line.__dict__["reason"]) == (
+            "WARNING",
+            f"Unexpected error from /127.0.0.1 (channelId={source}); closing connection",
+            reason,
+        )
+
+
+@pytest.mark.parametrize("mode", ["kafka", "automq"])
+async def test_a_peer_that_leaves(
+    tmp_path: Path, mock_clock: MockClock, caplog: pytest.LogCaptureFixture, mode: str
+) -> None:
+    async with running_broker(tmp_path, f"socket.server.mode={mode}") as broker:
+        client = await broker.connect()
+        assert await is_served(client)
+        (channel,) = broker.server.socket_server.channels()
+        await client.stream.aclose()
+        await wait_all_tasks_blocked(0.01)
+        assert log_lines(caplog, "Connection with") == [
+            ("DEBUG", f"Connection with /127.0.0.1 (channelId={channel.id}) disconnected")
+        ]
+
+
+async def test_a_port_that_is_taken(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(ConfigError, match="address that can be bound"):
+            async with running_broker(tmp_path, f"listeners=MINE://127.0.0.1:{taken.getsockname()[1]}", MAP):
+                pass  # never reached
+    assert log_lines(caplog, "Unable") == [("ERROR", "Unable to start acceptor for MINE")]
+
+
+async def test_request_memory_that_runs_out_and_recovers_is_told_once_a_second(
+    tmp_path: Path, mock_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    recovered = ("INFO", "Broker no longer low on memory - unmuting incoming sockets")
+
+    async def runs_out_and_recovers() -> list[Line]:
+        taker = await taker_of_all(broker)
+        polite = await broker.connect()
+        await polite.send(MetadataRequest([]), 9)
+        await settled()
+        assert waiting(broker) == 1
+        low = log_lines(caplog, "Broker")
+        await taker.stream.aclose()
+        await polite.receive(3, 9)
+        return low + log_lines(caplog, "Broker")
+
+    async with running_broker(tmp_path, *BOUNDED) as broker:
+        (low, after) = await runs_out_and_recovers()
+        assert low[0] == "INFO"
+        words = r"Broker low on memory - could not allocate buffer of size \d+ for source 127\.0\.0\.1:\d+-.*"
+        assert re.fullmatch(words, low[1])
+        assert after == recovered
+        mock_clock.jump(0.999)
+        assert await runs_out_and_recovers() == []
+        mock_clock.jump(0.001)
+        assert len(await runs_out_and_recovers()) == 2

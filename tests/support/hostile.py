@@ -33,10 +33,10 @@ TLS_HELLO: Final = bytes.fromhex("16030100c8010000c40303") + bytes(range(200))
 HTTP_GET: Final = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 
 NO_REQUESTS: Final = {
-    "a size below zero": (struct.pack(">i", -1), "Invalid receive (size = -1 larger than 100000)"),
+    "a size below zero": (struct.pack(">i", -1), "Invalid receive (size = -1)"),
     "the least size": (
         struct.pack(">i", -(2**31)),
-        f"Invalid receive (size = {-(2**31)} larger than 100000)",
+        f"Invalid receive (size = {-(2**31)})",
     ),
     "a size above the limit": (
         struct.pack(">i", LIMIT + 1),

@@ -21,6 +21,7 @@ from broker.network.automq.responses_in_order import ResponsesInOrder
 from broker.network.clock import TrioClock
 from broker.network.connection.authentication import FailedLogins
 from broker.network.connection.channel import Channel, MuteState
+from broker.network.connection.endings import Ending
 from broker.network.connection.receive import EndOfStream
 from broker.network.failures import Failures
 from broker.network.handling.request_channel import Request, ResponseSend
@@ -148,7 +149,7 @@ class PipelinedResponder(Responder):
         except BlockingIOError:
             left = 0
         except OSError as error:
-            self._selector.close_channel(channel, str(error))
+            self._selector.close_channel(channel, str(error), ending=Ending.DISCONNECTED)
             return
         if time is not None:
             time.add_network(channel)

@@ -13,6 +13,7 @@ from typing import Final
 
 from broker.network.clock import TrioClock
 from broker.network.connection.channel import Channel
+from broker.network.connection.endings import Ending
 from broker.network.connection.receive import Frame
 from broker.network.reaper import Reaper
 from broker.network.selector import Selector
@@ -94,7 +95,10 @@ class FailedLogins:
 
     def _close_due(self, now_ms: int) -> None:
         while self._waiting and self._waiting[0][0] <= now_ms:
-            self._selector.close_channel(self._waiting.popleft()[1], "the login failed", logging.INFO)
+            channel = self._waiting.popleft()[1]
+            self._selector.close_channel(
+                channel, "the login failed", logging.INFO, Ending.FAILED_AUTHENTICATION
+            )
 
 
 class LateLogins:

@@ -39,8 +39,9 @@ INVALID_RECEIVE: Final = "Invalid receive"
 
 
 def invalid_size(size: int, limit: int) -> ProtocolViolation:
-    """Return an error with Kafka's message, which it also uses for a negative size."""
-    return ProtocolViolation(f"{INVALID_RECEIVE} (size = {size} larger than {limit})")
+    """Return an error with Kafka's message."""
+    larger = "" if size < 0 else f" larger than {limit}"
+    return ProtocolViolation(f"{INVALID_RECEIVE} (size = {size}{larger})")
 
 
 class EndOfStream(Exception):  # noqa: N818 - the end of a connection is not an error

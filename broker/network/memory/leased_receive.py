@@ -37,6 +37,11 @@ from broker.network.memory.memory_pool import Lease, MemoryPool
 from broker.network.reaper import Reaper
 from broker.network.selector import READ, Poll, Selector
 
+logger = logging.getLogger(__name__)
+
+QUIET_MS: Final = 1_000
+"""Time between two log lines that memory has run out; ours."""
+
 PROGRESS_BYTES: Final = 64 * 1024
 """Bytes that a frame must receive to count as making progress, unless it ends before; ours. Within five
 seconds, the default of `stall_ms`, a link of 13 kB/s delivers them.
@@ -52,7 +57,9 @@ class LeasedFrames(FramePool):
     __slots__ = (
         "_arriving",
         "_clock",
+        "_is_logged",
         "_leases",
+        "_quiet_until_ms",
         "_short_since_ms",
         "_stall_ms",
         "_waiting",
@@ -82,6 +89,9 @@ class LeasedFrames(FramePool):
         """By the identity of the buffer, from the complete frame until its release."""
         self._waiting: OrderedDict[LeasedReceive, None] = OrderedDict()
         self._short_since_ms = 0
+        self._is_logged = False
+        """Whether the log says that memory is low, and not yet that it no longer is."""
+        self._quiet_until_ms = 0
         self._arriving: OrderedDict[LeasedReceive, int] = OrderedDict()
         """Incomplete frames that have memory, with the time of their last progress; the oldest first."""
 
@@ -97,6 +107,7 @@ class LeasedFrames(FramePool):
         if lease is None:
             if not self._waiting:
                 self._short_since_ms = now_ms
+                self._log_low(receive, size, now_ms)
             self._waiting.setdefault(receive)
             self.reaper.poke()
         return lease
@@ -130,11 +141,13 @@ class LeasedFrames(FramePool):
                 return
             del self._waiting[receive]
             receive.grant(granted)
+        self._log_recovery()
 
     def forget(self, receive: "LeasedReceive") -> None:
         """Remove a closed connection."""
         self._waiting.pop(receive, None)
         self._arriving.pop(receive, None)
+        self._log_recovery()
 
     def is_waiting(self, receive: "LeasedReceive") -> bool:
         return receive in self._waiting
@@ -150,6 +163,21 @@ class LeasedFrames(FramePool):
             return ready
 
         return poll_fairly
+
+    def _log_low(self, receive: "LeasedReceive", size: int, now_ms: int) -> None:
+        """Log that memory has run out, at most once per QUIET_MS: under load it may do so at any request."""
+        if self._is_logged or now_ms < self._quiet_until_ms:
+            return
+        logger.info(
+            f"Broker low on memory - could not allocate buffer of size {size} for source {receive.source}"
+        )
+        self._is_logged = True
+        self._quiet_until_ms = now_ms + QUIET_MS
+
+    def _log_recovery(self) -> None:
+        if self._is_logged and not self._waiting:
+            logger.info("Broker no longer low on memory - unmuting incoming sockets")
+            self._is_logged = False
 
     def _next_deadline(self) -> int | None:
         if not self._waiting or not self._arriving:
@@ -187,6 +215,11 @@ class LeasedReceive(Receive):
     @property
     def waits_for_memory(self) -> bool:
         return self._leased.is_waiting(self)
+
+    @property
+    def source(self) -> str:
+        """The connection's id."""
+        return self._channel.id
 
     def grant(self, lease: Lease) -> None:
         """Take the memory that this connection waited for, and read on."""

@@ -23,12 +23,13 @@ from broker.errors import ConfigError
 from broker.network.clock import TrioClock
 from broker.network.connection.authentication import log_authenticated
 from broker.network.connection.channel import Channel
+from broker.network.connection.endings import Ending
 from broker.network.connection.send import HandshakeSend
 from broker.network.connection.transport import Transport
 from broker.network.responder import Responder
 from broker.network.selector import READ, WRITE, Selector
 from broker.network.tls.tls_socket import CIPHERTEXT_BYTES, TlsError, TlsSocket
-from broker.quotas.user_connections import TooFastOfUser
+from broker.quotas.user_connections import TooFastOfUser, UserRefusal
 from broker.security.distinguished_name import subject_of
 from broker.security.tls import Certificates, is_readable_by_others, refuse_ended
 
@@ -170,7 +171,7 @@ class Handshakes:
             self._delayed.add(channel)
             self._logins.delay(channel, refusal.throttle_ms, partial(self._enter_again, channel, tls, name))
         elif refusal is not None:
-            self._selector.close_channel(channel, refusal_message(name, refusal))
+            self._refuse_user(channel, name, refusal)
         return refusal is None
 
     def _enter_again(self, channel: Channel, tls: TlsSocket, name: str, now_ms: int) -> None:
@@ -185,9 +186,13 @@ class Handshakes:
                 return
             if isinstance(refusal, TooFastOfUser):
                 self._logins.refuse(channel, name, refusal)
-            self._selector.close_channel(channel, refusal_message(name, refusal))
+            self._refuse_user(channel, name, refusal)
         except Exception as error:  # noqa: BLE001 - sorted by `close_on_error`
             self._close_on_error(channel, error)
+
+    def _refuse_user(self, channel: Channel, name: str, refusal: UserRefusal) -> None:
+        reason = refusal_message(name, refusal)
+        self._selector.close_channel(channel, reason, ending=Ending.FAILED_AUTHENTICATION)
 
     def _admit(self, channel: Channel, tls: TlsSocket) -> None:
         if self._names_users:

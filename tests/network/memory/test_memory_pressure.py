@@ -10,6 +10,7 @@ import trio
 from trio.testing import MockClock
 
 from broker.network.connection.channel import Channel
+from broker.network.connection.endings import Ending
 from broker.network.connection.receive import Receive
 from broker.network.failures import Place
 from broker.network.selector import Selector
@@ -316,10 +317,10 @@ async def test_a_stalled_request_that_cannot_be_given_up_does_not_fail_the_timer
 ) -> None:
     original = Selector.close_channel
 
-    def broken(selector: Selector, channel: Channel, reason: str, *level: int) -> None:
+    def broken(selector: Selector, channel: Channel, reason: str, *level: int, **ending: Ending) -> None:
         if reason.startswith("a request made no progress"):
             raise ZeroDivisionError
-        original(selector, channel, reason, *level)
+        original(selector, channel, reason, *level, **ending)
 
     replace_method(monkeypatch, Selector, "close_channel", broken)
     await taker_of_all(broker)
