@@ -69,11 +69,17 @@ _WRONG_NAMES: Final = {
     "queued.max.bytes": "queued.max.request.bytes",
 }
 """Wrong names of keys in documents about Kafka and AutoMQ."""
-_CONSTANTS: Final = {
+_PER_IP: Final = (
+    "KIP-612 rejected this key: set the quota connection_creation_rate of the ip entity{}, such as by "
+    "kafka-configs.sh --alter {} --add-config connection_creation_rate=20"
+)
+_NO_KEYS: Final = {
+    "max.connection.creation.rate.per.ip": _PER_IP.format("'s default", "--ip-defaults"),
+    "max.connection.creation.rate.per.ip.overrides": _PER_IP.format(" of each address", "--ip ADDRESS"),
     "queued.max.connections": "a constant in Kafka, not a key: 20 accepted connections can wait for each "
     "processor; max.connections limits the open connections",
 }
-"""Constants that the same documents present as keys."""
+"""Other words that the same documents present as keys, and what to do instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,8 +248,8 @@ def hint(key: str) -> str:
     """Return the likely intended key for an unknown one, in brackets; empty if none is similar."""
     if key in _WRONG_NAMES:
         return f" (Kafka calls it {_WRONG_NAMES[key]})"
-    if key in _CONSTANTS:
-        return f" ({_CONSTANTS[key]})"
+    if key in _NO_KEYS:
+        return f" ({_NO_KEYS[key]})"
     near = difflib.get_close_matches(key, SPELLINGS, n=1, cutoff=0.85)
     if not near:
         return ""

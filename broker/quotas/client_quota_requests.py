@@ -44,9 +44,16 @@ def validate_alteration(
             if isinstance(entity.ip, str):
                 _validate_spelling(entity.ip, ipv6_prefix)
             if key not in keys:
-                _refuse(f"Invalid configuration key {key}")
+                _refuse(f"Invalid configuration key {key}{_REJECTED.get(key, '')}")
             _validate_value(keys[key], value)
     return entity
+
+
+_REJECTED: Final = dict.fromkeys(
+    ("max.connection.creation.rate.per.ip", "max.connection.creation.rate.per.ip.overrides"),
+    " (KIP-612 rejected this key: set connection_creation_rate of an ip entity)",
+)
+"""What to add for keys that documents name and no Kafka has."""
 
 
 def validate_entity(pairs: EntityPairs) -> Entity:

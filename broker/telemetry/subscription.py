@@ -226,7 +226,8 @@ def matching(
 
 
 def effective_of(subscriptions: Iterable[Subscription]) -> Steps[Effective]:
-    """Return all prefixes and the shortest interval of matching subscriptions, at most the default interval.
+    """Return all prefixes and the shortest interval of matching subscriptions; without any, the default one.
+    In Kafka the default is the longest, so that a subscription's longer one is taken and has no effect.
 
     Leaves out prefixes that begin with another, since clients compare the beginnings of names (KIP-714). More
     than MAX_PREFIXES of the rest, or MAX_READ of all, or their characters, become ALL_METRICS. Pauses after
@@ -234,10 +235,10 @@ def effective_of(subscriptions: Iterable[Subscription]) -> Steps[Effective]:
     """
     prefixes: set[str] = set()
     read = characters = cost = 0
-    interval_ms = DEFAULT_INTERVAL_MS
+    shortest_ms = MAX_INTERVAL_MS + 1
     selects_all = is_over_limit = False
     for subscription in subscriptions:
-        interval_ms = min(interval_ms, subscription.interval_ms)
+        shortest_ms = min(shortest_ms, subscription.interval_ms)
         metrics = subscription.metrics
         selects_all = selects_all or ALL_METRICS in metrics
         cost += 1
@@ -250,6 +251,7 @@ def effective_of(subscriptions: Iterable[Subscription]) -> Steps[Effective]:
         if cost >= MATCHED_AT_ONCE:
             cost = 0
             yield
+    interval_ms = shortest_ms if shortest_ms <= MAX_INTERVAL_MS else DEFAULT_INTERVAL_MS
     if selects_all:
         return Effective((ALL_METRICS,), interval_ms)
     shortest = () if is_over_limit else (yield from _uncovered(prefixes))

@@ -524,6 +524,24 @@ def test_a_constant_that_some_texts_call_a_key_is_told_to_be_one() -> None:
 
 
 @pytest.mark.parametrize(
+    ("key", "entity", "option"),
+    [
+        ("max.connection.creation.rate.per.ip", "the ip entity's default", "--ip-defaults"),
+        ("max.connection.creation.rate.per.ip.overrides", "the ip entity of each address", "--ip ADDRESS"),
+    ],
+)
+def test_a_key_that_kip_612_rejected_is_ignored_with_the_quota_that_there_is_instead(
+    key: str, entity: str, option: str
+) -> None:
+    (warning,) = load(None, [f"{key}=7"], {}).warnings
+    assert warning == (
+        f"--override: unknown key {key}; it is ignored (KIP-612 rejected this key: set the quota "
+        f"connection_creation_rate of {entity}, such as by kafka-configs.sh --alter {option} "
+        "--add-config connection_creation_rate=20)"
+    )
+
+
+@pytest.mark.parametrize(
     ("misnomer", "real"),
     [
         ("connection.creation.rate.limit", "max.connection.creation.rate"),

@@ -39,6 +39,8 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
         ((*USERS, *CLIENTS), "producer_byte_rate", "the default user-principal, the default client-id"),
         ((*IP, "10.0.0.7"), "connection_creation_rate", "ip '10.0.0.7'"),
         (IPS, "connection_creation_rate", "the default ip"),
+        (("--ip", "10.0.0.8"), "connection_creation_rate", "ip '10.0.0.8'"),
+        (("--ip-defaults",), "connection_creation_rate", "the default ip"),
     ],
 )
 def test_a_quota_of_each_kind_of_entity_is_set_shown_and_removed(
@@ -58,6 +60,7 @@ def test_a_quota_of_each_kind_of_entity_is_set_shown_and_removed(
         ((*USER, "eve"), "request_percentage=Infinity", "too large for a DOUBLE."),
         ((*USER, "eve"), "producer_byte_rate=9223372036854775808", "too large for a LONG."),
         ((*IP, "10.0.0.9"), "connection_creation_rate=-1", "must be greater than 0"),
+        (("--ip", "10.0.0.9"), "connection_creation_rate=1.5", "cannot be a fractional value."),
     ],
 )
 def test_a_bad_quota_is_refused_in_kafkas_words(

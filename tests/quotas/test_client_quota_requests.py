@@ -46,6 +46,18 @@ def test_a_bad_entity_is_refused_with_what_is_wrong(pairs, message):
     ("pairs", "key", "value", "message"),
     [
         (USER, "bad", 1.0, "Invalid configuration key bad"),
+        *(
+            (
+                IP,
+                key,
+                1.0,
+                f"{key} (KIP-612 rejected this key: set connection_creation_rate of an ip entity)",
+            )
+            for key in (
+                "max.connection.creation.rate.per.ip",
+                "max.connection.creation.rate.per.ip.overrides",
+            )
+        ),
         (USER, RATE, 10_000.5, "producer_byte_rate cannot be a fractional value."),
         (USER, RATE, 0.0, "Quota producer_byte_rate must be greater than 0"),
         (USER, RATE, -1.0, "Quota producer_byte_rate must be greater than 0"),

@@ -272,3 +272,21 @@ def test_subscriptions_after_the_maximum_only_count_for_the_interval() -> None:
     many = [subscribed(*numbered(MAX_READ + 1)), Subscription("t", frozenset(numbered(9_000)), 5_000)]
     assert finished(effective_of(many)) == Effective((ALL_METRICS,), 5_000, is_over_limit=True)
     assert pauses(effective_of(many)) == 1
+
+
+@pytest.mark.parametrize(
+    ("intervals", "expected"),
+    [
+        ((), 300_000),
+        ((299_999,), 299_999),
+        ((300_000,), 300_000),
+        ((300_001,), 300_001),
+        ((3_600_000,), 3_600_000),
+        ((3_600_000, 600_000), 600_000),
+    ],
+)
+def test_the_shortest_interval_holds_and_the_default_only_without_any(
+    intervals: tuple[int, ...], expected: int
+) -> None:
+    found = [read_subscription(f"s{each}", {"interval.ms": str(each)}) for each in intervals]
+    assert finished(effective_of(found)).interval_ms == expected

@@ -1,7 +1,6 @@
 """Receiving with bounded memory, socket by socket: the exact bound and the queue of waiting connections."""
 
 import random
-import re
 import socket
 import struct
 from collections.abc import Iterator
@@ -251,9 +250,8 @@ def test_a_wrong_size_is_refused_whether_there_is_memory_or_not(rigs: type[Rig],
     rig.holder(1_000)
     channel, theirs = rig.connect()
     theirs.sendall(struct.pack(">i", size))
-    with pytest.raises(
-        ProtocolViolation, match=f"size = {size}" + (r"\)" if size < 0 else " larger than 1000")
-    ):
+    kafkas = r"\)" if size < 0 else r" larger than 1000\)"
+    with pytest.raises(ProtocolViolation, match=f"size = {size}{kafkas}"):
         channel.read(channel.sock)
 
 

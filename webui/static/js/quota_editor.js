@@ -9,7 +9,7 @@ import { saved } from "./quota_saving.js";
 import { debounced } from "./shell.js";
 import { Consequences } from "./consequences.js";
 import { escape, guard, release } from "./unsaved.js";
-import { KEYS, limitHint, rate, rawRate, readLimit, writeLimit } from "./units.js";
+import { KEYS, rate, rawRate, readLimit, writeLimit } from "./units.js";
 
 const PATH = "/api/v1/client-quotas";
 let serial = 0;
@@ -84,10 +84,9 @@ export class QuotaEditor {
     for (const { key, input, note, hint } of this.fields.values()) {
       const { value, error } = readLimit(key, input.value);
       sound &&= !error;
-      const watch = error || value === null ? "" : limitHint(key, value);
-      note.dataset.kind = error ? "bad" : watch && "watch";
+      note.dataset.kind = error ? "bad" : "";
       input.setAttribute("aria-invalid", String(Boolean(error)));
-      setText(note, error ?? (value === null ? hint : watch ? `${rawRate(key, value)}. ${watch}` : rawRate(key, value)));
+      setText(note, error ?? (value === null ? hint : rawRate(key, value)));
       const before = this.before[key]?.value ?? null;
       if (!error && value !== before) ops.push(value === null ? { key, remove: true } : { key, value });
     }

@@ -81,14 +81,6 @@ export function rawRate(key, value) {
   return `${exact} ${key === "request_rate" ? "requests" : "partitions"}${per}`;
 }
 
-const NOISY_BELOW = 1e6;
-
-/** A warning about a limit, or "": with a small byte rate, one request can fill a window of a second. */
-export function limitHint(key, value) {
-  if (KEYS[key]?.unit !== "bytes" || value >= NOISY_BELOW) return "";
-  return "Below 1 MB/s the limit is less accurate: a single request can use up a one-second window.";
-}
-
 const FACTORS = {
   b: 1, k: 1e3, kb: 1e3, m: 1e6, mb: 1e6, g: 1e9, gb: 1e9, t: 1e12, tb: 1e12,
   ki: 1024, kib: 1024, mi: 1024 ** 2, mib: 1024 ** 2, gi: 1024 ** 3, gib: 1024 ** 3, ti: 1024 ** 4, tib: 1024 ** 4,
