@@ -184,9 +184,13 @@ def load(
     finish_swaps(directory)
     bases, snapshots, with_aborted = _list(directory)
     if not bases:
-        segment = Segment(files, directory, start_offset)
+        end = max(start_offset, recovery_point) if recovery_point < _MAX_RECOVERY_POINT else start_offset
+        if end > recovery_point and not start_is_proven:
+            raise _start_after(end, recovery_point, directory)
+        segment = Segment(files, directory, end)
         segment.open(make=True)
-        return Loaded([segment], ProducerStates(), start_offset, start_offset, start_offset, is_new=True)
+        gaps = [Gap(start_offset, end)] if start_offset < end else []
+        return Loaded([segment], ProducerStates(), end, end, end, is_new=True, gaps=gaps)
     start_offset = max(start_offset, bases[0])
     segments = [
         Segment(
@@ -235,8 +239,7 @@ def load(
         damage += [DamagedStretch(segment.path, *stretch) for stretch in segment.verified.damage]
         ends.append(_end_of_checked(segment, size, end_offset))
     if start_offset > end_offset and not start_is_proven:
-        why = f"the log start offset {start_offset} is after the log end offset {end_offset}"
-        raise OSError(EINVAL, why, os.path.join(os.path.dirname(directory), START_OFFSETS))
+        raise _start_after(start_offset, end_offset, directory)
     continues_at = start_offset
     if recovery_point < _MAX_RECOVERY_POINT:
         continues_at = max(start_offset, recovery_point)
@@ -259,6 +262,11 @@ def load(
         gaps=_gaps(segments, ends, start_offset),
         rebuilt=rebuilt,
     )
+
+
+def _start_after(start_offset: int, end_offset: int, directory: str) -> OSError:
+    why = f"the log start offset {start_offset} is after the log end offset {end_offset}"
+    return OSError(EINVAL, why, os.path.join(os.path.dirname(directory), START_OFFSETS))
 
 
 def _gaps(segments: Sequence[Segment], ends: Sequence[int | None], start_offset: int) -> list[Gap]:

@@ -252,3 +252,20 @@ def test_a_partition_that_moved_to_another_directory_is_not_missing(tmp_path: Pa
     log = store.partition("events", 0)
     assert log is not None and log.high_watermark == 40 and recovery.missing == []
     store.close()
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_a_partition_that_lost_all_of_its_segments_goes_on_where_they_ended(
+    where: Path, is_clean: bool
+) -> None:
+    filled(where)
+    if not is_clean:
+        unclean(where)
+    for path in log_files(where):
+        remove(path)
+    store, recovery = open_store(where)
+    log = store.partition("events", 0)
+    assert log is not None and recovery.missing == [Missing("events", 0, 0, 40)]
+    assert (log.log_start_offset, log.high_watermark, log.missing) == (40, 40, 40)
+    assert append(make(store), sized(100))[0].base_offset == 40
+    store.close()

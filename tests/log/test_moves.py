@@ -2,12 +2,16 @@
 
 import errno
 import os
+from functools import partial
 
 import pytest
 
 from broker.config.sections.topics import TopicSettings
 from broker.errors import ApiError, ErrorCode
 from broker.log import disk
+from broker.records.build import NewRecord, build_batch
+from broker.records.control import Marker
+from broker.records.header import TRANSACTIONAL_FLAG
 from tests.log.harness import (
     NOW,
     TOPIC_ID,
@@ -153,6 +157,24 @@ def test_index_entries_that_wait_to_be_written_are_written_there(store, where):
     assert len(moved.segments[-1].offsets) == 599
     assert [bytes_from(moved, offset, 1) for offset in (0, 299, 300, 599)]
     again.close()
+
+
+def test_a_transaction_that_is_aborted_while_its_log_moves_stays_aborted(store, where):
+    log = make(store)
+    made = partial(build_batch, producer_id=1, producer_epoch=0, attributes=TRANSACTIONAL_FLAG)
+    for sequence in range(3):
+        records = made([NewRecord(None, b"x", NOW)], base_sequence=sequence)
+        log.stage(records, now_wall_ms=NOW, transactional=True)
+        if sequence == 1:
+            move = begin(store, log, "b")
+            while move.missing is None:
+                assert step(store, move)
+        log.stage_marker(Marker(is_commit=False, coordinator_epoch=0), 1, 0, NOW)
+        assert log.commit()
+    finish(store, move)
+    in_memory = log.segments[-1].aborted.content()
+    assert len(in_memory) == 3 * 34
+    assert (where / "b" / "events-0" / f"{0:020d}.txnindex").read_bytes() == in_memory
 
 
 def test_deleted_records_stay_deleted(store, where):
