@@ -110,6 +110,15 @@ class SparseIndex:
         key, value = entry.unpack(disk.read_at(self._files.get(self.path), at * entry.size, entry.size))
         return key, value
 
+    def last_two(self) -> list[tuple[int, int]]:
+        """Return the last two stored entries, or what there is, with one read."""
+        stored = len(self) - len(self._unwritten)
+        count, entry = min(stored, 2), self._entry
+        if not count:
+            return []
+        read = disk.read_at(self._files.get(self.path), (stored - count) * entry.size, count * entry.size)
+        return [(key, value) for key, value in entry.iter_unpack(read)]
+
     @property
     def size(self) -> int:
         """Bytes, including unwritten entries."""

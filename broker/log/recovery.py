@@ -205,9 +205,10 @@ def load(
     wrong = [each for each in segments if each.base_offset in with_aborted and not each.read_aborted()]
     rebuilt = [each.aborted.path for each in wrong]
     if clean and not wrong and start_offset <= recovery_point:
-        if not segments[-1].indexed_from()[1]:
+        indexed_from, is_indexed = segments[-1].indexed_from()
+        if not is_indexed:
             rebuilt.append(segments[-1].offsets.path)
-        elif _ends_at(segments[-1], recovery_point):
+        elif _ends_at(segments[-1], indexed_from, recovery_point):
             producers, snapshot_at = _restore(directory, snapshots, recovery_point)
             if snapshot_at < recovery_point and start_offset < recovery_point:
                 rebuilt.append(os.path.join(directory, segment_file(recovery_point, SNAPSHOT)))
@@ -347,9 +348,8 @@ def _segment_index(bases: list[int], offset: int) -> int:
     return max(sum(base <= offset for base in bases) - 1, 0)
 
 
-def _ends_at(active: Segment, end_offset: int) -> bool:
-    """Return whether the last batch is valid, ends the file, and ends at `end_offset`."""
-    start, _ = active.indexed_from()
+def _ends_at(active: Segment, start: int, end_offset: int) -> bool:
+    """Return whether the last batch from `start` on is valid, ends the file, and ends at `end_offset`."""
     position, offset = 0, active.base_offset
     for found in active.batches(start):
         position, offset = found.position + found.header.size, found.header.last_offset + 1

@@ -420,18 +420,18 @@ class Segment:
         return None
 
     def indexed_from(self) -> tuple[int, bool]:
-        """Return the position of the last index entry's batch, and whether the end of the index is right.
+        """Return the position of the batch of the last stored index entry, and whether the index ends right.
 
         The position is 0 without an entry, and if the entry does not name a batch. Raises OSError.
         """
-        count = len(self.offsets)
-        if not count or not self.size:
+        last_two = self.offsets.last_two() if self.size else []
+        if not last_two:
             return 0, self.size <= _MAX_UNINDEXED_BYTES
-        relative, position = self.offsets[count - 1]
+        relative, position = last_two[-1]
         named = self._batch_at(position)
         if named is None or named[1] != self.base_offset + relative:
             return 0, False
-        before = self.offsets[count - 2] if count > 1 else (-1, -1)
+        before = last_two[0] if len(last_two) > 1 else (-1, -1)
         is_right = (
             before[0] < relative
             and before[1] < position
