@@ -93,8 +93,8 @@ def _group(
             if topic_id not in known and topic_id in topics:
                 name = topics[topic_id].name
                 known[topic_id] = security.allows_topic(context, Operation.DESCRIBE, name, logs=False)
-                if pace.spent(security.cost):
-                    yield None
+            if pace.spent(1 + security.cost):
+                yield None
         described.members.append((yield from _member(member, topics, pace)))
     if not all(known.values()):
         return DescribedGroup(ErrorCode.TOPIC_AUTHORIZATION_FAILED, HIDDEN, group.group_id)

@@ -42,27 +42,38 @@ class GroupRequest:
 
 class PreparedGroupRequest(GroupRequest):
     """A request that is answered at once, and whose response may be large: it is built in slices, before the
-    records of the call are written.
+    records of the call are written, and encoded in slices afterwards.
     """
 
     __slots__ = ("_build", "_prepared")
 
     def __init__(self, context: RequestContext, build: Callable[[Any, Pace], Steps[Struct]]) -> None:
-        super().__init__(context, lambda reply, _version: finished(self._built(reply, Pace())))
+        super().__init__(context, lambda reply, _version: finished(build(reply, Pace())))
         self._build = build
         self._prepared: tuple[Any, Struct] | None = None
 
     def prepare(self, effects: Effects) -> Steps[None]:
-        """Build the response to the reply of this request."""
+        """Build the response to the reply of this request, if it needs more than one slice."""
         for token, reply in effects.replies:
             if token is self:
-                self._prepared = reply, (yield from self._built(reply, Pace()))
+                steps = self._build(reply, Pace())
+                if next(steps, END) is not END:
+                    self._prepared = reply, (yield from steps)
 
-    def _built(self, reply: Any, pace: Pace) -> Steps[Struct]:
-        """Return the response that was built. Another reply follows if the records could not be written."""
-        if self._prepared is not None and self._prepared[0] is reply:
-            return self._prepared[1]
-        return (yield from self._build(reply, pace))
+    def outcome(self, reply: Any) -> Outcome:
+        """Return the outcome. It has another reply than the one so far if the records were not written."""
+        if self._prepared is None or self._prepared[0] is not reply:
+            return super().outcome(reply)
+        response = self._prepared[1]
+        return Sliced(_answered(response), None, response)
+
+
+END: Final = object()
+
+
+def _answered(response: Struct) -> Slices[Outcome]:
+    yield from ()
+    return Response(response)
 
 
 def _unprepared() -> Slices[None]:
