@@ -11,6 +11,13 @@ ANONYMOUS: Final = "ANONYMOUS"
 """The name of every unauthenticated client. (Kafka: KafkaPrincipal.ANONYMOUS)"""
 
 
+def is_plain(name: str) -> bool:
+    """Return whether a name is what it looks like: printable, and without spaces around it. A name that comes
+    from outside is refused otherwise: what removes spaces somewhere would make two users one.
+    """
+    return name.isprintable() and name == name.strip() != ""
+
+
 class Principal(msgspec.Struct, frozen=True):
     """Its text is "User:alice", or "User:ANONYMOUS" without a login."""
 

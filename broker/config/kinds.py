@@ -136,6 +136,16 @@ def one_of(*choices: str) -> Kind:
     return Kind(ConfigType.STRING, f"one of {', '.join(choices)}", read, choices=choices)
 
 
+SPACES: Final = " \t\n\r\v\f"
+
+
+def trimmed(text: str) -> str:
+    """Return the text without the spaces of ASCII around it, as Kafka does. Others, such as U+00A0, are part
+    of a value: without them, a principal would be another one.
+    """
+    return text.strip(SPACES)
+
+
 READ_ONCE: Final = 4
 """Values of a list setting whose text is parsed once; ours.
 
@@ -162,7 +172,7 @@ def list_of(
     def read(text: str) -> tuple[Any, ...]:
         if most is not None and text.count(separator) >= most:
             raise ValueError("too many items")
-        items = [item.strip() for item in text.split(separator)] if text else []
+        items = [trimmed(item) for item in text.split(separator)] if text else []
         if "" in items or len(items) < least:
             raise ValueError("an item is missing")
         return tuple(dict.fromkeys(map(read_item, items)))

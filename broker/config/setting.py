@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any, Final, Self
 
-from broker.config.kinds import Kind, whole_from
+from broker.config.kinds import Kind, trimmed, whole_from
 from broker.errors import ConfigError
 
 _METADATA_KEY: Final = "setting"
@@ -60,7 +60,7 @@ class Setting:
     def read(self, text: str, *, key: str | None = None) -> Any:
         """Parse `text`. Raises ConfigError with key, value and what is allowed."""
         try:
-            return self.kind.read(text.strip())
+            return self.kind.read(trimmed(text))
         except ValueError as error:
             value = "(hidden)" if self.sensitive else text
             raise ConfigError(key or self.key, value, self.kind.allowed) from error
@@ -82,7 +82,7 @@ class Setting:
             return self.read(text, key=key)
         try:
             # "-1" means "never" in every unit.
-            whole = int(text.strip())
+            whole = int(trimmed(text))
             return self.kind.read(str(whole * factor if whole > 0 else whole))
         except ValueError as error:
             raise ConfigError(key, text, self._allowed_times(factor)) from error

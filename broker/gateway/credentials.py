@@ -26,7 +26,7 @@ import msgspec
 
 from broker.errors import ErrorCode, ProtocolViolation
 from broker.gateway.responses import decoded
-from broker.principal import ANONYMOUS
+from broker.principal import ANONYMOUS, is_plain
 from broker.protocol.api_key import ApiKey, request_header_version
 from broker.protocol.client_id import client_id_and_body
 from broker.protocol.codec import decode_request
@@ -160,7 +160,10 @@ def _bearer_claim(message: bytes) -> _Claim:
         return _Claim(fields[1][2:])
     values = [each[5:] for each in rest.split("\1") if each.startswith("auth=")]
     name = _subject(values[-1].split(" ")[-1]) if values else None
-    return _Claim(name) if name else _Claim(unknown_because="its token names no subject")
+    if not name:
+        return _Claim(unknown_because="its token names no subject")
+    # Kafka removes the spaces, so that the broker may know another user.
+    return _Claim(name) if is_plain(name) else _Claim(unknown_because="its token's subject is not plain")
 
 
 class _Claims(msgspec.Struct):

@@ -8,9 +8,11 @@ import textwrap
 from pathlib import Path
 from typing import Final
 
+from broker.api.access import ACCESS
 from broker.api.support import KAFKA
-from broker.gateway.api_versions import INTERNAL, READ, forwardable
+from broker.gateway.api_versions import INTERNAL, READ, forwardable, judged
 from broker.gateway.responses import rewriter
+from broker.metadata.actor import Role
 from broker.protocol.api_key import NAMES, ApiKey
 
 PATH: Final = Path(__file__).parents[2] / "docs" / "gateway-protocol.md"
@@ -25,12 +27,14 @@ _CLIENT_METRICS: Final = "answers for client metrics with `gateway.quotas=local`
 NOTES: Final = {
     ApiKey.PRODUCE: "reads `acks`, charges the produce quota",
     ApiKey.FETCH: "charges the fetch quota; versions from 16 have addresses behind the records",
-    ApiKey.METADATA: "leaves out brokers without an address; their partitions have no leader",
+    ApiKey.METADATA: (
+        "creates no topics of Weir; leaves out brokers without an address; their partitions have no leader"
+    ),
     ApiKey.FIND_COORDINATOR: "COORDINATOR_NOT_AVAILABLE if the coordinator has no address",
     ApiKey.SASL_HANDSHAKE: f"reads the mechanism; not version 0, whose tokens are no requests; {_LOGIN}",
     ApiKey.SASL_AUTHENTICATE: f"reads the principal, which counts once the broker has accepted it; {_LOGIN}",
     ApiKey.API_VERSIONS: "offers the versions of this page, and the APIs that the gateway answers",
-    ApiKey.CREATE_TOPICS: _MUTATIONS,
+    ApiKey.CREATE_TOPICS: f"refuses topics of Weir; {_MUTATIONS}",
     ApiKey.DELETE_TOPICS: _MUTATIONS,
     ApiKey.CREATE_PARTITIONS: _MUTATIONS,
     ApiKey.DESCRIBE_CONFIGS: _CLIENT_METRICS,
@@ -82,6 +86,24 @@ APIs of controllers, and of brokers among themselves:
 
 A request of one of these, or in a version that is not offered, closes its connection.
 
+## Where the gateway logs clients in
+
+With `gateway.authentication=gateway`, the upstream cluster takes all clients for the gateway. So the gateway
+asks [`wire.role`](configuration.md#wirerole) itself, as a broker does, before it forwards what changes
+something:
+
+| role | API |
+|---|---|
+{roles}
+AlterConfigs and IncrementalAlterConfigs need `admin` for brokers and their loggers. A client without the role
+is answered CLUSTER_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED or GROUP_AUTHORIZATION_FAILED, and
+nothing goes upstream. Metadata creates topics for editors only: for others, it is answered as if the
+cluster's `auto.create.topics.enable` were off. Share coordinators (FindCoordinator) are for administrators,
+and a Fetch with a replica id is refused to everybody.
+
+What the gateway cannot judge it does not forward there: APIs that are not on this page, versions that Kafka
+4.1 does not have, and Fetch from version 15, in which only the replica id is new.
+
 ## What clients can tell from a cluster without a gateway
 
 * The upstream broker sees the gateway's address: `client_host` in the descriptions of groups is the
@@ -98,7 +120,26 @@ def render() -> str:
     rows = [_row(ApiKey(key)) for key in sorted(KAFKA) if key in treated]
     names = [NAMES[key] for key in sorted(KAFKA) if key not in treated | INTERNAL]
     internal = [NAMES[key] for key in sorted(INTERNAL & KAFKA.keys())]
-    return _HEAD + "".join(rows) + _OTHERS.format(names=_list(names), internal=_list(internal))
+    return (
+        _HEAD
+        + "".join(rows)
+        + _OTHERS.format(
+            names=_list(names),
+            internal=_list(internal),
+            roles="".join(map(_role_row, (Role.EDITOR, Role.ADMIN))),
+        )
+    )
+
+
+def _role_row(role: Role) -> str:
+    """Return the APIs of which the last version needs a role, with the version from which it does."""
+    names = []
+    for key, access in sorted(ACCESS.items()):
+        offered = judged(key)
+        if offered is not None and access.role_in(offered[1]) == role:
+            since = "" if access.role == role else f" from version {access.brokers_since}"
+            names.append(NAMES[key] + since)
+    return f"| `{role.name.lower()}` | {', '.join(names)} |\n"
 
 
 def _list(names: list[str]) -> str:

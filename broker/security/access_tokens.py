@@ -17,6 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from broker.json_web_keys import ALGORITHMS, PublicKey, read_object, verify
+from broker.principal import is_plain
 
 LONGEST_TOKEN: Final = 65_536
 LONGEST_HEADER: Final = 4_096
@@ -64,9 +65,13 @@ def read_token(token: str, find: FindKey, rules: TokenRules, wall_ms: int) -> Ac
     _check_scope(claims.get(rules.scope_claim))
     ends_ms = _check_times(claims, rules.skew_ms, wall_ms)
     _check_parties(claims, rules)
-    name = _text(claims.get(rules.sub_claim), "the token names no user")
+    name = claims.get(rules.sub_claim)
+    if not isinstance(name, str) or not name.strip():
+        raise InvalidToken("the token names no user")
     if len(name) > LONGEST_NAME:
         raise InvalidToken(f"the token's user name has more than {LONGEST_NAME} characters")
+    if not is_plain(name):
+        raise InvalidToken("the token's user name has spaces around it or is not printable")
     return AccessToken(name, ends_ms)
 
 
@@ -100,7 +105,9 @@ def _signed_payload(token: str, find: FindKey) -> bytes:
 def _check_scope(scope: object) -> None:
     """Scopes say nothing about a user's rights here; as in Kafka they must be well-formed."""
     scopes = scope if isinstance(scope, list) else [scope] if isinstance(scope, str) else []
-    words = [_text(each, "the token has an empty scope") for each in scopes]
+    words = [each.strip() if isinstance(each, str) else "" for each in scopes]
+    if "" in words:
+        raise InvalidToken("the token has an empty scope")
     if len(set(words)) < len(words):
         raise InvalidToken("the token has a scope twice")
 
@@ -138,10 +145,3 @@ def _time(seconds: object, why_not: str) -> int:
     if not 0 <= seconds <= _LAST_MS // 1_000:
         raise InvalidToken(why_not)
     return int(seconds * 1_000)
-
-
-def _text(value: object, why_not: str) -> str:
-    text = value.strip() if isinstance(value, str) else ""
-    if not text:
-        raise InvalidToken(why_not)
-    return text

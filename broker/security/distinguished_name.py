@@ -2,7 +2,8 @@
 
 The format is that of Java's X500Principal.getName(). Called after a TLS handshake with a client certificate,
 so OpenSSL has already parsed every byte. The most specific part comes first; an attribute without a short
-name in RFC 2253 is printed as its OID and its encoded value in hexadecimal.
+name in RFC 2253 is printed as its OID and its encoded value in hexadecimal, and so is the value of a text
+that cannot be decoded.
 """
 
 from typing import Final
@@ -67,9 +68,13 @@ def _attribute(data: bytes, start: int) -> str:
     _, content, value_at = _element(data, start)
     number = _dotted(data[content:value_at])
     tag, content, end = _element(data, value_at)
-    if number not in _SHORT or tag not in _STRINGS:
-        return f"{_SHORT.get(number, number)}=#{data[value_at:end].hex()}"
-    return f"{_SHORT[number]}={_escaped(data[content:end].decode(_STRINGS[tag], 'replace'))}"
+    name = _SHORT.get(number, number)
+    if number in _SHORT and tag in _STRINGS:
+        try:
+            return f"{name}={_escaped(data[content:end].decode(_STRINGS[tag]))}"
+        except UnicodeDecodeError:
+            pass  # with U+FFFD in place of the bytes, as Java prints it, several names would be one
+    return f"{name}=#{data[value_at:end].hex()}"
 
 
 def _escaped(value: str) -> str:

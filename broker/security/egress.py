@@ -6,7 +6,7 @@ name is resolved once and the connection goes to the checked address, so that a 
 """
 
 from collections.abc import Sequence
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -16,6 +16,21 @@ from broker.config.host_patterns import PUBLIC, HostPattern
 
 LONGEST_URL: Final = 2_048
 _NAT64: Final = IPv6Network("64:ff9b::/96")
+
+_SPECIAL: Final = tuple(
+    map(
+        ip_network,
+        (
+            "192.0.0.0/24",  # IETF protocol assignments (RFC 6890)
+            "192.88.99.0/24",  # anycast of 6to4 relays (RFC 7526)
+            "64:ff9b:1::/48",  # NAT64 of a local network (RFC 8215)
+            "3fff::/20",  # documentation (RFC 9637)
+            "5f00::/16",  # segment routing (RFC 9602)
+            "fec0::/10",  # site-local (RFC 3879)
+        ),
+    )
+)
+"""Networks that are none of the Internet, and that not every version of `ipaddress` knows."""
 Address = IPv4Address | IPv6Address
 
 
@@ -112,6 +127,8 @@ def read_url(url: str) -> Endpoint:
 def is_public(address: Address) -> bool:
     """Whether the address is one of the Internet, also if it is written as an IPv6 address."""
     meant = _embedded(address)
+    if any(meant in network for network in _SPECIAL):
+        return False
     return meant.is_global and not meant.is_multicast and not meant.is_reserved
 
 

@@ -53,7 +53,23 @@ class _Rule(msgspec.Struct, frozen=True):
         if not self.pattern.fullmatch(name):
             return None
         mapped = self.pattern.sub(self.replacement, name)
-        return {"L": mapped.lower(), "U": mapped.upper()}.get(self.case, mapped)
+        if not self.case:
+            return mapped
+        change = str.lower if self.case == "L" else str.upper
+        return mapped_case(mapped, change)
+
+
+def mapped_case(name: str, change: Callable[[str], str]) -> str:
+    """Return a name in lower or upper case. A letter beyond ASCII never becomes one of ASCII, as U+212A, the
+    sign of kelvin, would become a k: another user's name could be written with it.
+    """
+    if name.isascii():
+        return change(name)
+    return "".join(each if not each.isascii() and _has_ascii(change(each)) else change(each) for each in name)
+
+
+def _has_ascii(text: str) -> bool:
+    return any(each.isascii() for each in text)
 
 
 class PrincipalRules:

@@ -637,7 +637,20 @@ def test_another_authorizer_stops_the_start() -> None:
         build_config({"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"})
 
 
-@pytest.mark.parametrize("value", ["ops", "User:", ":ops", "User:ops;ops"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("ops", "User:", ":ops", "User:ops;ops", "User: ops"),
+        # What a trim would make another principal, or what shows as another one.
+        *(
+            "User:ops\u00a0",
+            "User:a;User:ops\u3000;User:b",
+            "User:o\u200bps",
+            "User:ops\u2028",
+            "\u00a0User:ops",
+        ),
+    ],
+)
 def test_a_super_user_is_a_principal(value: str) -> None:
     with pytest.raises(ConfigError, match=r"super\.users="):
         build_config({"super.users": value})

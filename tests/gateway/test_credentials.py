@@ -267,3 +267,10 @@ def test_truncated_and_damaged_frames_are_violations_or_harmless(key, version):
             observer.response(key, version, messages.flipped(b"size" + response)[4:])
         except ProtocolViolation:
             pass
+
+
+@pytest.mark.parametrize("name", [" alice", "alice\u00a0", "al\nice", "alice\u2028", "al\u200bice"])
+def test_a_subject_that_is_not_plain_is_unknown(name):
+    """The upstream broker may have removed the spaces, and know another user."""
+    expected = Login(ANONYMOUS, "OAUTHBEARER", 0, "its token's subject is not plain")
+    assert Talk().login("OAUTHBEARER", (bearer(token_of({"sub": name})), b"")) == [expected]

@@ -105,10 +105,23 @@ def test_absurd_numbers_are_refused(number: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "found"), [("ann", "ann"), (" ann ", "ann"), ("zoë, the first", "zoë, the first")]
+    "name", ["ann", "zoë, the first", "CN=ann,O=x", "a b", "アン", "a\\b", "ann@example", "\u212a"]
 )
-def test_the_user_is_the_subject(name: str, found: str) -> None:
-    assert read(token(NOW_S, sub=name)).name == found
+def test_the_user_is_the_subject(name: str) -> None:
+    assert read(token(NOW_S, sub=name)).name == name
+
+
+NOT_PLAIN = [
+    *(" admin", "admin ", "\tadmin", "admin\r\n", "admin\u00a0", "\u3000admin", "admin\u2028", "admin\u0085"),
+    *("admin\u2003", "ad\nmin", "ad\u200bmin", "\u202eadmin", "admin\0", "ad\u00a0min", "\ufeffadmin"),
+    *("admin\x1f", "ad\u00admin", "admin\u180e", "\x1cadmin", "\ud800admin"),
+]
+
+
+@pytest.mark.parametrize("name", NOT_PLAIN)
+def test_a_subject_that_looks_like_another_is_refused(name: str) -> None:
+    why = "the token's user name has spaces around it or is not printable"
+    assert refusal(token(NOW_S, sub=name)) == why
 
 
 @pytest.mark.parametrize("name", [None, "", "  ", 7, ["ann"]])

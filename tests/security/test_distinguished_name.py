@@ -45,3 +45,30 @@ def test_a_truncated_certificate_is_refused(cut: int) -> None:
     whole = ssl.PEM_cert_to_DER_cert(certificates().server.certificate.read_text())
     with pytest.raises(ValueError):
         subject_of(whole[:cut])
+
+
+@pytest.mark.parametrize(
+    ("tag", "value", "printed"),
+    [
+        (12, b"ann", "ann"),
+        (12, b"ann\xff", "#0c04616e6eff"),
+        (12, b"ann\xfe", "#0c04616e6efe"),
+        (19, b"ann\x80", "#1304616e6e80"),
+        (30, b"\0a\0b", "ab"),
+        (30, b"\0a\0", "#1e03006100"),
+        (28, b"\0\0\0a", "a"),
+        (28, b"\0\x11\0\0", "#1c0400110000"),
+    ],
+)
+def test_a_text_that_cannot_be_decoded_is_printed_in_hexadecimal(
+    tag: int, value: bytes, printed: str
+) -> None:
+    """U+FFFD for each wrong byte would make several names one."""
+
+    def element(kind: int, *parts: bytes) -> bytes:
+        content = b"".join(parts)
+        return bytes((kind, len(content))) + content
+
+    name = element(0x30, element(0x31, element(0x30, b"\6\3\x55\4\3", element(tag, value))))
+    before = b"".join(element(0x30) for _ in range(4))
+    assert subject_of(element(0x30, element(0x30, before, name))) == f"CN={printed}"

@@ -98,6 +98,9 @@ PRIVATE = [
     "fd12:3456:789a::1",
     "ff02::1",
     "2001:db8::1",
+    *("192.0.0.1", "192.0.0.8", "192.0.0.255", "::ffff:192.0.0.9", "64:ff9b::c000:1", "2002:c000:9::"),
+    *("192.88.99.0", "192.88.99.1", "192.88.99.255", "64:ff9b::c058:6301"),
+    *("fec0::", "fec0::1", "feff:ffff::1", "3fff::", "3fff:fff:ffff::1", "5f00::1", "64:ff9b:1::7f00:1"),
 ]
 
 
@@ -108,7 +111,13 @@ def test_addresses_that_are_not_of_the_internet_are_not_public(address: str) -> 
     assert not egress("public").allows(endpoint, ip_address(address))
 
 
-@pytest.mark.parametrize("address", ["1.1.1.1", "8.8.8.8", "2606:4700::1111", "64:ff9b::808:808"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("1.1.1.1", "8.8.8.8", "2606:4700::1111", "64:ff9b::808:808"),
+        *("191.255.255.255", "192.0.1.0", "192.88.98.255", "192.88.100.0", "3ffe:ffff::1"),
+    ],
+)
 def test_addresses_of_the_internet_are_public_over_https_only(address: str) -> None:
     assert egress("public").allows(read_url("https://hooks.example/"), ip_address(address))
     assert not egress("public").allows(read_url("http://hooks.example/"), ip_address(address))

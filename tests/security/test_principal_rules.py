@@ -113,3 +113,21 @@ def test_a_listener_has_at_most_a_hundred_rules(count: int, taken: bool) -> None
 )
 def test_rules_do_what_javas_do(rule: str, subject: str, name: str) -> None:
     assert PrincipalRules(rule).apply(subject) == name
+
+
+@pytest.mark.parametrize(
+    ("case", "subject", "name"),
+    [
+        ("L", "CN=Kafka", "kafka"),
+        ("L", "CN=\u212aafka", "\u212aafka"),  # the sign of kelvin, whose small letter is a k
+        ("L", "CN=ADM\u0130N", "adm\u0130n"),
+        ("L", "CN=ÄRGER", "ärger"),
+        ("U", "CN=kafka", "KAFKA"),
+        ("U", "CN=u\u017fer", "U\u017fER"),  # a long s
+        ("U", "CN=adm\u0131n", "ADM\u0131N"),
+        ("U", "CN=groß", "GROß"),
+        ("U", "CN=ärger", "ÄRGER"),
+    ],
+)
+def test_a_change_of_case_makes_no_letter_of_ascii(case: str, subject: str, name: str) -> None:
+    assert PrincipalRules(f"RULE:^CN=(.*)$/$1/{case}").apply(subject) == name

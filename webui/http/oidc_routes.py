@@ -43,7 +43,7 @@ def _login_view(console: Console, renderer: Renderer) -> View:
         if origin is not None:
             return redirect_to(origin, LOGIN, b"")
         try:
-            address, browser = await console.oidc.begin(_redirect_uri(console, info))
+            address, browser = await console.oidc.begin(_redirect_uri(console, info), info.address)
         except Problem as problem:
             return sign_in_page(console, renderer, problem.detail, problem.status)
         opened = Response(b"", status=303, headers={"Location": address})

@@ -12,6 +12,7 @@ import hmac
 import json
 import secrets
 from base64 import b64encode, urlsafe_b64encode
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from hashlib import sha256
 from typing import Any, Final
@@ -22,8 +23,10 @@ import msgspec
 from broker.control.commands import Role
 from broker.http_requests import HttpRequest
 from broker.json_web_keys import ALGORITHMS, fits
+from broker.principal import is_plain
 from webui.backend import ConsoleSettings
 from webui.rest.problem import Problem
+from webui.security.backoff import network_of
 
 DISCOVERY: Final = "/.well-known/openid-configuration"
 MAX_PENDING: Final = 1_024
@@ -51,6 +54,9 @@ class SignedIn(msgspec.Struct, frozen=True):
 
 
 class _Pending(msgspec.Struct, frozen=True):
+    """`network` is where the login was begun, as addresses are counted."""
+
+    network: str
     browser: bytes
     nonce: str
     verifier: str
@@ -85,15 +91,20 @@ class Oidc:
     def is_enabled(self) -> bool:
         return bool(self._settings.oidc_issuer)
 
-    async def begin(self, redirect_uri: str) -> tuple[str, str]:
-        """Return the address of the provider's login, and a secret for the browser's cookie. Raises Problem
+    async def begin(self, redirect_uri: str, address: str) -> tuple[str, str]:
+        """Return the address of the provider's login, and a secret for the browser's cookie. `address` is the
+        browser's: beyond MAX_PENDING, the address with the most begun logins loses its oldest. Raises Problem
         502.
         """
         provider = await self._discovered()
         browser, state, nonce = (secrets.token_urlsafe(32) for _ in range(3))
         verifier = secrets.token_urlsafe(48)
         self._forget_old()
-        self._pending[state] = _Pending(_hash(browser), nonce, verifier, redirect_uri, self._now_ms())
+        network = network_of(address)
+        self._pending[state] = _Pending(
+            network, _hash(browser), nonce, verifier, redirect_uri, self._now_ms()
+        )
+        self._make_room()
         challenge = urlsafe_b64encode(sha256(verifier.encode()).digest()).rstrip(b"=").decode()
         query = urlencode(
             {
@@ -232,15 +243,9 @@ class Oidc:
         return found | claims
 
     def _signed_in(self, provider: _Provider, claims: Mapping[str, Any], redirect_uri: str) -> SignedIn:
-        name = next(
-            (
-                str(claims[claim])
-                for claim in (self._settings.oidc_name_claim, "email", "sub")
-                if claims.get(claim)
-            ),
-            "",
-        )
-        if not name.isprintable() or len(name) > LONGEST_NAME:
+        named = (self._settings.oidc_name_claim, "email", "sub")
+        name = next((claims[claim] for claim in named if claims.get(claim)), "")
+        if not isinstance(name, str) or not is_plain(name) or len(name) > LONGEST_NAME:
             raise Problem(403, f"{_FAILED}: the user's name is not printable or too long.")
         role = self._role(claims.get(self._settings.oidc_groups_claim))
         if role is None:
@@ -285,8 +290,12 @@ class Oidc:
         self._pending = {
             state: each for state, each in self._pending.items() if now_ms - each.begun_ms < PENDING_MS
         }
-        while len(self._pending) >= MAX_PENDING:
-            del self._pending[next(iter(self._pending))]
+
+    def _make_room(self) -> None:
+        while len(self._pending) > MAX_PENDING:
+            ((most, _),) = Counter(each.network for each in self._pending.values()).most_common(1)
+            oldest = next(state for state, each in self._pending.items() if each.network == most)
+            del self._pending[oldest]
 
 
 def _hash(text: str) -> bytes:

@@ -6,6 +6,7 @@ from typing import Any, Final
 from broker.config.kinds import BOOLEAN, SECRET, TEXT, Kind, integer, list_of, long, one_of
 from broker.config.sections.oauthbearer import OAuthBearerKeys
 from broker.config.setting import setting
+from broker.principal import is_plain
 
 OAUTHBEARER: Final = "OAUTHBEARER"
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER)
@@ -24,7 +25,7 @@ WIRE_ROLE: Final = Kind(
 
 def _principal(text: str) -> str:
     kind, colon, name = text.partition(":")
-    if not (kind and colon and name):
+    if not (colon and is_plain(kind) and is_plain(name)):
         raise ValueError("not a principal")
     return text
 
@@ -114,17 +115,17 @@ class SecurityConfig(OAuthBearerKeys):
     super_users: tuple[str, ...] = setting(
         "super.users",
         (),
-        list_of(_principal, "a list of User:<name>, separated by semicolons", separator=";"),
+        list_of(_principal, "a list of User:<name>, printable, separated by semicolons", separator=";"),
         "Principals that can do everything through the Kafka protocol, regardless of ACLs and wire.role.",
     )
     wire_role: str = setting(
         "wire.role",
         "",
         WIRE_ROLE,
-        "What other Kafka clients can change: `viewer` nothing, `editor` quotas, topics and their "
-        "settings, `admin` everything. The default is `admin` on PLAINTEXT listeners on a loopback address "
-        "and `viewer` on all others. Kafka without an authorizer equals `admin`; with one, this key has no "
-        "effect.",
+        "What other Kafka clients can change: `viewer` nothing, `editor` quotas, topics (also by automatic "
+        "creation) and their settings, `admin` everything. With gateway.authentication=gateway it is what they "
+        "can change upstream. The default is `admin` on PLAINTEXT listeners on a loopback address and `viewer` "
+        "on all others. Kafka without an authorizer equals `admin`; with one, this key has no effect.",
         ours=True,
         listener_too=True,
     )

@@ -124,8 +124,11 @@ def oidc(provider: Provider, clock: Clock) -> Oidc:
     return Oidc(SETTINGS, provider.fetch, clock)
 
 
+HERE = "127.0.0.1"
+
+
 async def log_in(oidc: Oidc, provider: Provider, **changes: str) -> Any:
-    address, browser = await oidc.begin(REDIRECT)
+    address, browser = await oidc.begin(REDIRECT, HERE)
     return await oidc.finish(provider.follow(address) | changes, browser)
 
 
@@ -136,7 +139,7 @@ async def refusal(oidc: Oidc, provider: Provider, **changes: str) -> Problem:
 
 
 async def test_a_login_begins_with_pkce_state_and_nonce(oidc: Oidc) -> None:
-    addresses = [(await oidc.begin(REDIRECT))[0] for _ in range(2)]
+    addresses = [(await oidc.begin(REDIRECT, HERE))[0] for _ in range(2)]
     queries = [parse_qs(urlsplit(address).query) for address in addresses]
     first = {name: values[0] for name, values in queries[0].items()}
     assert addresses[0].startswith(f"{ISSUER}/auth?")
@@ -180,7 +183,7 @@ async def test_a_name_falls_back_and_must_be_printable(oidc: Oidc, provider: Pro
     assert (await log_in(oidc, provider)).name == "oidc:ann@example"
     provider.claims["email"] = None
     assert (await log_in(oidc, provider)).name == "oidc:1234"
-    for name in ("a\nb", "a\u202eb", "x" * 129):
+    for name in ("a\nb", "a\u202eb", "ann\u00a0", " ann", "\u3000ann", "ann\u2028", "x" * 129, ["ann"], 7):
         provider.claims["preferred_username"] = name
         assert (await refusal(oidc, provider)).status == 403
 
@@ -283,7 +286,7 @@ async def test_the_claims_of_a_token_are_checked(
 
 
 async def test_a_state_is_good_once(oidc: Oidc, provider: Provider) -> None:
-    address, browser = await oidc.begin(REDIRECT)
+    address, browser = await oidc.begin(REDIRECT, HERE)
     query = provider.follow(address)
     await oidc.finish(query, browser)
     with pytest.raises(Problem, match="was used before"):
@@ -294,7 +297,7 @@ async def test_a_state_is_good_once(oidc: Oidc, provider: Provider) -> None:
 async def test_a_state_is_good_for_ten_minutes(
     oidc: Oidc, provider: Provider, clock: Clock, after_ms: int, accepted: bool
 ) -> None:
-    address, browser = await oidc.begin(REDIRECT)
+    address, browser = await oidc.begin(REDIRECT, HERE)
     clock.ms += after_ms
     if accepted:
         await oidc.finish(provider.follow(address), browser)
@@ -304,8 +307,8 @@ async def test_a_state_is_good_for_ten_minutes(
 
 
 async def test_a_callback_that_another_browser_began_logs_nobody_in(oidc: Oidc, provider: Provider) -> None:
-    address, _ = await oidc.begin(REDIRECT)
-    _, other = await oidc.begin(REDIRECT)
+    address, _ = await oidc.begin(REDIRECT, HERE)
+    _, other = await oidc.begin(REDIRECT, HERE)
     for browser in (other, ""):
         with pytest.raises(Problem, match=r"another browser|used before"):
             await oidc.finish(provider.follow(address), browser)
@@ -321,13 +324,32 @@ async def test_an_unknown_state_asks_the_provider_nothing(
     assert refused.value.status == 401 and provider.requests == []
 
 
-async def test_the_number_of_begun_logins_is_bounded(oidc: Oidc, provider: Provider) -> None:
-    first, browser = await oidc.begin(REDIRECT)
-    for _ in range(MAX_PENDING):
-        await oidc.begin(REDIRECT)
-    with pytest.raises(Problem, match="used before"):
-        await oidc.finish(provider.follow(first), browser)
+@pytest.mark.parametrize(("others", "is_lost"), [(-2, False), (-1, False), (0, True)])
+async def test_the_number_of_begun_logins_is_bounded(
+    oidc: Oidc, provider: Provider, others: int, is_lost: bool
+) -> None:
+    first, browser = await oidc.begin(REDIRECT, HERE)
+    for _ in range(MAX_PENDING + others):
+        await oidc.begin(REDIRECT, HERE)
+    assert len(oidc._pending) == MAX_PENDING + min(others + 1, 0)
+    if is_lost:
+        with pytest.raises(Problem, match="used before"):
+            await oidc.finish(provider.follow(first), browser)
+    else:
+        assert (await oidc.finish(provider.follow(first), browser)).name == "oidc:ann"
+
+
+@pytest.mark.parametrize("flood", ["192.0.2.66", "2001:db8::"])
+async def test_an_address_that_begins_logins_without_end_loses_only_its_own(
+    oidc: Oidc, provider: Provider, flood: str
+) -> None:
+    """An IPv6 host is its whole /64."""
+    begun = [await oidc.begin(REDIRECT, f"192.0.2.{at}") for at in range(20)]
+    for at in range(2 * MAX_PENDING):
+        await oidc.begin(REDIRECT, f"{flood}{at % 9_999:x}" if ":" in flood else flood)
     assert len(oidc._pending) == MAX_PENDING
+    for address, browser in begun:
+        assert (await oidc.finish(provider.follow(address), browser)).name == "oidc:ann"
 
 
 async def test_the_response_of_another_provider_is_refused(oidc: Oidc, provider: Provider) -> None:
@@ -394,12 +416,12 @@ async def test_new_keys_are_read_at_most_once_a_minute(oidc: Oidc, provider: Pro
 
 
 async def test_the_discovery_is_read_once_an_hour(oidc: Oidc, provider: Provider, clock: Clock) -> None:
-    await oidc.begin(REDIRECT)
+    await oidc.begin(REDIRECT, HERE)
     clock.ms += DISCOVERED_MS - 1
-    await oidc.begin(REDIRECT)
+    await oidc.begin(REDIRECT, HERE)
     assert len(provider.requests) == 1
     clock.ms += 1
-    await oidc.begin(REDIRECT)
+    await oidc.begin(REDIRECT, HERE)
     assert len(provider.requests) == 2
 
 
