@@ -34,7 +34,7 @@ RUN extra="${EXTRAS#[}" && extra="${extra%]}" \
     && /opt/build/bin/pip --python /opt/weir/bin/python3 install --no-cache-dir \
         --require-hashes --requirement "requirements/${extra:-runtime}.txt"
 RUN /opt/build/bin/pip install --no-cache-dir --require-hashes --requirement requirements/sbom.txt
-COPY pyproject.toml setup.py README.md LICENSE ./
+COPY pyproject.toml setup.py README.md LICENSE NOTICE ./
 COPY broker broker
 COPY webui webui
 COPY templates templates
@@ -42,6 +42,7 @@ COPY pipeline pipeline
 RUN WEIR_COMPILED=1 /opt/build/bin/pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir dist . \
     && /opt/build/bin/pip --python /opt/weir/bin/python3 install --no-cache-dir --no-deps --no-index dist/weir_broker-*.whl \
     && install --directory /opt/weir/share \
+    && install --mode=0644 LICENSE NOTICE /opt/weir/share/ \
     && /opt/build/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --output-format JSON \
         --output-file /opt/weir/share/weir.cdx.json /opt/weir/bin/python3
 

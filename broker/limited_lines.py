@@ -1,8 +1,8 @@
 """Says which refused requests the log gets.
 
 A hostile client can be refused as often as it likes, so the lines about each client and about all together
-are limited; the next line has the number of those left out. Time is an argument. Used by the authorizer and
-the transaction service.
+are limited; the next line has the number of those left out. Time is an argument. Used by the authorizer, the
+transaction service and the selector.
 """
 
 from typing import Final
@@ -17,11 +17,12 @@ LONGEST_SHOWN: Final = 256
 
 
 class LimitedLines:
-    """The lines about one kind of refusal."""
+    """The lines about one kind of refusal; a client has `of_client` of them."""
 
-    __slots__ = ("_by_client", "_left", "_left_out", "_until_ms")
+    __slots__ = ("_by_client", "_left", "_left_out", "_of_client", "_until_ms")
 
-    def __init__(self) -> None:
+    def __init__(self, of_client: int = LINES_OF_CLIENT) -> None:
+        self._of_client = of_client
         self._by_client: dict[tuple[str, str], int] = {}
         self._left = 0
         self._left_out = 0
@@ -35,7 +36,7 @@ class LimitedLines:
             self._left = LINES
         client = (principal, host)
         lines = self._by_client.get(client, 0)
-        if lines >= LINES_OF_CLIENT or self._left <= 0:
+        if lines >= self._of_client or self._left <= 0:
             self._left_out += 1
             return None
         self._by_client[client] = lines + 1

@@ -14,6 +14,13 @@ def test_a_client_has_so_many_lines_in_a_window(asked: int) -> None:
     assert limited.line("User:a", "10.0.0.2", 0) == 0
 
 
+@pytest.mark.parametrize("asked", [2, 3, 4])
+def test_a_client_may_have_another_number_of_lines(asked: int) -> None:
+    limited = LimitedLines(3)
+    lines = [limited.line("User:a", "10.0.0.1", 0) for _ in range(asked)]
+    assert sum(line is not None for line in lines) == min(asked, 3)
+
+
 @pytest.mark.parametrize(
     ("now_ms", "is_new"), [(WINDOW_MS - 1, False), (WINDOW_MS, True), (WINDOW_MS + 1, True)]
 )

@@ -58,8 +58,6 @@ from broker.protocol.codec import decode_request, known_versions
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.quotas.client_quotas import ClientQuotas
 
-logger = logging.getLogger(__name__)
-
 INT: Final = struct.Struct(">i")
 
 POLLS_END_S: Final = 0.5
@@ -301,7 +299,7 @@ class GatewayProcessor(Processor):
         assert isinstance(channel, GatewayChannel)
         if channel.in_flight and isinstance(error, EndOfStream | ProtocolViolation):
             if isinstance(error, ProtocolViolation):
-                logger.warning("invalid request", extra={"connection": channel.id, "reason": str(error)})
+                self.selector.log(channel, "invalid request", str(error), logging.WARNING)
             channel.set_flag(ENDED)
         else:
             super()._close_on_error(channel, error)

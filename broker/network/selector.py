@@ -13,6 +13,7 @@ from typing import Final
 
 import trio
 
+from broker.limited_lines import LimitedLines
 from broker.metrics.rate import Avg, Max, Window
 from broker.network.clock import TrioClock
 from broker.network.connection.channel import Channel, MuteState, discard_arrivals, has_arrivals
@@ -37,6 +38,9 @@ NO_MEMORY: Final = "no memory is left for its request"
 
 UNWATCHED: Final = 1 << 24
 """The interest of a connection that epoll does not watch; no epoll event has this bit."""
+
+WARNINGS_OF_CLIENT: Final = 50
+"""Warnings in a minute about the connections of one client to a processor; ours. All have twice as many."""
 
 Poll = Callable[[float, int], list[tuple[int, int]]]
 """Takes a timeout in seconds and the maximum number of pairs to return."""
@@ -92,6 +96,7 @@ class Selector:
         self.ids: set[str] = set()
         self.now = 0
         self.now_ms = 0
+        self._warnings = LimitedLines(WARNINGS_OF_CLIENT)
         self.counts = ConnectionCounts()
         self._on_close = on_close
         self.failures = failures
@@ -174,11 +179,7 @@ class Selector:
             level, logged = max(level, logging.INFO), f"the login failed: {login.refusal}"
             ending = Ending.FAILED_AUTHENTICATION
         if logger.isEnabledFor(level):
-            logger.log(
-                level,
-                ending_line(ending, channel, logged),
-                extra={"connection": channel.id, "client_id": channel.client_id, "reason": logged},
-            )
+            self.log(channel, ending_line(ending, channel, logged), logged, level)
         del self.channels[fd]
         self.ids.discard(channel.id)
         channel.fd = -1
@@ -199,6 +200,21 @@ class Selector:
         if channel.fd >= 0:
             discard_arrivals(channel)
             self.close_channel(channel, SHUTDOWN)
+
+    def log(self, channel: Channel, text: str, reason: str, level: int) -> None:
+        """Log a line about a connection. A peer causes as many warnings as it likes: they are limited."""
+        extra: dict[str, object] = {
+            "connection": channel.id,
+            "client_id": channel.client_id,
+            "reason": reason,
+        }
+        if level >= logging.WARNING:
+            left_out = self._warnings.line(channel.principal, channel.address, self.now_ms)
+            if left_out is None:
+                return
+            if left_out:
+                extra["left_out"] = left_out
+        logger.log(level, text, extra=extra)
 
     def close_broken(self, channel: Channel, error: Exception) -> None:
         """Close the connection of a step that raised an unexpected, already reported exception."""

@@ -17,7 +17,7 @@ from broker.version import VERSION
 
 ROOT: Final = Path(__file__).parents[2]
 PACKAGES: Final = ("broker", "webui", "templates", "pipeline")
-ROOT_FILES: Final = ("pyproject.toml", "README.md", "LICENSE", "setup.py")
+ROOT_FILES: Final = ("pyproject.toml", "README.md", "LICENSE", "NOTICE", "setup.py")
 FILES: Final = ("*.py", "*.html", "*.css", "*.js", "*.svg", "*.xml", "*.java")
 NAME: Final = f"weir_broker-{VERSION}"
 NEWER_S: Final = 1_700_000_000

@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 import trio
+from trio.testing import MockClock
 
+from broker.limited_lines import WINDOW_MS
+from broker.network.selector import WARNINGS_OF_CLIENT
 from broker.protocol import codec
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.metadata import MetadataRequest
@@ -192,3 +195,26 @@ async def test_flipped_bits_end_the_own_connection_at_most(
     assert len(log_texts(caplog)) <= 200
     assert await is_served(polite)
     assert len(list(broker.server.socket_server.channels())) == 1
+
+
+@pytest.mark.parametrize(
+    "frames", [WARNINGS_OF_CLIENT - 1, WARNINGS_OF_CLIENT, WARNINGS_OF_CLIENT + 1, WARNINGS_OF_CLIENT + 7]
+)
+async def test_an_address_gets_so_many_lines_a_minute(
+    tmp_path: Path, mock_clock: MockClock, caplog: pytest.LogCaptureFixture, frames: int
+) -> None:
+    async def send(broker: RunningBroker) -> None:
+        client = await broker.connect("hostile")
+        await client.stream.send_all(request(9_999, 0))
+        assert await client.is_closed()
+
+    async with running_broker(tmp_path, "num.network.threads=1") as broker:
+        caplog.clear()
+        for _ in range(frames):
+            await send(broker)
+        assert len(log_texts(caplog)) == min(frames, WARNINGS_OF_CLIENT)
+        mock_clock.jump(WINDOW_MS / 1_000)
+        caplog.clear()
+        await send(broker)
+        (line,) = caplog.records
+        assert getattr(line, "left_out", 0) == max(frames - WARNINGS_OF_CLIENT, 0)

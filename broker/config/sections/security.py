@@ -123,9 +123,10 @@ class SecurityConfig(OAuthBearerKeys):
         "",
         WIRE_ROLE,
         "What other Kafka clients can change: `viewer` nothing, `editor` quotas, topics (also by automatic "
-        "creation) and their settings, `admin` everything. With gateway.authentication=gateway it is what they "
-        "can change upstream. The default is `admin` on PLAINTEXT listeners on a loopback address and `viewer` "
-        "on all others. Kafka without an authorizer equals `admin`; with one, this key has no effect.",
+        "creation) and their settings, `admin` everything. With gateway.authentication=gateway it is what "
+        "they can change upstream. The default is `admin` on PLAINTEXT listeners on a loopback address and "
+        "`viewer` on all others. Kafka without an authorizer equals `admin`; with one, this key is without "
+        "effect.",
         ours=True,
         listener_too=True,
     )

@@ -1,0 +1,37 @@
+"""NOTICE names the packages of the images whose licences ask for it."""
+
+import re
+from importlib.metadata import PackageNotFoundError, metadata
+from typing import Final
+
+from tests.conventions.sources import ROOT
+
+NOTICE: Final = (ROOT / "NOTICE").read_text(encoding="utf-8")
+IN_IMAGES: Final = ("runtime", "insights", "pipeline")
+ASKS: Final = re.compile(r"\b(?:[AL]?GPL|MPL|EPL|CDDL|EUPL)")
+
+
+def _packages() -> set[str]:
+    locks = ((ROOT / "requirements" / f"{name}.txt").read_text(encoding="utf-8") for name in IN_IMAGES)
+    return {name for lock in locks for name in re.findall(r"^([\w.-]+)==", lock, re.MULTILINE)}
+
+
+def _licence(name: str) -> str:
+    """Return what a package says of its licence; an empty text if it is not installed here."""
+    try:
+        about = metadata(name)
+    except PackageNotFoundError:
+        return ""
+    stated = [about.get("License-Expression") or about.get("License") or ""]
+    return " ".join([*stated, *(each for each in about.get_all("Classifier") or () if "License" in each)])
+
+
+def test_a_package_whose_licence_asks_for_it_is_named() -> None:
+    asking = {name for name in _packages() if ASKS.search(_licence(name))}
+    assert "crc32c" in asking
+    assert {name for name in asking if not re.search(rf"^{re.escape(name)}$", NOTICE, re.MULTILINE)} == set()
+
+
+def test_the_images_have_the_notice() -> None:
+    dockerfile = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    assert "install --mode=0644 LICENSE NOTICE /opt/weir/share/" in dockerfile
