@@ -40,6 +40,7 @@ from broker.server import BrokerServer
 from broker.server_parts.control import ServerMetadata, ServerQuotas, ServerTelemetry
 from broker.server_parts.oauthbearer_keys import TASK as ISSUER_KEYS
 from broker.server_parts.oauthbearer_keys import follow_keys
+from broker.server_parts.quota_usage import TASK as QUOTA_USAGE
 from broker.server_parts.views import ServerViews
 from broker.web import browser_url, monotonic_ms, program_url, start_console
 
@@ -180,6 +181,7 @@ async def run_server(
             timers.start_soon(alerting.run, name=ALERT_RULES)
             timers.start_soon(freeze_survivors, name="garbage-collector")
             timers.start_soon(_expire_quotas, server, name="quota-sensor-expiry")
+            timers.start_soon(server.server_quotas.usage.run, name=QUOTA_USAGE)
             timers.start_soon(server.socket_server.accounts.run, name=CLIENT_USAGE)
             for number, keys in enumerate(server.security.issuers.values()):
                 await timers.start(follow_keys, keys, server.clock, name=f"{ISSUER_KEYS}-{number}")

@@ -227,6 +227,7 @@ class GatewayServer:
         )
         self.views, self.prometheus = self.server_views.views, self.server_views.prometheus
         self._apply_metadata()
+        self.server_quotas.usage.resume()
         self._register_config_listeners()
         self.control.add_planner(CloseConnection, partial(plan_close, self.socket_server))
         self.followed = self._upstream_quotas() if config.gateway.quotas == UPSTREAM else None
@@ -281,9 +282,9 @@ class GatewayServer:
 
     def close(self) -> None:
         """Close the stores."""
+        self.server_quotas.close()
         self.metadata.close()
         self.server_views.close()
-        self.server_quotas.close()
 
     def deliver(self) -> None:
         """Let the handlers complete the requests whose responses were posted to `callbacks`."""

@@ -153,6 +153,7 @@ class BrokerServer:
             self.views, self.prometheus = self.server_views.views, self.server_views.prometheus
 
             self._apply_metadata()
+            self.server_quotas.usage.resume()
             now = Now(clock.ms(), clock.wall_ms())
             groups.load(now)
             self.delayed.transactions.load(now)
@@ -162,11 +163,11 @@ class BrokerServer:
             self._add_operations()
 
     def close(self) -> None:
-        """Flush appended records and close the stores."""
+        """Save the usage of quotas, flush appended records and close the stores."""
+        self.server_quotas.close()
         self.storage.close()
         self.metadata.close()
         self.server_views.close()
-        self.server_quotas.close()
 
     @property
     def is_replicated(self) -> bool:

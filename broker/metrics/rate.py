@@ -8,6 +8,7 @@ many seconds although the backlog is small. No clock: `now_ms` and `now_ns` are 
 Java's.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import floor, inf, isnan, nan
 from typing import ClassVar, Final, Self
@@ -160,6 +161,31 @@ class SampledStat:
         if not self._starts:
             self._open(now_ms)
         return self._oldest_start
+
+    def live(self, now_ms: int) -> list[tuple[int, int, float]]:
+        """Return the start, the last event and the sum of each sample in sight that is not 0, the oldest
+        first. Changes nothing.
+        """
+        oldest_ms = now_ms - self._expire_ms
+        starts, lasts, values = self._starts, self._lasts, self._values
+        count = len(starts)
+        first = self._current + 1
+        found: list[tuple[int, int, float]] = []
+        for number in range(first, first + count):
+            index = number % count
+            if values[index] and lasts[index] > oldest_ms:
+                found.append((starts[index], lasts[index], values[index]))
+        return found
+
+    def resume(self, samples: Sequence[tuple[int, int, float]]) -> None:
+        """Replace the samples by those that `live` returned, with their times of this clock."""
+        kept = samples[-self._ring :]
+        self._starts = [start_ms for start_ms, _, _ in kept]
+        self._lasts = [last_ms for _, last_ms, _ in kept]
+        self._values = [value for _, _, value in kept]
+        self._counts = [1] * len(kept)
+        self._current = max(len(kept) - 1, 0)
+        self._note_edges()
 
     @property
     def events(self) -> int:

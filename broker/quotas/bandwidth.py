@@ -26,7 +26,8 @@ FOREVER_MS: Final = 2**62
 
 
 class Pace:
-    """The debt of one sensor, in the quota's unit. Over when no throttle was necessary for `idle_ms`.
+    """The debt of one sensor, in the quota's unit. Over when it is repaid and no throttle was necessary for
+    `idle_ms`.
 
     Pacing keeps a client that exceeded its byte rate at that rate, without bursts. Kafka's formula alone
     allows a busy client ten seconds' worth at once, throttles it until those ten seconds leave the window,
@@ -63,20 +64,23 @@ class Pace:
     def is_over(self, now_ms: int) -> bool:
         return now_ms >= self._over_at_ms
 
-    def charge(self, value: float, bound: float, longest_ms: int, now_ms: int) -> int:
-        """Add `value` to the debt. Return the milliseconds to wait for the debt before it.
+    def charge(self, value: float, bound: float, longest_ms: int, most_owed_ms: int, now_ms: int) -> int:
+        """Add `value` to the debt. Return the milliseconds to wait for the debt before it, at most
+        `longest_ms`.
 
-        `bound` is repaid per second. Credit is limited to one second's worth, and debt to what `longest_ms`
-        repays, since no throttle is longer.
+        `bound` is repaid per second. Credit is limited to one second's worth, and debt to what `most_owed_ms`
+        repays.
         """
         owed = max(self._owed - bound * (now_ms - self._last_ms) / 1000.0, -bound)
-        self._owed = min(owed + value, bound * longest_ms / 1000.0)
+        self._owed = min(owed + value, bound * most_owed_ms / 1000.0)
         self._last_ms = now_ms
         wait_ms = min(java_round(owed / bound * 1000.0), longest_ms)
-        if wait_ms <= 0:
-            return 0
-        self._over_at_ms = now_ms + wait_ms + self._idle_ms
-        return wait_ms
+        if wait_ms > 0:
+            self._over_at_ms = now_ms + wait_ms + self._idle_ms
+        if self._owed > bound * (self._over_at_ms - now_ms) / 1000.0:
+            # Otherwise a client that waits for `idle_ms` after a large request would owe nothing for it.
+            self._over_at_ms = now_ms + self._repaid_in_ms(bound)
+        return max(wait_ms, 0)
 
     def change_bound(self, old: float, new: float, now_ms: int | None) -> None:
         """Repay at `new` per second from `now_ms` on (None: since the last charge). The debt is kept; until
@@ -245,6 +249,16 @@ class RateSensor(ClientSensor):
         """Return the time in which `bound` repays the debt."""
         return max(java_round((self.debt(now_ms) or 0.0) / bound * 1000.0), 0)
 
+    def spent(self, now_ms: int) -> float | None:
+        """Return the debt of paced clients, negative for credit."""
+        if not self._is_paced(now_ms):
+            return None
+        assert self.pace is not None
+        return self.pace.owed(self.repaid, now_ms)
+
+    def resume_spent(self, spent: float, now_ms: int) -> None:
+        self.set_debt(max(spent, -self.repaid), now_ms)
+
     def reduce_debt(self, share: float, now_ms: int) -> None:
         """Move `share` of the debt to another sensor. Without a pace the windows continue to decide."""
         if self._is_paced(now_ms):
@@ -284,7 +298,7 @@ class RateQuotaManager(QuotaManager[RateSensor]):
     creates the sensors.
     """
 
-    __slots__ = ("_keeps_debts", "_paced", "longest_ms")
+    __slots__ = ("_keeps_debts", "_paced", "_throttles_owed", "longest_ms")
 
     def __init__(
         self,
@@ -299,6 +313,8 @@ class RateQuotaManager(QuotaManager[RateSensor]):
     ) -> None:
         super().__init__(kind, window, build or partial(RateSensor, window=window), max_sensors, callback)
         self._paced = self._keeps_debts = paced
+        self._throttles_owed = 1
+        """How many of the longest throttles a debt can take."""
         # throttle_time_ms is an int32; Kafka's narrowing of a longer time can be negative.
         self.longest_ms = INT_MAX if longest_ms is None else longest_ms
 
@@ -315,6 +331,10 @@ class RateQuotaManager(QuotaManager[RateSensor]):
             made._table = self._table
             made._usage = self._usage.part(node)
         return made
+
+    @property
+    def keeps_spent(self) -> bool:
+        return self._keeps_debts
 
     def _without_rules(self) -> "RateQuotaManager":
         """Return a manager with the same configuration; a subclass returns one of its own class."""
@@ -487,7 +507,8 @@ class RateQuotaManager(QuotaManager[RateSensor]):
         return self._throttle(sensor, wait_ms, observed, now_ms)
 
     def _charge(self, sensor: RateSensor, pace: Pace, value: float, now_ms: int) -> Throttle | None:
-        wait_ms = pace.charge(value, sensor.bound, self.longest_ms, now_ms)
+        longest_ms = self.longest_ms
+        wait_ms = pace.charge(value, sensor.bound, longest_ms, longest_ms * self._throttles_owed, now_ms)
         if not wait_ms:
             return None
         # The rate for which Kafka's formula gives this wait: usage including the debt.

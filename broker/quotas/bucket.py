@@ -59,6 +59,12 @@ class BucketSensor(RateSensor):
     def first_wait_ms(self, bound: float, now_ms: int) -> int:
         return self.debt_wait_ms(bound, now_ms)
 
+    def spent(self, now_ms: int) -> float | None:
+        return self.bucket.burst - self.bucket.measure(now_ms)
+
+    def resume_spent(self, spent: float, now_ms: int) -> None:
+        self.bucket.record(max(spent, 0.0), now_ms)
+
     def reduce_debt(self, share: float, now_ms: int) -> None:
         self.bucket.record(-share, now_ms)
 

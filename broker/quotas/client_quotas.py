@@ -38,8 +38,8 @@ class ClientQuotas:
 
     `window` is quota.window.*, `mutation_window` controller.quota.window.*. `longest_throttle_ms` is
     quota.max.throttle.ms (None: no limit). `paced`: see `bandwidth`. With `burst_ms` the byte rate quotas are
-    token buckets (`bucket`) and not paced. `shared`: several gateways share each limit, so its
-    clients are always paced unless they have token buckets. `callback`, if given, decides in place of the
+    token buckets (`bucket`) and not paced; request time is. `shared`: several gateways share each limit, so
+    its clients are always paced unless they have token buckets. `callback`, if given, decides in place of the
     rules. `broker` is the quota of the whole broker. `produce_active` and `fetch_active` tell whether any
     quota, the broker's or a client's, applies to Produce and Fetch.
     """
@@ -79,7 +79,7 @@ class ClientQuotas:
         self.callback = callback
         self.produce = rate(QuotaKind.PRODUCE, window, longest_throttle_ms, callback=callback)
         self.fetch = rate(QuotaKind.FETCH, window, longest_throttle_ms, callback=callback)
-        self.request = RequestQuotaManager(window, callback=callback)
+        self.request = RequestQuotaManager(window, callback=callback, paced=paced or burst_ms is not None)
         self.mutation = MutationQuotaManager(mutation_window, callback=callback)
         self.managers: dict[QuotaKind, QuotaManager[RateSensor] | QuotaManager[MutationSensor]] = {
             manager.kind: manager for manager in (self.produce, self.fetch, self.request, self.mutation)

@@ -5,7 +5,7 @@ Kept by `connections` and read by its metrics. A sensor records first and checks
 while it waits. Independent of sockets and clocks.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from ipaddress import IPv6Address, ip_address
 from operator import attrgetter
 from typing import Final
@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from broker.idle import expired_in_steps, idlest
-from broker.metrics.rate import INT_MAX, Rate, Window, bounded_throttle_time_ms
+from broker.metrics.rate import INT_MAX, Rate, Window, bounded_throttle_time_ms, java_round
 from broker.quotas.entity import DEFAULT, Default, Entity
 from broker.quotas.usage import IDLE_MS, MAX_SENSORS
 from broker.steps import Steps
@@ -67,10 +67,7 @@ class AcceptRate:
 
     def record(self, now_ms: int) -> int:
         """Record a connection. Return the milliseconds until the rate is at its bound, 0 within it."""
-        if now_ms != self.last_record_ms:
-            self._settle()
-            self.last_record_ms = now_ms
-        self._tally += 1
+        self._count(now_ms)
         if self.bound == INT_MAX:
             return 0
         observed = self.observed(now_ms)
@@ -94,10 +91,111 @@ class AcceptRate:
         self._settle()
         return self._rate.peek(now_ms)
 
+    @classmethod
+    def longest_wait_ms(cls, observed: float, bound: float, window: Window) -> int:
+        """Return the wait of a connection after `observed` connections per second in all whole windows."""
+        span_ms = (window.samples - 1) * window.window_ms
+        return max(bounded_throttle_time_ms(observed, bound, span_ms, window.window_ms), 0)
+
+    def live(self, now_ms: int) -> list[tuple[int, int, float]]:
+        """Return the connections in sight; see `SampledStat.live`."""
+        self._settle()
+        return self._rate.live(now_ms)
+
+    def spent(self, now_ms: int) -> float | None:
+        """Return the connections missing in the full bucket; None if only the windows count."""
+        return None
+
+    def resume(self, samples: Sequence[tuple[int, int, float]], spent: float | None, now_ms: int) -> None:
+        """Continue with what `live` and `spent` returned before a restart."""
+        self._tally = 0
+        self._rate.resume(samples)
+
+    def _count(self, now_ms: int) -> None:
+        if now_ms != self.last_record_ms:
+            self._settle()
+            self.last_record_ms = now_ms
+        self._tally += 1
+
     def _settle(self) -> None:
         if self._tally:
             self._rate.record(self._tally, self.last_record_ms)
             self._tally = 0
+
+
+LEAST_CAPACITY: Final = 2.0
+MOST_WAITING: Final = 10
+"""Connections that may wait for one rate at once: one for each acceptor that shares it."""
+
+
+class PacedAcceptRate(AcceptRate):
+    """The same limit, kept exactly: each connection beyond it waits for its turn, one every 1 / `bound` s.
+
+    Kafka's rule counts in windows and waits for one window at most. So the rate is never below one connection
+    a second, and an acceptor that waits often misses its limit by tens of percent. Here connections are
+    spent from a bucket that fills at `bound` per second. At first it has what Kafka's windows let through at
+    once, ten seconds' worth by default, and at least one connection. It holds as much, and at least two: with
+    one, a client that always comes a little too early would get half of its limit.
+    """
+
+    __slots__ = ("_at_ms", "_burst_s", "_spent", "_window_s")
+
+    def __init__(self, window: Window, bound: float, now_ms: int = 0) -> None:
+        super().__init__(window, bound, now_ms)
+        self._window_s = window.window_ms / 1000.0
+        self._burst_s = max(window.samples - 1, 1) * self._window_s
+        self._at_ms = now_ms
+        self._spent: float | None = None
+        """Connections missing in the full bucket at `_at_ms`; None while there is no limit."""
+
+    def record(self, now_ms: int) -> int:
+        """Record a connection. Return the milliseconds until its turn, 0 within the limit.
+
+        The time since the last connection fills the bucket at the present bound.
+        """
+        bound = self.bound
+        if bound == INT_MAX or bound <= 0:
+            self._spent = None
+            return super().record(now_ms)
+        burst = max(bound * self._burst_s, LEAST_CAPACITY)
+        spent = self._spent_until(now_ms, bound, burst) + 1.0
+        self._count(now_ms)
+        # A throttled connection that is served later does not wait for the acceptor's rate again.
+        self._spent = spent = min(spent, burst + max(bound * self._window_s, MOST_WAITING))
+        return max(java_round((spent - burst) / bound * 1000.0), 0)
+
+    def unrecord(self, now_ms: int) -> None:
+        super().unrecord(now_ms)
+        if self._spent is not None:
+            self._spent = max(self._spent - 1.0, 0.0)
+
+    def spent(self, now_ms: int) -> float | None:
+        if self._spent is None:
+            return None
+        return max(self._spent - self.bound * (now_ms - self._at_ms) / 1000.0, 0.0)
+
+    def resume(self, samples: Sequence[tuple[int, int, float]], spent: float | None, now_ms: int) -> None:
+        super().resume(samples, spent, now_ms)
+        self._spent = None if spent is None else max(spent, 0.0)
+        self._at_ms = now_ms
+
+    @classmethod
+    def longest_wait_ms(cls, observed: float, bound: float, window: Window) -> int:
+        """An address has at most one connection too many, since those that it waits with are not counted."""
+        span_ms = (window.samples - 1) * window.window_ms
+        return max(bounded_throttle_time_ms(observed, bound, span_ms, java_round(1000.0 / bound)), 0)
+
+    def _spent_until(self, now_ms: int, bound: float, burst: float) -> float:
+        if self._spent is None:
+            # The limit is new: it starts with what the windows have seen, and without a debt.
+            self._at_ms = now_ms
+            self._settle()
+            seen = self._rate.measure(now_ms) * self._rate.window_size_ms(now_ms) / 1000.0
+            at_first = max(bound * self._burst_s, 1.0)
+            return burst - at_first + min(seen, at_first)
+        elapsed_ms = now_ms - self._at_ms
+        self._at_ms = now_ms
+        return max(self._spent - bound * elapsed_ms / 1000.0, 0.0)
 
 
 class AcceptRates(dict[str, AcceptRate]):
@@ -105,12 +203,13 @@ class AcceptRates(dict[str, AcceptRate]):
     `max_sensors`, some that were idle longest are evicted (`idlest`).
     """
 
-    __slots__ = ("_max_sensors", "_window")
+    __slots__ = ("_build", "_max_sensors", "_window")
 
-    def __init__(self, window: Window, max_sensors: int) -> None:
+    def __init__(self, window: Window, max_sensors: int, build: type[AcceptRate] = AcceptRate) -> None:
         super().__init__()
         self._window = window
         self._max_sensors = max_sensors
+        self._build = build
 
     def sensor(self, name: str, bound: float, now_ms: int) -> AcceptRate:
         """Return the sensor, created with `bound` at first use."""
@@ -118,7 +217,7 @@ class AcceptRates(dict[str, AcceptRate]):
         if sensor is None:
             if len(self) >= self._max_sensors:
                 self._drop(idlest(self, _last_record_ms))
-            sensor = self[name] = AcceptRate(self._window, bound, now_ms)
+            sensor = self[name] = self._build(self._window, bound, now_ms)
         return sensor
 
     def expire(self, now_ms: int) -> Steps[int]:
@@ -138,6 +237,7 @@ class IpRates:
     """
 
     __slots__ = (
+        "_build",
         "_default",
         "_ipv6_prefix",
         "_rules",
@@ -147,12 +247,18 @@ class IpRates:
     )
 
     def __init__(
-        self, window: Window, max_sensors: int = MAX_SENSORS, *, ipv6_prefix: int = WHOLE_ADDRESS
+        self,
+        window: Window,
+        max_sensors: int = MAX_SENSORS,
+        *,
+        ipv6_prefix: int = WHOLE_ADDRESS,
+        build: type[AcceptRate] = AcceptRate,
     ) -> None:
         self.active = False
         """Whether any rule exists. While it is False callers skip the check."""
-        self.sensors = AcceptRates(window, max_sensors)
+        self.sensors = AcceptRates(window, max_sensors, build)
         self._window = window
+        self._build = build
         self._default = float(INT_MAX)
         self._ipv6_prefix = ipv6_prefix
         self._rules: dict[str, dict[str, float]] = {}
@@ -182,9 +288,7 @@ class IpRates:
         """Return the milliseconds for which a connection is delayed if its address made `observed` per second
         in all whole windows.
         """
-        window = self._window
-        span_ms = (window.samples - 1) * window.window_ms
-        return max(bounded_throttle_time_ms(observed, bound, span_ms, window.window_ms), 0)
+        return self._build.longest_wait_ms(observed, bound, self._window)
 
     def rule_of(self, address: str) -> Entity:
         """Return the entity whose rule applies to an address that has a sensor."""

@@ -24,6 +24,7 @@ from broker.quotas.connection_rates import (
     AcceptRate,
     Addresses,
     IpRates,
+    PacedAcceptRate,
     counted_address,
 )
 from broker.quotas.entity import Default
@@ -75,13 +76,13 @@ class ListenerQuota:
         "throttle_time",
     )
 
-    def __init__(self, name: str, window: Window) -> None:
+    def __init__(self, name: str, rate: AcceptRate) -> None:
         self.name = name
         self.protected = False
         """Whether the listener is exempt from the broker's limits."""
         self.count = 0
         self.max_connections = INT_MAX
-        self.rate = AcceptRate(window, INT_MAX)
+        self.rate = rate
         self.throttle_time = Avg(THROTTLE_TIME_WINDOW)
         """Milliseconds that connections waited for a rate, over the waits that occurred."""
         self.ip_throttle_time = Avg(THROTTLE_TIME_WINDOW)
@@ -103,13 +104,15 @@ class PerIp(msgspec.Struct):
 class ConnectionQuotas:
     """All connections of one socket server.
 
-    `window` is quota.window.*; `protected` names the inter-broker listener. With `broker_wide_ip` every
-    connection also counts against the rate of the address 0.0.0.0, if it has one (AutoMQ). IPv6 addresses
-    with the same first `ipv6_prefix` bits count as one in `counts`, `per_ip`, `ips` and `addresses`.
+    `window` is quota.window.*; `protected` names the inter-broker listener. `paced` keeps the rates exactly
+    (`PacedAcceptRate`); without it all waits are Kafka's. With `broker_wide_ip` every connection also counts
+    against the rate of the address 0.0.0.0, if it has one (AutoMQ). IPv6 addresses with the same first
+    `ipv6_prefix` bits count as one in `counts`, `per_ip`, `ips` and `addresses`.
     """
 
     __slots__ = (
         "_broker_wide_ip",
+        "_build",
         "_protected",
         "_window",
         "addresses",
@@ -130,19 +133,21 @@ class ConnectionQuotas:
         window: Window = CLIENT_QUOTA_WINDOW,
         *,
         protected: str | None = None,
+        paced: bool = False,
         broker_wide_ip: bool = False,
         ipv6_prefix: int = WHOLE_ADDRESS,
     ) -> None:
+        self._build = build = PacedAcceptRate if paced else AcceptRate
         self.total = 0
         self.counts: dict[str, int] = {}
         self.listeners: dict[str, ListenerQuota] = {}
         self.max_connections = INT_MAX
-        self.rate = AcceptRate(window, INT_MAX)
-        self.ips = IpRates(window, ipv6_prefix=ipv6_prefix)
+        self.rate = build(window, INT_MAX)
+        self.ips = IpRates(window, ipv6_prefix=ipv6_prefix, build=build)
         self.ipv6_prefix = ipv6_prefix
         self.addresses = Addresses(window)
         self.per_ip = PerIp()
-        self.users = UserConnections(window)
+        self.users = UserConnections(window, build=build)
         self._window = window
         self.protected: set[str] = set()
         """The name of the protected listener, provided that there are other listeners."""
@@ -154,7 +159,7 @@ class ConnectionQuotas:
     def add_listener(self, name: str) -> ListenerQuota:
         """Return the listener's quota, created without limits if it is new."""
         if name not in self.listeners:
-            self.listeners[name] = ListenerQuota(name, self._window)
+            self.listeners[name] = ListenerQuota(name, self._build(self._window, INT_MAX))
             self._protect()
         return self.listeners[name]
 

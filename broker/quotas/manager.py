@@ -294,6 +294,19 @@ class QuotaManager(Generic[S]):
             chosen = yield from nlargest_in_steps(count, chosen, lambda sensor: sensor.observed(now_ms))
         return chosen
 
+    def known_sensors(self) -> list[S]:
+        """Return all sensors, with limits that may be older than the last change of rules."""
+        return [sensor for manager in self._managers() for sensor in manager._usage.known()]
+
+    def resume(self, user: str | None, client_id: str | None, now_ms: int) -> S | None:
+        """Return a new sensor for usage from before a restart; None if no rule applies to its clients now."""
+        return self._usage.resumed(user, client_id, now_ms) if self.active else None
+
+    @property
+    def keeps_spent(self) -> bool:
+        """Whether verdicts depend on what `ClientSensor.spent` returns."""
+        return True
+
     @property
     def sensor_count(self) -> int:
         return sum(len(manager._usage) for manager in self._managers())

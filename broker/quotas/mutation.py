@@ -46,6 +46,12 @@ class MutationSensor(ClientSensor):
     def first_wait_ms(self, bound: float, now_ms: int) -> int:
         return max(throttle_time_for_tokens(self.bucket.measure(now_ms), bound), 0)
 
+    def spent(self, now_ms: int) -> float | None:
+        return self.bucket.burst - self.bucket.measure(now_ms)
+
+    def resume_spent(self, spent: float, now_ms: int) -> None:
+        self.bucket.record(max(spent, 0.0), now_ms)
+
     def record(self, mutations: float, now_ms: int) -> None:
         self.last_record_ms = now_ms
         self.bucket.record(mutations, now_ms)

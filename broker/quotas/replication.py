@@ -4,6 +4,9 @@ KIP-73)
 The code that reads for a replica or copies one checks the quota: it throttles iff the partition is marked and
 the quota is exceeded. The bound is broker configuration; the marked partitions are topic configuration.
 Traffic is recorded whether or not it is throttled.
+
+By Kafka's rule the average since the first window decides, so what passes comes in lumps of what a window let
+through. With `paced` a token bucket of one window's worth decides: every byte is repaid at the bound.
 """
 
 from collections.abc import Iterable
@@ -11,7 +14,7 @@ from math import ceil
 from typing import Any, Final
 
 from broker.config.sections.replication import ALL_REPLICAS, ReplicationConfig, TopicThrottles
-from broker.metrics.rate import SimpleRate, Window
+from broker.metrics.rate import SimpleRate, TokenBucket, Window
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.table import UNLIMITED
 
@@ -26,14 +29,27 @@ class ReplicationQuotaManager:
     traffic was recorded.
     """
 
-    __slots__ = ("_marked", "_rate", "bound", "kind", "used")
+    __slots__ = ("_bound", "_bucket", "_marked", "_rate", "kind", "used")
 
-    def __init__(self, kind: QuotaKind, window: Window = REPLICATION_QUOTA_WINDOW) -> None:
+    def __init__(
+        self, kind: QuotaKind, window: Window = REPLICATION_QUOTA_WINDOW, *, paced: bool = False
+    ) -> None:
         self.kind = kind
-        self.bound = UNLIMITED
         self.used = False
+        self._bound = UNLIMITED
         self._rate = SimpleRate(window)
+        self._bucket = TokenBucket.full(Window(1, window.window_ms), UNLIMITED, 0) if paced else None
         self._marked: dict[str, frozenset[int] | None] = {}
+
+    @property
+    def bound(self) -> float:
+        return self._bound
+
+    @bound.setter
+    def bound(self, bound: float) -> None:
+        self._bound = bound
+        if self._bucket is not None:
+            self._bucket.bound = bound
 
     def mark(self, topic: str, partitions: Iterable[int] | None = None) -> None:
         """Throttle exactly these partitions of a topic, or all of them without a list."""
@@ -52,23 +68,31 @@ class ReplicationQuotaManager:
     def record(self, nbytes: float, now_ms: int) -> None:
         self.used = True
         self._rate.record(nbytes, now_ms)
+        if self._bucket is not None:
+            self._bucket.record(nbytes, now_ms)
 
     def observed(self, now_ms: int) -> float:
         """Return the bytes per second over the current windows."""
         return self._rate.peek(now_ms)
 
     def is_exceeded(self, now_ms: int) -> bool:
+        if self._bucket is not None:
+            return self._bucket.measure(now_ms) < 0
         return self._rate.measure(now_ms) > self.bound
 
     def allowance(self, now_ms: int) -> float:
         """Return the bytes that can be recorded now within the quota, 0 if it is exceeded."""
+        if self._bucket is not None:
+            return max(self._bucket.measure(now_ms), 0.0)
         left = self.bound - self.observed(now_ms)
         return max(left * self._rate.window_size_ms(now_ms) / 1000, 0.0)
 
     def wait_ms(self, now_ms: int) -> int:
-        """Return the milliseconds until the quota is no longer exceeded without further traffic. At most the
-        length of all windows; 0 if the quota is not exceeded.
+        """Return the milliseconds until the quota is no longer exceeded without further traffic; 0 if the
+        quota is not exceeded. By Kafka's rule, and with a bound of 0, at most the length of all windows.
         """
+        if self._bucket is not None and self.bound > 0:
+            return max(ceil(-self._bucket.measure(now_ms) / self.bound * 1000), 0)
         over = self.observed(now_ms) - self.bound
         if over <= 0:
             return 0
@@ -84,13 +108,15 @@ class ReplicationQuotas:
 
     __slots__ = ("_node_id", "alter_log_dirs", "follower", "leader")
 
-    def __init__(self, config: ReplicationConfig, node_id: int) -> None:
+    def __init__(self, config: ReplicationConfig, node_id: int, *, paced: bool = False) -> None:
         window = Window(config.window_num, config.window_size_seconds * 1000)
         moves = Window(config.alter_log_dirs_window_num, config.alter_log_dirs_window_size_seconds * 1000)
         self._node_id = node_id
-        self.leader = ReplicationQuotaManager(QuotaKind.LEADER_REPLICATION, window)
-        self.follower = ReplicationQuotaManager(QuotaKind.FOLLOWER_REPLICATION, window)
-        self.alter_log_dirs = ReplicationQuotaManager(QuotaKind.ALTER_LOG_DIRS_REPLICATION, moves)
+        self.leader = ReplicationQuotaManager(QuotaKind.LEADER_REPLICATION, window, paced=paced)
+        self.follower = ReplicationQuotaManager(QuotaKind.FOLLOWER_REPLICATION, window, paced=paced)
+        self.alter_log_dirs = ReplicationQuotaManager(
+            QuotaKind.ALTER_LOG_DIRS_REPLICATION, moves, paced=paced
+        )
         self.configure(config)
 
     @property

@@ -2,7 +2,9 @@
 ClientRequestQuotaManager, KIP-124)
 
 Called around every request: with the handler time before the response is sent, and with the network time
-after. A throttle is at most one window long, since a longer one cannot return time already used.
+after. By Kafka's rule a throttle is at most one window long. A client whose requests take more than their
+share of a window gets more than its limit so; a `paced` client repays its debt, in throttles that are at most
+as long as all windows together, so that a client with a high debt keeps its session.
 """
 
 from typing import Final, Self
@@ -28,10 +30,19 @@ class RequestQuotaManager(RateQuotaManager):
         window: Window = CLIENT_QUOTA_WINDOW,
         max_sensors: int = MAX_SENSORS,
         callback: GuardedCallback | None = None,
+        *,
+        paced: bool = False,
     ) -> None:
         super().__init__(
-            QuotaKind.REQUEST, window, window.window_ms, max_sensors=max_sensors, callback=callback
+            QuotaKind.REQUEST,
+            window,
+            window.window_ms * (window.samples if paced else 1),
+            paced=paced,
+            max_sensors=max_sensors,
+            callback=callback,
         )
+        # The time of a request that is as long as a throttle is added to the debt that its client waits for.
+        self._throttles_owed = 2
         self.exempt = Rate(window)
 
     def part(self, node: int) -> Self:
@@ -40,7 +51,7 @@ class RequestQuotaManager(RateQuotaManager):
         return made
 
     def _without_rules(self) -> "RequestQuotaManager":
-        return RequestQuotaManager(self._window)
+        return RequestQuotaManager(self._window, paced=self._paced)
 
     def record_handled(self, user: str, client_id: str | None, ns: int, now_ms: int) -> Throttle | None:
         """Record handler time. Return a throttle if it violates the client's quota."""
@@ -56,8 +67,16 @@ class RequestQuotaManager(RateQuotaManager):
             return True
         sensor = self._usage.sensor(user, client_id, now_ms)
         sensor.last_record_ms = now_ms
-        sensor.rate.record(ns * PERCENT_OF_A_SECOND_PER_NS, now_ms)
-        return sensor.rule is None or sensor.rate.measure(now_ms) <= sensor.bound
+        percent = ns * PERCENT_OF_A_SECOND_PER_NS
+        sensor.rate.record(percent, now_ms)
+        if sensor.rule is None:
+            return True
+        pace = sensor.pace
+        if pace is None or pace.is_over(now_ms):
+            return sensor.rate.measure(now_ms) <= sensor.bound
+        owed = pace.owed(sensor.bound, now_ms)
+        pace.refund(-percent)
+        return owed <= 0
 
     def record_exempt(self, ns: int, now_ms: int) -> None:
         """Record time that counts for no client: replica fetches and their errors, and other brokers."""

@@ -98,6 +98,15 @@ class ClientSensor:
         """
         return 0
 
+    def spent(self, now_ms: int) -> float | None:
+        """Return what the clients owe, or have taken from a full bucket; None if only their usage counts. It
+        is saved for a restart.
+        """
+        return None
+
+    def resume_spent(self, spent: float, now_ms: int) -> None:
+        """Continue with what `spent` returned, less what was repaid since."""
+
     def note_throttle(self, throttle_ms: int, now_ms: int) -> None:
         self.throttle_time.record(throttle_ms, now_ms)
         self.throttles += 1
@@ -248,6 +257,19 @@ class Usage(Generic[S]):
         """Return the sensor with this key, or None."""
         return self._sensors.get(key)
 
+    def resumed(self, user: str | None, client_id: str | None, now_ms: int) -> S | None:
+        """Return a new sensor with this key, with its present limit; None if no rule applies to it now, or
+        there is one already.
+        """
+        key = (user, client_id)
+        if key in self._sensors or self._table.governing(user, client_id) is None:
+            return None
+        if len(self._sensors) >= self._max_sensors:
+            return None
+        sensor = self._sensors[key] = self._build(user, client_id, now_ms)
+        self._set_bound(sensor, now_ms)
+        return sensor
+
     def bound(self, user: str, client_id: str | None) -> float:
         """Return the whole limit of this client, UNLIMITED without one."""
         rule = self._table.match(user, client_id or "")
@@ -382,6 +404,10 @@ class Usage(Generic[S]):
 
     def __len__(self) -> int:
         return len(self._sensors)
+
+    def known(self) -> list[S]:
+        """Return a snapshot of all sensors, whose limits may be older than the last change of rules."""
+        return list(self._sensors.values())
 
     def __iter__(self) -> Iterator[S]:
         """Iterate over a snapshot of all sensors, with updated limits."""

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from broker.metrics.rate import INT_MAX, Window
-from broker.quotas.connection_rates import AcceptRates
+from broker.quotas.connection_rates import AcceptRate, AcceptRates
 from broker.quotas.usage import MAX_SENSORS
 from broker.steps import Steps
 
@@ -22,14 +22,14 @@ USER_RATE: Final = "max.connection.creation.rate.per.user"
 class TooManyOfUser(msgspec.Struct, frozen=True):
     """The user already has `bound` connections. This one is not counted."""
 
-    bound: int
+    bound: float
 
 
 class TooFastOfUser(msgspec.Struct, frozen=True):
     """The user exceeds `bound` connections per second. This one is not counted."""
 
     throttle_ms: int
-    bound: int
+    bound: float
 
 
 UserRefusal = TooManyOfUser | TooFastOfUser
@@ -38,10 +38,10 @@ UserRefusal = TooManyOfUser | TooFastOfUser
 class UserLimit(msgspec.Struct, frozen=True):
     """One of the two limits, and its overrides by user. INT_MAX is no limit."""
 
-    maximum: int = INT_MAX
-    overrides: Mapping[str, int] = msgspec.field(default_factory=dict)
+    maximum: float = INT_MAX
+    overrides: Mapping[str, float] = msgspec.field(default_factory=dict)
 
-    def of(self, user: str) -> int:
+    def of(self, user: str) -> float:
         return self.overrides.get(user, self.maximum)
 
 
@@ -52,11 +52,13 @@ class UserConnections:
 
     __slots__ = ("count", "counts", "rate", "rates")
 
-    def __init__(self, window: Window, max_sensors: int = MAX_SENSORS) -> None:
+    def __init__(
+        self, window: Window, max_sensors: int = MAX_SENSORS, build: type[AcceptRate] = AcceptRate
+    ) -> None:
         self.count = UserLimit()
         self.rate = UserLimit()
         self.counts: dict[str, int] = {}
-        self.rates = AcceptRates(window, max_sensors)
+        self.rates = AcceptRates(window, max_sensors, build)
 
     def set_limits(self, count: UserLimit, rate: UserLimit) -> None:
         """Set the limits for new connections. Existing counts are kept."""
@@ -67,16 +69,23 @@ class UserConnections:
         count = self.counts.get(user, 0)
         if count >= self.count.of(user):
             return TooManyOfUser(self.count.of(user))
-        bound = self.rate.of(user)
-        if bound != INT_MAX:
-            sensor = self.rates.sensor(user, bound, now_ms)
-            sensor.bound = bound
+        sensor = self.sensor(user, now_ms)
+        if sensor is not None:
             wait_ms = sensor.record(now_ms)
             if wait_ms > 0:
                 sensor.unrecord(now_ms)
-                return TooFastOfUser(wait_ms, bound)
+                return TooFastOfUser(wait_ms, sensor.bound)
         self.counts[user] = count + 1
         return None
+
+    def sensor(self, user: str, now_ms: int) -> AcceptRate | None:
+        """Return the sensor of a user, created at first use, or None without a limit on the rate."""
+        bound = self.rate.of(user)
+        if bound == INT_MAX:
+            return None
+        sensor = self.rates.sensor(user, bound, now_ms)
+        sensor.bound = bound
+        return sensor
 
     def release(self, user: str) -> None:
         """Release a closed connection that had entered. Raises KeyError if the user has none."""

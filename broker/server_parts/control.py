@@ -23,6 +23,8 @@ from broker.network.supervisor import TaskStarter
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.connections import ConnectionQuotas
 from broker.quotas.guarded_callback import GuardedCallback, load_callback
+from broker.quotas.saved_usage import UsageOfClients
+from broker.server_parts.quota_usage import QuotaUsageFile
 from broker.services.event_origin import EventOrigin
 from broker.steps import Steps
 from broker.telemetry.receiver import load_receivers
@@ -73,9 +75,12 @@ class ServerQuotas:
     ) -> None:
         settings = config.quotas
         window = Window(config.quotas.window_num, config.quotas.window_size_seconds * 1000)
+        mutation_window = Window(
+            settings.controller_window_num, settings.controller_window_size_seconds * 1000
+        )
         self.clients = ClientQuotas(
             window,
-            Window(settings.controller_window_num, settings.controller_window_size_seconds * 1000),
+            mutation_window,
             longest_throttle_ms=settings.longest_throttle_ms,
             paced=settings.bandwidth_algorithm == "paced",
             burst_ms=settings.burst_ms,
@@ -87,11 +92,18 @@ class ServerQuotas:
             server: ConnectionQuotas(
                 window,
                 protected=config.network.inter_broker_listener if server is Server.BROKER else None,
+                paced=settings.bandwidth_algorithm != "rate",
                 broker_wide_ip=config.automq.server_mode == "automq",
                 ipv6_prefix=config.connections.ipv6_prefix_length,
             )
             for server in config.network.servers
         }
+        connections = {server.value: quotas for server, quotas in self.connections.items()}
+        self.usage = QuotaUsageFile(
+            config.log.dirs[0] if settings.usage_persistence else None,
+            UsageOfClients(self.clients, connections, window, mutation_window),
+            clock,
+        )
 
     def expire(self, now_ms: int) -> Steps[None]:
         """Forget the sensors of clients and addresses that are idle. Pauses after every few."""
@@ -100,6 +112,7 @@ class ServerQuotas:
             yield from connections.expire(now_ms)
 
     def close(self) -> None:
+        self.usage.close()
         if self.clients.callback is not None:
             self.clients.callback.close()
 

@@ -49,7 +49,9 @@ class ServerStorage:
         self._clock = clock
         self.log = open_logs(config.log, config.topic_settings)
         self.partitions = Partitions(self.log, lambda: control.config.topic_settings)
-        self.replication = ReplicationQuotas(config.replication, config.broker.node_id)
+        self.replication = ReplicationQuotas(
+            config.replication, config.broker.node_id, paced=config.quotas.bandwidth_algorithm != "rate"
+        )
         self.background = BackgroundThreads(config.log.background_threads)
         self.mover = LogMover(self.log, self.replication.alter_log_dirs, self.background, clock)
         self.cleaner = LogCleaner(CleanerManager(self.log), config.cleaner, clock)

@@ -5,7 +5,7 @@ import pytest
 from broker.config.kinds import INT_MAX
 from broker.config.load import load
 from broker.config.sections import ConnectionConfig
-from broker.config.sections.connections import users_with
+from broker.config.sections.connections import RATE, users_with
 from broker.errors import ConfigError
 
 
@@ -119,14 +119,32 @@ def test_overrides_of_users_that_say_nothing_clear_are_refused(text: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("key", "least"), [("max.connections.per.user", 0), ("max.connection.creation.rate.per.user", 1)]
+    ("key", "least", "below"),
+    [("max.connections.per.user", "0", "-1"), ("max.connection.creation.rate.per.user", "0.01", "0.0099")],
 )
-def test_a_user_may_have_no_connection_but_not_none_a_second(key: str, least: int) -> None:
+def test_a_user_may_have_no_connection_but_not_none_a_second(key: str, least: str, below: str) -> None:
     for text in (f"{key}={least}", f"{key}.overrides=alice:{least}"):
         room_of(text)
-    for text in (f"{key}={least - 1}", f"{key}.overrides=alice:{least - 1}"):
+    for text in (f"{key}={below}", f"{key}.overrides=alice:{below}"):
         with pytest.raises(ConfigError, match=key):
             room_of(text)
+
+
+@pytest.mark.parametrize(("text", "rate"), [("0.1", 0.1), ("20", 20), ("2.0", 2), ("2147483647", 2**31 - 1)])
+def test_a_user_may_have_a_part_of_a_connection_a_second(text: str, rate: float) -> None:
+    key = "max.connection.creation.rate.per.user"
+    section = room_of(f"{key}={text}", f"{key}.overrides=CN=a:b,alice:{text}")
+    assert section.max_creation_rate_per_user == rate
+    assert section.max_creation_rate_per_user_overrides == (("CN=a:b,alice", rate),)
+    assert RATE.write(section.max_creation_rate_per_user) == f"{rate:.15g}"
+
+
+@pytest.mark.parametrize("text", ["2147483648", "0", "-1", "1_0", "0.1.2", ".", "nan"])
+def test_a_rate_of_users_that_is_no_rate_is_refused(text: str) -> None:
+    key = "max.connection.creation.rate.per.user"
+    for line in (f"{key}={text}", f"{key}.overrides=alice:{text}"):
+        with pytest.raises(ConfigError, match=key):
+            room_of(line)
 
 
 @pytest.mark.parametrize(
@@ -136,4 +154,4 @@ def test_a_user_may_have_no_connection_but_not_none_a_second(key: str, least: in
 def test_overrides_of_users_that_a_pattern_would_search_for_seconds_are_refused(text: str) -> None:
     """A pattern took 1.5 s for the first of these; tests/test_longest_text.py has the time."""
     with pytest.raises(ValueError, match=r"no |twice"):
-        users_with(0).read(text)
+        users_with(RATE).read(text)

@@ -5,7 +5,17 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
-from broker.config.kinds import INT_MAX, READ_ONCE, ConfigType, Kind, integer, list_of, one_of
+from broker.config.kinds import (
+    INT_MAX,
+    READ_ONCE,
+    ConfigType,
+    Kind,
+    decimal,
+    integer,
+    list_of,
+    one_of,
+    trimmed,
+)
 from broker.config.listeners import read_host
 from broker.config.setting import ListenerSection, setting
 from broker.errors import ConfigError
@@ -31,20 +41,32 @@ OVERRIDES: Final = replace(
 )
 
 
-def _reader_of_users(least: int) -> Callable[[str], tuple[tuple[str, int], ...]]:
-    number = integer(least)
+def _read_rate(text: str) -> float:
+    rate: float = _RATE.read(text)
+    return int(rate) if rate.is_integer() else rate
 
+
+_RATE: Final = decimal(0.01, INT_MAX)
+RATE: Final = replace(
+    _RATE, allowed=f"a number from 0.01 to {INT_MAX}", read=_read_rate, write=lambda rate: f"{rate:.15g}"
+)
+"""Connections per second; 0.1 is six a minute."""
+
+_DIGITS: Final = frozenset("0123456789.")
+
+
+def _reader_of_users(number: Kind) -> Callable[[str], tuple[tuple[str, float], ...]]:
     @lru_cache(maxsize=READ_ONCE)
-    def read(text: str) -> tuple[tuple[str, int], ...]:
-        found: list[tuple[str, int]] = []
+    def read(text: str) -> tuple[tuple[str, float], ...]:
+        found: list[tuple[str, float]] = []
         name: list[str] = []
         for part in text.split(",") if text else ():
             last, colon, digits = part.rpartition(":")
-            digits = digits.strip()
-            if not (colon and digits.isascii() and digits.isdigit()):
+            digits = trimmed(digits)
+            if not (colon and digits and _DIGITS.issuperset(digits)):
                 name.append(part)  # the comma is the user's
                 continue
-            user = ",".join((*name, last)).strip()
+            user = trimmed(",".join((*name, last)))
             if not user or "\n" in user:
                 raise ValueError("no user")
             found.append((user, number.read(digits)))
@@ -58,13 +80,14 @@ def _reader_of_users(least: int) -> Callable[[str], tuple[tuple[str, int], ...]]
     return read
 
 
-def users_with(least: int) -> Kind:
+def users_with(number: Kind) -> Kind:
     """Return the kind of `user:number,...`. Users can contain commas and colons, as in certificates."""
+    least = number.allowed.removeprefix("a number ").removeprefix("a whole number ")
     return Kind(
         ConfigType.STRING,
-        f"a list of user:number, the numbers from {least} to 2147483647",
-        _reader_of_users(least),
-        lambda users: ",".join(map(_write_override, users)),
+        f"a list of user:number, the numbers {least}",
+        _reader_of_users(number),
+        lambda users: ",".join(f"{user}:{number.write(value)}" for user, value in users),
         separator=",",
     )
 
@@ -89,8 +112,10 @@ class ConnectionConfig(ListenerSection):
         "max.connection.creation.rate",
         INT_MAX,
         integer(1),
-        "Maximum rate of accepted connections per second, measured over quota.window.*. Above it, "
-        "accepting pauses for at most one window. Only its own limit applies to the inter-broker listener.",
+        "Maximum rate of accepted connections per second. Ten seconds' worth (quota.window.*) may arrive at "
+        "once; beyond that, accepting pauses until it is the next connection's turn, or with "
+        "quota.bandwidth.algorithm=rate for at most one window. Only its own limit applies to the "
+        "inter-broker listener.",
         unit="connections/s",
         dynamic=True,
         listener_too=True,
@@ -136,26 +161,27 @@ class ConnectionConfig(ListenerSection):
     max_connections_per_user_overrides: tuple[tuple[str, int], ...] = setting(
         "max.connections.per.user.overrides",
         (),
-        users_with(0),
+        users_with(integer(0)),
         "The same for particular users: `alice:100,bob:5`.",
         dynamic=True,
         ours=True,
     )
-    max_creation_rate_per_user: int = setting(
+    max_creation_rate_per_user: float = setting(
         "max.connection.creation.rate.per.user",
         INT_MAX,
-        integer(1),
-        "Maximum rate of connections per user and second, measured over quota.window.*. A connection above "
-        "the rate is delayed for at most one window, and refused if the user still exceeds the rate.",
+        RATE,
+        "Maximum rate of connections per user and second; 0.1 is six a minute. A connection above the rate "
+        "is delayed until it is its turn, or with quota.bandwidth.algorithm=rate for at most one window, and "
+        "refused if the user still exceeds the rate.",
         unit="connections/s",
         dynamic=True,
         ours=True,
     )
-    max_creation_rate_per_user_overrides: tuple[tuple[str, int], ...] = setting(
+    max_creation_rate_per_user_overrides: tuple[tuple[str, float], ...] = setting(
         "max.connection.creation.rate.per.user.overrides",
         (),
-        users_with(1),
-        "The same for particular users: `alice:20,bob:1`.",
+        users_with(RATE),
+        "The same for particular users: `alice:20,bob:0.1`.",
         dynamic=True,
         ours=True,
     )

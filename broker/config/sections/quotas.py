@@ -78,7 +78,8 @@ class QuotaConfig:
         "How the broker limits a client above its byte rate: `rate` is Kafka's rule, which admits ten "
         "seconds of quota in one burst and then throttles; `paced` has the same first throttle and then "
         "spreads requests evenly; `token_bucket` admits quota.bandwidth.burst.seconds of quota above the "
-        "rate.",
+        "rate. Connection rates, request time and replication rates are kept exactly, except with `rate`, "
+        "which is Kafka's for them too.",
         ours=True,
     )
     bandwidth_burst_seconds: float = setting(
@@ -96,6 +97,15 @@ class QuotaConfig:
         "Maximum time that a byte-rate quota mutes a connection at once; -1: unlimited.",
         unit="ms",
         dynamic=True,
+        ours=True,
+    )
+
+    usage_persistence: bool = setting(
+        "quota.usage.persistence.enable",
+        True,
+        BOOLEAN,
+        "Whether the usage and the debts of clients survive a restart: they are saved in the first of "
+        "log.dirs, in `weir-quota-usage`, every second and when the server stops.",
         ours=True,
     )
 

@@ -213,9 +213,9 @@ class ThrottledSockets:
 REASONS: Final = {
     PER_IP: "address already has the configured maximum of {:.0f} connections",
     SLOTS: "the broker or the listener already has the configured maximum of {:.0f} connections",
-    IP_RATE: "address makes more than the configured maximum of {:.0f} connections per second",
+    IP_RATE: "address makes more than the configured maximum of {:.15g} connections per second",
     PER_USER: "which already has the configured maximum of {:.0f} connections",
-    USER_RATE: "which makes more than the configured maximum of {:.0f} connections per second",
+    USER_RATE: "which makes more than the configured maximum of {:.15g} connections per second",
     UNAUTHENTICATED: "address already has the configured maximum of {:.0f} connections without a login",
     BYTE_RATE: "address sends more than the configured maximum of {:.0f} bytes per second before a login",
     FRAME_RATE: "address sends more than the configured maximum of {:.0f} requests per second before a login",

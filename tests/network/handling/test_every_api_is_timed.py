@@ -68,7 +68,7 @@ async def throttles(broker: RunningBroker, key: ApiKey, times: int) -> list[int]
     return reported
 
 
-@pytest.mark.parametrize(("percent", "expected"), [(0.01, [0, 1_000]), (2_000.0, [0, 0])])
+@pytest.mark.parametrize(("percent", "expected"), [(0.01, [0, 10_000]), (2_000.0, [0, 0])])
 async def test_every_api_is_held_by_its_clients_request_quota_and_by_no_other(
     tmp_path: Path, mock_clock: MockClock, percent: float, expected: list[int]
 ) -> None:
@@ -81,4 +81,4 @@ async def test_every_api_is_held_by_its_clients_request_quota_and_by_no_other(
         keys = {entry.key for entry in broker.server.registry} - BEFORE_LOGIN
         assert len(keys) > 30
         throttled = {key.name: await throttles(broker, key, 2) for key in sorted(keys)}
-        assert throttled == {key.name: expected for key in keys}
+        assert throttled == {key.name: pytest.approx(expected, abs=1) for key in keys}

@@ -86,11 +86,24 @@ async def is_answered_now(client: WireClient) -> bool:
 
 @pytest.mark.parametrize(
     ("took_ms", "throttle_ms"),
-    [(199, 0), (200, 0), (201, 50), (219, 950), (220, 1_000), (221, 1_000), (3_000, 1_000)],
+    [(199, 0), (200, 0), (201, 50), (220, 1_000), (221, 1_050), (419, 10_950), (420, 11_000), (421, 11_000)],
 )
-async def test_a_throttle_is_reported_and_at_most_one_window_long(
+async def test_a_throttle_is_reported_and_at_most_as_long_as_the_windows(
     broker: RunningBroker, mock_clock: MockClock, took_ms: int, throttle_ms: int
 ) -> None:
+    await reports(broker, mock_clock, took_ms, throttle_ms)
+
+
+@pytest.mark.parametrize(("took_ms", "throttle_ms"), [(219, 950), (220, 1_000), (221, 1_000), (3_000, 1_000)])
+async def test_by_kafkas_rule_a_throttle_is_at_most_one_window_long(
+    tmp_path: Path, mock_clock: MockClock, took_ms: int, throttle_ms: int
+) -> None:
+    async with running_broker(tmp_path, "quota.bandwidth.algorithm=rate") as broker:
+        await reports(broker, mock_clock, took_ms, throttle_ms)
+
+
+async def reports(broker: RunningBroker, mock_clock: MockClock, took_ms: int, throttle_ms: int) -> None:
+    """A request that takes `took_ms` of the 200 that are allowed at once is throttled for `throttle_ms`."""
     await limit(broker, "request_percentage", 2)
     take(broker, mock_clock, ApiKey.METADATA, 9, took_ms)
     client = await broker.connect(CLIENT)

@@ -1,0 +1,215 @@
+"""What the limits of clients remember across a restart: the usage in their windows, and what is owed.
+
+`server_parts.quota_usage` saves it every second and when the server stops, and resumes it at the start.
+Independent of files: an `Entry` is one sensor of a client quota, or of the connection rate of an address, a
+user, a listener or the broker, with times in milliseconds before `Saved.wall_ms`.
+
+The clocks of two runs have only the wall clock in common, so it measures what was repaid between. If it was
+set back meanwhile, nothing was repaid, and no debt has grown; if it was set forward, debts are forgiven for
+that time. Shadow counts, throttle times, the rates of replicas and of the whole broker start anew, and so
+does the usage that a callback has grouped.
+"""
+
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from typing import Final
+
+import msgspec
+
+from broker.metrics.rate import INT_MAX, Window
+from broker.quotas.bandwidth import RateQuotaManager, RateSensor
+from broker.quotas.client_quotas import ClientQuotas
+from broker.quotas.connection_rates import AcceptRate
+from broker.quotas.connections import ConnectionQuotas
+from broker.quotas.kinds import QuotaKind
+from broker.quotas.table import UNLIMITED
+from broker.quotas.usage import ClientSensor
+from broker.steps import Steps
+
+LEAST_WORTH_S: Final = 0.05
+"""An entity that has used less than its limit allows in this time is not saved, so that the file has those
+that matter. It forgives a twentieth of what a kill may.
+"""
+
+COLLECTED_AT_ONCE: Final = 32
+
+Samples = tuple[tuple[int, int, float], ...]
+"""Sums of windows: how long before the save each began and had its last event in ms, and the sum."""
+
+LISTENER: Final = "listener"
+BROKER: Final = "broker"
+ADDRESS: Final = "ip"
+USER: Final = "user"
+
+
+class Entry(msgspec.Struct, frozen=True, array_like=True):
+    """The usage of one entity. `scope` is the kind of a client quota, and `user`, `client_id` and `node` are
+    those of its sensor; or `scope` is a server and one of the constants above, and `user` is the name of the
+    listener, address or user. `worth_s` is the usage in seconds of the limit `bound`. `spent`: see
+    `ClientSensor.spent`.
+    """
+
+    scope: str
+    user: str | None
+    client_id: str | None
+    node: int | None
+    bound: float
+    worth_s: float
+    spent: float | None
+    samples: Samples
+
+
+class Saved(msgspec.Struct, frozen=True, array_like=True):
+    """All entries of one moment, and the samples and length of the windows of client quotas and mutations."""
+
+    wall_ms: int
+    window: tuple[int, int]
+    mutation_window: tuple[int, int]
+    entries: list[Entry]
+
+
+class UsageOfClients:
+    """The limits whose usage survives. `connections` are those of each server, by its name."""
+
+    def __init__(
+        self,
+        clients: ClientQuotas,
+        connections: Mapping[str, ConnectionQuotas],
+        window: Window,
+        mutation_window: Window,
+    ) -> None:
+        self._clients = clients
+        self._connections = connections
+        self._window = (window.samples, window.window_ms)
+        self._mutation_window = (mutation_window.samples, mutation_window.window_ms)
+        self._seen: tuple[int, float] | None = None
+
+    def collect(self, now_ms: int, wall_ms: int, *, always: bool = False) -> Steps[Saved | None]:
+        """Return the usage as of `now_ms`; None, unless `always`, if nothing was recorded and no limit has
+        changed since the last time: what was repaid since follows from the time. Pauses after every few
+        sensors.
+        """
+        entries: list[Entry] = []
+        newest_ms, bounds = 0, 0.0
+        found = chain(self._of_sensors(now_ms), self._of_rates(now_ms))
+        for number, (entry, last_record_ms) in enumerate(found):
+            if number % COLLECTED_AT_ONCE == COLLECTED_AT_ONCE - 1:
+                yield
+            if entry is not None:
+                entries.append(entry)
+                newest_ms = max(newest_ms, last_record_ms)
+                bounds += entry.bound
+        seen, self._seen = self._seen, (newest_ms, bounds)
+        if seen == self._seen and not always:
+            return None
+        return Saved(wall_ms, self._window, self._mutation_window, entries)
+
+    def resume(self, saved: Saved, now_ms: int, wall_ms: int) -> int:
+        """Continue with the usage of another run; return the number of entities. Rules and limits must be in
+        force already: what has none now is dropped.
+        """
+        elapsed_ms = max(wall_ms - saved.wall_ms, 0)
+        resumed = 0
+        for entry in saved.entries:
+            window, before = self._window, saved.window
+            if entry.scope == QuotaKind.CONTROLLER_MUTATION:
+                window, before = self._mutation_window, saved.mutation_window
+            # Sums over windows of another length are of no use.
+            samples = entry.samples if window == before else ()
+            then_ms = now_ms - elapsed_ms
+            moved = [(then_ms - begun_ms, then_ms - last_ms, total) for begun_ms, last_ms, total in samples]
+            spent = None if entry.spent is None else entry.spent - entry.bound * elapsed_ms / 1000.0
+            resumed += self._resume(entry, moved, spent, now_ms)
+        return resumed
+
+    def _of_sensors(self, now_ms: int) -> Iterator[tuple[Entry | None, int]]:
+        if self._clients.callback is None:
+            for kind, manager in self._clients.managers.items():
+                for sensor in manager.known_sensors():
+                    yield _entry_of_sensor(kind.value, sensor, now_ms), sensor.last_record_ms
+
+    def _of_rates(self, now_ms: int) -> Iterator[tuple[Entry | None, int]]:
+        for server, quotas in self._connections.items():
+            by_name = {
+                BROKER: {"": quotas.rate},
+                LISTENER: {name: listener.rate for name, listener in quotas.listeners.items()},
+                ADDRESS: dict(quotas.ips.sensors),
+                USER: dict(quotas.users.rates),
+            }
+            for scope, rates in by_name.items():
+                for name, rate in rates.items():
+                    yield _entry_of_rate(f"{server}/{scope}", name, rate, now_ms), rate.last_record_ms
+
+    def _resume(
+        self, entry: Entry, samples: list[tuple[int, int, float]], spent: float | None, now_ms: int
+    ) -> bool:
+        if "/" in entry.scope:
+            rate = self._rate_of(entry, now_ms)
+            if rate is not None:
+                rate.resume(samples, spent, now_ms)
+            return rate is not None
+        manager = next((each for kind, each in self._clients.managers.items() if kind == entry.scope), None)
+        if isinstance(manager, RateQuotaManager) and entry.node is not None:
+            manager = manager.part(entry.node)
+        if manager is None or self._clients.callback is not None:
+            return False
+        sensor = manager.resume(entry.user, entry.client_id, now_ms)
+        if sensor is None or sensor.bound <= 0:
+            return False
+        sensor.rate.resume(samples)
+        if spent is not None and manager.keeps_spent:
+            sensor.resume_spent(spent, now_ms)
+        return True
+
+    def _rate_of(self, entry: Entry, now_ms: int) -> AcceptRate | None:
+        """Return the sensor of a limit on new connections that is in force now."""
+        server, _, scope = entry.scope.partition("/")
+        quotas, name = self._connections.get(server), entry.user or ""
+        if quotas is None:
+            return None
+        rate: AcceptRate | None = None
+        if scope == BROKER:
+            rate = quotas.rate
+        elif scope == LISTENER and name in quotas.listeners:
+            rate = quotas.listeners[name].rate
+        elif scope == ADDRESS:
+            rate = quotas.ips.sensor(name, now_ms)
+        elif scope == USER:
+            rate = quotas.users.sensor(name, now_ms)
+        return None if rate is None or rate.bound == INT_MAX else rate
+
+
+def _entry_of_sensor(scope: str, sensor: ClientSensor, now_ms: int) -> Entry | None:
+    bound = sensor.repaid if isinstance(sensor, RateSensor) else sensor.bound
+    if bound <= 0 or bound == UNLIMITED:
+        return None
+    names = (sensor.user, sensor.client_id, sensor.node)
+    return _entry_of(scope, names, bound, sensor.rate.live(now_ms), sensor.spent(now_ms), now_ms)
+
+
+def _entry_of_rate(scope: str, name: str, rate: AcceptRate, now_ms: int) -> Entry | None:
+    if rate.bound <= 0 or rate.bound == INT_MAX:
+        return None
+    return _entry_of(scope, (name, None, None), rate.bound, rate.live(now_ms), rate.spent(now_ms), now_ms)
+
+
+def _entry_of(
+    scope: str,
+    names: tuple[str | None, str | None, int | None],
+    bound: float,
+    live: list[tuple[int, int, float]],
+    spent: float | None,
+    now_ms: int,
+) -> Entry | None:
+    """Return the entry of a sensor, or None if its clients have used next to nothing of their limit."""
+    used = 0.0
+    for _, _, total in live:
+        used += total
+    worth_s = max(used, spent or 0.0) / bound
+    if worth_s < LEAST_WORTH_S:
+        return None
+    # A sensor that is used while others are collected can be a little newer than `now_ms`.
+    samples = tuple(
+        [(max(now_ms - begun_ms, 0), max(now_ms - last_ms, 0), total) for begun_ms, last_ms, total in live]
+    )
+    return Entry(scope, *names, bound, worth_s, spent, samples)

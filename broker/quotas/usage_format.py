@@ -1,0 +1,75 @@
+"""The file of saved usage: a line with the version, the checksum, and what follows as MessagePack.
+
+Written in a thread by `server_parts.quota_usage`. A file that is damaged, too large or of a newer version is
+refused as a whole: debts are no reason not to start, and half of them would be arbitrary.
+"""
+
+from collections.abc import Iterator
+from heapq import merge
+from operator import attrgetter
+from typing import Final
+from zlib import crc32
+
+import msgspec
+
+from broker.quotas.saved_usage import Entry, Saved
+
+VERSION: Final = 1
+_NAME: Final = b"weir-quota-usage "
+_HEAD: Final = _NAME + b"%d\n" % VERSION
+_CRC_BYTES: Final = 4
+
+MAX_BYTES: Final = 4 * 1024 * 1024
+"""Of the whole file: about 20,000 entities with eleven windows each. Clients choose their names, and it is
+written every second; what has used most of its limit comes first.
+"""
+
+SORTED_AT_ONCE: Final = 1_000
+"""Sorting more in one piece would hold the interpreter for milliseconds."""
+
+_worth: Final = attrgetter("worth_s")
+
+
+class UsageFileError(Exception):
+    """The file cannot be used; the message says why."""
+
+
+def encode(saved: Saved, most_bytes: int = MAX_BYTES) -> bytes:
+    """Return the file, with as many entities as fit into `most_bytes`."""
+    encoder = msgspec.msgpack.Encoder()
+    before = b"\x94" + b"".join(map(encoder.encode, (saved.wall_ms, saved.window, saved.mutation_window)))
+    left = most_bytes - len(_HEAD) - _CRC_BYTES - len(before) - 5
+    written: list[bytes] = []
+    for entry in _in_order(saved.entries):
+        data = encoder.encode(entry)
+        left -= len(data)
+        if left < 0:
+            break
+        written.append(data)
+    body = b"".join([before, b"\xdd", len(written).to_bytes(4, "big"), *written])
+    return b"".join([_HEAD, crc32(body).to_bytes(_CRC_BYTES, "big"), body])
+
+
+def decode(data: bytes) -> Saved:
+    """Return what `encode` was given. Raises UsageFileError."""
+    if len(data) > MAX_BYTES:
+        raise UsageFileError(f"it has {len(data)} bytes, more than {MAX_BYTES}")
+    line, newline, rest = data[: len(_HEAD) + 8].partition(b"\n")
+    version = line.removeprefix(_NAME)
+    if not newline or not line.startswith(_NAME) or not version.isdigit():
+        raise UsageFileError("it is damaged: no version")
+    if int(version) != VERSION:
+        raise UsageFileError(f"its version is {int(version)}, not {VERSION}")
+    body = data[len(_HEAD) + _CRC_BYTES :]
+    if crc32(body).to_bytes(_CRC_BYTES, "big") != rest[:_CRC_BYTES]:
+        raise UsageFileError("it is damaged: its checksum is another one")
+    try:
+        return msgspec.msgpack.decode(body, type=Saved)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise UsageFileError(f"it is damaged: {error}") from None
+
+
+def _in_order(entries: list[Entry]) -> Iterator[Entry]:
+    """Return the entities in the order of their worth, the highest first."""
+    pieces = (entries[first : first + SORTED_AT_ONCE] for first in range(0, len(entries), SORTED_AT_ONCE))
+    return merge(*(sorted(piece, key=_worth, reverse=True) for piece in pieces), key=_worth, reverse=True)
