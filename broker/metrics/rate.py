@@ -163,19 +163,22 @@ class SampledStat:
         return self._oldest_start
 
     def live(self, now_ms: int) -> list[tuple[int, int, float]]:
-        """Return the start, the last event and the sum of each sample in sight that is not 0, the oldest
-        first. Changes nothing.
+        """Return the start, the last event and the sum of each sample in sight, the oldest first. Changes
+        nothing.
         """
-        oldest_ms = now_ms - self._expire_ms
-        starts, lasts, values = self._starts, self._lasts, self._values
-        count = len(starts)
         first = self._current + 1
-        found: list[tuple[int, int, float]] = []
-        for number in range(first, first + count):
-            index = number % count
-            if values[index] and lasts[index] > oldest_ms:
-                found.append((starts[index], lasts[index], values[index]))
-        return found
+        starts, lasts, values = self._starts, self._lasts, self._values
+        found = list(
+            zip(
+                starts[first:] + starts[:first],
+                lasts[first:] + lasts[:first],
+                values[first:] + values[:first],
+                strict=True,
+            )
+        )
+        if now_ms - self._quiet_since < self._expire_ms:
+            return found
+        return [each for each in found if now_ms - each[1] < self._expire_ms]
 
     def resume(self, samples: Sequence[tuple[int, int, float]]) -> None:
         """Replace the samples by those that `live` returned, with their times of this clock."""

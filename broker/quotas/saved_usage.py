@@ -2,7 +2,8 @@
 
 `server_parts.quota_usage` saves it every second and when the server stops, and resumes it at the start.
 Independent of files: an `Entry` is one sensor of a client quota, or of the connection rate of an address, a
-user, a listener or the broker, with times in milliseconds before `Saved.wall_ms`.
+user, a listener or the broker. Its windows are saved while it owes nothing: until a debt is repaid, they
+decide nothing.
 
 The clocks of two runs have only the wall clock in common, so it measures what was repaid between. If it was
 set back meanwhile, nothing was repaid, and no debt has grown; if it was set forward, debts are forgiven for
@@ -10,7 +11,7 @@ that time. Shadow counts, throttle times, the rates of replicas and of the whole
 does the usage that a callback has grouped.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 from typing import Final
 
@@ -33,8 +34,8 @@ that matter. It forgives a twentieth of what a kill may.
 
 COLLECTED_AT_ONCE: Final = 32
 
-Samples = tuple[tuple[int, int, float], ...]
-"""Sums of windows: how long before the save each began and had its last event in ms, and the sum."""
+Samples = list[tuple[int, int, float]]
+"""Windows: when each began and had its last event by the clock of the run, and the sum."""
 
 LISTENER: Final = "listener"
 BROKER: Final = "broker"
@@ -60,8 +61,11 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Saved(msgspec.Struct, frozen=True, array_like=True):
-    """All entries of one moment, and the samples and length of the windows of client quotas and mutations."""
+    """All entries of one moment, by both clocks, and the samples and length of the windows of client quotas
+    and mutations.
+    """
 
+    now_ms: int
     wall_ms: int
     window: tuple[int, int]
     mutation_window: tuple[int, int]
@@ -102,22 +106,22 @@ class UsageOfClients:
         seen, self._seen = self._seen, (newest_ms, bounds)
         if seen == self._seen and not always:
             return None
-        return Saved(wall_ms, self._window, self._mutation_window, entries)
+        return Saved(now_ms, wall_ms, self._window, self._mutation_window, entries)
 
     def resume(self, saved: Saved, now_ms: int, wall_ms: int) -> int:
         """Continue with the usage of another run; return the number of entities. Rules and limits must be in
         force already: what has none now is dropped.
         """
         elapsed_ms = max(wall_ms - saved.wall_ms, 0)
+        later_ms = now_ms - elapsed_ms - saved.now_ms
         resumed = 0
         for entry in saved.entries:
             window, before = self._window, saved.window
             if entry.scope == QuotaKind.CONTROLLER_MUTATION:
                 window, before = self._mutation_window, saved.mutation_window
             # Sums over windows of another length are of no use.
-            samples = entry.samples if window == before else ()
-            then_ms = now_ms - elapsed_ms
-            moved = [(then_ms - begun_ms, then_ms - last_ms, total) for begun_ms, last_ms, total in samples]
+            samples = entry.samples if window == before else []
+            moved = [(begun_ms + later_ms, last_ms + later_ms, total) for begun_ms, last_ms, total in samples]
             spent = None if entry.spent is None else entry.spent - entry.bound * elapsed_ms / 1000.0
             resumed += self._resume(entry, moved, spent, now_ms)
         return resumed
@@ -140,9 +144,7 @@ class UsageOfClients:
                 for name, rate in rates.items():
                     yield _entry_of_rate(f"{server}/{scope}", name, rate, now_ms), rate.last_record_ms
 
-    def _resume(
-        self, entry: Entry, samples: list[tuple[int, int, float]], spent: float | None, now_ms: int
-    ) -> bool:
+    def _resume(self, entry: Entry, samples: Samples, spent: float | None, now_ms: int) -> bool:
         if "/" in entry.scope:
             rate = self._rate_of(entry, now_ms)
             if rate is not None:
@@ -184,32 +186,30 @@ def _entry_of_sensor(scope: str, sensor: ClientSensor, now_ms: int) -> Entry | N
     if bound <= 0 or bound == UNLIMITED:
         return None
     names = (sensor.user, sensor.client_id, sensor.node)
-    return _entry_of(scope, names, bound, sensor.rate.live(now_ms), sensor.spent(now_ms), now_ms)
+    return _entry_of(scope, names, bound, sensor.spent(now_ms), sensor.rate.live, now_ms)
 
 
 def _entry_of_rate(scope: str, name: str, rate: AcceptRate, now_ms: int) -> Entry | None:
     if rate.bound <= 0 or rate.bound == INT_MAX:
         return None
-    return _entry_of(scope, (name, None, None), rate.bound, rate.live(now_ms), rate.spent(now_ms), now_ms)
+    return _entry_of(scope, (name, None, None), rate.bound, rate.spent(now_ms), rate.live, now_ms)
 
 
 def _entry_of(
     scope: str,
     names: tuple[str | None, str | None, int | None],
     bound: float,
-    live: list[tuple[int, int, float]],
     spent: float | None,
+    live: Callable[[int], Samples],
     now_ms: int,
 ) -> Entry | None:
     """Return the entry of a sensor, or None if its clients have used next to nothing of their limit."""
-    used = 0.0
-    for _, _, total in live:
-        used += total
-    worth_s = max(used, spent or 0.0) / bound
-    if worth_s < LEAST_WORTH_S:
-        return None
-    # A sensor that is used while others are collected can be a little newer than `now_ms`.
-    samples = tuple(
-        [(max(now_ms - begun_ms, 0), max(now_ms - last_ms, 0), total) for begun_ms, last_ms, total in live]
-    )
-    return Entry(scope, *names, bound, worth_s, spent, samples)
+    samples: Samples = []
+    used = spent or 0.0
+    if used <= 0:
+        used = 0.0
+        samples = live(now_ms)
+        for sample in samples:
+            used += sample[2]
+    worth_s = used / bound
+    return None if worth_s < LEAST_WORTH_S else Entry(scope, *names, bound, worth_s, spent, samples)

@@ -20,8 +20,8 @@ _HEAD: Final = _NAME + b"%d\n" % VERSION
 _CRC_BYTES: Final = 4
 
 MAX_BYTES: Final = 4 * 1024 * 1024
-"""Of the whole file: about 20,000 entities with eleven windows each. Clients choose their names, and it is
-written every second; what has used most of its limit comes first.
+"""Of the whole file: 12,000 entities with eleven windows each, or 50,000 that owe something. Clients choose
+their names, and it is written every second; what has used most of its limit comes first.
 """
 
 SORTED_AT_ONCE: Final = 1_000
@@ -37,7 +37,8 @@ class UsageFileError(Exception):
 def encode(saved: Saved, most_bytes: int = MAX_BYTES) -> bytes:
     """Return the file, with as many entities as fit into `most_bytes`."""
     encoder = msgspec.msgpack.Encoder()
-    before = b"\x94" + b"".join(map(encoder.encode, (saved.wall_ms, saved.window, saved.mutation_window)))
+    facts = (saved.now_ms, saved.wall_ms, saved.window, saved.mutation_window)
+    before = b"\x95" + b"".join(map(encoder.encode, facts))
     left = most_bytes - len(_HEAD) - _CRC_BYTES - len(before) - 5
     written: list[bytes] = []
     for entry in _in_order(saved.entries):

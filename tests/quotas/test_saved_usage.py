@@ -206,7 +206,7 @@ def test_each_rate_of_new_connections_is_remembered():
     now_ms = second.now_ms
     assert second.connections.rate.record(now_ms) == round((32 - 30) / 3 * 1_000) - 250
     assert second.listener.rate.record(now_ms) == 1_000 - 250
-    assert second.connections.enter(second.listener, "10.0.0.1", now_ms) == Throttled(750, 11 / 10.25, 1)
+    assert second.connections.enter(second.listener, "10.0.0.1", now_ms) == Throttled(750, 0.1, 1)
     assert second.connections.enter(second.listener, "10.0.0.2", now_ms) is None
     assert second.connections.users.enter("alice", now_ms) == TooFastOfUser(9_750, 0.1)
 
@@ -250,26 +250,56 @@ def test_a_limit_that_changed_meanwhile_repays_at_the_old_one_until_then():
     assert second.produce(0) == 60_000
 
 
-@pytest.mark.parametrize(("window", "wait_ms"), [(Window(11, 1_000), 8_000), (Window(6, 1_000), 8_000)])
-def test_windows_of_another_length_are_dropped_and_debts_are_kept(window, wait_ms):
+@pytest.mark.parametrize(
+    ("window", "observed"), [(WINDOW, 800), (Window(6, 1_000), 0), (Window(11, 2_000), 0)]
+)
+def test_windows_of_another_length_are_dropped(window, observed):
+    first = Run()
+    first.produce(8_000)
+    second = Run(ClientQuotas(window), first, window=window)
+    assert second.resume() == 1
+    (sensor,) = second.quotas.produce.sensors_of("alice", "app")
+    assert sensor.observed(second.now_ms) == observed
+
+
+def test_debts_are_kept_whatever_the_windows_are():
     first = Run()
     first.owes_8_seconds()
-    second = Run(ClientQuotas(window), first, window=window)
+    second = Run(ClientQuotas(Window(6, 1_000)), first, window=Window(6, 1_000))
     second.resume()
-    assert second.produce(0) == wait_ms
-    (sensor,) = second.quotas.produce.sensors_of("alice", "app")
-    assert (sensor.observed(second.now_ms) > 0) is (window == WINDOW)
+    assert second.produce(0) == 8_000
 
 
 @pytest.mark.parametrize(
-    ("before", "after"), [("paced", "rate"), ("rate", "paced"), ("token_bucket", "rate")]
+    ("before", "after", "wait_ms"),
+    [
+        ("rate", "paced", 8_000),
+        ("rate", "token_bucket", 0),
+        ("paced", "token_bucket", 7_000),
+        ("paced", "rate", 0),
+    ],
 )
-def test_another_algorithm_goes_on_with_the_windows(before, after):
+def test_another_algorithm_goes_on_with_what_it_knows(before, after, wait_ms):
     first = Run(ALGORITHMS[before]())
-    first.produce(18_000)
-    second = Run(ALGORITHMS[after](), first, later_ms=3_000)
+    if before == "paced":
+        first.owes_8_seconds()
+    else:
+        first.produce(18_000)
+    second = Run(ALGORITHMS[after](), first)
     assert second.resume() == 1
-    assert second.produce(0) == 8_000, "Kafka's formula, of 18 s' worth in ten seconds"
+    assert second.produce(0) == wait_ms
+
+
+def test_a_client_that_is_paced_and_has_credit_keeps_its_windows_too():
+    first = Run()
+    first.produce(12_000)
+    first.passes(12_900)
+    assert first.produce(100) == 0
+    (entry,) = first.saved().entries
+    assert entry.spent == -800 and [total for *_, total in entry.samples][-1] == 100
+    second = Run(None, first, later_ms=100)
+    second.resume()
+    assert [second.produce(1_000), second.produce(500), second.produce(0)] == [0, 100, 600]
 
 
 def test_a_callbacks_groups_start_anew():

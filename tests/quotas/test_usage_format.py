@@ -7,16 +7,16 @@ from broker.quotas.usage_format import MAX_BYTES, SORTED_AT_ONCE, UsageFileError
 
 
 def entry(number: int, worth_s: float = 1.0, name: str = "u") -> Entry:
-    return Entry("produce", f"{name}{number:07}", None, None, 1_000.0, worth_s, 8.5, ((1_500, 500, 7.0),))
+    return Entry("produce", f"{name}{number:07}", None, None, 1_000.0, worth_s, 8.5, [(1_500, 500, 7.0)])
 
 
 def saved(*entries: Entry) -> Saved:
-    return Saved(1_800_000_000_000, (11, 1_000), (11, 1_000), list(entries))
+    return Saved(1_700_000_000_000, 1_800_000_000_000, (11, 1_000), (11, 1_000), list(entries))
 
 
 def test_what_is_written_is_read():
-    one = Entry("broker/ip", "10.0.0.1", None, None, 5.0, 2.5, None, ())
-    two = Entry("fetch", None, "app", -1, 0.5, 3.0, -0.25, ((0, 0, 1.5), (10_999, 1, 2.0)))
+    one = Entry("broker/ip", "10.0.0.1", None, None, 5.0, 2.5, None, [])
+    two = Entry("fetch", None, "app", -1, 0.5, 3.0, -0.25, [(0, 0, 1.5), (10_999, 1, 2.0)])
     assert decode(encode(saved(two, one))) == saved(two, one)
     assert decode(encode(saved())) == saved()
 
