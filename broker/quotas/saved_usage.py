@@ -43,7 +43,7 @@ ADDRESS: Final = "ip"
 USER: Final = "user"
 
 
-class Entry(msgspec.Struct, frozen=True, array_like=True):
+class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The usage of one entity. `scope` is the kind of a client quota, and `user`, `client_id` and `node` are
     those of its sensor; or `scope` is a server and one of the constants above, and `user` is the name of the
     listener, address or user. `worth_s` is the usage in seconds of the limit `bound`. `spent`: see

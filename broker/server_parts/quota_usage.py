@@ -17,7 +17,7 @@ from broker.disk.metadata_writer import run_in_slices
 from broker.log import disk
 from broker.quotas.saved_usage import Saved, UsageOfClients
 from broker.quotas.usage_format import MAX_BYTES, UsageFileError, decode, encode
-from broker.steps import finished
+from broker.steps import finished, freed
 
 logger = logging.getLogger(__name__)
 
@@ -70,6 +70,7 @@ class QuotaUsageFile:
         saved = await run_in_slices(self._usage.collect(self._clock.ms(), self._clock.wall_ms()))
         if saved is not None:
             await trio.to_thread.run_sync(self._write, saved)
+            await run_in_slices(freed(saved.entries))
 
     def close(self) -> None:
         """Save at the end, when no request is left, and flush. Does nothing before `resume`."""
