@@ -1,5 +1,6 @@
 """A broker in a container, as its operator and its clients reach it: through ports published on loopback."""
 
+import json
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -56,6 +57,20 @@ class BrokerContainer:
                 return Answer(answer.status, answer.headers, answer.read().decode())
         except urllib.error.HTTPError as refused:
             return Answer(refused.code, refused.headers, refused.read().decode())
+
+    def create(self, topic: str, token: str) -> None:
+        """Create a topic as the administrator, which clients of the published port may not."""
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.console_port}/api/v1/topics",
+            json.dumps({"name": topic, "partitions": 1}).encode(),
+            {
+                "Host": self.console_name,
+                "Authorization": f"Bearer {token}",
+                "Content-Type": "application/json",
+            },
+        )
+        with _OPENER.open(request, timeout=10) as answer:
+            assert answer.status == 201
 
     def produce(self, topic: str, value: bytes, **settings: str) -> None:
         failures: list[object] = []

@@ -152,6 +152,7 @@ def test_the_health_check_needs_a_broker(engine: Engine, image: str, broker: Bro
 
 
 def test_a_record_goes_in_and_comes_out(broker: BrokerContainer) -> None:
+    broker.create("greetings", TOKEN)
     broker.produce("greetings", b"hello")
     assert broker.consume("greetings") == b"hello"
 
@@ -190,6 +191,7 @@ def test_a_link_made_in_the_container_logs_a_browser_in(broker: BrokerContainer)
 def test_a_record_and_the_token_outlive_their_container(engine: Engine, image: str) -> None:
     with engine.volume() as volume:
         with serving(engine, image, volume, options=(f"--env=WEIR_ADMIN_TOKEN={TOKEN}",)) as broker:
+            broker.create("greetings", TOKEN)
             broker.produce("greetings", b"hello from the first container")
             assert broker.container.stop() == 0
             assert "stopping signal=SIGTERM" in broker.container.log()
@@ -224,12 +226,16 @@ def test_a_published_listener_with_logins_refuses_a_client_without_one(
     properties = tmp_path / "server.properties"
     properties.write_text(_documented_properties(), encoding="utf-8")
     properties.chmod(0o644)
-    options = (f"--volume={properties}:/etc/weir/server.properties:ro",)
+    options = (
+        f"--volume={properties}:/etc/weir/server.properties:ro",
+        f"--env=WEIR_ADMIN_TOKEN={TOKEN}",
+    )
     login = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN", "sasl_username": "alice"}
     with (
         engine.volume() as volume,
         serving(engine, image, volume, protocol="SASL_PLAINTEXT", options=options) as broker,
     ):
+        broker.create("greetings", TOKEN)
         broker.produce("greetings", b"hello", **login, sasl_password="alice-secret")
         refused: list[KafkaError] = []
         anonymous = Producer({"bootstrap.servers": broker.bootstrap, "error_cb": refused.append})

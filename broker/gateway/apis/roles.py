@@ -6,7 +6,7 @@ upstream (gateway.authentication=upstream), the cluster's ACLs decide, and no ro
 """
 
 from collections.abc import Awaitable, Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any, Final
 
 from broker.api.access import ACCESS
@@ -31,7 +31,7 @@ class Roles:
 
     def __init__(self, security: ClientSecurity, is_judged: Callable[[str], bool]) -> None:
         self._security = security
-        self._is_judged = is_judged
+        self._is_judged = cache(is_judged)
 
     def of(self, connection: Connection) -> Role:
         """Return the client's role; where the upstream cluster decides, the highest."""

@@ -42,6 +42,7 @@ def gateway_of(
     if listener == "SASL_PLAINTEXT":
         settings += [
             "gateway.authentication=gateway",
+            "wire.role=editor",
             "sasl.enabled.mechanisms=PLAIN",
             f"listener.name.sasl_plaintext.plain.sasl.jaas.config={OWN_USER}",
         ]
