@@ -6,7 +6,6 @@ them, as if its `auto.create.topics.enable` were off. Before version 4 a request
 version 4.
 """
 
-import re
 from collections.abc import Awaitable
 from copy import copy
 from functools import partial
@@ -18,7 +17,7 @@ from broker.api.access import CREATES_TOPICS
 from broker.api.context import RequestContext
 from broker.api.outcome import Outcome, Response
 from broker.api.pacing import Pace
-from broker.gateway.apis.deciding import decides
+from broker.gateway.apis.deciding import decides, may_name_reserved
 from broker.gateway.apis.roles import Handle, Roles
 from broker.gateway.apis.work import Addresses, forward_readdressed, in_own_task, in_slices_too
 from broker.gateway.asking import ask, in_turns
@@ -28,9 +27,6 @@ from broker.metadata.image import is_reserved
 from broker.network.connection.channel import Channel
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-
-RESERVED: Final = re.compile(rb"[._][._]weir[._]")
-"""In the bytes of every request with a name for which `is_reserved` is true."""
 
 SAYS_SINCE: Final = 4
 """The first version that says whether topics may be created."""
@@ -53,9 +49,7 @@ def answers_creating(roles: Roles) -> AnswersVersion:
             ApiKey.METADATA,
             version,
             is_ours,
-            lambda frame, channel: (
-                not may_create(channel) or frame is None or RESERVED.search(frame) is not None
-            ),
+            lambda frame, channel: not may_create(channel) or may_name_reserved(frame),
         )
 
     return of_version

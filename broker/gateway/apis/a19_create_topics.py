@@ -19,7 +19,7 @@ from broker.api.outcome import Outcome, in_slices
 from broker.api.pacing import Pace
 from broker.control.topics import ONLY_BY_WEIR
 from broker.errors import ErrorCode
-from broker.gateway.apis.a03_metadata import RESERVED
+from broker.gateway.apis.deciding import may_name_reserved
 from broker.gateway.apis.mutations import MutationServices, TopicCharges
 from broker.gateway.apis.work import encoded, forward, in_own_task
 from broker.gateway.asking import ask
@@ -45,7 +45,7 @@ def answers_reserved(has_quota: Callable[[], bool]) -> AnswersVersion:
     """
 
     def answers(frame: memoryview | None, _channel: Channel) -> bool:
-        return has_quota() or frame is None or RESERVED.search(frame) is not None
+        return has_quota() or may_name_reserved(frame)
 
     return lambda _version: answers
 

@@ -1,14 +1,18 @@
 """Whether the gateway answers a request, by what it says. Others are forwarded as they are."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from broker.errors import ProtocolViolation
 from broker.gateway.routes import Answers
+from broker.metadata.image import OUR_TOPICS
 from broker.network.connection.channel import Channel
 from broker.protocol.api_key import ApiKey, request_header_version
 from broker.protocol.client_id import client_id_and_body
 from broker.protocol.codec import decode_request
+
+RESERVED: Final = OUR_TOPICS.strip("_").encode()
+"""In every name for which `is_reserved` is true."""
 
 MayBe = Answers
 """Tells, without reading the message, whether the gateway may have to answer a request."""
@@ -34,3 +38,8 @@ def decides(key: ApiKey, version: int, is_ours: Callable[[Any, Channel], bool], 
         return is_ours(message, channel)
 
     return answers
+
+
+def may_name_reserved(frame: memoryview | None) -> bool:
+    """Return whether a request could name a topic that only Weir creates."""
+    return frame is None or RESERVED in bytes(frame)
