@@ -50,6 +50,7 @@ from webui.security import headers
 from webui.security.authenticator import Authenticator
 from webui.security.gate import (
     check_body,
+    check_encoding,
     check_framing,
     check_head,
     check_origin,
@@ -124,7 +125,9 @@ def build_app(console: Console) -> QuartTrio:
     @app.before_request
     async def check_request() -> None:
         scope = request.scope
-        check_head(scope["raw_path"] + scope["query_string"], scope["headers"])
+        target = scope["raw_path"] + scope["query_string"]
+        check_head(target, scope["headers"])
+        check_encoding(target)
         check_query(scope["query_string"])
         request_info = request_info_of(request)
         check_framing(request_info)

@@ -6,6 +6,7 @@ framework, routes and roles.
 
 from collections.abc import Iterable, Mapping
 from typing import Final
+from urllib.parse import unquote_to_bytes
 
 import msgspec
 
@@ -69,6 +70,16 @@ def check_head(target: bytes, fields: Iterable[tuple[bytes, bytes]]) -> None:
     if len(target) + sum(len(name) + len(value) for name, value in fields) > LONGEST_HEAD:
         detail = f"URL and headers too long: at most {LONGEST_HEAD} bytes are allowed."
         raise Problem(431, detail, headers={"Connection": "close"})
+
+
+def check_encoding(target: bytes) -> None:
+    """Refuse a path or query that is not UTF-8: with U+FFFD for each wrong byte, several names would be one.
+    Raises Problem.
+    """
+    try:
+        unquote_to_bytes(target).decode()
+    except UnicodeDecodeError:
+        raise Problem(400, "The URL is not encoded in UTF-8.") from None
 
 
 def check_query(query: bytes) -> None:

@@ -181,3 +181,11 @@ async def test_the_preface_of_http_2_opens_nothing(server: Served) -> None:
     await stream.send_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
     await stream.send_eof()
     assert (await rest_of(stream)).startswith(b"HTTP/1.1 4")
+
+
+@pytest.mark.parametrize("name", [b"%FF", b"a%FE", b"%C3"])
+async def test_a_name_that_is_not_utf_8_is_no_other_name(server: Served, name: bytes) -> None:
+    stream = await server.open()
+    line = b"GET /api/v1/tokens/" + name + b" HTTP/1.1\r\nHost: localhost\r\n"
+    await stream.send_all(line + BEARER + b"Connection: close\r\n\r\n")
+    assert (await rest_of(stream)).startswith(b"HTTP/1.1 400")

@@ -13,6 +13,7 @@ from webui.security.authenticator import EXPIRED, LONGEST_SECRET
 from webui.security.gate import (
     RequestInfo,
     check_body,
+    check_encoding,
     check_origin,
     cookie_name,
     identity_of,
@@ -208,3 +209,19 @@ def test_a_replaced_token_ends_them_too(
     broker.token_rows[2] = replace(VIEWER, **change)  # type: ignore[arg-type]
     broker.version += 1
     assert session_of(console, request_info(cookies=cookies)) is None
+
+
+@pytest.mark.parametrize(
+    "target", [b"/api/v1/topics/%C3%BC", b"/api/v1/topics/a%20b?search=%E2%82%AC", b"/%", b"/%zz"]
+)
+def test_an_address_in_utf_8_is_read(target: bytes) -> None:
+    check_encoding(target)
+
+
+@pytest.mark.parametrize(
+    "target", [b"/topics/%FF", b"/topics/%fe", b"/topics/\xff", b"/?q=%C3", b"/%ED%A0%80"]
+)
+def test_an_address_that_is_not_utf_8_is_refused(target: bytes) -> None:
+    with pytest.raises(Problem) as refused:
+        check_encoding(target)
+    assert refused.value.status == 400
