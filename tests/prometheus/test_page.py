@@ -39,6 +39,18 @@ def promised() -> list[str]:
     return names
 
 
+def test_the_mapping_of_kafkas_network_mbeans_names_metrics_of_the_page() -> None:
+    text = OPERATIONS.read_text(encoding="utf-8")
+    section = text.partition("### Metrics of the network layer")[2].partition("\n### ")[0]
+    named = set(re.findall(r"`(kafka_[a-z_]+)`", section))
+    assert len(named) == 20
+    assert named - {CONTROLLERS} <= set(promised())
+
+
+CONTROLLERS: Final = "kafka_server_kafkarequesthandlerpool_controllerrequesthandleravgidle_percent"
+"""Only of a broker with controller listeners, for which the table has a sentence."""
+
+
 async def busy(broker: RunningBroker) -> None:
     """Create a sample for every family."""
     broker.server.quotas.apply(Entity(client_id="x"), "producer_byte_rate", 10_000_000)
