@@ -12,6 +12,7 @@ from broker.disk.stores import METADATA_FILE
 from broker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.support.broker_process import WEIR, BrokerProcess
 from tests.support.history import PARTITIONS, TOPIC, History, make_topic
+from tests.support.quota_interfaces import set_by_rest
 from tests.support.wire import connect
 
 pytestmark = pytest.mark.endtoend
@@ -95,3 +96,30 @@ async def test_metadata_that_lost_its_topics_stop_the_start(tmp_path: Path) -> N
     assert "does not list the topics" in output and f"{TOPIC}-0" in output
     with BrokerProcess(tmp_path, options=("--rebuild-metadata",)) as broker:
         assert await history.check(port_of(broker)) == history.count
+
+
+@pytest.mark.parametrize("lost", ["removed", "emptied"])
+def test_metadata_that_are_lost_before_the_first_record_stop_the_start(tmp_path: Path, lost: str) -> None:
+    with BrokerProcess(tmp_path) as broker:
+        set_by_rest(broker, {"client-id": "greedy"}, 123_456)
+        broker.kill()
+    kept = (tmp_path / METADATA_FILE).read_bytes()
+    for each in tmp_path.glob(f"{METADATA_FILE}*"):
+        each.unlink()
+    if lost == "emptied":
+        (tmp_path / METADATA_FILE).touch()
+    output = refused_start(tmp_path)
+    (line,) = [each for each in output.splitlines() if each.startswith("weir: ")]
+    # The topics of events may exist already.
+    assert "an earlier start left" in line or "topic folders (__weir_" in line
+    assert str(tmp_path / METADATA_FILE) in line and "--rebuild-metadata" in line
+    # One bit of the quota, in the file from the backup.
+    at = kept.index(b"123456")
+    (tmp_path / METADATA_FILE).write_bytes(kept[:at] + b"9" + kept[at + 1 :])
+    output = refused_start(tmp_path)
+    (line,) = [each for each in output.splitlines() if each.startswith("weir: ")]
+    assert "1 of its rows are damaged" in line and "producer_byte_rate" in line
+    (tmp_path / METADATA_FILE).write_bytes(kept)
+    with BrokerProcess(tmp_path) as broker:
+        (rule,) = broker.ask("GET", "/api/v1/client-quotas")["items"]
+        assert rule["limits"]["producer_byte_rate"]["value"] == 123_456
