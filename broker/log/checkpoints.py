@@ -22,6 +22,8 @@ PartitionKey: TypeAlias = tuple[str, int]
 
 _CRC_NAME: Final = b"crc32c "
 
+_EVERY_LOG: Final = "the file cannot be read, so every log was checked"
+_DELETED_AGAIN: Final = "the file is empty, so records that were deleted by DeleteRecords can be read again"
 _NOT_READABLE: Final = (
     "the checkpoint and its copy cannot be read: restore one of them, or remove both; without them, records "
     "that were deleted by DeleteRecords can be read again"
@@ -126,11 +128,12 @@ class OffsetFile:
             self._replace({})
             return None
         offsets = None if content is None else parse_offsets(content)
-        if offsets is None and not is_replaceable:
+        # A power failure can leave empty files, because DeleteRecords does not wait for the disk.
+        if offsets is None and not is_replaceable and (content or copy):
             raise OSError(EINVAL, _NOT_READABLE, self.path)
         self._replace(offsets or {})
         if offsets is None:
-            return "the file cannot be read, so every log was checked"
+            return _EVERY_LOG if is_replaceable else _DELETED_AGAIN
         return None if copy is None else "the copy of the file is damaged"
 
     def keep(self, keys: Container[PartitionKey]) -> None:

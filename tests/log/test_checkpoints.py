@@ -115,6 +115,20 @@ def test_a_file_of_offsets_and_its_copy_are_compared(tmp_path, content, copy, fo
     assert saved(tmp_path) == ({} if found is None else {("a", 0): 5})
 
 
+@pytest.mark.parametrize(("content", "copy"), [(b"", b""), (b"", None), (None, b"")])
+def test_empty_log_start_offsets_are_told(tmp_path, content, copy):
+    """As a power failure can leave them."""
+    for name, each in (("offsets", content), ("offsets.copy", copy)):
+        if each is not None:
+            (tmp_path / name).write_bytes(each)
+    file = OffsetFile(str(tmp_path), "offsets")
+    told = file.read(is_replaceable=False)
+    assert told == "the file is empty, so records that were deleted by DeleteRecords can be read again"
+    assert file.offsets == {} and not file.is_proven
+    file.keep(set())
+    assert saved(tmp_path) == {}
+
+
 @pytest.mark.parametrize(("content", "copy"), [(BROKEN, None), (b"", b"x"), (None, b"x")])
 def test_log_start_offsets_without_a_readable_file_are_refused(tmp_path, content, copy):
     for name, each in (("offsets", content), ("offsets.copy", copy)):
