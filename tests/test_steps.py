@@ -1,4 +1,4 @@
-"""The largest items, and freed objects, with pauses."""
+"""The largest items, sorted ones, and freed objects, with pauses."""
 
 from collections.abc import Callable, Generator, Iterable
 from heapq import nlargest
@@ -7,7 +7,16 @@ from typing import Any, TypeVar
 
 import pytest
 
-from broker.steps import FREED_AT_ONCE, MEASURED_AT_ONCE, freed, nlargest_in_steps
+from broker.steps import (
+    FREED_AT_ONCE,
+    MEASURED_AT_ONCE,
+    MERGED_AT_ONCE,
+    PIECE,
+    Pace,
+    freed,
+    nlargest_in_steps,
+    sorted_in_steps,
+)
 
 T = TypeVar("T")
 
@@ -50,3 +59,27 @@ def test_so_many_objects_are_freed_between_two_pauses(
     objects = container(object() for _ in range(count))
     assert len(list(freed(objects))) == pauses
     assert len(objects) == 0
+
+
+def test_a_piece_ends_with_its_last_element() -> None:
+    pace = Pace()
+    assert [pace.spent() for _ in range(PIECE + 1)] == [False] * (PIECE - 1) + [True, False]
+    assert [pace.spent(PIECE - 2), pace.spent(1), pace.spent(1)] == [False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("size", "pauses"),
+    [
+        (0, 0),
+        (PIECE - 1, 0),
+        (PIECE, 1),
+        (PIECE + 1, 2),
+        (MERGED_AT_ONCE, MERGED_AT_ONCE // PIECE),
+        # Each element of a larger one counts again where the runs are merged.
+        (MERGED_AT_ONCE + 1, MERGED_AT_ONCE // PIECE + 1 + MERGED_AT_ONCE // PIECE),
+    ],
+)
+def test_names_are_sorted_in_pieces(size: int, pauses: int) -> None:
+    names = [f"{number:06}" for number in range(size)]
+    shuffled = Random(1).sample(names, size)
+    assert run(sorted_in_steps(shuffled, Pace())) == (names, pauses)

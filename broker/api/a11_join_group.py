@@ -34,6 +34,10 @@ Each generation goes through those of all members.
 
 @api(ApiKey.JOIN_GROUP, versions=(0, 9), services=GroupServices)
 def handle(message: JoinGroupRequest, context: RequestContext, services: GroupServices) -> Outcome:
+    return outcome_of(_join(message, context, services))
+
+
+def _join(message: JoinGroupRequest, context: RequestContext, services: GroupServices) -> Slices[Outcome]:
     version = context.api_version
     if not services.security.allows_group(context, Operation.READ, message.group_id):
         return Response(
@@ -60,9 +64,8 @@ def handle(message: JoinGroupRequest, context: RequestContext, services: GroupSe
         can_skip_assignment=version >= 9,
     )
     group_request = _JoinGroup(context, _response)
-    return conclude(
-        services.groups.coordinator.join(request, group_request, now_of(context)), group_request, services
-    )
+    effects = yield from services.groups.coordinator.join(request, group_request, now_of(context))
+    return conclude(effects, group_request, services)
 
 
 class _JoinGroup(GroupRequest):

@@ -50,9 +50,8 @@ def _sync(message: SyncGroupRequest, context: RequestContext, services: GroupSer
         assignments,
     )
     group_request = GroupRequest(context, _response)
-    return conclude(
-        services.groups.coordinator.sync(request, group_request, now_of(context)), group_request, services
-    )
+    effects = yield from services.groups.coordinator.sync(request, group_request, now_of(context))
+    return conclude(effects, group_request, services)
 
 
 def _response(reply: SyncReply, _version: int) -> SyncGroupResponse:

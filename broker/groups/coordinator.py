@@ -168,6 +168,9 @@ MEMBERS_AT_ONCE: Final = 64
 CHANGING_MS: Final = 20
 """Delay of a timer of a group that a call is changing; ours."""
 
+METADATA_AT_ONCE: Final = 4_096
+"""Bytes of a member's metadata that are read in one piece; ours."""
+
 READINGS: Final = 2
 """Times that an OffsetDelete reads the topics of a group before it gives up; ours."""
 
@@ -338,10 +341,11 @@ class GroupCoordinator:
 
     # Membership
 
-    def join(self, request: JoinRequest, token: Token, now: Now) -> Effects:
+    def join(self, request: JoinRequest, token: Token, now: Now) -> Steps[Effects]:
         """Handle a JoinGroup.
 
-        The reply follows when the rebalance ends, or at once without a rebalance or on an error.
+        The reply follows when the rebalance ends, or at once without a rebalance or on an error. Pauses where
+        the group is a large one of the consumer protocol.
         """
         transition = self._transition(now)
         error = self._check_join(request)
@@ -353,8 +357,7 @@ class GroupCoordinator:
             transition.reply(token, JoinReply(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, ""))
             return transition.effects
         if isinstance(found, ConsumerGroup) and found.members:
-            self._join_consumers(transition, found, request, token)
-            return transition.effects
+            return (yield from self._join_consumers(found, request, token, now))
         if isinstance(found, ConsumerGroup):
             migration.to_empty_classic(transition, self._groups, found)
         group = self._get_or_create_classic(request.group_id)
@@ -363,14 +366,16 @@ class GroupCoordinator:
         self._discard_if_blank(group)
         return transition.effects
 
-    def sync(self, request: SyncRequest, token: Token, now: Now) -> Effects:
-        """Handle a SyncGroup. The reply follows when the leader's assignment has arrived."""
+    def sync(self, request: SyncRequest, token: Token, now: Now) -> Steps[Effects]:
+        """Handle a SyncGroup. The reply follows when the leader's assignment has arrived. Pauses in a group of
+        another protocol.
+        """
         transition = self._transition(now)
         group = self._groups.get(request.group_id)
         if group is None or isinstance(group, ShareGroup):
             transition.reply(token, SyncReply(_missing(request.group_id)))
         elif isinstance(group, ConsumerGroup):
-            transition.reply(token, classic_members.sync(transition, group, request))
+            transition.reply(token, (yield from classic_members.sync(transition, group, request)))
         else:
             sync(transition, group, request, token)
         return transition.effects
@@ -508,18 +513,33 @@ class GroupCoordinator:
         )
 
     def _join_consumers(
-        self,
-        transition: Transition,
-        group: ConsumerGroup,
-        request: JoinRequest,
-        token: Token,
-    ) -> None:
+        self, group: ConsumerGroup, request: JoinRequest, token: Token, now: Now
+    ) -> Steps[Effects]:
         """Handle a JoinGroup of a member of the classic protocol in a group of the other."""
         new_id = "" if request.member_id else f"{request.instance_id or request.client_id}-{self._new_uuid()}"
+        transition = self._transition(now)
+        topics = self._topics().by_name
+        metadata = sum(len(each) for _, each in request.protocols)
         try:
-            migration.join(transition, self._groups, group, request, token, new_id)
+            if metadata > METADATA_AT_ONCE or is_large(group, (), topics):
+                yield from self._in_turn(request.group_id, request.member_id, now)
+                transition, reply = yield from self._changed(
+                    request.group_id, now, partial(self._join_consumer_group, request, new_id)
+                )
+            else:
+                reply = finished(self._join_consumer_group(request, new_id, transition, self._groups))
         except ApiError as error:
-            transition.reply(token, JoinReply(error.code, request.member_id))
+            reply = JoinReply(error.code, request.member_id)
+        transition.reply(token, reply)
+        return transition.effects
+
+    def _join_consumer_group(
+        self, request: JoinRequest, new_id: str, transition: Transition, groups: Groups
+    ) -> Steps[JoinReply]:
+        group = groups.get(request.group_id)
+        if not isinstance(group, ConsumerGroup) or not group.members:
+            raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)  # it has changed meanwhile
+        return (yield from migration.join(transition, groups, group, request, new_id))
 
     # Share groups
 

@@ -143,6 +143,12 @@ def decode_data(name: str, version: int) -> Decoder:
 
 
 @cache
+def decode_data_in_slices(name: str, version: int) -> SlicedDecoder:
+    """Return a decoder for large data, a generator that returns the message."""
+    return compile_decoder_in_slices(_known(data_class(name), version), version)
+
+
+@cache
 def encode_data(name: str, version: int) -> BodyEncoder:
     return compile_body_encoder(_known(data_class(name), version), version)
 

@@ -19,6 +19,7 @@ from broker.protocol.messages.offset_commit import (
 )
 from broker.records.slices import SLICE
 from broker.services.group_service import GroupService, Writing
+from broker.steps import finished
 from tests.api.group import GROUP, commit, committed, find_coordinator, stable_member
 from tests.api.harness import Harness
 
@@ -78,7 +79,7 @@ async def test_a_group_with_many_members_is_described_in_slices(
         request = JoinRequest(
             GROUP, "", f"i{number}", "c", "/h", 10_000, 10_000, "consumer", (("r", b""),), False, False
         )
-        coordinator.join(request, number, ready.now)
+        finished(coordinator.join(request, number, ready.now))
     asking = await ready.stage(DescribeGroupsRequest([GROUP]))
     assert len(ready.answer(asking).groups[0].members) == members
     assert asking.pauses == pauses
@@ -221,7 +222,7 @@ async def test_a_large_group_that_gets_a_member_meanwhile_is_not_deleted(
         request = JoinRequest(
             GROUP, "", None, "c", "/h", 10_000, 10_000, "consumer", (("r", b""),), False, False
         )
-        coordinator.join(request, object(), args[-1])
+        finished(coordinator.join(request, object(), args[-1]))
         return effects
 
     monkeypatch.setattr(GroupCoordinator, "delete_some_offsets", joined_after)

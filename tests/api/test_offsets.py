@@ -25,6 +25,7 @@ from broker.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
+from broker.steps import finished
 from tests.api.group import GROUP, commit, committed, find_coordinator, stable_member
 from tests.api.harness import Harness
 from tests.groups.conversation import subscription
@@ -228,7 +229,7 @@ async def test_a_generation_between_two_parts_has_its_topics_read(
         request = JoinRequest(
             GROUP, member_id, None, "c", "/h", 10_000, 60_000, "consumer", protocols, False, True
         )
-        ((_, reply),) = coordinator.join(request, object(), harness.now).replies
+        ((_, reply),) = finished(coordinator.join(request, object(), harness.now)).replies
         assert isinstance(reply, JoinReply) and reply.error is ErrorCode.NONE
         return reply.member_id
 

@@ -37,6 +37,7 @@ from broker.protocol.messages.share_group_heartbeat import (
     ShareGroupHeartbeatRequest,
     ShareGroupHeartbeatResponse,
 )
+from broker.server_parts.share_group_states import STATES_AT_ONCE
 from tests.api.group import GROUP, find_coordinator
 from tests.api.harness import Connection, Harness
 
@@ -183,7 +184,7 @@ async def test_many_states_are_initialized_a_few_at_a_time(harness):
     async with trio.open_nursery() as nursery:
         nursery.start_soon(harness.share_states.run)
         await wait_all_tasks_blocked()
-        assert len(harness.states.calls) == 64
+        assert len(harness.states.calls) == STATES_AT_ONCE
         harness.states.gate.set()
         await wait_all_tasks_blocked()
         assert len(harness.states.calls) == 130

@@ -122,7 +122,7 @@ class Conversation:
             requires_member_id=not old_client,
             can_skip_assignment=can_skip,
         )
-        self._take(self.coordinator.join(request, ask, self.now))
+        self._take(finished(self.coordinator.join(request, ask, self.now)))
         return ask
 
     def join_twice(self, **options: Any) -> tuple[str, Ask]:
@@ -144,7 +144,7 @@ class Conversation:
         ask = Ask()
         pairs = list((assignments or {}).items())
         request = SyncRequest(group, generation, member_id, instance, protocol_type, protocol, dict(pairs))
-        self._take(self.coordinator.sync(request, ask, self.now))
+        self._take(finished(self.coordinator.sync(request, ask, self.now)))
         return ask
 
     def heartbeat(

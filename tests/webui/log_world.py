@@ -251,7 +251,7 @@ class LogWorld:
             False,
             False,
         )
-        effects = self.groups.coordinator.join(request, object(), self.now())
+        effects = finished(self.groups.coordinator.join(request, object(), self.now()))
         self.groups.write_now(effects, self.now())
 
     def consume(self, group: str, topic: str, client_id: str = "app", host: str = "/10.0.0.7") -> None:

@@ -10,7 +10,7 @@ from collections import Counter
 from msgspec.structs import replace
 
 from broker.errors import ApiError, ErrorCode
-from broker.groups.consumer.embedded import Subscription, by_id, read_subscription, write_assignment
+from broker.groups.consumer.embedded import Subscription, read_subscription, version_of, write_assignment
 from broker.groups.consumer.epochs import advance
 from broker.groups.consumer.group import CONSUMER_PROTOCOL_TYPE, ConsumerGroup
 from broker.groups.consumer.heartbeat import check_member_bytes, check_size, replace_static, static_member
@@ -19,7 +19,7 @@ from broker.groups.consumer.owners import NONE
 from broker.groups.consumer.timing import start_session
 from broker.groups.messages import JoinReply, JoinRequest, SyncReply, SyncRequest
 from broker.groups.transition import Transition
-from broker.steps import finished
+from broker.steps import Steps
 
 
 def join(
@@ -27,8 +27,9 @@ def join(
     group: ConsumerGroup,
     request: JoinRequest,
     new_id: str,
-) -> tuple[ConsumerMember | None, JoinReply]:
-    """Return the static member that was replaced, if any, and the reply. Raises ApiError.
+) -> Steps[tuple[ConsumerMember | None, JoinReply]]:
+    """Return the static member that was replaced, if any, and the reply. Raises ApiError. Pauses after a few
+    topics.
 
     `new_id` is the id of a member without one.
     """
@@ -39,13 +40,13 @@ def join(
         return None, JoinReply(ErrorCode.MEMBER_ID_REQUIRED, new_id)
     before, replaced = _member(group, request, member_id)
     protocols = tuple((name, bytes(metadata)) for name, metadata in request.protocols)
-    subscription = read_subscription(protocols[0][1])
+    topics, pace = transition.topics.by_name, transition.pace
+    subscription = yield from read_subscription(protocols[0][1], topics, pace)
     stated = _updated(before, request, subscription, ClassicProtocols(request.session_timeout_ms, protocols))
     check_member_bytes(transition, group, before if replaced is None else replaced, stated)
     if replaced is not None:
-        finished(replace_static(transition, group, replaced, before))
-    owned = by_id(subscription.owned, transition.topics.by_name)
-    after = finished(advance(transition, group, before, stated, owned, {}))
+        yield from replace_static(transition, group, replaced, before)
+    after = yield from advance(transition, group, before, stated, subscription.owned, {})
     timers = group.timers_of(member_id)
     transition.timers.cancel(timers.rejoin)
     transition.timers.cancel(timers.rebalance)
@@ -55,7 +56,8 @@ def join(
     return replaced, JoinReply(ErrorCode.NONE, member_id, after.epoch, CONSUMER_PROTOCOL_TYPE, name)
 
 
-def sync(transition: Transition, group: ConsumerGroup, request: SyncRequest) -> SyncReply:
+def sync(transition: Transition, group: ConsumerGroup, request: SyncRequest) -> Steps[SyncReply]:
+    """Return the member's assignment as it is now. Pauses after a few topics."""
     try:
         member, classic = _classic_member(group, request.member_id, request.instance_id)
     except ApiError as error:
@@ -73,9 +75,8 @@ def sync(transition: Transition, group: ConsumerGroup, request: SyncRequest) -> 
         return SyncReply(ErrorCode.REBALANCE_IN_PROGRESS)
     transition.timers.cancel(group.timers_of(member.member_id).sync)
     start_session(transition, group, member, classic.session_timeout_ms)
-    assignment = write_assignment(
-        member.assigned, read_subscription(metadata).version, transition.topics.by_name
-    )
+    topics = transition.topics.by_name
+    assignment = yield from write_assignment(member.assigned, version_of(metadata), topics, transition.pace)
     return SyncReply(ErrorCode.NONE, request.protocol_type, request.protocol_name, assignment)
 
 

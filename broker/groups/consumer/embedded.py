@@ -9,47 +9,67 @@ from struct import Struct
 from typing import Any, Final, NamedTuple
 
 from broker.errors import ApiError, ErrorCode, ProtocolViolation
-from broker.groups.consumer.assignment import Assignment, Topics
-from broker.protocol.codec import decode_data, encode_data
+from broker.groups.consumer.assignment import Assignment, Topics, subscribed_names
+from broker.protocol.codec import decode_data, decode_data_in_slices, encode_data
 from broker.protocol.messages.consumer_protocol_assignment import (
     ConsumerProtocolAssignment,
     TopicPartition,
 )
+from broker.steps import Pace, Steps, sorted_in_steps
 
 _VERSION: Final = Struct(">h")
 LATEST: Final = 3
 
+AT_ONCE: Final = 4_096
+"""Bytes of metadata that are read in one piece; ours."""
+
 
 class Subscription(NamedTuple):
-    """`owned` are the partitions by topic name; `version` is that of the metadata."""
+    """`topics` are the names, sorted, and `owned` the partitions of topics that exist."""
 
     topics: tuple[str, ...]
-    owned: tuple[tuple[str, tuple[int, ...]], ...]
+    owned: Assignment
     rack_id: str | None
-    version: int
 
 
-def read_subscription(metadata: bytes) -> Subscription:
+def read_subscription(metadata: bytes, topics: Topics, pace: Pace) -> Steps[Subscription]:
     """Read a member's metadata. Raises ApiError INCONSISTENT_GROUP_PROTOCOL."""
-    version, message = _read("consumer_protocol_subscription", metadata)
-    owned = tuple((each.topic, tuple(each.partitions)) for each in message.owned_partitions)
-    return Subscription(tuple(sorted(set(message.topics))), owned, message.rack_id, version)
+    message = yield from _read("consumer_protocol_subscription", metadata)
+    names = yield from subscribed_names(message.topics, topics, pace)
+    owned = yield from by_id(
+        ((each.topic, each.partitions) for each in message.owned_partitions), topics, pace
+    )
+    return Subscription(names, owned, message.rack_id)
 
 
-def read_assignment(assignment: bytes, topics: Topics) -> Assignment:
+def read_assignment(assignment: bytes, topics: Topics, pace: Pace) -> Steps[Assignment]:
     """Read a member's assignment, without topics that do not exist. Raises ApiError; b"" is none."""
     if not assignment:
         return {}
-    _, message = _read("consumer_protocol_assignment", assignment)
-    return by_id(((each.topic, each.partitions) for each in message.assigned_partitions), topics)
+    message = yield from _read("consumer_protocol_assignment", assignment)
+    assigned = ((each.topic, each.partitions) for each in message.assigned_partitions)
+    return (yield from by_id(assigned, topics, pace))
 
 
-def write_assignment(assignment: Assignment, version: int, topics: Topics) -> bytes:
+def version_of(metadata: bytes) -> int:
+    """Return the version of a member's metadata, which has been read before."""
+    (version,) = _VERSION.unpack_from(metadata)
+    return int(version)
+
+
+def write_assignment(assignment: Assignment, version: int, topics: Topics, pace: Pace) -> Steps[bytes]:
     """Write an assignment in the version of the member's metadata, at most LATEST."""
-    names = {topic.topic_id: topic.name for topic in topics.values() if topic.topic_id in assignment}
-    assigned = [
-        TopicPartition(name, sorted(assignment[topic_id])) for topic_id, name in sorted(names.items())
-    ]
+    names: dict[bytes, str] = {}
+    for topic in topics.values() if assignment else ():
+        if topic.topic_id in assignment:
+            names[topic.topic_id] = topic.name
+        if pace.spent():
+            yield
+    assigned = []
+    for topic_id in (yield from sorted_in_steps(names, pace)):
+        assigned.append(TopicPartition(names[topic_id], sorted(assignment[topic_id])))
+        if pace.spent():
+            yield
     version = min(version, LATEST)
     parts: list[Any] = encode_data("consumer_protocol_assignment", version)(
         ConsumerProtocolAssignment(assigned)
@@ -57,23 +77,26 @@ def write_assignment(assignment: Assignment, version: int, topics: Topics) -> by
     return _VERSION.pack(version) + b"".join(parts)
 
 
-def by_id(owned: Iterable[tuple[str, Iterable[int]]], topics: Topics) -> Assignment:
+def by_id(owned: Iterable[tuple[str, Iterable[int]]], topics: Topics, pace: Pace) -> Steps[Assignment]:
     """Return partitions by topic id, without topics that do not exist."""
     found: dict[bytes, frozenset[int]] = {}
     for name, partitions in owned:
         topic = topics.get(name)
-        some = frozenset(partitions)
-        if topic is not None and some:
+        if topic is not None and (some := frozenset(partitions)):
             found[topic.topic_id] = found.get(topic.topic_id, frozenset()) | some
+        if pace.spent():
+            yield
     return found
 
 
-def _read(schema: str, content: bytes) -> tuple[int, Any]:
+def _read(schema: str, content: bytes) -> Steps[Any]:
     try:
         (version,) = _VERSION.unpack_from(content) if len(content) >= _VERSION.size else (-1,)
         if version < 0:
             raise ProtocolViolation(f"{schema}: no version")
-        # A later version only adds fields at the end.
-        return version, decode_data(schema, min(version, LATEST))(content, _VERSION.size)
+        version = min(version, LATEST)  # a later one only adds fields at the end
+        if len(content) > AT_ONCE:
+            return (yield from decode_data_in_slices(schema, version)(content, _VERSION.size))
+        return decode_data(schema, version)(content, _VERSION.size)
     except ProtocolViolation as error:
         raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, str(error)) from error

@@ -14,7 +14,7 @@ from broker.groups import rebalance
 from broker.groups.any_group import Groups
 from broker.groups.consumer import classic_members
 from broker.groups.consumer.assignment import Assignment
-from broker.groups.consumer.embedded import read_assignment, read_subscription, write_assignment
+from broker.groups.consumer.embedded import read_assignment, read_subscription, version_of, write_assignment
 from broker.groups.consumer.group import CONSUMER_PROTOCOL_TYPE, ConsumerGroup
 from broker.groups.consumer.member import ClassicProtocols, ConsumerMember
 from broker.groups.consumer.persistence import tombstones_of
@@ -33,7 +33,7 @@ from broker.groups.persistence import record_of, tombstone_of
 from broker.groups.share.group import ShareGroup
 from broker.groups.timers import Timer
 from broker.groups.transition import Transition
-from broker.steps import finished
+from broker.steps import Steps, finished
 
 
 def consumer_group(groups: Groups, group_id: str) -> ConsumerGroup:
@@ -76,14 +76,13 @@ def join(
     groups: Groups,
     group: ConsumerGroup,
     request: JoinRequest,
-    token: Token,
     new_id: str,
-) -> None:
-    """Handle a JoinGroup in a consumer group with members. Raises ApiError."""
-    replaced, reply = classic_members.join(transition, group, request, new_id)
+) -> Steps[JoinReply]:
+    """Handle a JoinGroup in a consumer group with members. Raises ApiError. Pauses after a few topics."""
+    replaced, reply = yield from classic_members.join(transition, group, request, new_id)
     if replaced is not None and _can_downgrade(transition, group, leaving=()):
         _downgrade(transition, groups, group)
-    transition.reply(token, reply)
+    return reply
 
 
 def leave(
@@ -152,12 +151,13 @@ def _upgraded(transition: Transition, classic: Group) -> ConsumerGroup:
     group = ConsumerGroup(classic.group_id)
     group.set_epoch(classic.generation_id, 0)
     targets: dict[str, Assignment] = {}
+    topics = transition.topics.by_name
     try:
         for member in classic.members.values():
-            assigned = read_assignment(member.assignment, transition.topics.by_name)
+            assigned = finished(read_assignment(member.assignment, topics, transition.pace))
             if group.owners.has_any(assigned):
                 raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "a partition has two members")
-            group.put(_consumer_member(classic, member, assigned))
+            group.put(_consumer_member(transition, classic, member, assigned))
             targets[member.member_id] = assigned
     except ApiError as error:
         raise ApiError(
@@ -169,9 +169,12 @@ def _upgraded(transition: Transition, classic: Group) -> ConsumerGroup:
     return group
 
 
-def _consumer_member(classic: Group, member: Member, assigned: Assignment) -> ConsumerMember:
+def _consumer_member(
+    transition: Transition, classic: Group, member: Member, assigned: Assignment
+) -> ConsumerMember:
     protocols = tuple(member.protocols.items())
-    subscription = read_subscription(member.protocols.get(classic.protocol or "", protocols[0][1]))
+    metadata = member.protocols.get(classic.protocol or "", protocols[0][1])
+    subscription = finished(read_subscription(metadata, transition.topics.by_name, transition.pace))
     return ConsumerMember(
         member.member_id,
         member.instance_id,
@@ -244,9 +247,9 @@ def _downgrade(transition: Transition, groups: Groups, group: ConsumerGroup) -> 
             member.rebalance_timeout_ms,
             protocols,
         )
-        version = read_subscription(member.classic.protocols[0][1]).version
+        version, topics = version_of(member.classic.protocols[0][1]), transition.topics.by_name
         target = group.target_of(member.member_id)
-        added.assignment = write_assignment(target, version, transition.topics.by_name)
+        added.assignment = finished(write_assignment(target, version, topics, transition.pace))
         classic.add(added, CONSUMER_PROTOCOL_TYPE)
     classic.protocol = classic.select_protocol()
     classic.state, classic.state_ms = State.STABLE, transition.wall_ms

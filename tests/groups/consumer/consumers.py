@@ -17,9 +17,10 @@ from broker.groups.messages import (
     ConsumerHeartbeatReply,
     ConsumerHeartbeatRequest,
     DescribedConsumerGroup,
+    Effects,
 )
 from broker.groups.subscribers import Subscriptions
-from broker.steps import finished
+from broker.steps import Steps, finished
 from tests.groups.conversation import Ask, Conversation
 
 REBALANCE_MS = 60_000
@@ -54,6 +55,12 @@ class Consumers(Conversation):
 
     def beat(self, member_id: str, epoch: int, group: str = "g", **fields: Any) -> ConsumerHeartbeatReply:
         """Send a heartbeat, after the look-up of regular expressions that are due."""
+        return self.end(*self.begin(member_id, epoch, group, **fields))
+
+    def begin(
+        self, member_id: str, epoch: int, group: str = "g", **fields: Any
+    ) -> tuple[Ask, Steps[Effects]]:
+        """Begin a heartbeat, which the caller goes on with."""
         ask = Ask()
         if isinstance(fields.get("owned"), dict):
             fields["owned"] = by_id(fields["owned"])
@@ -69,7 +76,11 @@ class Consumers(Conversation):
         request = ConsumerHeartbeatRequest(
             **{name: getattr(request, name) for name in request.__struct_fields__} | {"resolved": resolved}
         )
-        self._take(finished(self.coordinator.consumer_heartbeat(request, ask, self.now)))
+        return ask, self.coordinator.consumer_heartbeat(request, ask, self.now)
+
+    def end(self, ask: Ask, steps: Steps[Effects]) -> ConsumerHeartbeatReply:
+        """Go on with a heartbeat to its end."""
+        self._take(finished(steps))
         reply: ConsumerHeartbeatReply = ask.reply
         return reply
 

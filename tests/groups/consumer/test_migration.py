@@ -15,6 +15,7 @@ from broker.protocol.messages.consumer_protocol_assignment import (
 )
 from broker.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from broker.protocol.messages.consumer_protocol_subscription import TopicPartition as OwnedPartition
+from broker.steps import Pace, finished
 from tests.groups.consumer.consumers import Consumer, Consumers, Partitions, by_name, settle
 from tests.groups.conversation import Ask
 
@@ -82,7 +83,7 @@ class Classic:
             if reply.error is not ErrorCode.NONE:
                 self.join()
                 return
-            found = by_name(read_assignment(reply.assignment, self.talk.topics.by_name))
+            found = by_name(finished(read_assignment(reply.assignment, self.talk.topics.by_name, Pace())))
             # A cooperative member that has to give up partitions does so, and joins again.
             gives_up = any(indexes - found.get(topic, set()) for topic, indexes in self.owned.items())
             self.owned = found

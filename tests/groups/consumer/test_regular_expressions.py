@@ -155,3 +155,45 @@ def test_topics_that_are_not_allowed_do_not_match():
     allowed = {"a", "c"}
     steps = matching_topics(compile_expression(".*"), "abc", allowed.__contains__)
     assert finished(steps) == allowed
+
+
+@pytest.mark.parametrize(("length", "error"), [(99, 0), (100, 0), (101, 81)])
+def test_selected_topics_count_in_the_bytes_of_a_group(length, error):
+    # The id, the client's id and address, and the expression have 1 + 6 + 9 + 2 bytes.
+    talk = Consumers(max_group_bytes=118)
+    talk.set_topics(**{"t" * length: 1})
+    assert talk.enter("a", None, regex="t*").error == error
+    if not error:
+        assert talk.group().subscribers.resolved_bytes == length
+
+
+def test_selected_topics_count_once_for_each_expression_and_once_for_each_list_of_names():
+    talk = Consumers(max_group_bytes=1_000)
+    talk.set_topics(**{"t" * 100: 1})
+    counted = []
+    for member_id, names, regex in (
+        ("a", None, "t*"),
+        ("b", None, "t*"),
+        ("c", None, "tt*"),
+        ("d", ("u",), "t*"),
+        ("e", ("u",), "t*"),
+    ):
+        assert talk.enter(member_id, names, regex=regex).error is ErrorCode.NONE
+        counted.append(talk.group().subscribers.resolved_bytes)
+    assert counted == [100, 100, 200, 301, 301]
+    for member_id in "abcde":
+        talk.beat(member_id, -1)
+    assert talk.group().subscribers.resolved_bytes == 0
+
+
+def test_a_member_exchanges_its_expression_where_the_group_is_full():
+    talk = Consumers(max_group_bytes=118)
+    talk.set_topics(**{"t" * 100: 1})
+    talk.enter("a", None, regex="t*")
+    assert talk.beat("a", 1, regex="t+", owned={}).error is ErrorCode.NONE
+    assert talk.enter("b", None, regex="t+").error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    # Nobody is refused because more topics are there.
+    talk.set_topics(**{"t" * 100: 1, "tt": 1})
+    talk.wait(20_000)
+    assert talk.beat("a", 2).error is ErrorCode.NONE
+    assert talk.group().subscribers.resolved_bytes == 102
