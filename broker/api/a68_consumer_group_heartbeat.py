@@ -20,6 +20,7 @@ from broker.api.services import GroupServices
 from broker.authorization.acl import Operation
 from broker.errors import ApiError, ErrorCode
 from broker.groups.consumer.regular_expressions import compile_expression, matching_topics
+from broker.groups.member_limits import MAX_TOPICS as MAX_TOPICS
 from broker.groups.messages import ConsumerHeartbeatReply, ConsumerHeartbeatRequest
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.consumer_group_heartbeat import (
@@ -32,9 +33,6 @@ from broker.records.slices import Slices
 from broker.steps import Steps
 
 MEMBER_ID_SINCE: Final = 1
-
-MAX_TOPICS: Final = 10_000
-"""Names that one member subscribes to; our own limit. Sorting them takes 3 ms."""
 
 NO_PARTITION: Final = -1
 """What partitions that a topic does not have count as: no member has it."""

@@ -7,7 +7,6 @@ GROUP_ID_NOT_FOUND. Left out: racks have no effect on the assignment, as in Kafk
 """
 
 from collections.abc import Awaitable
-from typing import Final
 
 from broker.api.context import RequestContext
 from broker.api.group_requests import LONGEST_NAME, PreparedGroupRequest, conclude, now_of
@@ -17,6 +16,7 @@ from broker.api.registry import api
 from broker.api.services import GroupServices
 from broker.authorization.acl import Operation
 from broker.errors import ApiError, ErrorCode
+from broker.groups.member_limits import MAX_TOPICS as MAX_TOPICS
 from broker.groups.messages import ShareHeartbeatReply, ShareHeartbeatRequest
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.share_group_heartbeat import (
@@ -27,9 +27,6 @@ from broker.protocol.messages.share_group_heartbeat import (
 )
 from broker.records.slices import Slices
 from broker.steps import Steps
-
-MAX_TOPICS: Final = 10_000
-"""Names that one member subscribes to; our own limit. Sorting them takes 3 ms."""
 
 
 @api(ApiKey.SHARE_GROUP_HEARTBEAT, versions=(1, 1), services=GroupServices)

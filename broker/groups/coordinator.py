@@ -367,8 +367,8 @@ class GroupCoordinator:
         return transition.effects
 
     def sync(self, request: SyncRequest, token: Token, now: Now) -> Steps[Effects]:
-        """Handle a SyncGroup. The reply follows when the leader's assignment has arrived. Pauses in a group of
-        another protocol.
+        """Handle a SyncGroup. The reply follows when the leader's assignment has arrived. Pauses for a
+        member of a consumer group.
         """
         transition = self._transition(now)
         group = self._groups.get(request.group_id)

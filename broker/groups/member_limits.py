@@ -1,7 +1,12 @@
-"""The limit on the bytes of a group's members, which consumer groups and share groups have in common."""
+"""The limits on members and their bytes, which consumer groups and share groups have in common."""
+
+from typing import Final
 
 from broker.config.sections.groups import GroupConfig
 from broker.errors import ApiError, ErrorCode
+
+MAX_TOPICS: Final = 10_000
+"""Names that one member subscribes to; our own limit."""
 
 
 def check_bytes(config: GroupConfig, others: int, before: int, after: int) -> None:

@@ -12,7 +12,7 @@ import os
 import struct
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -37,6 +37,8 @@ from broker.protocol.messages.alter_user_scram_credentials import (
     ScramCredentialUpsertion,
 )
 from broker.protocol.messages.api_versions import ApiVersionsRequest
+from broker.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from broker.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from broker.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from broker.protocol.messages.create_delegation_token import CreatableRenewers, CreateDelegationTokenRequest
 from broker.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
@@ -71,6 +73,8 @@ from broker.protocol.messages.offset_commit import (
 from broker.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
 from broker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from broker.protocol.messages.sasl_handshake import SaslHandshakeRequest
+from broker.protocol.messages.share_group_describe import ShareGroupDescribeRequest
+from broker.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from broker.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from broker.security.oauthbearer import MECHANISM as OAUTHBEARER
 from tests.control.world import AUTHORIZER
@@ -482,6 +486,138 @@ async def test_no_large_group_holds_the_thread(broker: Broker) -> None:
     for body, (size, name, seen) in best.items():
         write_row(name, body, size, seen)
         assert is_short(seen), (body, seen)
+
+
+TOPICS: Final = 10_000
+"""Topics of one partition of the largest group."""
+
+UNEQUAL: Final = 1_000
+"""Members with topics of their own."""
+
+
+@pytest.fixture(scope="module")
+def topical(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker with many topics, and groups of up to twice the default of `group.max.bytes`."""
+    with _broker(tmp_path_factory.mktemp("topical"), "group.max.bytes=4194304") as made:
+        trio.run(_create_topics, made.port)
+        yield made
+
+
+async def _create_topics(port: int) -> None:
+    client = await connect(port)
+    async with client.stream:
+        for at in range(0, TOPICS, 1_000):
+            topics = [CreatableTopic(_topic(number), 1, 1) for number in range(at, at + 1_000)]
+            created = await client.ask(CreateTopicsRequest(topics, 60_000, False), 5)
+            assert not any(topic.error_code for topic in created.topics)
+        await client.ask(FindCoordinatorRequest("group", 0), 3)
+
+
+def _topic(number: int) -> str:
+    return f"topic-{number % TOPICS:05}"
+
+
+def _consumer(group: str, member_id: str, **fields: Any) -> ConsumerGroupHeartbeatRequest:
+    """The first heartbeat of a member."""
+    return ConsumerGroupHeartbeatRequest(
+        group, member_id, rebalance_timeout_ms=60_000, topic_partitions=[], **fields
+    )
+
+
+async def _see_each(broker: Broker, requests: Iterable[tuple[str, Any, int]]) -> None:
+    """Hold the longest pass while each request is served. Those of the same text are tries of one."""
+    best: dict[tuple[str, str], Seen] = {}
+    client = await connect(broker.port)
+    async with client.stream:
+        for body, message, version in requests:
+            broker.longest.begin()
+            await client.ask(message, version)
+            seen = Seen(broker.longest.read()[0], 0.0, 0.0)
+            key = NAMES[message.API_KEY], body
+            best[key] = Seen(*map(min, seen, best.get(key, seen)))
+    for (name, body), seen in best.items():
+        write_row(name, body, 0, seen)
+        assert is_short(seen), (name, body, seen)
+
+
+@pytest.mark.parametrize("assignor", ["uniform", "range"])
+async def test_no_assignment_of_many_topics_holds_the_thread(topical: Broker, assignor: str) -> None:
+    """Members with an expression each, all of which select every topic, and what they do next."""
+
+    def requests() -> Iterator[tuple[str, Any, int]]:
+        group = f"expressions-{assignor}"
+        for number in range(12):
+            own = _consumer(
+                group, f"m{number}", subscribed_topic_regex=f"topic-.*|x{number}", server_assignor=assignor
+            )
+            yield "an expression of its own over 10,000 topics", own, 1
+        for _ in range(SHORT_TRIES):
+            yield (
+                "10,000 topics given up",
+                ConsumerGroupHeartbeatRequest(group, "m0", 1, topic_partitions=[]),
+                1,
+            )
+            yield "a group of 10,000 topics", ConsumerGroupDescribeRequest([group]), 1
+        for number in range(11, 6, -1):
+            yield "a member leaves 10,000 topics", ConsumerGroupHeartbeatRequest(group, f"m{number}", -1), 1
+        for number in range(4):
+            named = _consumer(
+                f"names-{assignor}-{number}",
+                "m",
+                subscribed_topic_names=[_topic(each) for each in range(TOPICS)],
+                server_assignor=assignor,
+            )
+            yield "10,000 names", named, 1
+
+    await _see_each(topical, requests())
+
+
+@pytest.mark.parametrize("assignor", ["uniform", "range"])
+async def test_no_assignment_of_many_unequal_members_holds_the_thread(topical: Broker, assignor: str) -> None:
+    """A thousand members, each with other topics than the one before."""
+
+    def requests() -> Iterator[tuple[str, Any, int]]:
+        for number in range(UNEQUAL):
+            names = [_topic(number * 7 + each) for each in range(8)]
+            first = _consumer(
+                f"unequal-{assignor}", f"m{number}", subscribed_topic_names=names, server_assignor=assignor
+            )
+            yield f"topics of its own, members from {number // 100}00 on", first, 1
+
+    await _see_each(topical, requests())
+
+
+async def test_no_share_group_of_many_topics_holds_the_thread(topical: Broker) -> None:
+    names = [_topic(number) for number in range(TOPICS)]
+
+    def requests() -> Iterator[tuple[str, Any, int]]:
+        for number in range(SHORT_TRIES):
+            first = ShareGroupHeartbeatRequest("shares", f"m{number}", 0, subscribed_topic_names=names)
+            yield "10,000 names", first, 1
+            yield "a group of 10,000 topics", ShareGroupDescribeRequest(["shares"]), 1
+
+    await _see_each(topical, requests())
+
+
+async def test_no_classic_member_of_a_consumer_group_holds_the_thread(topical: Broker) -> None:
+    """900 kB of metadata: as many names as are allowed, more, and partitions of the member."""
+    empty = struct.pack(">hihi", 1, 0, -1, 0)[:6] + struct.pack(">i", -1)
+    names = subscription(*(f"{number:086}" for number in range(TOPICS)))
+    short = subscription(*(f"{number:05}" for number in range(120_000)))
+    owned = empty + struct.pack(">i", 140_000) + struct.pack(">hi", 0, 0) * 140_000
+
+    def requests() -> Iterator[tuple[str, Any, int]]:
+        for number in range(SHORT_TRIES):
+            yield "a member", _consumer(f"mixed-{number}", "m", subscribed_topic_regex="topic-.*"), 1
+            for body, metadata in (("names", names), ("short names", short), ("partitions", owned)):
+                protocols = [JoinGroupRequestProtocol("range", metadata)]
+                instance = f"{body}-{number}"
+                join = JoinGroupRequest(
+                    f"mixed-{number}", 60_000, 60_000, "", instance, "consumer", protocols
+                )
+                yield f"900 kB of {body} to a consumer group", join, 5
+
+    await _see_each(topical, requests())
 
 
 MAX_CHANGED: Final = 10_000

@@ -50,7 +50,8 @@ class GroupConfig:
         "group.max.bytes",
         2_097_152,
         integer(1),
-        "Maximum size of the members of one group: their names, and their metadata for all protocols. A "
+        "Maximum size of the members of one group: their names, their metadata for all protocols, and the "
+        "topics that their regular expressions select. A "
         "member that exceeds it is refused with GROUP_MAX_SIZE_REACHED. Also the maximum size of their "
         "assignments; if these are larger, all members receive UNKNOWN_SERVER_ERROR and rejoin, as they do "
         "if the group's record is larger than `message.max.bytes` of __consumer_offsets.",

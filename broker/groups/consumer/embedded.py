@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from broker.errors import ApiError, ErrorCode, ProtocolViolation
 from broker.groups.consumer.assignment import Assignment, Topics, subscribed_names
+from broker.groups.member_limits import MAX_TOPICS
 from broker.protocol.codec import decode_data, decode_data_in_slices, encode_data
 from broker.protocol.messages.consumer_protocol_assignment import (
     ConsumerProtocolAssignment,
@@ -18,6 +19,9 @@ from broker.protocol.messages.consumer_protocol_assignment import (
 from broker.steps import Pace, Steps, sorted_in_steps
 
 _VERSION: Final = Struct(">h")
+_HEAD: Final = Struct(">hi")
+"""The version and the number of names, with which a subscription of any version begins."""
+
 LATEST: Final = 3
 
 AT_ONCE: Final = 4_096
@@ -33,7 +37,9 @@ class Subscription(NamedTuple):
 
 
 def read_subscription(metadata: bytes, topics: Topics, pace: Pace) -> Steps[Subscription]:
-    """Read a member's metadata. Raises ApiError INCONSISTENT_GROUP_PROTOCOL."""
+    """Read a member's metadata. Raises ApiError: INCONSISTENT_GROUP_PROTOCOL, INVALID_REQUEST."""
+    if len(metadata) >= _HEAD.size and _HEAD.unpack_from(metadata)[1] > MAX_TOPICS:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"The subscription has more than {MAX_TOPICS} names.")
     message = yield from _read("consumer_protocol_subscription", metadata)
     names = yield from subscribed_names(message.topics, topics, pace)
     owned = yield from by_id(
