@@ -33,7 +33,7 @@ export SOURCE_DATE_EPOCH
 CHECKS   := types style async imports dockerfile conventions
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check $(CHECKS) format compiled interpreted wheel dist test-compiled lock audit bench bench-quick demo demo-gateway docs sbom soak image-test test-timed test-clients test-gateway test-pipeline pipeline jars jars-s3 test-all clean
+.PHONY: help run test check $(CHECKS) format compiled interpreted wheel dist test-compiled lock audit bench bench-quick demo demo-gateway docs sbom soak image-test test-timed test-clients test-clients-more test-gateway test-pipeline pipeline jars jars-s3 test-all clean
 
 help:
 	@echo "make run [ARGS=...]    install what is needed and start the broker and its console"
@@ -47,6 +47,7 @@ help:
 	@echo "make test-compiled     the tests of the hot packages on compiled modules, which it removes afterwards"
 	@echo "make check             format, lint, types, import contracts, conventions, Dockerfile"
 	@echo "make test-clients      Kafka's own tools, and records through the gateway (needs Java 17, Maven)"
+	@echo "make test-clients-more Sarama and kafka-go against the broker (needs Go)"
 	@echo "make test-gateway      the gateway before three Kafka brokers: clients, faults, limits (needs Java 17, Maven)"
 	@echo "make test-pipeline     the Spark pipeline (needs Java 17, Maven)"
 	@echo "make pipeline          install what weir pipeline needs: PySpark and, where Maven is, the jars (needs Java 17)"
@@ -157,6 +158,9 @@ test-compiled: $(VENV)/dev compiled
 test-clients: $(VENV)/dev
 	$(BIN)/python -m benchmarks.install kafka
 	$(BIN)/pytest $(BY_FILE) tests/endtoend/test_clients_kafka_tools*.py tests/endtoend/test_clients_kafka_answers.py tests/endtoend/gateway/test_clients_records.py $(ARGS)
+
+test-clients-more: $(VENV)/dev
+	$(BIN)/pytest -m "" tests/endtoend/test_clients_go.py $(ARGS)
 
 test-gateway: $(VENV)/dev
 	$(BIN)/python -m benchmarks.install kafka
