@@ -76,10 +76,10 @@ def mute_state_after(state: MuteState, event: MuteEvent) -> MuteState:
         raise BrokerBug(f"invalid mute event {event.name} in state {state.name}") from None
 
 
-DISCARDED: Final = 8 * 1024 * 1024
+DISCARDED: Final = 1024 * 1024
 DISCARDED_AT_ONCE: Final = 64 * 1024
-"""Bytes of a peer that are read before its connection closes, and of one read; ours. By default the kernel
-holds 6 MiB of a connection (net.ipv4.tcp_rmem).
+"""Bytes of a peer that are read before its connection closes, and of one read; ours. The kernel may hold
+6 MiB (net.ipv4.tcp_rmem) of each greedy producer, and a thousand of them must not hold up a stop.
 """
 
 MAX_INDEX: Final = 0x7FFFFFFF
