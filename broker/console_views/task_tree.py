@@ -27,7 +27,7 @@ MAX_NAMES: Final = 1_000
 """Size of the caches for values that depend on names only."""
 
 KINDS: Final = (
-    ("quota", re.compile(r"^(controller-)?connection-quota|-throttled-sockets$")),
+    ("quota", re.compile(r"^(controller-)?connection-quota|-throttled-sockets$|^quota-usage$")),
     ("acceptor", re.compile(r"-kafka-socket-acceptor-")),
     ("processor", re.compile(r"-kafka-network-thread-.*-\d+$")),
     ("handler", re.compile(r"-kafka-request-handler-")),
