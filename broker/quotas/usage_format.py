@@ -6,7 +6,6 @@ refused as a whole: debts are no reason not to start, and half of them would be 
 
 from collections.abc import Iterator
 from heapq import merge
-from operator import attrgetter
 from typing import Final
 from zlib import crc32
 
@@ -20,14 +19,13 @@ _HEAD: Final = _NAME + b"%d\n" % VERSION
 _CRC_BYTES: Final = 4
 
 MAX_BYTES: Final = 4 * 1024 * 1024
-"""Of the whole file: 12,000 entities with eleven windows each, or 50,000 that owe something. Clients choose
-their names, and it is written every second; what has used most of its limit comes first.
+"""Of the whole file, which is written every second: 12,000 entities with eleven windows each, or 50,000 that
+owe something. Clients choose their ids, and could fill it with them: limits of users, addresses and listeners
+come first, and among them those that were used most.
 """
 
 SORTED_AT_ONCE: Final = 1_000
 """Sorting more in one piece would hold the interpreter for milliseconds."""
-
-_worth: Final = attrgetter("worth_s")
 
 
 class UsageFileError(Exception):
@@ -42,7 +40,10 @@ def encode(saved: Saved, most_bytes: int = MAX_BYTES) -> bytes:
     left = most_bytes - len(_HEAD) - _CRC_BYTES - len(before) - 5
     written: list[bytes] = []
     for entry in _in_order(saved.entries):
-        data = encoder.encode(entry)
+        try:
+            data = encoder.encode(entry)
+        except UnicodeEncodeError:
+            continue  # one name that is no text must not keep all others out
         left -= len(data)
         if left < 0:
             break
@@ -71,6 +72,10 @@ def decode(data: bytes) -> Saved:
 
 
 def _in_order(entries: list[Entry]) -> Iterator[Entry]:
-    """Return the entities in the order of their worth, the highest first."""
+    """Return the entities in the order in which they are kept."""
     pieces = (entries[first : first + SORTED_AT_ONCE] for first in range(0, len(entries), SORTED_AT_ONCE))
-    return merge(*(sorted(piece, key=_worth, reverse=True) for piece in pieces), key=_worth, reverse=True)
+    return merge(*(sorted(piece, key=_rank) for piece in pieces), key=_rank)
+
+
+def _rank(entry: Entry) -> tuple[bool, float]:
+    return entry.client_id is not None, -entry.worth_s

@@ -17,7 +17,7 @@ def saved(*entries: Entry) -> Saved:
 def test_what_is_written_is_read():
     one = Entry("broker/ip", "10.0.0.1", None, None, 5.0, 2.5, None, [])
     two = Entry("fetch", None, "app", -1, 0.5, 3.0, -0.25, [(0, 0, 1.5), (10_999, 1, 2.0)])
-    assert decode(encode(saved(two, one))) == saved(two, one)
+    assert decode(encode(saved(two, one))) == saved(one, two)
     assert decode(encode(saved())) == saved()
 
 
@@ -36,6 +36,19 @@ def test_the_file_is_bounded_and_what_fits_exactly_is_in_it():
         data = encode(saved(*entries), room)
         assert len(data) <= room
         assert decode(data).entries == entries[:kept]
+
+
+def test_ids_that_clients_choose_keep_no_user_out():
+    ids = [
+        Entry("produce", None, "x" * 9_000 + str(number), None, 1.0, 99.0, 99.0, []) for number in range(9)
+    ]
+    data = encode(saved(*ids, entry(1, worth_s=0.1)), 30_000)
+    assert [each.user for each in decode(data).entries] == [entry(1).user, None, None, None]
+
+
+def test_a_name_that_is_no_text_keeps_only_itself_out():
+    strange = Entry("produce", "\udcff", None, None, 1.0, 99.0, 99.0, [])
+    assert decode(encode(saved(entry(1), strange, entry(2)))) == saved(entry(1), entry(2))
 
 
 def test_any_number_of_long_names_stays_within_the_bound():
