@@ -23,6 +23,7 @@ from broker.control.commands import AlterClientQuotas, EntityPairs, QuotaAlterat
 from broker.errors import ConfigError, ErrorCode
 from broker.gateway.channel import GatewayChannel
 from broker.metadata.actor import BROKER_ITSELF
+from broker.network import clock as clocks
 from broker.protocol import codec
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.api_versions import ApiVersionsRequest
@@ -241,6 +242,22 @@ async def test_request_time_counts_at_its_node_only(
         assert w.used(QuotaKind.REQUEST) == {0: pytest.approx(spent_us / 100_000), 1: 1.0}
         assert await is_muted_for(second, mock_clock, 0)
         assert await is_muted_for(first, mock_clock, throttle_ms)
+
+
+async def test_what_is_owed_at_a_node_is_owed_there_after_a_restart(
+    tmp_path: Path, mock_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        clocks, "_real_wall_ms", lambda: 1_800_000_000_000 + round(trio.current_time() * 1_000)
+    )
+    async with limited(tmp_path) as (_, first, second):
+        assert await produce(first, 18 * LIMIT) == 8_000
+        assert await produce(second, LIMIT) == 0
+    mock_clock.jump(10)
+    async with world(tmp_path) as w:
+        first, second = await w.at(0), await w.at(1)
+        assert await produce(first, 500) == 8_000
+        assert await produce(second, 500) == 0
 
 
 def create(name: str, partitions: int) -> CreateTopicsRequest:
