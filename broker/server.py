@@ -38,7 +38,7 @@ from broker.control.control import Control
 from broker.control.group_changes import GroupChanges
 from broker.control.topic_records import TopicRecords
 from broker.control.transaction_changes import TransactionChanges
-from broker.disk.record_slices import run_slices
+from broker.disk.record_slices import OneReading, run_slices
 from broker.events.writer import EventWriter, LocalTopics
 from broker.groups.messages import Now
 from broker.log.partition import PartitionLog
@@ -312,7 +312,7 @@ class BrokerServer:
             self.fetches.complete(log)
             self.deliver()
 
-        TopicRecords(self.partitions, run_slices, clock.ms, clock.wall_ms, grown).register(self.control)
+        TopicRecords(self.partitions, OneReading().run, clock.ms, clock.wall_ms, grown).register(self.control)
         groups = self.delayed.groups.groups
 
         def now() -> Now:

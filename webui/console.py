@@ -30,7 +30,8 @@ def monotonic_ms() -> int:
 
 class Console(msgspec.Struct, frozen=True):
     """The shared objects. `port` is the bound port. It is part of the cookie's name, since cookies ignore
-    ports and two brokers may share a host. `large_bodies` lets one large body be parsed at a time.
+    ports and two brokers may share a host. `large_bodies` lets one large body be parsed at a time,
+    `downloads` one large record be sent.
     """
 
     backend: Backend
@@ -47,3 +48,4 @@ class Console(msgspec.Struct, frozen=True):
     fair_queue: FairQueue = msgspec.field(default_factory=FairQueue)
     decoder: Decoder = msgspec.field(default_factory=Decoder)
     large_bodies: trio.Semaphore = msgspec.field(default_factory=lambda: trio.Semaphore(1))
+    downloads: trio.Semaphore = msgspec.field(default_factory=lambda: trio.Semaphore(1))

@@ -21,13 +21,13 @@ from broker.control.rows.transactions import TransactionDetail, TransactionRow
 from broker.errors import ProtocolViolation
 from broker.groups.coordinator import CONSUMER as CONSUMER_TYPE
 from broker.groups.coordinator import SHARE
-from broker.groups.messages import CommittedOffset, DescribedConsumer, DescribedMember
+from broker.groups.messages import CommittedOffset
 from broker.log.partition import PartitionLog
-from broker.protocol.codec import decode_data
+from broker.protocol.codec import decode_data_in_slices
 from broker.services.group_service import GroupService
 from broker.services.partitions import Partitions
 from broker.services.transaction_service import TransactionService
-from broker.steps import Steps
+from broker.steps import Steps, freed
 
 CONSUMER = "consumer"
 VERSION_BYTES = 2
@@ -145,25 +145,33 @@ def group_detail(groups: GroupService, partitions: Partitions, group_id: str) ->
     if found.group_type == CONSUMER_TYPE:
         consumers = groups.coordinator.described_consumers(group_id)
         protocol_type, assignor = CONSUMER, consumers.assignor
-        names = {hosted.topic_id: hosted.name for hosted in partitions.by_name.values()}
-        yield
         for consumer in consumers.members:
-            members.append(_consumer(consumer, names))
+            assigned = yield from _named(consumer.assigned, partitions)
+            members.append(
+                MemberRow(
+                    consumer.member_id,
+                    consumer.instance_id,
+                    consumer.client_id,
+                    consumer.client_host,
+                    assigned,
+                )
+            )
             yield
     elif found.group_type == SHARE:
         sharers = groups.coordinator.described_share(group_id)
         protocol_type, assignor = SHARE, sharers.assignor
-        names = {hosted.topic_id: hosted.name for hosted in partitions.by_name.values()}
-        yield
         for sharer in sharers.members:
-            assigned = _named(sharer.assigned, names)
+            assigned = yield from _named(sharer.assigned, partitions)
             members.append(MemberRow(sharer.member_id, None, sharer.client_id, sharer.client_host, assigned))
             yield
     else:
         (described,) = groups.coordinator.described([group_id], missing_is_error=True)
         protocol_type, assignor = described.protocol_type, described.protocol
         for each in described.members:
-            members.append(_member(each, protocol_type))
+            assigned = (yield from _assigned(each.assignment)) if protocol_type == CONSUMER else ()
+            members.append(
+                MemberRow(each.member_id, each.instance_id, each.client_id, each.client_host, assigned)
+            )
             yield
     offsets = yield from _offsets((yield from groups.positions(group_id)), partitions)
     lag = sum(each.lag or 0 for each in offsets)
@@ -192,35 +200,32 @@ def _offsets(
     return rows
 
 
-def _member(member: DescribedMember, protocol_type: str) -> MemberRow:
-    assigned = tuple(_assigned(member.assignment)) if protocol_type == CONSUMER else ()
-    return MemberRow(member.member_id, member.instance_id, member.client_id, member.client_host, assigned)
-
-
-def _consumer(member: DescribedConsumer, names: Mapping[bytes, str]) -> MemberRow:
-    assigned = _named(member.assigned, names)
-    return MemberRow(member.member_id, member.instance_id, member.client_id, member.client_host, assigned)
-
-
 def _named(
-    assignment: Mapping[bytes, frozenset[int]], names: Mapping[bytes, str]
-) -> tuple[tuple[str, int], ...]:
-    return tuple(
-        (names[topic_id], index)
-        for topic_id, indexes in assignment.items()
-        if topic_id in names
-        for index in sorted(indexes)
-    )
+    assignment: Mapping[bytes, frozenset[int]], partitions: Partitions
+) -> Steps[tuple[tuple[str, int], ...]]:
+    found: list[tuple[str, int]] = []
+    for number, (topic_id, indexes) in enumerate(assignment.items(), 1):
+        hosted = partitions.by_id.get(topic_id)
+        if hosted is not None:
+            found += ((hosted.name, index) for index in sorted(indexes))
+        if number % ROWS_AT_ONCE == 0:
+            yield
+    return tuple(found)
 
 
-def _assigned(data: bytes) -> list[tuple[str, int]]:
+def _assigned(data: bytes) -> Steps[tuple[tuple[str, int], ...]]:
     """Return the partitions of a ConsumerProtocolAssignment, none when `data` is not one: the leader of the
     group wrote it, and the broker does not validate it.
     """
+    decode = decode_data_in_slices("consumer_protocol_assignment", 0)
     try:
-        assignment: Any = decode_data("consumer_protocol_assignment", 0)(data, VERSION_BYTES)
+        assignment: Any = yield from decode(data, VERSION_BYTES)
     except ProtocolViolation:
-        return []
-    return [
-        (each.topic, partition) for each in assignment.assigned_partitions for partition in each.partitions
-    ]
+        return ()
+    found: list[tuple[str, int]] = []
+    for number, each in enumerate(assignment.assigned_partitions, 1):
+        found += ((each.topic, partition) for partition in each.partitions)
+        if number % ROWS_AT_ONCE == 0:
+            yield
+    yield from freed(assignment.assigned_partitions)
+    return tuple(found)

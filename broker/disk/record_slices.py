@@ -20,6 +20,18 @@ urgent.
 Result = TypeVar("Result")
 
 
+class OneReading:
+    """Runs one reading after the other: each has a decompressed batch of up to 64 MB in memory."""
+
+    def __init__(self) -> None:
+        self._turn = trio.Lock()
+
+    async def run(self, slices: Slices[Result]) -> Result:
+        """Run the slices and return their result."""
+        async with self._turn:
+            return await run_slices(slices)
+
+
 async def run_slices(slices: Slices[Result], *, to_the_end: bool = False) -> Result:
     """Run the slices and return their result; there is no checkpoint after the last.
 

@@ -32,8 +32,16 @@ MAX_HEADERS: Final = 100
 MAX_UNREADABLE: Final = 20
 """Unreadable batches that a result names."""
 
-_SEARCHED_AT_ONCE: Final = 1_048_576
-"""Bytes that are searched in one step, in 2 ms at most. Records of larger batches are searched one by one."""
+SEARCHED_AT_ONCE: Final = 524_288
+"""Bytes that are searched in one step, in 1 ms at most. Records of larger batches are searched one by one,
+and longer parts of a record in steps.
+"""
+
+KEPT_AT_ONCE: Final = 262_144
+"""Bytes of found records that are copied in one step."""
+
+MAX_COPIED: Final = 1_048_576
+"""Bytes of a key, a value or a header that are copied; a longer one stays where it is in its batch."""
 
 _ABORT: Final = b"\0\0"
 """The type of an abort marker: the last two bytes of a control record's key."""
@@ -67,10 +75,12 @@ class Stop(StrEnum):
 
 
 class Cut(NamedTuple):
-    """The first bytes of a key, a value or a header, and the size of the whole."""
+    """The first bytes of a key, a value or a header, and the size of the whole. More than MAX_COPIED are a
+    view, which keeps their batch in memory.
+    """
 
     size: int
-    kept: bytes
+    kept: bytes | memoryview
 
 
 class FoundRecord(msgspec.Struct):
@@ -86,6 +96,12 @@ class FoundRecord(msgspec.Struct):
     is_append_time: bool
     is_transactional: bool
     is_aborted: bool = False
+
+    @property
+    def kept_bytes(self) -> int:
+        """Return the bytes that are kept of its parts."""
+        parts = [self.key, self.value, *(part for header in self.headers for part in header)]
+        return sum(len(part.kept) for part in parts if part is not None)
 
 
 class PartitionPosition(msgspec.Struct, frozen=True):
@@ -180,7 +196,7 @@ class _Cursor:
                             self.offset = self.end
                             return
                         self.offset = record.offset
-                        if self._is_wanted(record):
+                        if (yield from self._is_wanted(record)):
                             self.head = record
                             return
                         self.offset += 1
@@ -273,18 +289,32 @@ class _Cursor:
 
     def _may_have_wanted(self) -> bool:
         """Whether the batch can have a wanted record: most batches of a search have none."""
-        if len(self._data) > _SEARCHED_AT_ONCE:
+        if len(self._data) > SEARCHED_AT_ONCE:
             return True
         return all(each is None or each.search(self._data) for each in (self._key, self._needle))
 
-    def _is_wanted(self, record: RecordSpans) -> bool:
-        key, needle = self._wanted.key, self._needle
-        if key is not None and (record.key is None or bytes(self._bytes(record.key)) != key):
-            return False
-        if needle is None:
+    def _is_wanted(self, record: RecordSpans) -> Slices[bool]:
+        key = self._wanted.key
+        if key is not None:
+            span = record.key
+            if span is None or span[1] - span[0] != len(key) or bytes(self._bytes(span)) != key:
+                return False
+        if self._needle is None:
             return True
-        spans = (record.key, record.value, (record.headers, record.end))
-        return any(span is not None and needle.search(self._data, *span) for span in spans)
+        for span in (record.key, record.value, (record.headers, record.end)):
+            if span is not None and (yield from self._has_needle(*span)):
+                return True
+        return False
+
+    def _has_needle(self, start: int, end: int) -> Slices[bool]:
+        assert self._needle is not None and self._wanted.contains is not None
+        overlap = len(self._wanted.contains) - 1
+        for at in range(start, end, SEARCHED_AT_ONCE):
+            if at > start:
+                yield None
+            if self._needle.search(self._data, at, min(end, at + SEARCHED_AT_ONCE + overlap)):
+                return True
+        return False
 
     def _bytes(self, span: Span) -> Buffer:
         return self._data[span[0] : span[1]]
@@ -294,7 +324,8 @@ class _Cursor:
 
     def _kept(self, span: Span) -> Cut:
         start, end = span
-        return Cut(end - start, bytes(self._bytes((start, min(end, start + self._kept_bytes)))))
+        kept = memoryview(self._data)[start : min(end, start + self._kept_bytes)]
+        return Cut(end - start, kept if len(kept) > MAX_COPIED else bytes(kept))
 
 
 def read_records(
@@ -322,6 +353,7 @@ def read_records(
     stopped = (
         budget.spent() if any(each.head is None and each.offset < each.end for each in cursors) else None
     )
+    copied = 0
     while ready:
         if stopped and found:
             break
@@ -331,6 +363,7 @@ def read_records(
         _, number, cursor = heappop(ready)
         try:
             found.append(cursor.take())
+            copied += found[-1].kept_bytes
         except ApiError as error:
             budget.note(cursor.partition, cursor.offset - 1, error)
         yield from cursor.advance()
@@ -338,7 +371,8 @@ def read_records(
             heappush(ready, (cursor.head.timestamp, number, cursor))
         elif cursor.offset < cursor.end:
             stopped = budget.spent() or stopped
-        if len(found) % SLICE == 0:
+        if copied >= KEPT_AT_ONCE or len(found) % SLICE == 0:
+            copied = 0
             yield None
     return FoundRecords(
         [each for each in found if not each.is_aborted],

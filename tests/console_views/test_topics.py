@@ -71,15 +71,21 @@ async def test_unknown_topics_and_groups_have_no_rows(harness: Harness) -> None:
 
 def test_an_assignment_is_read_topic_by_topic() -> None:
     data = assignment(("orders", (0, 2)), ("clicks", (1,)))
-    assert _assigned(data) == [("orders", 0), ("orders", 2), ("clicks", 1)]
+    assert finished(_assigned(data)) == (("orders", 0), ("orders", 2), ("clicks", 1))
 
 
 def test_an_assignment_that_does_not_decode_has_no_partitions() -> None:
     whole = assignment(("orders", (0, 2)), ("clicks", (1,)))
     for end in range(len(whole)):
-        assert _assigned(whole[:end]) == []
-    assert _assigned(struct.pack(">hi", 0, 2**31 - 1)) == []
-    assert _assigned(struct.pack(">hihi", 0, 1, -1, -1)) == []
+        assert finished(_assigned(whole[:end])) == ()
+    assert finished(_assigned(struct.pack(">hi", 0, 2**31 - 1))) == ()
+    assert finished(_assigned(struct.pack(">hihi", 0, 1, -1, -1))) == ()
+
+
+def test_a_long_assignment_is_read_in_pieces() -> None:
+    count = 8 * ROWS_AT_ONCE
+    steps = _assigned(assignment(*((f"t{number}", (0,)) for number in range(count))))
+    assert sum(1 for _ in steps) >= 8
 
 
 async def test_a_group_with_many_offsets_is_described_in_pieces_and_opens_no_log(harness: Harness) -> None:

@@ -7,8 +7,9 @@ that makes the process end costs only the items after it.
 import base64
 import json
 import sys
-from collections.abc import Sequence
-from subprocess import DEVNULL
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
+from subprocess import DEVNULL, PIPE
 from typing import Any, Final
 
 import msgspec
@@ -17,8 +18,7 @@ import trio
 from webui.decoding.schema import DataSchema
 from webui.insights.reader import environment
 from webui.rest.problem import Problem
-from webui.tables.json_output import encode_in_slices
-from webui.tables.slices import collect
+from webui.tables.json_output import encode
 
 WORKER: Final = (sys.executable, "-P", "-m", "webui.decoding.worker")
 
@@ -62,44 +62,65 @@ class Decoder:
             if size > MAX_BYTES:
                 break
             decodable += 1
-        encoded = await collect(base64.b64encode(each).decode() for each in items[:decodable])
-        question = await encode_in_slices(
+        head = encode(
             {
                 "format": schema.format,
                 "schema": schema.text,
                 "message": schema.message,
                 "is_framed": schema.is_framed,
                 "longest": longest,
-                "items": encoded,
             }
         )
         async with self._turns:
-            lines = await self._run(question)
+            lines = await self._run(head, items[:decodable])
         if not lines:
             raise Problem(400, "The schema takes too much memory or time.", where=where)
-        head, *answers = lines
-        if head["schema"] is not None:
-            raise Problem(400, head["schema"], where=where)
+        verdict, *answers = lines
+        if verdict["schema"] is not None:
+            raise Problem(400, verdict["schema"], where=where)
         found = [Decoded(each.get("text"), each.get("error")) for each in answers]
         if len(found) < decodable:
             found.append(_LOST)
             found += [_AFTER_LOST] * (decodable - len(found))
         return found + [_LEFT_OUT] * (len(items) - len(found))
 
-    async def _run(self, question: bytes) -> list[dict[str, Any]]:
+    async def _run(self, head: bytes, items: Sequence[bytes]) -> list[dict[str, Any]]:
         """Return the lines that the process wrote until it ended. Raises Problem 503 if it does not end."""
         with trio.move_on_after(self._longest_s):
             try:
-                ended = await trio.run_process(
-                    [*self._command],
-                    stdin=question,
-                    capture_stdout=True,
-                    stderr=DEVNULL,
-                    check=False,
-                    env=environment(""),
+                process = await trio.lowlevel.open_process(
+                    [*self._command], stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env=environment("")
                 )
             except OSError:
                 return []
-            whole, _, _ = bytes(ended.stdout).rpartition(b"\n")
-            return [json.loads(line) for line in whole.splitlines()]
+            assert process.stdin is not None and process.stdout is not None
+            try:
+                async with process.stdin, process.stdout, trio.open_nursery() as nursery:
+                    nursery.start_soon(_ask, process.stdin, head, items)
+                    return [line async for line in _lines(process.stdout)]
+            finally:
+                process.kill()
+                with trio.CancelScope(shield=True):
+                    await process.wait()
         raise Problem(503, "Decoding the records took too long.", headers={"Retry-After": "5"})
+
+
+async def _ask(stdin: trio.abc.SendStream, head: bytes, items: Sequence[bytes]) -> None:
+    """Send the question a line at a time; a process that ends early reads no more."""
+    with suppress(trio.BrokenResourceError):
+        await stdin.send_all(head + b"\n")
+        for item in items:
+            await stdin.send_all(base64.b64encode(item) + b"\n")
+        await stdin.aclose()
+
+
+async def _lines(stdout: trio.abc.ReceiveStream) -> AsyncIterator[dict[str, Any]]:
+    """Yield the whole lines, each in a turn of its own."""
+    rest = b""
+    async for some in stdout:
+        first, *others = bytes(some).split(b"\n")
+        rest += first
+        for line in others:
+            yield json.loads(rest)
+            await trio.lowlevel.checkpoint()
+            rest = line

@@ -1,11 +1,11 @@
-"""The process that decodes keys and values: one question on standard input, a line for each answer on
+"""The process that decodes keys and values: a line for each on standard input, a line for each answer on
 standard output.
 
-webui.decoding.decoder starts it as `python -m webui.decoding.worker`. The question is JSON: `format`,
-`schema`, `message`, `is_framed`, `longest` (characters of an answer), `items` (base64). The first line is
-`{"schema": null}`, or the reason why the schema cannot be used; each other line has the `text` or the `error`
-of one item, in order. The process ends early, by a limit of memory or time, on an item that demands too much.
-Independent of trio and of the broker.
+webui.decoding.decoder starts it as `python -m webui.decoding.worker`. The first line is the question as JSON:
+`format`, `schema`, `message`, `is_framed`, `longest` (characters of an answer); each other line is an item in
+base64. The first line of the answer is `{"schema": null}`, or the reason why the schema cannot be used; each
+other line has the `text` or the `error` of one item, in order. The process ends early, by a limit
+of memory or time, on an item that demands too much. Independent of trio and of the broker.
 """
 
 import base64
@@ -15,7 +15,7 @@ import resource
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from shutil import which
 from typing import Any, Final
@@ -174,14 +174,15 @@ def _text(error: Exception) -> str:
     return (str(error) or type(error).__name__)[:LONGEST_REASON]
 
 
-def answers(question: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def answers(question: Mapping[str, Any], items: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+    """`items` are in base64."""
     try:
         decode = decoder_of(question)
     except Unusable as error:
         yield {"schema": str(error)}
         return
     yield {"schema": None}
-    for item in question["items"]:
+    for item in items:
         data = base64.b64decode(item)
         try:
             if question["is_framed"]:
@@ -199,8 +200,8 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY))
     resource.setrlimit(resource.RLIMIT_CPU, (MAX_CPU_S, MAX_CPU_S))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    question = json.loads(sys.stdin.buffer.read())
-    for answer in answers(question):
+    question = json.loads(sys.stdin.buffer.readline())
+    for answer in answers(question, sys.stdin.buffer):
         sys.stdout.write(json.dumps(answer) + "\n")
         sys.stdout.flush()
 

@@ -6,7 +6,7 @@ origin, authentication, and validation before its handler runs. Independent of i
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import Final
@@ -60,8 +60,8 @@ from webui.security.gate import (
 )
 from webui.security.oidc import Oidc
 from webui.security.origin import AllowedHosts, OwnHost
-from webui.tables.json_output import encode_in_slices
-from webui.tables.slices import free_in_slices
+from webui.tables.json_output import encode_in_pieces, encode_in_slices
+from webui.tables.slices import consumed, free_in_slices
 
 log = logging.getLogger(__name__)
 
@@ -206,13 +206,26 @@ def _bind(console: Console, route: Route) -> Callable[[], Awaitable[ResponseRetu
     return handler
 
 
+async def _each(pieces: list[bytes]) -> AsyncIterator[bytes]:
+    for piece in consumed(pieces):
+        yield piece
+
+
 async def _response(reply: Reply) -> Response:
+    content: bytes | AsyncIterator[bytes]
+    sized: dict[str, str] = {}
     if reply.is_stream:
         # HEAD on a stream returns no content, since it would keep the stream open.
         content = b"" if request.method == "HEAD" else reply.content
     else:
-        content = reply.content if isinstance(reply.content, bytes) else await encode_in_slices(reply.content)
-    response = Response(content, status=reply.status, headers=dict(reply.headers), content_type=reply.media)
+        pieces = [reply.content]
+        if not isinstance(reply.content, bytes):
+            pieces = await encode_in_pieces(reply.content)
+        if len(pieces) > 1:
+            sized = {"Content-Length": str(sum(map(len, pieces)))}
+        content = pieces[0] if len(pieces) == 1 else _each(pieces)
+    headers = {**reply.headers, **sized}
+    response = Response(content, status=reply.status, headers=headers, content_type=reply.media)
     if not reply.has_content:
         for name in ("Content-Type", "Content-Length"):
             response.headers.pop(name, None)

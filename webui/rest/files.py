@@ -178,7 +178,7 @@ def _value(place: Place) -> Any:
     return place.json()
 
 
-async def file_reply(name: str, key: str, entries: list[Mapping[str, Any]], *, form: str) -> Reply:
+async def file_reply(name: str, key: str, entries: list[dict[str, Any]], *, form: str) -> Reply:
     """Return `{key: entries}` as a download that is called `name`. Empties the list."""
     headers = {"Content-Disposition": f'attachment; filename="{name}.{form}"'}
     if form == "json":

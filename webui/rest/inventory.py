@@ -1,5 +1,6 @@
 """GET /connections, /topics and /groups, as lists and single items; DELETE of one connection."""
 
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any, Final
 
@@ -22,6 +23,9 @@ from webui.rest.upstream import refuse_for_gateway
 from webui.tables.json_output import connection_json, named, utc
 from webui.tables.listing import Elsewhere, Page, Table
 from webui.tables.slices import collect, run_in_slices
+
+PARTITIONS_AT_ONCE: Final = 128
+"""Partitions of a member between two pauses."""
 
 CONNECTION: Final = Record(
     {
@@ -77,9 +81,15 @@ def group_json(row: GroupRow) -> dict[str, Any]:
     return named(row)
 
 
-def consumer_json(member: MemberRow) -> dict[str, Any]:
-    assigned = [{"topic": topic, "partition": partition} for topic, partition in member.assigned]
-    return named(member) | {"assigned": assigned}
+def consumers_json(members: Iterable[MemberRow]) -> Iterator[dict[str, Any] | None]:
+    """Yield None after every few partitions of a member."""
+    for member in members:
+        assigned: list[dict[str, Any]] = []
+        for topic, partition in member.assigned:
+            assigned.append({"topic": topic, "partition": partition})
+            if len(assigned) % PARTITIONS_AT_ONCE == 0:
+                yield None
+        yield named(member) | {"assigned": assigned}
 
 
 CONNECTIONS: Final[Table[ConnectionRow]] = Table(
@@ -261,7 +271,7 @@ async def group(call: Call) -> Reply:
     detail = await run_in_slices(views.group(call.path_params["group"]))
     if detail is None:
         raise Problem(404, "Group not found.")
-    consumers = await collect(map(consumer_json, detail.members))
+    consumers = await collect(consumers_json(detail.members))
     offsets = await collect(map(named, detail.offsets))
     found = {"assignor": detail.assignor, "consumers": consumers, "offsets": offsets}
     return Reply(group_json(detail.group) | found)

@@ -81,7 +81,7 @@ def bytes_json(cut: Cut | None, longest: int, decoded: Decoded | None = None) ->
     """Return text if the shown bytes are UTF-8 (a character cut at their end is left out), else base64."""
     if cut is None:
         return None
-    shown = cut.kept[:longest]
+    shown = bytes(cut.kept[:longest])
     is_truncated = len(shown) < cut.size
     try:
         text = codecs.getincrementaldecoder("utf-8")().decode(shown, final=not is_truncated)

@@ -5,8 +5,11 @@ A reading stops at the limits of console.browse.*, says where, and continues wit
 checks the role and records each reading in the audit trail.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Final
+from weakref import finalize
+
+import trio
 
 from broker.control.commands import Role
 from broker.control.topic_records import (
@@ -47,6 +50,9 @@ MAX_HEADERS: Final = 100
 LONGEST_FILTER: Final = 1_024
 
 OCTETS: Final = "application/octet-stream"
+
+SENT_AT_ONCE: Final = 262_144
+"""Bytes of a large record that are copied and sent at once."""
 
 _OFFSET: Final = Number(integer=True, minimum=0, maximum=LARGEST_OFFSET)
 _COUNT: Final = Number(integer=True, minimum=1, maximum=MAX_LIMIT)
@@ -161,7 +167,7 @@ async def _decoded(
     if schema is None:
         return decoded
     cuts = {at: cut for at, each in enumerate(records) if (cut := getattr(each, part)) is not None}
-    whole = {at: cut.kept for at, cut in cuts.items() if len(cut.kept) == cut.size}
+    whole = {at: bytes(cut.kept) for at, cut in cuts.items() if len(cut.kept) == cut.size}
     longest = call.console.settings.browse_max_shown_bytes
     texts = await call.console.decoder.decode(schema, list(whole.values()), longest, f"/{part}_schema")
     for at in cuts:
@@ -193,8 +199,24 @@ async def get_record(call: Call) -> Reply:
     cut = record.key if part == "key" else record.value
     if cut is None:
         raise Problem(404, f"The record has no {part}: it is null.")
-    saved = f'attachment; filename="{name}-{partition}-{offset}-{part}.bin"'
-    return Reply(cut.kept, headers={"Content-Disposition": saved}, media=OCTETS)
+    headers = {"Content-Disposition": f'attachment; filename="{name}-{partition}-{offset}-{part}.bin"'}
+    if isinstance(cut.kept, bytes):
+        return Reply(cut.kept, headers=headers, media=OCTETS)
+    try:
+        call.console.downloads.acquire_nowait()
+    except trio.WouldBlock:
+        detail = "Another record of more than 1 MB is being downloaded."
+        raise Problem(503, detail, headers={"Retry-After": "10"}) from None
+    headers["Content-Length"] = str(cut.size)
+    sent = _downloaded(cut.kept)
+    # A response to HEAD, or to a client that is gone, is never begun.
+    finalize(sent, call.console.downloads.release).atexit = False
+    return Reply(sent, headers=headers, media=OCTETS)
+
+
+async def _downloaded(data: memoryview) -> AsyncIterator[bytes]:
+    for at in range(0, len(data), SENT_AT_ONCE):
+        yield bytes(data[at : at + SENT_AT_ONCE])
 
 
 async def produce(call: Call) -> Reply:

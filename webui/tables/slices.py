@@ -2,14 +2,14 @@
 
 Used for all long work of the console: tables, exports, /metrics, long JSON responses, broadcasts to live
 pages. Ten thousand rows are a tenth of a second of work on the thread that serves Kafka clients. Producers
-of items may yield None after work that produced no item.
+of items may yield None after work that produced no item: the clock is read there too.
 """
 
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator
 from contextlib import aclosing
 from heapq import merge
-from itertools import chain, count, islice
+from itertools import chain, count
 from typing import Any, Final, TypeVar
 
 import trio
@@ -44,15 +44,25 @@ async def yield_to_others() -> None:
 
 async def sliced(items: Iterable[Item | None], at_once: int = AT_ONCE) -> AsyncGenerator[list[Item], None]:
     """Yield all `items` that are not None, some at a time, and let other tasks run after each SLICE_S.
-    `at_once`: the number of items between two readings of the clock.
+    `at_once`: the most items between two readings of the clock.
     """
-    rest = iter(items)
+    some: list[Item] = []
     until = time.perf_counter() + SLICE_S
-    while some := list(islice(rest, at_once)):
-        yield [item for item in some if item is not None]
+    for item in items:
+        if item is not None:
+            some.append(item)
+            if len(some) < at_once:
+                continue
+        elif time.perf_counter() < until:
+            continue
+        if some:
+            yield some
+            some = []
         if time.perf_counter() >= until:
             await yield_to_others()
             until = time.perf_counter() + SLICE_S
+    if some:
+        yield some
 
 
 async def collect(items: Iterable[Item | None], at_once: int = AT_ONCE) -> list[Item]:

@@ -11,20 +11,13 @@ from webui.decoding import worker
 from webui.decoding.worker import Unusable, answers, shown, unframed
 
 
-def question(items: list[bytes], **given: Any) -> dict[str, Any]:
-    encoded = [base64.b64encode(each).decode() for each in items]
-    return {
-        "format": "avro",
-        "schema": '"long"',
-        "message": "",
-        "is_framed": False,
-        "longest": 100,
-        "items": encoded,
-    } | given
+def answered(items: list[bytes], **given: Any) -> list[dict[str, Any]]:
+    question = {"format": "avro", "schema": '"long"', "message": "", "is_framed": False, "longest": 100}
+    return list(answers(question | given, [base64.b64encode(each) + b"\n" for each in items]))
 
 
 def test_each_item_has_an_answer_in_order() -> None:
-    head, *found = answers(question([b"\x54", b"", b"\x54\x54"]))
+    head, *found = answered([b"\x54", b"", b"\x54\x54"])
     assert head == {"schema": None} and found[0] == {"text": "42"}
     assert "error" in found[1] and found[2] == {"error": "1 bytes follow the value"}
 
@@ -67,9 +60,9 @@ def test_proto_text_without_its_compiler_says_what_to_do(monkeypatch: pytest.Mon
 @pytest.mark.skipif(shutil.which("protoc") is None, reason="no protoc: apt-get install protobuf-compiler")
 def test_proto_text_is_compiled() -> None:
     text = 'syntax = "proto3"; package shop; message Order { int64 id = 1; }'
-    asked = question([b"\x08\x05"], format="proto", schema=text, message="shop.Order")
-    assert list(answers(asked)) == [{"schema": None}, {"text": '{\n  "id": "5"\n}'}]
-    (refused,) = answers(question([], format="proto", schema="message", message="m"))
+    asked = answered([b"\x08\x05"], format="proto", schema=text, message="shop.Order")
+    assert asked == [{"schema": None}, {"text": '{\n  "id": "5"\n}'}]
+    (refused,) = answered([], format="proto", schema="message", message="m")
     assert refused["schema"].startswith("protoc: ") and "schema.proto:1" in refused["schema"]
-    (outside,) = answers(question([], format="proto", schema='import "../../etc/passwd";', message="m"))
+    (outside,) = answered([], format="proto", schema='import "../../etc/passwd";', message="m")
     assert "root:" not in outside["schema"]
