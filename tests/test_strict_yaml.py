@@ -8,7 +8,8 @@ from click.testing import CliRunner
 
 from broker import strict_yaml
 from broker.commands.quotas import quotas
-from broker.strict_yaml import MAX_BYTES, MAX_DEPTH, BadFileError, read_file, write
+from broker.steps import finished
+from broker.strict_yaml import MAX_BYTES, MAX_DEPTH, BadFileError, compose_in_steps, read_file, write
 
 
 @pytest.fixture
@@ -138,3 +139,23 @@ def test_a_file_has_a_largest_size(file: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_a_text_may_be_tagged_as_one(file: Path) -> None:
     file.write_text("user: !!str 010", encoding="utf-8")
     assert read_file(file).json() == {"user": "010"}
+
+
+@pytest.mark.parametrize("over", [-1, 0, 1])
+@pytest.mark.parametrize("text", ["a: a\n", "- a\n"])
+def test_a_document_has_a_limited_number_of_values_and_names(text: str, over: int) -> None:
+    """A megabyte of `a: a` took 97 MB."""
+    nodes = 2 if text.startswith("a") else 1
+    lines = "".join(f"{text[0]}{number}{text[1:]}" if nodes == 2 else text for number in range(20))
+    steps = compose_in_steps(lines.encode(), "it", 1 + 20 * nodes - over)
+    if over <= 0:
+        finished(steps)
+    else:
+        with pytest.raises(BadFileError, match=rf"it is not YAML: line 20: more than {20 * nodes:,} values"):
+            finished(steps)
+
+
+def test_a_number_of_too_many_digits_is_refused(file: Path) -> None:
+    file.write_text("1" * 5_000)
+    with pytest.raises(BadFileError, match="expected a whole number from 0 to 9"):
+        read_file(file).whole(0, 9)

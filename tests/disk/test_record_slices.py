@@ -3,10 +3,10 @@
 import pytest
 import trio
 
-from broker.disk.record_slices import run_slices
+from broker.disk.record_slices import OneReading, run_slices
 from broker.errors import ApiError, ErrorCode
 from broker.records.compression import Codec, compress
-from broker.records.slices import Slices, Unpack
+from broker.records.slices import Pack, Slices, Unpack
 
 
 def unpacked(packed: bytes) -> Slices[bytes]:
@@ -60,3 +60,28 @@ async def test_work_to_the_end_is_not_cancelled() -> None:
         scope.cancel()
         assert await run_slices(counting(10_000, done), to_the_end=True) == 10_000
     assert len(done) == 10_000
+
+
+async def test_one_reading_runs_at_a_time() -> None:
+    running: list[int] = []
+    most = 0
+
+    def reading(number: int) -> Slices[int]:
+        nonlocal most
+        running.append(number)
+        for _ in range(3):
+            most = max(most, len(running))
+            yield Pack(Codec.GZIP, b"x", None)
+        running.remove(number)
+        return number
+
+    readings = OneReading()
+    ended: list[int] = []
+
+    async def read(number: int) -> None:
+        ended.append(await readings.run(reading(number)))
+
+    async with trio.open_nursery() as nursery:
+        for number in range(3):
+            nursery.start_soon(read, number)
+    assert most == 1 and sorted(ended) == [0, 1, 2]

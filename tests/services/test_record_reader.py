@@ -10,6 +10,7 @@ import pytest
 from broker.records.compression import Codec
 from broker.records.header import CONTROL_FLAG, TRANSACTIONAL_FLAG
 from broker.records.slices import run_through
+from broker.services import record_reader
 from broker.services.record_reader import (
     MAX_HEADERS,
     Cut,
@@ -254,3 +255,62 @@ def test_records_that_retention_removes_meanwhile_are_passed_over(world: LogWorl
     assert log is not None
     log.delete_records_before(2)
     assert values(read(world, ranges)) == [b"c"]
+
+
+SPAN = 8
+
+
+@pytest.mark.parametrize("at", [0, SPAN - 2, SPAN - 1, SPAN, 2 * SPAN - 3, 4 * SPAN - 3])
+def test_a_text_is_found_wherever_the_parts_of_a_search_end(
+    world: LogWorld, monkeypatch: pytest.MonkeyPatch, at: int
+) -> None:
+    monkeypatch.setattr(record_reader, "SEARCHED_AT_ONCE", SPAN)
+    world.topic("t")
+    value = "." * at + "xyz" + "." * (4 * SPAN - at - 3)
+    world.append("t", ("k", value), ("k", "." * 4 * SPAN), ("k", "xy" * 2 * SPAN))
+    found = read(world, wanted=Wanted(contains=b"xyz"))
+    assert [each.offset for each in found.records] == [0]
+
+
+@pytest.mark.parametrize(("parts", "pauses"), [(1, 0), (2, 1), (10, 9)])
+def test_a_search_pauses_between_the_parts_of_a_long_value(
+    world: LogWorld, monkeypatch: pytest.MonkeyPatch, parts: int, pauses: int
+) -> None:
+    world.topic("t")
+    world.append("t", (None, "." * 100 * parts))
+    steps = read_records(whole(world), Wanted(contains=b"absent"), LIMITS, world.clock.ms)
+    before = sum(1 for _ in steps)
+    monkeypatch.setattr(record_reader, "SEARCHED_AT_ONCE", 100)
+    steps = read_records(whole(world), Wanted(contains=b"absent"), LIMITS, world.clock.ms)
+    # The key, the headers and the end of the record are searched too, without a pause.
+    assert sum(1 for _ in steps) - before == pauses
+
+
+@pytest.mark.parametrize("over", [-1, 0, 1])
+def test_a_large_value_is_not_copied(world: LogWorld, monkeypatch: pytest.MonkeyPatch, over: int) -> None:
+    monkeypatch.setattr(record_reader, "MAX_COPIED", 1_000)
+    world.topic("t")
+    world.append("t", (None, "x" * (1_000 + over)))
+    (found,) = read(world, limits=ReadLimits(1, 1 << 20, 1_000, 2_000)).records
+    assert found.value is not None and found.value.kept == b"x" * (1_000 + over)
+    assert isinstance(found.value.kept, memoryview) is (over > 0)
+
+
+@pytest.mark.parametrize(("kept", "pauses"), [(99, 4), (100, 9), (101, 9)])
+def test_copying_pauses_after_so_many_bytes(
+    world: LogWorld, monkeypatch: pytest.MonkeyPatch, kept: int, pauses: int
+) -> None:
+    monkeypatch.setattr(record_reader, "KEPT_AT_ONCE", 100)
+    world.topic("t")
+    world.append("t", *((None, "x" * kept) for _ in range(9)))
+    limits = ReadLimits(9, 1 << 20, 1_000, 1_000)
+    made = sum(1 for _ in read_records(whole(world), Wanted(), limits, world.clock.ms))
+    monkeypatch.setattr(record_reader, "KEPT_AT_ONCE", 1 << 20)
+    assert made - sum(1 for _ in read_records(whole(world), Wanted(), limits, world.clock.ms)) == pauses
+
+
+def test_a_key_of_another_length_is_not_compared(world: LogWorld) -> None:
+    world.topic("t")
+    world.append("t", ("key", "1"), ("key!", "2"), ("ke", "3"), (None, "4"), ("", "5"))
+    assert values(read(world, wanted=Wanted(key=b"key"))) == [b"1"]
+    assert values(read(world, wanted=Wanted(key=b""))) == [b"5"]

@@ -11,8 +11,11 @@ import fastavro
 import pytest
 from google.protobuf import descriptor_pb2
 
+from broker.services import record_reader
 from tests.webui.conftest import Browserless
 from tests.webui.log_world import WALL_MS, LoggedBroker, LogWorld
+from webui.console import Console
+from webui.rest import records
 from webui.rest.problem import PROBLEM
 from webui.rest.record_json import DATA, LONGEST_VALUE, RECORD
 from webui.rest.records import BROWSED, PRODUCED
@@ -363,3 +366,38 @@ async def test_a_viewer_neither_reads_nor_produces(http: Browserless, world: Log
     path = "/api/v1/topics/t/partitions/0/records/0"
     for asked in (path, f"{path}?part=value"):
         assert (await http.get(asked, token="viewer-token")).status_code == 403
+
+
+VALUE = "/api/v1/topics/t/partitions/0/records/0?part=value"
+
+
+@pytest.mark.parametrize("over", [-1, 0, 1])
+async def test_a_large_value_is_sent_in_pieces_and_one_at_a_time(
+    http: Browserless, world: LogWorld, console: Console, monkeypatch: pytest.MonkeyPatch, over: int
+) -> None:
+    monkeypatch.setattr(record_reader, "MAX_COPIED", 1_000)
+    monkeypatch.setattr(records, "SENT_AT_ONCE", 300)
+    world.append("t", (None, "x" * (1_000 + over)))
+    answer = await http.get(VALUE)
+    assert await answer.get_data() == b"x" * (1_000 + over)
+    assert answer.headers["Content-Length"] == str(1_000 + over)
+    assert answer.headers["Content-Disposition"] == 'attachment; filename="t-0-0-value.bin"'
+    del answer
+    assert console.downloads.value == 1
+    async with console.downloads:
+        busy = await http.get(VALUE)
+        assert busy.status_code == (503 if over > 0 else 200)
+        assert busy.headers.get("Retry-After") == ("10" if over > 0 else None)
+
+
+async def test_a_large_value_that_is_not_sent_lets_the_next_one_through(
+    http: Browserless, world: LogWorld, console: Console, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record_reader, "MAX_COPIED", 1_000)
+    world.append("t", (None, "x" * 2_000))
+    for _ in range(3):
+        answer = await http.ask("HEAD", VALUE)
+        assert (answer.status_code, answer.headers["Content-Length"]) == (200, "2000")
+        assert await answer.get_data() == b""
+        del answer
+    assert console.downloads.value == 1

@@ -173,3 +173,26 @@ async def test_a_short_answer_is_written_at_once(slow_text: None, polls: Polls) 
     polls.since()
     await encode_in_slices({"items": [ROW] * AT_ONCE, "total": AT_ONCE})
     assert polls.since() == 0
+
+
+def test_a_list_is_divided_at_long_elements_and_long_texts() -> None:
+    long = list(range(json_output.AT_ONCE + 1))
+    assert [len(run) for run in json_output._runs([1, 2, long, 3])] == [2, 1, 1]
+    rows = [{"text": "x" * (json_output.CHARACTERS_AT_ONCE // 4)} for _ in range(10)]
+    assert [len(run) for run in json_output._runs(rows)] == [5, 5]
+    assert [len(run) for run in json_output._runs([{}] * 40)] == [16, 16, 8]
+    assert [len(run) for run in json_output._runs([1] * 600)] == [512, 88]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [[list(range(100))], 1, "a"],
+        {"consumers": [{"assigned": [{"topic": "t"}] * 50}, {"assigned": []}]},
+        [{"a": {"b": [1] * 20}}],
+        [[], [[]], [[1] * 17]],
+    ],
+)
+async def test_long_values_within_short_ones_are_written_in_pieces(value: Any) -> None:
+    pieces = await json_output.encode_in_pieces(value)
+    assert len(pieces) > 1 and b"".join(pieces) == json_output.encode(value)

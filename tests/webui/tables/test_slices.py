@@ -18,6 +18,7 @@ from webui.tables.slices import (
     SORTED_AT_ONCE,
     collect,
     collect_by_key,
+    consumed,
     free_in_slices,
     run_in_slices,
     sort_in_slices,
@@ -178,3 +179,26 @@ async def test_a_generators_result_is_found_in_slices(monkeypatch: pytest.Monkey
 def test_trios_private_function_is_still_its_public_one() -> None:
     """`slices` says why it does not import trio.testing."""
     assert slices.wait_all_tasks_blocked is trio.testing.wait_all_tasks_blocked
+
+
+async def test_the_clock_is_read_where_there_is_no_item_yet(work_clock: WorkClock, polls: Polls) -> None:
+    """Sixteen groups with 128 offsets each between two readings took 4 ms."""
+
+    def rows() -> Iterator[int | None]:
+        for number in range(10):
+            for _ in range(4):
+                work_clock.now += SLICE_S
+                yield None
+            yield number
+
+    polls.since()
+    assert await collect(rows()) == list(range(10))
+    assert polls.since() >= 40
+
+
+def test_what_is_consumed_is_freed_on_the_way() -> None:
+    items = list(range(5))
+    left = []
+    for item in consumed(items):
+        left.append((item, len(items)))
+    assert left == [(0, 4), (1, 3), (2, 2), (3, 1), (4, 0)]
