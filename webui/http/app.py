@@ -212,20 +212,17 @@ async def _each(pieces: list[bytes]) -> AsyncIterator[bytes]:
 
 
 async def _response(reply: Reply) -> Response:
-    content: bytes | AsyncIterator[bytes]
-    sized: dict[str, str] = {}
-    if reply.is_stream:
-        # HEAD on a stream returns no content, since it would keep the stream open.
-        content = b"" if request.method == "HEAD" else reply.content
-    else:
-        pieces = [reply.content]
-        if not isinstance(reply.content, bytes):
-            pieces = await encode_in_pieces(reply.content)
-        if len(pieces) > 1:
-            sized = {"Content-Length": str(sum(map(len, pieces)))}
+    headers = dict(reply.headers)
+    content: bytes | AsyncIterator[bytes] = reply.content
+    if not (reply.is_stream or isinstance(reply.content, bytes)):
+        pieces = await encode_in_pieces(reply.content)
+        headers["Content-Length"] = str(sum(map(len, pieces)))
         content = pieces[0] if len(pieces) == 1 else _each(pieces)
-    headers = {**reply.headers, **sized}
+    if request.method == "HEAD" and not isinstance(content, bytes):
+        content = b""  # or a stream would be kept open
     response = Response(content, status=reply.status, headers=headers, content_type=reply.media)
+    if "Content-Length" in headers:
+        response.headers["Content-Length"] = headers["Content-Length"]  # also if the content is left out
     if not reply.has_content:
         for name in ("Content-Type", "Content-Length"):
             response.headers.pop(name, None)

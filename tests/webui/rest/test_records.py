@@ -397,7 +397,6 @@ async def test_a_large_value_that_is_not_sent_lets_the_next_one_through(
     world.append("t", (None, "x" * 2_000))
     for _ in range(3):
         answer = await http.ask("HEAD", VALUE)
-        assert (answer.status_code, answer.headers["Content-Length"]) == (200, "2000")
-        assert await answer.get_data() == b""
+        assert (answer.status_code, await answer.get_data()) == (200, b"")
         del answer
     assert console.downloads.value == 1

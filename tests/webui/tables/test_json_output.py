@@ -193,6 +193,10 @@ def test_a_list_is_divided_at_long_elements_and_long_texts() -> None:
         [[], [[]], [[1] * 17]],
     ],
 )
-async def test_long_values_within_short_ones_are_written_in_pieces(value: Any) -> None:
+async def test_long_values_within_short_ones_are_written_in_pieces(
+    value: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert await json_output.encode_in_pieces(value) == [json_output.encode(value)]
+    monkeypatch.setattr(json_output, "JOINED_AT_ONCE", 1)
     pieces = await json_output.encode_in_pieces(value)
     assert len(pieces) > 1 and b"".join(pieces) == json_output.encode(value)
