@@ -1,5 +1,6 @@
 """What others wait while a client sends a request whose cost is not its arrays: the longest strings and bytes
-of APIs without arrays, the most expensive telemetry, and as many credentials as one request may change.
+of APIs without arrays, the most expensive telemetry, settings and regular expressions, and as many
+credentials as one request may change.
 
 `test_hostile_apis` says what is measured and how; the rows of its table are written here too.
 """
@@ -23,12 +24,14 @@ from broker.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialUpsertion,
 )
+from broker.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from broker.protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
 from broker.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from broker.protocol.messages.list_transactions import ListTransactionsRequest
 from broker.protocol.messages.push_telemetry import PushTelemetryRequest
 from broker.protocol.schema import Struct
 from broker.protocol.varint import MAX_TAGS, uvarint
@@ -254,6 +257,77 @@ async def test_no_push_of_telemetry_holds_the_thread(broker: Broker, body: str, 
         seen = min(seen, await attack(broker, await push(broker, kind, payload)))
     write_row("PushTelemetry", f"{body}, {kind.name.lower()}", len(frame), seen)
     assert is_short(seen), seen
+
+
+# Settings
+
+
+def ops_of(*ops: AlterableConfig) -> bytes:
+    """The frame of a change of the broker's settings that is only validated."""
+    resource = AlterConfigsResource(ResourceType.BROKER, "1", list(ops))
+    return frame_of(IncrementalAlterConfigsRequest([resource], validate_only=True), 1)
+
+
+def put(key: str, value: str) -> AlterableConfig:
+    return AlterableConfig(key, OpType.SET, value)
+
+
+USERS: Final = "max.connection.creation.rate.per.user.overrides"
+LISTENERS: Final = ",".join(f"PLAINTEXT{at}://h:{at + 1}" for at in range(1_500))
+CIPHERS: Final = ",".join(f"c{at}" for at in range(2_000))
+SETTINGS: Final = {
+    "a user override of 32,000 tabs": ops_of(put(USERS, "a" + "\t" * 32_000 + ":x")),
+    "2,000 user overrides": ops_of(put(USERS, ",".join(f"u{at}:1" for at in range(2_000)))),
+    "8,000 user overrides": ops_of(put(USERS, ",".join(f"{at}:1" for at in range(5_000)))),
+    "1,500 listeners": ops_of(put("listeners", LISTENERS)),
+    "60 listeners": ops_of(put("listeners", ",".join(LISTENERS.split(",")[:60]))),
+    "200 lists of 2,000 items": ops_of(
+        *(put(f"listener.name.a{at}.ssl.cipher.suites", CIPHERS) for at in range(200))
+    ),
+    "2,000 items appended to 2,000": ops_of(
+        AlterableConfig("broker.quota.white.list.user", OpType.APPEND, CIPHERS),
+        AlterableConfig("broker.quota.white.list.client.id", OpType.APPEND, CIPHERS),
+    ),
+    "1,000 unknown settings": ops_of(*(put(f"own.{at}", "x" * 100) for at in range(1_000))),
+    "a number of 32,000 digits": ops_of(put("broker.quota.request.rate", "1" * 32_000)),
+    "a pattern of 2,600 Unicode classes": frame_of(
+        IncrementalAlterConfigsRequest(
+            [
+                AlterConfigsResource(
+                    ResourceType.CLIENT_METRICS, "hostile", [put("match", "client_id=" + "\\pL" * 2_600)]
+                )
+            ]
+        ),
+        1,
+    ),
+}
+
+
+@pytest.mark.parametrize("what", SETTINGS)
+async def test_no_value_of_a_setting_holds_the_thread(broker: Broker, what: str) -> None:
+    seen = await best_of(SHORT_TRIES, broker, SETTINGS[what])
+    write_row("IncrementalAlterConfigs", what, len(SETTINGS[what]), seen)
+    assert is_short(seen), seen
+
+
+# Regular expressions
+
+
+@pytest.mark.parametrize("unit", ["\\pL", "[^\\pL\\pN]", "(?:[ab]?a?b?)", "a{1000}", "(a*|b*)"])
+async def test_no_regular_expression_holds_the_thread(broker: Broker, unit: str) -> None:
+    """As long as the requests allow, and as long as is compiled."""
+    for count in (4_000 // len(unit), 40, 7):
+        regex = unit * count
+        beat = ConsumerGroupHeartbeatRequest(
+            "hostile", "a", 0, rebalance_timeout_ms=60_000, subscribed_topic_regex=regex, topic_partitions=[]
+        )
+        for name, frame in (
+            ("ConsumerGroupHeartbeat", frame_of(beat, 1)),
+            ("ListTransactions", frame_of(ListTransactionsRequest(transactional_id_pattern=regex), 2)),
+        ):
+            seen = await best_of(SHORT_TRIES, broker, frame)
+            write_row(name, f"{count:,} times {unit}", len(frame), seen)
+            assert is_short(seen), (count, seen)
 
 
 # Credentials

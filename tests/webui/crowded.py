@@ -6,10 +6,12 @@ read all of them, five thousand clients, three hundred connections, and the trai
 
 import http.client
 import json
+import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from typing import Any, Final
 
 import trio
@@ -35,11 +37,13 @@ from broker.control.delegation_tokens import MAX_RENEWERS, CreateDelegationToken
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from broker.protocol.messages.find_coordinator import FindCoordinatorRequest
+from broker.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from broker.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from broker.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from broker.records.build import NewRecord, build_batch
 from broker.records.compression import Codec
 from tests.authorization.acls import allow
@@ -48,6 +52,11 @@ from tests.support.running import RunningBroker, running_broker
 ROOT: Final = Actor("root", Role.ADMIN, "127.0.0.1", ChangeOrigin.REST)
 WIDE: Final = "wide"
 GROUP: Final = "readers"
+VALUES: Final = "values"
+STRINGS: Final = "strings"
+ASSIGNED: Final = "assigned"
+"""A group with a member that has `Size.assigned` topics."""
+
 RECORD_PARTITIONS: Final = 20
 """Partitions of WIDE with 600 records of a kilobyte each."""
 
@@ -63,6 +72,9 @@ class Size:
     subscriptions: int = 50
     acls: int = 10_000
     delegation_tokens: int = 200
+    value: int = 63 << 20
+    """Bytes of the one record of VALUES; STRINGS has 500 strings of 16 kB, as Avro writes them."""
+    assigned: int = 8_000
 
 
 @dataclass
@@ -125,6 +137,32 @@ async def crowded(directory: Path, size: Size) -> AsyncIterator[Crowded]:
         yield Crowded(broker, host, int(port), console.token)
 
 
+async def fill_topics_and_groups(broker: RunningBroker, size: Size) -> None:
+    """Make a large value that compresses well, long strings, and a long assignment."""
+    client = await broker.connect("assigned")
+    topics = [CreatableTopic(name, 1, 1) for name in (VALUES, STRINGS)]
+    answer = await client.ask(CreateTopicsRequest(topics, 60_000, False), 5)
+    assert not any(each.error_code for each in answer.topics)
+    large = NewRecord(b"k", Random(1).randbytes(80_000) + b"y" * size.value, 1_700_000_000_000)
+    string = NewRecord(b"k", b"\x80\xfa\x01" + b"x" * 16_000, 1_700_000_000_000)
+    for name, batches in ((VALUES, [[large]]), (STRINGS, [[string] * 100] * 5)):
+        log = broker.server.partitions.log(name, 0)
+        assert log is not None
+        for records in batches:
+            log.stage(build_batch(records, codec=Codec.ZSTD), now_wall_ms=1_700_000_000_000)
+    names = [f"topic-{at}".encode() for at in range(size.assigned)]
+    subscription = struct.pack(">hi", 0, 0) + struct.pack(">i", -1)
+    assignment = struct.pack(">hi", 0, len(names))
+    assignment += b"".join(struct.pack(f">h{len(name)}sii", len(name), name, 1, 0) for name in names)
+    protocols = [JoinGroupRequestProtocol("range", subscription)]
+    joined = await client.ask(
+        JoinGroupRequest(ASSIGNED, 1_800_000, 60_000, "", None, "consumer", protocols), 3
+    )
+    assigned = [SyncGroupRequestAssignment(joined.member_id, assignment + struct.pack(">i", -1))]
+    request = SyncGroupRequest(ASSIGNED, joined.generation_id, joined.member_id, assignments=assigned)
+    assert (await client.ask(request, 2)).error_code == 0
+
+
 async def fill(broker: RunningBroker, size: Size) -> None:
     control = broker.server.control
     rules = [
@@ -180,6 +218,7 @@ async def fill(broker: RunningBroker, size: Size) -> None:
         for codec in (Codec.NONE, Codec.ZSTD):
             records = [NewRecord(b"a", b"x" * 1_000, 1_700_000_000_000 + at) for _ in range(300)]
             log.stage(build_batch(records, codec=codec), now_wall_ms=1_700_000_000_000)
+    await fill_topics_and_groups(broker, size)
     broker.server.partitions.commit()
     for at in range(size.clients):
         client.client_id = f"client-{at}"

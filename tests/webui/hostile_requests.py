@@ -7,7 +7,7 @@ as much of everything as one may have, and holds that this table leaves no route
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
-from tests.webui.crowded import GROUP, WIDE, dumped
+from tests.webui.crowded import ASSIGNED, GROUP, STRINGS, VALUES, WIDE, dumped
 from webui.rest.routes import ROUTES
 from webui.tables.cursor import query_digest, write_cursor
 
@@ -105,6 +105,10 @@ def edits(count: int, name: str = "edit-{}") -> list[dict[str, Any]]:
     ]
 
 
+def listeners(count: int) -> str:
+    return ",".join(f"PLAINTEXT{at}://h:{at + 1}" for at in range(count))
+
+
 def pages(path: str, *sorts: str) -> tuple[Asked, ...]:
     """A list that is searched, sorted and cut."""
     most = "limit=1000"
@@ -161,9 +165,13 @@ LONG_ACL: Final = {
 }
 TOPICS: Final = "/api/v1/topics"
 BROWSE: Final = f"{TOPICS}/{WIDE}/records:browse"
+BROWSE_VALUES: Final = f"{TOPICS}/{VALUES}/records:browse"
+BROWSE_STRINGS: Final = f"{TOPICS}/{STRINGS}/records:browse"
 SOME: Final = list(range(20))
 FIRST: Final = {"from": {"earliest": True}}
 TEN_THOUSAND: Final = "x" * 10_000
+TABS: Final = "\t" * 32_000
+OVERRIDES: Final = "max.connection.creation.rate.per.user.overrides"
 DAYS: Final = "from=2026-01-01&to=2026-03-30"
 
 
@@ -320,6 +328,21 @@ HOSTILE: Final[dict[str, tuple[Asked, ...]]] = {
             dumped({"ops": [{"key": f"{'k' * 200}{at}", "value": "x" * 10_000} for at in range(100)]}),
         ),
         Asked(
+            "user overrides of 32,000 tabs",
+            f"{CONFIGS}?validate_only=true",
+            dumped({"ops": [{"key": OVERRIDES, "value": f"a{TABS}:x"}]}),
+        ),
+        Asked(
+            "60 listeners",
+            f"{CONFIGS}?validate_only=true",
+            dumped({"ops": [{"key": "listeners", "value": listeners(60)}]}),
+        ),
+        Asked(
+            "1,500 listeners",
+            f"{CONFIGS}?validate_only=true",
+            dumped({"ops": [{"key": "listeners", "value": listeners(1_500)}]}),
+        ),
+        Asked(
             "a list of 30,000 items",
             f"{CONFIGS}?validate_only=true",
             dumped({"ops": [{"key": "request.log.client.ids", "value": "a," * 16_000}]}),
@@ -404,6 +427,14 @@ HOSTILE: Final[dict[str, tuple[Asked, ...]]] = {
             "a schema", BROWSE, dumped({"partitions": SOME, "limit": 500, "value_schema": {"avro": '"long"'}})
         ),
         Asked("a long cursor", BROWSE, dumped({"cursor": "W1swLDBd" * 4_000})),
+        Asked("a text that a large value lacks", BROWSE_VALUES, dumped({"contains": "absent"} | FIRST)),
+        Asked("a text that it almost has", BROWSE_VALUES, dumped({"contains": "y" * 1_000 + "z"} | FIRST)),
+        Asked("500 strings of 16 kB", BROWSE_STRINGS, dumped({"limit": 500} | FIRST)),
+        Asked(
+            "500 strings of 16 kB by an Avro schema",
+            BROWSE_STRINGS,
+            dumped({"limit": 500, "value_schema": {"avro": '"string"'}} | FIRST),
+        ),
     ),
     "produceRecord": (
         *bad_bodies(f"{TOPICS}/{WIDE}/records", "headers"),
@@ -412,6 +443,7 @@ HOSTILE: Final[dict[str, tuple[Asked, ...]]] = {
     "getRecord": (
         Asked("one", f"{TOPICS}/{WIDE}/partitions/0/records/9"),
         Asked("its value", f"{TOPICS}/{WIDE}/partitions/0/records/9?part=value"),
+        Asked("63 MB", f"{TOPICS}/{VALUES}/partitions/0/records/0?part=value"),
     ),
     "getGroupLag": (
         Asked("all", "/api/v1/groups:lag?seconds=86400"),
@@ -443,7 +475,11 @@ HOSTILE: Final[dict[str, tuple[Asked, ...]]] = {
         Asked("none", f"/api/v1/transactions/{LONG}:abort", dumped({})),
     ),
     "listGroups": pages("/api/v1/groups", "lag"),
-    "getGroup": (Asked("2,000 offsets", f"/api/v1/groups/{GROUP}"), Asked("none", f"/api/v1/groups/{LONG}")),
+    "getGroup": (
+        Asked("an assignment of 8,000 topics", f"/api/v1/groups/{ASSIGNED}"),
+        Asked("2,000 offsets", f"/api/v1/groups/{GROUP}"),
+        Asked("none", f"/api/v1/groups/{LONG}"),
+    ),
     "getUpstream": (Asked("none", "/api/v1/upstream"),),
     "listGateways": (Asked("none", "/api/v1/gateways"),),
     "listGatewayShares": pages("/api/v1/gateway-shares", "share"),

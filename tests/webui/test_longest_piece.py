@@ -95,5 +95,7 @@ async def test_no_piece_of_work_holds_the_thread_for_long(tmp_path: Path) -> Non
         tokens=3,
         subscriptions=3,
         acls=1_000,
+        value=1 << 20,
+        assigned=100,
     )
     assert await too_long(tmp_path, size, SHORT) == []
