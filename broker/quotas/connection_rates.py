@@ -160,7 +160,7 @@ class PacedAcceptRate(AcceptRate):
         burst = max(bound * self._burst_s, LEAST_CAPACITY)
         spent = self._spent_until(now_ms, bound, burst) + 1.0
         self._count(now_ms)
-        # A throttled connection that is served later does not wait for the acceptor's rate again.
+        # However many are recorded at once, an acceptor does not wait for all of them.
         self._spent = spent = min(spent, burst + max(bound * self._window_s, MOST_WAITING))
         return max(java_round((spent - burst) / bound * 1000.0), 0)
 

@@ -199,14 +199,14 @@ def test_each_rate_of_new_connections_is_remembered():
     for _ in range(10):
         first.connections.rate.record(first.now_ms)
     for _ in range(10):
-        assert first.connections.enter(first.listener, "10.0.0.1", first.now_ms) is None
+        assert first.connections.check_address(first.listener, "10.0.0.1", first.now_ms) is None
     assert first.connections.users.enter("alice", first.now_ms) is None
     second = run(first, later_ms=250)
     assert second.resume() == 4
     now_ms = second.now_ms
     assert second.connections.rate.record(now_ms) == round((32 - 30) / 3 * 1_000) - 250
     assert second.listener.rate.record(now_ms) == 1_000 - 250
-    assert second.connections.enter(second.listener, "10.0.0.1", now_ms) == Throttled(750, 0.1, 1)
+    assert second.connections.check_address(second.listener, "10.0.0.1", now_ms) == Throttled(750, 0.1, 1)
     assert second.connections.enter(second.listener, "10.0.0.2", now_ms) is None
     assert second.connections.users.enter("alice", now_ms) == TooFastOfUser(9_750, 0.1)
 
@@ -233,7 +233,7 @@ def test_what_has_no_limit_any_more_is_dropped_and_what_has_another_rule_keeps_i
     first.produce(18_000, user="bob")
     first.owes_8_seconds()
     first.connections.set_ip_rate("10.0.0.1", 1)
-    first.connections.enter(first.listener, "10.0.0.1", first.now_ms)
+    first.connections.check_address(first.listener, "10.0.0.1", first.now_ms)
     assert len(first.saved().entries) == 3
     second = Run(None, first)
     assert second.resume() == 1, "alice's: there is no rule for the client id, and none for the address"
