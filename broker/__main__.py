@@ -1,5 +1,5 @@
 """The command line: `weir serve [FILE.properties] [--override key=value]...`, `weir gateway`,
-`weir console-link`, `weir quotas`, `weir top`, `weir simulate` and `weir pipeline`.
+`weir console-link`, `weir quotas`, `weir top`, `weir simulate`, `weir pipeline` and `weir sign-metadata`.
 """
 
 import contextlib
@@ -43,6 +43,7 @@ LAZY_COMMANDS: Final = {
     "top": "broker.commands.top.command:top",
     "simulate": "broker.commands.simulate:simulate",
     "pipeline": "pipeline.command:pipeline",
+    "sign-metadata": "broker.commands.sign_metadata:sign_metadata",
 }
 """Commands that `weir serve` does not need, as module:attribute."""
 
@@ -74,6 +75,8 @@ Environment:
   WEIR_ADMIN_TOKEN        an administrator's token, set again at each start
   WEIR_ADMIN_TOKEN_FILE   a file that has it
 Without either, the first start makes a token.
+  WEIR_CLUSTER_KEYS       the keys that gateways with quota.scope=cluster share
+  WEIR_CLUSTER_KEYS_FILE  a file that has them
 """
 
 SHELLS: Final = """\b
@@ -133,7 +136,7 @@ def gateway(file: Path | None, overrides: tuple[str, ...], forget: tuple[str, ..
     configuration = _configuration(file, overrides, forget)
     try:
         config = configuration.config
-        config.gateway.check(config.upstream)
+        config.gateway.check(config.upstream, config.quotas.scope)
         check_node_ports(config.gateway, config.network, config.console)
         if config.gateway.processes > 1:
             from broker import gateway_processes  # most gateways are one process

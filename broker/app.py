@@ -224,6 +224,7 @@ async def _start_console(
 ) -> ConsoleStarted | None:
     settings = server.config.console
     if settings.listener is None:
+        await server.metadata_ready()
         return None
     page = server.prometheus.pieces
     links = ConsoleLinks(key := new_key())

@@ -48,11 +48,14 @@ from broker.gateway.node_scope import QuotasByNode
 from broker.gateway.processor import ListenerForwarding
 from broker.gateway.routes import ForwardRoutes
 from broker.gateway.server_mode import GatewayMode
+from broker.gateway.sharing.cluster_keys import ClusterKeys
 from broker.gateway.sharing.connection_lists import ConnectionLists
 from broker.gateway.sharing.member import SharingMember
 from broker.gateway.sharing.metadata_log import MetadataLog
+from broker.gateway.sharing.signing import PlainRecords, Records, SignedRecords
 from broker.gateway.sharing.summaries import Summaries
 from broker.gateway.sharing.task import SharingTask
+from broker.gateway.sharing.topic_log import METADATA_TOPIC, SHARES_TOPIC
 from broker.gateway.sharing.upstream_topic import UpstreamTopic
 from broker.gateway.sharing.views import SharedLimits
 from broker.gateway.upstream.client import UpstreamClient
@@ -112,8 +115,6 @@ FOLLOWED_WITHIN_S: Final = 5.0
 ID_DIGITS: Final = 12
 """Random digits of a gateway's id, which is another one after each start."""
 
-METADATA_TOPIC: Final = "__weir_metadata"
-SHARES_TOPIC: Final = "__weir_shares"
 SHARES_CONFIGS: Final = {"cleanup.policy": "compact,delete", "retention.ms": "600000", "segment.ms": "600000"}
 """Reports count for seconds."""
 
@@ -126,7 +127,10 @@ class GatewayServer:
         _check_authorizer(configuration.config.security)
         callback = quota_callback(configuration, clock)
 
+        self._id = f"{configuration.config.broker.node_id}-{uuid4().hex[:ID_DIGITS]}"
         self._connect_upstream(configuration)
+        self._cluster_keys = _cluster_keys(configuration.config)
+        self._records: dict[str, Records] = {}
         self.metadata = ServerMetadata(configuration, clock, self._committer(configuration))
         self.control = self.metadata.control
         if self.metadata_log is not None:
@@ -140,7 +144,6 @@ class GatewayServer:
 
         self._backoffs: dict[int | None, Backoff] = {}
         self.event_topics = UpstreamTopics(self.client, lambda: self.control.config)
-        self._id = f"{config.broker.node_id}-{uuid4().hex[:ID_DIGITS]}"
         self.origin = EventOrigin(config.broker.node_id, lambda: self.cluster.expected_id or "", self._id)
         by_node = config.quotas.scope == "broker"
         self._by_node = QuotasByNode(self.quotas, self.cluster.node_at) if by_node else None
@@ -197,6 +200,7 @@ class GatewayServer:
             self.event_topics,
             [NAMES[entry.key] for entry in self.registry if entry.key != ApiKey.API_VERSIONS],
             shares,
+            self._records,
         )
         self.server_views = ServerViews(
             self.metadata,
@@ -239,12 +243,19 @@ class GatewayServer:
             nursery.start_soon(self.sharing.run, name="gateway-shares")
         if self.metadata_log is not None:
             nursery.start_soon(self.metadata_log.run, name="gateway-metadata")
+        if self._cluster_keys is not None:
+            nursery.start_soon(self._cluster_keys.follow_file, name="gateway-keys")
 
     async def metadata_ready(self) -> None:
-        """Wait until the changes of all gateways are known, FOLLOWED_WITHIN_S at most."""
-        if self.metadata_log is not None:
+        """Wait until the changes of all gateways are known, FOLLOWED_WITHIN_S at most. Raises ConfigError if
+        they must be signed first.
+        """
+        log = self.metadata_log
+        if log is not None:
             with trio.move_on_after(FOLLOWED_WITHIN_S):
-                await self.metadata_log.followed.wait()
+                await log.followed.wait()
+            if log.must_be_signed:
+                raise ConfigError("quota.scope", "cluster", f"for {METADATA_TOPIC}: {log.problem}")
 
     def start_ports(self, nursery: TaskStarter) -> None:
         """Start the task that opens a port for each upstream node."""
@@ -308,14 +319,23 @@ class GatewayServer:
             (last_row,) = store.history(AuditFilter(limit=1))
             topic = UpstreamTopic(METADATA_TOPIC, self.client, self.clock)
             gateway = f"{configuration.config.broker.node_id}"
-            self.metadata_log = MetadataLog(gateway, topic, writer, last_row, self.clock)
+            records = self._records_of(METADATA_TOPIC)
+            self.metadata_log = MetadataLog(gateway, topic, writer, last_row, self.clock, records)
             return self.metadata_log
 
         return follow
 
+    def _records_of(self, topic: str) -> Records:
+        """Return what signs and verifies the records of a topic that gateways believe."""
+        keys = self._cluster_keys
+        records = PlainRecords() if keys is None else SignedRecords(topic, self._id, keys)
+        self._records[topic] = records
+        return records
+
     def _share_limits(self) -> tuple[SharingTask, SharedLimits]:
         """Return the task that shares the limits with the other gateways, and what it knows."""
         topic = UpstreamTopic(SHARES_TOPIC, self.client, self.clock, SHARES_CONFIGS)
+        records = self._records_of(SHARES_TOPIC)
         member = SharingMember(self._id, self.quotas)
         own = OwnSummary(
             self._id,
@@ -336,9 +356,11 @@ class GatewayServer:
             lambda: summaries.others(self.clock.ms()),
             topic,
             self.clock,
+            records,
         )
         shares = SharedLimits(member, summaries, self.quotas, self.clock, lists)
-        return SharingTask(member, topic, self.clock, shares.heard, summaries, lists), shares
+        task = SharingTask(member, topic, self.clock, records, shares.heard, summaries, lists)
+        return task, shares
 
     async def _connect(self, listener: str, node_id: int | None) -> UpstreamSocket:
         """Open the upstream connection of a client: to a node, or on a bootstrap port to any. Raises
@@ -533,6 +555,13 @@ class NoTopics:
     def transaction(self, transactional_id: str) -> Steps[TransactionDetail | None]:
         yield from ()
         return None
+
+
+def _cluster_keys(config: BrokerConfig) -> ClusterKeys | None:
+    """Return the keys of all gateways, None if nothing is signed. Raises ConfigError."""
+    if config.quotas.scope != "cluster" or config.gateway.cluster_protection == "acl":
+        return None
+    return ClusterKeys(config.gateway)
 
 
 def _check_authorizer(config: SecurityConfig) -> None:

@@ -37,16 +37,18 @@ def own_gateways(bootstrap: str, console: str) -> Iterator[Place]:
     with tempfile.TemporaryDirectory(prefix="weir-demo-kafka-") as data:
         click.echo("Three Kafka brokers start; this takes some ten seconds.")
         with KafkaCluster(Path(data), NODES) as cluster:
-            upstream = cluster.bootstrap()
+            upstream, key = cluster.bootstrap(), Path(data) / "weir-cluster-key"
+            key.touch(mode=0o600)
+            key.write_text(secrets.token_hex(32))
             second = own_broker(
                 _moved(bootstrap),
                 _moved(console),
-                *_settings(upstream, _moved(bootstrap), 1),
+                *_settings(upstream, _moved(bootstrap), 1, key),
                 command="gateway",
                 token=token,
             )
             first = own_broker(
-                bootstrap, console, *_settings(upstream, bootstrap, 0), command="gateway", token=token
+                bootstrap, console, *_settings(upstream, bootstrap, 0, key), command="gateway", token=token
             )
             with first as place, second as other:
                 other.wait_until_ready()
@@ -54,13 +56,14 @@ def own_gateways(bootstrap: str, console: str) -> Iterator[Place]:
                 yield replace(place, bootstrap=f"{bootstrap},{other.bootstrap}")
 
 
-def _settings(upstream: str, bootstrap: str, number: int) -> list[str]:
+def _settings(upstream: str, bootstrap: str, number: int, key: Path) -> list[str]:
     port = int(bootstrap.rpartition(":")[2])
     return [
         f"upstream.bootstrap.servers={upstream}",
         f"gateway.port.range={port + 1}-{port + PORTS}",
         f"node.id={100 + number}",
         "quota.scope=cluster",
+        f"gateway.cluster.keys.location={key}",
     ]
 
 

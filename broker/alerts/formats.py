@@ -31,6 +31,7 @@ UNITS: Final = {
     "ignores-throttling": ("does not wait for its throttles on", "connections"),
     "lag": ("lags by", "records"),
     "disk": ("is full to", "%"),
+    "refused-records": ("has", "records a minute that no gateway wrote"),
 }
 
 

@@ -11,6 +11,7 @@ from fnmatch import translate
 from typing import Protocol
 
 from broker.control.rows.alerts import Labels
+from broker.control.rows.upstream import RefusedRecords
 from broker.control.views import GroupRow, ThrottledRow
 from broker.metadata.alerts import AlertCondition, AlertRule
 from broker.steps import Steps
@@ -24,6 +25,8 @@ class Observed(Protocol):
     def each_throttled(self) -> Iterator[ThrottledRow | None]: ...
 
     def each_group(self) -> Iterator[GroupRow | None]: ...
+
+    def refused_records(self) -> Sequence[RefusedRecords]: ...
 
 
 def throttled(rows: Iterable[ThrottledRow | None]) -> Steps[Values]:
@@ -64,6 +67,12 @@ def lag(rows: Iterable[GroupRow | None]) -> Steps[Values]:
     return found
 
 
+def refused(rows: Iterable[RefusedRecords]) -> Steps[Values]:
+    """Return how many records of each topic of the gateways were refused in the last minute, by reason."""
+    yield
+    return {(("topic", row.topic), ("reason", row.reason)): float(row.last_minute) for row in rows}
+
+
 def disk_use(directories: Sequence[str]) -> Values:
     """Return the used part in percent of the disk of each directory that can be asked, as df computes it.
     Slow where a disk is; for a worker thread.
@@ -85,6 +94,7 @@ def sources(views: Observed) -> Mapping[AlertCondition, Callable[[], Steps[Value
         AlertCondition.THROTTLED: lambda: throttled(views.each_throttled()),
         AlertCondition.IGNORES_THROTTLING: lambda: ignoring(views.each_throttled()),
         AlertCondition.LAG: lambda: lag(views.each_group()),
+        AlertCondition.REFUSED_RECORDS: lambda: refused(views.refused_records()),
     }
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from broker.config.listeners import SecurityProtocol
+from broker.config.sections.gateway import GatewayConfig
 from broker.config.sections.oauthbearer import JWKS_URL
 from broker.config.sections.security import OAUTHBEARER
 from broker.config.setting import LISTENER_PREFIX, ListenerSection, Setting, settings_of, split_listener
@@ -56,6 +57,8 @@ def parse(text: str) -> list[Property]:
 
 _TOKEN: Final = "WEIR_ADMIN_TOKEN"  # noqa: S105 - the variable's name
 _TOKEN_FILE: Final = "WEIR_ADMIN_TOKEN_FILE"  # noqa: S105
+_CLUSTER_KEYS: Final = "WEIR_CLUSTER_KEYS"
+_CLUSTER_KEYS_FILE: Final = "WEIR_CLUSTER_KEYS_FILE"
 _MIN_TOKEN: Final = 16
 _WRONG_NAMES: Final = {
     "connection.creation.rate.limit": "max.connection.creation.rate",
@@ -135,7 +138,11 @@ def load(path: Path | None, overrides: Sequence[str], environ: Mapping[str, str]
     if token is not None and len(token) < _MIN_TOKEN:
         source = f"the token in {_TOKEN_FILE}" if environ.get(_TOKEN_FILE) else _TOKEN
         warnings.append(f"{source} has fewer than {_MIN_TOKEN} characters and can be guessed")
-    config = replace(config, security=replace(config.security, admin_token=token))
+    config = replace(
+        config,
+        security=replace(config.security, admin_token=token),
+        gateway=_with_cluster_keys(config.gateway, environ),
+    )
     return Configuration(
         static, config, (*warnings, *inert, *_listener_warnings(config)), unknown=unknown, places=set_at
     )
@@ -236,6 +243,18 @@ def _read_override(text: str) -> Property:
     if not separator or not key.strip():
         raise ConfigError("--override", text, "key=value")
     return Property(key.strip(), value, 0)
+
+
+def _with_cluster_keys(config: GatewayConfig, environ: Mapping[str, str]) -> GatewayConfig:
+    """Return the section with the keys of the environment, which the file's win over."""
+    keys, file = environ.get(_CLUSTER_KEYS, ""), environ.get(_CLUSTER_KEYS_FILE, "")
+    if keys and file:
+        raise ConfigError(
+            _CLUSTER_KEYS_FILE, file, f"set either {_CLUSTER_KEYS_FILE} or {_CLUSTER_KEYS}, not both"
+        )
+    if config.cluster_keys or config.cluster_keys_location:
+        return config
+    return replace(config, cluster_keys=keys, cluster_keys_location=file)
 
 
 def _admin_token(environ: Mapping[str, str]) -> str | None:

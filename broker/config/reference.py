@@ -68,6 +68,8 @@ it wins over the common key. If a key has two spellings, the first one wins.
 
 Environment: `WEIR_ADMIN_TOKEN` is the first administrator's token, `WEIR_ADMIN_TOKEN_FILE` a file
 that contains it. Without either, the first start makes a token and prints it at a terminal.
+`WEIR_CLUSTER_KEYS` and `WEIR_CLUSTER_KEYS_FILE` stand for `gateway.cluster.keys` and
+`gateway.cluster.keys.location` where neither is set.
 """
 
 

@@ -7,6 +7,7 @@ cannot use the addresses it is told is logged.
 import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
+from types import MappingProxyType
 from typing import Final
 
 from broker.config.sections import GatewayConfig
@@ -14,6 +15,7 @@ from broker.config.table import BrokerConfig
 from broker.control.rows.upstream import (
     LoopbackAdvertised,
     NodeAddress,
+    RefusedRecords,
     UpstreamCondition,
     UpstreamLatency,
     UpstreamNodeRow,
@@ -24,6 +26,7 @@ from broker.control.upstream_views import NoShares, ShareViews
 from broker.gateway.channel import GatewayChannel
 from broker.gateway.event_topics import UpstreamTopics
 from broker.gateway.node_ports import NodePorts
+from broker.gateway.sharing.signing import Records, Refusal
 from broker.gateway.upstream.cluster import UpstreamCluster
 from broker.gateway.upstream.conditions import Condition, State
 from broker.metrics.rate import CounterRate
@@ -119,8 +122,11 @@ class UpstreamViews:
         events: UpstreamTopics,
         local_apis: Collection[str],
         shares: ShareViews | None = None,
+        records: Mapping[str, Records] = MappingProxyType({}),
     ) -> None:
+        """`records` are those of the topics that gateways believe."""
         self.shares: ShareViews = shares or NoShares()
+        self._records = records
         self._clock = clock
         self._config = config
         self._cluster = cluster
@@ -165,7 +171,16 @@ class UpstreamViews:
             turn_ms=self._turn_ms(now_ns),
             loopback=self._loopback(),
             unwritten=tuple(sorted(self._events.errors.items())),
+            refused=self.refused(),
         )
+
+    def refused(self) -> tuple[RefusedRecords, ...]:
+        now_ms, found = self._clock.ms(), []
+        for topic, records in self._records.items():
+            if records.is_signed:
+                total, recent = records.refused.total, records.refused.last_minute(now_ms)
+                found += [RefusedRecords(topic, each, total[each], recent[each]) for each in Refusal]
+        return tuple(found)
 
     def upstream_of(self) -> Callable[[Channel], tuple[str, int | None]]:
         """Return a function that returns where a connection is forwarded to: the address, "" while there is

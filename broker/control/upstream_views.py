@@ -13,6 +13,7 @@ from broker.control.rows.upstream import (
     GatewayRow,
     GatewaySums,
     Incomplete,
+    RefusedRecords,
     ShareRow,
     UpstreamRow,
     UpstreamSummary,
@@ -90,6 +91,8 @@ class UpstreamViewSource(Protocol):
     def row(self) -> UpstreamRow: ...
 
     def summary(self) -> UpstreamSummary: ...
+
+    def refused(self) -> Sequence[RefusedRecords]: ...
 
 
 class NoShares:

@@ -73,7 +73,7 @@ from broker.control.rows.quotas import (
 )
 from broker.control.rows.topics import GroupDetail, GroupRow, PartitionRow, TopicRow, TopicSize
 from broker.control.rows.transactions import TransactionDetail, TransactionRow
-from broker.control.rows.upstream import GatewayRow, GatewaySums, ShareRow, UpstreamRow
+from broker.control.rows.upstream import GatewayRow, GatewaySums, RefusedRecords, ShareRow, UpstreamRow
 from broker.control.tokens import Credentials, identify
 from broker.control.undo import inverse_of
 from broker.control.upstream_views import NoShares, ShareViews, UpstreamViewSource
@@ -228,6 +228,10 @@ class Views:
     def upstream(self) -> UpstreamRow | None:
         """Return the upstream cluster of a gateway; None for a broker."""
         return None if self._upstream is None else self._upstream.row()
+
+    def refused_records(self) -> Sequence[RefusedRecords]:
+        """Return the records of the gateways' topics that no gateway wrote; empty for a broker."""
+        return () if self._upstream is None else self._upstream.refused()
 
     def gateways(self) -> list[GatewayRow]:
         """Return the gateways of the upstream cluster that share limits; empty for a broker."""

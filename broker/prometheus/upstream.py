@@ -91,6 +91,13 @@ def upstream_families(row: UpstreamRow) -> Iterator[FamilySamples]:
         Kind.GAUGE,
         [Sample((), len(row.unwritten))],
     )
+    if row.refused:
+        yield FamilySamples(
+            "weir_gateway_refused_records_total",
+            "Records of the topics that gateways believe which no gateway wrote",
+            Kind.COUNTER,
+            [Sample((("topic", each.topic), ("reason", each.reason)), each.total) for each in row.refused],
+        )
 
 
 def _of_nodes(

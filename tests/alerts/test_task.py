@@ -26,6 +26,7 @@ from broker.control.alerts import (
     plan_set_destination,
     plan_set_rule,
 )
+from broker.control.rows.upstream import RefusedRecords
 from broker.control.views import GroupRow, ThrottledRow
 from broker.errors import ApiError
 from broker.network.clock import TrioClock
@@ -42,6 +43,7 @@ class Scene:
     def __init__(self) -> None:
         self.world = World()
         self.lags: dict[str, int] = {}
+        self.refused: list[RefusedRecords] = []
         self.received: list[tuple[float, str, Any]] = []
         self.answers: list[SendResult] = []
         self.observed = 0
@@ -61,6 +63,9 @@ class Scene:
     def each_group(self) -> Iterator[GroupRow | None]:
         self.observed += 1
         return iter([GroupRow(name, "Stable", "consumer", 1, lag) for name, lag in self.lags.items()])
+
+    def refused_records(self) -> Sequence[RefusedRecords]:
+        return self.refused
 
     async def post(
         self, endpoint: Endpoint, body: bytes, headers: Sequence[tuple[str, str]], *_rest: Any
@@ -134,6 +139,27 @@ async def test_alerts_of_one_evaluation_go_together(autojump_clock: MockClock, s
         ]
         assert scene.alerting.rules() == {"lag": (0, 2, 0, 300.0)}
     assert len(scene.received) == 1
+
+
+async def test_records_that_no_gateway_wrote_fire_an_alert(autojump_clock: MockClock, scene: Scene) -> None:
+    rule = AlertRule(AlertCondition.REFUSED_RECORDS, 0, destinations=("hook",))
+    scene.destination()
+    scene.rule("forged", rule)
+    async with scene.running():
+        await trio.sleep(30)
+        assert not scene.received
+        scene.refused = [RefusedRecords("__weir_metadata", "unsigned", 7, 7)]
+        await trio.sleep(30)
+        ((_, _, body),) = scene.received
+        (alert,) = body["alerts"]
+        assert alert["labels"] == {"topic": "__weir_metadata", "reason": "unsigned"}
+        assert "has 7 records a minute that no gateway wrote" in alert["summary"]
+        scene.refused = [RefusedRecords("__weir_metadata", "unsigned", 7, 0)]
+        await trio.sleep(30)
+        assert [each["status"] for _, _, body in scene.received for each in body["alerts"]] == [
+            "firing",
+            "resolved",
+        ]
 
 
 async def test_without_rules_nothing_is_evaluated(autojump_clock: MockClock, scene: Scene) -> None:

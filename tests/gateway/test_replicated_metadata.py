@@ -16,7 +16,7 @@ from broker.metadata.actor import BROKER_ITSELF, Role
 from broker.metadata.changes import AuditFilter
 from broker.network.clock import TrioClock
 from tests.support.running import RunningBroker, running_broker
-from tests.support.running_gateway import RunningGateway, running_gateway
+from tests.support.running_gateway import CLUSTER_KEY, RunningGateway, running_gateway
 
 WITHIN_S = 20.0
 """Much more than the two seconds in which a change is enforced at all gateways of an idle machine."""
@@ -129,7 +129,13 @@ async def test_without_the_cluster_the_last_rules_hold_and_changes_are_refused(
 
 
 async def test_forget_is_refused(tmp_path: Path) -> None:
-    settings = [f"log.dirs={tmp_path}", SCOPE, "upstream.bootstrap.servers=127.0.0.1:1", "console.listener="]
+    settings = [
+        f"log.dirs={tmp_path}",
+        SCOPE,
+        f"gateway.cluster.keys={CLUSTER_KEY}",
+        "upstream.bootstrap.servers=127.0.0.1:1",
+        "console.listener=",
+    ]
     configuration = load(None, settings, {})
     object.__setattr__(configuration, "forget", ("quota.window.num",))
     with pytest.raises(ConfigError, match="--forget"):

@@ -20,6 +20,7 @@ from typing import Any, Final, Self
 from tests.support.broker_process import TOKEN, USERS, WEIR, ask_console
 from tests.support.certificates import certificates
 from tests.support.kafka_cluster import KafkaCluster
+from tests.support.running_gateway import CLUSTER_KEY
 
 STARTED_WITHIN_S: Final = 60.0
 ENDED_WITHIN_S: Final = 60.0
@@ -57,6 +58,7 @@ class GatewayProcess:
             f"gateway.port.range={first + 2}-{first + 2 + nodes}",
             f"log.dirs={directory / 'data'}",
             f"console.listener={self.console}",
+            f"gateway.cluster.keys={CLUSTER_KEY}",
             *overrides,
         )
         self.output = directory / "gateway.output"

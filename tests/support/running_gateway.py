@@ -16,6 +16,8 @@ from broker.gateway_server import GatewayServer
 from broker.network.clock import TrioClock
 from tests.support.wire import CLIENT_ID, WireClient, connect
 
+CLUSTER_KEY = "the key of all gateways of the tests".replace(" ", "-")
+
 
 @dataclass
 class RunningGateway:
@@ -73,6 +75,7 @@ async def running_gateway(
         "events.topics=",
         f"upstream.bootstrap.servers=127.0.0.1:{upstream_port}",
         f"gateway.port.range={first}-{first + 7}",
+        f"gateway.cluster.keys={CLUSTER_KEY}",
         *overrides,
     ]
     server = GatewayServer(load(None, settings, {}), TrioClock())

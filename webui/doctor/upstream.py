@@ -52,6 +52,8 @@ def upstream_checks(row: UpstreamRow) -> Iterable[Check]:
         yield _failing(row, condition, title, setting, remedy)
     yield _slowest(row)
     yield _events(row)
+    if row.refused:
+        yield _forged(row)
 
 
 def address_checks(row: UpstreamRow, growth: Mapping[str, int]) -> Iterable[Check]:
@@ -165,6 +167,23 @@ def _events(row: UpstreamRow) -> Check:
         if row.unwritten
         else "Events are written to the upstream cluster.",
         setting="events.topics",
+        page=PAGE,
+    )
+
+
+def _forged(row: UpstreamRow) -> Check:
+    recent = [each for each in row.refused if each.last_minute]
+    topics, reasons = sorted({each.topic for each in recent}), sorted({each.reason for each in recent})
+    return Check(
+        "Records that no gateway wrote, last minute",
+        sum(each.last_minute for each in recent),
+        Unit.COUNT,
+        Level.URGENT if recent else Level.GOOD,
+        f"In {_listed(topics)}: {_listed(reasons)}. "
+        "The gateways skip them. Somebody may write to these topics, or a gateway has another key."
+        if recent
+        else "None.",
+        setting="gateway.cluster.keys.location",
         page=PAGE,
     )
 

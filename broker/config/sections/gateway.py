@@ -302,6 +302,34 @@ class GatewayConfig(ListenerSection):
         unit="processes",
         ours=True,
     )
+    cluster_protection: str = setting(
+        "gateway.cluster.protection",
+        "key",
+        one_of("key", "acl"),
+        "With quota.scope=cluster, what keeps others from writing what the gateways believe. `key`: gateways "
+        "sign the records of __weir_metadata and __weir_shares with a key that they share, and skip all "
+        "others. `acl`: ACLs of the upstream cluster let only the gateways write to these topics and read "
+        "them; without such ACLs, whoever can produce to the cluster can become an administrator of all "
+        "gateways.",
+        ours=True,
+    )
+    cluster_keys_location: str = setting(
+        "gateway.cluster.keys.location",
+        "",
+        TEXT,
+        "A file with the keys that all gateways of a cluster share, one on each line, of 32 to 512 printable "
+        "characters, such as `openssl rand -hex 32` prints. The first one signs, all of them verify. The "
+        "gateway reads the file again when it changes; content that cannot be used is logged, and the keys "
+        "before it stay ([gateway.md](gateway.md#the-key-of-the-gateways)).",
+        ours=True,
+    )
+    cluster_keys: str = setting(
+        "gateway.cluster.keys",
+        "",
+        SECRET,
+        "The same keys with commas between them, instead of a file.",
+        ours=True,
+    )
     max_in_flight: int = setting(
         "gateway.max.in.flight.requests.per.connection",
         64,
@@ -321,7 +349,21 @@ class GatewayConfig(ListenerSection):
         ours=True,
     )
 
-    def check(self, upstream: UpstreamConfig) -> None:
-        """Check the rules between keys. Raises ConfigError."""
+    def check(self, upstream: UpstreamConfig, scope: str) -> None:
+        """Check the rules between keys; `scope` is quota.scope. Raises ConfigError."""
         if not upstream.bootstrap_servers:
             raise ConfigError("upstream.bootstrap.servers", "", f"{BOOTSTRAP.allowed}, for `weir gateway`")
+        location = "gateway.cluster.keys.location"
+        has_keys = bool(self.cluster_keys_location or self.cluster_keys)
+        if self.cluster_keys_location and self.cluster_keys:
+            raise ConfigError(location, self.cluster_keys_location, "not together with gateway.cluster.keys")
+        if self.cluster_protection == "acl" and has_keys:
+            allowed = "`key`, as gateway.cluster.keys or gateway.cluster.keys.location is set"
+            raise ConfigError("gateway.cluster.protection", "acl", allowed)
+        if scope == "cluster" and self.cluster_protection == "key" and not has_keys:
+            allowed = (
+                "a file with the key that all gateways share, as quota.scope=cluster is set: `openssl rand "
+                "-hex 32` prints one. gateway.cluster.protection=acl says that the upstream cluster's ACLs "
+                "protect __weir_metadata and __weir_shares instead"
+            )
+            raise ConfigError(location, "", allowed)

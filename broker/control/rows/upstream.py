@@ -79,6 +79,17 @@ class LoopbackAdvertised(msgspec.Struct, frozen=True):
     remote_connections: int
 
 
+class RefusedRecords(msgspec.Struct, frozen=True):
+    """Records of a topic that the gateways believe, and which no gateway wrote, by the `reason` to refuse
+    them: since the start, and in the last minute.
+    """
+
+    topic: str
+    reason: str
+    total: int
+    last_minute: int
+
+
 class UpstreamRow(msgspec.Struct, frozen=True):
     """The upstream cluster. `cluster_id` is the one that answered, `expected_id` the only one that may; both
     are "" while unknown. `controller_id` is -1 while unknown.
@@ -100,6 +111,7 @@ class UpstreamRow(msgspec.Struct, frozen=True):
     turn_ms: float | None
     loopback: tuple[LoopbackAdvertised, ...] = ()
     unwritten: tuple[tuple[str, str], ...] = ()
+    refused: tuple[RefusedRecords, ...] = ()
 
     @property
     def connected(self) -> int:

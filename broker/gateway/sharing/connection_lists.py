@@ -31,8 +31,10 @@ from broker.control.connection_search import (
 )
 from broker.control.rows.connections import ConnectionRow
 from broker.gateway.sharing.report import UnreadableReport
+from broker.gateway.sharing.signing import Records
 from broker.gateway.sharing.summary import MAX_COUNT, MAX_NAME
 from broker.gateway.sharing.topic_log import LogUnavailable, RecordTooLarge, TopicLog
+from broker.steps import finished
 
 VERSION: Final = 3
 
@@ -117,6 +119,7 @@ class ConnectionLists:
         others: Callable[[], Collection[str]],
         log: TopicLog,
         clock: Clock,
+        records: Records,
     ) -> None:
         """`others` returns the ids of the other gateways that are there."""
         self._gateway = gateway
@@ -124,6 +127,7 @@ class ConnectionLists:
         self._others = others
         self._log = log
         self._clock = clock
+        self._records = records
         self._number = 0
         self._asked: _Asked | None = None
         self._asking = trio.Lock()
@@ -146,7 +150,7 @@ class ConnectionLists:
                 with trio.move_on_after(ANSWERED_S), suppress(LogUnavailable, RecordTooLarge):
                     listed = replace(query, rows=min(query.rows, MAX_ROWS))
                     question = Question(self._gateway, asked.number, listed)
-                    await self._log.append(question_key(self._gateway), write_question(question))
+                    await self._append(question_key(self._gateway), write_question(question))
                     await asked.done.wait()
             finally:
                 self._asked = None
@@ -186,7 +190,11 @@ class ConnectionLists:
             answer = Answer(self._gateway, question.number, found, cost_us)
             # The asker waits no longer than ANSWERED_S.
             with suppress(LogUnavailable, RecordTooLarge):
-                await self._log.append(answer_key(question.gateway, self._gateway), write_answer(answer))
+                await self._append(answer_key(question.gateway, self._gateway), write_answer(answer))
+
+    async def _append(self, key: bytes, value: bytes) -> None:
+        """Append a record. Raises LogUnavailable, RecordTooLarge."""
+        await self._log.append(key, finished(self._records.sign_in_steps(key, value)))
 
     async def _find(self, query: ConnectionQuery) -> tuple[ConnectionList, int]:
         """Return the list, and what it cost in microseconds."""

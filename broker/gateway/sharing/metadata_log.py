@@ -11,6 +11,11 @@ changes, too; then it is refused like any other stale edit.
 
 Each gateway keeps the accepted changes in its own metadata store: for its start without the cluster, for the
 image, and for the audit trail. Rows have the same numbers everywhere.
+
+Records are signed (`signing`), and gateways skip all others. The first signed record is a `Beginning`, which
+the first gateway appends to an empty log, and `weir sign-metadata` to one that was written without signatures
+or whose key is replaced: then signed copies of its rows follow, and a gateway without the former key finds
+all of them before it follows.
 """
 
 import logging
@@ -24,18 +29,21 @@ import trio
 from broker.clock import Clock
 from broker.errors import ApiError, ConfigError, ErrorCode
 from broker.gateway.sharing.commits import (
+    Beginning,
     Commit,
     NewerCommit,
     UnreadableCommit,
     read_commit,
+    write_beginning,
     write_commit,
 )
+from broker.gateway.sharing.signing import Records, Refusal, RefusedRecord
 from broker.gateway.sharing.topic_log import Entry, LogUnavailable, RecordTooLarge, TopicLog
 from broker.metadata.actor import Actor
 from broker.metadata.changes import AuditFilter, AuditRow, Change
 from broker.metadata.image import Image
 from broker.metadata.sealing import is_secret
-from broker.steps import Steps
+from broker.steps import Steps, finished
 
 logger = logging.getLogger(__name__)
 
@@ -55,6 +63,17 @@ RETRY_S: Final = 0.5
 
 WARNING_MS: Final = 1_000
 """Minimum interval between warnings of unreadable commits."""
+
+OLD_LOG: Final = (
+    "its changes are not signed, as an earlier version of Weir or gateway.cluster.protection=acl wrote them: "
+    "stop all gateways, and run `weir sign-metadata` once with this configuration"
+)
+
+HALF_SIGNED: Final = (
+    "not all of its changes are signed with a key of this gateway: run `weir sign-metadata` again"
+)
+
+NO_KEY: Final = "its changes are signed, and this gateway has no key: set gateway.cluster.keys.location"
 
 READ_AT_ONCE: Final = 16_384
 """Bytes of a commit that is read on the event loop; ours. Larger ones are read in a thread: 10,000 changes
@@ -88,17 +107,29 @@ class LogDiverged(Exception):  # noqa: N818 - describes the log
     """The log and the local store have different rows, or this version cannot read the log."""
 
 
+class UnsignedLog(LogDiverged):
+    """The log must be signed first: `weir sign-metadata`."""
+
+
 class MetadataLog:
     """A `broker.control.control.Committer`. Call `attach` before `run` and before the first change.
 
-    `problem` tells why this gateway can neither follow nor change the metadata, None if it can.
+    `problem` tells why this gateway can neither follow nor change the metadata, None if it can;
+    `must_be_signed` whether `weir sign-metadata` mends it.
     """
 
     def __init__(
-        self, gateway: str, log: TopicLog, local: LocalCommitter, last_row: AuditRow, clock: Clock
+        self,
+        gateway: str,
+        log: TopicLog,
+        local: LocalCommitter,
+        last_row: AuditRow,
+        clock: Clock,
+        records: Records,
     ) -> None:
         """`last_row` is the last one of the local store."""
         self.problem: str | None = None
+        self.must_be_signed = False
         self.followed = trio.Event()
         """Set once everything is known that was in the log at the start, or never can be."""
         self._gateway = gateway
@@ -118,6 +149,14 @@ class MetadataLog:
         self._changed: set[tuple[str, str]] = set()
         self._is_failing = False
         self._warned_ms: int | None = None
+        self._records = records
+        # The last row of a log that a Beginning announces, None without one, and the last row that was found
+        # before its predecessors while the log was read for the first time.
+        self._begun: int | None = None
+        self._ahead = 0
+        self._foreign: str | None = None
+        # The number of the next row of a log without signatures.
+        self._old_next = LOCAL_ROWS + 1
 
     def attach(self, adopt: Adopt, check: Check) -> None:
         """Publish the changes of other gateways through `adopt`, after `check`."""
@@ -131,16 +170,19 @@ class MetadataLog:
             try:
                 if end is None:
                     end = await self._log.end()
-                if self._offset >= end and self._next < self._local_next:
-                    raise LogDiverged(f"the log ends with row {self._next - 1}, the local metadata has more")
+                if self._offset >= end and not self.followed.is_set():
+                    self._check_all_read()
+                    if self._records.is_signed and self._begun is None:
+                        await self._append(f"beginning-{uuid4().hex}", write_beginning(LOCAL_ROWS))
+                    self.followed.set()
                 page = await self._log.read(self._offset)
                 self._note(None)
                 if page.next_offset > self._offset:
                     async with self._local.exclusive():
                         await self._apply_all(page.entries, page.next_offset)
-                if self._offset >= end:
-                    self.followed.set()
-            except LogUnavailable as error:
+                else:
+                    self._records.read_up_to(self._offset, self._clock.ms())
+            except (LogUnavailable, RecordTooLarge) as error:
                 self._note(error)
                 await trio.sleep(RETRY_S)
             except ApiError as error:
@@ -148,9 +190,23 @@ class MetadataLog:
                 await trio.sleep(RETRY_S)
             except LogDiverged as error:
                 self.problem = str(error)
+                self.must_be_signed = isinstance(error, UnsignedLog)
                 logger.error("cannot follow the metadata of the cluster", extra={"reason": self.problem})
                 self.followed.set()
                 return
+
+    def _check_all_read(self) -> None:
+        """Raise LogDiverged unless the whole log, which has been read, goes with the local store."""
+        if self._begun is None and self._foreign is not None:
+            raise LogDiverged(f"the log has {self._foreign}, and none that this gateway believes")
+        if self._begun is None and self._old_next > LOCAL_ROWS + 1:
+            raise UnsignedLog(OLD_LOG)
+        if self._next <= (self._begun or 0):
+            raise UnsignedLog(HALF_SIGNED)
+        if self._ahead >= self._next:
+            raise LogDiverged(f"the log goes on with row {self._ahead} after {self._next - 1}")
+        if self._next < self._local_next:
+            raise LogDiverged(f"the log ends with row {self._next - 1}, the local metadata has more")
 
     @asynccontextmanager
     async def exclusive(self) -> AsyncIterator[None]:
@@ -180,7 +236,7 @@ class MetadataLog:
             )
         if self.problem is not None:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, self.problem)
-        if self._next < self._local_next:
+        if self._next < self._local_next or (self._records.is_signed and not self.followed.is_set()):
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "The cluster's log of changes is out of reach")
         commit = Commit(uuid4().hex, self._gateway, self._next, self._clock.wall_ms(), actor, changes)
         self._pending, self._committed = commit, None
@@ -220,7 +276,7 @@ class MetadataLog:
             look_for_s = COMMIT_S
             attempts += 1
             try:
-                await self._log.append(f"{commit.id}-{attempts}".encode(), write_commit(attempt))
+                await self._append(f"{commit.id}-{attempts}", write_commit(attempt))
             except RecordTooLarge as error:
                 raise ApiError(
                     ErrorCode.MESSAGE_TOO_LARGE, f"The change is too large for the cluster's log: {error}"
@@ -232,6 +288,11 @@ class MetadataLog:
                     await self._read_or_wait()
             if self._committed is not None:
                 return self._committed
+
+    async def _append(self, name: str, value: bytes) -> None:
+        key = name.encode()
+        signed = await self._local.in_slices(self._records.sign_in_steps(key, value))
+        await self._log.append(key, signed)
 
     async def _read_or_wait(self) -> None:
         try:
@@ -253,33 +314,72 @@ class MetadataLog:
             if entry.offset >= self._offset:
                 if entry.value is not None:
                     with trio.CancelScope(shield=True):
-                        await self._apply(entry.offset, entry.value)
+                        await self._apply(entry)
                 self._offset = entry.offset + 1
                 if self._committed is not None:
                     return
         self._offset = max(self._offset, next_offset)
+        self._records.read_up_to(self._offset, self._clock.ms())
 
-    async def _apply(self, offset: int, data: bytes) -> None:
+    async def _apply(self, entry: Entry) -> None:
+        offset, data = entry.offset, entry.value
+        assert data is not None
         try:
-            if len(data) <= READ_AT_ONCE:
-                commit = read_commit(data)
-            else:
-                commit = await trio.to_thread.run_sync(read_commit, data)
+            commit = await self._opened(entry.key, data)
+        except RefusedRecord as error:
+            await self._refuse(entry, error)
+            return
         except UnreadableCommit as error:
-            self._warn(offset, str(error))
+            self._warn(offset, "unreadable commit", str(error))
             await trio.lowlevel.checkpoint()
             return
         except NewerCommit as error:
             raise LogDiverged(str(error)) from error
+        if isinstance(commit, Beginning):
+            self._begun = max(self._begun or 0, commit.last)
+            return
+        if self._begun is None and self._records.is_signed:
+            self._begun = LOCAL_ROWS
         if commit.first < self._next:
             return  # it has lost
         if commit.first > self._next:
+            if not self.followed.is_set():
+                self._ahead = max(self._ahead, commit.last)  # `weir sign-metadata` has copied it, too
+                return
             raise LogDiverged(f"the log goes on with row {commit.first} after {self._next - 1}")
         if commit.last >= self._local_next:
             await self._apply_new(commit)
         else:
             self._check_known(commit)
         self._next = commit.last + 1
+
+    async def _opened(self, key: bytes, data: bytes) -> Commit | Beginning:
+        """Return what a record says. Raises RefusedRecord, UnreadableCommit and NewerCommit."""
+        return await _read(lambda: read_commit(finished(self._records.open_in_steps(key, data))), data)
+
+    async def _refuse(self, entry: Entry, error: RefusedRecord) -> None:
+        """Skip a record that is not believed, and count it, unless it is of a log without signatures."""
+        await trio.lowlevel.checkpoint()
+        if not self._records.is_signed:
+            raise LogDiverged(NO_KEY) from error
+        if error.refusal is Refusal.UNSIGNED and self._begun is None and not self.followed.is_set():
+            await self._note_old(entry.value or b"")
+            return
+        if not self.followed.is_set():
+            if error.refusal is not Refusal.UNSIGNED:
+                self._foreign = str(error)
+            return  # it was counted when it came
+        self._records.refused.add(error.refusal, self._clock.ms())
+        self._warn(entry.offset, "a record of the metadata is not believed", str(error))
+
+    async def _note_old(self, data: bytes) -> None:
+        """Note a commit of the time before signatures."""
+        try:
+            commit = await _read(lambda: read_commit(data), data)
+        except (UnreadableCommit, NewerCommit):
+            return
+        if isinstance(commit, Commit) and commit.first == self._old_next:
+            self._old_next = commit.last + 1
 
     async def _apply_new(self, commit: Commit) -> None:
         if commit.first != self._local_next:
@@ -306,12 +406,12 @@ class MetadataLog:
             if known != (commit.time_ms, commit.actor.name, *place):
                 raise LogDiverged(f"row {row.seq} of the local metadata is not that of the cluster's log")
 
-    def _warn(self, offset: int, reason: str) -> None:
-        """Log an unreadable record, and at most one in `WARNING_MS`: there may be thousands of them."""
+    def _warn(self, offset: int, what: str, reason: str) -> None:
+        """Log a record that is skipped, and at most one in `WARNING_MS`: there may be thousands of them."""
         now_ms = self._clock.ms()
         if self._warned_ms is None or now_ms - self._warned_ms >= WARNING_MS:
             self._warned_ms = now_ms
-            logger.warning("unreadable commit", extra={"offset": offset, "reason": reason})
+            logger.warning(what, extra={"offset": offset, "reason": reason})
 
     def _note(self, error: Exception | None) -> None:
         """Log the first failure, and its end."""
@@ -321,3 +421,8 @@ class MetadataLog:
                 logger.warning("cannot read the metadata of the cluster", extra={"reason": str(error)})
             else:
                 logger.info("can read the metadata of the cluster again")
+
+
+async def _read(read: Callable[[], Result], data: bytes) -> Result:
+    """Return the result of `read`, which reads `data`: in a thread if that takes long."""
+    return read() if len(data) <= READ_AT_ONCE else await trio.to_thread.run_sync(read)

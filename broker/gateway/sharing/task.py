@@ -17,6 +17,7 @@ from broker.gateway.sharing.client_summary import client_key_of
 from broker.gateway.sharing.connection_lists import ANSWER_PREFIX, QUESTION_PREFIX, ConnectionLists
 from broker.gateway.sharing.member import SharingMember
 from broker.gateway.sharing.report import Report, UnreadableReport, read_in_steps, write_in_steps
+from broker.gateway.sharing.signing import Records, RefusedRecord
 from broker.gateway.sharing.summaries import Summaries
 from broker.gateway.sharing.summary import KEY_PREFIX, key_of, read_summary, write_summary
 from broker.gateway.sharing.topic_log import Entry, LogUnavailable, RecordTooLarge, TopicLog
@@ -37,7 +38,7 @@ WARNING_MS: Final = 1_000
 """Minimum interval between warnings of unreadable records."""
 
 MAX_BYTES: Final = 1_048_588
-"""Of a record: what a topic takes by default. Compressed ones may have more."""
+"""Of a record, with its signature: what a topic takes by default. Compressed ones may have more."""
 
 
 class SharingTask:
@@ -48,6 +49,7 @@ class SharingTask:
         member: SharingMember,
         log: TopicLog,
         clock: Clock,
+        records: Records,
         heard: Callable[[str], None] = lambda _gateway: None,
         summaries: Summaries | None = None,
         lists: ConnectionLists | None = None,
@@ -59,6 +61,7 @@ class SharingTask:
         self._member = member
         self._log = log
         self._clock = clock
+        self._records = records
         self._heard = heard
         self._summaries = summaries
         self._lists = lists
@@ -114,6 +117,7 @@ class SharingTask:
             if page.entries:
                 await self._hear(page.entries)
             self._offset = page.next_offset
+            self._records.read_up_to(self._offset, self._clock.ms())
 
     async def _hear(self, entries: tuple[Entry, ...]) -> None:
         async with self._lock:
@@ -124,18 +128,31 @@ class SharingTask:
                 try:
                     if len(entry.value) > MAX_BYTES:
                         raise UnreadableReport(f"{len(entry.value)} bytes, and at most {MAX_BYTES} are read")
-                    if entry.key.startswith(KEY_PREFIX):
-                        self._hear_summary(entry.key, entry.value)
-                    elif entry.key.startswith(client_summary.KEY_PREFIX):
-                        await self._hear_clients(entry.key, entry.value)
-                    elif entry.key.startswith((QUESTION_PREFIX, ANSWER_PREFIX)):
-                        if self._lists is not None and self._is_caught_up:
-                            self._lists.hear(entry.key, entry.value)
-                    else:
-                        await self._hear_report(entry.value)
+                    value = await self._in_slices(self._records.open_in_steps(entry.key, entry.value))
+                    await self._hear_record(entry.key, value)
+                except RefusedRecord as error:
+                    self._refuse(entry.offset, error)
                 except UnreadableReport as error:
-                    self._warn(entry.offset, str(error))
+                    self._warn(entry.offset, "unreadable report", str(error))
             await self._in_slices(self._member.enforce(self._clock.ms()))
+
+    async def _hear_record(self, key: bytes, value: bytes) -> None:
+        """Raises UnreadableReport."""
+        if key.startswith(KEY_PREFIX):
+            self._hear_summary(key, value)
+        elif key.startswith(client_summary.KEY_PREFIX):
+            await self._hear_clients(key, value)
+        elif key.startswith((QUESTION_PREFIX, ANSWER_PREFIX)):
+            if self._lists is not None and self._is_caught_up:
+                self._lists.hear(key, value)
+        else:
+            await self._hear_report(value)
+
+    def _refuse(self, offset: int, error: RefusedRecord) -> None:
+        """Count a record that is not believed, unless it was there before the start."""
+        if self._is_caught_up:
+            self._records.refused.add(error.refusal, self._clock.ms())
+            self._warn(offset, "a report is not believed", str(error))
 
     async def _hear_report(self, value: bytes) -> None:
         """Raises UnreadableReport."""
@@ -149,12 +166,12 @@ class SharingTask:
         if report.gateway == member.gateway and report.number == self._awaited[0]:
             self._awaited[1].set()
 
-    def _warn(self, offset: int, reason: str) -> None:
-        """Log an unreadable record, and at most one in `WARNING_MS`: there may be thousands of them."""
+    def _warn(self, offset: int, what: str, reason: str) -> None:
+        """Log a record that is skipped, and at most one in `WARNING_MS`: there may be thousands of them."""
         now_ms = self._clock.ms()
         if self._warned_ms is None or now_ms - self._warned_ms >= WARNING_MS:
             self._warned_ms = now_ms
-            logger.warning("unreadable report", extra={"offset": offset, "reason": reason})
+            logger.warning(what, extra={"offset": offset, "reason": reason})
 
     def _hear_summary(self, key: bytes, value: bytes) -> None:
         """Read the summary of another gateway, but none from before the start. Raises UnreadableReport."""
@@ -207,7 +224,7 @@ class SharingTask:
 
     async def _append(self, what: str, key: bytes, value: bytes) -> bool:
         try:
-            await self._log.append(key, value)
+            await self._log.append(key, await self._in_slices(self._records.sign_in_steps(key, value)))
         except (LogUnavailable, RecordTooLarge) as error:
             self._note(what, error)
             return False

@@ -3,7 +3,10 @@
 `task` and `metadata_log` use it; the upstream client implements it, and tests have one in memory.
 """
 
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
+
+METADATA_TOPIC: Final = "__weir_metadata"
+SHARES_TOPIC: Final = "__weir_shares"
 
 
 class LogUnavailable(Exception):  # noqa: N818 - describes the log

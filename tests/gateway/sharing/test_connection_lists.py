@@ -27,6 +27,7 @@ from broker.gateway.sharing.connection_lists import (
     write_question,
 )
 from broker.gateway.sharing.report import UnreadableReport
+from broker.gateway.sharing.signing import PlainRecords
 from broker.gateway.sharing.summary import MAX_COUNT, MAX_NAME
 from broker.network.clock import TrioClock
 from tests.support.machine_speed import PASS_S, slowness
@@ -43,7 +44,9 @@ class Gateway:
         self.rows = [connection(f"{name} {number}", index=number) for number in range(count)]
         self.log = MemoryLog(topic, append_s=0.01, read_s=0.005)
         self.others = others
-        self.lists = ConnectionLists(name, lambda: self.rows, lambda: self.others, self.log, TrioClock())
+        self.lists = ConnectionLists(
+            name, lambda: self.rows, lambda: self.others, self.log, TrioClock(), PlainRecords()
+        )
 
     async def run(self, *, answers: bool = True) -> None:
         async with trio.open_nursery() as nursery:

@@ -19,6 +19,7 @@ from broker.control.views import ServerInfo, Views
 from broker.gateway.sharing.client_summary import ClientSummary
 from broker.gateway.sharing.member import SharingMember
 from broker.gateway.sharing.report import WHOLE
+from broker.gateway.sharing.signing import PlainRecords
 from broker.gateway.sharing.summaries import Summaries
 from broker.gateway.sharing.task import SharingTask
 from broker.gateway.sharing.views import SharedLimits
@@ -78,7 +79,7 @@ class Gateway:
         own = OwnSummary(name, server, self.quotas, (), self.clock)
         self.summaries = Summaries(own.measure, hears=True, measure_clients=self._clients)
         self.shares = SharedLimits(self.member, self.summaries, self.quotas, self.clock)
-        self.task = SharingTask(self.member, self.log, self.clock, summaries=self.summaries)
+        self.task = SharingTask(self.member, self.log, self.clock, PlainRecords(), summaries=self.summaries)
         info = ServerInfo(1, "weir 1", (), "")
         self.live = QuotaLive(self.quotas, self.clock)
         self.live.clients = [client("bob", FREE, 1_000.0)]

@@ -5,6 +5,7 @@ import random
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 import trio
@@ -13,8 +14,10 @@ from broker.config.load import load
 from broker.control.commands import AlterClientQuotas, QuotaAlteration, QuotaOp, Undo
 from broker.control.control import Control
 from broker.errors import ApiError, ConfigError, ErrorCode
+from broker.gateway.sharing.cluster_keys import ClusterKeys
 from broker.gateway.sharing.commits import Commit, read_commit, write_commit
 from broker.gateway.sharing.metadata_log import APPEND_AGAIN_S, COMMIT_S, WARNING_MS, MetadataLog
+from broker.gateway.sharing.signing import PlainRecords, SignedRecords
 from broker.metadata.actor import Actor, ChangeOrigin, Role
 from broker.metadata.changes import AuditFilter, AuditRow, Change, Kind
 from broker.metadata.image import Image
@@ -54,13 +57,21 @@ class Passes(trio.abc.Instrument):
 
 
 class Gateway:
-    def __init__(self, name: str, topic: MemoryTopic, store: MetadataStore) -> None:
+    def __init__(
+        self, name: str, topic: MemoryTopic, store: MetadataStore, keys: ClusterKeys | None = None
+    ) -> None:
+        """With `keys`, it signs."""
         self.name = name
         self.store = store
         self.local = LocalStore(store)
         self.log = MemoryLog(topic, append_s=0.02, read_s=0.01)
         (last,) = store.history(AuditFilter(limit=1))
-        self.metadata = MetadataLog(name, self.log, self.local, last, TrioClock())
+        self.records = (
+            PlainRecords()
+            if keys is None
+            else SignedRecords("__weir_metadata", f"{name}-{uuid4().hex}", keys)
+        )
+        self.metadata = MetadataLog(name, self.log, self.local, last, TrioClock(), self.records)
         self.control = Control(store.image, load(None, (), {}), self.metadata)
         self.metadata.attach(self.control.adopt, self.control.check_adoptable)
         self.seen: list[tuple[float, str]] = []

@@ -15,6 +15,7 @@ from broker.gateway.sharing.client_summary import (
 )
 from broker.gateway.sharing.member import SharingMember
 from broker.gateway.sharing.report import WHOLE, Report, ShareKey, read_report
+from broker.gateway.sharing.signing import PlainRecords
 from broker.gateway.sharing.summaries import Summaries
 from broker.gateway.sharing.summary import Summary, key_of, read_summary, write_summary
 from broker.gateway.sharing.task import MAX_BYTES, SharingTask
@@ -56,7 +57,7 @@ class Gateway:
             self._measured, hears=hears, measure_clients=self._measured_clients if lists else None
         )
         self.task = SharingTask(
-            self.member, self.log, self.clock, summaries=self.summaries if tells else None
+            self.member, self.log, self.clock, PlainRecords(), summaries=self.summaries if tells else None
         )
         self.measured = 0
         self.connections = connections

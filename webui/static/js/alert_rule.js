@@ -12,6 +12,7 @@ const CONDITIONS = {
   "ignores-throttling": { label: "A client does not wait for its throttles, on more than", unit: "connections", hint: "0", named: "client id or user", parts: (row) => ["a client", matched(row), ` does not wait for its throttles on more than ${group(row.threshold)} connections`] },
   lag: { label: "A group lags by more than", unit: "records", hint: "100000", named: "group", parts: (row) => ["a group", matched(row), ` lags by more than ${group(row.threshold)} records`] },
   disk: { label: "A disk is fuller than", unit: "%", hint: "85", named: "directory", parts: (row) => ["the disk of a log directory", matched(row), ` is fuller than ${digits(row.threshold)} %`] },
+  "refused-records": { label: "Records that no gateway wrote, in a minute more than", unit: "records", hint: "0", named: "topic or reason", parts: (row) => ["a topic of the gateways", matched(row), ` has more than ${group(row.threshold)} records in a minute that no gateway wrote`] },
 };
 const SEVERITIES = ["info", "warning", "critical"];
 let serial = 0;

@@ -1,0 +1,251 @@
+"""Signatures of the records that gateways believe: those of `__weir_metadata` and `__weir_shares`.
+
+    weir-signed 1 3f9a0c12 101-5f0c9a77 17 4211 9f86d081...<LF>
+    <the value>
+
+The first line has the format's version, the id of the key, the writer, its counter, its position, and
+HMAC-SHA-256 as hexadecimal digits over the topic, the record's key, the fields before it and the value.
+
+Who can write to a topic can also write a genuine record once more. Counter and position exclude that without
+a clock that gateways would have to agree on:
+
+* a writer, which has another id after each start, counts its records, and a reader accepts each number once;
+* the position is the offset up to which the writer has read the topic. A record whose writer had not read
+  what the reader itself has read FRESH_MS ago is an old one. So is whatever a writer wrote that the reader
+  has forgotten, or never knew.
+"""
+
+import hmac
+from collections import Counter, deque
+from enum import StrEnum
+from typing import Final, Protocol
+
+from broker.gateway.sharing.cluster_keys import ClusterKey, ClusterKeys
+from broker.steps import Steps, finished
+
+VERSION: Final = b"1"
+MAGIC: Final = b"weir-signed "
+
+MAX_HEAD: Final = 512
+"""Bytes of the first line; ours. A longer one is not read."""
+
+MAX_DIGITS: Final = 16
+"""Of a counter and a position."""
+
+AT_ONCE: Final = 65_536
+"""Bytes between two pauses; ours. They take 0.2 ms on a processor without instructions for SHA-256."""
+
+WINDOW: Final = 64
+"""How far behind a writer's last record another one is still accepted: two appends at once can change places.
+"""
+
+FRESH_MS: Final = 60_000
+"""How far a writer may be behind the reader; ours. A request to the cluster takes 30 s at most."""
+
+MARK_EVERY_MS: Final = 1_000
+"""Between two offsets that a reader remembers with their time; ours."""
+
+MAX_WRITERS: Final = 4_096
+"""Writers whose counters a reader remembers; ours. Only gateways with a key add one, at each start."""
+
+
+class Refusal(StrEnum):
+    """Why a record is not believed."""
+
+    UNSIGNED = "unsigned"
+    SIGNATURE = "signature"
+    KEY = "key"
+    FORMAT = "format"
+    REPLAYED = "replayed"
+
+
+class RefusedRecord(Exception):  # noqa: N818 - describes the record
+    """A record that no gateway has written, or not here, or with a key that is not known."""
+
+    def __init__(self, refusal: Refusal, reason: str) -> None:
+        super().__init__(reason)
+        self.refusal = refusal
+
+
+def key_id_of(value: bytes) -> str | None:
+    """Return the id of the key that a record claims to be signed with, None for one without a signature."""
+    if not value.startswith(MAGIC):
+        return None
+    fields = value[:MAX_HEAD].split(b" ", 3)
+    return fields[2].decode(errors="replace") if len(fields) == 4 else ""
+
+
+class RefusedCounts:
+    """How many records of a topic are not believed: since the start, and in the last minute."""
+
+    def __init__(self) -> None:
+        self.total: Counter[Refusal] = Counter()
+        self._seconds: deque[tuple[int, Counter[Refusal]]] = deque()
+
+    def add(self, refusal: Refusal, now_ms: int) -> None:
+        self.total[refusal] += 1
+        second = now_ms // 1_000
+        if not self._seconds or self._seconds[-1][0] != second:
+            self._seconds.append((second, Counter()))
+        self._seconds[-1][1][refusal] += 1
+        self._forget(second)
+
+    def last_minute(self, now_ms: int) -> Counter[Refusal]:
+        self._forget(now_ms // 1_000)
+        return sum((each for _, each in self._seconds), Counter())
+
+    def _forget(self, second: int) -> None:
+        while self._seconds and self._seconds[0][0] <= second - 60:
+            self._seconds.popleft()
+
+
+class Records(Protocol):
+    """Writes and reads the values of one topic's records. `refused` are those that are not believed, counted
+    by the caller; `is_signed` tells whether values have signatures.
+    """
+
+    is_signed: bool
+    refused: RefusedCounts
+
+    def sign_in_steps(self, key: bytes, value: bytes) -> Steps[bytes]:
+        """Return the value to append."""
+
+    def open_in_steps(self, key: bytes, value: bytes) -> Steps[bytes]:
+        """Return the value that was signed; called once for each record. Raises RefusedRecord."""
+
+    def read_up_to(self, offset: int, now_ms: int) -> None:
+        """Note that everything before `offset` has been read."""
+
+
+class PlainRecords:
+    """Records without signatures: ACLs of the cluster protect the topics. (gateway.cluster.protection=acl)"""
+
+    is_signed = False
+
+    def __init__(self) -> None:
+        self.refused = RefusedCounts()
+
+    def sign_in_steps(self, key: bytes, value: bytes) -> Steps[bytes]:
+        yield from ()
+        return value
+
+    def open_in_steps(self, key: bytes, value: bytes) -> Steps[bytes]:
+        yield from ()
+        if value.startswith(MAGIC):
+            raise RefusedRecord(Refusal.KEY, "a signed record, and this gateway has no key")
+        return value
+
+    def read_up_to(self, offset: int, now_ms: int) -> None:
+        """Nothing depends on it."""
+
+
+class SignedRecords:
+    """The records of `topic`, signed with the first of `keys` as `writer`."""
+
+    is_signed = True
+
+    def __init__(self, topic: str, writer: str, keys: ClusterKeys) -> None:
+        self.refused = RefusedCounts()
+        self._topic = topic.encode()
+        self._writer = writer.encode()
+        self._keys = keys
+        self._counter = 0
+        self._position = 0
+        self._writers: dict[bytes, _Window] = {}
+        self._marks: deque[tuple[int, int]] = deque()
+        self._read_before = 0
+
+    def sign_in_steps(self, key: bytes, value: bytes) -> Steps[bytes]:
+        self._counter += 1
+        signer = self._keys.first
+        head = b"%b%b %b %b %d %d " % (
+            MAGIC,
+            VERSION,
+            signer.id.encode(),
+            self._writer,
+            self._counter,
+            self._position,
+        )
+        signature = yield from self._signature(signer, key, head, memoryview(value))
+        return b"%b%b\n%b" % (head, signature, value)
+
+    def sign(self, key: bytes, value: bytes) -> bytes:
+        return finished(self.sign_in_steps(key, value))
+
+    def open_in_steps(self, key: bytes, value: bytes) -> Steps[bytes]:
+        if not value.startswith(MAGIC):
+            raise RefusedRecord(Refusal.UNSIGNED, "a record without a signature")
+        version = value[:MAX_HEAD].split(b" ", 2)[1]
+        if version != VERSION:
+            shown = version[:MAX_DIGITS].decode(errors="replace")
+            raise RefusedRecord(Refusal.FORMAT, f"a record of format {shown}, and this gateway reads 1")
+        end = value.find(b"\n", 0, MAX_HEAD)
+        fields = value[: max(end, 0)].split(b" ")
+        if len(fields) != 7 or not all(each.isdigit() and len(each) <= MAX_DIGITS for each in fields[4:6]):
+            raise RefusedRecord(Refusal.SIGNATURE, "a damaged first line")
+        _, _, key_id, writer, counter, position, signature = fields
+        signer = self._keys.get(key_id.decode(errors="replace"))
+        if signer is None:
+            shown = key_id[:MAX_DIGITS].decode(errors="replace")
+            raise RefusedRecord(Refusal.KEY, f"a record with the key {shown}, which is not in the keys here")
+        head = value[: end - len(signature)]
+        expected = yield from self._signature(signer, key, head, memoryview(value)[end + 1 :])
+        if not hmac.compare_digest(expected, signature):
+            raise RefusedRecord(Refusal.SIGNATURE, "a record with a wrong signature")
+        self._accept(writer, int(counter), int(position))
+        return value[end + 1 :]
+
+    def open(self, key: bytes, value: bytes) -> bytes:
+        return finished(self.open_in_steps(key, value))
+
+    def read_up_to(self, offset: int, now_ms: int) -> None:
+        self._position = max(self._position, offset)
+        marks = self._marks
+        if not marks or now_ms - marks[-1][0] >= MARK_EVERY_MS:
+            marks.append((now_ms, self._position))
+        while marks and now_ms - marks[0][0] >= FRESH_MS:
+            self._read_before = marks.popleft()[1]
+
+    def _accept(self, writer: bytes, counter: int, position: int) -> None:
+        """Raises RefusedRecord for a record that was read before, or is an old one."""
+        if position < self._read_before:
+            raise RefusedRecord(Refusal.REPLAYED, f"an old record of {writer.decode(errors='replace')}")
+        window = self._writers.pop(writer, None) or _Window()
+        self._writers[writer] = window
+        if len(self._writers) > MAX_WRITERS:
+            del self._writers[next(iter(self._writers))]
+        if not window.accept(counter):
+            shown = writer.decode(errors="replace")
+            raise RefusedRecord(Refusal.REPLAYED, f"record {counter} of {shown} a second time")
+
+    def _signature(self, signer: ClusterKey, key: bytes, head: bytes, value: memoryview) -> Steps[bytes]:
+        # Lengths before what has any: no two records have the same bytes here.
+        lengths = b"%d %d %d\n" % (len(self._topic), len(key), len(head))
+        mac = hmac.new(signer.secret, b"".join((lengths, self._topic, key, head)), "sha256")
+        for begin in range(0, len(value), AT_ONCE):
+            if begin:
+                yield
+            mac.update(value[begin : begin + AT_ONCE])
+        return mac.hexdigest().encode()
+
+
+class _Window:
+    """The last counters of a writer. Bit n of `seen` stands for `last` - n."""
+
+    __slots__ = ("last", "seen")
+
+    def __init__(self) -> None:
+        self.last = 0
+        self.seen = 0
+
+    def accept(self, counter: int) -> bool:
+        """Return whether the counter is new."""
+        ahead = counter - self.last
+        if ahead > 0:
+            self.seen = (self.seen << min(ahead, WINDOW) | 1) & ((1 << WINDOW) - 1)
+            self.last = counter
+            return True
+        if ahead <= -WINDOW or self.seen >> -ahead & 1:
+            return False
+        self.seen |= 1 << -ahead
+        return True
