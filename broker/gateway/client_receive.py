@@ -27,6 +27,7 @@ from broker.gateway.channel import (
     Upstream,
 )
 from broker.gateway.forwarder import COPIES, SCRATCH_BYTES, SMALL_BYTES, Forwarder
+from broker.gateway.own_topics import PREFIX, FetchTopics, ProduceTopics
 from broker.gateway.routes import ForwardedRequest, ForwardRoute, ForwardRoutes, Treatment
 from broker.gateway.splice import Splice
 from broker.gateway.upstream_receive import UpstreamReceive
@@ -90,8 +91,19 @@ KEPT_HEADS: Final = 4096
 """The longest head that is a usual one, and how many of them all connections share; ours."""
 
 PRODUCE: Final = Treatment.PRODUCE
+FETCH: Final = Treatment.FETCH
 WHOLE: Final = Treatment.WHOLE
 LOCALLY: Final = Treatment.LOCAL
+
+MAX_REFUSED: Final = 1024 * 1024
+"""The largest Produce or Fetch of a topic of the gateways that is answered; a larger one closes the
+connection. Ours.
+"""
+
+REFUSED: Final = "a request for topics that only gateways use"
+
+UNUSUAL: Final = b"\xff" * 16
+"""What no topics of a Produce begin with: its timeout would be negative."""
 
 NOTED_BYTES: Final = 256
 """The largest ApiVersions request whose repetition is recognized; ours."""
@@ -103,6 +115,8 @@ class ClientReceive(Receive):
     """
 
     __slots__ = (
+        "_approved",
+        "_approved_route",
         "_asked",
         "_forwarder",
         "_left",
@@ -113,6 +127,7 @@ class ClientReceive(Receive):
         "_renews",
         "_routes",
         "_splice",
+        "_topics",
         "_unfinished",
         "_usual_head",
         "_usual_route",
@@ -140,6 +155,9 @@ class ClientReceive(Receive):
         self._usual_route: ForwardRoute | None = None
         self._noted = b""
         self._noted_route: ForwardRoute | None = None
+        self._topics: FetchTopics | ProduceTopics | None = None
+        self._approved = UNUSUAL
+        self._approved_route: ForwardRoute | None = None
 
     def attach(self, channel: GatewayChannel) -> None:
         """Receive for `channel`, once, before the first read."""
@@ -198,6 +216,14 @@ class ClientReceive(Receive):
         ):
             return self._forward(scratch, count)
         selector, treatment, client_id = forwarder.selector, route.treatment, usual.client_id
+        if treatment is PRODUCE:
+            if (
+                route is not self._approved_route
+                or not forwarder.buffer.startswith(self._approved, usual.size)
+            ) and self._names_ours(route, scratch[usual.size - 4 : count], is_whole=True):
+                return self._forward(scratch, count)
+        elif treatment is FETCH and self._may_fetch_ours(route, start, usual.size, count):
+            return self._forward(scratch, count)
         request = ForwardedRequest(channel, route, client_id, correlation_id, size, selector.now)
         if treatment is PRODUCE:
             if forwarder.quotas.produce_active:
@@ -218,6 +244,59 @@ class ClientReceive(Receive):
             channel.set_flag(QUEUE_FULL)
         upstream.send(forwarder.beginning(count))
         return None
+
+    def _may_fetch_ours(self, route: ForwardRoute, start: int, at: int, count: int) -> bool:
+        """Return whether a usual Fetch in the first `count` bytes, with `start` before `at`, may name a topic
+        of the gateways.
+        """
+        own, buffer = self._forwarder.own, self._forwarder.buffer
+        if not route.topics_at:
+            return buffer.find(PREFIX, at, count) >= 0
+        if not own.refused_ids:
+            return False
+        at += route.topics_at
+        if start >= 1 << 24 or at >= count:
+            return True
+        topics = buffer[at] - 1
+        if topics <= 1:
+            return topics > 0 and buffer.startswith(own.refused_ids, at + 1)
+        return not own.is_known or own.are_fetched(self._scratch[at:count], route.version)
+
+    def _names_ours(self, route: ForwardRoute, body: memoryview, *, is_whole: bool) -> bool:
+        """Return whether a Produce or Fetch names topics of the gateways. `body` begins with the tags of its
+        header, and has what has arrived; what follows is looked through later if it may name some.
+        """
+        own = self._forwarder.own
+        self._topics = None
+        if route.treatment is FETCH:
+            if own.are_fetched(body, route.version):
+                return True
+            if not is_whole:
+                self._topics = FetchTopics(route.version, own, body)
+            return False
+        approved = self._approved
+        if (
+            route is self._approved_route
+            and len(body) >= 4 + len(approved)
+            and route.usual_above < int.from_bytes(body[:4], "big") < route.usual_below
+            and body[4 : 4 + len(approved)] == approved
+        ):
+            return False
+        topics = ProduceTopics(route.version, own, flexible=route.flexible)
+        if topics.find(body):
+            return True
+        if topics.only:
+            if route.usual_above < int.from_bytes(body[:4], "big") < route.usual_below:
+                self._approved, self._approved_route = bytes(body[4 : topics.only]), route
+        elif not topics.is_done:
+            if is_whole:
+                return True
+            self._topics = topics
+        return False
+
+    def reconsider(self) -> None:
+        """Look again through the topics that were approved: the ids of the gateways' topics have changed."""
+        self._approved_route = None
 
     def _observe(self, upstream: UpstreamReceive, request: ForwardedRequest, count: int) -> None:
         """Observe a request of `count` bytes. What an ApiVersions says need not be read again if the next one
@@ -252,9 +331,7 @@ class ClientReceive(Receive):
     def close(self) -> None:
         """Close the upstream connection, and give back buffers and pipe."""
         self._local.close()
-        if self._splice is not None:
-            self._splice.release()
-            self._splice = None
+        self._release_splice()
         if self.upstream is not None:
             self.upstream.close()
             self.upstream = None
@@ -403,9 +480,7 @@ class ClientReceive(Receive):
                     and body - at <= MAX_USUAL_HEAD
                 ):
                     self._usual_head = _usual_head(bytes(data[at + 12 : body]), client_id)
-                request = ForwardedRequest(channel, route, client_id, correlation_id, size, now)
-                if not channel.authenticated:
-                    forwarder.admit(channel)
+                acks = 1
                 if treatment is PRODUCE:
                     try:
                         acks = _acks(data, body, end, frame_end, flexible=route.flexible)
@@ -413,6 +488,18 @@ class ClientReceive(Receive):
                         if frame_end <= end:
                             raise ProtocolViolation(NO_ACKS) from None
                         break
+                if (treatment is PRODUCE or treatment is FETCH) and self._names_ours(
+                    route, data[body : min(frame_end, end)], is_whole=frame_end <= end
+                ):
+                    if size > MAX_REFUSED:
+                        raise ProtocolViolation(REFUSED)
+                    self._send(data, first, at)
+                    first = at
+                    return self._begin_local(data, at, end)
+                request = ForwardedRequest(channel, route, client_id, correlation_id, size, now)
+                if not channel.authenticated:
+                    forwarder.admit(channel)
+                if treatment is PRODUCE:
                     if forwarder.quotas.produce_active and frame_end <= end:
                         forwarder.charge_produce(request, channel.quotas, now)
                     if acks:
@@ -481,17 +568,20 @@ class ClientReceive(Receive):
 
     def _relay(self, sock: Transport) -> None:
         """Move more bytes of a large frame."""
-        upstream, forwarder = self.upstream, self._forwarder
+        upstream, forwarder, topics = self.upstream, self._forwarder, self._topics
         assert upstream is not None
-        if self._splice is None and forwarder.splices(self._left):
+        unseen = self._left if topics is None else min(topics.skip, self._left - 1)
+        if self._splice is None and forwarder.splices(unseen):
             self._splice = self._new_splice(sock)
         splice = self._splice
-        if splice is not None:
+        if splice is not None and unseen > 0:
             try:
-                moved, is_blocked = splice.move(sock.fileno(), upstream.fd, self._left)
+                moved, is_blocked = splice.move(sock.fileno(), upstream.fd, unseen)
             except EOFError:
                 raise EndOfStream from None
             self._left -= moved
+            if isinstance(topics, ProduceTopics):
+                topics.skipped(moved)
             if is_blocked:
                 upstream.block()
             elif not self._left:
@@ -508,12 +598,30 @@ class ClientReceive(Receive):
             if count == 0:
                 raise EndOfStream
             self._left -= count
+            if self._topics is not None:
+                self._look_through(self._topics, scratch[:count])
             is_sent = upstream.send(scratch[:count])
             if not self._left:
+                self._release_splice()
                 self._end_frame()
                 return
             if not is_sent:
                 return
+
+    def _look_through(self, topics: FetchTopics | ProduceTopics, data: memoryview) -> None:
+        """Raise ProtocolViolation if the next bytes of a large request name topics of the gateways: its end
+        is not sent.
+        """
+        if topics.find(data) or not (self._left or topics.is_complete):
+            self._give_up_unfinished()
+            raise ProtocolViolation(REFUSED)
+        if topics.is_done or not self._left:
+            self._topics = None
+
+    def _release_splice(self) -> None:
+        if self._splice is not None:
+            self._splice.release()
+            self._splice = None
 
     def _give_up_unfinished(self) -> None:
         """Expect no response to the request that the client has not sent whole."""

@@ -36,6 +36,10 @@ SASL: Final = (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
 BEFORE_LOGIN: Final = (ApiKey.API_VERSIONS, *SASL)
 
 
+FETCH_TOPICS_AT: Final = {13: 22, 14: 22, 15: 18}
+"""Where the topics of a Fetch without tags begin, behind the first three bytes of its body, by version."""
+
+
 class Treatment(IntEnum):
     """What `client_receive` does with a request beyond forwarding it."""
 
@@ -50,10 +54,14 @@ class Treatment(IntEnum):
     """Answers it here."""
 
 
+RECORDS: Final[dict[int, Treatment]] = {ApiKey.PRODUCE: Treatment.PRODUCE, ApiKey.FETCH: Treatment.FETCH}
+
+
 class ForwardRoute:
     """One API in one version. `rewrite` is set if its responses contain addresses; one that ends in
     `plain_ending` has none. With `collects`, responses are passed on when they are whole, and have at most
-    `max_response` bytes. `throttle_at` is the offset of their throttle time; see `throttle_time`. With
+    `max_response` bytes. `throttle_at` is the offset of their throttle time; see `throttle_time`. `topics_at`
+    is that of the topics of a Fetch by id, behind the four bytes after a usual client id. With
     `answers`, a request is LOCAL only if that returns True. A request is a usual one if the number in the
     four bytes behind its client id is between `usual_above` and `usual_below`;
     see `client_receive`. `last` is the response that was rewritten last.
@@ -77,6 +85,7 @@ class ForwardRoute:
         "plain_ending",
         "rewrite",
         "throttle_at",
+        "topics_at",
         "treatment",
         "usual_above",
         "usual_below",
@@ -106,6 +115,7 @@ class ForwardRoute:
         self.collects = collects or self.rewrite is not None or api_key in BEFORE_LOGIN
         self.answers = answers
         self.throttle_at: int | None = throttle_offset(api_key, version)
+        self.topics_at = FETCH_TOPICS_AT.get(version, 0) if treatment is Treatment.FETCH else 0
         self.usual_above, self.usual_below = _usual_starts(treatment, self.flexible)
         self.use(metrics)
 
@@ -225,16 +235,15 @@ class ForwardRoutes:
         if key == ApiKey.API_VERSIONS:
             # The handler answers versions that only later clients know, as a broker does. (KIP-511)
             return Treatment.WHOLE if is_allowed(key, version) else Treatment.LOCAL
+        if key in RECORDS:
+            # Handlers answer the few that name a topic of the gateways; see `client_receive`.
+            return RECORDS[key] if is_allowed(key, version) else None
         is_local = self._local.get(key) is not None
         if is_local and key not in self._answers:
             return Treatment.LOCAL
         if not is_allowed(key, version):
             return None
-        if is_local:
-            return Treatment.LOCAL
-        if key == ApiKey.PRODUCE:
-            return Treatment.PRODUCE
-        return Treatment.FETCH if key == ApiKey.FETCH else Treatment.FORWARD
+        return Treatment.LOCAL if is_local else Treatment.FORWARD
 
 
 def _usual_starts(treatment: Treatment, flexible: bool) -> tuple[int, int]:

@@ -3,6 +3,7 @@
 A request without client metrics resources is forwarded untouched. One with them is split: the handlers of
 `broker.api` answer for client metrics, with the roles of `wire.role`, and the upstream cluster for everything
 else, with its own authorization. It is asked first: if its connection closes, nothing has changed here.
+Changes of the gateways' own topics are refused.
 """
 
 from collections.abc import Awaitable, Callable, Generator, Sequence
@@ -18,12 +19,16 @@ from broker.api.pacing import Pace
 from broker.api.services import ControlServices
 from broker.control.commands import ResourceType
 from broker.errors import ProtocolViolation
+from broker.gateway.apis.own_topics import CODE, MESSAGE
 from broker.gateway.apis.work import forward, in_own_task, in_slices_too, reply_of
 from broker.gateway.asking import ask, in_turns
+from broker.gateway.own_topics import is_ours
 from broker.gateway.routes import Answers
 from broker.protocol.api_key import ApiKey, request_header_version
 from broker.protocol.client_id import client_id_and_body
 from broker.protocol.codec import decode_request
+from broker.protocol.messages import alter_configs, incremental_alter_configs
+from broker.protocol.messages.describe_configs import DescribeConfigsResponse
 
 OURS: Final = ResourceType.CLIENT_METRICS
 OUR_TYPE: Final = bytes((OURS,))
@@ -32,16 +37,30 @@ Handle = Callable[[Any, RequestContext, ControlServices], Outcome | Awaitable[Ou
 
 
 class ConfigApi(NamedTuple):
-    """`ours` is the handler of `broker.api`, `results` the name of the response's list."""
+    """`ours` is the handler of `broker.api`, `results` the name of the response's list, `response` its class
+    and `refused` that of the result of a refused change, None if nothing is changed.
+    """
 
     ours: Handle
     results: str
+    response: type
+    refused: type | None = None
 
 
 CONFIG_APIS: Final = {
-    ApiKey.DESCRIBE_CONFIGS: ConfigApi(a32_describe_configs.handle, "results"),
-    ApiKey.ALTER_CONFIGS: ConfigApi(a33_alter_configs.handle, "responses"),
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: ConfigApi(a44_incremental_alter_configs.handle, "responses"),
+    ApiKey.DESCRIBE_CONFIGS: ConfigApi(a32_describe_configs.handle, "results", DescribeConfigsResponse),
+    ApiKey.ALTER_CONFIGS: ConfigApi(
+        a33_alter_configs.handle,
+        "responses",
+        alter_configs.AlterConfigsResponse,
+        alter_configs.AlterConfigsResourceResponse,
+    ),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: ConfigApi(
+        a44_incremental_alter_configs.handle,
+        "responses",
+        incremental_alter_configs.IncrementalAlterConfigsResponse,
+        incremental_alter_configs.AlterConfigsResourceResponse,
+    ),
 }
 
 
@@ -65,30 +84,45 @@ def answers_configs(key: ApiKey, version: int) -> Answers:
     return answers
 
 
-def handler(key: ApiKey) -> Handle:
+def handler(key: ApiKey, *, has_client_metrics: bool) -> Handle:
     """Return the handler of one of the three APIs."""
     api = CONFIG_APIS[key]
 
     def handle(
         message: Any, context: RequestContext, services: ControlServices
     ) -> Outcome | Awaitable[Outcome]:
-        ours = [each for each in message.resources if each.resource_type == OURS]
+        ours = [each for each in message.resources if has_client_metrics and each.resource_type == OURS]
+        refused = [each for each in message.resources if api.refused is not None and _is_own(each)]
         if len(ours) == len(message.resources) and ours:
             return api.ours(message, context, services)
-        if not ours:
+        if not ours and not refused:
             return in_own_task(partial(forward, context, message))
-        return in_own_task(partial(_split, api, message, ours, context, services))
+        return in_own_task(partial(_split, api, message, ours, refused, context, services))
 
     return handle
 
 
+def _is_own(resource: Any) -> bool:
+    return resource.resource_type == ResourceType.TOPIC and is_ours(resource.resource_name)
+
+
 async def _split(
-    api: ConfigApi, message: Any, ours: list[Any], context: RequestContext, services: ControlServices
+    api: ConfigApi,
+    message: Any,
+    ours: list[Any],
+    refused: list[Any],
+    context: RequestContext,
+    services: ControlServices,
 ) -> Outcome:
-    theirs = [each for each in message.resources if each.resource_type != OURS]
-    reply = await ask(context, _with(message, theirs))
-    answer = await reply_of(api.ours(_with(message, ours), context, services))
-    results = [*getattr(reply, api.results), *getattr(answer, api.results)]
+    here = {id(each) for each in (*ours, *refused)}
+    theirs = [each for each in message.resources if id(each) not in here]
+    reply = await ask(context, _with(message, theirs)) if theirs or not refused else api.response()
+    results = list(getattr(reply, api.results))
+    if ours:
+        answer = await reply_of(api.ours(_with(message, ours), context, services))
+        results += getattr(answer, api.results)
+    if api.refused is not None:
+        results += [api.refused(CODE, MESSAGE, each.resource_type, each.resource_name) for each in refused]
     setattr(reply, api.results, await in_turns(_in_order(message.resources, results)))
     return in_slices_too(Response(reply))
 

@@ -6,6 +6,7 @@ in-sync replicas; whether an acknowledged record survives the failure of a broke
 """
 
 import logging
+from collections.abc import Callable
 from typing import Any, Final
 
 import trio
@@ -50,15 +51,21 @@ TOO_LARGE: Final = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE
 
 
 class UpstreamTopic:
-    """`configs` are the topic's settings at its creation, beside its compaction."""
+    """`configs` are the topic's settings at its creation, beside its compaction; `created` is called then."""
 
     def __init__(
-        self, name: str, client: UpstreamClient, clock: Clock, configs: dict[str, str] | None = None
+        self,
+        name: str,
+        client: UpstreamClient,
+        clock: Clock,
+        configs: dict[str, str] | None = None,
+        created: Callable[[], None] = lambda: None,
     ) -> None:
         self._name = name
         self._client = client
         self._clock = clock
         self._configs = {"cleanup.policy": "compact", **(configs or {})}
+        self._created = created
         self._leader: int | None = None
 
     async def append(self, key: bytes, value: bytes | None) -> None:
@@ -151,6 +158,7 @@ class UpstreamTopic:
         code = response.topics[0].error_code
         if code != ErrorCode.TOPIC_ALREADY_EXISTS:
             self._check("CreateTopics", code)
+        self._created()
 
     def _check(self, api: str, code: int) -> None:
         if code:
