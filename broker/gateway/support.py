@@ -25,7 +25,8 @@ _OWN: Final = "refuses the topics `__weir_*`"
 
 NOTES: Final = {
     ApiKey.PRODUCE: f"reads `acks`, charges the produce quota; {_OWN}",
-    ApiKey.FETCH: "charges the fetch quota; refuses `__weir_metadata` and `__weir_shares`; versions from 16 have addresses behind the records",
+    ApiKey.FETCH: "charges the fetch quota; refuses `__weir_metadata` and `__weir_shares`; versions from 16 "
+    "have addresses behind the records",
     ApiKey.METADATA: "leaves out brokers without an address; their partitions have no leader",
     ApiKey.FIND_COORDINATOR: "COORDINATOR_NOT_AVAILABLE if the coordinator has no address",
     ApiKey.SASL_HANDSHAKE: f"reads the mechanism; not version 0, whose tokens are no requests; {_LOGIN}",

@@ -11,7 +11,14 @@ from urllib.error import HTTPError
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, ResourceType
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    ResourceType,
+)
 
 from broker.gateway.sharing.commits import Commit, write_commit
 from broker.metadata.actor import Actor, ChangeOrigin, Role
@@ -153,11 +160,12 @@ def test_no_client_of_a_gateway_writes_or_reads_its_topics(
         )
         assert not read.strip()
         admin = AdminClient({"bootstrap.servers": one.bootstrap})
-        resource = ConfigResource(ResourceType.TOPIC, METADATA, set_config={"retention.ms": "1"})
+        retention = ConfigEntry("retention.ms", "1", incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ResourceType.TOPIC, METADATA, incremental_configs=[retention])
         attempts = [
             *admin.delete_topics([METADATA]).values(),
             *admin.create_partitions([NewPartitions(METADATA, 2)]).values(),
-            *admin.alter_configs([resource]).values(),
+            *admin.incremental_alter_configs([resource]).values(),
             *admin.delete_records([TopicPartition(METADATA, 0, 1)]).values(),
         ]
         for future in attempts:
