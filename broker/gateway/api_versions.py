@@ -61,6 +61,7 @@ READ: Final = frozenset(
         ApiKey.CREATE_ACLS,
         ApiKey.DELETE_ACLS,
         ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        ApiKey.ELECT_LEADERS,
     )
 )
 """The APIs whose messages the gateway reads beyond their header and throttle time."""

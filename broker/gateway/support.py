@@ -40,6 +40,7 @@ NOTES: Final = {
     ApiKey.CREATE_ACLS: _OWN,
     ApiKey.DELETE_ACLS: _OWN,
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: _OWN,
+    ApiKey.ELECT_LEADERS: _OWN,
     ApiKey.SHARE_FETCH: "refuses `__weir_metadata` and `__weir_shares`",
     ApiKey.DESCRIBE_CONFIGS: _CLIENT_METRICS,
     ApiKey.ALTER_CONFIGS: f"{_CLIENT_METRICS}; {_OWN}",

@@ -45,6 +45,12 @@ from broker.protocol.messages.delete_records import (
     DeleteRecordsTopicResult,
 )
 from broker.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from broker.protocol.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    ReplicaElectionResult,
+    TopicPartitions,
+)
 from broker.protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchPartition,
@@ -306,6 +312,7 @@ async def scene(
             ApiKey.DELETE_ACLS: (1, 3),
             ApiKey.ALTER_PARTITION_REASSIGNMENTS: (0, 0),
             ApiKey.WRITE_TXN_MARKERS: (1, 1),
+            ApiKey.ELECT_LEADERS: (0, 2),
         }
         upstream.node.answers |= {
             ApiKey.PRODUCE: acked,
@@ -322,6 +329,11 @@ async def scene(
             ),
             ApiKey.ALTER_PARTITION_REASSIGNMENTS: lambda each: AlterPartitionReassignmentsResponse(
                 responses=[ReassignableTopicResponse(topic.name, []) for topic in each.topics]
+            ),
+            ApiKey.ELECT_LEADERS: lambda each: ElectLeadersResponse(
+                replica_election_results=[
+                    ReplicaElectionResult(topic.topic, []) for topic in each.topic_partitions
+                ]
             ),
             ApiKey.WRITE_TXN_MARKERS: lambda _: WriteTxnMarkersResponse([]),
             ApiKey.ALTER_CONFIGS: lambda each: _altered(each, alter_configs.AlterConfigsResponse),
@@ -533,6 +545,14 @@ ADMIN: list[tuple[int, Any, Any]] = [
             incremental_alter_configs, incremental_alter_configs.IncrementalAlterConfigsRequest, *names
         ),
         lambda r: {each.resource_name: each.error_code for each in r.responses},
+    ),
+    (
+        2,
+        lambda *names: ElectLeadersRequest(0, [TopicPartitions(name, [0]) for name in names]),
+        lambda r: {
+            each.topic: each.partition_result[0].error_code if each.partition_result else 0
+            for each in r.replica_election_results
+        },
     ),
     (
         0,

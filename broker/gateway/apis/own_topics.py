@@ -1,6 +1,6 @@
 """Requests of clients for the topics `__weir_*`: refuses what names one, and forwards the rest.
 
-Produce and Fetch, ShareFetch, DeleteRecords, WriteTxnMarkers, CreateAcls, DeleteAcls and
+Produce and Fetch, ShareFetch, DeleteRecords, WriteTxnMarkers, CreateAcls, DeleteAcls, ElectLeaders and
 AlterPartitionReassignments; `configs`, `a20_delete_topics` and `a37_create_partitions` refuse theirs. A
 request that names none is forwarded untouched.
 """
@@ -29,6 +29,11 @@ from broker.protocol.messages.delete_records import (
     DeleteRecordsPartitionResult,
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
+)
+from broker.protocol.messages.elect_leaders import (
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
 )
 from broker.protocol.messages.fetch import (
     FetchableTopicResponse,
@@ -75,6 +80,12 @@ def _records(topic: Any) -> DeleteRecordsTopicResult:
     return DeleteRecordsTopicResult(topic.name, partitions)
 
 
+def _election(topic: Any) -> ReplicaElectionResult:
+    return ReplicaElectionResult(
+        topic.topic, [PartitionResult(each, CODE, MESSAGE) for each in topic.partitions]
+    )
+
+
 def _reassignment(topic: Any) -> ReassignableTopicResponse:
     partitions = [
         ReassignablePartitionResponse(each.partition_index, CODE, MESSAGE) for each in topic.partitions
@@ -92,6 +103,13 @@ ENTRIES: Final = {
         AlterPartitionReassignmentsResponse,
         lambda each: is_ours(each.name),
         _reassignment,
+    ),
+    ApiKey.ELECT_LEADERS: Entries(
+        "topic_partitions",
+        "replica_election_results",
+        ElectLeadersResponse,
+        lambda each: is_ours(each.topic),
+        _election,
     ),
     ApiKey.CREATE_ACLS: Entries(
         "creations",
