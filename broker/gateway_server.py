@@ -42,10 +42,12 @@ from broker.gateway.apis.mutations import MutationServices
 from broker.gateway.apis.partition_counts import PartitionCounts
 from broker.gateway.apis.registry import LISTS_CLIENT_METRICS, add_apis
 from broker.gateway.apis.roles import Roles
+from broker.gateway.channel import GatewayChannel
 from broker.gateway.event_topics import UpstreamTopics
 from broker.gateway.forwarder import ForwardLimits
 from broker.gateway.node_ports import NodePorts
 from broker.gateway.node_scope import QuotasByNode
+from broker.gateway.own_topics import OwnTopics
 from broker.gateway.processor import ListenerForwarding
 from broker.gateway.routes import ForwardRoutes
 from broker.gateway.server_mode import GatewayMode
@@ -169,12 +171,15 @@ class GatewayServer:
 
         self.endpoints: Endpoints = {}
         self.registry = _local_apis(config)
+        self._own_topics = OwnTopics(waits=config.quotas.scope == "cluster")
+        self._own_topics.changed = self._reconsider_topics
         self._answered = add_apis(
             self.registry,
             config,
             Roles(self.security, lambda name: not self._logs_in_upstream(name)),
             lambda: self.quotas.mutation.active,
             lambda listener, node_id: self.node_ports.advertised(listener, node_id),
+            self._own_topics,
         )
         self._always_answered = self.registry.without(self._answered)
         self._routes: dict[str, ForwardRoutes] = {}
@@ -253,6 +258,7 @@ class GatewayServer:
         """Start the tasks that talk to the upstream cluster."""
         nursery.start_soon(self.client.run, name="upstream-client")
         nursery.start_soon(self.cluster.run, name="upstream-cluster")
+        nursery.start_soon(self._own_topics.run, self.client, name="gateway-topics")
         if self.config.upstream.sasl_jaas_location:
             follow = partial(self._upstream_security.follow_file, self.cluster.renew_logins)
             nursery.start_soon(follow, name="upstream-credentials")
@@ -336,7 +342,9 @@ class GatewayServer:
 
         def follow(store: MetadataStore, writer: MetadataWriter) -> Committer:
             (last_row,) = store.history(AuditFilter(limit=1))
-            topic = UpstreamTopic(METADATA_TOPIC, self.client, self.clock)
+            topic = UpstreamTopic(
+                METADATA_TOPIC, self.client, self.clock, created=lambda: self._own_topics.ask_soon()
+            )
             gateway = f"{configuration.config.broker.node_id}"
             records = self._records_of(METADATA_TOPIC)
             self.metadata_log = MetadataLog(gateway, topic, writer, last_row, self.clock, records)
@@ -353,7 +361,14 @@ class GatewayServer:
 
     def _share_limits(self) -> tuple[SharingTask, SharedLimits]:
         """Return the task that shares the limits with the other gateways, and what it knows."""
-        topic = UpstreamTopic(SHARES_TOPIC, self.client, self.clock, SHARES_CONFIGS, SHARES_TIMEOUT_MS)
+        topic = UpstreamTopic(
+            SHARES_TOPIC,
+            self.client,
+            self.clock,
+            SHARES_CONFIGS,
+            SHARES_TIMEOUT_MS,
+            created=self._own_topics.ask_soon,
+        )
         records = self._records_of(SHARES_TOPIC)
         member = SharingMember(self._id, self.quotas)
         own = OwnSummary(
@@ -438,7 +453,14 @@ class GatewayServer:
             LISTS_CLIENT_METRICS if ApiKey.LIST_CONFIG_RESOURCES in self._answered else {},
             lambda node_id, error: self._backoff_of(node_id).after_s(error),
             self._by_node,
+            self._own_topics,
         )
+
+    def _reconsider_topics(self) -> None:
+        """Let every connection look again through what it sends."""
+        for channel in self.socket_server.channels():
+            assert isinstance(channel, GatewayChannel)
+            channel.client.reconsider()
 
     def _local_versions(self) -> dict[int, tuple[int, int]]:
         """Return the versions of the APIs that the gateway answers whatever the upstream brokers know."""
@@ -471,7 +493,11 @@ class GatewayServer:
             self.callbacks,
             self.telemetry.services,
         )
-        services = {**services, MutationServices: MutationServices(mutations, counts)}
+        services = {
+            **services,
+            MutationServices: MutationServices(mutations, counts, self._own_topics),
+            OwnTopics: self._own_topics,
+        }
         self._reapers = (retry_storm_reaper(self.retry_storm, self.clock, self.deliver),)
         produces: Purgatory[DelayedProduce] = Purgatory("Produce", 1000)
         completion = Completion(

@@ -14,6 +14,7 @@
     renewals          the gateway's upstream logins that end while clients are connected
     asking            requests that the gateway's handlers send on their clients' upstream connections
     apis              APIs that the gateway answers in part
+    own_topics        the topics of the gateways, which clients neither write nor administer
     node_scope        with quota.scope=broker: each upstream node's own usage of all client quotas
     upstream_quotas   with gateway.quotas=upstream: the quotas and client metrics of the cluster
     upstream          connections to the cluster, the gateway's own requests, the cluster's nodes

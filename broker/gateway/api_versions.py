@@ -66,6 +66,12 @@ READ: Final = frozenset(
         ApiKey.LIST_CONFIG_RESOURCES,
         ApiKey.SHARE_FETCH,
         ApiKey.SHARE_ACKNOWLEDGE,
+        ApiKey.DELETE_RECORDS,
+        ApiKey.WRITE_TXN_MARKERS,
+        ApiKey.CREATE_ACLS,
+        ApiKey.DELETE_ACLS,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        ApiKey.ELECT_LEADERS,
     )
 )
 """The APIs whose messages the gateway reads beyond their header and throttle time."""

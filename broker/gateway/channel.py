@@ -102,6 +102,9 @@ class ClientSide(Protocol):
     def renewed(self) -> None:
         """Send what was held back for the login."""
 
+    def reconsider(self) -> None:
+        """Look again through the topics of requests: the ids of the gateways' topics have changed."""
+
     def ask(self, request: ForwardedRequest, frame: bytes) -> None:
         """Send the request of a handler; opens the upstream connection if there is none."""
 

@@ -27,6 +27,7 @@ from broker.gateway.channel import (
     Upstream,
 )
 from broker.gateway.forwarder import COPIES, SCRATCH_BYTES, SMALL_BYTES, Forwarder
+from broker.gateway.own_topics import IDS_FROM, PREFIX, FetchTopics, ProduceTopics
 from broker.gateway.routes import ForwardedRequest, ForwardRoute, ForwardRoutes, Treatment
 from broker.gateway.splice import Splice
 from broker.gateway.upstream_receive import UpstreamReceive
@@ -91,8 +92,28 @@ KEPT_HEADS: Final = 4096
 """The longest head that is a usual one, and how many of them all connections share; ours."""
 
 PRODUCE: Final = Treatment.PRODUCE
+FETCH: Final = Treatment.FETCH
 WHOLE: Final = Treatment.WHOLE
 LOCALLY: Final = Treatment.LOCAL
+
+MAX_REFUSED: Final = 1024 * 1024
+"""The largest Produce or Fetch of a topic of the gateways that is answered; a larger one closes the
+connection. Ours.
+"""
+
+REFUSED: Final = "a request for topics that only gateways use"
+
+TOPICS_AT: Final = 8
+"""Where the topics begin in a flexible Produce without tags in its header and without transactional id."""
+
+UNUSUAL: Final = b"\xff" * 16
+"""What no topics of a Produce begin with: its timeout would be negative."""
+
+NO_TAGS: Final = 1 << 24
+"""Of the four bytes behind a client id, when the first says that the header has no tags, an upper bound."""
+
+ONE_TOPIC: Final = 2
+"""How the array of topics of a flexible request with one topic begins."""
 
 NOTED_BYTES: Final = 256
 """The largest ApiVersions request whose repetition is recognized; ours."""
@@ -104,6 +125,8 @@ class ClientReceive(Receive):
     """
 
     __slots__ = (
+        "_approved",
+        "_approved_route",
         "_asked",
         "_forwarder",
         "_left",
@@ -114,6 +137,7 @@ class ClientReceive(Receive):
         "_renews",
         "_routes",
         "_splice",
+        "_topics",
         "_unfinished",
         "_usual_head",
         "_usual_route",
@@ -141,6 +165,9 @@ class ClientReceive(Receive):
         self._usual_route: ForwardRoute | None = None
         self._noted = b""
         self._noted_route: ForwardRoute | None = None
+        self._topics: FetchTopics | ProduceTopics | None = None
+        self._approved = UNUSUAL
+        self._approved_route: ForwardRoute | None = None
 
     def attach(self, channel: GatewayChannel) -> None:
         """Receive for `channel`, once, before the first read."""
@@ -206,8 +233,30 @@ class ClientReceive(Receive):
         selector, treatment, client_id = forwarder.selector, route.treatment, usual.client_id
         request = ForwardedRequest(channel, route, client_id, correlation_id, size, selector.now)
         if treatment is PRODUCE:
+            if (
+                route is not self._approved_route
+                or not forwarder.buffer.startswith(self._approved, usual.size)
+            ) and self._names_ours(route, scratch[usual.size - 4 : count], is_whole=True):
+                return self._forward(scratch, count)
             if forwarder.quotas.produce_active:
                 forwarder.charge_produce(request, channel.quotas, selector.now)
+        elif treatment is FETCH:
+            if route.topics_at:
+                # One topic, or none that is new to the fetch session; see `_may_fetch_ours` for others.
+                ids, at = forwarder.own.refused_ids, usual.size + route.topics_at
+                if (
+                    ids
+                    and (
+                        at >= count
+                        or start >= NO_TAGS
+                        or forwarder.buffer[at] > ONE_TOPIC
+                        or forwarder.buffer.startswith(ids, at + 1)
+                    )
+                    and self._may_fetch_ours(route, start, at, count)
+                ):
+                    return self._forward(scratch, count)
+            elif forwarder.buffer.find(PREFIX, usual.size, count) >= 0:
+                return self._forward(scratch, count)
         elif treatment is WHOLE and (
             route is not self._noted_route
             or len(self._noted) != count - 12
@@ -224,6 +273,62 @@ class ClientReceive(Receive):
             channel.set_flag(QUEUE_FULL)
         upstream.send(forwarder.beginning(count))
         return None
+
+    def _may_fetch_ours(self, route: ForwardRoute, start: int, at: int, count: int) -> bool:
+        """Return whether a usual Fetch by id in the first `count` bytes may name a topic of the gateways; its
+        topics begin at `at` if it has no tags before its body.
+        """
+        own = self._forwarder.own
+        return (
+            start >= NO_TAGS
+            or at >= count
+            or not own.is_known
+            or own.are_fetched(self._scratch[at:count], route.version)
+        )
+
+    def _names_ours(self, route: ForwardRoute, body: memoryview, *, is_whole: bool) -> bool:
+        """Return whether a Produce or Fetch names topics of the gateways. `body` begins with the tags of its
+        header, and has what has arrived; what follows is looked through later if it may name some.
+        """
+        own = self._forwarder.own
+        self._topics = None
+        if route.treatment is FETCH:
+            if own.are_fetched(body, route.version):
+                return True
+            if not is_whole:
+                self._topics = FetchTopics(route.version, own, body)
+            return False
+        approved = self._approved
+        if (
+            route is self._approved_route
+            and len(body) >= 4 + len(approved)
+            and route.usual_above < int.from_bytes(body[:4], "big") < route.usual_below
+            and body[4 : 4 + len(approved)] == approved
+        ):
+            return False
+        if (
+            is_whole
+            and route.flexible
+            and len(body) <= SMALL_BYTES
+            and (own.is_known or route.version < IDS_FROM)
+            and _names_none(body, route.version, own.ids)
+        ):
+            return False
+        topics = ProduceTopics(route.version, own, flexible=route.flexible)
+        if topics.find(body):
+            return True
+        if topics.only:
+            if route.usual_above < int.from_bytes(body[:4], "big") < route.usual_below:
+                self._approved, self._approved_route = bytes(body[4 : topics.only]), route
+        elif not topics.is_done:
+            if is_whole:
+                return True
+            self._topics = topics
+        return False
+
+    def reconsider(self) -> None:
+        """Look again through the topics that were approved: the ids of the gateways' topics have changed."""
+        self._approved_route = None
 
     def _observe(self, upstream: UpstreamReceive, request: ForwardedRequest, count: int) -> None:
         """Observe a request of `count` bytes. What an ApiVersions says need not be read again if the next one
@@ -258,9 +363,7 @@ class ClientReceive(Receive):
     def close(self) -> None:
         """Close the upstream connection, and give back buffers and pipe."""
         self._local.close()
-        if self._splice is not None:
-            self._splice.release()
-            self._splice = None
+        self._release_splice()
         if self.upstream is not None:
             self.upstream.close()
             self.upstream = None
@@ -409,9 +512,7 @@ class ClientReceive(Receive):
                     and body - at <= MAX_USUAL_HEAD
                 ):
                     self._usual_head = _usual_head(bytes(data[at + 12 : body]), client_id)
-                request = ForwardedRequest(channel, route, client_id, correlation_id, size, now)
-                if not channel.authenticated:
-                    forwarder.admit(channel)
+                acks = 1
                 if treatment is PRODUCE:
                     try:
                         acks = _acks(data, body, end, frame_end, flexible=route.flexible)
@@ -419,6 +520,29 @@ class ClientReceive(Receive):
                         if frame_end <= end:
                             raise ProtocolViolation(NO_ACKS) from None
                         break
+                elif route.refuses_replicas:
+                    try:
+                        is_replica = _is_replica(data, body, end, frame_end, flexible=route.flexible)
+                    except IndexError:
+                        if frame_end <= end:
+                            raise ProtocolViolation(NO_REPLICA) from None
+                        break
+                    if is_replica:
+                        self._send(data, first, at)
+                        first = at
+                        return self._begin_local(data, at, end)
+                if (treatment is PRODUCE or treatment is FETCH) and self._names_ours(
+                    route, data[body : min(frame_end, end)], is_whole=frame_end <= end
+                ):
+                    if size > MAX_REFUSED:
+                        raise ProtocolViolation(REFUSED)
+                    self._send(data, first, at)
+                    first = at
+                    return self._begin_local(data, at, end)
+                request = ForwardedRequest(channel, route, client_id, correlation_id, size, now)
+                if not channel.authenticated:
+                    forwarder.admit(channel)
+                if treatment is PRODUCE:
                     if acks:
                         in_flight.append(request)
                     else:
@@ -427,17 +551,6 @@ class ClientReceive(Receive):
                     if frame_end <= end:
                         self._charge_produce(request, now)
                 else:
-                    if route.refuses_replicas:
-                        try:
-                            is_replica = _is_replica(data, body, end, frame_end, flexible=route.flexible)
-                        except IndexError:
-                            if frame_end <= end:
-                                raise ProtocolViolation(NO_REPLICA) from None
-                            break
-                        if is_replica:
-                            self._send(data, first, at)
-                            first = at
-                            return self._begin_local(data, at, end)
                     if treatment is WHOLE:
                         self._noted_route = None
                         upstream.observe(request, data[at + 4 : frame_end], body - at - 4)
@@ -508,17 +621,20 @@ class ClientReceive(Receive):
 
     def _relay(self, sock: Transport) -> None:
         """Move more bytes of a large frame."""
-        upstream, forwarder = self.upstream, self._forwarder
+        upstream, forwarder, topics = self.upstream, self._forwarder, self._topics
         assert upstream is not None
-        if self._splice is None and forwarder.splices(self._left):
+        unseen = self._left if topics is None else min(topics.skip, self._left - 1)
+        if self._splice is None and forwarder.splices(unseen):
             self._splice = self._new_splice(sock)
         splice = self._splice
-        if splice is not None:
+        if splice is not None and unseen > 0:
             try:
-                moved, is_blocked = splice.move(sock.fileno(), upstream.fd, self._left)
+                moved, is_blocked = splice.move(sock.fileno(), upstream.fd, unseen)
             except EOFError:
                 raise EndOfStream from None
             self._left -= moved
+            if isinstance(topics, ProduceTopics):
+                topics.skipped(moved)
             if is_blocked:
                 upstream.block()
             elif not self._left:
@@ -535,12 +651,30 @@ class ClientReceive(Receive):
             if count == 0:
                 raise EndOfStream
             self._left -= count
+            if self._topics is not None:
+                self._look_through(self._topics, scratch[:count])
             is_sent = upstream.send(scratch[:count])
             if not self._left:
+                self._release_splice()
                 self._end_frame()
                 return
             if not is_sent:
                 return
+
+    def _look_through(self, topics: FetchTopics | ProduceTopics, data: memoryview) -> None:
+        """Raise ProtocolViolation if the next bytes of a large request name topics of the gateways: its end
+        is not sent.
+        """
+        if topics.find(data) or not (self._left or topics.is_complete):
+            self._give_up_unfinished()
+            raise ProtocolViolation(REFUSED)
+        if topics.is_done or not self._left:
+            self._topics = None
+
+    def _release_splice(self) -> None:
+        if self._splice is not None:
+            self._splice.release()
+            self._splice = None
 
     def _give_up_unfinished(self) -> None:
         """Expect no response to the request that the client has not sent whole."""
@@ -588,6 +722,53 @@ class ClientReceive(Receive):
 def _usual_head(id_bytes: bytes, client_id: str | None) -> UsualHead:
     """Return how to read heads with this client id; `id_bytes` begin with its length."""
     return UsualHead(id_bytes, client_id)
+
+
+def _names_none(body: memoryview, version: int, ids: tuple[bytes, ...]) -> bool:
+    """Return whether a whole Produce with several topics, of an ordinary form, names none of the gateways.
+
+    A shorter way through it than `ProduceTopics`, which decides about all others: most requests with several
+    topics have nothing that takes more than these few steps.
+    """
+    data, at = bytes(body), TOPICS_AT
+    by_id = version >= IDS_FROM
+    try:
+        topics = data[at]
+        if data[0] or data[1] or not ONE_TOPIC < topics < 0x80:
+            return False
+        at += 1
+        for _ in range(topics - 1):
+            if by_id:
+                if data.startswith(ids, at):
+                    return False
+                at += 16
+            else:
+                length = data[at]
+                if not 0 < length < 0x80 or data.startswith(PREFIX, at + 1):
+                    return False
+                at += length
+            partitions = data[at]
+            if not 0 < partitions < 0x80:
+                return False
+            at += 1
+            for _ in range(partitions - 1):
+                size, shift = data[at + 4] & 0x7F, 7
+                at += 5
+                while data[at - 1] > 0x7F:
+                    if shift > 21:
+                        return False
+                    size |= (data[at] & 0x7F) << shift
+                    shift += 7
+                    at += 1
+                at += size
+                if size == 0 or data[at - 1]:  # the partition's tags
+                    return False
+            if data[at]:
+                return False
+            at += 1
+    except IndexError:
+        return False
+    return at <= len(data)
 
 
 def _acks(data: memoryview, at: int, end: int, frame_end: int, *, flexible: bool) -> int:

@@ -10,6 +10,7 @@ from typing import Final, Protocol
 from broker.api.byte_quotas import record_produce
 from broker.gateway.channel import ChannelQuotas, GatewayChannel
 from broker.gateway.kept_responses import KeptResponses
+from broker.gateway.own_topics import OwnTopics
 from broker.gateway.responses import Slices
 from broker.gateway.routes import ForwardedRequest
 from broker.gateway.splice import PipePool
@@ -85,7 +86,7 @@ class ForwardingSteps:
 class Forwarder:
     """`scratch` is valid within one call. The `charge_...` methods charge the quotas of the channel that they
     are given: those of the gateway, or with quota.scope=broker those of its upstream node. `quotas` tells
-    whether any quota is active. `kept` remembers rewritten responses.
+    whether any quota is active. `kept` remembers rewritten responses, `own` knows the gateways' topics.
     """
 
     def __init__(
@@ -96,6 +97,7 @@ class Forwarder:
         quotas: ClientQuotas,
         throttling: Throttling,
         kept: KeptResponses,
+        own: OwnTopics,
         steps: ForwardingSteps,
     ) -> None:
         self.limits = limits
@@ -105,6 +107,7 @@ class Forwarder:
         self.selector = selector
         self.quotas = quotas
         self.kept = kept
+        self.own = own
         self.resume = steps.resume
         self.open_upstream = steps.open_upstream
         self.renew = steps.renew

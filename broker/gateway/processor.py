@@ -33,6 +33,7 @@ from broker.gateway.forwarder import Forwarder, ForwardingSteps, ForwardLimits, 
 from broker.gateway.kept_responses import KEPT_RESPONSE_BYTES, KeptResponses
 from broker.gateway.logins import ForwardedLogins
 from broker.gateway.node_scope import QuotasByNode
+from broker.gateway.own_topics import OwnTopics
 from broker.gateway.renewals import Renewals, UpstreamTalk
 from broker.gateway.responses import Slices, metadata_beginning, rewritten
 from broker.gateway.routes import SASL, ForwardedRequest, ForwardRoutes
@@ -100,6 +101,7 @@ class ListenerForwarding:
     missing_versions: Mapping[int, tuple[int, int]]
     backoff_seconds: Callable[[int | None, UpstreamError], float]
     by_node: QuotasByNode | None
+    own_topics: OwnTopics
 
 
 class GatewayResponder(Responder):
@@ -215,6 +217,7 @@ class GatewayProcessor(Processor):
             own.quotas,
             own.throttling,
             self._responses,
+            own.own_topics,
             steps,
         )
         self._forwarded_logins = ForwardedLogins(

@@ -36,6 +36,10 @@ SASL: Final = (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
 BEFORE_LOGIN: Final = (ApiKey.API_VERSIONS, *SASL)
 
 
+FETCH_TOPICS_AT: Final = {13: 22, 14: 22, 15: 18}
+"""Where the topics of a Fetch without tags begin, behind the first three bytes of its body, by version."""
+
+
 class Treatment(IntEnum):
     """What `client_receive` does with a request beyond forwarding it."""
 
@@ -50,12 +54,16 @@ class Treatment(IntEnum):
     """Answers it here."""
 
 
+RECORDS: Final[dict[int, Treatment]] = {ApiKey.PRODUCE: Treatment.PRODUCE, ApiKey.FETCH: Treatment.FETCH}
+
+
 class ForwardRoute:
     """One API in one version. `rewrite` is set if its responses contain addresses; one that ends in
     `plain_ending` has none. With `collects`, responses are passed on when they are whole, and have at most
-    `max_response` bytes. `throttle_at` is the offset of their throttle time; see `throttle_time`. With
-    `answers`, a request is LOCAL only if that returns True; with `refuses_replicas`, a Fetch is if it is a
-    replica's. A request is a usual one if the number in the
+    `max_response` bytes. `throttle_at` is the offset of their throttle time; see `throttle_time`. `topics_at`
+    is that of the topics of a Fetch by id, behind the four bytes after a usual client id. With `answers`, a
+    request is LOCAL only if that returns True; with `refuses_replicas`, a Fetch is if it is a replica's. A
+    request is a usual one if the number in the
     four bytes behind its client id is between `usual_above` and `usual_below`;
     see `client_receive`. `last` is the response that was rewritten last.
     """
@@ -79,6 +87,7 @@ class ForwardRoute:
         "refuses_replicas",
         "rewrite",
         "throttle_at",
+        "topics_at",
         "treatment",
         "usual_above",
         "usual_below",
@@ -110,6 +119,7 @@ class ForwardRoute:
         self.answers = answers
         self.refuses_replicas = refuses_replicas
         self.throttle_at: int | None = throttle_offset(api_key, version)
+        self.topics_at = FETCH_TOPICS_AT.get(version, 0) if treatment is Treatment.FETCH else 0
         self.usual_above, self.usual_below = _usual_starts(treatment, self.flexible)
         if refuses_replicas:
             self.usual_above, self.usual_below = _CONSUMERS_FLEXIBLE if self.flexible else _CONSUMERS
@@ -243,15 +253,15 @@ class ForwardRoutes:
         if key == ApiKey.API_VERSIONS:
             # The handler answers versions that only later clients know, as a broker does. (KIP-511)
             return Treatment.WHOLE if is_allowed(key, version) else Treatment.LOCAL
+        if key in RECORDS:
+            # Handlers answer the few that name a topic of the gateways, or that come from a replica; see
+            # `client_receive`.
+            return RECORDS[key] if is_allowed(key, version, self.versions_of) else None
         if self._local.get(key) is not None:
             return Treatment.LOCAL
         if not is_allowed(key, version, self.versions_of):
             return None
-        if answers is not None:
-            return Treatment.LOCAL
-        if key == ApiKey.PRODUCE:
-            return Treatment.PRODUCE
-        return Treatment.FETCH if key == ApiKey.FETCH else Treatment.FORWARD
+        return Treatment.FORWARD if answers is None else Treatment.LOCAL
 
 
 _CONSUMERS: Final = 0x7FFF_FFFF, 1 << 32

@@ -23,10 +23,12 @@ _DELEGATION: Final = "forwarded; DELEGATION_TOKEN_AUTH_DISABLED with `gateway.au
 
 _MUTATIONS: Final = "while a client has a controller mutation quota: charges it, and forwards what it allows"
 _CLIENT_METRICS: Final = "answers for client metrics with `gateway.quotas=local`, and forwards the rest"
+_OWN: Final = "refuses the topics `__weir_*`"
 
 NOTES: Final = {
-    ApiKey.PRODUCE: "reads `acks`, charges the produce quota",
-    ApiKey.FETCH: "charges the fetch quota; versions from 16 have addresses behind the records",
+    ApiKey.PRODUCE: f"reads `acks`, charges the produce quota; {_OWN}",
+    ApiKey.FETCH: "charges the fetch quota; refuses `__weir_metadata` and `__weir_shares`; versions from 16 "
+    "have addresses behind the records",
     ApiKey.METADATA: (
         "creates no topics of Weir; leaves out brokers without an address; their partitions have no leader"
     ),
@@ -35,11 +37,18 @@ NOTES: Final = {
     ApiKey.SASL_AUTHENTICATE: f"reads the principal, which counts once the broker has accepted it; {_LOGIN}",
     ApiKey.API_VERSIONS: "offers the versions of this page, and the APIs that the gateway answers",
     ApiKey.CREATE_TOPICS: f"refuses topics of Weir; {_MUTATIONS}",
-    ApiKey.DELETE_TOPICS: _MUTATIONS,
-    ApiKey.CREATE_PARTITIONS: _MUTATIONS,
+    ApiKey.DELETE_TOPICS: f"{_MUTATIONS}; {_OWN}",
+    ApiKey.CREATE_PARTITIONS: f"{_MUTATIONS}; {_OWN}",
+    ApiKey.DELETE_RECORDS: _OWN,
+    ApiKey.WRITE_TXN_MARKERS: _OWN,
+    ApiKey.CREATE_ACLS: _OWN,
+    ApiKey.DELETE_ACLS: _OWN,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: _OWN,
+    ApiKey.ELECT_LEADERS: _OWN,
+    ApiKey.SHARE_FETCH: "refuses `__weir_metadata` and `__weir_shares`",
     ApiKey.DESCRIBE_CONFIGS: _CLIENT_METRICS,
-    ApiKey.ALTER_CONFIGS: _CLIENT_METRICS,
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: _CLIENT_METRICS,
+    ApiKey.ALTER_CONFIGS: f"{_CLIENT_METRICS}; {_OWN}",
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: f"{_CLIENT_METRICS}; {_OWN}",
     ApiKey.LIST_CONFIG_RESOURCES: f"{_CLIENT_METRICS}; version 0 whatever the upstream broker knows",
     ApiKey.CREATE_DELEGATION_TOKEN: _DELEGATION,
     ApiKey.RENEW_DELEGATION_TOKEN: _DELEGATION,

@@ -1,5 +1,6 @@
 """The chart, where helm is: it lints, and its settings are a configuration."""
 
+import base64
 import shutil
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import pytest
 import yaml
 
 from broker.config.load import load
+from broker.gateway.sharing.cluster_keys import read_keys
 from broker.version import VERSION
 from tests.conventions.sources import ROOT
 
@@ -97,6 +99,46 @@ def test_a_gateway_has_a_port_for_each_upstream_node() -> None:
     assert ports == [9092, 8080, 31_000, 31_001, 31_002]
     assert "gateway.port.range=31000-31002" in objects["ConfigMap"]["data"]["server.properties"]
     assert "quota.scope=cluster" in objects["ConfigMap"]["data"]["server.properties"]
+
+
+KEY: Final = "weir-cluster-key"
+
+
+@needs_helm
+@pytest.mark.parametrize(
+    ("values", "secret"),
+    [
+        ((), None),
+        (("mode=gateway", "upstream.bootstrapServers=kafka.example:9092"), None),
+        (GATEWAY, KEY),
+        ((*GATEWAY, "replicas=1", "settings.quota\\.scope=cluster"), KEY),
+        ((*GATEWAY, "settings.quota\\.scope=gateway"), None),
+        ((*GATEWAY, "settings.gateway\\.cluster\\.protection=acl"), None),
+        ((*GATEWAY, "clusterKeySecret=ours"), "ours"),
+    ],
+)
+def test_gateways_that_share_rules_have_a_key(
+    tmp_path: Path, values: tuple[str, ...], secret: str | None
+) -> None:
+    objects = _objects(*values)
+    pod = objects["StatefulSet"]["spec"]["template"]["spec"]
+    volumes = {each["name"]: each for each in pod["volumes"]}
+    assert ("Secret" in objects) is (secret == KEY)
+    path = tmp_path / "server.properties"
+    path.write_text(objects["ConfigMap"]["data"]["server.properties"], encoding="utf-8")
+    config = load(path, ["node.id=1"], {}).config
+    if secret is None:
+        assert "cluster-key" not in volumes and not config.gateway.cluster_keys_location
+        return
+    config.gateway.check(config.upstream, config.quotas.scope)
+    assert volumes["cluster-key"]["secret"]["secretName"] == secret
+    mounts = {each["name"]: each["mountPath"] for each in pod["containers"][0]["volumeMounts"]}
+    assert config.gateway.cluster_keys_location == f"{mounts['cluster-key']}/keys"
+    if secret == KEY:
+        made = objects["Secret"]
+        assert made["metadata"]["name"] == KEY
+        assert made["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
+        assert len(read_keys("keys", base64.b64decode(made["data"]["keys"]).decode())) == 1
 
 
 @needs_helm

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from broker.config.load import load
+from broker.gateway.sharing.cluster_keys import read_keys
 from tests.conventions.sources import ROOT
 
 FILES: Final = ("compose.yaml", "compose.cluster.yaml")
@@ -161,7 +162,9 @@ def test_weirs_own_containers_have_no_privileges(name: str) -> None:
 @pytest.mark.parametrize(("name", "file"), [(FILES[0], "broker.yml"), (FILES[1], "gateways.yml")])
 def test_prometheus_asks_every_console(name: str, file: str) -> None:
     targets = yaml.safe_load((ROOT / "deploy/prometheus/targets" / file).read_text(encoding="utf-8"))
-    consoles = [key for key, each in _services(name).items() if each["image"] == "weir:compose"]
+    consoles = [
+        key for key, each in _services(name).items() if each["image"] == "weir:compose" and "ports" in each
+    ]
     assert targets == [{"targets": [f"{console}:8080" for console in consoles]}]
 
 
@@ -192,6 +195,28 @@ def test_each_gateway_publishes_a_port_for_each_node(name: str) -> None:
     ids = [services[node]["environment"]["KAFKA_NODE_ID"] for node in NODES]
     ports = f"{int(first) + min(ids)}-{int(first) + max(ids)}"
     assert f"127.0.0.1:{ports}:{ports}" in services[name]["ports"]
+
+
+def test_the_gateways_share_a_key_that_is_made_once(tmp_path: Path) -> None:
+    services = _services("compose.cluster.yaml")
+    maker = services["cluster-key"]
+    command = [sys.executable, *maker["entrypoint"][1:], *maker["command"]]
+    for _ in range(2):
+        subprocess.run(command, cwd=tmp_path, check=True)
+        (file,) = tmp_path.iterdir()
+        key = file.read_text(encoding="ascii")
+        (tmp_path / file).chmod(0o400)
+    assert file.read_text(encoding="ascii") == key and file.name == "cluster-keys"
+    assert len(read_keys("keys", key)) == 1
+    folder = maker["volumes"][0].partition(":")[0]
+    for gateway in GATEWAYS:
+        assert f"{folder}:/run/weir-cluster:ro" in services[gateway]["volumes"]
+        assert (
+            "--override=gateway.cluster.keys.location=/run/weir-cluster/cluster-keys"
+            in services[gateway]["command"]
+        )
+        config = load(IMAGE_SETTINGS, _overrides(services[gateway]), {}).config
+        config.gateway.check(config.upstream, config.quotas.scope)
 
 
 def test_the_token_is_ignored_by_git() -> None:

@@ -27,7 +27,6 @@ from tests.gateway.frames import CORRELATION_ID, frame_of, read
 from tests.support.random_messages import RandomMessages
 
 TELEMETRY = {ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: (0, 0), ApiKey.PUSH_TELEMETRY: (0, 0)}
-ACLS = (ApiKey.DESCRIBE_ACLS, ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS)
 NEWER = 93
 """The first key that Kafka had not assigned when the codec's schemas were derived."""
 
@@ -78,9 +77,7 @@ def test_an_api_of_the_cluster_itself_is_not_offered(key):
     assert forwardable(key) is None
 
 
-@pytest.mark.parametrize(
-    "key", [ApiKey.HEARTBEAT, ApiKey.WRITE_TXN_MARKERS, ApiKey.END_TXN, *ACLS, NEWER, 32_767]
-)
+@pytest.mark.parametrize("key", [ApiKey.HEARTBEAT, ApiKey.END_TXN, ApiKey.DESCRIBE_ACLS, NEWER, 32_767])
 def test_any_other_api_is_offered_as_upstream_has_it(key):
     assert offered({key: (2, 900)}) == {key: (2, 900)}
     assert is_allowed(key, 0) and is_allowed(key, 900)

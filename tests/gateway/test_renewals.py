@@ -25,6 +25,7 @@ from broker.control.commands import (
 from broker.errors import ConfigError
 from broker.gateway.asking import ask
 from broker.gateway.channel import GatewayChannel
+from broker.gateway.own_topics import OwnTopics
 from broker.gateway.renewals import SPARE, Renewals, kafkas_share
 from broker.gateway.upstream.conditions import Condition
 from broker.gateway.upstream.node_watch import LEAST_S
@@ -53,6 +54,16 @@ SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 def jaas(password: str = PASSWORD, user: str = USER, module: str = PLAIN_MODULE) -> str:
     return f'{module} required username="{user}" password="{password}";'
+
+
+@pytest.fixture(autouse=True)
+def _no_connection_for_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only clients' connections log in."""
+
+    async def ask_nothing(_own: OwnTopics, _client: object) -> None:
+        await trio.sleep_forever()
+
+    monkeypatch.setattr(OwnTopics, "run", ask_nothing)
 
 
 @asynccontextmanager

@@ -128,6 +128,21 @@ async def test_without_the_cluster_the_last_rules_hold_and_changes_are_refused(
         assert bound(alone, "app") == 10
 
 
+async def test_a_start_before_a_log_without_signatures_is_refused(tmp_path: Path) -> None:
+    plain = ("gateway.cluster.keys=", "gateway.cluster.protection=acl")
+    async with running_broker(tmp_path / "broker") as broker:
+        async with running_gateway(tmp_path / "one", broker.port, SCOPE, *plain) as old:
+            await old.server.control.apply(rule("app", 10), BROKER_ITSELF)
+        for name in ("one", "another"):
+            with pytest.raises(BaseExceptionGroup) as refused:
+                async with running_gateway(tmp_path / name, broker.port, SCOPE):
+                    pass
+            found = refused.value.subgroup(ConfigError)
+            assert found is not None and "weir sign-metadata" in repr(found)
+        async with running_gateway(tmp_path / "one", broker.port, SCOPE, *plain) as old:
+            assert bound(old, "app") == 10
+
+
 async def test_forget_is_refused(tmp_path: Path) -> None:
     settings = [
         f"log.dirs={tmp_path}",

@@ -16,6 +16,7 @@ from broker.protocol.messages.describe_configs import (
     DescribeConfigsResult,
 )
 from broker.protocol.messages.metadata import (
+    MetadataRequest,
     MetadataResponse,
     MetadataResponsePartition,
     MetadataResponseTopic,
@@ -57,8 +58,8 @@ class Upstream:
         }
 
     def requests_of(self, key: int) -> list[Any]:
-        """The requests of an API that have arrived."""
-        return [each for each in self.node.requests if key == each.API_KEY]
+        """The requests of an API that have arrived, without the gateway's for the ids of its own topics."""
+        return [each for each in self.node.requests if key == each.API_KEY and not _is_for_own_topics(each)]
 
     def id_of(self, name: str) -> bytes:
         return name.encode().rjust(16, b"-")
@@ -138,3 +139,9 @@ async def gateway_upstream(
         upstream = Upstream(node)
         async with running_gateway(directory, node.port, *overrides, finds_cluster=finds_cluster) as gateway:
             yield gateway, upstream
+
+
+def _is_for_own_topics(request: Any) -> bool:
+    return isinstance(request, MetadataRequest) and any(
+        each.name == "__weir_metadata" for each in request.topics or ()
+    )

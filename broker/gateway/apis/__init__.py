@@ -7,6 +7,7 @@
     a37_create_partitions  CreatePartitions
     configs                DescribeConfigs, AlterConfigs and IncrementalAlterConfigs: client metrics are ours
     a74_list_config_resources
+    own_topics             requests for the topics of the gateways, which are refused
     partition_counts       what the upstream cluster says of topics, for the charges
     work                   handlers that wait for the upstream broker
 

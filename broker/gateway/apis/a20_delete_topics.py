@@ -3,6 +3,7 @@
 Forwarded untouched while no such quota is set. A topic is charged the number of its partitions, which the
 upstream cluster's metadata has by name and by id; one that does not exist is free. From version 5 a client
 that has exhausted its quota is refused; before that it is throttled.
+The gateways' own topics are always refused.
 """
 
 from collections.abc import Awaitable
@@ -19,6 +20,7 @@ from broker.control.commands import TopicRef
 from broker.gateway.apis.mutations import MutationServices, TopicCharges
 from broker.gateway.apis.work import encoded, forward, in_own_task
 from broker.gateway.asking import ask
+from broker.gateway.own_topics import is_ours
 from broker.protocol.messages.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
@@ -51,9 +53,14 @@ async def _delete(
     message: DeleteTopicsRequest, topics: list[TopicRef], context: RequestContext, services: MutationServices
 ) -> Outcome:
     charges: TopicCharges[TopicRef] = TopicCharges(services, context, STRICT_FROM)
-    if not charges.is_limited:
+    for topic in topics:
+        if is_ours(topic.name) or (topic.topic_id is not None and services.own.has_id(topic.topic_id)):
+            charges.refuse_own(topic)
+    if not charges.is_limited and not charges.refused:
         return await forward(context, message)
-    counts = await services.counts.of([each for each in topics if _is_valid(each)])
+    counts: dict[TopicRef, int | None] = {}
+    if charges.is_limited:
+        counts = await services.counts.of([each for each in topics if _is_valid(each)])
     pace = Pace()
     for topic in topics:
         charges.charge(topic, counts.get(topic) or 0)

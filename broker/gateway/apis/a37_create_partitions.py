@@ -3,6 +3,7 @@
 Forwarded untouched while no such quota is set. A topic is charged the partitions that it gains, by the
 upstream cluster's metadata. From version 3 a client that has exhausted its quota is refused; before that it
 is throttled.
+The gateways' own topics are always refused.
 """
 
 from collections.abc import Awaitable
@@ -19,6 +20,7 @@ from broker.control.commands import TopicRef
 from broker.gateway.apis.mutations import MutationServices, TopicCharges
 from broker.gateway.apis.work import encoded, forward, in_own_task
 from broker.gateway.asking import ask
+from broker.gateway.own_topics import is_ours
 from broker.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -54,12 +56,15 @@ async def _create(
     services: MutationServices,
 ) -> Outcome:
     charges: TopicCharges[str] = TopicCharges(services, context, STRICT_FROM)
-    if not charges.is_limited:
+    for topic in message.topics:
+        if is_ours(topic.name):
+            charges.refuse_own(topic.name)
+    if not charges.is_limited and not charges.refused:
         return await forward(context, message)
-    counts = await services.counts.of(topics)
+    counts = await services.counts.of(topics) if charges.is_limited else {}
     pace = Pace()
     for ref, topic in zip(topics, message.topics, strict=True):
-        before = counts[ref]
+        before = counts.get(ref)
         charges.charge(topic.name, 0 if before is None else topic.count - before)
         if pace.spent():
             await trio.lowlevel.checkpoint()

@@ -3,8 +3,8 @@ and a client changes what its role allows.
 
 A request that the upstream cluster answers whole is forwarded untouched. Any other is split: the handlers of
 `broker.api` answer for client metrics, with the roles of `wire.role`; the gateway refuses what needs a higher
-role where it logs clients in (`apis.roles`); and the upstream cluster answers for everything else. It is
-asked first: if its connection closes, nothing has changed here.
+role where it logs clients in (`apis.roles`), and changes of the gateways' own topics; and the upstream
+cluster answers for everything else. It is asked first: if its connection closes, nothing has changed here.
 """
 
 from collections.abc import Awaitable, Callable, Generator, Sequence
@@ -21,10 +21,12 @@ from broker.api.services import ControlServices
 from broker.control.commands import ResourceType
 from broker.control.configs import ROLES
 from broker.errors import ErrorCode
-from broker.gateway.apis.deciding import decides
+from broker.gateway.apis.deciding import decides, may_name_reserved
+from broker.gateway.apis.own_topics import CODE, MESSAGE
 from broker.gateway.apis.roles import Handle, Roles
 from broker.gateway.apis.work import forward, in_own_task, in_slices_too, reply_of
 from broker.gateway.asking import ask, in_turns
+from broker.gateway.own_topics import is_ours as is_name_of_ours
 from broker.gateway.routes import AnswersVersion
 from broker.metadata.actor import Role
 from broker.network.connection.channel import Channel
@@ -75,13 +77,14 @@ class ConfigResources:
         changes = CONFIG_APIS[key].result is not None
 
         def may_be_ours(frame: memoryview | None, channel: Channel) -> bool:
-            is_limited = changes and self._roles.of(channel) < Role.ADMIN
+            is_limited = changes and (self._roles.of(channel) < Role.ADMIN or may_name_reserved(frame))
             return is_limited or (self._has_ours and (frame is None or OUR_TYPE in bytes(frame)))
 
         def is_ours(message: Any, channel: Channel) -> bool:
             role = self._roles.of(channel)
             return any(
-                self._is_ours(each) or (changes and role < needed(each)[0]) for each in message.resources
+                self._is_ours(each) or (changes and (role < needed(each)[0] or _is_own(each)))
+                for each in message.resources
             )
 
         return lambda version: decides(key, version, is_ours, may_be_ours)
@@ -112,6 +115,8 @@ class ConfigResources:
                 ours.append(each)
             elif api.result is not None and role < needed(each)[0]:
                 refused.append(self._refusal(api.result, each, context))
+            elif api.result is not None and _is_own(each):
+                refused.append(api.result(CODE, MESSAGE, each.resource_type, each.resource_name))
             else:
                 theirs.append(each)
             if pace.spent():
@@ -126,6 +131,10 @@ class ConfigResources:
         role, code = needed(resource)
         reason = self._roles.lacks(context.connection, role)
         return result(code, reason, resource.resource_type, resource.resource_name)
+
+
+def _is_own(resource: Any) -> bool:
+    return resource.resource_type == ResourceType.TOPIC and is_name_of_ours(resource.resource_name)
 
 
 def needed(resource: Any) -> tuple[Role, ErrorCode]:

@@ -13,8 +13,10 @@ import msgspec
 from broker.api.change_limits import ControllerMutations, Mutations
 from broker.api.context import RequestContext
 from broker.api.outcome import Response
-from broker.errors import ApiError
+from broker.errors import ApiError, ErrorCode
+from broker.gateway.apis.own_topics import MESSAGE
 from broker.gateway.apis.partition_counts import PartitionCounts
+from broker.gateway.own_topics import OwnTopics
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -24,6 +26,7 @@ class MutationServices(msgspec.Struct, frozen=True):
 
     mutations: ControllerMutations
     counts: PartitionCounts
+    own: OwnTopics
 
 
 class TopicCharges(Generic[Key]):
@@ -40,6 +43,10 @@ class TopicCharges(Generic[Key]):
     def is_limited(self) -> bool:
         """Whether the client has a quota. A request of any other is forwarded as it is."""
         return self._mutations.is_limited
+
+    def refuse_own(self, topic: Key) -> None:
+        """Refuse a change of a topic that only gateways use."""
+        self.refused[topic] = ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, MESSAGE)
 
     def charge(self, topic: Key, partitions: int) -> None:
         """Charge a topic, once. A request without effect, with no partitions, is free."""

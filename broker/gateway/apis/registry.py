@@ -3,10 +3,12 @@
 A request that is not the gateway's is forwarded untouched, so that nobody pays for a quota that is not set.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from broker.api.access import ACCESS
+from broker.api.context import RequestContext
+from broker.api.outcome import Outcome
 from broker.api.registry import Api, Registry
 from broker.api.services import ControlServices
 from broker.config.table import BrokerConfig
@@ -18,11 +20,13 @@ from broker.gateway.apis import (
     a20_delete_topics,
     a37_create_partitions,
     a74_list_config_resources,
+    own_topics,
 )
 from broker.gateway.apis.configs import CONFIG_APIS, ConfigResources
 from broker.gateway.apis.mutations import MutationServices
 from broker.gateway.apis.roles import Handle, Roles, answers_refused, refuse_replica, refusing
 from broker.gateway.apis.work import Addresses
+from broker.gateway.own_topics import OwnTopics
 from broker.gateway.routes import AnswersVersion
 from broker.metadata.actor import Role
 from broker.protocol.api_key import ApiKey
@@ -65,6 +69,7 @@ def add_apis(
     roles: Roles,
     has_mutation_quota: Callable[[], bool],
     addresses: Addresses,
+    own: OwnTopics,
 ) -> Answered:
     """Add the APIs that the gateway answers at times to `registry`, which has those that it always answers.
     Return which requests it answers.
@@ -77,18 +82,22 @@ def add_apis(
         a10_find_coordinator.handler(roles, addresses),
         a10_find_coordinator.answers_share_coordinators(roles),
     )
-    # client_receive tells which Fetch is a replica's.
-    apis.add(ApiKey.FETCH, refuse_replica, lambda _version: None)
+    names_own = own_topics.answers_own(own)
+    # client_receive tells which Produce and Fetch the gateway answers.
+    apis.add(ApiKey.PRODUCE, own_topics.handle_produce, lambda _version: None, OwnTopics)
+    apis.add(ApiKey.FETCH, _handle_fetch, lambda _version: None, OwnTopics)
+    apis.add(ApiKey.SHARE_FETCH, own_topics.handle_share_fetch, names_own, OwnTopics)
 
     def has_quota(_version: int) -> Callable[..., bool]:
         return lambda _frame, _channel: has_mutation_quota()
 
     reserved = a19_create_topics.answers_reserved(has_mutation_quota)
     apis.add_guarded(ApiKey.CREATE_TOPICS, roles, a19_create_topics.handle, reserved, MutationServices)
-    apis.add_guarded(ApiKey.DELETE_TOPICS, roles, a20_delete_topics.handle, has_quota, MutationServices)
-    apis.add_guarded(
-        ApiKey.CREATE_PARTITIONS, roles, a37_create_partitions.handle, has_quota, MutationServices
-    )
+    changes = own_topics.answers_too(has_quota, names_own)
+    apis.add_guarded(ApiKey.DELETE_TOPICS, roles, a20_delete_topics.handle, changes, MutationServices)
+    apis.add_guarded(ApiKey.CREATE_PARTITIONS, roles, a37_create_partitions.handle, changes, MutationServices)
+    for key, handle in own_topics.GUARDED.items():
+        apis.add_guarded(key, roles, handle, names_own, OwnTopics)
     lists_client_metrics = config.gateway.quotas == "local" and config.telemetry.enabled
     resources = ConfigResources(roles, answers_client_metrics=lists_client_metrics)
     for key in CONFIG_APIS:
@@ -105,6 +114,13 @@ def add_apis(
         if needs_role and key not in apis.answered and key not in always | INTERNAL:
             apis.add_guarded(key, roles)
     return apis.answered
+
+
+def _handle_fetch(message: Any, context: RequestContext, own: OwnTopics) -> Outcome | Awaitable[Outcome]:
+    """Refuse a Fetch of a replica, or of topics that clients may not read."""
+    if message.replica_id >= 0:
+        return refuse_replica(message, context, own)
+    return own_topics.handle_fetch(message, context, own)
 
 
 def _api(key: ApiKey, handle: Callable[..., Any], services: type) -> Api:

@@ -21,6 +21,12 @@ Rules, subscriptions, tokens and their audit trail:
     commits       committed changes as records
     metadata_log  the committer of broker.control: one log of changes that all gateways follow
 
+    sign_metadata  signs a log of changes from before signatures, or with a new key
+
+Both kinds of records:
+
+    cluster_keys    the secret keys that the gateways share
+    signing         signatures of records, and which records are believed
     topic_log       the interface of both to a topic
     upstream_topic  a topic of the upstream cluster
 

@@ -336,7 +336,8 @@ class MetadataLog:
         except NewerCommit as error:
             raise LogDiverged(str(error)) from error
         if isinstance(commit, Beginning):
-            self._begun = max(self._begun or 0, commit.last)
+            if self._records.is_signed:
+                self._begun = max(self._begun or 0, commit.last)
             return
         if self._begun is None and self._records.is_signed:
             self._begun = LOCAL_ROWS

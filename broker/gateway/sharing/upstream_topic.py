@@ -6,6 +6,7 @@ in-sync replicas; whether an acknowledged record survives the failure of a broke
 """
 
 import logging
+from collections.abc import Callable
 from typing import Any, Final
 
 import trio
@@ -50,8 +51,9 @@ TOO_LARGE: Final = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE
 
 
 class UpstreamTopic:
-    """`configs` are the topic's settings at its creation, beside its compaction. `timeout_ms` limits a
-    request, beside the time that a Fetch may wait; without it, the client's limit holds.
+    """`configs` are the topic's settings at its creation, beside its compaction; `created` is called then.
+    `timeout_ms` limits a request, beside the time that a Fetch may wait; without it, the client's limit
+    holds.
     """
 
     def __init__(
@@ -61,12 +63,14 @@ class UpstreamTopic:
         clock: Clock,
         configs: dict[str, str] | None = None,
         timeout_ms: int | None = None,
+        created: Callable[[], None] = lambda: None,
     ) -> None:
         self._name = name
         self._client = client
         self._clock = clock
         self._configs = {"cleanup.policy": "compact", **(configs or {})}
         self._timeout_ms = timeout_ms
+        self._created = created
         self._leader: int | None = None
 
     async def append(self, key: bytes, value: bytes | None) -> None:
@@ -161,6 +165,7 @@ class UpstreamTopic:
         code = response.topics[0].error_code
         if code != ErrorCode.TOPIC_ALREADY_EXISTS:
             self._check("CreateTopics", code)
+        self._created()
 
     def _check(self, api: str, code: int) -> None:
         if code:

@@ -9,7 +9,7 @@ import trio
 from broker.config.sections import GatewayConfig
 from broker.errors import ErrorCode
 from broker.gateway.sharing.cluster_keys import ClusterKeys
-from broker.gateway.sharing.commits import Commit, write_commit
+from broker.gateway.sharing.commits import Commit, write_beginning, write_commit
 from broker.gateway.sharing.metadata_log import HALF_SIGNED, NO_KEY, OLD_LOG
 from broker.gateway.sharing.sign_metadata import CannotSign, Survey, sign
 from broker.gateway.sharing.signing import Refusal, SignedRecords
@@ -68,6 +68,14 @@ async def test_without_signatures_a_forged_record_makes_an_administrator(autojum
     topic.append(b"x", forged(2))
     await trio.sleep(1)
     assert set(gateway.control.image.tokens) == {"evil"}
+
+
+async def test_without_signatures_no_beginning_counts(autojump_clock, start, topic):  # noqa: F811
+    topic.append(b"x", write_beginning(99))
+    (gateway,) = start("a")
+    await gateway.metadata.followed.wait()
+    assert gateway.metadata.problem is None
+    assert await gateway.set(ALICE, 1_000) is ErrorCode.NONE
 
 
 async def test_a_forged_record_is_skipped_counted_and_told(autojump_clock, signing, topic, caplog):  # noqa: F811

@@ -21,3 +21,15 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- define "weir.host" -}}
 {{- .Values.advertisedHost | default (printf "%s.%s.svc" (include "weir.name" .) .Release.Namespace) -}}
 {{- end -}}
+
+{{/* Whether gateways share their rules, and need a key. */}}
+{{- define "weir.shares" -}}
+{{- $scope := get .Values.settings "quota.scope" -}}
+{{- if and (eq .Values.mode "gateway") (or (eq $scope "cluster") (and (not $scope) (gt (int .Values.replicas) 1))) -}}
+{{- if ne (get .Values.settings "gateway.cluster.protection") "acl" -}}true{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "weir.clusterKey" -}}
+{{- .Values.clusterKeySecret | default (printf "%s-cluster-key" (include "weir.name" .)) -}}
+{{- end -}}
