@@ -245,7 +245,6 @@ class LogDirectory:
         errors = [each.offline for each in partitions if each.offline is not None]
         ended = [each for each in partitions if each.offline is None]
         unflushed = [each for each in ended if each.needs_flush]
-        disk.make_files([path for partition in unflushed for path in partition.files_of_seal()])
         for partition in ended:
             try:
                 partition.seal()

@@ -15,7 +15,6 @@ import mmap
 import os
 from collections import OrderedDict
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from errno import EINVAL, EIO, EMFILE, ENFILE, ENOSYS, EOPNOTSUPP
 from itertools import count
 from typing import Final, Protocol
@@ -25,9 +24,6 @@ from broker.records.header import Buffer
 logger = logging.getLogger(__name__)
 
 NO_DESCRIPTORS: Final = frozenset({EMFILE, ENFILE})
-
-FRESH: Final = ".tmp"
-"""Added to the name of a file while it is written, before it replaces another one."""
 
 MIN_OPEN_FILES: Final = 8
 """Files kept open even if the process runs out of descriptors."""
@@ -64,10 +60,6 @@ class OpenFile:
         if self.fd >= 0:
             os.close(self.fd)
 
-
-MAKERS: Final = 4
-MADE_AT_ONCE: Final = 250
-"""Threads of `make_files`, and how many files each creates in one go; fewer are not worth a thread. Ours."""
 
 NO_FILE: Final = OpenFile(-1)
 """For a slice without bytes."""
@@ -349,7 +341,7 @@ def copy_file(path: str, to: str, *, flushed: bool = False) -> None:
 
 def replace_file(path: str, content: bytes, *, flushed: bool = False) -> None:
     """Replace the content atomically; with `flushed` also across a power loss."""
-    fresh = path + FRESH
+    fresh = path + ".tmp"
     with open(fresh, "wb", opener=_private) as file:
         file.write(content)
         if flushed:
@@ -358,23 +350,6 @@ def replace_file(path: str, content: bytes, *, flushed: bool = False) -> None:
     os.replace(fresh, path)
     if flushed:
         flush_directory(os.path.dirname(path))
-
-
-def make_files(paths: Sequence[str]) -> None:
-    """Create files in threads, because creating one mostly waits for the file system. Whoever writes to them
-    finds out whether that has failed.
-    """
-
-    def make(some: Sequence[str]) -> None:
-        for path in some:
-            with contextlib.suppress(OSError):
-                open_file(path, make=True)
-
-    some = [paths[at : at + MADE_AT_ONCE] for at in range(0, len(paths), MADE_AT_ONCE)]
-    if len(some) > 1:
-        with ThreadPoolExecutor(MAKERS) as threads:
-            for _ in threads.map(make, some):
-                pass
 
 
 def lock_directory(path: str) -> OpenFile:

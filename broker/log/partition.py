@@ -16,7 +16,7 @@ import contextlib
 import os
 import random
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from errno import EMFILE, ENFILE, ENOMEM
 from operator import attrgetter
 from typing import Final, NamedTuple
@@ -500,7 +500,9 @@ class PartitionLog:
     def _write_snapshot(self) -> None:
         offset = self.high_watermark
         if offset != self._snapshot_at:
-            disk.replace_file(self._snapshot_path, snapshot(self.producers))
+            disk.replace_file(
+                os.path.join(self.directory, segment_file(offset, SNAPSHOT)), snapshot(self.producers)
+            )
             self._snapshot_at = offset
 
     def read(self, offset: int, max_bytes: int, *, min_one_batch: bool) -> FileSlice:
@@ -811,21 +813,6 @@ class PartitionLog:
             if self.high_watermark - self.recovery_point >= self.settings.flush_messages:
                 context.overdue[self] = None
 
-    def files_of_seal(self) -> Iterator[str]:
-        """Yield the files that `seal` will create."""
-        for segment in self.segments:
-            yield from segment.files_of_seal()
-        if self._needs_snapshot and self.high_watermark != self._snapshot_at:
-            yield f"{self._snapshot_path}{disk.FRESH}"
-
-    @property
-    def _needs_snapshot(self) -> bool:
-        return self.high_watermark > self.log_start_offset or len(self.producers) > 0
-
-    @property
-    def _snapshot_path(self) -> str:
-        return os.path.join(self.directory, segment_file(self.high_watermark, SNAPSHOT))
-
     def seal(self) -> None:
         """Write the indexes and the producer snapshot for a clean shutdown.
 
@@ -833,7 +820,7 @@ class PartitionLog:
         """
         for segment in self.segments:
             segment.seal()
-        if self._needs_snapshot:
+        if self.high_watermark > self.log_start_offset or len(self.producers):
             self._write_snapshot()
 
     def move_to(self, directory: str, starts: OffsetFile, flushed_offset: int) -> None:

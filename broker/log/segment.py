@@ -338,13 +338,6 @@ class Segment:
         if timestamp > self.times.last_key():
             self.times.append(timestamp, offset - self.base_offset)
 
-    def files_of_seal(self) -> Iterator[str]:
-        """Yield the indexes that `seal` will create."""
-        if self.offsets.unwritten and not self.offsets.stored_bytes:
-            yield self.offsets.path
-        if self.size and not self.times.stored_bytes:
-            yield self.times.path
-
     def seal(self) -> None:
         """Complete and write the indexes when appends stop. Raises OSError."""
         if self.size and self._max_timestamp is not None:

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from broker.log.disk import flush_file_system, make_files
+from broker.log.disk import flush_file_system
 from tests.log.harness import NOW, append, batch, fill, make, open_store
 
 
@@ -155,33 +155,3 @@ def test_a_file_system_is_flushed_or_says_why_not(tmp_path):
     flush_file_system(str(tmp_path))
     with pytest.raises(FileNotFoundError):
         flush_file_system(str(tmp_path / "missing"))
-
-
-def test_a_partition_tells_which_files_its_seal_creates(where):
-    """A new one, one that has sealed segments and index entries, one with a producer, and an empty one."""
-    store, _ = open_store(where)
-    logs = [make(store, index=index, segment_bytes=1_000, index_interval_bytes=100) for index in range(4)]
-    append(logs[0], batch(b"x"))
-    fill(logs[1], 25)
-    append(logs[2], batch(b"x", producer=(1, 0, 0)))
-    for log, creates in zip(logs, (True, True, True, False), strict=True):
-        before = set(os.listdir(log.directory))
-        told = {os.path.basename(path).removesuffix(".tmp") for path in log.files_of_seal()}
-        log.seal()
-        assert set(os.listdir(log.directory)) - before == told
-        assert bool(told) is creates
-        assert list(log.files_of_seal()) == []
-    store.close()
-
-
-@pytest.mark.parametrize(("count", "made"), [(250, 0), (251, 251), (1_001, 1_001)])
-def test_many_files_are_created_ahead_and_few_by_whoever_writes_them(tmp_path, count, made):
-    paths = [str(tmp_path / str(number)) for number in range(count)]
-    make_files([*paths, str(tmp_path / "missing" / "file")][: count + (made > 0)])
-    assert len(os.listdir(tmp_path)) == made
-
-
-def test_files_that_exist_keep_their_content(tmp_path):
-    (tmp_path / "0").write_bytes(b"content")
-    make_files([str(tmp_path / str(number)) for number in range(300)])
-    assert (tmp_path / "0").read_bytes() == b"content"
