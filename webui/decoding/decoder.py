@@ -97,7 +97,8 @@ class Decoder:
             try:
                 async with process.stdin, process.stdout, trio.open_nursery() as nursery:
                     nursery.start_soon(_ask, process.stdin, head, items)
-                    return [line async for line in _lines(process.stdout)]
+                    lines = [line async for line in _lines(process.stdout)]
+                return lines
             finally:
                 process.kill()
                 with trio.CancelScope(shield=True):
