@@ -285,8 +285,8 @@ def _greet(started: "Started") -> None:
     kcat, python = (indent(text, "  ") for text in (endpoint.kcat("visitor"), endpoint.python("visitor")))
     print("\nSend a first record, with the console open:\n")
     print(f"{kcat}\n\nor in Python (pip install confluent-kafka):\n\n{python}", flush=True)
-    if not endpoint.is_plain:
-        print(f"{endpoint.placeholders()}\n", flush=True)
+    if hints := endpoint.hints():
+        print(f"{hints}\n", flush=True)
 
 
 def _greet_browsers(console: "ConsoleStarted", *, at_terminal: bool) -> None:

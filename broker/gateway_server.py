@@ -145,7 +145,9 @@ class GatewayServer:
         self._upstream_security.configure(config.upstream)
         self.server_quotas = ServerQuotas(config, callback, clock, shared=config.quotas.scope == "cluster")
         self.quotas = self.server_quotas.clients
-        self.security = ClientSecurity(config.security)
+        self.security = ClientSecurity(
+            config.security, is_judged=lambda listener: not self._logs_in_upstream(listener)
+        )
         self.unknown_users = UnknownUsers(self.metadata.store.scram_secret, self.control.image.scram)
 
         self._backoffs: dict[int | None, Backoff] = {}
@@ -176,7 +178,7 @@ class GatewayServer:
         self._answered = add_apis(
             self.registry,
             config,
-            Roles(self.security, lambda name: not self._logs_in_upstream(name)),
+            Roles(self.security),
             lambda: self.quotas.mutation.active,
             lambda listener, node_id: self.node_ports.advertised(listener, node_id),
             self._own_topics,

@@ -7,7 +7,7 @@ administrator: ACLs have decided by then. Without one, `allows` is always true, 
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from broker.api.access import ACCESS, FOR_BROKERS
+from broker.api.access import ACCESS, CREATES_TOPICS, FOR_BROKERS
 from broker.api.context import Connection, RequestContext
 from broker.authorization.acl import CLUSTER_NAME, Operation, ResourceType
 from broker.authorization.authorizer import EVERY_OPERATION, Authorizer
@@ -29,11 +29,19 @@ class ClientSecurity:
     authorizer, if any.
     """
 
-    __slots__ = ("authorizer", "config", "issuers", "plain")
+    __slots__ = ("authorizer", "config", "is_judged", "issuers", "plain")
 
-    def __init__(self, config: SecurityConfig, authorizer: Authorizer | None = None) -> None:
-        """Raises ConfigError."""
+    def __init__(
+        self,
+        config: SecurityConfig,
+        authorizer: Authorizer | None = None,
+        is_judged: Callable[[str], bool] = lambda _listener: True,
+    ) -> None:
+        """`is_judged` tells whether what the clients of a listener may do is decided here, and not upstream.
+        Raises ConfigError.
+        """
         self.authorizer = authorizer
+        self.is_judged = is_judged
         self.issuers = {source: IssuerKeys(source) for source in sources_of(config)}
         self.configure(config)
 
@@ -89,6 +97,12 @@ class ClientSecurity:
         if str(Principal(connection.principal)) in config.super_users:
             return Role.ADMIN
         return Role[config.role_on(connection.listener).upper()]
+
+    def creates_topics(self, listener: str) -> bool:
+        """Whether the clients of a listener may create topics as far as their role decides."""
+        if self.authorizer is not None or not self.is_judged(listener):
+            return True
+        return Role[self.config.role_on(listener).upper()] >= CREATES_TOPICS
 
     def permits(
         self, context: RequestContext, needed: Operation | None = None, *, authorized: bool = False

@@ -285,6 +285,7 @@ class ServerFactory:
             str(protocol),
             security.sasl_enabled_mechanisms if protocol.has_login else (),
             needs_certificate=protocol.is_encrypted and self._tls.of(listener).client_auth == "required",
+            creates_topics=self._security.creates_topics(listener.name),
         )
 
     def processors_of(self, listener: str) -> int:

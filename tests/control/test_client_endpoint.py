@@ -3,6 +3,7 @@
 import shlex
 
 import pytest
+from msgspec.structs import replace
 
 from broker.control.rows.client_endpoint import BY_STRENGTH, ClientEndpoint
 from broker.control.views import ServerInfo
@@ -84,6 +85,14 @@ def test_the_strongest_mechanism_is_named() -> None:
     for number, mechanism in enumerate(BY_STRENGTH):
         listener = ClientEndpoint("b:1", "SASL_SSL", tuple(reversed(BY_STRENGTH[number:])))
         assert listener.mechanism == mechanism == listener.java()["sasl.mechanism"]
+
+
+@pytest.mark.parametrize("endpoint", [PLAIN, LOGIN])
+def test_a_client_that_may_not_create_topics_is_told_where_to_create_one(endpoint: ClientEndpoint) -> None:
+    assert endpoint.hints() == endpoint.placeholders()
+    hints = replace(endpoint, creates_topics=False).hints()
+    assert hints.startswith(endpoint.placeholders())
+    assert hints.endswith("Create the topic greetings first, on the console's page Topics: clients may not.")
 
 
 def test_commands_use_the_first_listener_that_needs_an_address_only() -> None:

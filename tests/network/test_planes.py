@@ -114,6 +114,14 @@ async def test_clients_are_told_of_the_data_plane_only(broker: RunningBroker) ->
     assert broker.started.bootstrap == (f"127.0.0.1:{port_of(broker, 'PLAINTEXT')}",)
 
 
+@pytest.mark.parametrize(("role", "creates"), [("viewer", False), ("editor", True), ("admin", True)])
+async def test_the_start_knows_whether_clients_create_the_topic_of_their_first_record(
+    tmp_path: Path, role: str, creates: bool
+) -> None:
+    async with running_broker(tmp_path, f"wire.role={role}") as broker:
+        assert broker.started.server.endpoint.creates_topics is creates
+
+
 async def test_each_plane_has_tasks_of_its_own(broker: RunningBroker) -> None:
     """The control plane (KIP-291) has one processor, one handler and a queue of 20."""
     assert names("data-plane") == [

@@ -31,12 +31,14 @@ _LOGIN_MODULES: Final = {
 class ClientEndpoint(msgspec.Struct, frozen=True):
     """`address` is host:port, with brackets around an IPv6 address. `protocol` is the security protocol,
     `mechanisms` are the SASL mechanisms of the listener. `needs_certificate`: a client presents its own.
+    `creates_topics`: a client's role lets it create the topic of its first record.
     """
 
     address: str
     protocol: str = PLAINTEXT
     mechanisms: tuple[str, ...] = ()
     needs_certificate: bool = False
+    creates_topics: bool = True
 
     @property
     def is_plain(self) -> bool:
@@ -91,6 +93,13 @@ class ClientEndpoint(msgspec.Struct, frozen=True):
         elif self.mechanism:
             named.append("USER and PASSWORD by a login")
         return f"Replace {', '.join(named)}." if named else ""
+
+    def hints(self) -> str:
+        """Return the sentences that go with `kcat` and `python`; "" if nothing needs to be said."""
+        told = [self.placeholders()]
+        if not self.creates_topics:
+            told.append("Create the topic greetings first, on the console's page Topics: clients may not.")
+        return " ".join(each for each in told if each)
 
     def librdkafka(self) -> dict[str, str]:
         """Return the settings of librdkafka, but for the address; empty if it needs none."""

@@ -27,11 +27,11 @@ NO_REPLICAS: Final = "Replicas do not fetch through a gateway."
 
 
 class Roles:
-    """`is_judged` tells whether the gateway decides what the clients of a listener may do."""
+    """The roles of clients, for the handlers and routes of the gateway."""
 
-    def __init__(self, security: ClientSecurity, is_judged: Callable[[str], bool]) -> None:
+    def __init__(self, security: ClientSecurity) -> None:
         self._security = security
-        self._is_judged = cache(is_judged)
+        self._is_judged = cache(security.is_judged)
 
     def of(self, connection: Connection) -> Role:
         """Return the client's role; where the upstream cluster decides, the highest."""

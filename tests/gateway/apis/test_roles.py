@@ -176,6 +176,7 @@ async def test_a_client_that_logs_in_upstream_is_judged_there(tmp_path: Path) ->
             assert len(arrived) == 1, key
         _, arrived = await judge.ask(fetch(2), 14)
         assert len(arrived) == 1
+        assert judge.gateway.started.server.endpoint.creates_topics
 
 
 @pytest.mark.parametrize("key", [ApiKey.CREATE_DELEGATION_TOKEN, ApiKey.ALTER_USER_SCRAM_CREDENTIALS])
