@@ -211,8 +211,8 @@ class ConnectionQuotas:
         return self._too_many(address)
 
     def record(self, listener: ListenerQuota, now_ms: int) -> int:
-        """Record a connection for the rates of broker and listener. Return the milliseconds to wait, at most
-        one window. (recordConnectionAndGetThrottleTimeMs)
+        """Record a connection for the rates of broker and listener. Return the milliseconds to wait, by
+        Kafka's rule at most one window. (recordConnectionAndGetThrottleTimeMs)
         """
         wait_ms = 0
         for sensor in self._sensors(listener):

@@ -7,6 +7,7 @@ from broker.api.outcome import EncodedResponse, Response
 from broker.api.services import FetchServices
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from broker.quotas.kinds import QuotaKind
+from broker.quotas.request import RequestQuotaManager
 from broker.quotas.throttled import Throttle
 from tests.api.consumers import RATE, SESSIONS, SHARED, VERSION, Consumer, observed, prepare
 from tests.api.harness import Asking, Harness
@@ -80,8 +81,8 @@ async def test_over_the_request_quota_the_records_are_held_back(
     sent = bytes_out(shared)
     assert sent > 30_000
     outcome = withheld(shared, asking, over(shared))
-    assert outcome.throttle is not None and outcome.throttle.throttle_ms == 1_000
-    assert busy.answer(asking) == (1_000, 0)
+    assert outcome.throttle is not None and outcome.throttle.throttle_ms == 5_000
+    assert busy.answer(asking) == (5_000, 0)
     assert bytes_out(shared) == 0, "what was not sent is not counted"
     sensor = shared.quotas.fetch.find("ANONYMOUS", None)
     assert (sensor.observed(shared.clock.ms()) if sensor else 0) == 0, "nor recorded"
@@ -99,7 +100,7 @@ async def test_a_session_hears_later_of_what_was_held_back(shared: Harness) -> N
     await shared.put(produce_request(batch_of(b"new"), "idle"), PRODUCE_VERSION)
     asking = await idle.ask()
     withheld(shared, asking, over(shared))
-    assert idle.answer(asking) == (1_000, 0)
+    assert idle.answer(asking) == (5_000, 0)
     assert len(shared.services[FetchServices].sessions) == 1
     assert (await idle.fetch())[1] > 0
 
@@ -147,7 +148,7 @@ async def test_a_withheld_fetch_is_taken_back_at_the_time_it_was_recorded(
     # Its response completes in a later turn, one window later.
     shared.clock.advance(1_000)
     withheld(shared, waiting, over(shared))
-    assert idle.answer(waiting) == (1_000, 0)
+    assert idle.answer(waiting) == (5_000, 0)
     for _ in range(9):
         assert round(observed(shared) * 10_000) == round(used * 10_000)
         shared.clock.advance(1_000)
@@ -163,11 +164,12 @@ async def test_other_answers_are_sent_whatever_the_request_quota_says(shared: Ha
 
 
 @SESSIONS
-async def test_a_consumer_gets_records_once_in_the_time_that_the_request_quota_looks_back(
+async def test_by_kafkas_rule_a_consumer_gets_records_once_in_the_time_that_the_request_quota_looks_back(
     shared: Harness, in_session: bool
 ) -> None:
     """Every fetch violates the quota, and a throttle is at most one second."""
-    shared.quotas.apply(SHARED, "request_percentage", 2)
+    shared.quotas.request = RequestQuotaManager()
+    shared.quotas.request.set_bound("ANONYMOUS", None, 2)
     busy = Consumer(shared, "busy", in_session=in_session)
     got = []
     for _ in range(25):
@@ -180,6 +182,23 @@ async def test_a_consumer_gets_records_once_in_the_time_that_the_request_quota_l
     assert [index for index, has in enumerate(got) if has] == [11, 23]
 
 
+@SESSIONS
+async def test_a_paced_consumer_gets_records_with_every_other_fetch_that_is_throttled(
+    shared: Harness, in_session: bool
+) -> None:
+    """A fetch of 300 ms is repaid in 15 s, and a debt is at most what two throttles of 11 s repay."""
+    shared.quotas.apply(SHARED, "request_percentage", 2)
+    busy = Consumer(shared, "busy", in_session=in_session)
+    got = []
+    for _ in range(8):
+        asking = await busy.ask()
+        withheld(shared, asking, over(shared))
+        throttle_ms, size = busy.answer(asking)
+        got.append((throttle_ms, size > 0))
+        shared.clock.advance(throttle_ms)
+    assert got == [(5_000, False), (10_000, True), *[(11_000, False), (11_000, True)] * 3]
+
+
 async def test_a_fetch_that_found_nothing_is_no_sign_of_starving(shared: Harness) -> None:
     shared.quotas.apply(SHARED, "request_percentage", 2)
     idle = Consumer(shared, "idle")
@@ -190,7 +209,7 @@ async def test_a_fetch_that_found_nothing_is_no_sign_of_starving(shared: Harness
     await shared.put(produce_request(batch_of(b"i"), "idle"), PRODUCE_VERSION)
     asking = await idle.ask()
     withheld(shared, asking, over(shared))
-    assert idle.answer(asking) == (1_000, 0)
+    assert idle.answer(asking) == (11_000, 0)
 
 
 async def test_records_that_went_out_end_what_counts_as_starving(shared: Harness) -> None:
@@ -202,4 +221,4 @@ async def test_records_that_went_out_end_what_counts_as_starving(shared: Harness
     shared.clock.advance(2_000)
     asking = await busy.ask()
     withheld(shared, asking, over(shared))
-    assert busy.answer(asking) == (1_000, 0)
+    assert busy.answer(asking) == (3_000, 0)

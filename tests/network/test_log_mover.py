@@ -83,11 +83,13 @@ async def test_a_move_keeps_to_its_throttle_to_within_a_slice(
     await until(is_held)
     assert 100_000 < moving.copied <= 104_096, "one second's worth may go at once"
     for second in (2, 3, 4):
-        mock_clock.jump(1 if second > 2 else 2)
+        mock_clock.jump(1)
         await until(is_held)
         assert second * 100_000 < moving.copied <= second * 100_000 + 4_096
-    # A higher limit is met at once by one that waits.
-    await alter(broker, replica_alter_log_dirs_io_max_bytes_per_second="10000000")
+    # One that waits repays the rest at a higher limit, and a slice is a fiftieth of that: one is enough.
+    await alter(broker, replica_alter_log_dirs_io_max_bytes_per_second="100000000")
+    assert quota.wait_ms(broker.server.clock.ms()) == 1
+    mock_clock.jump(0.001)
     await until(has_moved(broker, tmp_path / "b" / "events-0"))
     assert moving.copied == log_of(broker).size
     assert "\nkafka_server_alterlogdirsreplication_byte_rate " in broker.server.prometheus.page()

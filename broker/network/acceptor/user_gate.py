@@ -2,8 +2,8 @@
 
 Called by the SaslAuthenticate handler and by TLS handshakes, and by the socket server when a connection
 closes. The caller refuses a connection beyond the maximum count. A connection beyond the rate is delayed,
-unread and unanswered, until the rate recovers, one window at most, and checked again: it is then served if
-the user is within the rate, else refused. (As KIP-612 does for addresses.)
+unread and unanswered, until the rate recovers, by Kafka's rule one window at most, and checked again: it is
+then served if the user is within the rate, else refused. (As KIP-612 does for addresses.)
 """
 
 from collections.abc import Callable

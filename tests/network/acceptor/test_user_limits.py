@@ -87,7 +87,7 @@ async def begin(broker: RunningBroker, user: str = "alice", password: str = "sec
 
 async def answer(client: WireClient) -> tuple[int, str | None]:
     _, response = await client.receive(36, 2)
-    return response.error_code, response.error_message
+    return response.error_code, response.error_message or None
 
 
 async def log_in(
@@ -226,13 +226,15 @@ async def test_a_client_that_is_too_fast_a_second_time_is_refused_and_closed(
     assert broker.server.socket_server.users.delayed == 18
     await passes(mock_clock, 0.5)
     answers = [await answer(each) for each in storm]
-    let_in = [each for each in answers if each[0] == 0]
-    assert 3 <= len(let_in) <= 4
+    # AutoMQ's handlers choose by themselves which of those that waited is the first.
+    refused = [client for client, (code, _) in zip(storm, answers, strict=True) if code]
+    assert len(storm) - len(refused) == 3
     assert {message for code, message in answers if code} == {TOO_FAST}
-    assert counts(broker) == {"alice": len(let_in)}
+    assert counts(broker) == {"alice": 3}
     assert broker.server.socket_server.users.delayed == 0
     await passes(mock_clock, 0.1)
-    assert await is_closed_soon(storm[-1])
+    for client in refused:
+        assert await is_closed_soon(client)
 
 
 async def test_a_client_that_leaves_while_it_is_held_is_not_counted(

@@ -151,7 +151,8 @@ async def test_the_connection_opens_again_on_its_millisecond(
 
 
 @pytest.mark.parametrize(
-    ("took_ms", "muted_ms"), [(199, 0), (200, 0), (201, 50), (220, 1_000), (3_000, 1_000)]
+    ("took_ms", "muted_ms"),
+    [(199, 0), (200, 0), (201, 50), (220, 1_000), (419, 10_950), (420, 11_000), (3_000, 11_000)],
 )
 async def test_a_produce_without_acks_is_charged_and_mutes_its_connection(
     broker: RunningBroker, mock_clock: MockClock, took_ms: int, muted_ms: int
