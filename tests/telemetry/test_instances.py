@@ -38,7 +38,8 @@ def test_subscriptions_are_united_at_the_shortest_interval() -> None:
     assert scene.join(1).effective == Effective(("org.a.", "org.b.", "org.c."), 1_000)
     assert scene.join(2).effective == Effective(("org.a.", "org.b."), 2_000)
     scene.subscribe("a")
-    assert scene.join(3).effective == Effective((), FIVE_MINUTES)
+    assert scene.join(3).effective == Effective((), 3_600_000)
+    assert scene.join(4).effective == Effective((), FIVE_MINUTES)
 
 
 def test_all_metrics_swallow_every_prefix() -> None:

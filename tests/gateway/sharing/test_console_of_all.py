@@ -74,7 +74,7 @@ class Gateway:
             processors=list,
             ended_processors=SimpleNamespace(bytes_in=0, bytes_out=0),
             metrics=SimpleNamespace(once=list),
-            bootstrap=tuple,
+            client_endpoints=tuple,
         )
         own = OwnSummary(name, server, self.quotas, (), self.clock)
         self.summaries = Summaries(own.measure, hears=True, measure_clients=self._clients)

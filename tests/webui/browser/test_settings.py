@@ -162,5 +162,5 @@ def test_others_read_settings_and_change_none(page: Watched, expect: Any, stocke
     expect(opened.get_by_role("button", name="Save")).to_have_attribute("aria-disabled", "true")
     opened.get_by_label("New value").fill("12")
     opened.get_by_label("New value").press("Enter")
-    expect(opened.get_by_role("alert")).to_contain_text("needs the role admin")
+    expect(opened.get_by_role("alert")).to_contain_text("requires the role admin")
     assert stocked.configs[THREADS] == "8"

@@ -9,6 +9,7 @@ import trio
 import trio.testing
 
 from broker.control.views import TokenRow
+from tests.webui.fake_access import EDITOR
 from tests.webui.fakes import FakeBroker
 from tests.webui.raw_http import Served, rest_of, served, until
 from webui import console
@@ -210,12 +211,12 @@ async def test_a_token_that_is_revoked_while_its_request_waits_opens_nothing(
         stream = await server.open()
         body = b"Content-Type: application/json\r\nContent-Length: 20\r\n\r\n{"
         head = b"PATCH /api/v1/client-quotas HTTP/1.1\r\nHost: localhost\r\n"
-        await stream.send_all(head + bearer("viewer-token") + body)
+        await stream.send_all(head + bearer("editor-token") + body)
         connections.append(stream)
     await trio.testing.wait_all_tasks_blocked(0.05)
-    waiting = await server.ask("/api/v1/tasks", bearer("viewer-token") + CLOSE)
+    waiting = await server.ask("/api/v1/tasks", bearer("editor-token") + CLOSE)
     await trio.testing.wait_all_tasks_blocked(0.05)
-    broker.token_rows.pop(2)
+    broker.token_rows.remove(EDITOR)
     broker.version += 1
     assert status(await rest_of(waiting)) == 401
     await close(*connections)
