@@ -172,7 +172,7 @@ class Processor:
                 if self._has_accepted and is_polled:
                     self._configure_new_connections()
                 if responder.responses:
-                    responder.flush()
+                    responder.flush(now_of())
                 if is_polled and responder.buffered:
                     is_polled = False
                     events, now = self._buffered_events(), now_of()

@@ -71,14 +71,13 @@ class Responder:
         self._unsendable = UnsendableResponses()
         self._cut_off = RateLimitedWarning(logger)
 
-    def flush(self) -> int:
+    def flush(self, now: int) -> None:
         """Write every queued response as far as its socket takes it. Synchronous; called by handlers and by
-        the processor's `run`. Returns when it began.
+        the processor's `run`, at a time that they have just read.
         """
         responses = self.responses
         if len(responses) > self.peak:
             self.peak = len(responses)
-        now = begun = self._clock.ns()
         now_ms = now // 1_000_000 + self._clock.base_ms
         burst = BURST
         time = self.request_time
@@ -145,7 +144,6 @@ class Responder:
                     self._after_response(channel)
             except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
                 self.fail(channel, Place.SEND, error)
-        return begun
 
     def send_cached(
         self, channel: Channel, route: Route, cached: CachedResponse, frame: bytes, received: int

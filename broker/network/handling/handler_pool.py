@@ -202,11 +202,12 @@ class HandlerPool:
             while True:
                 slow = self._serve(request)
                 if slow is not None:
+                    self._last = now = now_of()
                     if self._request_time is not None:
-                        self._request_time.add_handler(request)
+                        self._request_time.add_handler_until(request, now)
                     self._deliver()
                     self._leader_followers.promote_follower()
-                    began = now_of()
+                    request.local_complete = began = now_of()
                     self.waits.begin(began)
                     await self._serve_slow(request, slow)
                     self._deliver()
@@ -256,14 +257,14 @@ class HandlerPool:
 
     def _begin_elsewhere(self) -> int:
         """Begin work of the pool outside a handler's turn. Returns the time."""
-        begun = self._clock.ns()
+        self._last = begun = self._clock.ns()
         if self._request_time is not None:
             self._request_time.begin_at(begun)
         return begun
 
     def _end_elsewhere(self, begun: int) -> None:
         """Count such work, which ended with the last request that it completed."""
-        self._elsewhere_ns += max(self._last - begun, 0)
+        self._elsewhere_ns += self._last - begun
 
     def _deliver(self) -> None:
         """Deliver at the end of a handler's own work, whose lap has just ended."""
@@ -277,20 +278,24 @@ class HandlerPool:
             overdue = partitions.overdue_flushes()
             if overdue:
                 waiting = self.flush_waits.delay(waiting, overdue)
+                self._last = self._clock.ns()
             self._finish(waiting)
         callbacks = self._callbacks
         if callbacks:
-            until = self._clock.ns() + BATCH_NS
+            until = self._last + BATCH_NS
             for _ in range(min(len(callbacks), BATCH)):
                 self._call_back(*callbacks.popleft())
                 if self._last > until:
                     break
             if callbacks:
                 self._leave_callbacks()
+        now = self._last
         for responder in self._responders:
             if responder.responses:
-                begun = responder.flush()
-                responder.delivering_ns += self._clock.ns() - begun
+                begun = now
+                responder.flush(begun)
+                now = self._clock.ns()
+                responder.delivering_ns += now - begun
         for reaper in self._reapers:
             reaper.poke()
 
@@ -376,7 +381,6 @@ class HandlerPool:
         return None
 
     async def _serve_slow(self, request: Request, awaitable: Awaitable[Outcome]) -> None:
-        request.local_complete = self._clock.ns()
         time = self._request_time
         try:
             outcome = await (awaitable if time is None else time.run(request, awaitable))
@@ -393,12 +397,12 @@ class HandlerPool:
         outcome if the handler must wait for them.
         """
         self._put_sliced(request, sliced, partial(self._conclude_sliced, request))
-        self._last = self._clock.ns()
         return None
 
     def _put_sliced(self, request: Request, sliced: Sliced, conclude: Conclude) -> None:
+        self._last = now = self._clock.ns()
         if self._request_time is not None:
-            self._request_time.add_handler(request)
+            self._request_time.add_handler_until(request, now)
         self.sliced.put(request, sliced, partial(self._run_slice, request), conclude)
 
     def _run_slice(self, request: Request, advance: Callable[[], None], thread_ns: int) -> None:
@@ -428,6 +432,7 @@ class HandlerPool:
         self.deliver()
 
     async def _finish_slow(self, request: Request, slow: Awaitable[Outcome]) -> None:
+        request.local_complete = self._clock.ns()
         await self._serve_slow(request, slow)
         self.deliver()
         self.sliced.check_answered()
@@ -558,10 +563,10 @@ class HandlerPool:
         else:
             request.close_reason = "unexpected error in the broker, and no error response is possible"
         self._release(request)
-        request.completed = self._last = self._clock.ns()
+        request.completed = self._last = now = self._clock.ns()
         request.responder.responses.append(request)
         if self._request_time is not None:
-            self._request_time.add_handler(request)
+            self._request_time.add_handler_until(request, now)
 
     def _error_response(self, request: Request) -> bytes | None:
         """Return None for a request without a response, and if the error response cannot be built."""

@@ -118,7 +118,7 @@ async def test_small_answers_that_are_due_together_go_in_one_write() -> None:
             request.reply = numbered(number)
             request.dequeued = request.completed = request.received
             wiring.responder.responses.append(request)
-        wiring.responder.flush()
+        wiring.responder.flush(wiring.clock.ns())
         wiring.channel.sock = counted.sock
         assert counted.sends == 2  # the first, and all behind it
         assert numbers(wiring.read()) == list(range(10))

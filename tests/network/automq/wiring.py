@@ -28,7 +28,7 @@ class Wiring:
         self.far.setblocking(False)
         if send_buffer:
             near.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
-        clock = TrioClock()
+        self.clock = clock = TrioClock()
         self.failures = Failures()
         self.selector = Selector(lambda channel, _reason: channel.abandon(), self.failures)
         failed = FailedLogins("test", self.selector, 100, clock)
@@ -58,13 +58,13 @@ class Wiring:
         request.reply = reply
         request.close_reason = close_reason
         self.responder.responses.append(request)
-        self.responder.flush()
+        self.responder.flush(self.clock.ns())
 
     def turn(self) -> None:
         """Continue the send, as the processor does when the socket is writable."""
         if self.channel.send is not None:
             self.responder.continue_send(self.channel)
-        self.responder.flush()
+        self.responder.flush(self.clock.ns())
 
     def read(self) -> bytes:
         try:

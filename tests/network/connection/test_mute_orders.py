@@ -40,7 +40,7 @@ def answer(rig: Rig, channel: Channel, reply: Reply) -> None:
     request.dequeued = request.completed = request.received
     request.reply = reply
     rig.responder.responses.append(request)
-    rig.responder.flush()
+    rig.responder.flush(rig.clock.ns())
 
 
 @pytest.mark.parametrize("reply", [b"answer", None], ids=["send", "no-op"])

@@ -122,8 +122,8 @@ def test_the_clock_is_looked_at_once_for_a_burst_of_answers(answers: int, looks:
         request.dequeued = request.completed = 0
         request.reply = b"answer"
         rig.responder.responses.append(request)
-    rig.responder._clock = SimpleNamespace(ns=count(0, 1_000_000).__next__, base_ms=0)  # type: ignore[assignment]
-    rig.responder.flush()
+    rig.responder._clock = SimpleNamespace(ns=count(1_000_000, 1_000_000).__next__, base_ms=0)  # type: ignore[assignment]
+    rig.responder.flush(0)
     rig.close()
     late = [metrics.response_queue[ticks(look * 1_000_000)] for look in range(looks)]
     assert late == [BURST] * (looks - 1) + [answers - BURST * (looks - 1)]
