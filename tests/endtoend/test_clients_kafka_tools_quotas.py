@@ -71,9 +71,11 @@ def test_limits_beyond_reach_throttle_no_client(broker: BrokerProcess, tmp_path:
     assert largest(consumed, "fetch-throttle-time-max") == 0
 
 
-def test_a_request_quota_holds_a_producer_no_longer_than_a_second_at_a_time(
-    broker: BrokerProcess,
+@pytest.mark.parametrize(("algorithm", "longest_ms"), [("paced", 11_000), ("rate", 1_000)])
+def test_a_request_quota_holds_a_producer_for_its_windows_and_with_kafkas_rule_for_one(
+    tmp_path: Path, algorithm: str, longest_ms: int
 ) -> None:
-    limit(broker, None, request_percentage=0.1)
-    produced = produce(broker, "read", 30, *ONE_BY_ONE, metrics=True)
-    assert 0 < largest(produced, "produce-throttle-time-max") <= 1_000
+    with BrokerProcess(tmp_path, f"quota.bandwidth.algorithm={algorithm}") as broker:
+        limit(broker, None, request_percentage=0.1)
+        produced = produce(broker, "read", 15, *ONE_BY_ONE, metrics=True)
+    assert 0 < largest(produced, "produce-throttle-time-max") <= longest_ms
