@@ -1,4 +1,4 @@
-"""NOTICE names the packages of the images whose licences ask for it."""
+"""NOTICE names the packages of the images whose licences ask for it, and goes into them."""
 
 import re
 from importlib.metadata import PackageNotFoundError, metadata
@@ -35,3 +35,15 @@ def test_a_package_whose_licence_asks_for_it_is_named() -> None:
 def test_the_images_have_the_notice() -> None:
     dockerfile = (ROOT / "Dockerfile").read_text(encoding="utf-8")
     assert "install --mode=0644 LICENSE NOTICE /opt/weir/share/" in dockerfile
+
+
+def test_the_build_of_the_image_gets_each_file_that_it_copies() -> None:
+    """`.dockerignore` leaves out what it does not name."""
+    kept = {
+        line.removeprefix("!")
+        for line in (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+        if line.startswith("!")
+    }
+    copied = re.findall(r"(?m)^COPY (?!--from)(.+) \S+$", (ROOT / "Dockerfile").read_text(encoding="utf-8"))
+    for source in " ".join(copied).split():
+        assert any(source == each or source.startswith(f"{each}/") for each in kept), source
