@@ -22,7 +22,8 @@ def _licence(name: str) -> str:
         about = metadata(name)
     except PackageNotFoundError:
         return ""
-    stated = [about.get("License-Expression") or about.get("License") or ""]
+    # Some have the whole text here, with the licences of what they bundle.
+    stated = [about.get("License-Expression") or (about.get("License") or "").partition("\n")[0]]
     return " ".join([*stated, *(each for each in about.get_all("Classifier") or () if "License" in each)])
 
 
