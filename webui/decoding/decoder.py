@@ -94,10 +94,11 @@ class Decoder:
             except OSError:
                 return []
             assert process.stdin is not None and process.stdout is not None
+            lines: list[dict[str, Any]] = []
             try:
                 async with process.stdin, process.stdout, trio.open_nursery() as nursery:
                     nursery.start_soon(_ask, process.stdin, head, items)
-                    lines = [line async for line in _lines(process.stdout)]
+                    lines += [line async for line in _lines(process.stdout)]
                 return lines
             finally:
                 process.kill()
