@@ -262,7 +262,8 @@ async def test_a_stop_answers_all_that_wait(broker: RunningBroker, mock_clock: M
     clients = await waiting_fetches(broker, MANY)
     broker.stop.set()
     for client in clients:
-        await client.receive(1, 11)
+        _, answer = await client.receive(1, 11)
+        assert not answer.error_code
     with trio.fail_after(1):
         await broker.started.stopped.wait()
     await wait_all_tasks_blocked()
