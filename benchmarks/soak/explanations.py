@@ -17,7 +17,7 @@ RULES: Final = (
     Rule(
         r"Connection refused|ECONNREFUSED|all attempts to connect|Connection reset|closed the connection"
         r"|EOFError|[Bb]roken ?[Pp]ipe|brokers are down|_TRANSPORT|NodeNotReady|KafkaConnectionError"
-        r"|RemoteDisconnected|IncompleteRead|Unable to bootstrap",
+        r"|RemoteDisconnected|Remote end closed connection|IncompleteRead|Unable to bootstrap",
         "the broker was away after a kill",
         (KILL,),
     ),
