@@ -79,7 +79,7 @@ from broker.control.undo import inverse_of
 from broker.control.upstream_views import NoShares, ShareViews, UpstreamViewSource
 from broker.errors import ApiError
 from broker.metadata.changes import AuditFilter, AuditRow, Kind
-from broker.metadata.image import AdminToken, Image, QuotaEntry, ScramCredential, Topic
+from broker.metadata.image import AdminToken, Image, QuotaEntry, ScramCredential, Topic, is_internal
 from broker.metadata.sealing import is_secret
 from broker.principal import ANONYMOUS
 from broker.quotas.client_quota_requests import Component, EntityFilter
@@ -182,6 +182,7 @@ class Views:
         self._upstream = upstream
         self._shares: ShareViews = NoShares() if upstream is None else upstream.shares
         self._counted: tuple[Mapping[EntityPairs, QuotaEntry], int] = ({}, 0)
+        self._topic_counts: tuple[Mapping[str, Topic], int, int] = ({}, 0, 0)
         self._rules = QuotaRows(live, self._shares, rules_decide=not control.config.quotas.callback_class)
 
     @property
@@ -203,6 +204,7 @@ class Views:
         image, info, metrics = self._control.image, self.server_info(), self._live.metrics()
         others = self.others()
         ip_quota_rules = self._ip_quota_rules()
+        user_topics, partitions = self._count_topics()
         return Overview(
             cluster_id=image.cluster_id,
             node_id=info.node_id,
@@ -210,7 +212,8 @@ class Views:
             bootstrap=info.bootstrap,
             console=info.console,
             topics=len(image.topics),
-            partitions=sum(topic.partitions for topic in image.topics.values()),
+            user_topics=user_topics,
+            partitions=partitions,
             quota_rules=len(image.quotas) - ip_quota_rules,
             ip_quota_rules=ip_quota_rules,
             metrics=metrics,
@@ -224,6 +227,15 @@ class Views:
         if quotas is not self._counted[0]:
             self._counted = quotas, sum(entity[0][0] == IP for entity in quotas)
         return self._counted[1]
+
+    def _count_topics(self) -> tuple[int, int]:
+        """Count the topics of users, and the partitions of all topics, once for each state of the topics."""
+        topics = self._control.image.topics
+        if topics is not self._topic_counts[0]:
+            own = sum(map(is_internal, topics))
+            partitions = sum(topic.partitions for topic in topics.values())
+            self._topic_counts = topics, len(topics) - own, partitions
+        return self._topic_counts[1:]
 
     def upstream(self) -> UpstreamRow | None:
         """Return the upstream cluster of a gateway; None for a broker."""

@@ -90,7 +90,15 @@ def test_the_strongest_mechanism_is_named() -> None:
 @pytest.mark.parametrize("endpoint", [PLAIN, LOGIN])
 def test_a_client_that_may_not_create_topics_is_told_where_to_create_one(endpoint: ClientEndpoint) -> None:
     assert endpoint.hints() == endpoint.placeholders()
-    hints = replace(endpoint, creates_topics=False).hints()
+    assert endpoint.hints(may_edit=False, is_gateway=True) == endpoint.placeholders()
+    refused = replace(endpoint, creates_topics=False)
+    for hints, who in (
+        (refused.hints(may_edit=False), "ask an editor to create it first."),
+        (refused.hints(is_gateway=True), "in the upstream cluster first: clients may not."),
+        (refused.hints(may_edit=False, is_gateway=True), "in the upstream cluster first: clients may not."),
+    ):
+        assert hints.startswith(endpoint.placeholders()) and hints.endswith(who)
+    hints = refused.hints()
     assert hints.startswith(endpoint.placeholders())
     assert hints.endswith("Create the topic greetings first, on the console's page Topics: clients may not.")
 

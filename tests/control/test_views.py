@@ -5,11 +5,13 @@ from msgspec.structs import replace
 
 from broker.config.sections import TelemetryConfig
 from broker.control.commands import (
+    BROKER_ITSELF,
     AlterClientQuotas,
     ConfigAlteration,
     ConfigOp,
     ConfigResource,
     CreateTopics,
+    DeleteTopics,
     EntityPairs,
     IncrementalAlterConfigs,
     IssueAdminToken,
@@ -18,6 +20,7 @@ from broker.control.commands import (
     QuotaAlteration,
     QuotaOp,
     ResourceType,
+    TopicRef,
 )
 from broker.control.control import Control
 from broker.control.rows.upstream import (
@@ -72,6 +75,19 @@ async def test_the_overview_joins_what_is_known_and_what_goes_on(control: Contro
     assert overview.console == "http://127.0.0.1:8080/"
     assert overview.metrics is METRICS
     assert views.server_info().bootstrap == overview.bootstrap
+
+
+async def test_the_overview_tells_the_topics_of_users_from_those_of_the_broker(
+    control: Control, views: Views
+) -> None:
+    own = ("__weir_events", "__consumer_offsets", "__transaction_state", "__share_group_state")
+    assert views.overview().user_topics == 0
+    await control.apply(CreateTopics(tuple(NewTopic(name, 1) for name in own)), BROKER_ITSELF)
+    assert (views.overview().topics, views.overview().user_topics) == (4, 0)
+    await control.apply(CreateTopics((NewTopic("__weirdly", 1), NewTopic("orders", 1))), actor())
+    assert (views.overview().topics, views.overview().user_topics) == (6, 2)
+    await control.apply(DeleteTopics((TopicRef("orders"),)), actor())
+    assert (views.overview().topics, views.overview().user_topics) == (5, 1)
 
 
 class Shares(NoShares):

@@ -238,6 +238,7 @@ class FakeBroker(FakeAccess, FakeAcls, FakeAlerts, FakeDelegationTokens, FakeRes
     decisions: dict[str, Decided] = field(default_factory=dict)
     at_nodes: dict[str, tuple[NodeUse, ...]] = field(default_factory=dict)
     topic_count: int = 0
+    own_topic_count: int = 0
     upstream_row: UpstreamRow | None = None
     gateway_rows: list[GatewayRow] = field(default_factory=list)
     share_rows: list[ShareRow] = field(default_factory=list)
@@ -402,6 +403,7 @@ class FakeBroker(FakeAccess, FakeAcls, FakeAlerts, FakeDelegationTokens, FakeRes
             bootstrap=self.server_info().bootstrap,
             console="http://127.0.0.1:8080/",
             topics=self.topic_count,
+            user_topics=self.topic_count - self.own_topic_count,
             partitions=self.topic_count * 3,
             quota_rules=sum(entity[0][0] != "ip" for entity in self.rows),
             ip_quota_rules=sum(entity[0][0] == "ip" for entity in self.rows),

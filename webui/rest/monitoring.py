@@ -183,6 +183,7 @@ OVERVIEW: Final = Record(
         "bootstrap": Listing(NAME),
         "console": NAME,
         "topics": COUNT,
+        "user_topics": COUNT,
         "partitions": COUNT,
         "quota_rules": COUNT,
         "ip_quota_rules": COUNT,

@@ -52,6 +52,7 @@ def overview_json(row: Overview, now_ms: int) -> dict[str, Any]:
         "bootstrap": list(row.bootstrap),
         "console": row.console,
         "topics": row.topics,
+        "user_topics": row.user_topics,
         "partitions": row.partitions,
         "quota_rules": row.quota_rules,
         "ip_quota_rules": row.ip_quota_rules,

@@ -84,7 +84,8 @@ class ServerInfo(msgspec.Struct, frozen=True):
 
 class Overview(msgspec.Struct, frozen=True):
     """`quota_rules` counts entities of users and client ids with a limit, `ip_quota_rules`
-    those of addresses. `upstream` is a gateway's; its topics are not counted.
+    those of addresses. `user_topics` are those of `topics` in which the broker does not store its own data.
+    `upstream` is a gateway's; its topics are not counted.
     `gateways` are the sums of all gateways that share limits, this one included; None if it shares none.
     `metrics` are its own.
     """
@@ -95,6 +96,7 @@ class Overview(msgspec.Struct, frozen=True):
     bootstrap: tuple[str, ...]
     console: str
     topics: int
+    user_topics: int
     partitions: int
     quota_rules: int
     ip_quota_rules: int

@@ -94,11 +94,20 @@ class ClientEndpoint(msgspec.Struct, frozen=True):
             named.append("USER and PASSWORD by a login")
         return f"Replace {', '.join(named)}." if named else ""
 
-    def hints(self) -> str:
-        """Return the sentences that go with `kcat` and `python`; "" if nothing needs to be said."""
+    def hints(self, *, may_edit: bool = True, is_gateway: bool = False) -> str:
+        """Return the sentences that go with `kcat` and `python`; "" if nothing needs to be said. `may_edit`:
+        the reader's role lets them create topics in the console, which a gateway's console does not.
+        """
         told = [self.placeholders()]
         if not self.creates_topics:
-            told.append("Create the topic greetings first, on the console's page Topics: clients may not.")
+            if is_gateway:
+                told.append("Create the topic greetings in the upstream cluster first: clients may not.")
+            elif may_edit:
+                told.append(
+                    "Create the topic greetings first, on the console's page Topics: clients may not."
+                )
+            else:
+                told.append("Clients may not create the topic greetings: ask an editor to create it first.")
         return " ".join(each for each in told if each)
 
     def librdkafka(self) -> dict[str, str]:

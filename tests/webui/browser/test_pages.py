@@ -11,7 +11,7 @@ from broker.control.rows.client_endpoint import ClientEndpoint
 from broker.control.views import ConnectionLimitRow
 from tests.webui.browser.conftest import PHONE, ServedConsole, Watched, watched
 from tests.webui.fakes import FakeBroker
-from tests.webui.rows import connection, tasks, throttled
+from tests.webui.rows import connection, tasks, throttled, upstream
 from webui.console import monotonic_ms
 from webui.pages import PAGES
 
@@ -48,9 +48,48 @@ def test_an_unused_broker_says_what_to_do_next(page: Watched, expect: Any, broke
     port = page.console.address.rpartition(":")[2]
     command = f"--running --bootstrap 127.0.0.1:9092 --console localhost:{port}"
     expect(opened.locator("#snippets")).to_contain_text(command)
+    expect(opened.locator("#first-steps-title")).to_have_text("No client has connected yet")
+    broker.topic_count, broker.own_topic_count = 4, 4
+    broker.connection_rows = [connection("hello")]
+    expect(opened.locator(".tile", has_text="Connections").locator(".figure")).to_have_text("1")
+    expect(opened.locator("#facts")).to_contain_text("4 topics (4 internal), 12 partitions")
+    expect(opened.locator("#first-steps-title")).to_have_text("No topic has been created yet")
+    expect(opened.locator("#first-steps")).to_be_visible()
+    broker.topic_count = 5
+    expect(opened.locator("#first-steps")).to_be_hidden()
+    broker.topic_count, broker.connection_rows = 4, []
+    expect(opened.locator("#first-steps-title")).to_have_text("No client has connected yet")
+
+
+def test_a_gateway_shows_the_first_steps_until_a_client_connects(
+    page: Watched, expect: Any, broker: FakeBroker
+) -> None:
+    broker.upstream_row = upstream()
+    page.sign_in()
+    opened = page.go("/")
+    expect(opened.locator("#first-steps")).to_be_visible()
     broker.connection_rows = [connection("hello")]
     expect(opened.locator("#first-steps")).to_be_hidden()
-    expect(opened.locator(".tile", has_text="Connections").locator(".figure")).to_have_text("1")
+
+
+@pytest.mark.parametrize("scheme", ["dark", "light"])
+@pytest.mark.parametrize(
+    ("token", "hint"),
+    [
+        ("admin-token", "Create the topic greetings first, on the console's page Topics: clients may not."),
+        ("editor-token", "Create the topic greetings first, on the console's page Topics: clients may not."),
+        ("viewer-token", "Clients may not create the topic greetings: ask an editor to create it first."),
+    ],
+)
+def test_the_first_steps_of_a_role_are_what_it_may_do(
+    browser: Any, served: ServedConsole, expect: Any, broker: FakeBroker, token: str, hint: str, scheme: str
+) -> None:
+    broker.endpoints = (ClientEndpoint("127.0.0.1:9092", creates_topics=False),)
+    with watched(browser, served, color_scheme=scheme) as page:
+        page.sign_in(token)
+        first = page.go("/").locator("#first-steps")
+        expect(first).to_contain_text(hint)
+        expect(first.locator("pre", has_text="WEIR_ADMIN_TOKEN")).to_have_count(int(token == "admin-token"))
 
 
 def test_first_steps_and_commands_have_what_a_secured_listener_asks_for(

@@ -62,7 +62,7 @@ function showFacts({ metrics, ...overview }) {
     `${overview.upstream ? "Gateway" : "Node"} ${overview.node_id}`,
     `version ${overview.software_version}`,
     `up ${duration(metrics.uptime_ms)}`,
-    ...(overview.upstream ? upstreamFacts(overview.upstream) : [`${count(overview.topics, "topic")}, ${count(overview.partitions, "partition")}`, count(metrics.groups, "group")]),
+    ...(overview.upstream ? upstreamFacts(overview.upstream) : [topicFacts(overview), count(metrics.groups, "group")]),
     count(overview.quota_rules, "client quota rule"),
     ...(overview.ip_quota_rules ? [count(overview.ip_quota_rules, "IP quota rule")] : []),
   ];
@@ -71,13 +71,21 @@ function showFacts({ metrics, ...overview }) {
   facts.title = overview.upstream ? `Upstream cluster ${overview.upstream.cluster_id || "unknown"}` : `Cluster ${overview.cluster_id}`;
 }
 
+function topicFacts({ topics, user_topics: users, partitions }) {
+  const internal = topics > users ? ` (${group(topics - users)} internal)` : "";
+  return `${count(topics, "topic")}${internal}, ${count(partitions, "partition")}`;
+}
+
 function upstreamFacts({ condition, connected, nodes }) {
   return [nodes ? `${group(connected)} of ${count(nodes, "upstream node")} connected` : `upstream cluster ${condition}`];
 }
 
+/** A gateway does not know its cluster's topics: there the first client ends the first steps. */
 function showFirstSteps(overview) {
   const card = document.getElementById("first-steps");
-  const fresh = overview.topics === 0 && (overview.gateways ?? overview.metrics).connections === 0;
+  const unused = (overview.gateways ?? overview.metrics).connections === 0;
+  const fresh = overview.upstream ? unused : overview.user_topics === 0;
+  setText(document.getElementById("first-steps-title"), unused ? "No client has connected yet" : "No topic has been created yet");
   if (card.hidden !== fresh) return;
   card.hidden = !fresh;
   if (!fresh) return;
@@ -93,7 +101,7 @@ function showFirstSteps(overview) {
     snippets,
     h("div", h("h3", "kcat"), copyable(kcat, "A kcat command")),
     h("div", h("h3", "Python (pip install confluent-kafka)"), copyable(python, "A Python program")),
-    plain === "yes" && h("div", h("h3", "Demo tenants, from Weir’s source folder"), copyable(demo, "A command that starts demo tenants")),
+    plain === "yes" && document.body.dataset.role === "admin" && h("div", h("h3", "Demo tenants, from Weir’s source folder"), copyable(demo, "A command that starts demo tenants")),
   );
 }
 
