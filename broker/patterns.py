@@ -52,10 +52,10 @@ class Pattern:
 
     __slots__ = ("_compiled", "at_once", "longest")
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, max_work: int = MAX_WORK) -> None:
         """Raises ValueError with the reason."""
         self._compiled = compiled(text)
-        self.longest = MAX_WORK // self._compiled.programsize
+        self.longest = max_work // self._compiled.programsize
         """Characters of the longest text that can match."""
         self.at_once = max(1, _AT_ONCE // self._compiled.programsize)
         """Names of topics, or texts as long, to match between two pauses."""

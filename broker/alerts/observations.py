@@ -5,14 +5,13 @@ of work.
 """
 
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from fnmatch import translate
 from typing import Protocol
 
 from broker.control.rows.alerts import Labels
 from broker.control.rows.upstream import RefusedRecords
 from broker.control.views import GroupRow, ThrottledRow
+from broker.glob_patterns import glob
 from broker.metadata.alerts import AlertCondition, AlertRule
 from broker.steps import Steps
 
@@ -99,13 +98,21 @@ def sources(views: Observed) -> Mapping[AlertCondition, Callable[[], Steps[Value
 
 
 def matching(rule: AlertRule, values: Values) -> Steps[Values]:
-    """Return the values that the rule's pattern selects."""
+    """Return the values that the rule's pattern selects; none if an earlier version accepted the pattern and
+    this one does not.
+    """
     if not rule.match:
         return values
-    pattern = re.compile(translate(rule.match))
     found: Values = {}
+    try:
+        pattern = glob(rule.match)
+    except ValueError:
+        return found
+    yield
     for labels, value in values.items():
-        yield
-        if any(pattern.match(text) for _, text in labels):
-            found[labels] = value
+        for _, text in labels:
+            yield
+            if pattern.fullmatch(text):
+                found[labels] = value
+                break
     return found

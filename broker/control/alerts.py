@@ -14,6 +14,7 @@ import msgspec
 from broker.control.commands import Command, Outcome
 from broker.control.plan import Plan, Situation
 from broker.errors import ErrorCode
+from broker.glob_patterns import glob
 from broker.metadata.actor import Role
 from broker.metadata.alerts import (
     DESTINATION,
@@ -204,6 +205,10 @@ def _rule_problem(rule: AlertRule, at: Situation) -> str:
             return f"A duration must be from 0 to {LONGEST_WAIT_MS} ms"
     if len(rule.match) > LONGEST_MATCH:
         return f"The pattern is longer than {LONGEST_MATCH} characters"
+    try:
+        glob(rule.match)
+    except ValueError as error:
+        return f"The pattern cannot be used: {error}"
     if len(rule.destinations) > MAX_TARGETS or len(set(rule.destinations)) != len(rule.destinations):
         return f"A rule has at most {MAX_TARGETS} destinations, each once"
     for name in rule.destinations:

@@ -76,6 +76,20 @@ def test_a_pattern_selects_names(pattern: str, expected: list[str]) -> None:
     assert [labels[0][1] for labels in found] == expected
 
 
+def test_each_name_is_matched_in_a_step_of_its_own() -> None:
+    """Python's engine took 64 ms for one of these names."""
+    labels = (("client_id", "a" * 32_767), ("user", "b" * 32_767), ("quota_type", "a" * 32_767))
+    values: Values = {(("number", str(number)), *labels): 1.0 for number in range(50)}
+    rule = AlertRule(AlertCondition.THROTTLED, 0.0, match="*" + "?" * 140 + "b")
+    assert sum(1 for _ in matching(rule, values)) == 1 + 50 * (1 + len(labels))
+    assert finished(matching(rule, values)) == {}
+
+
+def test_a_stored_pattern_that_is_refused_now_selects_no_name() -> None:
+    rule = AlertRule(AlertCondition.LAG, 0.0, match="?" * 256)
+    assert finished(matching(rule, {(("group", "a" * 256),): 1.0})) == {}
+
+
 def test_a_long_listing_is_read_in_steps() -> None:
     def rows() -> Iterator[GroupRow]:
         for number in range(100):

@@ -99,6 +99,8 @@ def test_roles(world: World) -> None:
         ({"resolve_after_ms": -1}, "A duration"),
         ({"match": "x" * LONGEST_MATCH}, ""),
         ({"match": "x" * (LONGEST_MATCH + 1)}, "longer than 256"),
+        ({"match": "*" + "?" * 100}, ""),
+        ({"match": "?" * LONGEST_MATCH}, "The pattern cannot be used: too many wildcards"),
         ({"destinations": ("nowhere",)}, "no destination named nowhere"),
         ({"destinations": ("hook", "hook")}, "each once"),
         ({"destinations": ("hook",)}, ""),
