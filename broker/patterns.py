@@ -6,7 +6,7 @@ So an expression is weighed by its parts before it is compiled, and a text that 
 to match does not match. The module of RE2 is imported with the first expression.
 """
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Any, Final, Protocol, cast
 
 MAX_COST: Final = 3_000
@@ -44,7 +44,7 @@ class Compiled(Protocol):
 
     def fullmatch(self, text: str) -> object | None: ...
 
-    def sub(self, replacement: Callable[[Any], str], text: str) -> str: ...
+    def finditer(self, text: str) -> Iterator[Any]: ...
 
 
 class Pattern:

@@ -7,7 +7,8 @@ at startup and at a change, and by the network for every connection with a clien
 
 RE2 matches the patterns in time linear in the name: Java's and Python's engines backtrack, so that one
 certificate could block the broker. Patterns with lookaround or backreferences, which RE2 does not support,
-are rejected. The module is imported with the first pattern.
+are rejected. The time also grows with the pattern and with every match that is replaced, so all three are
+bounded, and the rules are tried in pieces. The module is imported with the first pattern.
 """
 
 import re
@@ -18,6 +19,7 @@ import msgspec
 
 from broker.errors import ConfigError
 from broker.patterns import MAX_COST, Compiled, compiled, cost_of
+from broker.steps import Steps
 
 KEY: Final = "ssl.principal.mapping.rules"
 
@@ -25,7 +27,25 @@ MAX_RULES: Final = 100
 """Maximum rules per listener; ours."""
 
 MAX_NAME_LENGTH: Final = 8_192
-"""Maximum characters of a subject; a longer one matches no rule. Ours."""
+"""Maximum characters of a subject and of a user; a subject that is longer, or whose user would be, matches no
+rule. Ours.
+"""
+
+MAX_WORK: Final = 393_216
+"""Instructions of a pattern times characters of a subject: some 4 ms of one match at worst, at 10 ns each. A
+subject that is too long for one of the patterns matches no rule: to skip one could give it another's user.
+"""
+
+MAX_PROGRAM: Final = 384
+"""Instructions of a pattern, so that every pattern can match 1,024 characters; ours. Kafka's examples have
+at most 60.
+"""
+
+MAX_REPLACEMENT: Final = 1_024
+"""Characters of a replacement; ours."""
+
+MAX_MATCHES: Final = 16
+"""Matches that are replaced in one subject; with more, it matches no rule. Ours: most patterns match once."""
 
 _MAX_COST: Final = 2 * MAX_COST
 """Microseconds, roughly, that compiling all rules of a listener may take; ours."""
@@ -47,16 +67,29 @@ class _Rule(msgspec.Struct, frozen=True):
     replacement: Callable[[_Groups], str]
     case: str
 
-    def apply(self, name: str) -> str | None:
-        if self.pattern is None:
-            return name
-        if not self.pattern.fullmatch(name):
-            return None
-        mapped = self.pattern.sub(self.replacement, name)
-        if not self.case:
-            return mapped
-        change = str.lower if self.case == "L" else str.upper
-        return mapped_case(mapped, change)
+    def replaced(self, name: str, pattern: Compiled) -> Steps[str | None]:
+        """Replace every match as Java's replaceAll does; None if there are too many or the result is too
+        long. Yields before each match.
+        """
+        parts: list[str] = []
+        length = end = count = 0
+        matches = pattern.finditer(name)
+        while True:
+            yield
+            match = next(matches, None)
+            if match is None:
+                break
+            count += 1
+            parts += (name[end : match.start()], self.replacement(match))
+            length += len(parts[-2]) + len(parts[-1])
+            if count > MAX_MATCHES or length > MAX_NAME_LENGTH:
+                return None
+            end = match.end()
+        parts.append(name[end:])
+        mapped = "".join(parts)
+        if self.case:
+            mapped = mapped_case(mapped, str.lower if self.case == "L" else str.upper)
+        return mapped if len(mapped) <= MAX_NAME_LENGTH else None
 
 
 def mapped_case(name: str, change: Callable[[str], str]) -> str:
@@ -75,11 +108,13 @@ def _has_ascii(text: str) -> bool:
 class PrincipalRules:
     """Mapping rules. Raises ConfigError for invalid rules; `key` is their setting's name."""
 
-    __slots__ = ("_rules", "_text")
+    __slots__ = ("_rules", "_text", "longest")
 
     def __init__(self, text: str = "DEFAULT", key: str = KEY) -> None:
         self._text = text.strip()
         self._rules: list[_Rule] = []
+        self.longest = MAX_NAME_LENGTH
+        """Characters of the longest subject that can match."""
         if cost_of(self._text) > _MAX_COST:
             raise ConfigError(key, text, "fewer or simpler rules")
         at = 0
@@ -92,6 +127,12 @@ class PrincipalRules:
                 made = None if default else compiled(pattern)
             except ValueError as error:
                 raise ConfigError(key, text, f"a pattern that RE2 supports ({error})") from error
+            if made is not None:
+                if made.programsize > MAX_PROGRAM:
+                    raise ConfigError(key, text, f"patterns of at most {MAX_PROGRAM} instructions of RE2")
+                if len(replacement) > MAX_REPLACEMENT:
+                    raise ConfigError(key, text, f"replacements of at most {MAX_REPLACEMENT} characters")
+                self.longest = min(self.longest, MAX_WORK // made.programsize)
             if len(self._rules) == MAX_RULES:
                 raise ConfigError(key, text, f"at most {MAX_RULES} rules")
             groups = made.groups if made is not None else 0
@@ -100,11 +141,35 @@ class PrincipalRules:
         if not self._rules:
             raise ConfigError(key, text, _ALLOWED)
 
-    def apply(self, name: str) -> str | None:
-        """Return the user's name; None if no rule matches."""
-        if len(name) > MAX_NAME_LENGTH:
+    def apply(self, name: str) -> Steps[str | None]:
+        """Return the user's name; None if no rule matches. Yields before more than `MAX_WORK`, which a subject
+        and rules of the usual lengths never need.
+        """
+        if len(name) > self.longest:
             return None
-        return next((mapped for rule in self._rules if (mapped := rule.apply(name)) is not None), None)
+        left = MAX_WORK
+        for rule in self._rules:
+            if rule.pattern is None:
+                return name
+            work = rule.pattern.programsize * len(name)
+            if left < work:
+                yield
+                left = MAX_WORK
+            left -= work
+            if not rule.pattern.fullmatch(name):
+                continue
+            replacing = rule.replaced(name, rule.pattern)
+            while True:
+                try:
+                    next(replacing)
+                except StopIteration as end:
+                    mapped: str | None = end.value
+                    return mapped
+                if left < work:
+                    yield
+                    left = MAX_WORK
+                left -= work
+        return None
 
 
 def _replacing(replacement: str, groups: int) -> Callable[[_Groups], str]:

@@ -32,6 +32,7 @@ from broker.network.tls.tls_socket import CIPHERTEXT_BYTES, TlsError, TlsSocket
 from broker.quotas.user_connections import TooFastOfUser, UserRefusal
 from broker.security.distinguished_name import subject_of
 from broker.security.tls import Certificates, is_readable_by_others, refuse_ended
+from broker.steps import Steps
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +55,8 @@ def certificates_of(tls: TlsConfig, listener: Listener) -> Certificates | None:
 class Handshakes:
     """With `names_users`, the client's certificate names the user, since no login follows, and `logins`
     admits the user's connections. `meter` returns a counter of a connection's bytes. `close_on_error` closes
-    a connection after an error. `due` holds connections that wait for their next step.
+    a connection after an error. `due` holds connections that wait for their next step, with the rest of the
+    search for their users' names after the handshake.
     """
 
     def __init__(
@@ -81,7 +83,7 @@ class Handshakes:
         self._scratch = memoryview(bytearray(CIPHERTEXT_BYTES))
         self.busy_ns = 0
         """Nanoseconds that all steps took."""
-        self.due: deque[tuple[Channel, TlsSocket]] = deque()
+        self.due: deque[tuple[Channel, TlsSocket, Steps[str | None] | None]] = deque()
         self._wake = trio.Event()
 
     def begin(self, channel: Channel) -> None:
@@ -105,14 +107,14 @@ class Handshakes:
             if not self.due:
                 self._wake = trio.Event()
                 await self._wake.wait()
-            channel, tls = self.due.popleft()
+            channel, tls, naming = self.due.popleft()
             if channel.fd >= 0:
                 time = self._responder.request_time
                 begun = self._clock.ns()
                 if time is not None:
                     time.begin_at(begun)
                 try:
-                    self._step(channel, tls)
+                    self._step(channel, tls, naming)
                 except Exception as error:  # noqa: BLE001 - sorted by `close_on_error`
                     if time is not None:
                         time.add_network(channel)
@@ -128,15 +130,38 @@ class Handshakes:
         report the connection until the step has run.
         """
         self._selector.set_interest(channel, channel.interest & ~READ)
-        self.due.append((channel, tls))
+        self.due.append((channel, tls, None))
         self._wake.set()
 
-    def _step(self, channel: Channel, tls: TlsSocket) -> None:
+    def _step(self, channel: Channel, tls: TlsSocket, naming: Steps[str | None] | None) -> None:
         if channel in self._delayed:
             return
-        if tls.handshake() and not self._enter(channel, tls):
-            return
+        if naming is None and tls.handshake():
+            naming = self._name_user(tls)
+        if naming is not None:
+            try:
+                next(naming)
+            except StopIteration as end:
+                if not self._enter(channel, tls, end.value):
+                    return
+            else:
+                self.due.append((channel, tls, naming))
+                return
         self._await_peer(channel, tls)
+
+    def _name_user(self, tls: TlsSocket) -> Steps[str | None]:
+        """Return the user whom the client's certificate names, None if it names none. Raises TlsError."""
+        certificate = tls.peer_certificate()
+        if certificate is None or not self._names_users:
+            return None
+        try:
+            subject = subject_of(certificate)
+        except ValueError as error:
+            raise TlsError(f"invalid client certificate: {error}") from error
+        name = yield from self._certificates.rules.apply(subject)
+        if name is None:
+            raise TlsError(f"no rule of ssl.principal.mapping.rules matches {subject}")
+        return name
 
     def _await_peer(self, channel: Channel, tls: TlsSocket) -> None:
         if tls.is_blocked:
@@ -145,19 +170,11 @@ class Handshakes:
         else:
             self._responder.resume_reading(channel)
 
-    def _enter(self, channel: Channel, tls: TlsSocket) -> bool:
+    def _enter(self, channel: Channel, tls: TlsSocket, name: str | None) -> bool:
         """Admit the connection after its handshake, whose last bytes may still wait. Returns whether it
         continues now.
         """
-        certificate = tls.peer_certificate()
-        if certificate is not None and self._names_users:
-            try:
-                subject = subject_of(certificate)
-            except ValueError as error:
-                raise TlsError(f"invalid client certificate: {error}") from error
-            name = self._certificates.rules.apply(subject)
-            if name is None:
-                raise TlsError(f"no rule of ssl.principal.mapping.rules matches {subject}")
+        if name is not None:
             channel.principal = name
             if not self._admits_user(channel, tls, name):
                 return False

@@ -18,6 +18,9 @@ from broker.network.connection.channel import Channel
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.quotas.entity import Entity
+from broker.security import principal_rules
+from broker.security.principal_rules import PrincipalRules
+from broker.steps import Steps
 from tests.network.test_login import MODULE, log_in
 from tests.network.test_pipelining import encoded, stored
 from tests.support.certificates import certificates, tls_settings
@@ -307,6 +310,74 @@ async def test_rules_make_short_names_of_subjects(tmp_path: Path, caplog: pytest
         unnamed = await running.connect_tls(known.client_context(known.server))
         assert await unnamed.is_closed()
         assert log_texts(caplog) == ["no rule of ssl.principal.mapping.rules matches CN=broker"]
+
+
+async def test_many_rules_are_tried_in_pieces_between_which_other_tasks_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(principal_rules, "MAX_WORK", 2_000)
+    turns = 0
+    seen: list[int] = []
+    untouched = PrincipalRules.apply
+
+    def watched(self: PrincipalRules, name: str) -> Steps[str | None]:
+        steps = untouched(self, name)
+        while True:
+            seen.append(turns)
+            try:
+                next(steps)
+            except StopIteration as end:
+                user: str | None = end.value
+                return user
+            yield
+
+    monkeypatch.setattr(PrincipalRules, "apply", watched)
+    rules = ",".join(["RULE:^CN=bob,.*$/x/"] * 40 + ["RULE:^CN=([a-z]+),.*$/$1/"])
+    settings = tls_settings(client_auth="required", principal_mapping_rules=rules)
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await trio.lowlevel.checkpoint()
+
+    async with running_broker(tmp_path, *settings) as running, trio.open_nursery() as nursery:
+        nursery.start_soon(others)
+        known = certificates()
+        await is_served(await running.connect_tls(known.client_context(known.alice)))
+        assert [channel.principal for channel in channels(running)] == ["alice"]
+        nursery.cancel_scope.cancel()
+    assert len(seen) > 5
+    # Trio runs the tasks that are ready in any order, so two pieces may follow each other once.
+    assert seen[-1] - seen[0] >= len(seen) - 2
+
+
+async def test_a_connection_that_ends_while_its_rules_are_tried_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pieces = []
+
+    def ended(_rules: PrincipalRules, _name: str) -> Steps[str | None]:
+        for piece in range(3):
+            pieces.append(piece)
+            (channel,) = channels(running)
+            (processor,) = (
+                each for each in running.server.socket_server.processors if channel in each.selector
+            )
+            processor.selector.close_channel(channel, "too late")
+            yield
+        return "nobody"
+
+    with monkeypatch.context() as patched:
+        patched.setattr(PrincipalRules, "apply", ended)
+        settings = tls_settings(client_auth="required")
+        async with running_broker(tmp_path, *settings) as running:
+            known = certificates()
+            client = await running.connect_tls(known.client_context(known.alice))
+            assert await client.is_closed()
+            assert (pieces, channels(running)) == ([0], [])
+            patched.undo()
+            await is_served(await running.connect_tls(known.client_context(known.alice)))
 
 
 # SASL_SSL
