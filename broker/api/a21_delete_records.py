@@ -2,7 +2,8 @@
 
 Versions 0-2. Offset -1 means the high watermark. An offset outside the log is OFFSET_OUT_OF_RANGE; internal
 topics (INVALID_TOPIC_EXCEPTION) and compact-only topics (POLICY_VIOLATION) are refused, as in Kafka. The low
-watermark of the response is the new log start offset, or -1 with an error.
+watermark of the response is the new log start offset, or -1 with an error. When the response is sent, the new
+offset survives the end of the process; it is on the disk after log.flush.offset.checkpoint.interval.ms.
 """
 
 from collections.abc import Awaitable

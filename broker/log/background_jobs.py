@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Protocol
 
 from broker.log import disk
-from broker.log.checkpoints import write_offsets
+from broker.log.checkpoints import OffsetFile, write_offsets
 from broker.log.disk import OpenFile
 
 
@@ -132,19 +132,24 @@ class Removal:
 
 
 class Checkpoint:
-    """Replaces offset checkpoints atomically.
+    """Replaces offset checkpoints atomically, and flushes those that were replaced without a flush.
 
     `contents` has a function by path, which formats the file in the thread.
     """
 
-    def __init__(self, contents: Mapping[str, Callable[[], bytes]]) -> None:
+    def __init__(
+        self, contents: Mapping[str, Callable[[], bytes]], replaced: Sequence[OffsetFile] = ()
+    ) -> None:
         self._contents = contents
+        self._replaced = replaced
         self.error: OSError | None = None
 
     def run(self) -> None:
         try:
             for path, content in self._contents.items():
                 write_offsets(path, content(), flushed=True)
+            for file in self._replaced:
+                file.flush()
         except OSError as error:
             self.error = error
 

@@ -257,6 +257,7 @@ class LogDirectory:
                 partition.flushed(partition.high_watermark, 0, names_too=True)
             text = finished(self.recovery_points_in_steps(partitions))
             checkpoints.write_offsets(self.recovery_points.path, text, flushed=True)
+            self.starts.flush()
             if not errors:
                 marker = self._file(layout.CLEAN_SHUTDOWN)
                 disk.replace_file(marker, checkpoints.CLEAN_SHUTDOWN_TEXT, flushed=True)

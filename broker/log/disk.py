@@ -266,6 +266,15 @@ def flush(file: OpenFile) -> None:
     os.fdatasync(file.fd)
 
 
+def flush_file(path: str) -> None:
+    """Block until the file is on disk, so that it survives a power loss. Raises OSError."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
 def flush_directory(path: str) -> None:
     """Make names that were added, renamed or removed in the directory durable."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

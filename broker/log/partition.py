@@ -667,9 +667,11 @@ class PartitionLog:
                 # Retention removed a segment between two slices; search again.
 
     def delete_records_before(self, offset: int) -> int:
-        """Advance the log start offset durably and return the low watermark.
+        """Advance the log start offset and return the low watermark.
 
-        The next retention removes the files. Raises ApiError: OFFSET_OUT_OF_RANGE,
+        The offset is saved in the page cache: it survives the process, and a power loss once the next
+        checkpoint has flushed it, at most log.flush.offset.checkpoint.interval.ms later. Kafka saves it only
+        then. The next retention removes the files. Raises ApiError: OFFSET_OUT_OF_RANGE,
         UNKNOWN_TOPIC_OR_PARTITION, KAFKA_STORAGE_ERROR.
         """
         if self.offline is not None or self.deleted:

@@ -341,13 +341,16 @@ class LogStore:
         self._removable.append((now_wall_ms + log.settings.file_delete_delay_ms, paths))
 
     def checkpoint(self) -> Checkpoint:
-        """Return a job that writes the recovery points of all partitions."""
+        """Return a job that writes the recovery points of all partitions, and flushes the start offsets."""
         partitions = list(self)
 
         def text_of(directory: LogDirectory) -> Callable[[], bytes]:
             return lambda: finished(directory.recovery_points_in_steps(partitions))
 
-        return Checkpoint({each.recovery_points.path: text_of(each) for each in self.directories.online})
+        online = list(self.directories.online)
+        return Checkpoint(
+            {each.recovery_points.path: text_of(each) for each in online}, [each.starts for each in online]
+        )
 
     def close(self) -> list[OSError]:
         """Write and flush everything, and mark the shutdown as clean if that succeeded. Blocks."""

@@ -1,5 +1,6 @@
 """The store: partitions created, found and deleted, many partitions, few descriptors."""
 
+import errno
 import os
 import time
 
@@ -289,3 +290,84 @@ def test_expiry_of_producers_checks_a_few_partitions_between_two_pauses(store, m
         make(store, "many", index)
     calls = Calls(monkeypatch, ProducerStates, "expire")
     assert calls.most_in(store.expire_producers(NOW)) == PARTITIONS_AT_ONCE
+
+
+@pytest.fixture
+def flushed_files(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the files and folders that are flushed, in order."""
+    names: list[str] = []
+    flush = os.fsync
+
+    def watched(fd: int) -> None:
+        names.append(os.path.basename(os.readlink(f"/proc/self/fd/{fd}")))
+        flush(fd)
+
+    monkeypatch.setattr(os, "fsync", watched)
+    return names
+
+
+def checkpoint(store: LogStore) -> None:
+    job = store.checkpoint()
+    job.run()
+    job.finish()
+    assert job.error is None
+
+
+STARTS = ["log-start-offset-checkpoint.copy", "log-start-offset-checkpoint", "data"]
+
+
+def test_deleted_records_stay_deleted_after_a_kill_without_a_flush(store, where, tmp_path, flushed_files):
+    log = make(store)
+    append(log, batch(b"a", b"b", b"c"))
+    flushed_files.clear()
+    assert log.delete_records_before(2) == 2
+    assert flushed_files == []
+    restarted, _ = open_store(after_kill(where, tmp_path / "killed"))
+    again = restarted.partition("events", 0)
+    assert again is not None and again.log_start_offset == 2
+
+
+def test_a_checkpoint_flushes_the_start_offsets_that_changed(store, where, flushed_files):
+    log = make(store)
+    append(log, batch(b"a", b"b", b"c"))
+    checkpoint(store)
+    flushed_files.clear()
+    checkpoint(store)
+    without = list(flushed_files)
+    assert not any(name in STARTS[:2] for name in without)
+    for offset in (1, 2):
+        log.delete_records_before(offset)
+        flushed_files.clear()
+        checkpoint(store)
+        assert flushed_files == [*without, *STARTS]
+    flushed_files.clear()
+    checkpoint(store)
+    assert flushed_files == without
+
+
+def test_start_offsets_that_could_not_be_flushed_are_flushed_later(store, monkeypatch, flushed_files):
+    log = make(store)
+    append(log, batch(b"a", b"b", b"c"))
+    log.delete_records_before(1)
+
+    def failing(path: str) -> None:
+        raise OSError(errno.EIO, "no", path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(checkpoints.disk, "flush_file", failing)
+        job = store.checkpoint()
+        job.run()
+        assert job.error is not None and job.error.errno == errno.EIO
+    flushed_files.clear()
+    checkpoint(store)
+    assert flushed_files[-3:] == STARTS
+
+
+def test_a_clean_stop_flushes_the_start_offsets(where, flushed_files):
+    store, _ = open_store(where)
+    log = make(store)
+    append(log, batch(b"a", b"b", b"c"))
+    log.delete_records_before(1)
+    flushed_files.clear()
+    store.close()
+    assert set(STARTS) <= set(flushed_files)

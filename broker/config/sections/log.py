@@ -45,7 +45,8 @@ class LogConfig:
         "log.flush.offset.checkpoint.interval.ms",
         60_000,
         integer(0),
-        "How often the broker saves the recovery point of each partition.",
+        "How often the broker saves the recovery point of each partition, and flushes the start offsets that "
+        "DeleteRecords has advanced.",
         unit="ms",
     )
     producer_id_expiration_ms: int = setting(
