@@ -34,7 +34,7 @@ ANYWHERE: Final = tuple(
         rf"(?<![\w-]){FOREIGN}-[\d*][\w.*-]*\.(?:whl|tar\.gz)",
         rf"\b(?:version|requires|distribution|metadata|files)\(\s*[\"']{FOREIGN}[\"']",
         rf"\bpackage_name\s*=\s*[\"']{FOREIGN}[\"']",
-        rf"pypi\.org/(?:project|simple|pypi)/{FOREIGN}{END}",
+        rf"://[^/\s]+/(?:project|simple|pypi)/{FOREIGN}{END}",
     )
 )
 REQUIREMENT_LINE: Final = re.compile(rf"^{FOREIGN}{END}\s*(?:[;@\\].*|--.*)?$", re.IGNORECASE | re.MULTILINE)
@@ -143,7 +143,7 @@ def test_every_install_command_by_name_names_an_index() -> None:
         f"needs {FOREIGN}[pipeline] and Java",
         f'version("{FOREIGN}")',
         f'package_name="{FOREIGN}"',
-        f"https://pypi.org/project/{FOREIGN}/",
+        f"https://index.example/project/{FOREIGN}/",
         f"pip install dist/{FOREIGN}-0.1.0-py3-none-any.whl",
         f"dist/{FOREIGN}-*.whl",
     ],
@@ -155,7 +155,7 @@ def test_a_text_that_installs_the_other_project_is_found(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        f"pip install --index-url https://pypi.example/simple {OURS}",
+        f"pip install --index-url https://index.example/simple {OURS}",
         f"pip install '{OURS}[pipeline]'",
         f"{OURS}==0.1",
         "pip install '.[pipeline]'  # then weir",
@@ -184,9 +184,9 @@ def test_a_line_of_a_requirements_file_is_found(line: str) -> None:
     [
         (f"pip install {OURS}", True),
         (f"pip install '{OURS}[pipeline]'", True),
-        (f"pip install --extra-index-url https://pypi.example/simple {OURS}", True),
-        (f"pip install --index-url https://pypi.example/simple {OURS}", False),
-        (f"pip install --index-url=https://pypi.example/simple '{OURS}[pipeline]'", False),
+        (f"pip install --extra-index-url https://index.example/simple {OURS}", True),
+        (f"pip install --index-url https://index.example/simple {OURS}", False),
+        (f"pip install --index-url=https://index.example/simple '{OURS}[pipeline]'", False),
         (f"pip install --no-index --find-links dist {OURS}", False),
         ("pip install .", False),
     ],
