@@ -99,7 +99,7 @@ class UnlimitedLogins:
     def enter(self, connection: Any, user: str, now_ms: int) -> None:
         connection.counted_as = user
 
-    def hold(self, throttle_ms: int, then: Callable[[int], None]) -> None:
+    def delay(self, connection: Any, throttle_ms: int, then: Callable[[int], None]) -> None:
         raise AssertionError("no channel is throttled here")
 
     def refuse(self, connection: Any, user: str, refusal: object) -> None:

@@ -104,7 +104,7 @@ async def test_a_connection_that_is_accepted_during_a_drain_ends(tmp_path: Path)
             broker.stop.set()
             await wait_all_tasks_blocked(0.02)
             gate = listener.acceptor.gate
-            broker.server.socket_server.gate.quotas.enter(gate._quota, "127.0.0.1", 0)
+            broker.server.socket_server.gate.quotas.enter(gate.quota, "127.0.0.1", 0)
             processor.new_connections.send_nowait((theirs, ("127.0.0.1", 1)))
             processor.selector.wakeup()
             await until(lambda: theirs.fileno() < 0)

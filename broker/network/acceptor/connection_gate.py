@@ -348,7 +348,9 @@ class ConnectionGate:
 
 
 class ListenerGate:
-    """The gate of one acceptor. `blocked` measures the time during which the acceptor was blocked."""
+    """The gate of one acceptor. `blocked` measures the time during which the acceptor was blocked, `quota` counts
+    the connections of its listener.
+    """
 
     def __init__(self, gate: ConnectionGate, quota: ListenerQuota) -> None:
         self.name = quota.name
@@ -356,7 +358,7 @@ class ListenerGate:
         self.blocked = BlockedTime(gate.clock)
         self.throttled_sockets = ThrottledSockets()
         self._gate = gate
-        self._quota = quota
+        self.quota = quota
         self._wake = trio.Event()
 
     @property
@@ -365,14 +367,14 @@ class ListenerGate:
 
     def of_another_port(self) -> "ListenerGate":
         """Return the gate of a further port of the same listener, with the same quotas."""
-        return ListenerGate(self._gate, self._quota)
+        return ListenerGate(self._gate, self.quota)
 
     async def admits(self, accepted: Accepted) -> bool:
         """Return whether a connection may be served; it then counts until it is released. Otherwise it is
         already closed or throttled. If cancelled, closes the connection.
         """
         now_ms = self._gate.clock.ms()
-        refusal = self._gate.quotas.check_address(self._quota, accepted[1][0], now_ms)
+        refusal = self._gate.quotas.check_address(self.quota, accepted[1][0], now_ms)
         if refusal is None:
             return await self._enters(accepted, self.blocked)
         self._refuse(accepted, refusal, now_ms)
@@ -414,7 +416,7 @@ class ListenerGate:
         """Return whether a connection whose address was checked may be served, after its wait for the rates
         and the numbers of broker and listener. `blocked` surrounds the wait.
         """
-        gate, quota = self._gate, self._quota
+        gate, quota = self._gate, self.quota
         quotas = gate.quotas
         sock, (address, _) = accepted
         now_ms = gate.clock.ms()
@@ -450,7 +452,7 @@ class ListenerGate:
     async def _admits_after_wait(self, due: ThrottledSocket) -> bool:
         """Return whether to serve a connection whose wait is over; otherwise it is closed."""
         sock, peer = due.sock, due.peer
-        quotas, quota = self._gate.quotas, self._quota
+        quotas, quota = self._gate.quotas, self.quota
         if not self._gate.rechecks:
             self._close(sock, peer, IP_RATE, due.bound)
             return False
@@ -471,7 +473,7 @@ class ListenerGate:
 
     def _close(self, sock: socket.socket, peer: tuple[str, int], rule: str, bound: float) -> None:
         sock.close()
-        self._gate.reject(self._quota, peer[0], rule, bound)
+        self._gate.reject(self.quota, peer[0], rule, bound)
 
 
 def _is_closed_by_peer(sock: socket.socket) -> bool:

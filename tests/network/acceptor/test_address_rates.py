@@ -51,7 +51,7 @@ async def test_an_address_over_its_rate_is_throttled_and_closed_after_the_delay(
     assert [await is_closed_soon(each) for each in clients[5:]] == [True, True]
     await passes(mock_clock, 2)
     assert await is_served((await opened(broker, 1))[0])
-    assert gate._quota.rejected == {IP_RATE: 2}
+    assert gate.quota.rejected == {IP_RATE: 2}
 
 
 async def test_a_stop_closes_throttled_connections(tmp_path: Path, mock_clock: MockClock) -> None:
@@ -90,7 +90,7 @@ async def is_looked_at_again(broker: RunningBroker, mock_clock: MockClock) -> No
     assert await is_served(clients[5])
     assert await is_closed_soon(clients[6])
     assert broker.server.connections.total == 6
-    assert gate_of(broker)._quota.rejected == {IP_RATE: 1}
+    assert gate_of(broker).quota.rejected == {IP_RATE: 1}
 
 
 async def test_a_throttled_connection_whose_client_has_left_is_not_counted(
@@ -102,7 +102,7 @@ async def test_a_throttled_connection_whose_client_has_left_is_not_counted(
         await clients[5].stream.aclose()
         await passes(mock_clock, 0.2)
         assert await is_served(clients[6]), "the place was still there"
-        assert gate_of(broker)._quota.rejected == {}
+        assert gate_of(broker).quota.rejected == {}
 
 
 @pytest.mark.parametrize("rule", [SLOTS, PER_IP])
@@ -115,7 +115,7 @@ async def test_a_throttled_connection_that_finds_no_place_is_closed(
         await alter_from_inside(broker, **{rule.replace(".", "_"): "4"})
         await passes(mock_clock, 0.25)
         assert await is_closed_soon(clients[4])
-        assert gate_of(broker)._quota.rejected == {rule: 1}
+        assert gate_of(broker).quota.rejected == {rule: 1}
         assert broker.server.connections.total == served(broker, clients) == 4
 
 

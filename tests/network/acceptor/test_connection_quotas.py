@@ -112,7 +112,7 @@ async def test_a_burst_of_refusals_is_one_line_with_address_rule_and_count(
         await opened(broker, 2)
         await passes(mock_clock, 10)
         assert len(warnings(caplog)) == 2
-        assert gate_of(broker)._quota.rejected == {PER_IP: 11}
+        assert gate_of(broker).quota.rejected == {PER_IP: 11}
 
 
 # Slots
