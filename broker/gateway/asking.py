@@ -24,6 +24,11 @@ from broker.protocol.dismantle import dismantle
 
 Result = TypeVar("Result")
 
+MAX_ASKED_BYTES: Final = 32 * 1024 * 1024
+"""The largest response that is asked for: six times the Metadata of 100,000 partitions; ours. Its frame and
+what is made of it, or of its request, are in memory at the same time.
+"""
+
 LOST: Final = "the client's connections closed before the upstream broker answered"
 
 
@@ -100,6 +105,7 @@ async def ask_whole(context: RequestContext, message: Any, version: int | None =
         parts = await in_turns(encode(message, context.correlation_id, context.client_id))
     frame = b"".join(parts)  # type: ignore[arg-type] # requests have no file regions
     route = ForwardRoute(key, version, Treatment.FORWARD, context.route.metrics, collects=True)
+    route.max_response = min(route.max_response, MAX_ASKED_BYTES)
     asked = AskedRequest(
         channel, route, context.client_id, context.correlation_id, len(frame) - 4, context.received
     )

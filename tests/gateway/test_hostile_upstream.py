@@ -13,6 +13,7 @@ import pytest
 import trio
 
 from broker.errors import ProtocolViolation
+from broker.gateway.asking import MAX_ASKED_BYTES
 from broker.gateway.responses import AT_ONCE, MAX_RESPONSE_BYTES
 from broker.protocol import codec
 from broker.protocol.api_key import ApiKey
@@ -46,6 +47,7 @@ from broker.protocol.messages.list_config_resources import (
 )
 from broker.protocol.messages.metadata import (
     MetadataRequest,
+    MetadataRequestTopic,
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
@@ -237,6 +239,27 @@ async def test_a_response_that_is_collected_has_a_maximum(
             await trio.sleep(0.2)
         reason = f"a response of {most + more} bytes to {name}: expected at most {most}"
         assert log_texts(caplog) == ([reason] if is_closed else [])
+        assert len(target.gateway.channels()) == (0 if is_closed else 1)
+        await trio.aclose_forcefully(client.stream)
+        await target.settle()
+
+
+@pytest.mark.parametrize(("more", "is_closed"), [(-1, False), (0, False), (1, True)])
+async def test_a_response_that_the_gateway_asks_for_has_a_maximum(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, more: int, is_closed: bool
+) -> None:
+    def announce(_version: int, correlation_id: int) -> bytes:
+        return struct.pack(">ii", MAX_ASKED_BYTES + more, correlation_id) + bytes(100)
+
+    message = MetadataRequest([MetadataRequestTopic(name="events")])
+    async with attacked(tmp_path, "gateway.authentication=gateway", "wire.role=viewer") as target:
+        client = await target.gateway.connect()
+        with answering(target, message.API_KEY, announce):
+            await client.send(message, 12)
+            await trio.sleep(0.2)
+        size = MAX_ASKED_BYTES + more
+        reason = f"a response of {size} bytes to Metadata: expected at most {MAX_ASKED_BYTES}"
+        assert (reason in log_texts(caplog)) is is_closed
         assert len(target.gateway.channels()) == (0 if is_closed else 1)
         await trio.aclose_forcefully(client.stream)
         await target.settle()

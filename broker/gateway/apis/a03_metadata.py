@@ -3,7 +3,7 @@
 A request is forwarded untouched unless it could create a topic that its client may not: any topic without the
 role that CreateTopics needs, or a topic of Weir. The upstream broker is asked for these without creating
 them, as if its `auto.create.topics.enable` were off. Before version 4 a request cannot say so, and is sent in
-version 4.
+version 4. The responses to these are collected whole; `LARGE_AT_ONCE` bounds how many large ones.
 """
 
 from collections.abc import Awaitable
@@ -19,14 +19,19 @@ from broker.api.outcome import Outcome, Response
 from broker.api.pacing import Pace
 from broker.gateway.apis.deciding import decides, may_name_reserved
 from broker.gateway.apis.roles import Handle, Roles
-from broker.gateway.apis.work import Addresses, forward_readdressed, in_own_task, in_slices_too
+from broker.gateway.apis.work import Addresses, Work, forward_readdressed, in_own_task, in_slices_too
 from broker.gateway.asking import ask, in_turns
-from broker.gateway.responses import readdress
+from broker.gateway.responses import AT_ONCE, readdress
 from broker.gateway.routes import Answers, AnswersVersion
 from broker.metadata.image import is_reserved
 from broker.network.connection.channel import Channel
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+
+LARGE_AT_ONCE: Final = 2
+"""Requests of more than AT_ONCE bytes that are asked at the same time; the others wait. Each can have a
+response of `asking.MAX_ASKED_BYTES`, which is held twice while its addresses are replaced. Ours.
+"""
 
 SAYS_SINCE: Final = 4
 """The first version that says whether topics may be created."""
@@ -57,14 +62,23 @@ def answers_creating(roles: Roles) -> AnswersVersion:
 
 def handler(roles: Roles, addresses: Addresses) -> Handle:
     """Return the handler. `addresses` are those that a listener advertises."""
+    large = trio.Semaphore(LARGE_AT_ONCE)
 
     def handle(
         message: MetadataRequest, context: RequestContext, _services: object
     ) -> Outcome | Awaitable[Outcome]:
         may_create = roles.of(context.connection) >= CREATES_TOPICS
-        return in_own_task(partial(_describe, message, context, addresses, may_create=may_create))
+        describe = partial(_describe, message, context, addresses, may_create=may_create)
+        if context.size <= AT_ONCE:
+            return in_own_task(describe)
+        return in_own_task(partial(_in_turn, large, describe))
 
     return handle
+
+
+async def _in_turn(turns: trio.Semaphore, work: Work) -> Outcome:
+    async with turns:
+        return await work()
 
 
 def _creates(message: MetadataRequest, version: int) -> bool:

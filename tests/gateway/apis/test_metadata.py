@@ -5,9 +5,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+import trio
 
+from broker.api.context import RequestContext
+from broker.api.outcome import Outcome
 from broker.control.topics import ONLY_BY_WEIR
 from broker.errors import ErrorCode
+from broker.gateway.apis import a03_metadata
+from broker.gateway.apis.work import Addresses, forward_readdressed
 from broker.gateway.forwarder import SMALL_BYTES
 from broker.metadata.actor import Role
 from broker.protocol.api_key import ApiKey
@@ -139,3 +144,45 @@ async def test_a_gateway_that_asks_twice_answers_once(tmp_path: Path) -> None:
         assert [number for number, _ in received] == sent
         for at, (_, reply) in enumerate(received):
             assert {each.name for each in reply.topics} == {OURS, f"events-{at}"}
+
+
+async def test_of_large_requests_that_are_asked_for_a_client_few_are_held_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A response that the gateway collects has up to 32 MiB: of a hundred clients, it holds those of two."""
+    asked: list[int] = []
+    running: set[int] = set()
+    most = 0
+    full, release = trio.Event(), trio.Event()
+
+    async def watched(context: RequestContext, message: MetadataRequest, addresses: Addresses) -> Outcome:
+        nonlocal most
+        asked.append(context.correlation_id)
+        if context.size <= SMALL_BYTES:
+            return await forward_readdressed(context, message, addresses)
+        running.add(len(asked))
+        most = max(most, len(running))
+        if most == a03_metadata.LARGE_AT_ONCE:
+            full.set()
+        try:
+            await release.wait()
+            return await forward_readdressed(context, message, addresses)
+        finally:
+            running.pop()
+
+    monkeypatch.setattr(a03_metadata, "forward_readdressed", watched)
+    names = [f"{'n' * 200}{number}" for number in range(100)]
+    async with both(tmp_path, "viewer") as (_, gateway, client):
+        clients = [await gateway.connect() for _ in range(5)]
+        for each in clients:
+            await each.send(ask_for(*names), 12)
+        await full.wait()
+        reply = await client.ask(ask_for("small"), 12)
+        assert [each.error_code for each in reply.topics] == [UNKNOWN]
+        assert len(running) == a03_metadata.LARGE_AT_ONCE
+        await clients[0].stream.aclose()
+        release.set()
+        for each in clients[1:]:
+            _, reply = await each.receive(ApiKey.METADATA, 12)
+            assert len(reply.topics) == len(names)
+    assert most == a03_metadata.LARGE_AT_ONCE == 2
