@@ -7,9 +7,11 @@ import os
 import re
 import shlex
 import shutil
+import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
@@ -18,7 +20,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from broker.control.rows.client_endpoint import ClientEndpoint
 from tests.support import kafka_tools
-from tests.support.broker_process import LOGIN_MODULE, TOKEN, USERS, WEIR, ask_console
+from tests.support.broker_process import LOGIN_MODULE, TOKEN, USERS, WEIR, ask_console, within
 from tests.support.certificates import certificates
 
 pytestmark = pytest.mark.endtoend
@@ -147,6 +149,9 @@ TOOLS: Final = {
     "kafka-configs.sh": kafka_tools.CONFIGS,
     "kafka-topics.sh": kafka_tools.TOPICS,
 }
+NEEDS_TOOLS: Final = pytest.mark.skipif(
+    not kafka_tools.are_there(), reason="needs Java and `python -m benchmarks.install kafka`"
+)
 ASKED: Final = (
     (
         *("PATCH", "client-quotas"),
@@ -204,7 +209,7 @@ def begin_a_transaction(settings: Mapping[str, str]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not kafka_tools.are_there(), reason="needs Java and `python -m benchmarks.install kafka`")
+@NEEDS_TOOLS
 def test_the_commands_of_kafkas_tools_do_what_the_answer_shows(
     greeting: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -228,3 +233,125 @@ def test_the_commands_of_kafkas_tools_do_what_the_answer_shows(
         if each["name"] == "retention.ms"
     ]
     assert retention == "86400000"
+
+
+def console_of(greeting: str) -> str:
+    return re.findall(r"REST:    http://([^/]+)/", greeting)[0]
+
+
+def run_line(line: str) -> None:
+    program, *arguments = shlex.split(line)
+    kafka_tools.run(TOOLS[program], *arguments)
+
+
+def quota_of(console: str, user: str) -> object:
+    rules = ask_console(console, "GET", "/api/v1/client-quotas")["items"]
+    return [
+        each["limits"]["producer_byte_rate"]["value"] for each in rules if each["entity"] == {"user": user}
+    ]
+
+
+def setting_of(console: str, path: str, name: str) -> str | None:
+    items = ask_console(console, "GET", f"/api/v1/{path}?limit=500")["items"]
+    return next(each["value"] for each in items if each["name"] == name)
+
+
+USER: Final = "o'brien, the 2nd"
+UNDONE: Final = (
+    *(
+        (
+            "client-quotas",
+            {"entries": [{"entity": {"user": USER}, "ops": [{"key": "producer_byte_rate", "value": value}]}]},
+        )
+        for value in (1_000, 2_500)
+    ),
+    *(
+        ("topics/undone/configs", {"ops": [{"key": "cleanup.policy", "value": value}]})
+        for value in ("compact,delete", "delete")
+    ),
+    *(("broker-configs", {"ops": [{"key": "max.connections", "value": value}]}) for value in ("500", "600")),
+)
+"""Changes in pairs, of which the second is undone: PATCH of what, with which body."""
+
+
+@pytest.mark.slow
+@NEEDS_TOOLS
+def test_the_commands_beside_an_undo_restore_the_old_value(
+    greeting: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    (folder / "client.properties").write_text(client_properties(greeting))
+    console = console_of(greeting)
+    ask_console(console, "POST", "/api/v1/topics", {"name": "undone", "partitions": 1})
+    looks: tuple[Callable[[], object], ...] = (
+        lambda: quota_of(console, USER),
+        lambda: setting_of(console, "topics/undone/configs", "cleanup.policy"),
+        lambda: setting_of(console, "broker-configs", "max.connections"),
+    )
+    for look, first, second in zip(looks, UNDONE[::2], UNDONE[1::2], strict=True):
+        ask_console(console, "PATCH", f"/api/v1/{first[0]}", first[1])
+        before = look()
+        ask_console(console, "PATCH", f"/api/v1/{second[0]}", second[1])
+        assert look() != before
+        newest = ask_console(console, "GET", "/api/v1/audit?limit=1&without_broker=true")["items"][0]
+        path = f"/api/v1/audit/{newest['id']}:undo?validate_only=true"
+        run_line(ask_console(console, "POST", path)["command"])
+        assert look() == before
+
+
+@pytest.mark.slow
+@NEEDS_TOOLS
+def test_the_command_of_the_doctor_raises_the_limit_that_is_nearly_used_up(
+    greeting: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    (folder / "client.properties").write_text(client_properties(greeting))
+    console = console_of(greeting)
+    host, _, port = settings_of(kcat(greeting))["bootstrap.servers"].rpartition(":")
+    limit = {"ops": [{"key": "max.connections", "value": "20"}]}
+    ask_console(console, "PATCH", "/api/v1/broker-configs", limit)
+
+    def printed() -> list[str]:
+        return commands_in(ask_console(console, "GET", "/api/v1/doctor"))
+
+    with ExitStack() as held:
+        for _ in range(15):
+            held.enter_context(socket.create_connection((host.strip("[]"), int(port)), timeout=20))
+        [line] = within(10, printed, "the doctor proposes a command")
+    run_line(line)
+    assert setting_of(console, "broker-configs", "max.connections") == "40"
+
+
+def test_the_commands_of_weir_beside_an_edit_do_what_they_say(greeting: str) -> None:
+    console = console_of(greeting)
+    environment = os.environ | {"WEIR_CONSOLE": f"http://{console}", "WEIR_TOKEN": TOKEN}
+
+    def weir(*arguments: str) -> str:
+        done = subprocess.run(
+            [WEIR, *arguments], env=environment, capture_output=True, text=True, timeout=60, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    for entity in ({"user": USER}, {"user": USER, "client-id": "app 1"}, {"client-id": None}):
+        body = {"entity": entity, "ops": [{"key": "producer_byte_rate", "value": 5_000}]}
+        ask_console(console, "PATCH", "/api/v1/client-quotas", {"entries": [body]})
+        for shadow in (True, False):
+            entry = {"entity": entity, "ops": [], "shadow": shadow}
+            asked = f"/api/v1/client-quotas?validate_only={str(shadow).lower()}"
+            answer = ask_console(console, "PATCH", asked, {"entries": [entry]})
+            if not shadow:  # mark it again, so that the printed command has something to do
+                ask_console(
+                    console, "PATCH", "/api/v1/client-quotas", {"entries": [entry | {"shadow": True}]}
+                )
+            [line] = commands_in(answer)
+            program, *arguments = shlex.split(line)
+            assert program == "weir"
+            weir(*arguments)
+            [rule] = [
+                each
+                for each in ask_console(console, "GET", "/api/v1/client-quotas")["items"]
+                if each["entity"] == entity
+            ]
+            assert rule["shadow"] is shadow
+    assert USER in weir("quotas", "list")
