@@ -142,8 +142,8 @@ class PrincipalRules:
             raise ConfigError(key, text, _ALLOWED)
 
     def apply(self, name: str) -> Steps[str | None]:
-        """Return the user's name; None if no rule matches. Yields before more than `MAX_WORK`, which a subject
-        and rules of the usual lengths never need.
+        """Return the user's name; None if no rule matches. Yields before more than `MAX_WORK`, which usual
+        subjects and rules never need.
         """
         if len(name) > self.longest:
             return None

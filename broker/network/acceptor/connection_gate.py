@@ -348,8 +348,8 @@ class ConnectionGate:
 
 
 class ListenerGate:
-    """The gate of one acceptor. `blocked` measures the time during which the acceptor was blocked, `quota` counts
-    the connections of its listener.
+    """The gate of one acceptor. `blocked` measures the time during which the acceptor was blocked, `quota`
+    counts the connections of its listener.
     """
 
     def __init__(self, gate: ConnectionGate, quota: ListenerQuota) -> None:
