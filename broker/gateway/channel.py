@@ -47,7 +47,9 @@ RENEWING: Final = 256
 
 
 DRAINING: Final = 512
-"""The gateway stops: requests in flight are answered, then the connection closes."""
+"""The gateway stops: requests in flight are answered, then the connection closes. It mutes nothing: the
+processor knows what it still reads.
+"""
 
 
 ChannelQuotas = ClientQuotas | NodeQuotas
@@ -191,7 +193,7 @@ class GatewayChannel(Channel):
 
     def settle_mute(self) -> MuteState:
         """Set and return the mute state that the flags imply, in Kafka's names."""
-        flags = self.flags
+        flags = self.flags & ~DRAINING
         if not flags:
             state = MuteState.NOT_MUTED
         elif flags == LOCAL:

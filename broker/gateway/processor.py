@@ -41,7 +41,7 @@ from broker.gateway.upstream.connect import UpstreamSocket
 from broker.gateway.upstream.errors import Reason, UpstreamError
 from broker.gateway.upstream.renewal import LoginRenewal
 from broker.gateway.upstream_receive import ForwardedSend, UpstreamReceive
-from broker.network.connection.channel import Channel, MuteState, has_ended
+from broker.network.connection.channel import Channel, MuteState, bytes_waiting, has_ended
 from broker.network.connection.endings import Ending
 from broker.network.connection.receive import EndOfStream, Frame, Receive
 from broker.network.failures import Place
@@ -107,7 +107,7 @@ class ListenerForwarding:
 class GatewayResponder(Responder):
     """Writes the responses of requests that are answered here, and what clients do not take at once.
 
-    `polls_end` is set in a drain that waits no longer for Fetches without records.
+    `polls_end` is set in a drain that waits no longer for Fetches without records and reads no more requests.
     """
 
     polls_end = False
@@ -142,14 +142,15 @@ class GatewayResponder(Responder):
         self.close_answered(channel)
 
     def close_answered(self, channel: Channel) -> None:
-        """In a drain, close a connection whose forwarded requests have been sent whole and answered. Once
-        `polls_end`, Fetches without records need no answer.
+        """In a drain, close a connection whose forwarded requests have been sent whole and answered, and from
+        which nothing more has arrived: a producer without retries would lose it. Once `polls_end`, Fetches
+        without records need no answer, and what has arrived is dropped.
         """
         assert isinstance(channel, GatewayChannel)
         if self.drained is None or channel.fd < 0 or channel.client.is_within_request:
             return
         channel.set_flag(DRAINING)
-        if channel.flags & BLOCKED:
+        if channel.flags & BLOCKED or (not self.polls_end and bytes_waiting(channel)):
             return
         if self.polls_end and channel.only_polls:
             self._selector.end_channel(channel)
@@ -157,7 +158,7 @@ class GatewayResponder(Responder):
             super().close_answered(channel)
 
     def end_polls(self) -> None:
-        """In a drain, wait no longer for Fetches without records."""
+        """In a drain, wait no longer for Fetches without records, and read no more requests."""
         self.polls_end = True
         for channel in list(self._selector):
             self.close_answered(channel)
@@ -238,7 +239,9 @@ class GatewayProcessor(Processor):
         super().start_expiry(nursery)
 
     async def drain(self) -> None:
-        """Drain as a broker does, and wait only POLLS_END_S for Fetches that wait for records upstream."""
+        """Drain as a broker does, but for POLLS_END_S also answer what arrives before a connection has
+        nothing in flight. So long only it waits for Fetches that wait for records upstream.
+        """
         responder = self.responder
         assert isinstance(responder, GatewayResponder)
         async with trio.open_nursery() as nursery:
@@ -270,8 +273,7 @@ class GatewayProcessor(Processor):
         it is answered here: the connection closes after the response.
         """
         assert isinstance(channel, GatewayChannel)
-        if not self._reading and channel.mute_state is NOT_MUTED and channel.client.is_within_request:
-            # A request of which a part is upstream already is forwarded to its end.
+        if not self._reading and channel.mute_state is NOT_MUTED and self._reads_in_drain(channel):
             if mask == BUFFERED:
                 return channel.receive.next_buffered()
             if mask & READ:
@@ -279,6 +281,12 @@ class GatewayProcessor(Processor):
         if mask & READ and channel.flags & LOCAL and not channel.flags & ENDED and has_ended(channel):
             channel.set_flag(ENDED)
         return super()._on_event(channel, mask)
+
+    def _reads_in_drain(self, channel: GatewayChannel) -> bool:
+        """A request of which a part is upstream already is forwarded to its end."""
+        responder = self.responder
+        assert isinstance(responder, GatewayResponder)
+        return not responder.polls_end or channel.client.is_within_request
 
     def _on_unregistered(self, fd: int, mask: int) -> None:
         """Handle an event of an upstream connection, or the wake-up."""

@@ -596,7 +596,8 @@ class UpstreamReceive:
                 return
             if flags & DRAINING:
                 self._forwarder.close_answered(channel)
-                return
+                if channel.fd < 0:
+                    return
             flags &= ~LOCAL_DUE
             if flags & RENEWAL_DUE and not flags & LOCAL:
                 channel.flags = flags & ~RENEWAL_DUE

@@ -32,6 +32,15 @@ def polling(max_wait_ms: int, offset: int = 0) -> FetchRequest:
     return request
 
 
+ONE_IN_FLIGHT: Final = "gateway.max.in.flight.requests.per.connection=1"
+
+
+def end_of(broker: RunningBroker) -> int:
+    log = broker.server.partitions.log("events", 0)
+    assert log is not None
+    return log.log_end_offset
+
+
 async def stops(gateway: RunningGateway) -> None:
     gateway.stop.set()
     with trio.fail_after(WITHIN_S):
@@ -122,11 +131,9 @@ async def test_a_connection_without_requests_ends_before_those_that_wait(
         mock_clock.jump(0.5)
 
 
-async def test_requests_behind_one_in_hand_do_not_reset_the_connection(
-    tmp_path: Path, mock_clock: MockClock
-) -> None:
-    """They are not forwarded: the client may send them again."""
-    async with both(tmp_path, "gateway.max.in.flight.requests.per.connection=1") as (broker, gateway):
+async def test_requests_behind_one_in_hand_are_answered(tmp_path: Path, mock_clock: MockClock) -> None:
+    """A producer without retries would lose what it has sent before it can see that the connection ends."""
+    async with both(tmp_path, ONE_IN_FLIGHT) as (broker, gateway):
         client = await gateway.connect()
         await client.send(polling(400), FETCH_VERSION)
         await in_flight(gateway, 1)
@@ -137,10 +144,47 @@ async def test_requests_behind_one_in_hand_do_not_reset_the_connection(
         await wait_all_tasks_blocked(0.02)
         mock_clock.jump(0.4)
         await client.receive(1, FETCH_VERSION)
+        for _ in range(3):
+            await client.receive(0, PRODUCE_VERSION)
         await ends(client)
         await gateway.started.stopped.wait()
-        log = broker.server.partitions.log("events", 0)
-        assert log is not None and log.log_end_offset == 0
+        assert end_of(broker) == 3
+
+
+async def test_a_request_that_arrives_in_a_drain_is_answered(tmp_path: Path, mock_clock: MockClock) -> None:
+    async with both(tmp_path) as (broker, gateway):
+        client = await gateway.connect()
+        await client.send(polling(499), FETCH_VERSION)
+        await in_flight(gateway, 1)
+        gateway.stop.set()
+        await wait_all_tasks_blocked(0.02)
+        await client.send(produce_request(batch_of(b"late"), acks=1), PRODUCE_VERSION)
+        await in_flight(gateway, 2)
+        mock_clock.jump(0.499)
+        await client.receive(1, FETCH_VERSION)
+        await client.receive(0, PRODUCE_VERSION)
+        await ends(client)
+        await gateway.started.stopped.wait()
+        assert end_of(broker) == 1
+
+
+async def test_requests_behind_one_in_hand_do_not_reset_the_connection(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    """After half a second they are not forwarded: the client may send them again."""
+    async with both(tmp_path, ONE_IN_FLIGHT) as (broker, gateway):
+        client = await gateway.connect()
+        await client.send(polling(60_000), FETCH_VERSION)
+        await in_flight(gateway, 1)
+        for _ in range(3):
+            await client.send(produce_request(batch_of(bytes(10_000))), PRODUCE_VERSION)
+            await wait_all_tasks_blocked(0.01)
+        gateway.stop.set()
+        await wait_all_tasks_blocked(0.02)
+        mock_clock.jump(0.5)
+        await ends(client)
+        await gateway.started.stopped.wait()
+        assert end_of(broker) == 0
 
 
 async def test_pipelined_produces_that_were_forwarded_are_answered(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ class MovingLoad:
 
 
 class LogEnd:
-    """Counts the bytes of the values in a topic's partitions, which have VALUE_BYTES each, at the brokers."""
+    """Counts a topic's records at the brokers, and the bytes of their values, VALUE_BYTES each."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
         settings: dict[str, Any] = {"bootstrap.servers": bootstrap, "group.id": "nobody"}
@@ -90,8 +90,11 @@ class LogEnd:
         self._partitions = [TopicPartition(topic, number) for number in range(partitions)]
 
     def bytes(self) -> int:
+        return self.records() * VALUE_BYTES
+
+    def records(self) -> int:
         ends = (self._consumer.get_watermark_offsets(each, timeout=10) for each in self._partitions)
-        return sum(found[1] for found in ends if found is not None) * VALUE_BYTES
+        return sum(found[1] for found in ends if found is not None)
 
     def rate(self, seconds: float) -> float:
         """Return the bytes per second that are appended in the next seconds."""
