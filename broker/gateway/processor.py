@@ -26,6 +26,7 @@ from broker.gateway.channel import (
     LOCAL,
     RENEWAL_DUE,
     RENEWING,
+    THROTTLED,
     GatewayChannel,
 )
 from broker.gateway.client_receive import ClientReceive
@@ -65,6 +66,9 @@ POLLS_END_S: Final = 0.5
 """How long a drain waits for Fetches without records, as long as most wait upstream (fetch.max.wait.ms).
 Ours. A client whose Fetch is not answered sends it again on another connection.
 """
+
+HELD_UP: Final = CONNECTING | RENEWING | THROTTLED
+"""What a drain does not wait for."""
 
 ENDED_STREAM: Final = "closed by the peer"
 
@@ -150,7 +154,9 @@ class GatewayResponder(Responder):
         if self.drained is None or channel.fd < 0 or channel.client.is_within_request:
             return
         channel.set_flag(DRAINING)
-        if channel.flags & BLOCKED or (not self.polls_end and bytes_waiting(channel)):
+        if channel.flags & BLOCKED:
+            return
+        if not self.polls_end and not channel.flags & HELD_UP and bytes_waiting(channel):
             return
         if self.polls_end and channel.only_polls:
             self._selector.end_channel(channel)

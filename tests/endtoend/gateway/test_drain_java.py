@@ -22,8 +22,6 @@ SOURCE: Final = Path(__file__).with_name("Producing.java")
 PARTITIONS: Final = 3
 STOPS: Final = 3
 PER_SECOND: Final = 150
-"""So few that no connection has requests in flight for half a second without a break."""
-
 ENDED_WITHIN_S: Final = 150
 
 
@@ -100,14 +98,13 @@ def test_the_default_producer_sends_everything_once(
     assert values == output["acknowledged"]
 
 
-def test_a_producer_without_retries_loses_only_what_it_sends_into_a_closing_connection(
+def test_without_retries_what_is_not_acknowledged_was_not_forwarded(
     cluster: KafkaCluster, gateways: list[GatewayProcess]
 ) -> None:
-    """The client hands a request to a connection before it sees that the gateway has closed it."""
+    """The client hands requests to a connection before it sees that the gateway has closed it."""
     output, values = move(
         cluster, gateways, "drain-retries", "retries=0", "enable.idempotence=false", "acks=all"
     )
-    print(len(values), output["failed"])
+    print(len(values), len(output["failed"]))
     assert values == output["acknowledged"]
-    assert len(output["failed"]) <= PARTITIONS * STOPS
     assert all("Disconnected from node" in each for each in output["failed"].values())
