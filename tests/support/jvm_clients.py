@@ -113,7 +113,7 @@ class JavaProcess:
             ended = self._process.poll() is not None
             if (ended and not look()) or time.monotonic() > deadline:
                 raise AssertionError(f"{what}: {'ended' if ended else 'not in time'}\n{self.tail()}")
-            time.sleep(0.05)
+            time.sleep(0.5)
         return found
 
     def tail(self) -> str:
@@ -124,12 +124,12 @@ class JavaProcess:
         self._process.kill()
         self._joined()
 
-    def stop(self) -> int:
-        """SIGTERM, and the exit status."""
+    def stop(self) -> None:
+        """SIGTERM, after which a Java machine runs its hooks."""
         self._process.send_signal(signal.SIGTERM)
         status = self._process.wait(ENDED_WITHIN_S)
         self._joined()
-        return status
+        assert status == 128 + signal.SIGTERM, self.tail()
 
     def close(self) -> int:
         """Ends the input, and returns the exit status."""
