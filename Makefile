@@ -160,7 +160,7 @@ test-clients: $(VENV)/dev
 	$(BIN)/pytest $(BY_FILE) tests/endtoend/test_clients_kafka_tools*.py tests/endtoend/test_clients_kafka_answers.py tests/endtoend/gateway/test_clients_records.py $(ARGS)
 
 test-clients-more: $(VENV)/dev
-	$(BIN)/pytest -m "" $(addprefix tests/endtoend/test_clients_,go.py streams.py) $(ARGS)
+	$(BIN)/pytest -m "" $(addprefix tests/endtoend/test_clients_,go.py streams.py mirrormaker.py connect.py) $(ARGS)
 
 test-gateway: $(VENV)/dev
 	$(BIN)/python -m benchmarks.install kafka
