@@ -205,6 +205,25 @@ def test_each_line_passes_once_over_restarts_and_failovers(
         three.stop()
 
 
+def test_a_kill_of_the_broker_loses_and_repeats_nothing(
+    path: str, broker: BrokerProcess, tmp_path: Path
+) -> None:
+    source, sink = tmp_path / "source", tmp_path / "sink"
+    append(source, 0, 1_000)
+    with Worker(path, tmp_path, broker) as worker:
+        create(worker, source, sink)
+        worker.until(lambda: len(lines_of(sink)) >= 1_000, "the lines")
+        append(source, 1_000, 1_000)
+        broker.kill()
+        append(source, 2_000, 1_000)
+        broker.start()
+        append(source, 3_000, 1_000)
+        worker.until(lambda: len(read(broker)) >= 4_000, "the lines after kill -9 of the broker")
+        assert read(broker) == numbers(0, 4_000)
+        worker.until(lambda: set(lines_of(sink)) == set(numbers(0, 4_000)), "the lines of the sink")
+        worker.stop()
+
+
 def test_offsets_are_told_and_reset(path: str, broker: BrokerProcess, tmp_path: Path) -> None:
     source, sink = tmp_path / "source", tmp_path / "sink"
     append(source, 0, 500)

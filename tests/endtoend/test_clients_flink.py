@@ -127,6 +127,19 @@ def test_a_job_that_fails_in_the_middle_copies_each_record_once(
 
 
 @each_naming
+def test_a_kill_of_the_broker_loses_and_repeats_nothing(
+    path: str, broker: BrokerProcess, tmp_path: Path, naming: str
+) -> None:
+    produce(broker, 0, 8_000)
+    with copy(path, broker, tmp_path, naming, bounded=True) as job:
+        job.until(lambda: len(read(broker)) >= 1_000, "some records")
+        broker.kill()
+        broker.start()
+        job.said("done")
+    assert read(broker) == list(range(8_000))
+
+
+@each_naming
 def test_a_job_goes_on_from_a_savepoint_and_after_kill(
     path: str, broker: BrokerProcess, tmp_path: Path, naming: str
 ) -> None:

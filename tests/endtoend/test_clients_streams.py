@@ -2,6 +2,7 @@
 
 import json
 import random
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -34,7 +35,9 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
-    with BrokerProcess(tmp_path / "broker", "group.initial.rebalance.delay.ms=100") as process:
+    with BrokerProcess(
+        tmp_path / "broker", "group.initial.rebalance.delay.ms=100", "log.cleaner.backoff.ms=500"
+    ) as process:
         yield process
 
 
@@ -45,8 +48,8 @@ class Words:
         self.broker = broker
         self.counted: Counter[str] = Counter()
         self._random = random.Random(1)
-        self._producer = Producer({"bootstrap.servers": broker.plain, "client.id": "writer"})
-        self._admin = AdminClient({"bootstrap.servers": broker.plain})
+        self._producer = Producer({"bootstrap.servers": broker.plain, "client.id": "writer", "log_level": 0})
+        self._admin = AdminClient({"bootstrap.servers": broker.plain, "log_level": 0})
         topics = [NewTopic(name, PARTITIONS, 1) for name in ("lines", "counts")]
         for created in self._admin.create_topics(topics).values():
             created.result(TIMEOUT_S)
@@ -61,17 +64,25 @@ class Words:
 
     def read(self) -> dict[str, list[int]]:
         """The committed counts of each word, in the order in which the application wrote them."""
+        found: dict[str, list[int]] = {}
+        for key, value in self.records("counts"):
+            found.setdefault(key.decode(), []).append(int.from_bytes(value))
+        return found
+
+    def records(self, topic: str) -> Sequence[tuple[bytes, bytes]]:
+        """Keys and values of the committed records."""
         consumer = Consumer(
             {
                 "bootstrap.servers": self.broker.plain,
                 "group.id": "reader",
+                "log_level": 0,
                 "isolation.level": "read_committed",
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
             }
         )
-        found: dict[str, list[int]] = {}
-        consumer.assign([TopicPartition("counts", number, 0) for number in range(PARTITIONS)])
+        found: list[tuple[bytes, bytes]] = []
+        consumer.assign([TopicPartition(topic, number, 0) for number in range(PARTITIONS)])
         ends = 0
         while ends < PARTITIONS:
             (message,) = consumer.consume(1, TIMEOUT_S)
@@ -80,7 +91,7 @@ class Words:
                 continue
             key, value = message.key(), message.value()
             assert isinstance(key, bytes) and isinstance(value, bytes)
-            found.setdefault(key.decode(), []).append(int.from_bytes(value))
+            found.append((key, value))
         consumer.close()
         return found
 
@@ -99,7 +110,7 @@ class Words:
 
     def earliest(self, topic: str) -> int:
         """How many records of the topic are deleted."""
-        consumer = Consumer({"bootstrap.servers": self.broker.plain, "group.id": "reader"})
+        consumer = Consumer({"bootstrap.servers": self.broker.plain, "group.id": "reader", "log_level": 0})
         places = [TopicPartition(topic, number) for number in range(PARTITIONS)]
         found = [consumer.get_watermark_offsets(place, TIMEOUT_S)[0] for place in places]
         consumer.close()
@@ -169,6 +180,44 @@ def test_counts_are_exact_over_restarts_and_rebalances(
         three.until(lambda: store(three) == words.counted, "all partitions")
         assert three.close() == 0
     assert words.read() == words.expected
+
+
+def test_counts_are_exact_after_kill_of_the_broker(path: str, broker: BrokerProcess, tmp_path: Path) -> None:
+    words = Words(broker)
+    words.write(4_000)
+    with application(path, broker, tmp_path / "one") as one:
+        one.until(lambda: len(words.read()) == len(WORDS), "some counts")
+        assert words.read() != words.expected
+        broker.kill()
+        broker.start()
+        words.write(500)
+        words.until_read()
+        assert store(one) == words.counted
+        assert one.close() == 0
+
+
+def test_the_store_comes_back_from_a_compacted_changelog(
+    path: str, broker: BrokerProcess, tmp_path: Path
+) -> None:
+    words = Words(broker)
+    often = ("topic.segment.ms=1000", "topic.min.cleanable.dirty.ratio=0.01")
+    words.write(1_000)
+    with application(path, broker, tmp_path / "one", *often) as one:
+        words.until_read()
+        for _ in range(3):
+            time.sleep(1.1)
+            words.write(20)
+        words.until_read()
+        within(60, lambda: len(words.records(CHANGELOG)) < 4_000, "the changelog is compacted", 1)
+        assert one.close() == 0
+    with application(path, broker, tmp_path / "two", *often) as two:
+        two.said("restored", PARTITIONS)
+        assert len(WORDS) <= sum(map(int, two.said("restored", PARTITIONS))) < 4_000
+        assert store(two) == words.counted
+        words.write(500)
+        words.until_read()
+        assert store(two) == words.counted
+        assert two.close() == 0
 
 
 def test_a_quota_throttles_the_application_and_nothing_is_lost(
