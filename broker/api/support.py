@@ -66,7 +66,8 @@ _TAIL: Final = """
 Kafka 4.1 brokers serve these only with `unstable.api.versions.enable`, and Weir does not: version 10 of
 OffsetCommit and OffsetFetch, which has topic ids, version 6 of InitProducerId, which prepares transactions of
 two phases (KIP-939), and StreamsGroupHeartbeat (88) and StreamsGroupDescribe (89), whose groups are an early
-access there (KIP-1071). Kafka Streams uses consumer groups here, as it does with Kafka by default.
+access there (KIP-1071). Kafka Streams uses consumer groups here, as it does with Kafka by default; with
+`group.protocol=streams` it ends with UnsupportedVersionException.
 """
 
 

@@ -1,9 +1,10 @@
 """Incremental fetch sessions: a client names its partitions once and then only sends changes.
 
-Called by `api.a01_fetch`. Pure; time is an argument. A session is independent of connections: the client
-sends its id and the next epoch. (KIP-227, FetchSession)
+Called by `api.a01_fetch`. Time is an argument, ids are random. A session is independent of connections: the
+client sends its id and the next epoch. (KIP-227, FetchSession)
 """
 
+import secrets
 from collections import OrderedDict, deque
 from collections.abc import Generator
 from typing import Any, Final
@@ -30,6 +31,8 @@ FREED_WITH_A_SESSION: Final = 4
 """Pieces of discarded objects that are freed when a session is closed; a small session is one."""
 
 _FREED: Final = object()
+
+MAX_ID: Final = 0x7FFFFFFF
 
 PartitionKey = tuple[str, bytes, int]
 
@@ -145,7 +148,6 @@ class FetchSessions:
     def __init__(self, slots: int) -> None:
         self._slots = slots
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
-        self._next_id = 1
         self._partitions = 0
         self._discarded: deque[Generator[None, None, None]] = deque()
 
@@ -166,10 +168,20 @@ class FetchSessions:
                 return None
             self._remove(oldest.id)
         self._free_some()
-        session = FetchSession(self._next_id, uses_topic_ids, now_ms)
-        self._next_id = self._next_id % 0x7FFFFFFF + 1
+        session = FetchSession(self._new_id(), uses_topic_ids, now_ms)
         self._sessions[session.id] = session
         return session
+
+    def _new_id(self) -> int:
+        """Return a random id, as Kafka does.
+
+        After a restart clients come with the ids of before. If ids were counted, a client could get into the
+        new session of another and fetch its partitions.
+        """
+        while True:
+            session_id = secrets.randbelow(MAX_ID) + 1
+            if session_id not in self._sessions:
+                return session_id
 
     def resume(self, session_id: int, epoch: int, *, uses_topic_ids: bool, now_ms: int) -> FetchSession:
         """Return the session at its next epoch. Raises ApiError as Kafka's FetchManager does."""

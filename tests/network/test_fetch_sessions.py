@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from broker.errors import ErrorCode
 from broker.protocol.messages.delete_topics import DeleteTopicsRequest
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tests.support.produce import batch_of, create_topic, produce_request
@@ -40,6 +41,25 @@ class Session:
 
 def events() -> FetchTopic:
     return FetchTopic("events", partitions=[FetchPartition(0, fetch_offset=0, partition_max_bytes=100_000)])
+
+
+async def test_after_a_restart_no_client_gets_into_the_session_of_another(tmp_path: Path) -> None:
+    """The first client of either run has read as far as the other: only the ids of their sessions differ."""
+    async with running_broker(tmp_path) as running:
+        client = await running.connect()
+        await client.ask(create_topic(), 5)
+        before = await client.ask(first_fetch(), BY_NAME)
+    async with running_broker(tmp_path) as running:
+        client = await running.connect()
+        after = await client.ask(first_fetch(), BY_NAME)
+        goes_on = FetchRequest(max_wait_ms=0, min_bytes=1, session_id=before.session_id, session_epoch=1)
+        refused = await client.ask(goes_on, BY_NAME)
+    assert before.session_id and after.session_id and before.session_id != after.session_id
+    assert refused.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def first_fetch() -> FetchRequest:
+    return FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=100_000, session_epoch=0, topics=[events()])
 
 
 @pytest.fixture

@@ -98,6 +98,21 @@ def test_a_session_goes_on_at_its_next_epoch_only() -> None:
         assert refused.value.code is ErrorCode.INVALID_FETCH_SESSION_EPOCH
 
 
+def test_ids_are_random_and_not_of_another_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = iter([7, 7, 7, 0, 2**31 - 2])
+    asked = []
+
+    def draw(below: int) -> int:
+        asked.append(below)
+        return next(drawn)
+
+    monkeypatch.setattr("secrets.randbelow", draw)
+    sessions = FetchSessions(10)
+    made = [sessions.create(uses_topic_ids=False, now_ms=0) for _ in range(3)]
+    assert [each and each.id for each in made] == [8, 1, 2**31 - 1]
+    assert set(asked) == {2**31 - 1}
+
+
 def test_the_epoch_after_the_largest_is_one() -> None:
     sessions = FetchSessions(10)
     session = sessions.create(uses_topic_ids=False, now_ms=0)

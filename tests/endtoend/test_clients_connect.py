@@ -1,0 +1,252 @@
+"""Kafka Connect's distributed worker: a file into a topic, exactly once, and the topic into a file."""
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource
+
+from tests.support import jvm_clients
+from tests.support.broker_process import BrokerProcess
+from tests.support.jvm_clients import JavaProcess, classpath
+from tests.support.kafka_tools import free_port
+
+pytestmark = jvm_clients.pytestmark
+
+TIMEOUT_S: Final = 30
+TOPIC: Final = "lines"
+INTERNAL: Final = {"connect-configs": 1, "connect-offsets": 5, "connect-status": 2}
+"""Partitions of the topics that the worker creates for itself."""
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return classpath("kafka", tmp_path_factory.mktemp("classes"))
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
+    with BrokerProcess(tmp_path / "broker", "group.initial.rebalance.delay.ms=100") as process:
+        yield process
+
+
+class Worker(JavaProcess):
+    """A worker of the group "connect", and its REST API."""
+
+    def __init__(self, path: str, directory: Path, broker: BrokerProcess) -> None:
+        self.listener = f"http://127.0.0.1:{free_port()}"
+        storage = {f"{each.removeprefix('connect-').rstrip('s')}.storage": each for each in INTERNAL}
+        storage["status.storage"] = storage.pop("statu.storage")
+        settings = {
+            "bootstrap.servers": broker.plain,
+            "group.id": "connect",
+            "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+            "value.converter": "org.apache.kafka.connect.storage.StringConverter",
+            "listeners": self.listener,
+            "exactly.once.source.support": "enabled",
+            "offset.flush.interval.ms": "500",
+            "session.timeout.ms": "6000",
+            "heartbeat.interval.ms": "1000",
+            "scheduled.rebalance.max.delay.ms": "1000",
+            "consumer.session.timeout.ms": "6000",
+            "consumer.heartbeat.interval.ms": "1000",
+            "consumer.auto.offset.reset": "earliest",
+            **{f"{name}.topic": topic for name, topic in storage.items()},
+            **{f"{name}.replication.factor": "1" for name in storage},
+            "offset.storage.partitions": str(INTERNAL["connect-offsets"]),
+            "status.storage.partitions": str(INTERNAL["connect-status"]),
+        }
+        file = directory / f"worker-{self.listener.rpartition(':')[2]}.properties"
+        file.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        super().__init__(path, "org.apache.kafka.connect.cli.ConnectDistributed", str(file))
+        self.until(lambda: self.tried("GET", "/connectors") is not None, "the REST API")
+
+    def ask(self, method: str, path: str, body: Any = None) -> Any:
+        """Retries what a rebalance refuses."""
+        return self.until(lambda: self.tried(method, path, body), f"{method} {path}")[0]
+
+    def tried(self, method: str, path: str, body: Any = None) -> tuple[Any] | None:
+        data = None if body is None else json.dumps(body).encode()
+        headers = {"Content-Type": "application/json"}
+        request = urllib.request.Request(f"{self.listener}{path}", data, headers, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
+                text = answer.read()
+        except urllib.error.HTTPError as error:
+            with error:
+                said = error.read().decode(errors="replace").replace("\n", " ")
+            self.complaints.append(f"{method} {path}: {error.code} {said}\n")
+            return None
+        except OSError:
+            return None
+        return (json.loads(text) if text else None,)
+
+    def until_state(self, connector: str, state: str, tasks: int = 1) -> None:
+        def reached() -> bool:
+            status = self.ask("GET", f"/connectors/{connector}/status")
+            states = [each["state"] for each in (status["connector"], *status["tasks"])]
+            assert "FAILED" not in states, status
+            return states == [state] * (1 + tasks)
+
+        self.until(reached, f"{connector} is {state}")
+
+
+def create(worker: Worker, source: Path, sink: Path) -> None:
+    made = {
+        "source": {
+            "connector.class": "org.apache.kafka.connect.file.FileStreamSourceConnector",
+            "tasks.max": "1",
+            "file": str(source),
+            "topic": TOPIC,
+            "exactly.once.support": "required",
+            "topic.creation.default.replication.factor": "1",
+            "topic.creation.default.partitions": "1",
+        },
+        "sink": {
+            "connector.class": "org.apache.kafka.connect.file.FileStreamSinkConnector",
+            "tasks.max": "1",
+            "file": str(sink),
+            "topics": TOPIC,
+        },
+    }
+    for name, settings in made.items():
+        worker.ask("PUT", f"/connectors/{name}/config", settings)
+        worker.until_state(name, "RUNNING")
+
+
+def numbers(first: int, count: int) -> Sequence[str]:
+    return [f"line {number}" for number in range(first, first + count)]
+
+
+def append(file: Path, first: int, count: int) -> None:
+    with file.open("a") as lines:
+        lines.writelines(f"{line}\n" for line in numbers(first, count))
+
+
+def lines_of(file: Path) -> Sequence[str]:
+    return file.read_text().splitlines() if file.exists() else []
+
+
+def read(broker: BrokerProcess) -> Sequence[str]:
+    """The committed values of the topic."""
+    return [value for _, value in records(broker)]
+
+
+def records(broker: BrokerProcess) -> Sequence[tuple[int, str]]:
+    """Offsets and values of the committed records."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": broker.plain,
+            "log_level": 0,
+            "group.id": "reader",
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+        }
+    )
+    consumer.assign([TopicPartition(TOPIC, 0, 0)])
+    found: list[tuple[int, str]] = []
+    while True:
+        (message,) = consumer.consume(1, TIMEOUT_S)
+        at, value = message.offset(), message.value()
+        if message.error() is not None:
+            break
+        assert at is not None and isinstance(value, bytes)
+        found.append((at, value.decode()))
+    consumer.close()
+    return found
+
+
+def configs(broker: BrokerProcess, topic: str) -> Mapping[str, str]:
+    client = AdminClient({"bootstrap.servers": broker.plain, "log_level": 0})
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    found = client.describe_configs([resource])[resource].result(TIMEOUT_S)
+    return {name: entry.value for name, entry in found.items()}
+
+
+def partitions(broker: BrokerProcess, topic: str) -> int:
+    client = AdminClient({"bootstrap.servers": broker.plain, "log_level": 0})
+    return len(client.list_topics(topic).topics[topic].partitions)
+
+
+def test_each_line_passes_once_over_restarts_and_failovers(
+    path: str, broker: BrokerProcess, tmp_path: Path
+) -> None:
+    source, sink = tmp_path / "source", tmp_path / "sink"
+    append(source, 0, 2_000)
+    with ExitStack() as ended:
+        one = ended.enter_context(Worker(path, tmp_path, broker))
+        for topic, count in INTERNAL.items():
+            assert configs(broker, topic)["cleanup.policy"] == "compact"
+            assert partitions(broker, topic) == count
+        create(one, source, sink)
+        one.until(lambda: len(lines_of(sink)) >= 2_000, "the lines")
+        append(source, 2_000, 1_000)
+        one.stop()
+        append(source, 3_000, 1_000)
+        two = ended.enter_context(Worker(path, tmp_path, broker))
+        two.until(lambda: len(lines_of(sink)) >= 4_000, "the lines after a restart")
+        assert lines_of(sink) == read(broker) == numbers(0, 4_000)
+        three = ended.enter_context(Worker(path, tmp_path, broker))
+        three.until_state("source", "RUNNING")
+        append(source, 4_000, 1_000)
+        two.kill()
+        append(source, 5_000, 1_000)
+        three.until(lambda: len(read(broker)) >= 6_000, "the lines after kill -9")
+        assert read(broker) == numbers(0, 6_000)
+        # A sink of files repeats what it has written since its last commit.
+        three.until(lambda: set(lines_of(sink)) == set(numbers(0, 6_000)), "the lines of the sink")
+        three.stop()
+
+
+def test_a_kill_of_the_broker_loses_and_repeats_nothing(
+    path: str, broker: BrokerProcess, tmp_path: Path
+) -> None:
+    source, sink = tmp_path / "source", tmp_path / "sink"
+    append(source, 0, 1_000)
+    with Worker(path, tmp_path, broker) as worker:
+        create(worker, source, sink)
+        worker.until(lambda: len(lines_of(sink)) >= 1_000, "the lines")
+        append(source, 1_000, 1_000)
+        broker.kill()
+        append(source, 2_000, 1_000)
+        broker.start()
+        append(source, 3_000, 1_000)
+        worker.until(lambda: len(read(broker)) >= 4_000, "the lines after kill -9 of the broker")
+        assert read(broker) == numbers(0, 4_000)
+        worker.until(lambda: set(lines_of(sink)) == set(numbers(0, 4_000)), "the lines of the sink")
+        worker.stop()
+
+
+def test_offsets_are_told_and_reset(path: str, broker: BrokerProcess, tmp_path: Path) -> None:
+    source, sink = tmp_path / "source", tmp_path / "sink"
+    append(source, 0, 500)
+    with Worker(path, tmp_path, broker) as worker:
+        create(worker, source, sink)
+        worker.until(lambda: len(lines_of(sink)) >= 500, "the lines")
+        position = {"position": source.stat().st_size}
+        worker.until(lambda: [position] == offsets(worker, "source"), "the source's offset")
+        behind = {"kafka_offset": records(broker)[-1][0] + 1}
+        worker.until(lambda: [behind] == offsets(worker, "sink"), "the sink's offset")
+        for name in ("source", "sink"):
+            worker.ask("PUT", f"/connectors/{name}/stop")
+            worker.until_state(name, "STOPPED", tasks=0)
+            worker.ask("DELETE", f"/connectors/{name}/offsets")
+            assert offsets(worker, name) == []
+            worker.ask("PUT", f"/connectors/{name}/resume")
+            worker.until_state(name, "RUNNING")
+        # The source reads its file again, then the sink the whole topic.
+        worker.until(lambda: len(read(broker)) >= 1_000, "the source's lines again")
+        assert read(broker) == [*numbers(0, 500), *numbers(0, 500)]
+        worker.until(lambda: lines_of(sink).count("line 499") >= 3, "the sink's lines again")
+        worker.stop()
+
+
+def offsets(worker: Worker, connector: str) -> Sequence[Any]:
+    return [each["offset"] for each in worker.ask("GET", f"/connectors/{connector}/offsets")["offsets"]]
