@@ -98,9 +98,8 @@ def pytest_testnodedown(node: Any) -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     if config.stash.get(WAITING, 0):
-        terminalreporter.write_line(
-            f"ROTATION={config.stash[QUARTER]}: {config.stash[WAITING]} computed cases wait for another commit"
-        )
+        left = f"{config.stash[WAITING]} computed cases wait for another commit"
+        terminalreporter.write_line(f"ROTATION={config.stash[QUARTER]}: {left}")
 
 
 PAGE_BYTES: Final = resource.getpagesize()

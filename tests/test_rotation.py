@@ -1,4 +1,4 @@
-"""A quarter of the computed cases runs at each commit: every case once in four, and the same in each process."""
+"""A quarter of the computed cases runs at each commit: every case once in four."""
 
 import os
 import subprocess
@@ -119,7 +119,9 @@ import pytest
 @pytest.mark.parametrize("seed", range(8))
 def test_computed(seed): pass
 
-@pytest.mark.parametrize("seed", [pytest.param(seed, marks=pytest.mark.rotates) for seed in range(8)] + ["named"])
+computed = [pytest.param(seed, marks=pytest.mark.rotates) for seed in range(8)]
+
+@pytest.mark.parametrize("seed", [*computed, "named"])
 def test_mixed(seed): pass
 
 def test_other(): pass
@@ -139,7 +141,9 @@ def run(suite: Path, rotation: str, *arguments: str) -> str:
     """What pytest writes to the terminal."""
     environment = os.environ | {"ROTATION": rotation, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-v", "-v", *arguments]
-    return subprocess.run(command, cwd=suite, env=environment, check=True, text=True, capture_output=True).stdout
+    return subprocess.run(
+        command, cwd=suite, env=environment, check=True, text=True, capture_output=True
+    ).stdout
 
 
 @pytest.mark.parametrize(

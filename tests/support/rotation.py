@@ -68,6 +68,10 @@ def is_named(node_id: str, path: Path, arguments: Iterable[str], directory: Path
     name = node_id.partition("::")[2]
     for argument in arguments:
         file, _, named = argument.partition("::")
-        if named and (directory / file).resolve() == path and f"{name}[".startswith((f"{named}[", f"{named}::")):
+        if (
+            named
+            and (directory / file).resolve() == path
+            and f"{name}[".startswith((f"{named}[", f"{named}::"))
+        ):
             return True
     return False
