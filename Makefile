@@ -10,11 +10,11 @@ PIP    := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/pip install --quiet
 CHROMIUM := $(shell command -v chromium-headless-shell || command -v chromium || command -v chromium-browser || command -v google-chrome)
 MARKS    := not slow and not timed and not spark and not image$(if $(CHROMIUM),, and not browser)
 
-# Three processes where there are two cores or more, each through a shuffled third of the files, and the first that is
-# done takes from the others: tests that wait for a broker or a browser leave a core to the third. What compares real
-# seconds with a limit is apart, in test-timed. `make test PARALLEL=` runs one after the other, as a debugger needs it.
+# Four processes where there are two cores or more, each through a shuffled quarter of the files, and the first that is
+# done takes from the others: half of the time a test waits, for a disk, a broker or a browser. What compares real seconds
+# with a limit is apart, in test-timed. `make test PARALLEL=` runs one after the other, as a debugger needs it.
 CORES    := $(shell getconf _NPROCESSORS_ONLN)
-PARALLEL := $(if $(filter-out 1,$(CORES)),--numprocesses 3 --dist worksteal)
+PARALLEL := $(if $(filter-out 1,$(CORES)),--numprocesses 4 --dist worksteal)
 
 # Of cases that are computed, as seeds are, a quarter runs at each commit: tests/support/rotation.py. ROTATION=all runs
 # all, and ROTATION=2 the quarter that said so when it failed. CI_ALL=1 is for .ci/run.
@@ -144,9 +144,12 @@ format: $(VENV)/dev
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+# What `check` has run, and what is marked as a whole.
+APART := $(addprefix --ignore tests/,conventions pipeline image)
+
 test: check
 	$(if $(CHROMIUM),,@echo "No Chromium here: the browser tests are left out.")
-	$(BIN)/pytest $(PARALLEL) $(TIMEOUT) --ignore tests/conventions $(if $(HOT_APART),$(addprefix --ignore ,$(HOT_TESTS))) -m "$(MARKS)" $(ARGS)
+	$(BIN)/pytest $(PARALLEL) $(TIMEOUT) $(APART) $(if $(HOT_APART),$(addprefix --ignore ,$(HOT_TESTS))) -m "$(MARKS)" $(ARGS)
 
 # One after the other: beside anything else, a limit in seconds says more about the machine than about Weir.
 test-timed: $(VENV)/dev

@@ -69,8 +69,20 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ[ROTATION] = str(quarter)
 
 
-@pytest.hookimpl(tryfirst=True)
+TESTS: Final = Path(__file__).parent
+FIRST: Final = (TESTS / "webui" / "browser", TESTS / "endtoend")
+"""They wait for other programs. The processes of xdist that are done with theirs take from the rest of these,
+and no one of them ends long after the others.
+"""
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of files that are alike the order stays, as pytest-randomly has shuffled it."""
+    leave_out_what_waits(config, items)
+    items.sort(key=lambda item: [folder not in item.path.parents for folder in FIRST])
+
+
+def leave_out_what_waits(config: pytest.Config, items: list[pytest.Item]) -> None:
     quarter = config.stash[QUARTER]
     if quarter is None:
         return
