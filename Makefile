@@ -166,7 +166,7 @@ HOT_TESTS := $(addprefix tests/,test_compiled.py metrics purgatory records proto
 
 # What replaces a method is left out there, and runs afterwards.
 test-compiled: $(VENV)/dev compiled
-	@trap '$(MAKE) --no-print-directory interpreted' EXIT; $(BIN)/pytest $(PARALLEL) $(TIMEOUT) -m "$(MARKS)" $(HOT_TESTS) $(ARGS)
+	@trap '$(MAKE) --no-print-directory interpreted' EXIT; $(BIN)/pytest $(PARALLEL) $(TIMEOUT) -m "$(MARKS)" $(HOT_TESTS) $(ARGS)$(if $(CI), || .ci/again $$?)
 	$(BIN)/pytest $(PARALLEL) $(TIMEOUT) -m "$(MARKS)" $(shell grep -rl replace_method tests --include='test_*.py') $(ARGS)
 
 test-clients: $(VENV)/dev

@@ -17,7 +17,7 @@ RULES: Final = (
     Rule(
         r"Connection refused|ECONNREFUSED|all attempts to connect|Connection reset|closed the connection"
         r"|EOFError|[Bb]roken ?[Pp]ipe|brokers are down|_TRANSPORT|NodeNotReady|KafkaConnectionError"
-        r"|RemoteDisconnected|IncompleteRead|Unable to bootstrap",
+        r"|RemoteDisconnected|Remote end closed connection|IncompleteRead|Unable to bootstrap",
         "the broker was away after a kill",
         (KILL,),
     ),
@@ -35,6 +35,13 @@ RULES: Final = (
     Rule("KafkaTimeoutError", "a request waited for longer than the client does", (KILL, DISK)),
     Rule(r"[Tt]imed? ?out|TimedOut", "the broker waited for a processor, which others had", (BUSY,)),
     Rule("channel for which there is no open connection", "a client left before its response was ready"),
+    # A decided transaction stays so until its markers are written; the next one waits, the copier for 30 s.
+    Rule(
+        "CONCURRENT_TRANSACTIONS",
+        "the disk was full for the markers of the transaction before",
+        (DISK,),
+        sources=("copier", "transactions"),
+    ),
     # As in Kafka: a coordinator that cannot write is none, and the client looks for another.
     Rule(r"NOT_COORDINATOR|NotCoordinator", "the disk was full for the group's offsets", (DISK,)),
     Rule(

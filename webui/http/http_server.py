@@ -50,12 +50,23 @@ class TimeoutStream:
     def __init__(self, stream: trio.abc.Stream, scheduler: ReadScheduler) -> None:
         self._stream = stream
         self._scheduler = scheduler
+        self._handled: trio.Event | None = None
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
         """Receive bytes. Cancelled while it waits for its turn, it loses the received bytes."""
+        if self._handled is not None:
+            self._handled.set()
+            self._handled = None
         received = await self._stream.receive_some(max_bytes)
+        self._handled = trio.Event()
         await self._scheduler.turn()
         return received
+
+    async def handled(self) -> None:
+        """Wait until what has arrived is handled: until the reader calls `receive_some` again."""
+        await trio.lowlevel.checkpoint()  # a reader that is due together with the caller takes its bytes
+        if self._handled is not None:
+            await self._handled.wait()
 
     async def send_all(self, data: bytes) -> None:
         with trio.move_on_after(STALLED_AFTER_S) as limit:

@@ -20,6 +20,7 @@ import logging
 from typing import Protocol
 
 import h11
+import trio
 from hypercorn.config import Config
 from hypercorn.events import Event, Updated
 from hypercorn.protocol.h11 import H11Protocol
@@ -57,6 +58,9 @@ class Stream(Protocol):
     async def send_all(self, data: bytes) -> None: ...
 
     async def aclose(self) -> None: ...
+
+    async def handled(self) -> None:
+        """Return when what had arrived before the call is handled."""
 
 
 class Http1(H11Protocol):
@@ -114,6 +118,16 @@ class Connection(TCPServer):
         )
         await super()._read_data()
         await self.idle_task.stop()
+
+    async def _idle_timeout(self) -> None:
+        """Close the connection at the end of its idle time, but read first what waits for its turn: on a busy
+        machine the requests of many connections take longer than that, and a request cancels this task.
+        """
+        with trio.move_on_after(self.config.keep_alive_timeout):
+            await self.context.terminated.wait()
+        await self.stream.handled()
+        with trio.CancelScope(shield=True):
+            await self._initiate_server_close()
 
     async def protocol_send(self, event: Event) -> None:
         if isinstance(event, Updated):

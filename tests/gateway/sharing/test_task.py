@@ -203,7 +203,7 @@ async def test_shares_last_five_seconds_from_the_beginning_of_the_last_written_r
     assert second.member.shares[ALICE] == WHOLE
     assert "the shares of this gateway have expired" in [each.getMessage() for each in caplog.records]
     first.log.is_away = False
-    # A share rises only after the other gateway has told that its own fell: the sum falls short in between.
+    # A share rises only after the other gateway has reported that its own fell, so the sum may be smaller.
     for _ in range(40):
         await trio.sleep(0.5)
         assert first.member.shares[ALICE] + second.member.shares[ALICE] <= WHOLE

@@ -77,6 +77,8 @@ def test_coroutines_of_hypercorn_are_still_coroutines() -> None:
     methods = (
         TCPServer.run,
         TCPServer._read_data,
+        TCPServer._idle_timeout,
+        TCPServer._initiate_server_close,
         TCPServer.protocol_send,
         H11Protocol._check_protocol,
         H11Protocol._create_stream,
