@@ -10,11 +10,16 @@ PIP    := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/pip install --quiet
 CHROMIUM := $(shell command -v chromium-headless-shell || command -v chromium || command -v chromium-browser || command -v google-chrome)
 MARKS    := not slow and not timed and not spark and not image$(if $(CHROMIUM),, and not browser)
 
-# Two tests at a time where there are two cores, each through a shuffled half of the files, and the first that is done
-# takes from the other. Not more on a larger machine: what is claimed in real seconds is to hold. `make test PARALLEL=`
-# runs one after the other, as a debugger needs it.
+# Four processes where there are two cores or more, each through a shuffled quarter of the files, and the first that is
+# done takes from the others: half of the time a test waits, for a disk, a broker or a browser. What compares real seconds
+# with a limit is apart, in test-timed. `make test PARALLEL=` runs one after the other, as a debugger needs it.
 CORES    := $(shell getconf _NPROCESSORS_ONLN)
-PARALLEL := $(if $(filter-out 1,$(CORES)),--numprocesses 2 --dist worksteal)
+PARALLEL := $(if $(filter-out 1,$(CORES)),--numprocesses 4 --dist worksteal)
+
+# Of cases that are computed, as seeds are, a quarter runs at each commit: tests/support/rotation.py. ROTATION=all runs
+# all, and ROTATION=2 the quarter that said so when it failed. CI_ALL=1 is for .ci/run.
+ROTATION ?= $(if $(CI_ALL),all,commit)
+export ROTATION
 
 # Spark, or Apache Kafka, in each of two processes: a file's tests share its tables, or its brokers.
 BY_FILE  := $(if $(filter-out 1,$(CORES)),--numprocesses 2 --dist loadfile)
@@ -42,7 +47,7 @@ help:
 	@echo "make wheel             a wheel with the compiled modules, into dist (needs what make compiled needs)"
 	@echo "make dist              a source distribution, and a wheel for every machine, into dist"
 	@echo "make sbom              what a broker consists of, in CycloneDX's format, into dist"
-	@echo "make test              checks, then every test but the slow ones"
+	@echo "make test              checks, then every test but the slow ones, and of computed cases a quarter at each commit"
 	@echo "make test-timed        the tests of how long a piece of work takes; on a quiet machine"
 	@echo "make test-compiled     the tests of the hot packages on compiled modules, which it removes afterwards"
 	@echo "make check             format, lint, types, import contracts, conventions, Dockerfile"
@@ -53,7 +58,7 @@ help:
 	@echo "make pipeline          install what weir pipeline needs: PySpark and, where Maven is, the jars (needs Java 17)"
 	@echo "make jars              what Spark needs beside itself, into pipeline/jars (needs Maven; with a JDK, batches cost less)"
 	@echo "make jars-s3           what a warehouse on S3 needs beside them, into pipeline/jars/s3 (needs Maven and a JDK)"
-	@echo "make test-all          make test with the slow tests too"
+	@echo "make test-all          make test with the slow tests and all computed cases too"
 	@echo "make demo              a broker with greedy, patient, polite and storming tenants, to look at in the console"
 	@echo "make demo-gateway      the same tenants on two gateways before three Kafka brokers (needs Java 17, Maven)"
 	@echo "make docs              this documentation as a site, into site; a broken link is an error"
@@ -109,8 +114,9 @@ dist: $(VENV)/runtime
 
 # Off: ASYNC114, which wants every startable function named on the command line; ASYNC124, because Quart runs a plain
 # function in a thread; ASYNC128, which does not see a task status that is handed on; ASYNC9xx, which ask for a
-# checkpoint on every path.
-ASYNC_OFF := ASYNC9,ASYNC114,ASYNC124,ASYNC128
+# checkpoint on every path; ASYNC100, which ruff has.
+ASYNC_OFF := ASYNC9,ASYNC100,ASYNC114,ASYNC124,ASYNC128
+ASYNC_FILES = $$(grep -rlE 'async |await ' broker webui --include='*.py')
 
 check: $(VENV)/dev
 	@$(MAKE) --no-print-directory --jobs 2 --keep-going --output-sync=target $(CHECKS)
@@ -122,8 +128,13 @@ style: $(VENV)/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 
+# All files take a minute of a core, and it keeps no results itself: only files are read that are newer than the last run
+# without an error.
 async: $(VENV)/dev
-	$(BIN)/flake8-async --disable $(ASYNC_OFF) $$(grep -rlE 'async |await ' broker webui --include='*.py')
+	@touch $(VENV)/async-began
+	@newer=; [ $(VENV)/async -nt $(VENV)/dev ] && [ $(VENV)/async -nt Makefile ] && newer="-newer $(VENV)/async"; \
+	files=$$(find $(ASYNC_FILES) $$newer); [ -z "$$files" ] || $(BIN)/flake8-async --disable $(ASYNC_OFF) $$files
+	@mv $(VENV)/async-began $(VENV)/async
 
 imports: $(VENV)/dev
 	$(BIN)/lint-imports
@@ -139,9 +150,12 @@ format: $(VENV)/dev
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+# What `check` has run, and what is marked as a whole.
+APART := $(addprefix --ignore tests/,conventions pipeline image)
+
 test: check
 	$(if $(CHROMIUM),,@echo "No Chromium here: the browser tests are left out.")
-	$(BIN)/pytest $(PARALLEL) $(TIMEOUT) --ignore tests/conventions $(if $(HOT_APART),$(addprefix --ignore ,$(HOT_TESTS))) -m "$(MARKS)" $(ARGS)
+	$(BIN)/pytest $(PARALLEL) $(TIMEOUT) $(APART) $(if $(HOT_APART),$(addprefix --ignore ,$(HOT_TESTS))) -m "$(MARKS)" $(ARGS)
 
 # One after the other: beside anything else, a limit in seconds says more about the machine than about Weir.
 test-timed: $(VENV)/dev
@@ -205,7 +219,7 @@ test-pipeline: $(VENV)/pipeline jars pipeline/jars/s3/stamp
 	$(BIN)/pytest $(BY_FILE) --timeout 600 -m "spark and not slow" $(PIPELINE_TESTS) $(ARGS)
 
 test-all: check
-	$(BIN)/pytest $(ARGS)
+	ROTATION=all $(BIN)/pytest $(ARGS)
 
 # For those who change a dependency. Of what is locked already only that is changed which pyproject.toml changed;
 # UPGRADE=--upgrade takes the newest of everything that it does not pin.

@@ -5,15 +5,17 @@ the collector happens to come by.
 
 import gc
 import logging
+import os
 import resource
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from broker.compiled import newer_source
+from tests.support.rotation import is_named, left_out, quarter_of
 from tests.support.wire import OPENED
 
 # How long an example takes says more about who shares the machine than about the code.
@@ -48,6 +50,68 @@ def _loggers_keep_their_levels() -> Iterator[None]:
 
 
 LOGGERS: Final = (logging.root, logging.getLogger("broker"), logging.getLogger("webui"))
+
+
+ROTATION: Final = "ROTATION"
+QUARTER: Final = pytest.StashKey[int | None]()
+WAITING: Final = pytest.StashKey[int]()
+"""Cases that wait for another commit."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    try:
+        quarter = quarter_of(os.environ.get(ROTATION, ""), config.rootpath)
+    except ValueError as error:
+        raise pytest.UsageError(str(error)) from error
+    config.stash[QUARTER] = quarter
+    if quarter is not None:
+        # The processes of xdist, which start next, take the same.
+        os.environ[ROTATION] = str(quarter)
+
+
+TESTS: Final = Path(__file__).parent
+FIRST: Final = (TESTS / "webui" / "browser", TESTS / "endtoend")
+"""They wait for other programs. The processes of xdist that are done with theirs take from the rest of these,
+and no one of them ends long after the others.
+"""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of files that are alike the order stays, as pytest-randomly has shuffled it."""
+    leave_out_what_waits(config, items)
+    items.sort(key=lambda item: [folder not in item.path.parents for folder in FIRST])
+
+
+def leave_out_what_waits(config: pytest.Config, items: list[pytest.Item]) -> None:
+    quarter = config.stash[QUARTER]
+    if quarter is None:
+        return
+    directory = config.invocation_params.dir
+    marked = {
+        item.nodeid
+        for item in items
+        if item.get_closest_marker("rotates") and not is_named(item.nodeid, item.path, config.args, directory)
+    }
+    waiting = left_out(marked, quarter)
+    config.hook.pytest_deselected(items=[item for item in items if item.nodeid in waiting])
+    items[:] = [item for item in items if item.nodeid not in waiting]
+    config.stash[WAITING] = len(waiting)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["waiting"] = session.config.stash.get(WAITING, 0)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    node.config.stash[WAITING] = getattr(node, "workeroutput", {}).get("waiting", 0)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if config.stash.get(WAITING, 0):
+        left = f"{config.stash[WAITING]} computed cases wait for another commit"
+        terminalreporter.write_line(f"ROTATION={config.stash[QUARTER]}: {left}")
 
 
 PAGE_BYTES: Final = resource.getpagesize()

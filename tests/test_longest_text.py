@@ -8,7 +8,8 @@ almost. An engine that backtracks needs 2^15 steps for one of them, or 2^30. The
 import importlib
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from itertools import product
@@ -47,24 +48,36 @@ class Used(NamedTuple):
     methods: tuple[str, ...]
 
 
-@cache
-def sources() -> str:
-    return "\n".join(path.read_text() for top in ("broker", "webui") for path in (ROOT / top).rglob("*.py"))
+def sources() -> dict[Path, str]:
+    """In the order of their paths."""
+    paths = sorted(path for top in ("broker", "webui") for path in (ROOT / top).rglob("*.py"))
+    return {path: path.read_text() for path in paths}
+
+
+def methods_in(texts: Iterable[str]) -> Mapping[str, set[str]]:
+    """The methods that are called of each name."""
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for text in texts:
+        for name, method in re.findall(rf"\b(\w+)\.({'|'.join(METHODS)})\b", text):
+            found[name].add(method)
+    return found
 
 
 def used() -> Iterator[Used]:
     """Every expression that a module keeps, also in a tuple."""
-    for path in sorted(path for top in ("broker", "webui") for path in (ROOT / top).rglob("*.py")):
-        if "re.compile(" not in path.read_text():
+    texts = sources()
+    anywhere = methods_in(texts.values())
+    for path, text in texts.items():
+        if "re.compile(" not in text:
             continue
         name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
         if name in NOT_FROM_OUTSIDE:
             continue
+        here = methods_in([text])
         for attribute, value in vars(importlib.import_module(name)).items():
             for at, pattern in enumerate(patterns_in(value)):
-                found = re.findall(rf"\b{attribute}\.({'|'.join(METHODS)})\b", path.read_text())
-                found = found or re.findall(rf"\b{attribute}\.({'|'.join(METHODS)})\b", sources())
-                yield Used(f"{name}.{attribute}[{at}]", pattern, tuple(sorted(set(found))) or ("search",))
+                found = here.get(attribute) or anywhere.get(attribute) or {"search"}
+                yield Used(f"{name}.{attribute}[{at}]", pattern, tuple(sorted(found)))
 
 
 def patterns_in(value: object) -> Iterator[re.Pattern[Any]]:

@@ -8,6 +8,7 @@ import inspect
 import pkgutil
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterator
+from functools import cache
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -126,6 +127,7 @@ def api(
     return register
 
 
+@cache
 def load() -> Registry:
     """Import every handler module of this package, which registers the handlers, and return the registry."""
     package = importlib.import_module("broker.api")

@@ -104,6 +104,7 @@ DAMAGE: Final[dict[str, Callable[[Path], object]]] = {
 }
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("stop", ["clean", "killed"])
 @pytest.mark.parametrize("damage", DAMAGE)
 @pytest.mark.parametrize("topic", TOPICS)

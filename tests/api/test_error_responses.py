@@ -61,6 +61,7 @@ def _is_flexible(key: ApiKey, version: int) -> bool:
     return key is not ApiKey.API_VERSIONS and flexible is not None and version >= flexible
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize(("key", "version"), EVERY, ids=lambda value: getattr(value, "name", str(value)))
 def test_every_api_has_an_error_response_in_every_version(key: ApiKey, version: int) -> None:
     messages = RandomMessages(seed=key * 100 + version)
@@ -79,6 +80,7 @@ def test_every_api_has_an_error_response_in_every_version(key: ApiKey, version: 
     assert bool(reported) is ((key, version) not in TELLS_NOTHING)
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize(("key", "version"), EVERY, ids=lambda value: getattr(value, "name", str(value)))
 def test_without_its_request_only_a_response_with_a_code_of_its_own_is_made(
     key: ApiKey, version: int

@@ -227,6 +227,7 @@ class RandomFetch(Build):
         )
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("version", range(3, 14))
 async def test_produce(pair: Pair, version: int, seed: int) -> None:
@@ -237,6 +238,7 @@ async def test_produce(pair: Pair, version: int, seed: int) -> None:
     assert (pair.served_fast > 10) is (version >= 5)
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("version", range(4, 19))
 async def test_fetch(pair: Pair, version: int, seed: int) -> None:
@@ -250,6 +252,7 @@ async def test_fetch(pair: Pair, version: int, seed: int) -> None:
     assert (pair.served_fast > 5) is (version >= 5)
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("version", [7, 11, 12, 13, 17])
 async def test_fetch_in_a_session(

@@ -109,6 +109,7 @@ async def topics(harness: Harness) -> Harness:
     return harness
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("first", [True, False], ids=["before", "behind"])
 @pytest.mark.parametrize(("case", "version", "way"), ROWS, ids=str)
 async def test_beside_a_partition_without_records(
@@ -131,6 +132,7 @@ async def test_beside_a_partition_without_records(
     assert asker.errors_of(asking) == expected
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize(("case", "version", "way"), ROWS, ids=str)
 async def test_with_nothing_beside_it_any_error_is_answered_at_once(
     topics: Harness, monkeypatch: pytest.MonkeyPatch, case: Case, version: int, way: str

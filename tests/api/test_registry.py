@@ -2,36 +2,43 @@
 
 import re
 
-import pytest
-
 from broker.api.registry import Api, load
 from broker.api.support import KAFKA, NEWER, PATH, render
 from broker.protocol.api_key import NAMES
 from broker.protocol.codec import known_versions
+from tests.support.each import for_each
 
 SERVED = list(load())
 
 
-@pytest.mark.parametrize("entry", SERVED, ids=lambda entry: NAMES[entry.key])
-class TestEachApi:
-    def test_its_file_is_named_after_its_key(self, entry: Api) -> None:
-        name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", NAMES[entry.key]).lower()
-        assert entry.handle.__module__ == f"broker.api.a{entry.key:02}_{name}"
+every_api = for_each(SERVED, lambda entry: NAMES[entry.key])
 
-    def test_the_codec_has_all_of_its_versions(self, entry: Api) -> None:
-        first, last = known_versions(entry.key)
-        assert first <= entry.min_version <= entry.max_version <= last
 
-    def test_it_serves_no_version_that_kafka_does_not(self, entry: Api) -> None:
-        first, _, last = KAFKA[entry.key].partition("-")
-        assert int(first) <= entry.min_version
-        assert entry.max_version <= NEWER.get(entry.key, int(last or first))
+@every_api
+def test_its_file_is_named_after_its_key(entry: Api) -> None:
+    name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", NAMES[entry.key]).lower()
+    assert entry.handle.__module__ == f"broker.api.a{entry.key:02}_{name}"
 
-    def test_its_header_names_it_and_says_its_versions(self, entry: Api) -> None:
-        assert entry.doc.startswith(f"{NAMES[entry.key]}: ")
-        first, last = entry.min_version, entry.max_version
-        versions = f"Version {first}" if first == last else f"Versions {first}-{last}"
-        assert f"\n\n{versions}" in entry.doc
+
+@every_api
+def test_the_codec_has_all_of_its_versions(entry: Api) -> None:
+    first, last = known_versions(entry.key)
+    assert first <= entry.min_version <= entry.max_version <= last
+
+
+@every_api
+def test_it_serves_no_version_that_kafka_does_not(entry: Api) -> None:
+    first, _, last = KAFKA[entry.key].partition("-")
+    assert int(first) <= entry.min_version
+    assert entry.max_version <= NEWER.get(entry.key, int(last or first))
+
+
+@every_api
+def test_its_header_names_it_and_says_its_versions(entry: Api) -> None:
+    assert entry.doc.startswith(f"{NAMES[entry.key]}: ")
+    first, last = entry.min_version, entry.max_version
+    versions = f"Version {first}" if first == last else f"Versions {first}-{last}"
+    assert f"\n\n{versions}" in entry.doc
 
 
 def test_no_api_is_announced_from_below_but_produce() -> None:

@@ -227,6 +227,7 @@ def errors_in(struct: object) -> Iterator[int]:
                 yield from errors_in(value)
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("role", Role)
 @pytest.mark.parametrize("what", NEEDS)
 async def test_a_client_changes_what_its_role_may_and_nothing_else(

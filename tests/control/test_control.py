@@ -178,6 +178,7 @@ def test_every_command_has_a_planner_and_is_in_the_list_above() -> None:
     )
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("command", EVERY_COMMAND, ids=lambda command: type(command).__name__)
 @pytest.mark.parametrize(
     "origin", [ChangeOrigin.WIRE, ChangeOrigin.REST, ChangeOrigin.PAGE, ChangeOrigin.COMMAND_LINE]

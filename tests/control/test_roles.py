@@ -155,6 +155,7 @@ async def carry_out(control: Control, command: Command[Any], who: Actor) -> Erro
     return getattr(first, "error", ErrorCode.NONE)
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("role", Role)
 @pytest.mark.parametrize("what", NEEDS)
 async def test_a_command_is_done_for_its_role_and_above_and_for_none_below(

@@ -1,9 +1,10 @@
 """The project's own files, parsed, for the tests of the conventions."""
 
 import ast
+import gc
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Final
 
@@ -36,6 +37,11 @@ class Module:
     def name(self) -> str:
         return str(self.path.relative_to(ROOT))
 
+    @cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """All nodes of the tree, which many tests look at."""
+        return tuple(ast.walk(self.tree))
+
     @property
     def derived(self) -> bool:
         """Whether broker.protocol.derive writes the file; tests/protocol/test_derive.py compares it."""
@@ -45,7 +51,12 @@ class Module:
 @cache
 def modules() -> tuple[Module, ...]:
     found = (path for root in PYTHON_ROOTS for path in sorted((ROOT / root).rglob("*.py")) if _is_ours(path))
-    return tuple(_read(path) for path in found)
+    # Nothing of the millions of nodes is garbage.
+    gc.disable()
+    try:
+        return tuple(_read(path) for path in found)
+    finally:
+        gc.enable()
 
 
 def other_sources() -> Iterator[Path]:

@@ -18,14 +18,14 @@ SHIPPED: Final = [each for each in modules() if each.name.startswith(("broker/",
 def _calls(module: Module) -> set[str]:
     return {
         node.func.id
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
     }
 
 
 def _imports(module: Module) -> set[str]:
     found = set()
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.Import):
             found |= {name.name.partition(".")[0] for name in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -41,7 +41,7 @@ def test_no_module_unpickles_or_evaluates() -> None:
 
 def test_no_module_starts_a_shell() -> None:
     for module in SHIPPED:
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             shell = isinstance(node, ast.keyword) and node.arg == "shell"
             system = isinstance(node, ast.Attribute) and node.attr in ("system", "popen")
             assert not shell and not system, module.name

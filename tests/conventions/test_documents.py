@@ -2,6 +2,7 @@
 
 import ast
 import re
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Final
@@ -10,7 +11,7 @@ import pytest
 
 from broker.api import registry
 from broker.protocol.api_key import NAMES
-from tests.conventions.sources import ROOT
+from tests.conventions.sources import ROOT, modules
 
 README: Final = ROOT / "README.md"
 DOCUMENTS: Final = sorted(chain(ROOT.glob("*.md"), (ROOT / "docs").glob("*.md")))
@@ -39,6 +40,7 @@ def test_every_link_has_a_target(document: Path) -> None:
     assert [link for link in links if not (document.parent / link).exists()] == []
 
 
+@cache
 def _anchors(document: Path) -> set[str]:
     """Return the anchors of a page's headings on GitHub and GitLab."""
     text = re.sub(r"```.*?```", "", document.read_text(encoding="utf-8"), flags=re.DOTALL)
@@ -70,10 +72,10 @@ def test_every_named_source_file_exists(document: Path) -> None:
 def _methods() -> dict[str, set[str]]:
     """Return the members that the product's classes define or annotate, by the name of the class."""
     found: dict[str, set[str]] = {}
-    for path in chain.from_iterable((ROOT / name).rglob("*.py") for name in ("broker", "webui", "pipeline")):
-        if path.parent.name == "messages":
+    for module in modules():
+        if module.derived or not module.name.startswith(("broker/", "webui/", "pipeline/")):
             continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in module.nodes:
             if isinstance(node, ast.ClassDef):
                 members = found.setdefault(node.name, set())
                 for each in ast.walk(node):
@@ -99,6 +101,7 @@ def test_every_test_that_is_named_without_its_file_exists(document: Path) -> Non
     assert named - _tests() == set()
 
 
+@cache
 def _tests() -> set[str]:
     texts = (path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
     return {name for text in texts for name in re.findall(r"def (test_\w+)\(", text)}

@@ -11,7 +11,7 @@ def keys_with_tests(tests: list[Module]) -> set[str]:
     return {
         argument.value
         for module in tests
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_")
         for mark in node.decorator_list
         if isinstance(mark, ast.Call) and getattr(mark.func, "id", "") == "takes_effect"

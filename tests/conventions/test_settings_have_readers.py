@@ -10,7 +10,7 @@ from broker.config.sections.topics import TOPIC_SETTINGS
 from broker.config.setting import Setting, settings_of
 from broker.config.table import SECTION_TYPES
 from broker.errors import ConfigError
-from tests.conventions.sources import ROOT
+from tests.conventions.sources import Module, modules
 
 INERT: Final = {
     "delete.records.purgatory.purge.interval.requests",
@@ -58,18 +58,18 @@ class Sources:
     """The attributes that each file reads, and the classes that define an attribute."""
 
     def __init__(self) -> None:
-        self.reads: dict[str, list[tuple[str, str]]] = defaultdict(list)
+        self.reads: dict[str, list[tuple[str, ast.expr]]] = defaultdict(list)
         self.owners: dict[str, set[str]] = defaultdict(set)
         self.names: dict[str, set[str]] = {}
-        for package in ("broker", "webui"):
-            for path in (ROOT / package).rglob("*.py"):
-                self._add(str(path.relative_to(ROOT)), ast.parse(path.read_text(encoding="utf-8")))
+        for module in modules():
+            if module.name.startswith(("broker/", "webui/")):
+                self._add(module)
 
-    def _add(self, path: str, tree: ast.Module) -> None:
-        self.names[path] = {each.id for each in ast.walk(tree) if isinstance(each, ast.Name)}
-        for node in ast.walk(tree):
+    def _add(self, module: Module) -> None:
+        self.names[module.name] = {each.id for each in module.nodes if isinstance(each, ast.Name)}
+        for node in module.nodes:
             if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
-                self.reads[node.attr].append((path, ast.unparse(node.value)))
+                self.reads[node.attr].append((module.name, node.value))
             elif isinstance(node, ast.ClassDef):
                 for name in _attributes(node):
                     self.owners[name].add(node.name)
@@ -86,7 +86,8 @@ class Sources:
         named = (f"config.{section_name}", f"{section_name}_config")
         return any(
             owner.endswith(named) or not own.isdisjoint(self.names[path] - {"object"})
-            for path, owner in self.reads[field]
+            for path, value in self.reads[field]
+            for owner in [ast.unparse(value)]
             if not owner.startswith("message")
         )
 

@@ -88,6 +88,7 @@ def flip(path: Path, at: int, bit: int = 0x10) -> None:
     path.write_bytes(content)
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize(
     "seed", [*range(60), *(pytest.param(each, marks=pytest.mark.slow) for each in range(60, 600))]
 )
@@ -98,6 +99,7 @@ def test_a_flipped_bit_in_the_file_changes_no_value(where: Path, written: Writte
     check(where, written, METADATA_FILE)
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("at", range(100))
 def test_a_flipped_bit_in_the_head_of_the_file_changes_no_value(
     where: Path, written: Written, at: int

@@ -78,6 +78,7 @@ def test_every_response_of_kafka_with_a_host_and_a_port_is_rewritten_or_not_offe
     assert with_addresses > {ApiKey.FETCH, ApiKey.VOTE, ApiKey.UPDATE_RAFT_VOTER, ApiKey.METADATA}
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize(("key", "version"), REWRITTEN)
 def test_random_responses_keep_no_upstream_address(key, version):
     messages = RandomMessages(seed=key * 100 + version)
@@ -93,6 +94,7 @@ def test_random_responses_keep_no_upstream_address(key, version):
     assert met > 10
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize(("key", "version"), REWRITTEN)
 def test_a_response_whose_nodes_are_all_reachable_changes_in_its_addresses_only(key, version):
     messages = RandomMessages(seed=key)
@@ -113,6 +115,7 @@ def test_a_response_whose_nodes_are_all_reachable_changes_in_its_addresses_only(
         assert made == message
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize(("key", "version"), REWRITTEN)
 def test_a_truncated_response_is_a_violation_at_every_byte(key, version):
     messages = RandomMessages(seed=key)
@@ -124,6 +127,7 @@ def test_a_truncated_response_is_a_violation_at_every_byte(key, version):
                 rewrite(frame[:size], even_nodes)
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize(("key", "version"), REWRITTEN)
 def test_a_damaged_response_is_a_violation_or_keeps_no_upstream_address(key, version):
     messages = RandomMessages(seed=key)

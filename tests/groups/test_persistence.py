@@ -138,6 +138,7 @@ class Crowd:
             self.talk.delete(group)
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("seed", range(40))
 def test_records_rebuild_any_group(seed):
     crowd = Crowd(seed)

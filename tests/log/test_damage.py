@@ -96,6 +96,7 @@ def test_a_whole_damaged_segment_is_passed_over(store, where, tmp_path):
     assert consume(restarted.partition("events", 0)) == [*range(10), *range(20, 35)]
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("seed", range(50))
 def test_any_flipped_byte_costs_at_most_its_own_batch(store, where, tmp_path, seed):
     chance = random.Random(seed)
@@ -183,6 +184,7 @@ def test_lookups_by_time_pass_damage_over(where):
     store.close()
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
 def test_a_byte_flipped_in_an_index_costs_nothing(where, seed, suffix):

@@ -279,6 +279,7 @@ def reopened(where: Path) -> LogStore:
     return store
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("stop", ["clean", "killed"])
 @pytest.mark.parametrize("damage", DAMAGE)
 @pytest.mark.parametrize("file", FILES)

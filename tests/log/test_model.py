@@ -173,6 +173,7 @@ class Life:
         self.open()
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("seed", range(25))
 def test_a_partition_is_what_the_model_says_through_all_its_lives(seed, tmp_path):
     life = Life(seed, tmp_path)

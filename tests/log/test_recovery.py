@@ -59,6 +59,7 @@ def test_appending_goes_on_after_a_kill(log, where, tmp_path):
     assert offsets(all_records(log)) == list(range(20))
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("lost", range(1, 101))
 def test_a_torn_tail_is_cut_to_the_last_whole_batch(log, where, tmp_path, lost):
     fill(log, 3)

@@ -208,6 +208,7 @@ async def test_a_client_that_reads_again_gets_all_of_its_answer(tmp_path: Path) 
             await broker.started.stopped.wait()
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("seed", range(5))
 async def test_a_broker_that_is_cancelled_at_any_moment_has_kept_its_promises(
     tmp_path: Path, seed: int

@@ -18,6 +18,7 @@ ROUNDS = 6
 """Requests of each version of each API, all seeds together."""
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("seed", range(ROUNDS))
 async def test_no_handler_fails(tmp_path: Path, caplog: pytest.LogCaptureFixture, seed: int) -> None:
     """Each on a connection of its own, which gets an answer of its version, or ends."""

@@ -51,6 +51,7 @@ def decoder(schema):
     return (decode_request if schema.kind == "request" else decode_response)(schema.api_key, schema.version)
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("name", referee.NAMES)
 def test_encodes_as_kio_does(name):
     for schema, entity in samples(name):
@@ -58,6 +59,7 @@ def test_encodes_as_kio_does(name):
         assert encoded(schema, message) == expected(schema, entity), (schema, message)
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("name", referee.NAMES)
 def test_decodes_what_kio_encodes(name):
     for schema, entity in samples(name):
@@ -68,6 +70,7 @@ def test_decodes_what_kio_encodes(name):
             assert decode(buffer, 4) == message, (schema, message)
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("name", referee.NAMES)
 def test_unknown_tags_are_skipped_in_every_struct(name):
     unknown = {9_000: b"", 9_001: b"x" * 200, 2**31 - 1: b"\xff"}

@@ -54,6 +54,7 @@ def try_to_decode(decode, body: bytes) -> bool:
     return True
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("name", referee.NAMES)
 def test_mutated_bytes_decode_or_violate_and_nothing_else(name):
     rng = random.Random(name)
@@ -66,6 +67,7 @@ def test_mutated_bytes_decode_or_violate_and_nothing_else(name):
     assert refused
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("name", referee.NAMES)
 def test_a_hostile_length_anywhere_allocates_nothing(name):
     rng = random.Random(name)
@@ -83,6 +85,7 @@ def test_a_hostile_length_anywhere_allocates_nothing(name):
         assert peak < 500_000, schema
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("name", referee.NAMES)
 def test_every_truncation_is_refused_and_a_byte_too_many_only_in_requests_passed_over(name):
     rng = random.Random(name)

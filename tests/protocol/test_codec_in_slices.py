@@ -77,6 +77,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "NUMBERS", 1)
 
 
+@pytest.mark.rotates
 @pytest.mark.usefixtures("tiny")
 @pytest.mark.parametrize("api", APIS, ids=lambda api: api.key.name)
 def test_a_request_is_the_same_in_slices(api: Api) -> None:
@@ -98,6 +99,7 @@ def _has_arrays(kind: Any) -> bool:
     )
 
 
+@pytest.mark.rotates
 @pytest.mark.usefixtures("tiny")
 @pytest.mark.parametrize("api", APIS, ids=lambda api: api.key.name)
 def test_bytes_that_are_no_request_are_refused_alike(api: Api) -> None:
@@ -112,6 +114,7 @@ def test_bytes_that_are_no_request_are_refused_alike(api: Api) -> None:
             assert found == expected if isinstance(expected, str) else same(found, expected)
 
 
+@pytest.mark.rotates
 @pytest.mark.usefixtures("tiny")
 @pytest.mark.parametrize("api", APIS, ids=lambda api: api.key.name)
 def test_an_answer_is_the_same_in_slices_and_its_errors_too(api: Api) -> None:
@@ -198,6 +201,7 @@ def test_a_longer_string_is_refused_as_in_kafka() -> None:
         codec.decode_request(3, 9)(body, 0)
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize(("key", "version"), EVERY)
 def test_requests_are_encoded_and_responses_decoded_to_the_same(key: int, version: int) -> None:
     messages = RandomMessages(seed=key * 100 + version)

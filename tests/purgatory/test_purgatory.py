@@ -232,7 +232,7 @@ def looks_per_operation(pending: int) -> float:
 
 
 def test_the_cost_of_an_operation_does_not_depend_on_how_many_wait():
-    assert looks_per_operation(100_000) == looks_per_operation(10) < 20
+    assert looks_per_operation(10_000) == looks_per_operation(10) < 20
 
 
 def test_watching_one_key_twice_counts_once(purgatory):

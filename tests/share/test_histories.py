@@ -220,6 +220,7 @@ def _ranges(offsets: list[int]) -> Iterator[tuple[int, int]]:
         yield first, last
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("seed", range(20))
 async def test_random_histories(tmp_path: Path, seed: int) -> None:
     history = History(tmp_path / "log", seed)
@@ -229,6 +230,7 @@ async def test_random_histories(tmp_path: Path, seed: int) -> None:
     await history.drain()
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("seed", range(10))
 async def test_random_histories_with_kills(tmp_path: Path, seed: int) -> None:
     history = History(tmp_path / "log", seed)

@@ -91,14 +91,14 @@ def object_store() -> Iterator[ObjectStore]:
             process.kill()
 
 
-@pytest.fixture
-def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectStore]:
-    """An object store whose address and keys are in the environment."""
-    for name in [name for name in os.environ if name.startswith("AWS_")]:
-        monkeypatch.delenv(name)
-    with object_store() as store:
+@pytest.fixture(scope="module")
+def aws() -> Iterator[ObjectStore]:
+    """An object store whose address and keys are in the environment, for all tests of a file."""
+    with object_store() as store, pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith("AWS_")]:
+            patch.delenv(name)
         for name, value in store.environment.items():
-            monkeypatch.setenv(name, value)
+            patch.setenv(name, value)
         yield store
 
 

@@ -57,6 +57,7 @@ def test_version_0_is_read() -> None:
     assert decode_value(value) == expected
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("cut", range(len(encode_value(DATA))))
 def test_a_truncated_value_is_unreadable(cut: int) -> None:
     with pytest.raises(UnreadableRecord):

@@ -1,7 +1,8 @@
 """A console on a made-up broker, asked in-process."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import pytest
 import trio
@@ -12,6 +13,7 @@ from tests.webui.fakes import FakeBroker, FakeSettings
 from tests.webui.polls import Polls, WorkClock
 from webui.console import Console
 from webui.http.app import build_app, make_console
+from webui.http.matched_rule import MatchedRule
 from webui.tables import slices
 
 PORT = 8080
@@ -53,6 +55,29 @@ class Browserless:
 
     async def patch(self, path: str, body: Any, **rest: Any) -> Response:
         return await self.ask("PATCH", path, body=body, **rest)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _each_url_rule_is_compiled_once() -> Iterator[None]:
+    """Compiling 150 rules takes most of the time of building an app, and each test builds one."""
+    compiled: dict[tuple[object, ...], dict[str, Any]] = {}
+    compile_rule = MatchedRule.compile
+
+    def compile_once(rule: MatchedRule) -> None:
+        key = (rule.rule, rule.subdomain, rule.host, rule.merge_slashes)
+        if key not in compiled:
+            compile_rule(rule)
+            compiled[key] = {name: getattr(rule, name) for name in COMPILED}
+        for name, value in compiled[key].items():
+            setattr(rule, name, value)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(MatchedRule, "compile", compile_once)
+        yield
+
+
+COMPILED: Final = ("_parts", "_trace", "_converters", "arguments", "_build", "_build_unknown")
+"""What werkzeug's Rule.compile sets, and later only reads."""
 
 
 @pytest.fixture

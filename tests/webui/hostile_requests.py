@@ -4,6 +4,7 @@ Each is (what it is, path with its query, body). `test_longest_piece` sends all 
 as much of everything as one may have, and holds that this table leaves no route out.
 """
 
+from functools import cache
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
@@ -34,7 +35,7 @@ def bad_yaml(path: str, field: str) -> tuple[Asked, ...]:
         Asked("a YAML element of 1 MB", path, ones(head + b"- [", b"]"), YAML),
         Asked("a YAML text of 1 MB", path, head + b"- '" + b"x" * (LONGEST - len(head) - 4) + b"'", YAML),
         Asked("1 MB of YAML lines", path, head + b"- |\n" + b"  x\n" * (LONGEST // 4 - 10), YAML),
-        Asked("1 MB of YAML keys", path, b"".join(b"k%d: 1\n" % n for n in range(110_000))[:LONGEST], YAML),
+        Asked("1 MB of YAML keys", path, yaml_keys()[:LONGEST], YAML),
         Asked("1 MB of YAML spaces", path, b" " * LONGEST, YAML),
     )
 
@@ -46,7 +47,18 @@ def ones(before: bytes, after: bytes) -> bytes:
 
 def filled(element: bytes, before: bytes, after: bytes) -> bytes:
     length = LONGEST - len(before) - len(after)
-    return before + b",".join([element] * (length // (len(element) + 1))) + after
+    count = length // (len(element) + 1)
+    return before + (element + b",") * (count - 1) + element + after
+
+
+@cache
+def json_keys() -> bytes:
+    return b",".join(b'"k%d":1' % n for n in range(100_000))
+
+
+@cache
+def yaml_keys() -> bytes:
+    return b"".join(b"k%d: 1\n" % n for n in range(110_000))
 
 
 def bad_bodies(path: str, field: str) -> tuple[Asked, ...]:
@@ -70,7 +82,7 @@ def bad_bodies(path: str, field: str) -> tuple[Asked, ...]:
         Asked(
             "1 MB of keys",
             path,
-            b"{" + b",".join(b'"k%d":1' % n for n in range(100_000))[: LONGEST - 2] + b"}",
+            b"{" + json_keys()[: LONGEST - 2] + b"}",
         ),
     )
 

@@ -689,6 +689,7 @@ async def test_a_name_that_changes_is_followed(mock_clock: MockClock) -> None:
 FAULTS: Sequence[str] = ("dies", "hangs", "cuts", "strays", "disagrees", "leaves", "refuses", "heals")
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("seed", range(6))
 async def test_after_any_faults_the_cluster_is_as_it_is_and_no_line_came_twice(
     mock_clock: MockClock, caplog: pytest.LogCaptureFixture, seed: int

@@ -406,6 +406,7 @@ def test_a_failed_downgrade_leaves_the_consumer_group(talk):
     assert held(a, classic) == [0, 1, 2, 3]
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("seed", range(15))
 def test_members_of_both_protocols_never_share_a_partition(seed):
     chance, talk = random.Random(seed), Consumers()

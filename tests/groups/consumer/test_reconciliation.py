@@ -151,6 +151,7 @@ def test_a_partition_that_returns_to_its_owner_while_it_revokes_is_kept_by_nobod
     assert talk.owned() == {"a": {"t": {0, 1, 2, 3}}}
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("seed", SEEDS)
 def test_no_partition_ever_has_two_users(seed):
     chance = random.Random(seed)

@@ -106,6 +106,7 @@ def test_members_that_shared_all_their_partitions_can_have_others():
     assert sorted(len(by_topic[A]) for by_topic in found.values()) == [5, 5, 5, 6]
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("seed", range(40))
 def test_every_partition_has_a_member_that_subscribes(seed):
     chance = random.Random(seed)
@@ -133,6 +134,7 @@ def test_every_partition_has_a_member_that_subscribes(seed):
         members = {each: members[each]._replace(assigned=found[each]) for each in members}
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("seed", range(20))
 def test_members_of_the_same_topics_have_about_the_same_number(seed):
     chance = random.Random(seed)

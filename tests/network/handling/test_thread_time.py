@@ -366,6 +366,7 @@ async def test_measuring_may_begin_and_end_while_a_slow_request_is_on_its_way(
         assert charged["ann"] >= ENCODE + WRITE
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("mode", ["kafka", "automq"])
 async def test_the_sum_of_all_charges_is_what_was_spent_and_never_more_than_elapsed(

@@ -81,6 +81,7 @@ def test_one_free_byte_is_enough_for_the_largest(rigs: type[Rig], used: int, gra
         rig.frames.release(frame)
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("seed", range(20))
 def test_outstanding_never_exceeds_pool_and_largest_less_a_byte(rigs: type[Rig], seed: int) -> None:
     """Clients begin, continue and disconnect at random: each is served, and no memory stays leased."""

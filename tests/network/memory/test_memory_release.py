@@ -231,6 +231,7 @@ async def test_a_request_that_stands_before_a_full_queue_at_the_end_holds_nothin
         assert used(broker) == 0
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("mode", ["kafka", "automq"])
 @pytest.mark.parametrize("seed", range(8))
 async def test_whenever_a_broker_stops_nothing_is_left(tmp_path: Path, seed: int, mode: str) -> None:

@@ -85,8 +85,9 @@ def refused_buttons(page: Any, selector: str, role: str, count: int) -> None:
 Opened = Callable[..., Watched]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Any]:
+    """One for all files of this folder, and no longer: meanwhile asyncio.run refuses to run."""
     sync_api.expect.set_options(timeout=PATIENCE_MS)
     with sync_api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)

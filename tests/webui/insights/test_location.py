@@ -55,8 +55,8 @@ def stored(aws: ObjectStore, tmp_path: Path) -> tuple[str, Path]:  # noqa: F811
     record(tmp_path, "2026-01-02", [event(1, "2026-01-02")])
     for path in tmp_path.rglob("*"):
         if path.is_file():
-            aws.put(f"seen/{path.relative_to(tmp_path)}", path.read_bytes())
-    return aws.warehouse("seen"), tmp_path
+            aws.put(f"{tmp_path.name}/{path.relative_to(tmp_path)}", path.read_bytes())
+    return aws.warehouse(tmp_path.name), tmp_path
 
 
 def _ask() -> dict[str, object]:

@@ -3,8 +3,7 @@
 import re
 from collections.abc import Iterator
 
-import pytest
-
+from tests.support.each import for_each
 from webui.quotas import ALL_KEYS, ENTITY_TYPES
 from webui.rest.routes import ROUTES, TAGS
 from webui.rest.routing import Route
@@ -17,7 +16,7 @@ KAFKAS = frozenset({*ALL_KEYS, *ENTITY_TYPES, "interval.ms"})
 ENDS_SESSIONS = "endSessions"
 """The one DELETE with something to say: how many."""
 
-every_route = pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.operation)
+every_route = for_each(ROUTES, lambda route: route.operation)
 
 
 def records_in(schema: Schema | None) -> Iterator[Record]:

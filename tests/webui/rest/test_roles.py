@@ -223,6 +223,7 @@ async def real(tmp_path: Path) -> AsyncIterator[Real]:
     world.close()
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("role", Role)
 @pytest.mark.parametrize("route", DEMANDING, ids=lambda route: route.operation)
 async def test_a_route_does_what_the_role_may_and_nothing_else(real: Real, route: Route, role: Role) -> None:
@@ -272,6 +273,7 @@ def test_only_short_bodies_are_read_before_the_role_is_known() -> None:
             assert route.operation == OWN and not route.has_list
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("route", READING, ids=lambda route: route.operation)
 async def test_every_role_may_look(real: Real, route: Route) -> None:
     names = {

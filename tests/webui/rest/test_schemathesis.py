@@ -57,6 +57,7 @@ def described(console: ServedConsole) -> Any:
     return schemathesis.openapi.from_url(f"{console.address}/api/v1/openapi.json", headers=TOKEN)
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("mode", list(GENERATION), ids=lambda mode: mode)
 @pytest.mark.parametrize("route", ASKED, ids=lambda route: route.operation)
 def test_every_answer_is_one_that_the_document_describes(described: Any, route: Route, mode: str) -> None:
