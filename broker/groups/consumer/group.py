@@ -18,6 +18,7 @@ from broker.groups.consumer.member import ConsumerMember, MemberTimers
 from broker.groups.consumer.owners import Owners
 from broker.groups.messages import CommitRequest, Offsets
 from broker.groups.subscribers import Subscriptions
+from broker.steps import Steps
 
 NO_EPOCH: Final = -1
 """The epoch of the target assignment before the first one."""
@@ -182,11 +183,13 @@ class ConsumerGroup:
         self._state = None
         return member
 
-    def remove(self, member_id: str) -> None:
-        """Remove a member with its assignments."""
+    def remove(self, member_id: str) -> Steps[None]:
+        """Remove a member with its assignments. Pauses between parts that go through all its topics."""
         member = self.members.pop(member_id)
         self.subscribers.remove(member.topics, member.regex)
+        yield
         self._own(member, None)
+        yield
         self.size -= member.size
         self.targets.pop(member_id, None)
         if member.instance_id is not None and self.static_ids.get(member.instance_id) == member_id:
