@@ -31,7 +31,7 @@ from broker.groups.consumer import heartbeat as consumer_heartbeat
 from broker.groups.consumer import persistence as consumer_persistence
 from broker.groups.consumer.assignment import Assignment, ClusterTopics
 from broker.groups.consumer.description import describe_consumers
-from broker.groups.consumer.group import CONSUMER_PROTOCOL_TYPE, ConsumerGroup
+from broker.groups.consumer.group import CONSUMER_PROTOCOL_TYPE, NO_EPOCH, ConsumerGroup
 from broker.groups.consumer.member import JOINS, LEAVES, LEAVES_FOR_NOW
 from broker.groups.consumer.regular_expressions import outdated_expressions
 from broker.groups.consumer.timing import start_missing, start_session
@@ -216,7 +216,7 @@ class _ExpiryPiece(NamedTuple):
     subscribed: SubscribedTopics | None
 
 
-class _Restarted(Exception):
+class _RestartedError(Exception):
     """A member whose time was up has been heard from."""
 
 
@@ -257,6 +257,8 @@ class GroupCoordinator:
         self._due: dict[str, list[Timer]] = {}
         """The due timers of members of large groups, which are removed with pauses, by group."""
         self._due_ms = 0
+        self._latest_ms = 0
+        """The time of the latest call."""
         self._expiring: tuple[str, Steps[Effects]] | None = None
         """The group of `_due` whose members are being removed."""
         self._expiry: Iterator[_ExpiryPiece | None] | None = None
@@ -500,15 +502,30 @@ class GroupCoordinator:
         """Change a large group. Its timers wait meanwhile."""
         self._changing[group_id] = self._changing.get(group_id, 0) + 1
         try:
-            return (
-                yield from changed(
-                    self._groups, self._timers, group_id, lambda timers: self._transition(now, timers), change
-                )
+            transition, result = yield from changed(
+                self._groups, self._timers, group_id, partial(self._divided_transition, now), change
             )
+            self._note_assignment(group_id, transition)
+            return transition, result
         finally:
             self._changing[group_id] -= 1
             if not self._changing[group_id]:
                 del self._changing[group_id]
+
+    def _divided_transition(self, now: Now, timers: SetsTimers) -> Transition:
+        transition = self._transition(now, timers)
+        transition.is_divided = True
+        return transition
+
+    def _note_assignment(self, group_id: str, transition: Transition) -> None:
+        """Note the time of an assignment that a call with pauses has computed: that of the latest call."""
+        group = self._groups.get(group_id)
+        if not isinstance(group, ConsumerGroup | ShareGroup):
+            return
+        for replaced_id, before in transition.effects.replaced:
+            known = before.target_epoch if isinstance(before, ConsumerGroup | ShareGroup) else NO_EPOCH
+            if replaced_id == group_id and group.target_epoch > max(known, 0):
+                group.assigned_ms = self._latest_ms
 
     def _undone(self, transition: Transition, error: ErrorCode) -> Transition:
         """Return a transition that keeps nothing of a refused request; a converted group is restored."""
@@ -1005,6 +1022,7 @@ class GroupCoordinator:
             rebalance.resume(transition, group)
 
     def _transition(self, now: Now, timers: SetsTimers | None = None) -> Transition:
+        self._latest_ms = max(self._latest_ms, now.ms)
         return Transition(
             self._config,
             self._consumer,
@@ -1066,14 +1084,14 @@ class GroupCoordinator:
     def _members_expired(
         self, timers: Sequence[Timer], transition: Transition, groups: Groups
     ) -> Steps[None]:
-        """Remove the members of a consumer or share group whose timers are due. Raises _Restarted."""
+        """Remove the members of a consumer or share group whose timers are due. Raises _RestartedError."""
         group = groups.get(timers[0].group_id)
         if isinstance(group, ConsumerGroup):
             yield from migration.members_expired(transition, groups, group, timers)
         elif isinstance(group, ShareGroup):
             yield from sessions_expired(transition, group, timers)
         if any(timer.at_ms is not None for timer in timers):
-            raise _Restarted
+            raise _RestartedError
 
     def _expire_due(self, group_id: str, now: Now) -> Steps[Effects]:
         """Remove the members of a large group whose timers are due; not one that is heard from meanwhile."""
@@ -1083,7 +1101,7 @@ class GroupCoordinator:
                 transition, _ = yield from self._changed(
                     group_id, now, partial(self._members_expired, timers)
                 )
-            except _Restarted:
+            except _RestartedError:
                 continue
             return transition.effects
         return Effects()

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from broker.config.sections.consumer_groups import ConsumerGroupConfig
+from broker.config.sections.share_groups import ShareGroupConfig
 from broker.errors import ErrorCode
 from broker.groups.consumer import migration
 from broker.groups.coordinator import CHANGING_MS, FAILED_TIMER_RETRY_MS
@@ -23,9 +24,18 @@ NAMES = tuple(f"topic-{number:04}" for number in range(MANY))
 
 
 def crowded(**consumer: Any) -> Consumers:
-    """One topic more than one member can have by names that are few."""
+    """One topic more than one member can have by names that are few. Each join is assigned at once, unless
+    the test says otherwise.
+    """
+    consumer.setdefault("assignment_interval_ms", 0)
     talk = Consumers(max_group_bytes=2_097_152, consumer=ConsumerGroupConfig(**consumer))
     talk.set_topics(**dict.fromkeys(NAMES, 1), t=1)
+    return talk
+
+
+def shared(interval_ms: int) -> Sharers:
+    talk = Sharers(max_group_bytes=1_000_000, share=ShareGroupConfig(assignment_interval_ms=interval_ms))
+    talk.set_topics(**dict.fromkeys(NAMES, 1))
     return talk
 
 
@@ -222,8 +232,7 @@ def test_a_change_that_cannot_be_written_is_undone(
 
 
 def test_a_large_share_group_is_changed_in_the_same_way() -> None:
-    talk = Sharers(max_group_bytes=1_000_000)
-    talk.set_topics(**dict.fromkeys(NAMES, 1))
+    talk = shared(0)
     talk.ready("a", "b", topics=NAMES)
     assert sum(map(len, talk.group().targets.values())) == MANY
     assert len(talk.group().states.initialized) == MANY
@@ -406,8 +415,7 @@ def test_an_expiry_that_fails_is_tried_again(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_members_of_a_large_share_group_leave_and_expire_in_pieces() -> None:
-    talk = Sharers(max_group_bytes=1_000_000)
-    talk.set_topics(**dict.fromkeys(NAMES, 1))
+    talk = shared(0)
     talk.ready("a", "b", "c", topics=NAMES)
     talk.beat("a", -1)
     talk.elapsed += SESSION_MS
@@ -494,3 +502,82 @@ def test_a_consumer_of_many_topics_joins_a_group_of_offsets_in_pieces() -> None:
     assert lines < PIECE_LINES
     assert pauses > 5 * MANY // PIECE
     assert talk.committed() == 42
+
+
+@pytest.mark.parametrize(("ms", "waits"), [(0, True), (999, True), (1_000, False), (1_001, False)])
+def test_members_that_join_within_the_interval_are_assigned_together(ms: int, waits: bool) -> None:
+    talk = crowded(assignment_interval_ms=1_000)
+    assert len(talk.enter("a", NAMES).assignment) == MANY
+    talk.wait(ms)
+    reply = talk.enter("b", NAMES)
+    group = talk.group()
+    if not waits:
+        assert (reply.epoch, group.epoch, group.target_epoch) == (2, 2, 2)
+        return
+    assert (reply.error, reply.epoch, reply.assignment) == (ErrorCode.NONE, 1, {})
+    assert talk.enter("c", NAMES).epoch == 1
+    assert (group.epoch, group.target_epoch, group.state.value) == (3, 1, "Assigning")
+    assert talk.beat("a", 1).epoch == 1
+    assert talk.reborn().snapshot() == talk.snapshot()
+    talk.wait(1_000 - ms)
+    assert talk.beat("b", 1).epoch == 3
+    assert group.target_epoch == 3
+    assert sorted(map(len, group.targets.values())) == [MANY // 3, (MANY + 1) // 3, (MANY + 2) // 3]
+    assert talk.reborn().snapshot() == talk.snapshot()
+
+
+def test_a_member_that_subscribes_to_something_else_does_not_wait() -> None:
+    talk = crowded(assignment_interval_ms=1_000)
+    talk.enter("a", NAMES)
+    reply = talk.beat("a", 1, topics=NAMES[1:])
+    assert talk.group().target_epoch == 2
+    assert len(reply.assignment) == MANY - 1
+
+
+def test_a_classic_member_does_not_wait() -> None:
+    talk = crowded(assignment_interval_ms=1_000)
+    talk.enter("a", NAMES)
+    _, ask = talk.join_twice(protocols=(("range", subscription(topics=NAMES)),))
+    assert (ask.reply.error, ask.reply.generation_id) == (ErrorCode.NONE, 2)
+
+
+@pytest.mark.parametrize(("partitions", "waits"), [(SMALL // 2 - 3, False), (SMALL, True)])
+def test_only_a_large_group_waits_for_the_interval(partitions: int, waits: bool) -> None:
+    talk = Consumers()
+    talk.set_topics(t=partitions)
+    talk.enter("a")
+    talk.enter("b")
+    assert talk.group().target_epoch == (1 if waits else 2)
+
+
+def test_a_failed_write_leaves_the_time_of_the_last_assignment() -> None:
+    talk = crowded(assignment_interval_ms=1_000)
+    talk.enter("a", NAMES)
+    talk.wait(1_000)
+    _, steps = entering(talk, "b")
+    failing(talk, finished(steps))
+    assert talk.enter("b", NAMES).epoch == 2
+
+
+@pytest.mark.parametrize(("ms", "waits"), [(0, True), (999, True), (1_000, False)])
+def test_members_of_a_share_group_are_assigned_together(ms: int, waits: bool) -> None:
+    talk = shared(1_000)
+    talk.ready("a", topics=NAMES)
+    talk.wait(1_000)
+    talk.enter("b", NAMES)
+    group = talk.group()
+    assigned = group.target_epoch
+    assert assigned == group.epoch
+    talk.wait(ms)
+    reply = talk.enter("c", NAMES)
+    if not waits:
+        assert (reply.epoch, group.target_epoch) == (assigned + 1, assigned + 1)
+        return
+    assert (reply.epoch, reply.assignment) == (assigned, {})
+    talk.enter("d", NAMES)
+    assert (group.epoch, group.target_epoch) == (assigned + 2, assigned)
+    talk.wait(1_000 - ms)
+    reply = talk.beat("d", assigned)
+    assert reply.epoch == group.target_epoch == assigned + 2
+    assert sum(map(len, group.targets.values())) == MANY
+    assert talk.reborn().snapshot() == talk.snapshot()

@@ -50,7 +50,7 @@ def advance(
     is_bumped = (yield from keep_expressions(transition, group, resolved)) or is_bumped
     if is_bumped or group.known_topics is not transition.topics.by_name:
         yield from _bump_if_changed(transition, group, is_bumped=is_bumped)
-    if group.epoch > group.target_epoch:
+    if group.epoch > group.target_epoch and not _waits(transition, group, before, member):
         yield from _assign(transition, group)
     target = group.target_of(member.member_id)
     after = yield from reconciled(member, group.target_epoch, target, group.owners, owned, pace)
@@ -96,6 +96,21 @@ def _bump_if_changed(transition: Transition, group: ConsumerGroup, *, is_bumped:
         group.set_epoch(group.epoch + 1, found)
         transition.record(epoch_record(group))
     group.known_topics = topics
+
+
+def _waits(
+    transition: Transition, group: ConsumerGroup, before: ConsumerMember, member: ConsumerMember
+) -> bool:
+    """Return whether the member keeps the target that it has, if any, until the next assignment.
+
+    One of the classic protocol would ask all the time, and one that subscribes to something else would keep
+    what it no longer wants.
+    """
+    if member.classic is not None:
+        return False
+    if member.member_id in group.targets and (before.topics, before.regex) != (member.topics, member.regex):
+        return False
+    return transition.is_too_soon(group.assigned_ms, transition.consumer.assignment_interval_ms)
 
 
 def _assign(transition: Transition, group: ConsumerGroup) -> Steps[None]:

@@ -91,7 +91,7 @@ def finish(group: ConsumerGroup) -> None:
 
     If damaged records state two owners of a partition, the second member is dropped: its next heartbeat is
     refused with UNKNOWN_MEMBER_ID, and it joins again. If a member has no target, the records of its last
-    change are incomplete, and the group's next heartbeat begins an epoch.
+    change are incomplete, and the group's next heartbeat begins an epoch, unless one has begun already.
     """
     members, targets = group.members, group.targets
     group.members, group.targets = {}, {}
@@ -107,7 +107,7 @@ def finish(group: ConsumerGroup) -> None:
                 group.group_id,
                 member_id,
             )
-    if group.targets.keys() != members.keys():
+    if group.epoch == group.target_epoch and group.targets.keys() != members.keys():
         group.metadata_hash = ~group.metadata_hash  # it differs from that of the topics
 
 

@@ -41,7 +41,10 @@ def advance(
         is_bumped = is_bumped or (yield from group.is_assignment_outdated(topics, pace))
     if is_bumped or group.known_topics is not topics:
         yield from _bump_if_changed(transition, group, is_bumped=is_bumped)
-    if group.epoch > group.target_epoch:
+    keeps = member.member_id not in group.targets or before.topics == member.topics
+    interval_ms = transition.share.assignment_interval_ms
+    waits = keeps and transition.is_too_soon(group.assigned_ms, interval_ms)
+    if group.epoch > group.target_epoch and not waits:
         yield from _assign(transition, group)
     if member.epoch != group.target_epoch:
         member = member.moved(group.target_epoch, group.target_of(member.member_id))
