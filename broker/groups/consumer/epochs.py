@@ -8,7 +8,7 @@ GroupMetadataManager.consumerGroupHeartbeat)
 from collections import Counter
 from collections.abc import Mapping
 
-from broker.groups.consumer.assignment import Assignment, metadata_hash, topic_ids
+from broker.groups.consumer.assignment import Assignment, topic_ids
 from broker.groups.consumer.assignors import ASSIGNORS
 from broker.groups.consumer.group import ConsumerGroup
 from broker.groups.consumer.member import ConsumerMember, MemberState
@@ -90,7 +90,7 @@ def preferred_assignor(group: ConsumerGroup, available: tuple[str, ...]) -> str:
 
 def _bump_if_changed(transition: Transition, group: ConsumerGroup, *, is_bumped: bool) -> Steps[None]:
     topics = transition.topics.by_name
-    found = yield from metadata_hash(group.subscribed, topics, transition.pace)
+    found = yield from group.subscribers.metadata_hash(topics, transition.pace)
     if is_bumped or found != group.metadata_hash:
         transition.keep(group)
         group.set_epoch(group.epoch + 1, found)

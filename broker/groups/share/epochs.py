@@ -6,7 +6,7 @@ Called by `heartbeat`. A share group has no reconciliation: several members can 
 takes its target at once. (Kafka: GroupMetadataManager.shareGroupHeartbeat)
 """
 
-from broker.groups.consumer.assignment import Assignment, metadata_hash, topic_ids
+from broker.groups.consumer.assignment import Assignment, topic_ids
 from broker.groups.consumer.subscriber import COMPARED, Subscriber
 from broker.groups.share.group import ShareGroup
 from broker.groups.share.member import ShareMember
@@ -61,16 +61,15 @@ def bump(transition: Transition, group: ShareGroup) -> Steps[None]:
     """Begin an epoch of the group, whose next heartbeat computes the assignment."""
     transition.keep(group)
     group.epoch += 1
-    group.metadata_hash = yield from metadata_hash(
-        group.subscribed, transition.topics.by_name, transition.pace
-    )
+    topics = transition.topics.by_name
+    group.metadata_hash = yield from group.subscribers.metadata_hash(topics, transition.pace)
     transition.record(epoch_record(group))
 
 
 def _bump_if_changed(transition: Transition, group: ShareGroup, *, is_bumped: bool) -> Steps[None]:
     topics = transition.topics.by_name
     if not is_bumped:
-        found = yield from metadata_hash(group.subscribed, topics, transition.pace)
+        found = yield from group.subscribers.metadata_hash(topics, transition.pace)
         is_bumped = found != group.metadata_hash
     if is_bumped:
         yield from bump(transition, group)
