@@ -129,11 +129,13 @@ class Transition:
             replaced.append((group.group_id, group.copy()))
             group.revision += 1
 
-    def is_too_soon(self, assigned_ms: int | None, interval_ms: int) -> bool:
+    def is_too_soon(self, assigned_ms: int | None, config: ConsumerGroupConfig | ShareGroupConfig) -> bool:
         """Return whether a new member of a large group waits for the next assignment, as the last one was at
         `assigned_ms`. (KIP-1263)
         """
-        return self.is_divided and assigned_ms is not None and self.now_ms < assigned_ms + interval_ms
+        if not self.is_divided or assigned_ms is None:
+            return False
+        return self.now_ms < assigned_ms + config.assignment_interval_ms
 
     def set_timer(self, timer: Timer, delay_ms: int) -> None:
         self.timers.set(timer, self.now_ms + delay_ms)
