@@ -20,6 +20,7 @@ from broker.groups.messages import Effects, LeaveReply, LeavingMember, Token
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
 from broker.records.slices import Slices
+from broker.steps import Steps
 
 
 @api(ApiKey.LEAVE_GROUP, versions=(0, 5), services=GroupServices)
@@ -51,10 +52,11 @@ def _leave(message: LeaveGroupRequest, context: RequestContext, services: GroupS
         for each, error in zip(requested, reply.errors, strict=False):  # a whole-request error has none
             response.members.append(MemberResponse(each.member_id, each.instance_id, error))
 
-    def leave(some: Sequence[LeavingMember], token: Token) -> Effects:
+    def leave(some: Sequence[LeavingMember], token: Token) -> Steps[Effects]:
         nonlocal requested
         requested = some
         return services.groups.coordinator.leave(message.group_id, some, token, now_of(context))
 
     calls = (partial(leave, some) for some in consumed(leaving))
-    return DividedGroupRequest(context, calls, on_reply, response, services, leaving).begin()
+    divided = DividedGroupRequest(context, calls, on_reply, response, services, leaving)
+    return (yield from divided.begin_in_slices())

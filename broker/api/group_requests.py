@@ -95,7 +95,7 @@ class DividedGroupRequest(GroupRequest):
     def __init__(
         self,
         context: RequestContext,
-        calls: Iterator[Callable[[Token], Effects]],
+        calls: Iterator[Callable[[Token], Effects | Steps[Effects]]],
         take: Callable[[Any], None],
         response: Struct,
         services: GroupServices,
@@ -112,7 +112,11 @@ class DividedGroupRequest(GroupRequest):
 
     def begin(self) -> Outcome:
         """Make the first call; `calls` is not empty."""
-        return conclude(next(self._calls)(self), self, self._services)
+        return finished(self.begin_in_slices())
+
+    def begin_in_slices(self) -> Steps[Outcome]:
+        """`begin` for calls that pause."""
+        return self._make(next(self._calls))
 
     def outcome(self, reply: Any) -> Outcome:
         self._take(reply)
@@ -121,9 +125,15 @@ class DividedGroupRequest(GroupRequest):
             return Response(self._reply)
         return Sliced(self._turn(call), None, self._reply, *self._rest)
 
-    def _turn(self, call: Callable[[Token], Effects]) -> Slices[Outcome]:
+    def _turn(self, call: Callable[[Token], Effects | Steps[Effects]]) -> Slices[Outcome]:
         yield from self._prepare()
-        return conclude(call(self), self, self._services)
+        return (yield from self._make(call))
+
+    def _make(self, call: Callable[[Token], Effects | Steps[Effects]]) -> Steps[Outcome]:
+        effects = call(self)
+        if not isinstance(effects, Effects):
+            effects = yield from effects
+        return conclude(effects, self, self._services)
 
 
 def now_of(context: RequestContext) -> Now:

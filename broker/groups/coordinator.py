@@ -31,12 +31,12 @@ from broker.groups.consumer import heartbeat as consumer_heartbeat
 from broker.groups.consumer import persistence as consumer_persistence
 from broker.groups.consumer.assignment import Assignment, ClusterTopics
 from broker.groups.consumer.description import describe_consumers
-from broker.groups.consumer.group import CONSUMER_PROTOCOL_TYPE, ConsumerGroup
+from broker.groups.consumer.group import CONSUMER_PROTOCOL_TYPE, NO_EPOCH, ConsumerGroup
 from broker.groups.consumer.member import JOINS, LEAVES, LEAVES_FOR_NOW
 from broker.groups.consumer.regular_expressions import outdated_expressions
 from broker.groups.consumer.timing import start_missing, start_session
 from broker.groups.group import Group, State
-from broker.groups.isolation import Change, changed, is_large
+from broker.groups.isolation import METADATA_AT_ONCE, Change, changed, is_costly, is_large
 from broker.groups.membership import heartbeat, join, leave, sync
 from broker.groups.messages import (
     CommitReply,
@@ -76,7 +76,7 @@ from broker.groups.share import persistence as share_persistence
 from broker.groups.share import state_changes
 from broker.groups.share.description import describe_members
 from broker.groups.share.group import SHARE_PROTOCOL_TYPE, ShareGroup
-from broker.groups.share.removal import session_expired
+from broker.groups.share.removal import sessions_expired
 from broker.groups.share.state_partitions import ByTopicId, StatePartitions
 from broker.groups.subscriptions import SubscribedTopics, subscribed_topics
 from broker.groups.timers import Kind, SetsTimers, Timer, Timers
@@ -162,14 +162,14 @@ OFFSETS_AT_ONCE: Final = 64
 TIMERS_AT_ONCE: Final = 16
 """Timers that `expire` handles in one call; fewer of large groups."""
 
+EXPIRED_AT_ONCE: Final = 64
+"""Due members of a large group for whose removal the coordinator does not wait for more; ours."""
+
 MEMBERS_AT_ONCE: Final = 64
 """Members of a group whose timer counts as one more timer, because a rebalance walks through all members."""
 
 CHANGING_MS: Final = 20
 """Delay of a timer of a group that a call is changing; ours."""
-
-METADATA_AT_ONCE: Final = 4_096
-"""Bytes of a member's metadata that are read in one piece; ours."""
 
 READINGS: Final = 2
 """Times that an OffsetDelete reads the topics of a group before it gives up; ours."""
@@ -216,6 +216,10 @@ class _ExpiryPiece(NamedTuple):
     subscribed: SubscribedTopics | None
 
 
+class _RestartedError(Exception):
+    """A member whose time was up has been heard from."""
+
+
 class GroupCoordinator:
     """The coordinator, one per broker.
 
@@ -250,6 +254,13 @@ class GroupCoordinator:
         """The groups that calls are changing which have paused, and the number of those calls."""
         self._pending_states: dict[str, None] = {}
         """The share groups that may have states to initialize or to delete."""
+        self._due: dict[str, list[Timer]] = {}
+        """The due timers of members of large groups, which are removed with pauses, by group."""
+        self._due_ms = 0
+        self._latest_ms = 0
+        """The time of the latest call."""
+        self._expiring: tuple[str, Steps[Effects]] | None = None
+        """The group of `_due` whose members are being removed."""
         self._expiry: Iterator[_ExpiryPiece | None] | None = None
         """The rest of the running check for expired offsets."""
 
@@ -298,7 +309,7 @@ class GroupCoordinator:
 
     def next_deadline(self) -> int | None:
         """Return the monotonic time in milliseconds of the next `expire`; None if no timer is set."""
-        return self._timers.next_deadline()
+        return self._due_ms if self._due else self._timers.next_deadline()
 
     def expire(self, now: Now, on_failure: OnTimerFailure | None = None) -> Effects:
         """Handle expired timers: sessions, rebalance phases, offset retention.
@@ -308,7 +319,13 @@ class GroupCoordinator:
         is called, and the timer is retried `FAILED_TIMER_RETRY_MS` later; without `on_failure` the exception
         propagates.
         """
+        if self._expiring is not None:
+            effects = self._continue_expiry(on_failure, now)
+            if effects is not None:
+                return effects
         transition = self._transition(now)
+        topics = self._topics().by_name
+        timer: Timer | None = None
         left = TIMERS_AT_ONCE
         while left > 0:
             timer = self._timers.pop_due(now.ms)
@@ -319,6 +336,10 @@ class GroupCoordinator:
                 left -= 1
                 continue
             group = self._groups.get(timer.group_id)
+            if isinstance(group, ConsumerGroup | ShareGroup) and is_large(group, (), topics):
+                self._due.setdefault(timer.group_id, []).append(timer)
+                left -= 1
+                continue
             left -= 1 if group is None else 1 + len(group.members) // MEMBERS_AT_ONCE
             try:
                 self._handle_timer(transition, timer)
@@ -329,6 +350,7 @@ class GroupCoordinator:
                 transition.set_timer(timer, FAILED_TIMER_RETRY_MS)
             if timer is self._retention:
                 break  # the next piece may be due
+        self._begin_expiry(now, is_rest_due=timer is not None)
         return transition.effects
 
     def forget(self, token: Token) -> bool:
@@ -392,14 +414,19 @@ class GroupCoordinator:
             return classic_members.heartbeat(transition, group, generation_id, member_id, instance_id)
         return heartbeat(transition, group, generation_id, member_id, instance_id)
 
-    def leave(self, group_id: str, leaving: Sequence[LeavingMember], token: Token, now: Now) -> Effects:
-        """Handle a LeaveGroup for one or more members."""
+    def leave(
+        self, group_id: str, leaving: Sequence[LeavingMember], token: Token, now: Now
+    ) -> Steps[Effects]:
+        """Handle a LeaveGroup for one or more members. Pauses where the group is a large one of the consumer
+        protocol.
+        """
         transition = self._transition(now)
         group = self._groups.get(group_id)
         if not group_id:  # it may exist, because offsets can be committed to it
             transition.reply(token, LeaveReply(ErrorCode.INVALID_GROUP_ID))
         elif isinstance(group, ConsumerGroup):
-            migration.leave(transition, self._groups, group, leaving, token)
+            transition, reply = yield from self._leave_consumers(group, leaving, now)
+            transition.reply(token, reply)
         elif isinstance(group, Group):
             leave(transition, group, leaving, token)
         else:
@@ -431,6 +458,7 @@ class GroupCoordinator:
                 )
             else:
                 reply = finished(self._consumer_heartbeat(request, transition, self._groups))
+            migration.dismiss(transition)
         except ApiError as error:
             transition = self._undone(transition, error.code)
             reply = ConsumerHeartbeatReply(error.code, message=error.message)
@@ -440,8 +468,14 @@ class GroupCoordinator:
     def _is_large(self, request: ConsumerHeartbeatRequest, now: Now) -> bool:
         """Return whether what a heartbeat changes is too much for one piece."""
         group = self._groups.get(request.group_id)
-        if isinstance(group, Group | ShareGroup):
+        if isinstance(group, ShareGroup):
             return False
+        if isinstance(group, Group):
+            if request.epoch != JOINS:
+                return False
+            if is_costly(group):
+                return True
+            group = None
         topics = self._topics().by_name
         if group is not None and consumer_heartbeat.changes_nothing(group, request, topics):
             return False
@@ -468,15 +502,30 @@ class GroupCoordinator:
         """Change a large group. Its timers wait meanwhile."""
         self._changing[group_id] = self._changing.get(group_id, 0) + 1
         try:
-            return (
-                yield from changed(
-                    self._groups, self._timers, group_id, lambda timers: self._transition(now, timers), change
-                )
+            transition, result = yield from changed(
+                self._groups, self._timers, group_id, partial(self._divided_transition, now), change
             )
+            self._note_assignment(group_id, transition)
+            return transition, result
         finally:
             self._changing[group_id] -= 1
             if not self._changing[group_id]:
                 del self._changing[group_id]
+
+    def _divided_transition(self, now: Now, timers: SetsTimers) -> Transition:
+        transition = self._transition(now, timers)
+        transition.is_divided = True
+        return transition
+
+    def _note_assignment(self, group_id: str, transition: Transition) -> None:
+        """Note the time of an assignment that a call with pauses has computed: that of the latest call."""
+        group = self._groups.get(group_id)
+        if not isinstance(group, ConsumerGroup | ShareGroup):
+            return
+        for replaced_id, before in transition.effects.replaced:
+            known = before.target_epoch if isinstance(before, ConsumerGroup | ShareGroup) else NO_EPOCH
+            if replaced_id == group_id and group.target_epoch > max(known, 0):
+                group.assigned_ms = self._latest_ms
 
     def _undone(self, transition: Transition, error: ErrorCode) -> Transition:
         """Return a transition that keeps nothing of a refused request; a converted group is restored."""
@@ -497,10 +546,10 @@ class GroupCoordinator:
             if request.epoch == LEAVES_FOR_NOW:
                 yield from consumer_heartbeat.leave_for_now(transition, group, member)
             else:
-                migration.remove_members(transition, groups, group, [member.member_id])
+                yield from migration.remove_members(transition, groups, group, {member.member_id: None})
             return ConsumerHeartbeatReply(ErrorCode.NONE, member.member_id, request.epoch)
         if request.epoch == JOINS:
-            group = migration.get_or_create_consumer(transition, groups, request.group_id)
+            group = yield from migration.get_or_create_consumer(transition, groups, request.group_id)
         else:
             group = migration.consumer_group(groups, request.group_id)
         if not request.member_id:
@@ -540,6 +589,30 @@ class GroupCoordinator:
         if not isinstance(group, ConsumerGroup) or not group.members:
             raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)  # it has changed meanwhile
         return (yield from migration.join(transition, groups, group, request, new_id))
+
+    def _leave_consumers(
+        self, group: ConsumerGroup, leaving: Sequence[LeavingMember], now: Now
+    ) -> Steps[tuple[Transition, LeaveReply]]:
+        """Handle a LeaveGroup of members of the classic protocol in a group of the other."""
+        transition = self._transition(now)
+        if not is_large(group, (), self._topics().by_name):
+            return transition, finished(migration.leave(transition, self._groups, group, leaving))
+        try:
+            return (
+                yield from self._changed(
+                    group.group_id, now, partial(self._leave_consumer_group, group.group_id, leaving)
+                )
+            )
+        except ApiError as error:
+            return transition, LeaveReply(error.code)
+
+    def _leave_consumer_group(
+        self, group_id: str, leaving: Sequence[LeavingMember], transition: Transition, groups: Groups
+    ) -> Steps[LeaveReply]:
+        group = groups.get(group_id)
+        if not isinstance(group, ConsumerGroup):
+            raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)  # it has changed meanwhile
+        return (yield from migration.leave(transition, groups, group, leaving))
 
     # Share groups
 
@@ -949,6 +1022,7 @@ class GroupCoordinator:
             rebalance.resume(transition, group)
 
     def _transition(self, now: Now, timers: SetsTimers | None = None) -> Transition:
+        self._latest_ms = max(self._latest_ms, now.ms)
         return Transition(
             self._config,
             self._consumer,
@@ -993,11 +1067,8 @@ class GroupCoordinator:
             self._expire_offsets(transition)
             return
         group = self._groups.get(timer.group_id)
-        if isinstance(group, ConsumerGroup):
-            migration.member_expired(transition, self._groups, group, timer)
-            return
-        if isinstance(group, ShareGroup):
-            session_expired(transition, group, timer)
+        if isinstance(group, ConsumerGroup | ShareGroup):
+            finished(self._members_expired([timer], transition, self._groups))
             return
         if group is None or timer.kind in OTHER_KINDS:
             return  # the timer of a member before its group changed its protocol
@@ -1009,6 +1080,64 @@ class GroupCoordinator:
                 rebalance.join_phase_expired(transition, group)
             case Kind.SYNC_PHASE:
                 rebalance.sync_phase_expired(transition, group)
+
+    def _members_expired(
+        self, timers: Sequence[Timer], transition: Transition, groups: Groups
+    ) -> Steps[None]:
+        """Remove the members of a consumer or share group whose timers are due. Raises _RestartedError."""
+        group = groups.get(timers[0].group_id)
+        if isinstance(group, ConsumerGroup):
+            yield from migration.members_expired(transition, groups, group, timers)
+        elif isinstance(group, ShareGroup):
+            yield from sessions_expired(transition, group, timers)
+        if any(timer.at_ms is not None for timer in timers):
+            raise _RestartedError
+
+    def _expire_due(self, group_id: str, now: Now) -> Steps[Effects]:
+        """Remove the members of a large group whose timers are due; not one that is heard from meanwhile."""
+        timers = self._due[group_id]
+        while timers := [timer for timer in timers if timer.at_ms is None]:
+            try:
+                transition, _ = yield from self._changed(
+                    group_id, now, partial(self._members_expired, timers)
+                )
+            except _RestartedError:
+                continue
+            return transition.effects
+        return Effects()
+
+    def _begin_expiry(self, now: Now, *, is_rest_due: bool) -> None:
+        """Begin to remove members of a large group: many together, if many are due."""
+        self._due_ms = now.ms
+        if self._due and self._expiring is None:
+            group_id, timers = next(iter(self._due.items()))
+            if not is_rest_due or len(timers) >= EXPIRED_AT_ONCE:
+                self._expiring = group_id, self._expire_due(group_id, now)
+
+    def _continue_expiry(self, on_failure: OnTimerFailure | None, now: Now) -> Effects | None:
+        """Make the next piece of the removal of members of a large group. Return the effects at its end."""
+        assert self._expiring is not None
+        group_id, steps = self._expiring
+        try:
+            next(steps)
+        except StopIteration as end:
+            effects: Effects = end.value
+        except Exception as error:
+            self._end_expiry(group_id, now.ms + FAILED_TIMER_RETRY_MS)
+            if on_failure is None:
+                raise
+            on_failure(group_id, error)
+            return Effects()
+        else:
+            return None
+        self._end_expiry(group_id, None)
+        return effects
+
+    def _end_expiry(self, group_id: str, retry_ms: int | None) -> None:
+        self._expiring = None
+        for timer in self._due.pop(group_id):
+            if retry_ms is not None and timer.at_ms is None:
+                self._timers.set(timer, retry_ms)
 
     def _expire_offsets(self, transition: Transition) -> None:
         """Remove expired offsets, and empty groups without offsets: a few, and the next ones right after."""

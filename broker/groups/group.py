@@ -236,6 +236,22 @@ class Group:
     def is_consumer_group(self) -> bool:
         return self.protocol_type == CONSUMER_PROTOCOL_TYPE
 
+    @property
+    def facts(self) -> tuple[object, ...]:
+        """What another type of group takes over from this one: equal as long as nothing of it has changed."""
+        members = [
+            (
+                member.member_id,
+                member.instance_id,
+                member.protocols,
+                member.assignment,
+                member.session_timeout_ms,
+                member.rebalance_timeout_ms,
+            )
+            for member in self.members.values()
+        ]
+        return self.state, self.generation_id, self.protocol, members
+
     def enter(self, state: State, wall_ms: int) -> None:
         if self.state not in VALID_PREVIOUS_STATES[state]:
             raise BrokerBug(

@@ -23,6 +23,9 @@ from broker.steps import Steps
 SMALL: Final = 512
 """Members, topics and partitions of a group whose changes need no pause, in all; ours."""
 
+METADATA_AT_ONCE: Final = 4_096
+"""Bytes of members' metadata and assignments that are read in one piece; ours."""
+
 TRIES: Final = 8
 """Times that a change is made before it is refused. Only a group's own members can undo it."""
 
@@ -33,7 +36,9 @@ Begin = Callable[[SetsTimers], Transition]
 
 
 class Change(Protocol[Returned]):
-    """Changes a group in `groups`, which has no other, or creates it. Raises ApiError."""
+    """Changes a group in `groups`, which has no other, or creates it. Raises ApiError. A classic group is not
+    a copy: it may be replaced, but not changed.
+    """
 
     def __call__(self, transition: Transition, groups: Groups) -> Steps[Returned]: ...
 
@@ -50,29 +55,43 @@ def is_large(
     return size + sum(topic.partitions for topic in known if topic is not None) > SMALL
 
 
+def is_costly(group: Group) -> bool:
+    """Return whether the conversion of a classic group needs pauses."""
+    size = group.size + sum(len(member.assignment) for member in group.members.values())
+    return size > METADATA_AT_ONCE
+
+
 def changed(
     groups: Groups, timers: Timers, group_id: str, begin: Begin, change: "Change[Result]"
 ) -> Steps[tuple[Transition, Result]]:
     """Make the change, with pauses, and return its transition. Raises ApiError; then nothing has changed."""
     for _ in range(TRIES):
         found = groups.get(group_id)
-        if isinstance(found, Group):
-            break  # it has become one meanwhile
-        revision = None if found is None else found.revision
+        facts = _facts(found)
         later = LaterTimers()
         transition = begin(later)
         own: Groups = {}
-        if found is not None:
+        if isinstance(found, Group):
+            own[group_id] = found
+        elif found is not None:
             own[group_id] = _copy(found)
             transition.effects.replaced.append((group_id, found))
         result = yield from change(transition, own)
-        if groups.get(group_id) is found and (found is None or found.revision == revision):
-            _install(groups, found, own[group_id], transition)
+        if groups.get(group_id) is found and _facts(found) == facts:
+            if group_id in own:
+                _install(groups, found, own[group_id], transition)
             later.apply(timers)
             return transition, result
     raise ApiError(
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"Group {group_id} has changed all the time. Try again."
     )
+
+
+def _facts(group: AnyGroup | None) -> object:
+    """Return what is equal as long as nobody has changed the group."""
+    if group is None:
+        return None
+    return group.facts if isinstance(group, Group) else group.revision
 
 
 def _copy(group: ConsumerGroup | ShareGroup) -> ConsumerGroup | ShareGroup:

@@ -32,7 +32,7 @@ def record_of(group: Group) -> Record:
     """Return the group's record, with each member's metadata for the selected protocol only."""
     protocol = group.protocol or ""
     members = [
-        (member.encoded or _encode(member), member.protocols[protocol], member.assignment)
+        (member.encoded or encode(member), member.protocols[protocol], member.assignment)
         for member in group.members.values()
     ]
     stored = StoredGroup(
@@ -50,7 +50,8 @@ def tombstone_of(group: Group) -> Record:
     return encode_group_key(group.group_id), None
 
 
-def _encode(member: Member) -> bytes:
+def encode(member: Member) -> bytes:
+    """Return the unchanging part of a member in the group's record, and keep it."""
     member.encoded = encoded = encode_member(
         member.member_id,
         member.instance_id,

@@ -4,12 +4,13 @@ Used by `consumer.records` and `share.records`. A key has plain strings; a value
 has compact lengths and tagged fields.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
+from itertools import islice
 from struct import Struct, pack
 from typing import Final
 
 from broker.records.stored_fields import FlexibleFields, UnreadableRecord, varint
-from broker.steps import Pace, Steps
+from broker.steps import PIECE, Pace, Steps
 
 _INT16, _INT32 = (Struct(f">{code}") for code in "hi")
 
@@ -36,6 +37,12 @@ def value_of(value: bytes) -> FlexibleFields:
     return reader
 
 
+SHORT: Final = 127
+"""Bytes of a string whose length takes more than one byte."""
+
+_LENGTHS: Final = [varint(length + 1) for length in range(SHORT)]
+
+
 def plain_string(value: str) -> bytes:
     encoded = value.encode()
     return _INT16.pack(len(encoded)) + encoded
@@ -44,17 +51,21 @@ def plain_string(value: str) -> bytes:
 def string(value: str | None) -> bytes:
     if value is None:
         return b"\0"
-    encoded = value.encode()
+    return string_of(value.encode())
+
+
+def string_of(encoded: bytes) -> bytes:
     return varint(len(encoded) + 1) + encoded
 
 
-def strings(values: Iterable[str], pace: Pace) -> Steps[bytes]:
-    encoded = []
-    for value in values:
-        encoded.append(string(value))
-        if pace.spent():
+def strings(values: Collection[str], pace: Pace) -> Steps[bytes]:
+    parts = [varint(len(values) + 1)]
+    left = iter(values)
+    while some := [value.encode() for value in islice(left, PIECE)]:
+        parts += [_LENGTHS[len(each)] + each if len(each) < SHORT else string_of(each) for each in some]
+        if pace.spent(len(some)):
             yield
-    return b"".join((varint(len(encoded) + 1), *encoded))
+    return b"".join(parts)
 
 
 def indexes(partitions: Collection[int]) -> bytes:

@@ -7,6 +7,9 @@ thousand names.
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
+from broker.groups.consumer.assignment import Topics, metadata_hash
+from broker.steps import Pace, Steps
+
 Key = tuple[tuple[str, ...], str]
 """The names, sorted, and the regular expression of a subscription, "" without one."""
 
@@ -25,11 +28,12 @@ class Subscription(NamedTuple):
 class Subscriptions:
     """The subscriptions of a group. Its parts are immutable, so that a copy costs only dictionaries."""
 
-    __slots__ = ("_by_key", "_counts", "resolved_bytes", "version")
+    __slots__ = ("_by_key", "_counts", "_hashed", "resolved_bytes", "version")
 
     def __init__(self) -> None:
         self._by_key: dict[Key, Subscription] = {}
         self._counts: dict[str, int] = {}
+        self._hashed: tuple[Topics, int] | None = None
         self.resolved_bytes = 0
         """The bytes of topics that expressions have selected."""
         self.version = object()
@@ -39,12 +43,20 @@ class Subscriptions:
         other = Subscriptions()
         other._by_key, other._counts = dict(self._by_key), dict(self._counts)
         other.resolved_bytes, other.version = self.resolved_bytes, self.version
+        other._hashed = self._hashed
         return other
 
     @property
     def topics(self) -> Mapping[str, int]:
         """The number of subscriptions by topic name."""
         return self._counts
+
+    def metadata_hash(self, topics: Topics, pace: Pace) -> Steps[int]:
+        """Return `metadata_hash` of the topics. It is computed again after a change of them."""
+        known = self._hashed
+        if known is None or known[0] is not topics:
+            known = self._hashed = topics, (yield from metadata_hash(self._counts, topics, pace))
+        return known[1]
 
     def topics_of(self, names: tuple[str, ...], regex: str | None) -> Collection[str]:
         """Return the topics of a subscription that a member has."""
@@ -100,19 +112,23 @@ class Subscriptions:
         size = bytes_of(topics) if regex else 0
         self._by_key[key] = Subscription(names, topics, members, size)
         self.resolved_bytes += size
-        counts = self._counts
+        counts, before = self._counts, len(self._counts)
         for topic in topics:
             counts[topic] = counts.get(topic, 0) + 1
+        if len(counts) > before:
+            self._hashed = None
 
     def _drop(self, key: Key) -> None:
         known = self._by_key.pop(key)
         self.resolved_bytes -= known.resolved_bytes
-        counts = self._counts
+        counts, before = self._counts, len(self._counts)
         for topic in known.topics:
             if counts[topic] == 1:
                 del counts[topic]
             else:
                 counts[topic] -= 1
+        if len(counts) < before:
+            self._hashed = None
 
 
 def bytes_of(names: Collection[str]) -> int:

@@ -56,13 +56,14 @@ class Changing(Protocol):
 
 class Transition:
     """A call in progress. `pending` and `timers` belong to the coordinator and outlive it. `pace` is that of
-    a call with pauses.
+    a call with pauses, and `is_divided` whether it changes a large group.
     """
 
     __slots__ = (
         "config",
         "consumer",
         "effects",
+        "is_divided",
         "now_ms",
         "pace",
         "pending",
@@ -92,6 +93,7 @@ class Transition:
         self.wall_ms = now.wall_ms
         self.effects = Effects()
         self.pace = Pace()
+        self.is_divided = False
 
     def reply(self, token: Token, reply: Reply) -> None:
         self.effects.replies.append((token, reply))
@@ -126,6 +128,14 @@ class Transition:
         if all(group_id != group.group_id for group_id, _ in replaced):
             replaced.append((group.group_id, group.copy()))
             group.revision += 1
+
+    def is_too_soon(self, assigned_ms: int | None, config: ConsumerGroupConfig | ShareGroupConfig) -> bool:
+        """Return whether a new member of a large group waits for the next assignment, as the last one was at
+        `assigned_ms`. (KIP-1263)
+        """
+        if not self.is_divided or assigned_ms is None:
+            return False
+        return self.now_ms < assigned_ms + config.assignment_interval_ms
 
     def set_timer(self, timer: Timer, delay_ms: int) -> None:
         self.timers.set(timer, self.now_ms + delay_ms)

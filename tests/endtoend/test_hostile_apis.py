@@ -498,7 +498,12 @@ UNEQUAL: Final = 1_000
 @pytest.fixture(scope="module")
 def topical(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A broker with many topics, and groups of up to twice the default of `group.max.bytes`."""
-    with _broker(tmp_path_factory.mktemp("topical"), "group.max.bytes=4194304") as made:
+    settings = (
+        "group.max.bytes=4194304",
+        "group.consumer.assignment.interval.ms=0",  # each join computes an assignment
+        "group.share.assignment.interval.ms=0",
+    )
+    with _broker(tmp_path_factory.mktemp("topical"), *settings) as made:
         trio.run(_create_topics, made.port)
         yield made
 
@@ -583,6 +588,38 @@ async def test_no_assignment_of_many_unequal_members_holds_the_thread(topical: B
                 f"unequal-{assignor}", f"m{number}", subscribed_topic_names=names, server_assignor=assignor
             )
             yield f"topics of its own, members from {number // 100}00 on", first, 1
+
+    await _see_each(topical, requests())
+
+
+CONVERTED: Final = 8
+"""Members of a group that changes its protocol, with 1,000 topics each."""
+
+
+async def test_no_end_of_a_large_group_holds_the_thread(topical: Broker) -> None:
+    """Members leave groups of many topics, and a group changes its protocol there and back."""
+    names = [_topic(number) for number in range(TOPICS)]
+    metadata = subscription(*(_topic(number) for number in range(1_000)))
+    protocols = [JoinGroupRequestProtocol("range", metadata)]
+
+    def classic(group: str, number: int) -> JoinGroupRequest:
+        return JoinGroupRequest(group, 60_000, 60_000, "", f"instance-{number}", "consumer", protocols)
+
+    def requests() -> Iterator[tuple[str, Any, int]]:
+        for number in range(TRIES):
+            shares, mixed = f"ends-{number}", f"converted-{number}"
+            for member_id in "ab":
+                first = ShareGroupHeartbeatRequest(shares, member_id, 0, subscribed_topic_names=names)
+                yield "10,000 names", first, 1
+            yield "a member leaves 10,000 topics", ShareGroupHeartbeatRequest(shares, "a", -1), 1
+            yield "a member", _consumer(mixed, "m", subscribed_topic_names=names), 1
+            for static in range(CONVERTED):
+                yield "1,000 topics to a consumer group", classic(mixed, static), 5
+            yield "a downgrade of members with 1,000 topics", ConsumerGroupHeartbeatRequest(mixed, "m", -1), 1
+            again = _consumer(mixed, "n", subscribed_topic_names=names)
+            yield "an upgrade of members with 1,000 topics", again, 1
+            leaving = [MemberIdentity("", f"instance-{static}") for static in range(CONVERTED)]
+            yield "members of 1,000 topics each", LeaveGroupRequest(mixed, "", leaving), 5
 
     await _see_each(topical, requests())
 

@@ -155,7 +155,7 @@ class Conversation:
     def leave(self, *leaving: str | LeavingMember, group: str = "g") -> Any:
         ask = Ask()
         members = [LeavingMember(one) if isinstance(one, str) else one for one in leaving]
-        self._take(self.coordinator.leave(group, members, ask, self.now))
+        self._take(finished(self.coordinator.leave(group, members, ask, self.now)))
         return ask.reply
 
     def commit(

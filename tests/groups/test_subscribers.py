@@ -1,6 +1,10 @@
 """Equal subscriptions are held once, and what their expressions select is counted."""
 
+from typing import NamedTuple
+
+from broker.groups.consumer.assignment import metadata_hash
 from broker.groups.subscribers import Subscriptions, bytes_of
+from broker.steps import PIECE, Pace, finished
 
 
 def test_members_with_equal_names_share_one_tuple() -> None:
@@ -53,3 +57,47 @@ def test_each_change_has_a_version_of_its_own() -> None:
 def test_bytes_are_those_of_utf_8() -> None:
     assert bytes_of(["a", "ä", "\u20ac"]) == 1 + 2 + 3
     assert bytes_of(()) == 0
+
+
+class Facts(NamedTuple):
+    name: str
+    topic_id: bytes
+    partitions: int
+
+
+def test_the_hash_is_that_of_the_topics_after_every_change() -> None:
+    topics = {name: Facts(name, name.encode() * 16, 1) for name in "abc"}
+    subscriptions = Subscriptions()
+
+    def check() -> Subscriptions:
+        found = finished(subscriptions.metadata_hash(topics, Pace()))
+        assert found == finished(metadata_hash(subscriptions.topics, topics, Pace()))
+        return subscriptions.copy()
+
+    check()
+    subscriptions.add(("a", "b"), None, ())
+    before = check()
+    subscriptions.add(("b", "c"), None, ())
+    check()
+    subscriptions.remove(("a", "b"), None)
+    check()
+    subscriptions.add((), "a.*", frozenset("a"))
+    check()
+    subscriptions.select("a.*", frozenset("ab"))
+    check()
+    topics = topics | {"b": Facts("b", b"b" * 16, 2)}
+    check()
+    subscriptions = before
+    check()
+
+
+def test_the_hash_of_the_same_topics_is_computed_once() -> None:
+    topics = {name: Facts(name, name.encode().ljust(16), 1) for name in map(str, range(2 * PIECE))}
+    subscriptions = Subscriptions()
+    pauses = []
+    for _ in range(3):
+        subscriptions.add(tuple(topics), None, ())
+        pauses.append(sum(1 for _ in subscriptions.copy().metadata_hash(topics, Pace())))
+        finished(subscriptions.metadata_hash(topics, Pace()))
+    assert pauses[0] > 0
+    assert pauses[1:] == [0, 0]

@@ -63,6 +63,15 @@ class ConsumerGroupConfig:
         "The longest `consumer.heartbeat.interval.ms` of a group.",
         unit="ms",
     )
+    assignment_interval_ms: int = setting(
+        "group.consumer.assignment.interval.ms",
+        1_000,
+        integer(0),
+        "Members that join a large consumer group (more than 512 members, topics and partitions in all) "
+        "within this time of its last assignment are assigned partitions together, with the first heartbeat "
+        "after that time. In a smaller group each is at once. Kafka waits in groups of any size.",
+        unit="ms",
+    )
     max_size: int = setting(
         "group.consumer.max.size",
         1_000,

@@ -61,6 +61,15 @@ class ShareGroupConfig:
         "The longest `share.heartbeat.interval.ms` of a group.",
         unit="ms",
     )
+    assignment_interval_ms: int = setting(
+        "group.share.assignment.interval.ms",
+        1_000,
+        integer(0),
+        "Members that join a large share group (more than 512 members, topics and partitions in all) within "
+        "this time of its last assignment are assigned partitions together, with the first heartbeat after "
+        "that time. In a smaller group each is at once. Kafka waits in groups of any size.",
+        unit="ms",
+    )
     max_size: int = setting(
         "group.share.max.size",
         200,

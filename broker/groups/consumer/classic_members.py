@@ -10,7 +10,13 @@ from collections import Counter
 from msgspec.structs import replace
 
 from broker.errors import ApiError, ErrorCode
-from broker.groups.consumer.embedded import Subscription, read_subscription, version_of, write_assignment
+from broker.groups.consumer.embedded import (
+    Subscription,
+    read_subscription,
+    topic_names,
+    version_of,
+    write_assignment,
+)
 from broker.groups.consumer.epochs import advance
 from broker.groups.consumer.group import CONSUMER_PROTOCOL_TYPE, ConsumerGroup
 from broker.groups.consumer.heartbeat import check_member_bytes, check_size, replace_static, static_member
@@ -75,8 +81,9 @@ def sync(transition: Transition, group: ConsumerGroup, request: SyncRequest) -> 
         return SyncReply(ErrorCode.REBALANCE_IN_PROGRESS)
     transition.timers.cancel(group.timers_of(member.member_id).sync)
     start_session(transition, group, member, classic.session_timeout_ms)
-    topics = transition.topics.by_name
-    assignment = yield from write_assignment(member.assigned, version_of(metadata), topics, transition.pace)
+    pace = transition.pace
+    names = (yield from topic_names(transition.topics.by_name, pace)) if member.assigned else {}
+    assignment = yield from write_assignment(member.assigned, version_of(metadata), names, pace)
     return SyncReply(ErrorCode.NONE, request.protocol_type, request.protocol_name, assignment)
 
 

@@ -4,7 +4,7 @@ receive their assignment. (Kafka: ConsumerProtocol)
 Used when such members are in a consumer group.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
@@ -63,17 +63,26 @@ def version_of(metadata: bytes) -> int:
     return int(version)
 
 
-def write_assignment(assignment: Assignment, version: int, topics: Topics, pace: Pace) -> Steps[bytes]:
-    """Write an assignment in the version of the member's metadata, at most LATEST."""
+def topic_names(topics: Topics, pace: Pace) -> Steps[Mapping[bytes, str]]:
+    """Return the names of all topics by id."""
     names: dict[bytes, str] = {}
-    for topic in topics.values() if assignment else ():
-        if topic.topic_id in assignment:
-            names[topic.topic_id] = topic.name
+    for topic in topics.values():
+        names[topic.topic_id] = topic.name
         if pace.spent():
             yield
+    return names
+
+
+def write_assignment(
+    assignment: Assignment, version: int, names: Mapping[bytes, str], pace: Pace
+) -> Steps[bytes]:
+    """Write an assignment in the version of the member's metadata, at most LATEST. `names` are those of
+    topics by id.
+    """
     assigned = []
-    for topic_id in (yield from sorted_in_steps(names, pace)):
-        assigned.append(TopicPartition(names[topic_id], sorted(assignment[topic_id])))
+    for topic_id in (yield from sorted_in_steps(assignment, pace)):
+        if topic_id in names:
+            assigned.append(TopicPartition(names[topic_id], sorted(assignment[topic_id])))
         if pace.spent():
             yield
     version = min(version, LATEST)

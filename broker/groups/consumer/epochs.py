@@ -8,7 +8,7 @@ GroupMetadataManager.consumerGroupHeartbeat)
 from collections import Counter
 from collections.abc import Mapping
 
-from broker.groups.consumer.assignment import Assignment, metadata_hash, topic_ids
+from broker.groups.consumer.assignment import Assignment, topic_ids
 from broker.groups.consumer.assignors import ASSIGNORS
 from broker.groups.consumer.group import ConsumerGroup
 from broker.groups.consumer.member import ConsumerMember, MemberState
@@ -50,7 +50,7 @@ def advance(
     is_bumped = (yield from keep_expressions(transition, group, resolved)) or is_bumped
     if is_bumped or group.known_topics is not transition.topics.by_name:
         yield from _bump_if_changed(transition, group, is_bumped=is_bumped)
-    if group.epoch > group.target_epoch:
+    if group.epoch > group.target_epoch and not _waits(transition, group, before, member):
         yield from _assign(transition, group)
     target = group.target_of(member.member_id)
     after = yield from reconciled(member, group.target_epoch, target, group.owners, owned, pace)
@@ -90,12 +90,27 @@ def preferred_assignor(group: ConsumerGroup, available: tuple[str, ...]) -> str:
 
 def _bump_if_changed(transition: Transition, group: ConsumerGroup, *, is_bumped: bool) -> Steps[None]:
     topics = transition.topics.by_name
-    found = yield from metadata_hash(group.subscribed, topics, transition.pace)
+    found = yield from group.subscribers.metadata_hash(topics, transition.pace)
     if is_bumped or found != group.metadata_hash:
         transition.keep(group)
         group.set_epoch(group.epoch + 1, found)
         transition.record(epoch_record(group))
     group.known_topics = topics
+
+
+def _waits(
+    transition: Transition, group: ConsumerGroup, before: ConsumerMember, member: ConsumerMember
+) -> bool:
+    """Return whether the member keeps the target that it has, if any, until the next assignment.
+
+    One of the classic protocol would ask all the time, and one that subscribes to something else would keep
+    what it no longer wants.
+    """
+    if member.classic is not None:
+        return False
+    if member.member_id in group.targets and (before.topics, before.regex) != (member.topics, member.regex):
+        return False
+    return transition.is_too_soon(group.assigned_ms, transition.consumer)
 
 
 def _assign(transition: Transition, group: ConsumerGroup) -> Steps[None]:

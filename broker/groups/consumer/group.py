@@ -18,6 +18,7 @@ from broker.groups.consumer.member import ConsumerMember, MemberTimers
 from broker.groups.consumer.owners import Owners
 from broker.groups.messages import CommitRequest, Offsets
 from broker.groups.subscribers import Subscriptions
+from broker.steps import Steps
 
 NO_EPOCH: Final = -1
 """The epoch of the target assignment before the first one."""
@@ -46,7 +47,8 @@ class ConsumerGroup:
     """A consumer group.
 
     `epoch` increases with each change of members, subscriptions or topics; `target_epoch` is the epoch that
-    `targets` were computed for. `owners` has the partitions that are assigned or still to be revoked.
+    `targets` were computed for, at `assigned_ms` (monotonic) in a large group. `owners` has the partitions
+    that are assigned or still to be revoked.
     `subscribers` has the subscriptions, and `revision` increases with each call that changes the group.
     `expressions` are the subscribed regular expressions that have been resolved, at `resolved_ms`
     (monotonic) against the topics in `resolved_topics`; `known_topics` are the topics at the last comparison
@@ -55,6 +57,7 @@ class ConsumerGroup:
 
     __slots__ = (
         "_state",
+        "assigned_ms",
         "epoch",
         "expressions",
         "group_id",
@@ -78,6 +81,7 @@ class ConsumerGroup:
         self.group_id = group_id
         self.epoch = 0
         self.target_epoch = NO_EPOCH
+        self.assigned_ms: int | None = None
         self.metadata_hash = 0
         self.members: dict[str, ConsumerMember] = {}
         self.static_ids: dict[str, str] = {}
@@ -98,6 +102,7 @@ class ConsumerGroup:
         """Return the group as it is now, to be restored if the records of a call cannot be written."""
         other = ConsumerGroup(self.group_id)
         other.epoch, other.target_epoch = self.epoch, self.target_epoch
+        other.assigned_ms = self.assigned_ms
         other.metadata_hash, other.size = self.metadata_hash, self.size
         other.members, other.static_ids = dict(self.members), dict(self.static_ids)
         other.targets, other.owners = dict(self.targets), self.owners.copy()
@@ -182,11 +187,13 @@ class ConsumerGroup:
         self._state = None
         return member
 
-    def remove(self, member_id: str) -> None:
-        """Remove a member with its assignments."""
+    def remove(self, member_id: str) -> Steps[None]:
+        """Remove a member with its assignments. Pauses between parts that go through all its topics."""
         member = self.members.pop(member_id)
         self.subscribers.remove(member.topics, member.regex)
+        yield
         self._own(member, None)
+        yield
         self.size -= member.size
         self.targets.pop(member_id, None)
         if member.instance_id is not None and self.static_ids.get(member.instance_id) == member_id:

@@ -132,7 +132,7 @@ def replace_static(
     """Give a static member its new id, with the partitions and the target of the old one."""
     transition.keep(group)
     group_id, target, pace = group.group_id, group.target_of(old.member_id), transition.pace
-    group.remove(old.member_id)
+    yield from group.remove(old.member_id)
     stop_timers(transition, group, old.member_id)
     yield
     new = group.put(new)

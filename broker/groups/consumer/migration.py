@@ -7,14 +7,21 @@ classic protocol remain (downgrade). No member loses its partitions by it. Calle
 groups. (Kafka: convertToConsumerGroup, convertToClassicGroup)
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from broker.errors import ApiError, ErrorCode
 from broker.groups import rebalance
 from broker.groups.any_group import Groups
 from broker.groups.consumer import classic_members
 from broker.groups.consumer.assignment import Assignment
-from broker.groups.consumer.embedded import read_assignment, read_subscription, version_of, write_assignment
+from broker.groups.consumer.embedded import (
+    read_assignment,
+    read_subscription,
+    topic_names,
+    version_of,
+    write_assignment,
+)
 from broker.groups.consumer.group import CONSUMER_PROTOCOL_TYPE, ConsumerGroup
 from broker.groups.consumer.member import ClassicProtocols, ConsumerMember
 from broker.groups.consumer.persistence import tombstones_of
@@ -28,12 +35,15 @@ from broker.groups.consumer.records import (
 from broker.groups.consumer.removal import remove as remove_from
 from broker.groups.consumer.timing import start_session, stop_timers
 from broker.groups.group import Group, Member, State
-from broker.groups.messages import JoinReply, JoinRequest, LeaveReply, LeavingMember, SyncReply, Token
-from broker.groups.persistence import record_of, tombstone_of
+from broker.groups.messages import JoinReply, JoinRequest, LeaveReply, LeavingMember, SyncReply
+from broker.groups.persistence import encode, record_of, tombstone_of
 from broker.groups.share.group import ShareGroup
 from broker.groups.timers import Timer
 from broker.groups.transition import Transition
 from broker.steps import Steps, finished
+
+CONVERTED_COST: Final = 16
+"""Elements whose time the conversion of a member takes, besides its topics."""
 
 
 def consumer_group(groups: Groups, group_id: str) -> ConsumerGroup:
@@ -46,29 +56,41 @@ def consumer_group(groups: Groups, group_id: str) -> ConsumerGroup:
     return group
 
 
-def get_or_create_consumer(transition: Transition, groups: Groups, group_id: str) -> ConsumerGroup:
-    """Return the group that a member joins, new or converted. Raises ApiError GROUP_ID_NOT_FOUND."""
+def get_or_create_consumer(transition: Transition, groups: Groups, group_id: str) -> Steps[ConsumerGroup]:
+    """Return the group that a member joins, new or converted. Raises ApiError GROUP_ID_NOT_FOUND.
+
+    A classic group that is converted is left as it is, but for its timers: call `dismiss` once nothing can
+    fail any more. Pauses after a few members and topics.
+    """
     found = groups.get(group_id)
     if isinstance(found, ConsumerGroup | ShareGroup):
         return consumer_group(groups, group_id)
     group = ConsumerGroup(group_id)
     if found is not None and not found.is_empty:
         _check_upgrade(transition, found)
-        group = _upgraded(transition, found)
-        _dismiss(transition, found)
+        group = yield from _upgraded(transition, found)
     transition.effects.replaced.append((group_id, found))
     if found is not None:
         group.offsets = found.offsets
         _stop_classic_timers(transition, found)
         transition.record(tombstone_of(found))
-        _record_all(transition, group)
+        yield from _record_all(transition, group)
     groups[group_id] = group
     return group
 
 
+def dismiss(transition: Transition) -> None:
+    """Tell the members of a classic group that has been converted, and that wait in a rebalance, to join
+    again.
+    """
+    for _, group in transition.effects.replaced:
+        if isinstance(group, Group):
+            _dismiss(transition, group)
+
+
 def to_empty_classic(transition: Transition, groups: Groups, group: ConsumerGroup) -> None:
     """Make an empty consumer group a new classic one, which a member of that protocol joins."""
-    _put_classic(transition, groups, group, Group(group.group_id))
+    finished(_put_classic(transition, groups, group, Group(group.group_id)))
 
 
 def join(
@@ -80,8 +102,8 @@ def join(
 ) -> Steps[JoinReply]:
     """Handle a JoinGroup in a consumer group with members. Raises ApiError. Pauses after a few topics."""
     replaced, reply = yield from classic_members.join(transition, group, request, new_id)
-    if replaced is not None and _can_downgrade(transition, group, leaving=()):
-        _downgrade(transition, groups, group)
+    if replaced is not None and _can_downgrade(transition, group, leaving={}):
+        yield from _downgrade(transition, groups, group)
     return reply
 
 
@@ -90,10 +112,12 @@ def leave(
     groups: Groups,
     group: ConsumerGroup,
     leaving: Sequence[LeavingMember],
-    token: Token,
-) -> None:
-    """Handle a LeaveGroup in a consumer group; only members of the classic protocol leave by it."""
-    errors, left = [], []
+) -> Steps[LeaveReply]:
+    """Handle a LeaveGroup in a consumer group; only members of the classic protocol leave by it. Pauses for
+    each member.
+    """
+    errors: list[ErrorCode] = []
+    left: dict[str, None] = {}
     for each in leaving:
         try:
             member = classic_members.leaving_member(group, each.member_id, each.instance_id)
@@ -103,37 +127,47 @@ def leave(
         is_repeated = member.member_id in left
         errors.append(ErrorCode.UNKNOWN_MEMBER_ID if is_repeated else ErrorCode.NONE)
         if not is_repeated:
-            left.append(member.member_id)
+            left[member.member_id] = None
     if left:
-        remove_members(transition, groups, group, left)
-    transition.reply(token, LeaveReply(ErrorCode.NONE, tuple(errors)))
+        yield from remove_members(transition, groups, group, left)
+    return LeaveReply(ErrorCode.NONE, tuple(errors))
 
 
-def member_expired(transition: Transition, groups: Groups, group: ConsumerGroup, timer: Timer) -> None:
-    """Remove the member whose timer is due: it sent no heartbeat, or did not revoke, join or sync in time."""
-    is_current = timer in tuple(group.timers.get(timer.member_id, ()))
-    if is_current and timer.member_id in group.members:
-        remove_members(transition, groups, group, [timer.member_id])
+def members_expired(
+    transition: Transition, groups: Groups, group: ConsumerGroup, timers: Iterable[Timer]
+) -> Steps[None]:
+    """Remove the members whose timers are due: they sent no heartbeat, or did not revoke, join or sync in
+    time. Pauses for each member.
+    """
+    expired = {
+        timer.member_id: None
+        for timer in timers
+        if timer in tuple(group.timers.get(timer.member_id, ())) and timer.member_id in group.members
+    }
+    if expired:
+        yield from remove_members(transition, groups, group, expired)
 
 
 def remove_members(
     transition: Transition,
     groups: Groups,
     group: ConsumerGroup,
-    member_ids: Collection[str],
-) -> None:
-    """Remove members. If only members of the classic protocol are left, the group may become theirs."""
+    member_ids: Mapping[str, None],
+) -> Steps[None]:
+    """Remove members. If only members of the classic protocol are left, the group may become theirs. Pauses
+    for each member.
+    """
     downgrades = _can_downgrade(transition, group, leaving=member_ids)
-    remove_from(transition, group, member_ids)
+    yield from remove_from(transition, group, member_ids.keys())
     if downgrades:
-        classic = _downgrade(transition, groups, group)
+        classic = yield from _downgrade(transition, groups, group)
         rebalance.prepare(transition, classic)
 
 
 def remove(transition: Transition, groups: Groups, group: ConsumerGroup) -> None:
     """Remove an empty group."""
     transition.keep(group)
-    for record in tombstones_of(group):
+    for record in finished(tombstones_of(group, transition.pace)):
         transition.record(record)
     del groups[group.group_id]
 
@@ -146,18 +180,20 @@ def _check_upgrade(transition: Transition, group: Group) -> None:
         raise refused
 
 
-def _upgraded(transition: Transition, classic: Group) -> ConsumerGroup:
+def _upgraded(transition: Transition, classic: Group) -> Steps[ConsumerGroup]:
     """Return a consumer group with the members and assignments of a classic one. Raises ApiError."""
     group = ConsumerGroup(classic.group_id)
     group.set_epoch(classic.generation_id, 0)
     targets: dict[str, Assignment] = {}
     topics = transition.topics.by_name
     try:
-        for member in classic.members.values():
-            assigned = finished(read_assignment(member.assignment, topics, transition.pace))
+        for member in list(classic.members.values()):
+            assigned = yield from read_assignment(member.assignment, topics, transition.pace)
             if group.owners.has_any(assigned):
                 raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "a partition has two members")
-            group.put(_consumer_member(transition, classic, member, assigned))
+            group.put((yield from _consumer_member(transition, classic, member, assigned)))
+            if transition.pace.spent(CONVERTED_COST + len(assigned)):
+                yield
             targets[member.member_id] = assigned
     except ApiError as error:
         raise ApiError(
@@ -171,10 +207,10 @@ def _upgraded(transition: Transition, classic: Group) -> ConsumerGroup:
 
 def _consumer_member(
     transition: Transition, classic: Group, member: Member, assigned: Assignment
-) -> ConsumerMember:
+) -> Steps[ConsumerMember]:
     protocols = tuple(member.protocols.items())
     metadata = member.protocols.get(classic.protocol or "", protocols[0][1])
-    subscription = finished(read_subscription(metadata, transition.topics.by_name, transition.pace))
+    subscription = yield from read_subscription(metadata, transition.topics.by_name, transition.pace)
     return ConsumerMember(
         member.member_id,
         member.instance_id,
@@ -204,24 +240,30 @@ def _stop_classic_timers(transition: Transition, group: Group) -> None:
         transition.timers.cancel(timer)
 
 
-def _record_all(transition: Transition, group: ConsumerGroup) -> None:
+def _record_all(transition: Transition, group: ConsumerGroup) -> Steps[None]:
     """Record a converted group with its members, and start their sessions."""
     group_id = group.group_id
     pace = transition.pace
     for member in group.members.values():
-        transition.record(finished(member_record(group_id, member, pace)))
+        transition.record((yield from member_record(group_id, member, pace)))
+        if pace.spent(CONVERTED_COST):
+            yield
     if not group.members:
         return
     transition.record(epoch_record(group))
     for member_id, target in group.targets.items():
-        transition.record(finished(target_record(group_id, member_id, target, pace)))
+        transition.record((yield from target_record(group_id, member_id, target, pace)))
+        if pace.spent(CONVERTED_COST):
+            yield
     transition.record(target_epoch_record(group))
     for member in group.members.values():
-        transition.record(finished(current_record(group_id, member, pace)))
+        transition.record((yield from current_record(group_id, member, pace)))
+        if pace.spent(CONVERTED_COST):
+            yield
         start_session(transition, group, member, transition.consumer.session_timeout_ms)
 
 
-def _can_downgrade(transition: Transition, group: ConsumerGroup, *, leaving: Collection[str]) -> bool:
+def _can_downgrade(transition: Transition, group: ConsumerGroup, *, leaving: Mapping[str, None]) -> bool:
     left = [member for member_id, member in group.members.items() if member_id not in leaving]
     return (
         transition.consumer.downgrades
@@ -230,8 +272,12 @@ def _can_downgrade(transition: Transition, group: ConsumerGroup, *, leaving: Col
     )
 
 
-def _downgrade(transition: Transition, groups: Groups, group: ConsumerGroup) -> Group:
-    """Make a group of members of the classic protocol a classic one, stable with their target assignments."""
+def _downgrade(transition: Transition, groups: Groups, group: ConsumerGroup) -> Steps[Group]:
+    """Make a group of members of the classic protocol a classic one, stable with their target assignments.
+    Pauses after a few members and topics.
+    """
+    pace = transition.pace
+    names = yield from topic_names(transition.topics.by_name, pace)
     classic = Group(group.group_id)
     classic.generation_id = group.epoch
     for member in group.members.values():
@@ -247,23 +293,28 @@ def _downgrade(transition: Transition, groups: Groups, group: ConsumerGroup) -> 
             member.rebalance_timeout_ms,
             protocols,
         )
-        version, topics = version_of(member.classic.protocols[0][1]), transition.topics.by_name
-        target = group.target_of(member.member_id)
-        added.assignment = finished(write_assignment(target, version, topics, transition.pace))
+        version = version_of(member.classic.protocols[0][1])
+        added.assignment = yield from write_assignment(
+            group.target_of(member.member_id), version, names, pace
+        )
+        encode(added)
         classic.add(added, CONSUMER_PROTOCOL_TYPE)
+        if pace.spent(CONVERTED_COST):
+            yield
     classic.protocol = classic.select_protocol()
     classic.state, classic.state_ms = State.STABLE, transition.wall_ms
     classic.keep_subscriptions()
-    _put_classic(transition, groups, group, classic)
+    yield from _put_classic(transition, groups, group, classic)
+    yield
     transition.record(record_of(classic))
     for each in classic.members.values():
         rebalance.start_session(transition, each)
     return classic
 
 
-def _put_classic(transition: Transition, groups: Groups, group: ConsumerGroup, classic: Group) -> None:
+def _put_classic(transition: Transition, groups: Groups, group: ConsumerGroup, classic: Group) -> Steps[None]:
     transition.keep(group)
-    for record in tombstones_of(group):
+    for record in (yield from tombstones_of(group, transition.pace)):
         transition.record(record)
     for member_id in list(group.timers):
         stop_timers(transition, group, member_id)

@@ -5,6 +5,7 @@ Called by `groups.persistence` for each record. A key's last value is applied, i
 """
 
 import logging
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -23,8 +24,11 @@ from broker.groups.consumer.records import (
     tombstone,
 )
 from broker.groups.messages import Record
+from broker.steps import Pace, Steps
 
 logger = logging.getLogger(__name__)
+
+RECORDS_OF_MEMBER: Final = 3
 
 
 def apply(group: ConsumerGroup, key: ConsumerKey, value: bytes | None) -> None:
@@ -87,7 +91,7 @@ def finish(group: ConsumerGroup) -> None:
 
     If damaged records state two owners of a partition, the second member is dropped: its next heartbeat is
     refused with UNKNOWN_MEMBER_ID, and it joins again. If a member has no target, the records of its last
-    change are incomplete, and the group's next heartbeat begins an epoch.
+    change are incomplete, and the group's next heartbeat begins an epoch, unless one has begun already.
     """
     members, targets = group.members, group.targets
     group.members, group.targets = {}, {}
@@ -103,16 +107,18 @@ def finish(group: ConsumerGroup) -> None:
                 group.group_id,
                 member_id,
             )
-    if group.targets.keys() != members.keys():
+    if group.epoch == group.target_epoch and group.targets.keys() != members.keys():
         group.metadata_hash = ~group.metadata_hash  # it differs from that of the topics
 
 
-def tombstones_of(group: ConsumerGroup) -> list[Record]:
-    """Return the tombstones of all records of a group."""
+def tombstones_of(group: ConsumerGroup, pace: Pace) -> Steps[list[Record]]:
+    """Return the tombstones of all records of a group. Pauses after a few members."""
     group_id = group.group_id
     records: list[Record] = []
     for member_id in group.members:
         records += member_tombstones(group_id, member_id)
+        if pace.spent(RECORDS_OF_MEMBER):
+            yield
     records += (tombstone(KeyType.EXPRESSION, group_id, regex) for regex in group.expressions)
     records += (
         tombstone(key_type, group_id) for key_type in (KeyType.TARGET, KeyType.PARTITIONS, KeyType.GROUP)

@@ -11,13 +11,16 @@ from broker.groups.consumer.persistence import member_tombstones
 from broker.groups.consumer.records import KeyType, tombstone
 from broker.groups.consumer.timing import stop_timers
 from broker.groups.transition import Transition
+from broker.steps import Steps
 
 
-def remove(transition: Transition, group: ConsumerGroup, member_ids: Collection[str]) -> None:
-    """Remove members, and begin an epoch: the next heartbeat assigns their partitions to others."""
+def remove(transition: Transition, group: ConsumerGroup, member_ids: Collection[str]) -> Steps[None]:
+    """Remove members, and begin an epoch: the next heartbeat assigns their partitions to others. Pauses for
+    each member.
+    """
     transition.keep(group)
     for member_id in member_ids:
-        group.remove(member_id)
+        yield from group.remove(member_id)
         stop_timers(transition, group, member_id)
         for record in member_tombstones(group.group_id, member_id):
             transition.record(record)

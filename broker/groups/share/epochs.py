@@ -6,7 +6,7 @@ Called by `heartbeat`. A share group has no reconciliation: several members can 
 takes its target at once. (Kafka: GroupMetadataManager.shareGroupHeartbeat)
 """
 
-from broker.groups.consumer.assignment import Assignment, metadata_hash, topic_ids
+from broker.groups.consumer.assignment import Assignment, topic_ids
 from broker.groups.consumer.subscriber import COMPARED, Subscriber
 from broker.groups.share.group import ShareGroup
 from broker.groups.share.member import ShareMember
@@ -41,7 +41,9 @@ def advance(
         is_bumped = is_bumped or (yield from group.is_assignment_outdated(topics, pace))
     if is_bumped or group.known_topics is not topics:
         yield from _bump_if_changed(transition, group, is_bumped=is_bumped)
-    if group.epoch > group.target_epoch:
+    keeps = member.member_id not in group.targets or before.topics == member.topics
+    waits = keeps and transition.is_too_soon(group.assigned_ms, transition.share)
+    if group.epoch > group.target_epoch and not waits:
         yield from _assign(transition, group)
     if member.epoch != group.target_epoch:
         member = member.moved(group.target_epoch, group.target_of(member.member_id))
@@ -58,16 +60,15 @@ def bump(transition: Transition, group: ShareGroup) -> Steps[None]:
     """Begin an epoch of the group, whose next heartbeat computes the assignment."""
     transition.keep(group)
     group.epoch += 1
-    group.metadata_hash = yield from metadata_hash(
-        group.subscribed, transition.topics.by_name, transition.pace
-    )
+    topics = transition.topics.by_name
+    group.metadata_hash = yield from group.subscribers.metadata_hash(topics, transition.pace)
     transition.record(epoch_record(group))
 
 
 def _bump_if_changed(transition: Transition, group: ShareGroup, *, is_bumped: bool) -> Steps[None]:
     topics = transition.topics.by_name
     if not is_bumped:
-        found = yield from metadata_hash(group.subscribed, topics, transition.pace)
+        found = yield from group.subscribers.metadata_hash(topics, transition.pace)
         is_bumped = found != group.metadata_hash
     if is_bumped:
         yield from bump(transition, group)

@@ -37,7 +37,8 @@ class ShareGroup:
     """A share group.
 
     `epoch` increases with each change of members, subscriptions, topics or partitions with a state;
-    `target_epoch` is the epoch that `targets` were computed for. Several members can have the same partition.
+    `target_epoch` is the epoch that `targets` were computed for, at `assigned_ms` (monotonic)
+    in a large group. Several members can have the same partition.
     `subscribers` has the subscriptions, and `revision` increases with each call that changes the group.
     `states` are the share partitions that have a state: only those are assigned. `known_topics` are the
     topics at the last comparison with `metadata_hash`. `timers` are the sessions by member id; they belong to
@@ -47,6 +48,7 @@ class ShareGroup:
 
     __slots__ = (
         "_checked",
+        "assigned_ms",
         "epoch",
         "group_id",
         "known_topics",
@@ -66,6 +68,7 @@ class ShareGroup:
         self.group_id = group_id
         self.epoch = 0
         self.target_epoch = NO_EPOCH
+        self.assigned_ms: int | None = None
         self.metadata_hash = 0
         self.members: dict[str, ShareMember] = {}
         self.targets: dict[str, Assignment] = {}
@@ -82,6 +85,7 @@ class ShareGroup:
         """Return the group as it is now, to be restored if the records of a call cannot be written."""
         other = ShareGroup(self.group_id)
         other.epoch, other.target_epoch = self.epoch, self.target_epoch
+        other.assigned_ms = self.assigned_ms
         other.metadata_hash, other.size = self.metadata_hash, self.size
         other.members, other.targets = dict(self.members), dict(self.targets)
         other.states, other.known_topics = self.states, self.known_topics

@@ -40,7 +40,7 @@ def beat(
     """Handle a heartbeat. Raises ApiError. Pauses after a few topics."""
     if request.epoch == LEAVES:
         group = share_group(groups, request.group_id)
-        yield from remove(transition, group, group.member(request.member_id).member_id)
+        yield from remove(transition, group, [group.member(request.member_id).member_id])
         return ShareHeartbeatReply(ErrorCode.NONE, request.member_id, LEAVES)
     group = _group(transition, groups, request)
     _check_size(transition, group, request.member_id)

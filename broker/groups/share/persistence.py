@@ -73,14 +73,14 @@ def finish(group: ShareGroup) -> None:
     """Complete a group after all of its records.
 
     If a member has no target, the records of its last change are incomplete, and the group's next heartbeat
-    begins an epoch.
+    begins an epoch, unless one has begun already.
     """
     members = group.members
     group.members = {}
     for member in members.values():
         group.put(member)
     group.targets = {each: target for each, target in group.targets.items() if each in members}
-    if group.targets.keys() != members.keys():
+    if group.epoch == group.target_epoch and group.targets.keys() != members.keys():
         group.metadata_hash = ~group.metadata_hash  # it differs from that of the topics
 
 
