@@ -47,6 +47,7 @@ from broker.web import browser_url, monotonic_ms, program_url, start_console
 logger = logging.getLogger(__name__)
 
 QUOTA_EXPIRY_SECONDS: Final = 30
+RELEASE_EVERY_S: Final = 0.05
 TOKEN_NAME: Final = "administrator"  # noqa: S105 - a name
 
 
@@ -212,11 +213,22 @@ async def run_server(
 
 async def _drain(server: Server) -> None:
     """Finish requests in progress; complete delayed operations with the response of a timeout."""
-    server.release_delayed()
     with trio.move_on_after(server.config.broker.drain_timeout_ms / 1000) as deadline:
-        await server.socket_server.drain()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_release_delayed, server)
+            await server.socket_server.drain()
+            nursery.cancel_scope.cancel()
     if deadline.cancelled_caught:
         logger.warning("the drain timed out with requests in progress")
+
+
+async def _release_delayed(server: Server) -> None:
+    """Complete delayed operations until cancelled: a request that was in the request channel begins to wait
+    later.
+    """
+    while True:
+        server.release_delayed()
+        await trio.sleep(RELEASE_EVERY_S)
 
 
 def _alerting(server: Server) -> Alerting:

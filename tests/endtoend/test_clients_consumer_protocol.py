@@ -37,7 +37,7 @@ class Members:
 
     def __init__(self, broker: BrokerProcess) -> None:
         self.broker = broker
-        self.admin = AdminClient({"bootstrap.servers": broker.plain})
+        self.admin = AdminClient({"bootstrap.servers": broker.plain, "reconnect.backoff.max.ms": 500})
         self.open: list[Consumer] = []
         self.read: dict[tuple[int, int], int] = {}
 
