@@ -264,7 +264,12 @@ class PartitionLog:
             or max_timestamp > self._roll_ms
             or last_offset > self._roll_offset
         ):
-            self._make_space(size, max_timestamp, delta)
+            try:
+                self._make_space(size, max_timestamp, delta)
+            except ApiError as error:
+                if producer_id >= 0 and error.code == ErrorCode.KAFKA_STORAGE_ERROR:
+                    self.producers.refuse(producer_id, epoch, sequence)
+                raise
             offset = self.next_offset
             last_offset = offset + delta
         if stamp >= 0:

@@ -95,11 +95,15 @@ def _old_epoch(producer_id: int, epoch: int, last: int) -> ApiError:
 class ProducerStates:
     """The producer states of one partition."""
 
-    __slots__ = ("_before", "_producers", "ongoing")
+    __slots__ = ("_before", "_first", "_producers", "_refused", "ongoing")
 
     def __init__(self) -> None:
         self._producers: dict[int, ProducerStateEntry] = {}
         self._before: dict[int, ProducerStateEntry | None] = {}
+        self._first: dict[int, tuple[int, int]] = {}
+        """Epoch and first sequence of the staged batches with which unknown producers begin."""
+        self._refused: dict[int, tuple[int, int]] = {}
+        """The same of unknown producers whose batch could not be written: it must come before any other."""
         self.ongoing: dict[int, int] = {}
         """The first offset of each producer's transaction, in ascending order."""
 
@@ -140,6 +144,8 @@ class ProducerStates:
         """
         known = self._producers.get(producer_id)
         if known is None:
+            if self._refused:
+                self._check_refused(producer_id, epoch, first_sequence)
             return None
         if epoch == known.epoch:
             if known.first_offset >= 0 and not transactional:
@@ -167,6 +173,26 @@ class ProducerStates:
                 f" {first_sequence} (seq. number), {known.epoch} (current producer epoch)",
             )
         return None
+
+    def _check_refused(self, producer_id: int, epoch: int, first_sequence: int) -> None:
+        refused_epoch, expected = self._refused.get(producer_id, (epoch, first_sequence))
+        if epoch == refused_epoch and first_sequence != expected:
+            raise ApiError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"Out of order sequence number for producer {producer_id}: {first_sequence}"
+                f" (incoming seq. number), {expected} (that of a batch that could not be written)",
+            )
+
+    def refuse(self, producer_id: int, epoch: int, first_sequence: int) -> None:
+        """Note that a batch that passed `check` could not be written. Of an unknown producer any sequence is
+        accepted, so its next batch would take the place of this one, which the client takes for written then.
+        """
+        refused = self._refused.get(producer_id)
+        if producer_id in self._producers or (refused is not None and refused[0] == epoch):
+            return
+        self._refused[producer_id] = epoch, first_sequence
+        if len(self._refused) > MAX_PRODUCERS:
+            del self._refused[next(iter(self._refused))]
 
     def check_epoch(self, producer_id: int, epoch: int) -> None:
         """Check a batch that the broker writes for a producer. Raises ApiError INVALID_PRODUCER_EPOCH."""
@@ -209,6 +235,8 @@ class ProducerStates:
             self._evict()
         if producer_id not in self._before:
             self._before[producer_id] = known
+            if known is None:
+                self._first[producer_id] = epoch, batch.first_sequence
         if known is None or known.epoch != epoch:
             batches: tuple[BatchMetadata, ...] = (batch,)
         else:
@@ -226,6 +254,11 @@ class ProducerStates:
         """Make the added batches permanent after they were written."""
         if self._before:
             self._before = {}
+        if self._first:
+            if self._refused:
+                for producer_id in self._first:
+                    self._refused.pop(producer_id, None)
+            self._first = {}
 
     def undo(self) -> None:
         """Revert every `add` since the last `settle`."""
@@ -235,6 +268,9 @@ class ProducerStates:
             else:
                 self._producers[producer_id] = producer
         self._before = {}
+        for producer_id, (epoch, first_sequence) in self._first.items():
+            self.refuse(producer_id, epoch, first_sequence)
+        self._first = {}
         self.find_ongoing()
 
     def find_ongoing(self) -> None:

@@ -264,3 +264,74 @@ def test_a_file_that_vanished_is_an_error(store, log, where):
         log.read(0, 100, min_one_batch=True)
     assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
     assert not log_files(where)
+
+
+def stage_as(log, sequence, epoch=0, producer_id=7):
+    return log.stage(batch(b"a", producer=(producer_id, epoch, sequence)), now_wall_ms=NOW)
+
+
+def refused_code(log, sequence, epoch=0, producer_id=7):
+    with pytest.raises(ApiError) as caught:
+        stage_as(log, sequence, epoch, producer_id)
+    return caught.value.code
+
+
+@pytest.mark.parametrize("first", [0, 57])
+@pytest.mark.parametrize("failed_together", [1, 2, 7])
+def test_a_new_producers_later_batch_does_not_take_the_place_of_one_that_was_not_written(
+    store, log, disk, first, failed_together
+):
+    """The client would take the first one for written: librdkafka acknowledges what came before."""
+    disk.space_left = 0
+    for sequence in range(first, first + failed_together):
+        stage_as(log, sequence)
+    store.commit()
+    disk.space_left = None
+    for sequence in (first + 1, first + failed_together, first + 100):
+        if sequence != first:
+            assert refused_code(log, sequence) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    again = [stage_as(log, sequence) for sequence in range(first, first + 3)]
+    assert store.commit() == ()
+    assert [each.base_offset for each in again] == [0, 1, 2]
+    assert refused_code(log, first + 4) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_a_batch_that_fails_again_is_still_the_next_one(store, log, disk):
+    disk.space_left = 0
+    for _ in range(3):
+        stage_as(log, 5)
+        store.commit()
+        assert refused_code(log, 6) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    disk.space_left = None
+    assert [stage_as(log, 5).base_offset, stage_as(log, 6).base_offset] == [0, 1]
+    assert store.commit() == ()
+
+
+def test_a_new_producers_batch_is_the_next_one_if_its_segment_cannot_be_made(store, monkeypatch):
+    log = make(store, segment_bytes=200)
+    append(log, sized(150))
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    with monkeypatch.context() as patched:
+        patched.setattr("broker.log.partition.PartitionLog._write_snapshot", raising(full))
+        assert refused_code(log, 0) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert refused_code(log, 1) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert stage_as(log, 0).base_offset == 1
+
+
+def raising(error):
+    def fail(*_):
+        raise error
+
+    return fail
+
+
+def test_a_new_epoch_and_other_producers_are_not_held_up(store, log, disk):
+    disk.space_left = 0
+    stage_as(log, 0)
+    store.commit()
+    disk.space_left = None
+    stage_as(log, 9, producer_id=8)
+    stage_as(log, 3, epoch=1)
+    assert store.commit() == ()
+    assert refused_code(log, 0) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert stage_as(log, 4, epoch=1).base_offset == 2

@@ -234,3 +234,23 @@ def test_a_producer_that_was_evicted_goes_on_with_any_sequence():
     assert producers.get(7) is None and producers.check(7, 0, 5, 0) is None
     producers.undo()
     assert len(producers) == 0
+
+
+@pytest.mark.parametrize(("others", "code"), [(MAX_PRODUCERS - 1, True), (MAX_PRODUCERS, False)])
+def test_as_many_refused_producers_are_remembered_as_known_ones(others: int, code: bool):
+    producers = ProducerStates()
+    producers.refuse(7, 0, 3)
+    for producer_id in range(100, 100 + others):
+        producers.refuse(producer_id, 0, 3)
+    if code:
+        assert refusal(producers, 4) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    else:
+        assert producers.check(7, 0, 4, 0) is None
+
+
+def test_a_refused_batch_of_a_known_producer_changes_nothing():
+    producers = ProducerStates()
+    add(producers, 0, 1)
+    producers.refuse(7, 0, 5)
+    assert producers.check(7, 0, 1, 0) is None
+    assert refusal(producers, 5) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
