@@ -162,7 +162,7 @@ async def test_a_client_of_other_gateways_is_explained_with_its_use_share_and_th
     for name in "bc":
         there = {each.gateway: each for each in cluster[name].explain().gateways}
         assert set(there) == {"", *"bc"} - {name}
-        assert there[""].observed == pytest.approx(cluster[name].own_use(), rel=0.001)
+        assert there[""].observed == pytest.approx(cluster[name].own_use(), rel=0.01)
         assert there[""].throttled == len(cluster[name].quotas.produce.throttled)
 
 
