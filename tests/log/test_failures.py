@@ -312,7 +312,7 @@ def test_a_new_producers_batch_is_the_next_one_if_its_segment_cannot_be_made(sto
     append(log, sized(150))
     full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     with monkeypatch.context() as patched:
-        patched.setattr("broker.log.partition.PartitionLog._write_snapshot", raising(full))
+        patched.setattr("broker.log.disk.replace_file", raising(full))
         assert refused_code(log, 0) is ErrorCode.KAFKA_STORAGE_ERROR
     assert refused_code(log, 1) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert stage_as(log, 0).base_offset == 1
