@@ -18,7 +18,8 @@ from tests.endtoend.test_connection_quotas import METADATA, set_ip_rate
 from tests.endtoend.test_storms import port_of
 from tests.support.broker_process import BrokerProcess
 
-pytestmark = [pytest.mark.endtoend, pytest.mark.timed]
+# Slow: it needs a processor for the broker beside those of the one that hammers and the one that measures.
+pytestmark = [pytest.mark.endtoend, pytest.mark.timed, pytest.mark.slow]
 
 HAMMER: Final = "127.0.0.2"
 STEADY: Final = "127.0.0.3"
