@@ -95,7 +95,7 @@ $(VENV)/compile: pyproject.toml requirements/compile.txt $(VENV)/runtime
 	$(PIP) $(LOCKED) requirements/compile.txt
 	@touch $@
 
-# The build is as old as its beginning: it is older than a source that is changed meanwhile. broker/compiled.py compares.
+# The build is as old as its beginning: it is older than a source that is changed meanwhile. broker/server/compiled.py compares.
 compiled: $(VENV)/compile interpreted
 	@mkdir -p build && touch build/began
 	WEIR_COMPILED=1 $(BIN)/python setup.py --quiet build_ext --inplace
@@ -162,7 +162,7 @@ test-timed: $(VENV)/dev
 	$(BIN)/pytest $(TIMEOUT) -m "timed and not slow" $(ARGS)
 
 # These packages have the compiled modules, and every kind of bad input.
-HOT_TESTS := $(addprefix tests/,test_compiled.py metrics purgatory records protocol log services api network gateway)
+HOT_TESTS := $(addprefix tests/,server/test_compiled.py metrics purgatory records protocol log partitions coordinator/test_group_service.py coordinator/test_offsets_log.py coordinator/test_producer_ids.py api network gateway)
 
 # What replaces a method is left out there, and runs afterwards.
 test-compiled: $(VENV)/dev compiled

@@ -31,7 +31,7 @@ from benchmarks.greedy import CLIENTS, Appetite, crowd, produced_by
 from benchmarks.install import install_kafka
 from benchmarks.peers import PEERS
 from benchmarks.process import Broker, running
-from broker.principal import ANONYMOUS
+from broker.common.principal import ANONYMOUS
 
 QUOTAS: Final = (10_000, 100_000, 1_000_000, 10_000_000, 50_000_000)
 KINDS: Final = {"produce": ("producer_byte_rate", "incoming"), "fetch": ("consumer_byte_rate", "outgoing")}

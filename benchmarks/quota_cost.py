@@ -17,7 +17,7 @@ from typing import Final
 
 import click
 
-from broker.clock import BASE_MS
+from broker.common.clock import BASE_MS
 from broker.metadata.actor import BROKER_ITSELF
 from broker.metadata.changes import Change, Kind, write_number, write_pairs
 from broker.metadata.store import MetadataStore

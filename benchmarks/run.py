@@ -56,7 +56,7 @@ def _commit() -> str:
 def _weir_build() -> str:
     """Return how Weir runs: compiled or interpreted, and its Python."""
     program = Path(weir_program())
-    ask = "import platform; from broker.compiled import KIND; print(KIND, platform.python_version())"
+    ask = "import platform; from broker.server.compiled import KIND; print(KIND, platform.python_version())"
     command = [str(program.with_name("python")), "-P", "-c", ask]
     kind, python = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     return f"{kind}, CPython {python}"

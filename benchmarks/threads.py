@@ -25,7 +25,7 @@ import trio
 from crc32c import crc32c
 
 from benchmarks.peers import prepare_certificate
-from broker.interpreter import SWITCH_INTERVAL_SECONDS
+from broker.server.interpreter import SWITCH_INTERVAL_SECONDS
 
 MEGABYTE: Final = 1 << 20
 IN_FLIGHT: Final = 2

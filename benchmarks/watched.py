@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 import trio
 
 from broker.__main__ import main as weir
-from broker.web import WEB_SERVER
+from broker.server.web import WEB_SERVER
 
 EVERY_S: Final = 1.0
 

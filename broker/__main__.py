@@ -19,14 +19,15 @@ from typing import TYPE_CHECKING, Final
 import click
 import trio
 
-from broker import compiled, interpreter, logs
+from broker.common import logs
+from broker.common.errors import ConfigError, FatalExitError
+from broker.common.version import VERSION
 from broker.config.load import Configuration, load, place_of
 from broker.config.sections.gateway_ports import check_node_ports
-from broker.errors import ConfigError, FatalExitError
-from broker.version import VERSION
+from broker.server import compiled, interpreter
 
 if TYPE_CHECKING:
-    from broker.app import ConsoleStarted, Started
+    from broker.server.app import ConsoleStarted, Started
 
 logger = logging.getLogger("broker")
 
@@ -39,12 +40,12 @@ RELEASED_S: Final = 1_735_689_600
 """The start of 2025, before Weir. A clock before it was never set, and records would have its times."""
 
 LAZY_COMMANDS: Final = {
-    "quotas": "broker.commands.quotas:quotas",
-    "console-link": "broker.commands.console_link:console_link",
-    "top": "broker.commands.top.command:top",
-    "simulate": "broker.commands.simulate:simulate",
+    "quotas": "broker.tools.quotas:quotas",
+    "console-link": "broker.tools.console_link:console_link",
+    "top": "broker.tools.top.command:top",
+    "simulate": "broker.tools.simulate:simulate",
     "pipeline": "pipeline.command:pipeline",
-    "sign-metadata": "broker.commands.sign_metadata:sign_metadata",
+    "sign-metadata": "broker.tools.sign_metadata:sign_metadata",
 }
 """Commands that `weir serve` does not need, as module:attribute."""
 
@@ -140,7 +141,7 @@ def gateway(file: Path | None, overrides: tuple[str, ...], forget: tuple[str, ..
         config.gateway.check(config.upstream, config.quotas.scope)
         check_node_ports(config.gateway, config.network, config.console)
         if config.gateway.processes > 1:
-            from broker import gateway_processes  # most gateways are one process
+            from broker.server import gateway_processes
 
             logs.set_up(config.broker.logging_level, config.broker.logging_format)
             sys.exit(gateway_processes.run(configuration, _arguments(file, overrides, forget)))
@@ -175,7 +176,7 @@ def _configuration(
 
 
 def _run(configuration: Configuration, runner: str) -> None:
-    """Run a function of `broker.app` until a signal, and exit with its status."""
+    """Run a function of `broker.server.app` until a signal, and exit with its status."""
     config = configuration.config
     logs.set_up(config.broker.logging_level, config.broker.logging_format)
     for warning in configuration.warnings:
@@ -227,7 +228,7 @@ async def _serve(configuration: Configuration, runner: str) -> None:
     """
     interpreter.collect_rarely()
     # Imported after `load`, so that an invalid configuration is reported without this delay.
-    from broker import app
+    from broker.server import app
 
     async with trio.open_nursery() as nursery:
         stop = trio.Event()

@@ -14,7 +14,7 @@ from typing import Any, Final
 import click
 from playwright.sync_api import sync_playwright
 
-from broker.principal import ANONYMOUS
+from broker.common.principal import ANONYMOUS
 from demo import scene
 from demo.place import Place, own_broker
 from webui.pages import PAGES

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from broker.principal import ANONYMOUS
+from broker.common.principal import ANONYMOUS
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.entity import Entity
 

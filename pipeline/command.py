@@ -245,10 +245,10 @@ def what_if(
     """Show which clients the quota file QUOTAS would have throttled on those days, by the broker's own
     arithmetic.
     """
+    from broker.common.strict_yaml import BadFileError
     from broker.simulation.engine import TooManyEventsError
     from broker.simulation.report import in_table
     from broker.simulation.scenario_file import read_limits
-    from broker.strict_yaml import BadFileError
 
     if last is not None and last < first:
         raise click.UsageError("--to must not be before --from")

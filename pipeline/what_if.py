@@ -14,13 +14,13 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
+from broker.common.strict_yaml import BadFileError
 from broker.quotas.kinds import QuotaKind
 from broker.simulation.engine import MAX_EVENTS, TooManyEventsError
 from broker.simulation.parts import RecordedClient, joined, parts_of, simulate_part
 from broker.simulation.recorded import APIS, CLIENT
 from broker.simulation.scenario import SECOND_US, Limit, Record
 from broker.simulation.summary import Summary, Totals
-from broker.strict_yaml import BadFileError
 from pipeline.headers import NODE
 from pipeline.silver import PLACE
 from pipeline.tables import CLUSTER, DATE

@@ -14,7 +14,7 @@ from typing import Any, Final
 import pytest
 from hypothesis import HealthCheck, settings
 
-from broker.compiled import newer_source
+from broker.server.compiled import newer_source
 from tests.support.rotation import is_named, left_out, quarter_of
 from tests.support.wire import OPENED
 

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from broker.errors import ProtocolViolation
+from broker.common.errors import ProtocolViolation
 from broker.metrics.rate import (
     Rate,
     SimpleRate,

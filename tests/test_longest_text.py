@@ -18,13 +18,13 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
+from broker.common.errors import ConfigError
+from broker.common.patterns import MAX_COST, Pattern, cost_of
 from broker.config.group_settings import GROUP_SETTINGS
 from broker.config.sections.topics import TOPIC_SETTINGS
 from broker.config.setting import Setting
 from broker.config.table import SETTINGS
-from broker.control.configs import LONGEST_VALUE, MAX_ITEMS
-from broker.errors import ConfigError
-from broker.patterns import MAX_COST, Pattern, cost_of
+from broker.controller.configs import LONGEST_VALUE, MAX_ITEMS
 from broker.telemetry.subscription import SETTINGS as SUBSCRIPTION_SETTINGS
 from tests.support.machine_speed import slowness
 
@@ -37,7 +37,7 @@ LINEAR_MS: Final = 10.0
 PIECE_MS: Final = 5.0
 METHODS: Final = ("match", "fullmatch", "search", "sub", "split", "findall", "finditer")
 BY_OTHERS: Final = {"_SPACE": ("match",), "_LINK": ("sub",)}
-NOT_FROM_OUTSIDE: Final = ("broker.protocol.derive", "broker.__main__", "broker.commands.top.terminal")
+NOT_FROM_OUTSIDE: Final = ("broker.protocol.derive", "broker.__main__", "broker.tools.top.terminal")
 
 
 class Used(NamedTuple):
@@ -138,7 +138,7 @@ def longest_ms(one: Used) -> tuple[float, str]:
 
 def test_the_expressions_of_the_code_are_found() -> None:
     names = {one.where for one in USED}
-    for known in ("broker.security.scram._FIRST[0]", "broker.strict_yaml._PLAIN_VALUE[0]"):
+    for known in ("broker.security.scram._FIRST[0]", "broker.common.strict_yaml._PLAIN_VALUE[0]"):
         assert known in names
     assert len(names) > 40
 
@@ -188,7 +188,7 @@ ITEMS: Final = (
 
 @cache
 def hostile_values() -> tuple[str, ...]:
-    """Of the length and with the items that `broker.control.configs` lets through."""
+    """Of the length and with the items that `broker.controller.configs` lets through."""
     lists = [
         separator.join(item.format(number) for number in range(MAX_ITEMS))[:LONGEST_VALUE]
         for separator, item in product(",;", ITEMS)

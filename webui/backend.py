@@ -9,16 +9,16 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from broker.control.commands import Actor, Command
-from broker.control.rows.alerts import AlertViews, NoAlerts
-from broker.control.tokens import Credentials, HashedPassword
-from broker.control.views import TokenRow, Views
+from broker.controller.commands import Actor, Command
+from broker.controller.rows.alerts import AlertViews, NoAlerts
+from broker.controller.tokens import Credentials, HashedPassword
+from broker.views.views import TokenRow, Views
 
 Answer = TypeVar("Answer")
 
 
 class ControlService(Protocol):
-    """`broker.control`'s interface for changes. Raises ApiError if a whole command is refused; refusals of
+    """`broker.controller`'s interface for changes. Raises ApiError if a whole command is refused; refusals of
     single entries are in their outcomes.
     """
 

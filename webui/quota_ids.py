@@ -7,7 +7,7 @@ hexadecimal digits, so that an id is the same with and without percent-encoding.
 
 from typing import Final
 
-from broker.control.commands import EntityPairs
+from broker.controller.commands import EntityPairs
 from webui.path_names import escaped, unescaped
 from webui.quotas import ENTITY_TYPES
 

@@ -2,7 +2,7 @@
 
 Used by webui.rest before an edit, a removal, an import and an undo. Resolves every connected client, of all
 gateways that share limits, with the current rules and with the rules after all edits
-(control.views.resolve_all). The usage of clients that would share a limit is added up. Changes nothing.
+(views.views.resolve_all). The usage of clients that would share a limit is added up. Changes nothing.
 """
 
 from collections.abc import Generator, Sequence
@@ -13,8 +13,8 @@ from typing import Final
 
 import msgspec
 
-from broker.control.commands import EntityPairs, QuotaAlteration
-from broker.control.views import FirstWait, ResolvedLimit, Views
+from broker.controller.commands import EntityPairs, QuotaAlteration
+from broker.views.views import FirstWait, ResolvedLimit, Views
 from webui.tables.slices import collect, free_in_slices, run_in_slices, sliced, sort_in_slices
 
 MAX_CLIENTS: Final = 2_000

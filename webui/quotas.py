@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Final
 
-from broker.control.commands import EntityPairs, QuotaAlteration, QuotaOp
-from broker.control.rows.client_endpoint import ClientEndpoint
+from broker.controller.commands import EntityPairs, QuotaAlteration, QuotaOp
+from broker.controller.rows.client_endpoint import ClientEndpoint
 
 ENTITY_TYPES: Final = ("user", "client-id", "ip")
 LIMIT_KEYS: Final = (

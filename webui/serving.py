@@ -1,8 +1,8 @@
 """The console as one task of the broker.
 
-Started by broker.app in the nursery `acceptors`. Binds at once, so that a port in use stops the start. Loads
-the web framework, half a second and 20 MB of imports, in a thread afterwards, while the broker already serves
-Kafka clients and browsers wait in the backlog. To keep the start quick, import only this module from
+Started by broker.server.app in the nursery `acceptors`. Binds at once, so that a port in use stops the start.
+Loads the web framework, half a second and 20 MB of imports, in a thread afterwards, while the broker already
+serves Kafka clients and browsers wait in the backlog. To keep the start quick, import only this module from
 outside.
 """
 
@@ -16,7 +16,7 @@ from typing import Final, TypeVar
 
 import trio
 
-from broker.errors import ConfigError
+from broker.common.errors import ConfigError
 from webui.backend import Backend, ConsoleSettings
 
 log = logging.getLogger(__name__)

@@ -16,24 +16,24 @@ INVALID_TXN_STATE.
 from collections.abc import Awaitable
 from functools import partial
 
-from broker.api.context import RequestContext
-from broker.api.group_requests import now_of
-from broker.api.outcome import Outcome, Sliced, StagedAppends, in_slices
-from broker.api.pacing import Pace
-from broker.api.produce_fast_path import ProduceFastPath
-from broker.api.produce_pending import PendingProduce
-from broker.api.produce_rules import ZSTD_SINCE, hosted_topic, refusal_of, topic_refusal
-from broker.api.produce_transactions import TransactionalWrite, added_partitions
+from broker.api.groups.replies import now_of
+from broker.api.produce.fast_path import ProduceFastPath
+from broker.api.produce.pending import PendingProduce
+from broker.api.produce.rules import ZSTD_SINCE, hosted_topic, refusal_of, topic_refusal
+from broker.api.produce.transactions import TransactionalWrite, added_partitions
 from broker.api.registry import api
-from broker.api.services import ProduceServices
-from broker.authorization.acl import Operation
-from broker.errors import ApiError, ErrorCode
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome, Sliced, StagedAppends, in_slices
+from broker.api.requests.pacing import Pace
+from broker.api.requests.services import ProduceServices
+from broker.common.errors import ApiError, ErrorCode
+from broker.coordinator.transaction_service import WrittenChange
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.produce import ProduceRequest
 from broker.records.compression import Codec
 from broker.records.header import codec_of
 from broker.records.slices import SLICE, Slices
-from broker.services.transaction_service import WrittenChange
+from broker.security.acl.acl import Operation
 
 
 @api(ApiKey.PRODUCE, versions=(3, 13), services=ProduceServices, advertised_min=0, fast_path=ProduceFastPath)

@@ -12,25 +12,25 @@ leader.
 from collections.abc import Awaitable
 from typing import Final
 
-from broker.api.context import RequestContext
-from broker.api.fetch_fast_path import FetchFastPath
-from broker.api.fetch_many import fetch_many
-from broker.api.fetch_partitions import makes_logs, requested_partitions
-from broker.api.fetch_pending import (
+from broker.api.fetch.fast_path import FetchFastPath
+from broker.api.fetch.many import fetch_many
+from broker.api.fetch.partitions import makes_logs, requested_partitions
+from broker.api.fetch.pending import (
     PendingFetch,
     PendingReplicaFetch,
     pending_fetch,
     refuse_unprivileged,
     replica_of,
 )
-from broker.api.outcome import DELAYED, Outcome, Response, in_slices
 from broker.api.registry import api
-from broker.api.services import FetchServices
-from broker.errors import ApiError
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import DELAYED, Outcome, Response, in_slices
+from broker.api.requests.services import FetchServices
+from broker.common.errors import ApiError
+from broker.partitions.fetching import DelayedFetch
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.fetch import FetchRequest, FetchResponse
 from broker.records.slices import SLICE
-from broker.services.fetching import DelayedFetch
 
 MANY_BYTES: Final = 8192
 """Request size in bytes, about 250 partitions, above which the handler reads in slices; our own limit."""

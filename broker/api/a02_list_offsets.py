@@ -11,14 +11,15 @@ a consumer); `timeout_ms` of version 10, because there is no remote storage.
 from collections.abc import Awaitable
 from typing import Final
 
-from broker.api.context import RequestContext
-from broker.api.outcome import Outcome, Response, in_slices
-from broker.api.pacing import Pace, emptied
 from broker.api.registry import api
-from broker.api.services import PartitionServices
-from broker.authorization.acl import Operation
-from broker.errors import ApiError, ErrorCode
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.pacing import Pace, emptied
+from broker.api.requests.services import PartitionServices
+from broker.common.errors import ApiError, ErrorCode
 from broker.log.partition import PartitionLog
+from broker.partitions.fetching import check_epoch
+from broker.partitions.partitions import LEADER_EPOCH, HostedTopic
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -28,8 +29,7 @@ from broker.protocol.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from broker.records.slices import SLICE, Slices
-from broker.services.fetching import check_epoch
-from broker.services.partitions import LEADER_EPOCH, HostedTopic
+from broker.security.acl.acl import Operation
 
 LATEST: Final = -1
 EARLIEST: Final = -2

@@ -13,18 +13,18 @@ out: racks.
 from collections.abc import Awaitable, Iterable
 from typing import Final
 
-from broker.api.access import CREATES_TOPICS
-from broker.api.automatic_topics import automatic_topic
-from broker.api.context import RequestContext
-from broker.api.outcome import Outcome, Response, in_slices, outcome_of
-from broker.api.pacing import Pace, pieces
+from broker.api.configs.automatic_topics import automatic_topic
 from broker.api.registry import api
-from broker.api.services import MetadataServices
-from broker.authorization.acl import SUPPORTED, Operation, ResourceType
-from broker.control.commands import CreateTopics
-from broker.control.topics import validate_topic_name
-from broker.errors import ApiError, ErrorCode
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome, Response, in_slices, outcome_of
+from broker.api.requests.pacing import Pace, pieces
+from broker.api.requests.services import MetadataServices
+from broker.api.security.access import CREATES_TOPICS
+from broker.common.errors import ApiError, ErrorCode
+from broker.controller.commands import CreateTopics
+from broker.controller.topics import validate_topic_name
 from broker.metadata.image import Image, Topic, is_reserved
+from broker.partitions.partitions import LEADER_EPOCH, NO_LEADER
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.metadata import (
     MetadataRequest,
@@ -36,7 +36,7 @@ from broker.protocol.messages.metadata import (
 )
 from broker.protocol.schema import ZERO_UUID
 from broker.records.slices import SLICE, Slices, run_through
-from broker.services.partitions import LEADER_EPOCH, NO_LEADER
+from broker.security.acl.acl import SUPPORTED, Operation, ResourceType
 
 UNAUTHORIZED: Final = frozenset(
     {ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INVALID_REQUEST}

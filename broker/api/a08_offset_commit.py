@@ -13,16 +13,15 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from broker.api.context import RequestContext
-from broker.api.group_requests import LONGEST_NAME, DividedGroupRequest, now_of
-from broker.api.offsets_to_commit import sorted_offsets, topic_denial
-from broker.api.outcome import Outcome, Response, in_slices
-from broker.api.pacing import consumed
+from broker.api.groups.offsets_to_commit import sorted_offsets, topic_denial
+from broker.api.groups.replies import LONGEST_NAME, DividedGroupRequest, now_of
 from broker.api.registry import api
-from broker.api.services import GroupServices
-from broker.authorization.acl import Operation
-from broker.errors import ErrorCode
-from broker.groups.messages import CommitReply, CommitRequest, Effects, OffsetToCommit, Token
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.pacing import consumed
+from broker.api.requests.services import GroupServices
+from broker.common.errors import ErrorCode
+from broker.coordinator.group.messages import CommitReply, CommitRequest, Effects, OffsetToCommit, Token
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -31,6 +30,7 @@ from broker.protocol.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from broker.records.slices import Slices
+from broker.security.acl.acl import Operation
 
 AT_ONCE: Final = 256
 """Offsets written in one batch; our own limit. One takes 5 us."""

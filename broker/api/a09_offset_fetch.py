@@ -11,14 +11,13 @@ from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from broker.api.context import RequestContext
-from broker.api.outcome import Outcome, Response, in_slices
-from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
-from broker.api.services import GroupServices
-from broker.authorization.acl import Operation
-from broker.errors import ErrorCode
-from broker.groups.messages import CommittedOffset
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.pacing import Pace, mapped
+from broker.api.requests.services import GroupServices
+from broker.common.errors import ErrorCode
+from broker.coordinator.group.messages import CommittedOffset
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -33,6 +32,7 @@ from broker.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from broker.records.slices import Slices
+from broker.security.acl.acl import Operation
 
 MEMBERS_SINCE: Final = 9
 

@@ -9,15 +9,17 @@ changes. A share coordinator (key type 2) is for brokers, from version 6; its ke
 from collections.abc import Awaitable
 from typing import Final
 
-from broker.api.automatic_topics import automatic_topic
-from broker.api.context import RequestContext
-from broker.api.outcome import Outcome, Response, in_slices, outcome_of
-from broker.api.pacing import Pace, mapped
+from broker.api.configs.automatic_topics import automatic_topic
 from broker.api.registry import api
-from broker.api.services import MetadataServices
-from broker.authorization.acl import Operation, ResourceType
-from broker.control.commands import BROKER_ITSELF, CreateTopics
-from broker.errors import ErrorCode
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome, Response, in_slices, outcome_of
+from broker.api.requests.pacing import Pace, mapped
+from broker.api.requests.services import MetadataServices
+from broker.common.errors import ErrorCode
+from broker.controller.commands import BROKER_ITSELF, CreateTopics
+from broker.coordinator.group_service import OFFSETS_TOPIC
+from broker.coordinator.share.persister import SHARE_STATE_TOPIC, is_coordinator_key
+from broker.coordinator.transaction_service import TRANSACTIONS_TOPIC
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.find_coordinator import (
     Coordinator,
@@ -25,9 +27,7 @@ from broker.protocol.messages.find_coordinator import (
     FindCoordinatorResponse,
 )
 from broker.records.slices import Slices
-from broker.services.group_service import OFFSETS_TOPIC
-from broker.services.transaction_service import TRANSACTIONS_TOPIC
-from broker.share.persister import SHARE_STATE_TOPIC, is_coordinator_key
+from broker.security.acl.acl import Operation, ResourceType
 
 GROUP: Final = 0
 TRANSACTION: Final = 1

@@ -8,15 +8,14 @@ which is not stored. From 9 a leader may skip the assignment (KIP-814).
 
 from typing import Final
 
-from broker.api.context import RequestContext
-from broker.api.group_requests import LONGEST_NAME, GroupRequest, conclude, now_of
-from broker.api.outcome import Outcome, Response, outcome_of
-from broker.api.pacing import Pace, mapped
+from broker.api.groups.replies import LONGEST_NAME, GroupRequest, conclude, now_of
 from broker.api.registry import api
-from broker.api.services import GroupServices
-from broker.authorization.acl import Operation
-from broker.errors import ErrorCode
-from broker.groups.messages import JoinReply, JoinRequest
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome, Response, outcome_of
+from broker.api.requests.pacing import Pace, mapped
+from broker.api.requests.services import GroupServices
+from broker.common.errors import ErrorCode
+from broker.coordinator.group.messages import JoinReply, JoinRequest
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.join_group import (
     JoinGroupRequest,
@@ -24,6 +23,7 @@ from broker.protocol.messages.join_group import (
     JoinGroupResponseMember,
 )
 from broker.records.slices import Slices
+from broker.security.acl.acl import Operation
 
 MAX_PROTOCOLS: Final = 16
 """Protocols of one member, which offers one for each of its assignors; our own limit.

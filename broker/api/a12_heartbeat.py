@@ -3,15 +3,15 @@
 Versions 0-4. Static members from 3 (KIP-345).
 """
 
-from broker.api.context import RequestContext
-from broker.api.group_requests import now_of
-from broker.api.outcome import Outcome, Response
+from broker.api.groups.replies import now_of
 from broker.api.registry import api
-from broker.api.services import GroupServices
-from broker.authorization.acl import Operation
-from broker.errors import ErrorCode
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome, Response
+from broker.api.requests.services import GroupServices
+from broker.common.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from broker.security.acl.acl import Operation
 
 
 @api(ApiKey.HEARTBEAT, versions=(0, 4), services=GroupServices)

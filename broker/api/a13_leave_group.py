@@ -8,19 +8,19 @@ stored.
 from collections.abc import Awaitable, Sequence
 from functools import partial
 
-from broker.api.context import RequestContext
-from broker.api.group_requests import DividedGroupRequest, now_of
-from broker.api.outcome import Outcome, Response, in_slices
-from broker.api.pacing import Pace, consumed, mapped
+from broker.api.groups.replies import DividedGroupRequest, now_of
 from broker.api.registry import api
-from broker.api.services import GroupServices
-from broker.authorization.acl import Operation
-from broker.errors import ErrorCode
-from broker.groups.messages import Effects, LeaveReply, LeavingMember, Token
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.pacing import Pace, consumed, mapped
+from broker.api.requests.services import GroupServices
+from broker.common.errors import ErrorCode
+from broker.common.steps import Steps
+from broker.coordinator.group.messages import Effects, LeaveReply, LeavingMember, Token
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
 from broker.records.slices import Slices
-from broker.steps import Steps
+from broker.security.acl.acl import Operation
 
 
 @api(ApiKey.LEAVE_GROUP, versions=(0, 5), services=GroupServices)

@@ -6,18 +6,18 @@ names the protocol type and name, which must be the group's.
 
 from collections.abc import Awaitable
 
-from broker.api.context import RequestContext
-from broker.api.group_requests import GroupRequest, conclude, now_of
-from broker.api.outcome import Outcome, Response, in_slices
-from broker.api.pacing import Pace
+from broker.api.groups.replies import GroupRequest, conclude, now_of
 from broker.api.registry import api
-from broker.api.services import GroupServices
-from broker.authorization.acl import Operation
-from broker.errors import ErrorCode
-from broker.groups.messages import SyncReply, SyncRequest
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.pacing import Pace
+from broker.api.requests.services import GroupServices
+from broker.common.errors import ErrorCode
+from broker.coordinator.group.messages import SyncReply, SyncRequest
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from broker.records.slices import Slices
+from broker.security.acl.acl import Operation
 
 
 @api(ApiKey.SYNC_GROUP, versions=(0, 5), services=GroupServices)

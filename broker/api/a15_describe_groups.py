@@ -9,15 +9,14 @@ describes it again. Authorized operations, from 3, are all those of a group if t
 from collections.abc import Awaitable
 from typing import Final
 
-from broker.api.context import RequestContext
-from broker.api.outcome import Outcome, Response, in_slices
-from broker.api.pacing import Distinct, Pace, mapped
 from broker.api.registry import api
-from broker.api.services import GroupServices
-from broker.authorization.acl import SUPPORTED, Operation, ResourceType
-from broker.errors import ErrorCode
-from broker.groups.messages import DescribedGroup as GroupDescription
-from broker.groups.messages import DescribedMember as MemberDescription
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.pacing import Distinct, Pace, mapped
+from broker.api.requests.services import GroupServices
+from broker.common.errors import ErrorCode
+from broker.coordinator.group.messages import DescribedGroup as GroupDescription
+from broker.coordinator.group.messages import DescribedMember as MemberDescription
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.describe_groups import (
     DescribedGroup,
@@ -26,6 +25,7 @@ from broker.protocol.messages.describe_groups import (
     DescribeGroupsResponse,
 )
 from broker.records.slices import Slices
+from broker.security.acl.acl import SUPPORTED, Operation, ResourceType
 
 REPEATED: Final = "The request names the group more than once."
 

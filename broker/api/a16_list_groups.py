@@ -7,16 +7,16 @@ filter with only unknown states or types selects none.
 from collections.abc import Awaitable, Iterable
 from typing import Final
 
-from broker.api.context import RequestContext
-from broker.api.outcome import Outcome, Response, in_slices
-from broker.api.pacing import Pace
 from broker.api.registry import api
-from broker.api.services import GroupServices
-from broker.authorization.acl import Operation
-from broker.groups.coordinator import GROUPS_AT_ONCE
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.pacing import Pace
+from broker.api.requests.services import GroupServices
+from broker.coordinator.group.coordinator import GROUPS_AT_ONCE
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from broker.records.slices import Slices
+from broker.security.acl.acl import Operation
 
 MAX_NAMES: Final = 64
 LONGEST_NAME: Final = 64

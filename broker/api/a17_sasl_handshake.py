@@ -9,13 +9,13 @@ as in Kafka, on a listener without SASL, after a login that does not expire, and
 re-authentication (KIP-368; network.connection.authentication).
 """
 
-from broker.api.client_security import may_log_in
-from broker.api.context import RequestContext
-from broker.api.outcome import Login, Outcome, Response
 from broker.api.registry import api
-from broker.api.sasl_logins import begin_login
-from broker.api.services import LoginServices
-from broker.errors import ErrorCode
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Login, Outcome, Response
+from broker.api.requests.services import LoginServices
+from broker.api.security.client_security import may_log_in
+from broker.api.security.sasl_logins import begin_login
+from broker.common.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 

@@ -2,23 +2,23 @@
 
 Versions 0-4. A higher version gets UNSUPPORTED_VERSION in the format of version 0, with the range of
 ApiVersions itself, so that the client can retry (KIP-511). From 3 the client names its software, which the
-connection stores, and the response has the features of `api.features`: metadata.version, finalized at 27
-(4.1-IV1), transaction.version at 2 (KIP-890), group.version at 1 (KIP-848), share.version at 1 (KIP-932; in
-Kafka 4.1 an operator's choice) and eligible.leader.replicas.version at 1 (KIP-966). A minimum level of 0 is
-told as 1 below version 4, whose clients cannot read it. Left out: kraft.version, because there is no quorum
-of controllers; Kafka supports 0 and 1, and begins with 0. So `kafka-features.sh upgrade --release-version`,
-which names it, is refused as a whole.
+connection stores, and the response has the features of `api.requests.features`: metadata.version, finalized
+at 27 (4.1-IV1), transaction.version at 2 (KIP-890), group.version at 1 (KIP-848), share.version at 1
+(KIP-932; in Kafka 4.1 an operator's choice) and eligible.leader.replicas.version at 1 (KIP-966). A minimum
+level of 0 is told as 1 below version 4, whose clients cannot read it. Left out: kraft.version, because there
+is no quorum of controllers; Kafka supports 0 and 1, and begins with 0. So `kafka-features.sh upgrade
+--release-version`, which names it, is refused as a whole.
 """
 
 import re
 from typing import Final
 
-from broker.api.context import Connection, RequestContext
-from broker.api.features import FEATURES, FEATURES_EPOCH
-from broker.api.outcome import Outcome, Response
 from broker.api.registry import api
-from broker.api.services import ClusterServices
-from broker.errors import ErrorCode
+from broker.api.requests.context import Connection, RequestContext
+from broker.api.requests.features import FEATURES, FEATURES_EPOCH
+from broker.api.requests.outcome import Outcome, Response
+from broker.api.requests.services import ClusterServices
+from broker.common.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.api_versions import (
     ApiVersion,

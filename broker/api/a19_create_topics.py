@@ -9,17 +9,16 @@ and the client is throttled.
 
 from collections.abc import Awaitable
 
-from broker.api.change_limits import Mutations, divided, entries_of, refused, results_of
-from broker.api.context import RequestContext
-from broker.api.outcome import Outcome, Response, in_slices, outcome_of
-from broker.api.pacing import Pace
+from broker.api.configs.required_replicas import as_kafka_describes
 from broker.api.registry import api
-from broker.api.required_replicas import as_kafka_describes
-from broker.api.services import TopicServices
-from broker.authorization.acl import Operation
-from broker.control.commands import CreateTopics, NewTopic, TopicOutcome
-from broker.control.describe import describe_topic
-from broker.errors import ErrorCode
+from broker.api.requests.change_limits import Mutations, divided, entries_of, refused, results_of
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome, Response, in_slices, outcome_of
+from broker.api.requests.pacing import Pace
+from broker.api.requests.services import TopicServices
+from broker.common.errors import ErrorCode
+from broker.controller.commands import CreateTopics, NewTopic, TopicOutcome
+from broker.controller.describe import describe_topic
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.create_topics import (
     CreatableTopic,
@@ -29,6 +28,7 @@ from broker.protocol.messages.create_topics import (
     CreateTopicsResponse,
 )
 from broker.records.slices import Slices
+from broker.security.acl.acl import Operation
 
 Described = dict[frozenset[tuple[str, str]], list[CreatableTopicConfigs]]
 """The described configs of a topic, by its own configs."""

@@ -9,15 +9,14 @@ is throttled.
 from collections.abc import Awaitable
 from typing import Final
 
-from broker.api.change_limits import Mutations, entries_of, refused, results_of
-from broker.api.context import RequestContext
-from broker.api.outcome import Outcome, Response, in_slices, outcome_of
-from broker.api.pacing import Pace
 from broker.api.registry import api
-from broker.api.services import TopicServices
-from broker.authorization.acl import Operation
-from broker.control.commands import DeleteTopics, TopicOutcome, TopicRef
-from broker.errors import ErrorCode
+from broker.api.requests.change_limits import Mutations, entries_of, refused, results_of
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome, Response, in_slices, outcome_of
+from broker.api.requests.pacing import Pace
+from broker.api.requests.services import TopicServices
+from broker.common.errors import ErrorCode
+from broker.controller.commands import DeleteTopics, TopicOutcome, TopicRef
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.delete_topics import (
     DeletableTopicResult,
@@ -27,6 +26,7 @@ from broker.protocol.messages.delete_topics import (
 )
 from broker.protocol.schema import ZERO_UUID
 from broker.records.slices import Slices
+from broker.security.acl.acl import Operation
 
 DENIED: Final = "Topic authorization failed."
 

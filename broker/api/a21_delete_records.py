@@ -10,14 +10,14 @@ from collections.abc import Awaitable
 from functools import partial
 from typing import Final
 
-from broker.api.context import RequestContext
-from broker.api.outcome import Outcome, Response, in_slices
-from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
-from broker.api.services import PartitionServices
-from broker.authorization.acl import Operation
-from broker.errors import ApiError, ErrorCode
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.pacing import Pace, mapped
+from broker.api.requests.services import PartitionServices
+from broker.common.errors import ApiError, ErrorCode
 from broker.metadata.image import is_internal
+from broker.partitions.partitions import HostedTopic
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.delete_records import (
     DeleteRecordsPartition,
@@ -27,7 +27,7 @@ from broker.protocol.messages.delete_records import (
     DeleteRecordsTopicResult,
 )
 from broker.records.slices import SLICE, Slices
-from broker.services.partitions import HostedTopic
+from broker.security.acl.acl import Operation
 
 HIGH_WATERMARK: Final = -1
 NO_LOW_WATERMARK: Final = -1

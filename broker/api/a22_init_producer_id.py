@@ -12,12 +12,12 @@ from collections.abc import Awaitable
 from functools import partial
 from typing import Final
 
-from broker.api.client_security import ClientSecurity
-from broker.api.context import RequestContext
-from broker.api.outcome import Outcome, Response
 from broker.api.registry import api
-from broker.api.services import TransactionServices
-from broker.api.transaction_requests import (
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome, Response
+from broker.api.requests.services import TransactionServices
+from broker.api.security.client_security import ClientSecurity
+from broker.api.transactions.outcomes import (
     conclude,
     denial,
     fenced,
@@ -25,14 +25,14 @@ from broker.api.transaction_requests import (
     unavailable,
     with_producer_ids,
 )
-from broker.authorization.acl import Operation, ResourceType
-from broker.errors import ErrorCode
-from broker.principal import Principal
+from broker.common.errors import ErrorCode
+from broker.common.principal import Principal
+from broker.coordinator.transaction.initialization import KnownProducer
+from broker.coordinator.transaction.new_producer_id import NeedsProducerId
+from broker.coordinator.transaction.state import Change, State, TransactionClient
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from broker.transactions.initialization import KnownProducer
-from broker.transactions.new_producer_id import NeedsProducerId
-from broker.transactions.state import Change, State, TransactionClient
+from broker.security.acl.acl import Operation, ResourceType
 
 NO_PRODUCER_ID: Final = -1
 NO_EPOCH: Final = -1

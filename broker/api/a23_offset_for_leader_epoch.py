@@ -6,13 +6,14 @@ unknown: epoch -1 and offset -1 without an error, as in Kafka.
 
 from collections.abc import Awaitable
 
-from broker.api.context import RequestContext
-from broker.api.outcome import Outcome, Response, in_slices
-from broker.api.pacing import Pace
 from broker.api.registry import api
-from broker.api.services import PartitionServices
-from broker.authorization.acl import Operation
-from broker.errors import ApiError, ErrorCode
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.pacing import Pace
+from broker.api.requests.services import PartitionServices
+from broker.common.errors import ApiError, ErrorCode
+from broker.partitions.fetching import check_epoch
+from broker.partitions.partitions import LEADER_EPOCH, HostedTopic
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -22,8 +23,7 @@ from broker.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopicResult,
 )
 from broker.records.slices import SLICE, Slices
-from broker.services.fetching import check_epoch
-from broker.services.partitions import LEADER_EPOCH, HostedTopic
+from broker.security.acl.acl import Operation
 
 
 @api(ApiKey.OFFSET_FOR_LEADER_EPOCH, versions=(2, 4), services=PartitionServices)

@@ -12,16 +12,18 @@ from collections.abc import Awaitable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple
 
-from broker.api.access import ACCESS
-from broker.api.context import RequestContext
-from broker.api.group_requests import now_of
-from broker.api.outcome import Outcome, Response, Sliced, StagedAppends, in_slices
-from broker.api.pacing import Pace, emptied
+from broker.api.groups.replies import now_of
 from broker.api.registry import api
-from broker.api.services import TransactionServices
-from broker.api.transaction_requests import denial, fenced, note_refused, unavailable
-from broker.authorization.acl import Operation
-from broker.errors import ErrorCode
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome, Response, Sliced, StagedAppends, in_slices
+from broker.api.requests.pacing import Pace, emptied
+from broker.api.requests.services import TransactionServices
+from broker.api.security.access import ACCESS
+from broker.api.transactions.outcomes import denial, fenced, note_refused, unavailable
+from broker.common.errors import ErrorCode
+from broker.coordinator.transaction.state import Change, TopicPartition
+from broker.coordinator.transaction_service import WrittenChange
+from broker.partitions.partitions import Partitions
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -32,9 +34,7 @@ from broker.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
 )
 from broker.records.slices import Slices
-from broker.services.partitions import Partitions
-from broker.services.transaction_service import WrittenChange
-from broker.transactions.state import Change, TopicPartition
+from broker.security.acl.acl import Operation
 
 BATCHED_SINCE: Final = ACCESS[ApiKey.ADD_PARTITIONS_TO_TXN].brokers_since
 FENCED_SINCE: Final = 2

@@ -5,16 +5,16 @@ Versions 0-4. TxnOffsetCommit follows. PRODUCER_FENCED is INVALID_PRODUCER_EPOCH
 
 from typing import Final
 
-from broker.api.context import RequestContext
-from broker.api.outcome import Outcome, Response
 from broker.api.registry import api
-from broker.api.services import TransactionServices
-from broker.api.transaction_requests import conclude, denial, fenced, note_refused, unavailable
-from broker.authorization.acl import Operation
-from broker.errors import ErrorCode
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome, Response
+from broker.api.requests.services import TransactionServices
+from broker.api.transactions.outcomes import conclude, denial, fenced, note_refused, unavailable
+from broker.common.errors import ErrorCode
+from broker.coordinator.transaction.state import Change
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
-from broker.transactions.state import Change
+from broker.security.acl.acl import Operation
 
 FENCED_SINCE: Final = 2
 

@@ -11,11 +11,11 @@ from collections.abc import Awaitable
 from functools import partial
 from typing import Final
 
-from broker.api.context import RequestContext
-from broker.api.outcome import Outcome, Response
 from broker.api.registry import api
-from broker.api.services import TransactionServices
-from broker.api.transaction_requests import (
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome, Response
+from broker.api.requests.services import TransactionServices
+from broker.api.transactions.outcomes import (
     conclude,
     denial,
     fenced,
@@ -23,11 +23,11 @@ from broker.api.transaction_requests import (
     unavailable,
     with_producer_ids,
 )
-from broker.errors import ErrorCode
+from broker.common.errors import ErrorCode
+from broker.coordinator.transaction.ending import BUMPS_EPOCH, EndRequest, complete
+from broker.coordinator.transaction.state import Change
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
-from broker.transactions.ending import BUMPS_EPOCH, EndRequest, complete
-from broker.transactions.state import Change
 
 BUMPS_SINCE: Final = 5
 FENCED_SINCE: Final = 2

@@ -9,13 +9,12 @@ Each partition succeeds or fails alone.
 from collections.abc import Awaitable
 from typing import Final
 
-from broker.api.context import RequestContext
-from broker.api.outcome import Outcome, Response, Sliced, StagedAppends, in_slices
-from broker.api.pacing import Pace
 from broker.api.registry import api
-from broker.api.services import TransactionServices
-from broker.authorization.acl import Operation
-from broker.errors import ApiError, ErrorCode
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome, Response, Sliced, StagedAppends, in_slices
+from broker.api.requests.pacing import Pace
+from broker.api.requests.services import TransactionServices
+from broker.common.errors import ApiError, ErrorCode
 from broker.log.partition import PartitionLog
 from broker.log.staged import Staged
 from broker.protocol.api_key import ApiKey
@@ -29,6 +28,7 @@ from broker.protocol.messages.write_txn_markers import (
 )
 from broker.records.control import Marker
 from broker.records.slices import Slices
+from broker.security.acl.acl import Operation
 
 AT_ONCE: Final = 64
 """Markers written in one commit; ours. One takes 15 microseconds."""

@@ -13,17 +13,18 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from broker.api.context import RequestContext
-from broker.api.group_requests import LONGEST_NAME, DividedGroupRequest, now_of
-from broker.api.offsets_to_commit import sorted_offsets, topic_denial
-from broker.api.outcome import Outcome, Response, Sliced, StagedAppends, in_slices
-from broker.api.pacing import consumed
+from broker.api.groups.offsets_to_commit import sorted_offsets, topic_denial
+from broker.api.groups.replies import LONGEST_NAME, DividedGroupRequest, now_of
 from broker.api.registry import api
-from broker.api.services import GroupServices
-from broker.api.transaction_requests import denial, note_refused, unavailable
-from broker.authorization.acl import Operation
-from broker.errors import ApiError, ErrorCode
-from broker.groups.messages import CommitReply, CommitRequest, Effects, OffsetToCommit, Token
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome, Response, Sliced, StagedAppends, in_slices
+from broker.api.requests.pacing import consumed
+from broker.api.requests.services import GroupServices
+from broker.api.transactions.outcomes import denial, note_refused, unavailable
+from broker.common.errors import ApiError, ErrorCode
+from broker.coordinator.group.messages import CommitReply, CommitRequest, Effects, OffsetToCommit, Token
+from broker.coordinator.transaction.ending import BUMPS_EPOCH
+from broker.coordinator.transaction.state import Change
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -32,8 +33,7 @@ from broker.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from broker.records.slices import Slices
-from broker.transactions.ending import BUMPS_EPOCH
-from broker.transactions.state import Change
+from broker.security.acl.acl import Operation
 
 AT_ONCE: Final = 256
 """Offsets written in one batch; our own limit."""

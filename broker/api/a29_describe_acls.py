@@ -8,14 +8,12 @@ DESCRIBE of the cluster; SECURITY_DISABLED if there is no authorizer.
 
 from collections.abc import Awaitable
 
-from broker.api.context import RequestContext
-from broker.api.outcome import Outcome, Response, in_slices
-from broker.api.pacing import Pace
 from broker.api.registry import api
-from broker.api.services import ControlServices
-from broker.authorization.acl import Operation
-from broker.authorization.acl_filter import AclFilter
-from broker.errors import ErrorCode
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.pacing import Pace
+from broker.api.requests.services import ControlServices
+from broker.common.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.describe_acls import (
     AclDescription,
@@ -24,6 +22,8 @@ from broker.protocol.messages.describe_acls import (
     DescribeAclsResponse,
 )
 from broker.records.slices import Slices
+from broker.security.acl.acl import Operation
+from broker.security.acl.acl_filter import AclFilter
 
 NO_AUTHORIZER = "No Authorizer is configured on the broker"
 

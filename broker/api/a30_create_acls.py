@@ -9,15 +9,14 @@ SECURITY_DISABLED if there is no authorizer.
 
 from collections.abc import Awaitable
 
-from broker.api.change_limits import entries_of, refused, results_of
-from broker.api.context import RequestContext
-from broker.api.outcome import Outcome, Response, in_slices, outcome_of
-from broker.api.pacing import Pace
 from broker.api.registry import api
-from broker.api.services import ControlServices
-from broker.authorization.acl import Acl, Operation
-from broker.control.commands import CreateAcls
-from broker.control.commands import Outcome as Created
+from broker.api.requests.change_limits import entries_of, refused, results_of
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome, Response, in_slices, outcome_of
+from broker.api.requests.pacing import Pace
+from broker.api.requests.services import ControlServices
+from broker.controller.commands import CreateAcls
+from broker.controller.commands import Outcome as Created
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.create_acls import (
     AclCreation,
@@ -26,6 +25,7 @@ from broker.protocol.messages.create_acls import (
     CreateAclsResponse,
 )
 from broker.records.slices import Slices
+from broker.security.acl.acl import Acl, Operation
 
 
 @api(ApiKey.CREATE_ACLS, versions=(1, 3), services=ControlServices)

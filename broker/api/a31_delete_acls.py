@@ -8,16 +8,14 @@ is no authorizer.
 
 from collections.abc import Awaitable
 
-from broker.api.change_limits import entries_of, refused
-from broker.api.context import RequestContext
-from broker.api.outcome import Outcome, Response, in_slices, outcome_of
-from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
-from broker.api.services import ControlServices
-from broker.authorization.acl import Acl, Operation
-from broker.authorization.acl_filter import AclFilter
-from broker.control.commands import AclDeletion, DeleteAcls
-from broker.errors import ErrorCode
+from broker.api.requests.change_limits import entries_of, refused
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome, Response, in_slices, outcome_of
+from broker.api.requests.pacing import Pace, mapped
+from broker.api.requests.services import ControlServices
+from broker.common.errors import ErrorCode
+from broker.controller.commands import AclDeletion, DeleteAcls
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.delete_acls import (
     DeleteAclsFilter,
@@ -27,6 +25,8 @@ from broker.protocol.messages.delete_acls import (
     DeleteAclsResponse,
 )
 from broker.records.slices import Slices
+from broker.security.acl.acl import Acl, Operation
+from broker.security.acl.acl_filter import AclFilter
 
 
 @api(ApiKey.DELETE_ACLS, versions=(1, 3), services=ControlServices)

@@ -9,18 +9,17 @@ in Kafka 4.1 (KIP-966).
 from collections.abc import Awaitable, Sequence
 from typing import Final
 
-from broker.api.config_authorization import MESSAGES, config_refusal
-from broker.api.context import RequestContext
-from broker.api.outcome import Outcome, Response, in_slices
-from broker.api.pacing import Distinct, Pace, pieces
+from broker.api.configs.authorization import MESSAGES, config_refusal
+from broker.api.configs.required_replicas import as_kafka_describes, of_all_brokers
 from broker.api.registry import api
-from broker.api.required_replicas import as_kafka_describes, of_all_brokers
-from broker.api.services import ControlServices
-from broker.authorization.acl import Operation
-from broker.control.commands import ConfigResource, ResourceType
-from broker.control.describe import describe
-from broker.control.views import ConfigRow
-from broker.errors import ApiError, ErrorCode
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.pacing import Distinct, Pace, pieces
+from broker.api.requests.services import ControlServices
+from broker.common.errors import ApiError, ErrorCode
+from broker.controller.commands import ConfigResource, ResourceType
+from broker.controller.describe import describe
+from broker.controller.rows.broker import ConfigRow
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -31,6 +30,7 @@ from broker.protocol.messages.describe_configs import (
     DescribeConfigsSynonym,
 )
 from broker.records.slices import SLICE, Slices
+from broker.security.acl.acl import Operation
 
 CHEAP: Final = 8
 """Keys whose comparison costs as much as one element."""

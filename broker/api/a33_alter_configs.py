@@ -7,12 +7,12 @@ Versions 0-2. Configs that the request does not name are removed. Left out: logg
 from collections.abc import Awaitable
 from typing import Final
 
-from broker.api.config_changes import ConfigChanges, alter_configs
-from broker.api.context import RequestContext
-from broker.api.outcome import Outcome
+from broker.api.configs.changes import ConfigChanges, alter_configs
 from broker.api.registry import api
-from broker.api.services import ControlServices
-from broker.control.commands import ConfigOp, OpType
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome
+from broker.api.requests.services import ControlServices
+from broker.controller.commands import ConfigOp, OpType
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.alter_configs import (
     AlterConfigsRequest,

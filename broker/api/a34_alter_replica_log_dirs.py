@@ -10,13 +10,13 @@ directory.
 
 from collections.abc import Awaitable
 
-from broker.api.context import RequestContext
-from broker.api.outcome import Outcome, Response, in_slices
-from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
-from broker.api.services import PartitionServices
-from broker.authorization.acl import Operation
-from broker.errors import ApiError, ErrorCode
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.pacing import Pace, mapped
+from broker.api.requests.services import PartitionServices
+from broker.common.errors import ApiError, ErrorCode
+from broker.partitions.partitions import HostedTopic
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
@@ -25,7 +25,7 @@ from broker.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirTopicResult,
 )
 from broker.records.slices import SLICE, Slices
-from broker.services.partitions import HostedTopic
+from broker.security.acl.acl import Operation
 
 
 @api(ApiKey.ALTER_REPLICA_LOG_DIRS, versions=(1, 2), services=PartitionServices)

@@ -9,18 +9,18 @@ the total and usable bytes of the volume. (KIP-113, KIP-827)
 
 from collections.abc import Awaitable, Collection, Iterable
 
-from broker.api.context import RequestContext
-from broker.api.outcome import Outcome, Response, in_slices
-from broker.api.pacing import Pace
 from broker.api.registry import api
-from broker.api.services import PartitionServices
-from broker.authorization.acl import Operation
-from broker.errors import ErrorCode
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.pacing import Pace
+from broker.api.requests.services import PartitionServices
+from broker.common.errors import ErrorCode
 from broker.log import disk
 from broker.log.directories import LogDirectory
 from broker.log.moves import Move
 from broker.log.partition import PartitionLog
 from broker.log.store import LogStore
+from broker.partitions.partitions import Partitions
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
@@ -30,7 +30,7 @@ from broker.protocol.messages.describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 from broker.records.slices import Slices
-from broker.services.partitions import Partitions
+from broker.security.acl.acl import Operation
 
 Requested = Collection[tuple[str, int]] | None
 Described = dict[str, list[DescribeLogDirsPartition]]

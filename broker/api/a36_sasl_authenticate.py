@@ -16,12 +16,12 @@ closed after the same delay.
 from functools import partial
 from typing import Final, NamedTuple
 
-from broker.api.client_security import may_log_in, refusal_message
-from broker.api.context import Connection, RequestContext
-from broker.api.outcome import DELAYED, Login, Outcome, Response
 from broker.api.registry import api
-from broker.api.services import LoginServices
-from broker.errors import ApiError, ErrorCode
+from broker.api.requests.context import Connection, RequestContext
+from broker.api.requests.outcome import DELAYED, Login, Outcome, Response
+from broker.api.requests.services import LoginServices
+from broker.api.security.client_security import may_log_in, refusal_message
+from broker.common.errors import ApiError, ErrorCode
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from broker.quotas.user_connections import TooFastOfUser, UserRefusal

@@ -7,15 +7,14 @@ throttled.
 
 from collections.abc import Awaitable
 
-from broker.api.change_limits import Mutations, divided, entries_of, refused, results_of
-from broker.api.context import RequestContext
-from broker.api.outcome import Outcome, Response, in_slices, outcome_of
-from broker.api.pacing import Pace
 from broker.api.registry import api
-from broker.api.services import TopicServices
-from broker.authorization.acl import Operation
-from broker.control.commands import CreatePartitions, NewPartitions, PartitionsOutcome
-from broker.errors import ErrorCode
+from broker.api.requests.change_limits import Mutations, divided, entries_of, refused, results_of
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome, Response, in_slices, outcome_of
+from broker.api.requests.pacing import Pace
+from broker.api.requests.services import TopicServices
+from broker.common.errors import ErrorCode
+from broker.controller.commands import CreatePartitions, NewPartitions, PartitionsOutcome
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -24,6 +23,7 @@ from broker.protocol.messages.create_partitions import (
     CreatePartitionsTopicResult,
 )
 from broker.records.slices import Slices
+from broker.security.acl.acl import Operation
 
 
 @api(ApiKey.CREATE_PARTITIONS, versions=(0, 3), services=TopicServices)

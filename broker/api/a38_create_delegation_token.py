@@ -10,24 +10,24 @@ without `delegation.token.secret.key`.
 
 from collections.abc import Awaitable
 
-from broker.api.context import RequestContext
-from broker.api.delegation_token_requests import (
+from broker.api.registry import api
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome, Response
+from broker.api.requests.services import DelegationTokenServices
+from broker.api.security.delegation_tokens import (
     may_request_tokens,
     principal_of,
     requester_of,
     split_principal,
 )
-from broker.api.outcome import Outcome, Response
-from broker.api.registry import api
-from broker.api.services import DelegationTokenServices
-from broker.authorization.acl import Operation, ResourceType
-from broker.control.delegation_tokens import MAX_RENEWERS, CreateDelegationToken, DelegationTokenOutcome
-from broker.errors import ErrorCode
+from broker.common.errors import ErrorCode
+from broker.controller.delegation_tokens import MAX_RENEWERS, CreateDelegationToken, DelegationTokenOutcome
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.create_delegation_token import (
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,
 )
+from broker.security.acl.acl import Operation, ResourceType
 
 
 @api(ApiKey.CREATE_DELEGATION_TOKEN, versions=(1, 3), services=DelegationTokenServices)

@@ -7,13 +7,13 @@ token lasts until the token's former expiry, as in Kafka. Refused on the connect
 
 from collections.abc import Awaitable
 
-from broker.api.context import RequestContext
-from broker.api.delegation_token_requests import may_request_tokens
-from broker.api.outcome import Outcome, Response
 from broker.api.registry import api
-from broker.api.services import DelegationTokenServices
-from broker.control.delegation_tokens import ExpireDelegationToken
-from broker.errors import ErrorCode
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome, Response
+from broker.api.requests.services import DelegationTokenServices
+from broker.api.security.delegation_tokens import may_request_tokens
+from broker.common.errors import ErrorCode
+from broker.controller.delegation_tokens import ExpireDelegationToken
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.expire_delegation_token import (
     ExpireDelegationTokenRequest,

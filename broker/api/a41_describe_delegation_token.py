@@ -9,19 +9,18 @@ listed until they are removed. Refused on the connections of CreateDelegationTok
 
 from collections.abc import Awaitable
 
-from broker.api.context import RequestContext
-from broker.api.delegation_token_requests import (
+from broker.api.registry import api
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.pacing import Pace, emptied
+from broker.api.requests.services import DelegationTokenServices
+from broker.api.security.delegation_tokens import (
     may_request_tokens,
     principal_of,
     requester_of,
     split_principal,
 )
-from broker.api.outcome import Outcome, Response, in_slices
-from broker.api.pacing import Pace, emptied
-from broker.api.registry import api
-from broker.api.services import DelegationTokenServices
-from broker.authorization.acl import Operation, ResourceType
-from broker.errors import ErrorCode
+from broker.common.errors import ErrorCode
 from broker.metadata.actor import Role
 from broker.metadata.image import DelegationToken
 from broker.protocol.api_key import ApiKey
@@ -32,6 +31,7 @@ from broker.protocol.messages.describe_delegation_token import (
     DescribeDelegationTokenResponse,
 )
 from broker.records.slices import Slices
+from broker.security.acl.acl import Operation, ResourceType
 
 
 @api(ApiKey.DESCRIBE_DELEGATION_TOKEN, versions=(1, 3), services=DelegationTokenServices)

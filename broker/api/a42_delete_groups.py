@@ -11,16 +11,15 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
-from broker.api.context import RequestContext
-from broker.api.group_requests import DividedGroupRequest, now_of
-from broker.api.outcome import Outcome, Response, in_slices
-from broker.api.pacing import Distinct, Pace, consumed, mapped
+from broker.api.groups.replies import DividedGroupRequest, now_of
 from broker.api.registry import api
-from broker.api.services import GroupServices
-from broker.authorization.acl import Operation
-from broker.errors import ErrorCode
-from broker.groups.coordinator import OFFSETS_AT_ONCE, GroupCoordinator
-from broker.groups.messages import DeleteReply, Effects, Token
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.pacing import Distinct, Pace, consumed, mapped
+from broker.api.requests.services import GroupServices
+from broker.common.errors import ErrorCode
+from broker.coordinator.group.coordinator import OFFSETS_AT_ONCE, GroupCoordinator
+from broker.coordinator.group.messages import DeleteReply, Effects, Token
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.delete_groups import (
     DeletableGroupResult,
@@ -28,6 +27,7 @@ from broker.protocol.messages.delete_groups import (
     DeleteGroupsResponse,
 )
 from broker.records.slices import Slices
+from broker.security.acl.acl import Operation
 
 GROUP_COST: Final = 1
 """The cost of deleting a group without offsets, in offsets."""

@@ -10,13 +10,13 @@ from collections.abc import Awaitable
 from functools import partial
 from typing import Final
 
-from broker.api.context import RequestContext
-from broker.api.outcome import Outcome, Response, in_slices
-from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
-from broker.api.services import MetadataServices
-from broker.authorization.acl import Operation
-from broker.errors import ErrorCode
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.pacing import Pace, mapped
+from broker.api.requests.services import MetadataServices
+from broker.common.errors import ErrorCode
+from broker.partitions.partitions import HostedTopic
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.elect_leaders import (
     ElectLeadersRequest,
@@ -25,7 +25,7 @@ from broker.protocol.messages.elect_leaders import (
     ReplicaElectionResult,
 )
 from broker.records.slices import Slices
-from broker.services.partitions import HostedTopic
+from broker.security.acl.acl import Operation
 
 PREFERRED: Final = 0
 UNCLEAN: Final = 1

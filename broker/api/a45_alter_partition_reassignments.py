@@ -8,14 +8,13 @@ INVALID_REPLICA_ASSIGNMENT; a null list, which cancels a reassignment, is NO_REA
 from collections.abc import Awaitable
 from functools import partial
 
-from broker.api.context import RequestContext
-from broker.api.outcome import Outcome, Response, in_slices
-from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
-from broker.api.services import ControlServices
-from broker.authorization.acl import Operation
-from broker.control.topics import check_replicas
-from broker.errors import ApiError, ErrorCode
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.pacing import Pace, mapped
+from broker.api.requests.services import ControlServices
+from broker.common.errors import ApiError, ErrorCode
+from broker.controller.topics import check_replicas
 from broker.metadata.image import Topic
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.alter_partition_reassignments import (
@@ -26,6 +25,7 @@ from broker.protocol.messages.alter_partition_reassignments import (
     ReassignableTopicResponse,
 )
 from broker.records.slices import Slices
+from broker.security.acl.acl import Operation
 
 
 @api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, versions=(0, 1), services=ControlServices)

@@ -3,17 +3,17 @@
 Version 0. DescribeLogDirs shows moves between log directories of one broker.
 """
 
-from broker.api.context import RequestContext
-from broker.api.outcome import Outcome, Response
 from broker.api.registry import api
-from broker.api.services import ControlServices
-from broker.authorization.acl import Operation
-from broker.errors import ErrorCode
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome, Response
+from broker.api.requests.services import ControlServices
+from broker.common.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
+from broker.security.acl.acl import Operation
 
 
 @api(ApiKey.LIST_PARTITION_REASSIGNMENTS, versions=(0, 0), services=ControlServices)

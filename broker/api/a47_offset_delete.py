@@ -9,16 +9,15 @@ from collections.abc import Awaitable, Sequence
 from functools import partial
 from itertools import repeat
 
-from broker.api.context import RequestContext
-from broker.api.group_requests import DividedGroupRequest, now_of
-from broker.api.outcome import Outcome, Response, in_slices
-from broker.api.pacing import Pace, consumed
+from broker.api.groups.replies import DividedGroupRequest, now_of
 from broker.api.registry import api
-from broker.api.services import GroupServices
-from broker.authorization.acl import Operation
-from broker.errors import ErrorCode
-from broker.groups.messages import Effects, OffsetDeleteReply, Token
-from broker.groups.subscriptions import SubscribedTopics
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.pacing import Pace, consumed
+from broker.api.requests.services import GroupServices
+from broker.common.errors import ErrorCode
+from broker.coordinator.group.messages import Effects, OffsetDeleteReply, Token
+from broker.coordinator.group.subscriptions import SubscribedTopics
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -27,6 +26,7 @@ from broker.protocol.messages.offset_delete import (
     OffsetDeleteResponseTopic,
 )
 from broker.records.slices import Slices
+from broker.security.acl.acl import Operation
 
 
 @api(ApiKey.OFFSET_DELETE, versions=(0, 0), services=GroupServices)

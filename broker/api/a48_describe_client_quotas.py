@@ -7,13 +7,12 @@ A filter that matches nothing gets an empty list, never null, which the Java cli
 from collections.abc import Awaitable
 from typing import Final
 
-from broker.api.context import RequestContext
-from broker.api.outcome import Outcome, Response, in_slices
-from broker.api.pacing import Pace
 from broker.api.registry import api
-from broker.api.services import ControlServices
-from broker.authorization.acl import Operation
-from broker.errors import ApiError, ErrorCode
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.pacing import Pace
+from broker.api.requests.services import ControlServices
+from broker.common.errors import ApiError, ErrorCode
 from broker.metadata.image import QuotaEntry
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.describe_client_quotas import (
@@ -26,6 +25,7 @@ from broker.protocol.messages.describe_client_quotas import (
 from broker.quotas.client_quota_requests import Component, EntityFilter
 from broker.quotas.entity import Entity
 from broker.records.slices import Slices
+from broker.security.acl.acl import Operation
 
 MAX_COMPONENTS: Final = 8
 """There are three entity types, and a filter may name each once."""

@@ -9,14 +9,13 @@ import logging
 from collections.abc import Awaitable
 from typing import Final
 
-from broker.api.change_limits import entries_of, refused, results_of
-from broker.api.context import RequestContext
-from broker.api.outcome import Outcome, Response, in_slices, outcome_of
-from broker.api.pacing import Pace
 from broker.api.registry import api
-from broker.api.services import ControlServices
-from broker.authorization.acl import Operation
-from broker.control.commands import AlterClientQuotas, QuotaAlteration, QuotaOp, QuotaOutcome
+from broker.api.requests.change_limits import entries_of, refused, results_of
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome, Response, in_slices, outcome_of
+from broker.api.requests.pacing import Pace
+from broker.api.requests.services import ControlServices
+from broker.controller.commands import AlterClientQuotas, QuotaAlteration, QuotaOp, QuotaOutcome
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
@@ -26,6 +25,7 @@ from broker.protocol.messages.alter_client_quotas import (
     ResponseEntryData,
 )
 from broker.records.slices import Slices
+from broker.security.acl.acl import Operation
 
 logger = logging.getLogger(__name__)
 

@@ -6,13 +6,12 @@ a repeated user are errors.
 
 from collections.abc import Awaitable
 
-from broker.api.context import RequestContext
-from broker.api.outcome import Outcome, Response, in_slices
-from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
-from broker.api.services import ControlServices
-from broker.authorization.acl import Operation
-from broker.errors import ErrorCode
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.pacing import Pace, mapped
+from broker.api.requests.services import ControlServices
+from broker.common.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.describe_user_scram_credentials import (
     CredentialInfo,
@@ -21,6 +20,7 @@ from broker.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResult,
 )
 from broker.records.slices import Slices
+from broker.security.acl.acl import Operation
 from broker.security.scram import MECHANISMS
 
 

@@ -7,14 +7,13 @@ may alter a user once. A login in progress completes with the old credential.
 from collections.abc import Awaitable
 from typing import Final
 
-from broker.api.change_limits import entries_of, refused, results_of
-from broker.api.context import RequestContext
-from broker.api.outcome import Outcome, Response, in_slices, outcome_of
-from broker.api.pacing import Pace
 from broker.api.registry import api
-from broker.api.services import ControlServices
-from broker.authorization.acl import Operation
-from broker.control.commands import AlterUserScramCredentials, ScramDeletion, ScramUpsertion, UserOutcome
+from broker.api.requests.change_limits import entries_of, refused, results_of
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome, Response, in_slices, outcome_of
+from broker.api.requests.pacing import Pace
+from broker.api.requests.services import ControlServices
+from broker.controller.commands import AlterUserScramCredentials, ScramDeletion, ScramUpsertion, UserOutcome
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -24,6 +23,7 @@ from broker.protocol.messages.alter_user_scram_credentials import (
     ScramCredentialUpsertion,
 )
 from broker.records.slices import Slices
+from broker.security.acl.acl import Operation
 
 COPY_COST: Final = 16
 """Elements of a slice that an alteration counts as: its salt and its password may have 2,048 bytes."""

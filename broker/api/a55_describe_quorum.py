@@ -8,13 +8,12 @@ voters (KIP-853). The offset of the metadata log is the number of its last chang
 from collections.abc import Awaitable
 from typing import Final
 
-from broker.api.context import RequestContext
-from broker.api.outcome import Outcome, Response, in_slices
-from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
-from broker.api.services import ClusterServices
-from broker.authorization.acl import Operation
-from broker.errors import ErrorCode
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.pacing import Pace, mapped
+from broker.api.requests.services import ClusterServices
+from broker.common.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.describe_quorum import (
     DescribeQuorumRequest,
@@ -27,6 +26,7 @@ from broker.protocol.messages.describe_quorum import (
     ResponseTopicData,
 )
 from broker.records.slices import Slices
+from broker.security.acl.acl import Operation
 
 METADATA_TOPIC: Final = "__cluster_metadata"
 LEADER_EPOCH: Final = 1

@@ -12,14 +12,13 @@ which then has no results; otherwise each update has a result, up to version 1 (
 from collections.abc import Awaitable
 from typing import Final
 
-from broker.api.context import RequestContext
-from broker.api.features import FEATURES, NEVER_FINALIZED
-from broker.api.outcome import Outcome, Response, in_slices
-from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
-from broker.api.services import ControlServices
-from broker.authorization.acl import Operation
-from broker.errors import ErrorCode
+from broker.api.requests.context import RequestContext
+from broker.api.requests.features import FEATURES, NEVER_FINALIZED
+from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.pacing import Pace, mapped
+from broker.api.requests.services import ControlServices
+from broker.common.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.update_features import (
     FeatureUpdateKey,
@@ -28,6 +27,7 @@ from broker.protocol.messages.update_features import (
     UpdateFeaturesResponse,
 )
 from broker.records.slices import Slices
+from broker.security.acl.acl import Operation
 
 NO_RESULTS_SINCE: Final = 2
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = UPGRADE_TYPES = (1, 2, 3)

@@ -7,18 +7,18 @@ changes. Authorized operations are all those of a cluster if there is no authori
 
 from typing import Final
 
-from broker.api.context import RequestContext
-from broker.api.outcome import Outcome, Response
 from broker.api.registry import api
-from broker.api.services import ClusterServices
-from broker.authorization.acl import Operation
-from broker.errors import ErrorCode
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome, Response
+from broker.api.requests.services import ClusterServices
+from broker.common.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.describe_cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
+from broker.security.acl.acl import Operation
 
 BROKERS: Final = 1
 CONTROLLERS: Final = 2

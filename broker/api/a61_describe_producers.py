@@ -7,14 +7,14 @@ last marker, and the first offset of its ongoing transaction, each -1 without on
 from collections.abc import Awaitable
 from typing import Final
 
-from broker.api.context import RequestContext
-from broker.api.outcome import Outcome, Response, in_slices
-from broker.api.pacing import Pace
 from broker.api.registry import api
-from broker.api.services import PartitionServices
-from broker.authorization.acl import Operation
-from broker.errors import ApiError, ErrorCode
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.pacing import Pace
+from broker.api.requests.services import PartitionServices
+from broker.common.errors import ApiError, ErrorCode
 from broker.log.producer_state import ProducerStateEntry
+from broker.partitions.partitions import HostedTopic
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.describe_producers import (
     DescribeProducersRequest,
@@ -24,7 +24,7 @@ from broker.protocol.messages.describe_producers import (
     TopicResponse,
 )
 from broker.records.slices import SLICE, Slices
-from broker.services.partitions import HostedTopic
+from broker.security.acl.acl import Operation
 
 NO_SEQUENCE: Final = -1
 UNKNOWN: Final = "This server does not host this topic-partition."

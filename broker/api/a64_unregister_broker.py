@@ -4,14 +4,14 @@ Version 0. Another broker is BROKER_ID_NOT_REGISTERED, and this one INVALID_REQU
 it has not ended.
 """
 
-from broker.api.context import RequestContext
-from broker.api.outcome import Outcome, Response
 from broker.api.registry import api
-from broker.api.services import ControlServices
-from broker.authorization.acl import Operation
-from broker.errors import ErrorCode
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome, Response
+from broker.api.requests.services import ControlServices
+from broker.common.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+from broker.security.acl.acl import Operation
 
 
 @api(ApiKey.UNREGISTER_BROKER, versions=(0, 0), services=ControlServices)

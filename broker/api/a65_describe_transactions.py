@@ -6,14 +6,14 @@ or of one whose markers are being written.
 
 from collections.abc import Awaitable
 
-from broker.api.context import RequestContext
-from broker.api.outcome import Outcome, Response, in_slices
-from broker.api.pacing import Pace
 from broker.api.registry import api
-from broker.api.services import TransactionServices
-from broker.api.transaction_requests import unavailable
-from broker.authorization.acl import Operation
-from broker.errors import ErrorCode
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.pacing import Pace
+from broker.api.requests.services import TransactionServices
+from broker.api.transactions.outcomes import unavailable
+from broker.common.errors import ErrorCode
+from broker.coordinator.transaction.state import NAMES
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
@@ -22,7 +22,7 @@ from broker.protocol.messages.describe_transactions import (
     TransactionState,
 )
 from broker.records.slices import Slices
-from broker.transactions.state import NAMES
+from broker.security.acl.acl import Operation
 
 
 @api(ApiKey.DESCRIBE_TRANSACTIONS, versions=(0, 0), services=TransactionServices)

@@ -8,15 +8,15 @@ syntax (INVALID_REGULAR_EXPRESSION if it has none), as in Kafka.
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from broker.api.context import RequestContext
-from broker.api.outcome import Outcome, Response, in_slices
-from broker.api.pacing import Pace
 from broker.api.registry import api
-from broker.api.services import TransactionServices
-from broker.authorization.acl import Operation, ResourceType
-from broker.control.topics import MAX_NAME_LENGTH
-from broker.errors import ErrorCode
-from broker.patterns import Pattern
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.pacing import Pace
+from broker.api.requests.services import TransactionServices
+from broker.common.errors import ErrorCode
+from broker.common.patterns import Pattern
+from broker.controller.topics import MAX_NAME_LENGTH
+from broker.coordinator.transaction.state import NAMES, State
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.list_transactions import (
     ListTransactionsRequest,
@@ -24,7 +24,7 @@ from broker.protocol.messages.list_transactions import (
     TransactionState,
 )
 from broker.records.slices import SLICE, Slices
-from broker.transactions.state import NAMES, State
+from broker.security.acl.acl import Operation, ResourceType
 
 KNOWN: Final = frozenset(NAMES.values())
 

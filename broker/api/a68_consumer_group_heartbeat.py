@@ -11,17 +11,17 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from broker.api.context import RequestContext
-from broker.api.group_requests import LONGEST_NAME, PreparedGroupRequest, conclude, now_of
-from broker.api.outcome import Outcome, Response, in_slices
-from broker.api.pacing import Pace, pieces
+from broker.api.groups.replies import LONGEST_NAME, PreparedGroupRequest, conclude, now_of
 from broker.api.registry import api
-from broker.api.services import GroupServices
-from broker.authorization.acl import Operation
-from broker.errors import ApiError, ErrorCode
-from broker.groups.consumer.regular_expressions import compile_expression, matching_topics
-from broker.groups.member_limits import MAX_TOPICS as MAX_TOPICS
-from broker.groups.messages import ConsumerHeartbeatReply, ConsumerHeartbeatRequest
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.pacing import Pace, pieces
+from broker.api.requests.services import GroupServices
+from broker.common.errors import ApiError, ErrorCode
+from broker.common.steps import Steps
+from broker.coordinator.group.consumer.regular_expressions import compile_expression, matching_topics
+from broker.coordinator.group.member_limits import MAX_TOPICS as MAX_TOPICS
+from broker.coordinator.group.messages import ConsumerHeartbeatReply, ConsumerHeartbeatRequest
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.consumer_group_heartbeat import (
     Assignment,
@@ -30,7 +30,7 @@ from broker.protocol.messages.consumer_group_heartbeat import (
     TopicPartitions,
 )
 from broker.records.slices import Slices
-from broker.steps import Steps
+from broker.security.acl.acl import Operation
 
 MEMBER_ID_SINCE: Final = 1
 

@@ -9,14 +9,13 @@ from collections.abc import Awaitable, Mapping
 from itertools import chain
 from typing import Final
 
-from broker.api.context import RequestContext
-from broker.api.outcome import Outcome, Response, in_slices
-from broker.api.pacing import Distinct, Pace
 from broker.api.registry import api
-from broker.api.services import GroupServices
-from broker.authorization.acl import SUPPORTED, Operation, ResourceType
-from broker.errors import ErrorCode
-from broker.groups.messages import DescribedConsumer, DescribedConsumerGroup
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.pacing import Distinct, Pace
+from broker.api.requests.services import GroupServices
+from broker.common.errors import ErrorCode
+from broker.coordinator.group.messages import DescribedConsumer, DescribedConsumerGroup
 from broker.metadata.image import Topic
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.consumer_group_describe import (
@@ -28,6 +27,7 @@ from broker.protocol.messages.consumer_group_describe import (
     TopicPartitions,
 )
 from broker.records.slices import Slices
+from broker.security.acl.acl import SUPPORTED, Operation, ResourceType
 
 REPEATED: Final = "The request names the group more than once."
 HIDDEN: Final = "The group has described topic(s) that the client is not authorized to describe."

@@ -9,11 +9,11 @@ requests too. Not announced if `telemetry.enabled` is false.
 from collections.abc import Awaitable
 from typing import Final
 
-from broker.api.context import RequestContext
-from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.registry import api
-from broker.api.services import TelemetryServices
-from broker.errors import ErrorCode
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.services import TelemetryServices
+from broker.common.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.get_telemetry_subscriptions import (
     GetTelemetrySubscriptionsRequest,

@@ -10,11 +10,11 @@ is false.
 from collections.abc import Awaitable
 
 from broker.api.a71_get_telemetry_subscriptions import telemetry_client
-from broker.api.context import RequestContext
-from broker.api.outcome import DELAYED, Outcome, Response, in_slices
 from broker.api.registry import api
-from broker.api.services import TelemetryServices
-from broker.errors import ErrorCode
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import DELAYED, Outcome, Response, in_slices
+from broker.api.requests.services import TelemetryServices
+from broker.common.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
 from broker.records.slices import Slices

@@ -9,15 +9,14 @@ from collections.abc import Awaitable
 from functools import partial
 from typing import Final
 
-from broker.api.context import RequestContext
-from broker.api.outcome import Outcome, Response, in_slices
-from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
-from broker.api.services import ControlServices
-from broker.authorization.acl import Operation
-from broker.control.commands import ResourceType
-from broker.control.describe import named_resources
-from broker.errors import ErrorCode
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.pacing import Pace, mapped
+from broker.api.requests.services import ControlServices
+from broker.common.errors import ErrorCode
+from broker.controller.commands import ResourceType
+from broker.controller.describe import named_resources
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.list_config_resources import (
     ConfigResource,
@@ -25,6 +24,7 @@ from broker.protocol.messages.list_config_resources import (
     ListConfigResourcesResponse,
 )
 from broker.records.slices import Slices
+from broker.security.acl.acl import Operation
 
 ONLY_TYPE_OF_0: Final = ResourceType.CLIENT_METRICS
 

@@ -12,15 +12,15 @@ from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from heapq import merge
 from typing import Final
 
-from broker.api.context import RequestContext
-from broker.api.outcome import Outcome, Response, in_slices
-from broker.api.pacing import Pace, mapped, pieces
 from broker.api.registry import api
-from broker.api.services import MetadataServices
-from broker.authorization.acl import Operation, ResourceType
-from broker.control.topics import validate_topic_name
-from broker.errors import ApiError, ErrorCode
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.pacing import Pace, mapped, pieces
+from broker.api.requests.services import MetadataServices
+from broker.common.errors import ApiError, ErrorCode
+from broker.controller.topics import validate_topic_name
 from broker.metadata.image import Topic
+from broker.partitions.partitions import LEADER_EPOCH, NO_LEADER, Partitions
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.describe_topic_partitions import (
     Cursor,
@@ -30,7 +30,7 @@ from broker.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
 )
 from broker.records.slices import Slices
-from broker.services.partitions import LEADER_EPOCH, NO_LEADER, Partitions
+from broker.security.acl.acl import Operation, ResourceType
 
 PAGE: Final = 2_000
 """The largest page (Kafka: max.request.partition.size.limit)."""

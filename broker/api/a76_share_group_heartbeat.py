@@ -8,16 +8,16 @@ GROUP_ID_NOT_FOUND. Left out: racks have no effect on the assignment, as in Kafk
 
 from collections.abc import Awaitable
 
-from broker.api.context import RequestContext
-from broker.api.group_requests import LONGEST_NAME, PreparedGroupRequest, conclude, now_of
-from broker.api.outcome import Outcome, Response, in_slices
-from broker.api.pacing import Pace
+from broker.api.groups.replies import LONGEST_NAME, PreparedGroupRequest, conclude, now_of
 from broker.api.registry import api
-from broker.api.services import GroupServices
-from broker.authorization.acl import Operation
-from broker.errors import ApiError, ErrorCode
-from broker.groups.member_limits import MAX_TOPICS as MAX_TOPICS
-from broker.groups.messages import ShareHeartbeatReply, ShareHeartbeatRequest
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.pacing import Pace
+from broker.api.requests.services import GroupServices
+from broker.common.errors import ApiError, ErrorCode
+from broker.common.steps import Steps
+from broker.coordinator.group.member_limits import MAX_TOPICS as MAX_TOPICS
+from broker.coordinator.group.messages import ShareHeartbeatReply, ShareHeartbeatRequest
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.share_group_heartbeat import (
     Assignment,
@@ -26,7 +26,7 @@ from broker.protocol.messages.share_group_heartbeat import (
     TopicPartitions,
 )
 from broker.records.slices import Slices
-from broker.steps import Steps
+from broker.security.acl.acl import Operation
 
 
 @api(ApiKey.SHARE_GROUP_HEARTBEAT, versions=(1, 1), services=GroupServices)

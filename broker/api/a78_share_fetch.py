@@ -14,27 +14,27 @@ records, too: such a request fetches nothing, and its limits must be 0 (KIP-1222
 
 from collections.abc import Awaitable
 
-from broker.api.byte_quotas import fetch_max_bytes
-from broker.api.context import RequestContext
-from broker.api.outcome import DELAYED, Outcome, Response, in_slices, outcome_of
-from broker.api.pacing import Pace
 from broker.api.registry import api
-from broker.api.services import ShareServices
-from broker.api.share_fetch_pending import (
+from broker.api.requests.byte_quotas import fetch_max_bytes
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import DELAYED, Outcome, Response, in_slices, outcome_of
+from broker.api.requests.pacing import Pace
+from broker.api.requests.services import ShareServices
+from broker.api.share.acknowledgements import Acknowledging, Failure, is_too_large
+from broker.api.share.fetch_pending import (
     BATCH_OPTIMIZED,
     RECORD_LIMIT,
     PendingShareFetch,
     WantedPartition,
 )
-from broker.api.share_requests import Acknowledging, Failure, is_too_large
-from broker.authorization.acl import Operation
-from broker.errors import ApiError, ErrorCode
+from broker.common.errors import ApiError, ErrorCode
+from broker.coordinator.share.sessions import FINAL_EPOCH, FIRST_EPOCH, MemberKey
+from broker.coordinator.share.states import ShareKey
+from broker.coordinator.share.waiting import DelayedShareFetch
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.share_fetch import ShareFetchRequest, ShareFetchResponse
 from broker.records.slices import Slices
-from broker.share.sessions import FINAL_EPOCH, FIRST_EPOCH, MemberKey
-from broker.share.states import ShareKey
-from broker.share.waiting import DelayedShareFetch
+from broker.security.acl.acl import Operation
 
 
 @api(ApiKey.SHARE_FETCH, versions=(1, 2), services=ShareServices)

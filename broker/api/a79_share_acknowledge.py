@@ -8,13 +8,13 @@ member holds. Version 2 can renew the locks of records (KIP-1222). (KIP-932)
 
 from collections.abc import Awaitable
 
-from broker.api.context import RequestContext
-from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.registry import api
-from broker.api.services import ShareServices
-from broker.api.share_requests import Acknowledging, is_too_large
-from broker.authorization.acl import Operation
-from broker.errors import ApiError, ErrorCode
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.services import ShareServices
+from broker.api.share.acknowledgements import Acknowledging, is_too_large
+from broker.common.errors import ApiError, ErrorCode
+from broker.coordinator.share.sessions import FINAL_EPOCH, FIRST_EPOCH, MemberKey
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.share_acknowledge import (
     PartitionData,
@@ -23,7 +23,7 @@ from broker.protocol.messages.share_acknowledge import (
     ShareAcknowledgeTopicResponse,
 )
 from broker.records.slices import Slices
-from broker.share.sessions import FINAL_EPOCH, FIRST_EPOCH, MemberKey
+from broker.security.acl.acl import Operation
 
 
 @api(ApiKey.SHARE_ACKNOWLEDGE, versions=(1, 2), services=ShareServices)

@@ -7,11 +7,11 @@ INCONSISTENT_CLUSTER_ID, and a voter without id or directory INVALID_REQUEST.
 Left out: the check that the voter names the controller's listener, which this broker does not have.
 """
 
-from broker.api.context import RequestContext
-from broker.api.outcome import Outcome, Response
-from broker.api.raft_voters import refusal
 from broker.api.registry import api
-from broker.api.services import ControlServices
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome, Response
+from broker.api.requests.raft_voters import refusal
+from broker.api.requests.services import ControlServices
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 

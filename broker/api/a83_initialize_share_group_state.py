@@ -6,11 +6,13 @@ has a higher state epoch (FENCED_STATE_EPOCH). (KIP-932)
 
 from typing import Any
 
-from broker.api.context import RequestContext
-from broker.api.outcome import Outcome
 from broker.api.registry import api
-from broker.api.services import ShareStateServices
-from broker.api.share_state_requests import answer
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome
+from broker.api.requests.services import ShareStateServices
+from broker.api.share.state_requests import answer
+from broker.coordinator.share.persister import WrittenState
+from broker.coordinator.share.states import ShareKey
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.initialize_share_group_state import (
     InitializeShareGroupStateRequest,
@@ -18,8 +20,6 @@ from broker.protocol.messages.initialize_share_group_state import (
     InitializeStateResult,
     PartitionResult,
 )
-from broker.share.persister import WrittenState
-from broker.share.states import ShareKey
 
 
 @api(ApiKey.INITIALIZE_SHARE_GROUP_STATE, versions=(0, 0), services=ShareStateServices)

@@ -6,12 +6,14 @@ Version 0. A higher leader epoch than the stored one is stored, and fences earli
 
 from typing import Any
 
-from broker.api.context import RequestContext
-from broker.api.outcome import Outcome
 from broker.api.registry import api
-from broker.api.services import ShareStateServices
-from broker.api.share_state_requests import answer
-from broker.errors import ApiError, ErrorCode
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome
+from broker.api.requests.services import ShareStateServices
+from broker.api.share.state_requests import answer
+from broker.common.errors import ApiError, ErrorCode
+from broker.coordinator.share.persister import READ_UNINITIALIZED, StateWrite, WrittenState
+from broker.coordinator.share.states import NOT_SET, ShareKey
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.read_share_group_state import (
     PartitionResult,
@@ -20,8 +22,6 @@ from broker.protocol.messages.read_share_group_state import (
     ReadStateResult,
     StateBatch,
 )
-from broker.share.persister import READ_UNINITIALIZED, StateWrite, WrittenState
-from broker.share.states import NOT_SET, ShareKey
 
 
 @api(ApiKey.READ_SHARE_GROUP_STATE, versions=(0, 0), services=ShareStateServices)

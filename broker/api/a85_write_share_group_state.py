@@ -7,12 +7,14 @@ offset never moves back. (KIP-932)
 
 from typing import Any
 
-from broker.api.context import RequestContext
-from broker.api.outcome import Outcome
 from broker.api.registry import api
-from broker.api.services import ShareStateServices
-from broker.api.share_state_requests import answer
-from broker.errors import ApiError, ErrorCode
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome
+from broker.api.requests.services import ShareStateServices
+from broker.api.share.state_requests import answer
+from broker.common.errors import ApiError, ErrorCode
+from broker.coordinator.share.persister import StateWrite, WrittenState
+from broker.coordinator.share.states import STORED, RecordState, ShareKey, StateBatch
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.write_share_group_state import (
     PartitionResult,
@@ -20,8 +22,6 @@ from broker.protocol.messages.write_share_group_state import (
     WriteShareGroupStateResponse,
     WriteStateResult,
 )
-from broker.share.persister import StateWrite, WrittenState
-from broker.share.states import STORED, RecordState, ShareKey, StateBatch
 
 
 @api(ApiKey.WRITE_SHARE_GROUP_STATE, versions=(0, 0), services=ShareStateServices)

@@ -5,11 +5,12 @@ Version 0. A share partition that is not initialized has start offset -1 and sta
 
 from typing import Any
 
-from broker.api.context import RequestContext
-from broker.api.outcome import Outcome
 from broker.api.registry import api
-from broker.api.services import ShareStateServices
-from broker.api.share_state_requests import answer
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome
+from broker.api.requests.services import ShareStateServices
+from broker.api.share.state_requests import answer
+from broker.coordinator.share.states import NOT_SET, ShareKey
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.read_share_group_state_summary import (
     PartitionResult,
@@ -17,7 +18,6 @@ from broker.protocol.messages.read_share_group_state_summary import (
     ReadShareGroupStateSummaryResponse,
     ReadStateSummaryResult,
 )
-from broker.share.states import NOT_SET, ShareKey
 
 
 @api(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, versions=(0, 0), services=ShareStateServices)

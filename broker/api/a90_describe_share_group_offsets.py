@@ -9,13 +9,12 @@ INVALID_REQUEST, because a request could name a group with many share partitions
 from collections.abc import Awaitable, Iterable
 from typing import Final
 
-from broker.api.context import RequestContext
-from broker.api.outcome import Outcome, Response, in_slices
-from broker.api.pacing import Distinct, Pace
 from broker.api.registry import api
-from broker.api.services import GroupServices
-from broker.authorization.acl import Operation
-from broker.errors import ErrorCode
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.pacing import Distinct, Pace
+from broker.api.requests.services import GroupServices
+from broker.common.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
@@ -27,6 +26,7 @@ from broker.protocol.messages.describe_share_group_offsets import (
 )
 from broker.protocol.schema import ZERO_UUID
 from broker.records.slices import Slices
+from broker.security.acl.acl import Operation
 
 REPEATED: Final = "The request names the group more than once."
 

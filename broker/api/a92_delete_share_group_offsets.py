@@ -10,14 +10,13 @@ and READ of the topics.
 from collections.abc import Awaitable
 from typing import Final
 
-from broker.api.context import RequestContext
-from broker.api.discarded import in_place_of
-from broker.api.outcome import Outcome, Response, in_slices
-from broker.api.pacing import Pace
 from broker.api.registry import api
-from broker.api.services import GroupServices
-from broker.authorization.acl import Operation
-from broker.errors import ErrorCode
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.pacing import Pace
+from broker.api.requests.services import GroupServices
+from broker.api.share.discarded import in_place_of
+from broker.common.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.delete_share_group_offsets import (
     DeleteShareGroupOffsetsRequest,
@@ -26,6 +25,7 @@ from broker.protocol.messages.delete_share_group_offsets import (
 )
 from broker.protocol.schema import ZERO_UUID
 from broker.records.slices import Slices
+from broker.security.acl.acl import Operation
 
 REPEATED: Final = "The request names the topic more than once."
 

@@ -13,9 +13,9 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from broker.api.context import RequestContext
-from broker.api.fast_path import FastPath
-from broker.api.outcome import Outcome
+from broker.api.requests.context import RequestContext
+from broker.api.requests.fast_path import FastPath
+from broker.api.requests.outcome import Outcome
 from broker.protocol.api_key import ApiKey
 
 HANDLER_FILE: Final = re.compile(r"a\d\d_\w+")
@@ -99,7 +99,7 @@ def api(
 ) -> Callable[[Handler[Request, Services, Result]], Handler[Request, Services, Result]]:
     """Register a handler for `key`, versions min to max inclusive.
 
-    `services` is the class of its third argument. (api.services)
+    `services` is the class of its third argument. (api.requests.services)
 
     `advertised_min` is below the real minimum for Produce only (KAFKA-18659). `unknown_version` responds to a
     version above the maximum, in the response format of version 0, without decoding the request (ApiVersions

@@ -1,6 +1,6 @@
 """The settings of one group, of whatever type: `kafka-configs.sh --entity-type groups`. (Kafka: GroupConfig)
 
-Called by `control` to alter and to describe them.
+Called by `controller` to alter and to describe them.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """The kinds of configuration values: type on the wire, parser, formatter, allowed range.
 
-Used by every key of broker.config.sections and by dynamic changes in broker.control. Keys with the same range
-share a `Kind`. Follows Kafka's ConfigDef: values are trimmed, numbers are decimal digits.
+Used by every key of broker.config.sections and by dynamic changes in broker.controller. Keys with the same
+range share a `Kind`. Follows Kafka's ConfigDef: values are trimmed, numbers are decimal digits.
 """
 
 import re

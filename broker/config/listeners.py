@@ -13,9 +13,9 @@ from enum import StrEnum
 from ipaddress import ip_address
 from typing import Final
 
+from broker.common.errors import ConfigError
 from broker.config.kinds import ConfigType, Kind, choices_of, list_of, one_of
 from broker.config.setting import ListenerSection, setting
-from broker.errors import ConfigError
 
 _NAME = re.compile(r"[A-Za-z0-9_]+\Z")
 _HOST = re.compile(r"[A-Za-z0-9._:%-]+\Z")

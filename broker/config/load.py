@@ -1,8 +1,8 @@
 """Builds the configuration sections from the file, the command line and the environment.
 
-broker.__main__ calls `load` once; broker.server rebuilds the sections when a dynamic key changes. The command
-line wins over the file. An unknown key is a warning, because Kafka's files contain many. An invalid value
-stops the start with ConfigError, which names the key, the value and what is allowed.
+broker.__main__ calls `load` once; broker.server.broker rebuilds the sections when a dynamic key changes. The
+command line wins over the file. An unknown key is a warning, because Kafka's files contain many. An invalid
+value stops the start with ConfigError, which names the key, the value and what is allowed.
 
 `parse` reads `server.properties` by the rules of java.util.Properties.load, with line numbers, from text that
 is decoded as UTF-8 where Java's loader expects Latin-1.
@@ -15,6 +15,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
+from broker.common.errors import ConfigError
+from broker.common.principal import ANONYMOUS, Principal
+from broker.common.steps import Steps, finished
 from broker.config.kafka_only import why_without_effect
 from broker.config.listeners import SecurityProtocol
 from broker.config.sections.gateway import GatewayConfig
@@ -22,9 +25,6 @@ from broker.config.sections.oauthbearer import JWKS_URL
 from broker.config.sections.security import OAUTHBEARER
 from broker.config.setting import LISTENER_PREFIX, ListenerSection, settings_of, split_listener
 from broker.config.table import SECTION_TYPES, SPELLINGS, BrokerConfig, setting_of
-from broker.errors import ConfigError
-from broker.principal import ANONYMOUS, Principal
-from broker.steps import Steps, finished
 
 _LINE_END: Final = re.compile(r"\r\n|\r|\n")
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any, Final, Self
 
+from broker.common.errors import ConfigError
 from broker.config.kinds import Kind, trimmed, whole_from
-from broker.errors import ConfigError
 
 _METADATA_KEY: Final = "setting"
 _LINK: Final = re.compile(r"\[([^]]+)]\([^)]+\)")

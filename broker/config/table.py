@@ -1,5 +1,5 @@
 """All configuration keys, collected from the sections. For broker.config.load, .reference and DescribeConfigs
-in broker.control.
+in broker.controller.
 """
 
 from dataclasses import dataclass, field
@@ -40,7 +40,7 @@ from broker.config.setting import Setting, settings_of, split_listener
 
 @dataclass(frozen=True, slots=True)
 class BrokerConfig:
-    """All sections of one broker; broker.server passes them to the parts."""
+    """All sections of one broker; broker.server.broker passes them to the parts."""
 
     broker: NodeConfig = field(default_factory=NodeConfig)
     network: NetworkConfig = field(default_factory=NetworkConfig)

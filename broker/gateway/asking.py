@@ -11,8 +11,8 @@ from typing import Any, Final, TypeVar
 
 import trio
 
-from broker.api.context import RequestContext
-from broker.errors import BrokerBug, ProtocolViolation
+from broker.api.requests.context import RequestContext
+from broker.common.errors import BrokerBug, ProtocolViolation
 from broker.gateway.channel import CONNECTING, RENEWING, GatewayChannel
 from broker.gateway.responses import AT_ONCE, decoded
 from broker.gateway.routes import ForwardedRequest, ForwardRoute, Treatment

@@ -9,8 +9,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from broker.common.errors import BrokerBug
 from broker.config.listeners import Address
-from broker.errors import BrokerBug
 from broker.gateway.credentials import SaslObserver
 from broker.gateway.routes import ForwardedRequest, Treatment
 from broker.network.connection.channel import Channel, ChannelResponder, MuteEvent, MuteState, NewConnection

@@ -14,7 +14,7 @@ from functools import lru_cache, partial
 from struct import Struct
 from typing import Final
 
-from broker.errors import ProtocolViolation
+from broker.common.errors import ProtocolViolation
 from broker.gateway.asking import AskedRequest
 from broker.gateway.channel import (
     CONNECTING,

@@ -24,9 +24,9 @@ from typing import Any, Final
 
 import msgspec
 
-from broker.errors import ErrorCode, ProtocolViolation
+from broker.common.errors import ErrorCode, ProtocolViolation
+from broker.common.principal import ANONYMOUS, is_plain
 from broker.gateway.responses import decoded
-from broker.principal import ANONYMOUS, is_plain
 from broker.protocol.api_key import ApiKey, request_header_version
 from broker.protocol.client_id import client_id_and_body
 from broker.protocol.codec import decode_request

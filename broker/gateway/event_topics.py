@@ -1,10 +1,10 @@
 """Writes the gateway's events to topics of the upstream cluster, where the Spark pipeline reads them.
 
-`events.writer` calls `append` once a second. A topic is created when it has records and does not exist. A
-record's key decides its partition; records without a key go to the partitions in turn. Batches are sent with
-acks=1; a batch that its leader refuses is tried once more with fresh metadata. What is certainly not written
-and may be a second later (a new topic has no leader yet) waits, up to KEPT_BYTES; everything else is dropped
-and counted. Events never hold back requests.
+`monitoring.events.writer` calls `append` once a second. A topic is created when it has records and does not
+exist. A record's key decides its partition; records without a key go to the partitions in turn. Batches are
+sent with acks=1; a batch that its leader refuses is tried once more with fresh metadata. What is certainly
+not written and may be a second later (a new topic has no leader yet) waits, up to KEPT_BYTES; everything else
+is dropped and counted. Events never hold back requests.
 """
 
 import logging
@@ -13,10 +13,12 @@ from typing import Any, Final, Protocol
 
 import trio
 
-from broker.api.automatic_topics import automatic_topic
+from broker.api.configs.automatic_topics import automatic_topic
+from broker.common.errors import ErrorCode
 from broker.config.table import BrokerConfig
-from broker.errors import ErrorCode
 from broker.gateway.upstream.errors import Reason, UpstreamError
+from broker.partitions.event_log import EventBuffer, Waiting
+from broker.partitions.event_partitions import EventPartitions, codec_of
 from broker.protocol.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -25,8 +27,6 @@ from broker.protocol.messages.create_topics import (
 from broker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from broker.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from broker.records.build import NewRecord, build_batch
-from broker.services.event_log import EventBuffer, Waiting
-from broker.services.event_partitions import EventPartitions, codec_of
 
 logger = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from broker.api.byte_quotas import record_produce
+from broker.api.requests.byte_quotas import record_produce
 from broker.gateway.channel import ChannelQuotas, GatewayChannel
 from broker.gateway.kept_responses import KeptResponses
 from broker.gateway.own_topics import OwnTopics

@@ -7,8 +7,8 @@ them gets a failed login in place of the upstream broker's response. (Kafka: Sas
 
 import logging
 
-from broker.api.client_security import Logins, refusal_message
-from broker.errors import ErrorCode
+from broker.api.security.client_security import Logins, refusal_message
+from broker.common.errors import ErrorCode
 from broker.gateway.channel import GatewayChannel
 from broker.gateway.credentials import Login, SaslObserver
 from broker.gateway.responses import encoded

@@ -11,8 +11,8 @@ from struct import Struct
 from struct import error as StructError  # noqa: N812
 from typing import Final
 
+from broker.common.errors import ProtocolViolation
 from broker.config.listeners import Address
-from broker.errors import ProtocolViolation
 from broker.protocol.api_key import ApiKey, flexible_from
 from broker.protocol.codec import parse_response_header
 from broker.protocol.schema import Buffer

@@ -10,12 +10,12 @@ from typing import Final
 
 import trio
 
+from broker.common.errors import ConfigError
 from broker.config.listeners import Address
 from broker.config.listeners import Listener as Endpoint
 from broker.config.sections import GatewayConfig, NetworkConfig
 from broker.config.sections.gateway import NODE_ID, PortRange
 from broker.config.sections.gateway_ports import range_of
-from broker.errors import ConfigError
 from broker.network.acceptor.acceptor import Acceptor
 from broker.network.listener import Listener
 from broker.network.server_factory import LOOPBACK, socket_options

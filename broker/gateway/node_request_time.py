@@ -1,6 +1,6 @@
 """Request time under quota.scope=broker: it is charged for the upstream node that a connection goes to."""
 
-from broker.api.outcome import Outcome
+from broker.api.requests.outcome import Outcome
 from broker.gateway.channel import GatewayChannel
 from broker.network.connection.channel import Channel
 from broker.network.handling.request_channel import Request

@@ -9,6 +9,7 @@ open.
 
 from collections.abc import Callable, Iterable
 
+from broker.common.steps import Steps
 from broker.config.listeners import Address
 from broker.gateway.channel import GatewayChannel
 from broker.gateway.node_request_time import quotas_of
@@ -16,7 +17,6 @@ from broker.network.connection.channel import Channel
 from broker.network.throttling import PipelinedThrottling
 from broker.quotas.bandwidth import RateQuotaManager
 from broker.quotas.client_quotas import NO_NODE, ClientQuotas
-from broker.steps import Steps
 
 
 class QuotasByNode:

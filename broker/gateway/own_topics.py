@@ -11,8 +11,8 @@ from typing import Final
 
 import trio
 
+from broker.common.errors import ErrorCode, ProtocolViolation
 from broker.config.sections.broker import EVENTS
-from broker.errors import ErrorCode, ProtocolViolation
 from broker.gateway.sharing.topic_log import METADATA_TOPIC, SHARES_TOPIC
 from broker.gateway.upstream.client import UpstreamClient
 from broker.gateway.upstream.errors import UpstreamError

@@ -14,8 +14,8 @@ from typing import ClassVar, Final, cast
 
 import trio
 
+from broker.common.errors import ProtocolViolation
 from broker.config.listeners import Address
-from broker.errors import ProtocolViolation
 from broker.gateway.api_versions import intersect
 from broker.gateway.asking import LOST
 from broker.gateway.channel import (

@@ -16,7 +16,7 @@ import random
 from collections.abc import Callable
 from typing import Any, Final
 
-from broker.clock import Clock
+from broker.common.clock import Clock
 from broker.gateway.asking import LOST, AskedRequest
 from broker.gateway.channel import GatewayChannel
 from broker.gateway.responses import decoded

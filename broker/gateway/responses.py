@@ -20,8 +20,8 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import cache, lru_cache
 from typing import Any, Final, cast
 
+from broker.common.errors import ErrorCode, ProtocolViolation
 from broker.config.listeners import Address
-from broker.errors import ErrorCode, ProtocolViolation
 from broker.gateway.metadata_head import BROKERS_AT_ONCE, MetadataBrokers
 from broker.protocol.api_key import ApiKey, response_header_version
 from broker.protocol.codec import (

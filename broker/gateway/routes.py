@@ -9,9 +9,9 @@ from enum import IntEnum
 from types import MappingProxyType
 from typing import Final
 
-from broker.api.context import RequestContext
 from broker.api.registry import Registry
-from broker.errors import ProtocolViolation
+from broker.api.requests.context import RequestContext
+from broker.common.errors import ProtocolViolation
 from broker.gateway.api_versions import Forwardable, forwardable, is_allowed, judged
 from broker.gateway.kept_responses import KeptResponse
 from broker.gateway.responses import Rewriter, max_response, plain_ending, rewriter

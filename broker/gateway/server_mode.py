@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
-from broker.api.callbacks import Callbacks
+from broker.api.requests.callbacks import Callbacks
 from broker.gateway.node_request_time import NodeRequestTime
 from broker.gateway.node_scope import NodeThrottling
 from broker.gateway.processor import GatewayProcessor, ListenerForwarding

@@ -12,7 +12,7 @@ from functools import cache
 from struct import Struct
 from typing import Final
 
-from broker.errors import ProtocolViolation
+from broker.common.errors import ProtocolViolation
 from broker.gateway.responses import AT_ONCE, decoded, encoded
 from broker.protocol.api_key import NAMES, ApiKey, flexible_from, response_header_version
 from broker.protocol.codec import parse_response_header

@@ -17,9 +17,11 @@ from typing import Final
 import trio
 from msgspec.structs import replace
 
-from broker.api.pacing import Pace
-from broker.control.client_quotas import plan_client_quotas
-from broker.control.commands import (
+from broker.api.requests.pacing import Pace
+from broker.common.errors import ApiError, ErrorCode
+from broker.common.steps import Steps
+from broker.controller.client_quotas import plan_client_quotas
+from broker.controller.commands import (
     UPSTREAM_CLUSTER,
     AlterClientQuotas,
     ConfigAlteration,
@@ -33,11 +35,10 @@ from broker.control.commands import (
     ResourceOutcome,
     ResourceType,
 )
-from broker.control.configs import plan_alter_configs
-from broker.control.control import Control
-from broker.control.describe import Source
-from broker.control.plan import Plan, Situation
-from broker.errors import ApiError, ErrorCode
+from broker.controller.configs import plan_alter_configs
+from broker.controller.control import Control
+from broker.controller.describe import Source
+from broker.controller.plan import Plan, Situation
 from broker.gateway.upstream.client import UpstreamClient
 from broker.gateway.upstream.errors import Reason, UpstreamError
 from broker.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest, EntryData
@@ -45,7 +46,6 @@ from broker.protocol.messages.describe_configs import DescribeConfigsRequest, De
 from broker.protocol.messages.list_config_resources import ListConfigResourcesRequest
 from broker.quotas.client_quota_requests import validate_alteration
 from broker.quotas.entity import EntityPairs
-from broker.steps import Steps
 
 logger = logging.getLogger(__name__)
 

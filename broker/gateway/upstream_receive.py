@@ -12,7 +12,7 @@ calls cost more than their work.
 import struct
 from typing import Final
 
-from broker.errors import ProtocolViolation
+from broker.common.errors import ProtocolViolation
 from broker.gateway.asking import AskedRequest
 from broker.gateway.channel import (
     BLOCKED,

@@ -11,8 +11,9 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
+from broker.common.errors import ApiError, ErrorCode
+from broker.common.steps import Steps, finished
 from broker.config.sections.topics import TopicSettings
-from broker.errors import ApiError, ErrorCode
 from broker.log import checkpoints, disk, layout
 from broker.log.checkpoints import OffsetFile, parse_partition_text
 from broker.log.disk import OpenFile
@@ -34,7 +35,6 @@ from broker.log.recovery import (
     load,
 )
 from broker.log.segment import Segment
-from broker.steps import Steps, finished
 
 NO_TOPIC_ID: Final = bytes(16)
 """Topic id of a partition without partition.metadata; the topic that claims the name sets it."""

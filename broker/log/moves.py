@@ -20,7 +20,7 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Final, NamedTuple
 
-from broker.errors import ApiError, ErrorCode
+from broker.common.errors import ApiError, ErrorCode
 from broker.log import disk, layout
 from broker.log.background_jobs import Flush
 from broker.log.directories import LogDirectory

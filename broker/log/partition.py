@@ -21,8 +21,8 @@ from errno import EMFILE, ENFILE, ENOMEM
 from operator import attrgetter
 from typing import Final, NamedTuple
 
+from broker.common.errors import ApiError, ErrorCode, HalfWritten
 from broker.config.sections.topics import TopicSettings
-from broker.errors import ApiError, ErrorCode, HalfWritten
 from broker.log import disk, retention, timestamps
 from broker.log.aborted_transactions import AbortedTransaction
 from broker.log.background_jobs import Flush
@@ -89,7 +89,7 @@ class Place(NamedTuple):
 class PartitionMetrics:
     """Counters of a partition since its log was opened. (Kafka: BrokerTopicMetrics)
 
-    Appenders and readers increment them; `services.partitions` exports them. `appends` counts batches
+    Appenders and readers increment them; `partitions.partitions` exports them. `appends` counts batches
     written, `failed_appends` batches that were refused or could not be written, `reads` fetch reads,
     `failed_reads` fetch reads that failed through the broker's fault. The log derives records and bytes in
     from its offsets and sizes.

@@ -18,9 +18,9 @@ from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
-from broker.errors import ApiError, ErrorCode
-from broker.idle import idlest
-from broker.steps import Steps
+from broker.common.errors import ApiError, ErrorCode
+from broker.common.idle import idlest
+from broker.common.steps import Steps
 
 MAX_PRODUCERS: Final = 2_048
 """Producers of a partition; one more evicts the eighth of them that was idle longest. Ours, as clients choose

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from broker.errors import ApiError
+from broker.common.errors import ApiError
 from broker.log import disk
 from broker.log.aborted_transactions import AbortedTransaction
 from broker.log.disk import OpenFiles

@@ -14,7 +14,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from broker.errors import HalfWritten
+from broker.common.errors import HalfWritten
 from broker.log import disk
 from broker.log.aborted_transactions import AbortedTransactions
 from broker.log.disk import OpenFile, OpenFiles

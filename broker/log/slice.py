@@ -7,7 +7,7 @@ network.connection.send. Independent of batches and offsets. Used only from the 
 from errno import EBADMSG, EFAULT, EIO, ENODATA, ESTALE, EUCLEAN
 from typing import Final, Protocol
 
-from broker.errors import UnreadableRegion
+from broker.common.errors import UnreadableRegion
 from broker.log import disk
 from broker.log.disk import NO_FILE, OpenFile, Sender
 from broker.log.windows import BY_COPY, MAX_COPIED_BYTES, MAX_UNMAPPED_BYTES, Transfer

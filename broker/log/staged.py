@@ -5,7 +5,7 @@ Created by PartitionLog, read by the Produce handler and by internal appenders.
 
 from typing import Generic, TypeVar
 
-from broker.errors import ErrorCode
+from broker.common.errors import ErrorCode
 
 Partition = TypeVar("Partition")
 

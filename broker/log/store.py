@@ -10,9 +10,10 @@ import contextlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final
 
+from broker.common.errors import ApiError
+from broker.common.steps import Steps, finished
 from broker.config.sections.log import LogConfig
 from broker.config.sections.topics import TopicSettings
-from broker.errors import ApiError
 from broker.log.background_jobs import BackgroundJob, Checkpoint, Flush, Removal
 from broker.log.directories import NO_TOPIC_ID, LogDirectories, LogDirectory, OpenedLogs
 from broker.log.disk import NO_DESCRIPTORS, OpenFiles
@@ -24,7 +25,6 @@ from broker.log.recovery import Missing, Recovery
 from broker.log.retention import ClockSteps
 from broker.log.staged import FailedAppend
 from broker.log.windows import MappedWindows, Sendfile, Transfer
-from broker.steps import Steps, finished
 
 PARTITIONS_AT_ONCE: Final = 32
 """Partitions that a periodic task checks between two pauses; each takes one to two microseconds."""

@@ -7,7 +7,7 @@ in slices.
 from collections.abc import Sequence
 from typing import Final
 
-from broker.errors import ApiError
+from broker.common.errors import ApiError
 from broker.log.segment import BatchPosition, Segment
 from broker.records.inspect import first_record
 from broker.records.slices import SLICE, Slices

@@ -1,7 +1,7 @@
 """The actor of a change: name, role, address, and the interface that the request used.
 
-The metadata log stores it with every row; broker.control checks the role. Independent of tokens, sessions and
-connections, which each interface handles itself.
+The metadata log stores it with every row; broker.controller checks the role. Independent of tokens, sessions
+and connections, which each interface handles itself.
 """
 
 from enum import IntEnum, StrEnum

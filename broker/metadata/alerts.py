@@ -1,7 +1,7 @@
 """Alert rules and destinations as the metadata store them: one JSON text each.
 
-Validated and planned by broker.control.alerts, in force through broker.metadata.image, evaluated by
-broker.alerts.
+Validated and planned by broker.controller.alerts, in force through broker.metadata.image, evaluated by
+broker.monitoring.alerts.
 """
 
 from collections.abc import Mapping

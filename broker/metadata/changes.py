@@ -1,8 +1,8 @@
 """Changes: one value of one key of one entity, as text; and their rows in the audit trail.
 
-Planned by broker.control, written by broker.metadata.store, interpreted by broker.metadata.image.
+Planned by broker.controller, written by broker.metadata.store, interpreted by broker.metadata.image.
 `MetadataStore.history` returns the rows of the metadata log, with the actor, time, address and interface of
-each change; the console shows them through broker.control.views.
+each change; the console shows them through broker.views.views.
 
     kind            entity                   keys
     cluster         empty                    id
@@ -20,7 +20,7 @@ each change; the console shows them through broker.control.views.
     user-scram      a user's name            by mechanism: salt, iterations and keys as JSON
     delegation-token  its id                 token: owner, requester, renewers, times; expires_ms
     admin-token     its name                 token: role, salt, digest, expiry; password: its hash (all JSON)
-    acl             all but its permission   ALLOW or DENY: true (broker.authorization.acl)
+    acl             all but its permission   ALLOW or DENY: true (broker.security.acl.acl)
     alert-rule      its name                 rule: as JSON
     alert-destination  its name              destination: kind, URL and headers as JSON
 """

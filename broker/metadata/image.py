@@ -1,8 +1,8 @@
 """The metadata image: the state that operators can change, immutable and replaced at each commit.
 
-broker.api reads it on every request, broker.control for planning; broker.services applies its changes. Built
-from the latest row of each key in the metadata log; independent of SQLite. Its maps are plain dicts typed as
-`Mapping` and never modified.
+broker.api reads it on every request, broker.controller for planning; broker.partitions applies its changes.
+Built from the latest row of each key in the metadata log; independent of SQLite. Its maps are plain dicts
+typed as `Mapping` and never modified.
 """
 
 import dataclasses
@@ -14,12 +14,12 @@ from typing import Final, NamedTuple, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from broker.authorization.acl import Acl, read_acl
-from broker.errors import BrokerBug
+from broker.common.errors import BrokerBug
 from broker.metadata import alerts
 from broker.metadata.actor import Role
 from broker.metadata.alerts import DestinationEntry, RuleEntry
 from broker.metadata.changes import SHADOW, EntityPairs, Kind, Unreadable, read_pairs
+from broker.security.acl.acl import Acl, read_acl
 
 INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__share_group_state", "__transaction_state"})
 OUR_TOPICS: Final = "__weir_"

@@ -1,7 +1,7 @@
 """The publication of a commit: its changes by entity, the current image, and the subscribers.
 
-broker.control owns the Publisher and publishes each commit before its response. broker.server subscribes the
-quotas, the partitions and the caches of responses that depend on the image.
+broker.controller owns the Publisher and publishes each commit before its response. broker.server.broker
+subscribes the quotas, the partitions and the caches of responses that depend on the image.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -9,11 +9,11 @@ from typing import Any
 
 import msgspec
 
-from broker.authorization.acl import Acl, read_acl
+from broker.common.steps import Steps, finished, freed
 from broker.metadata.actor import BROKER_ITSELF, Actor
 from broker.metadata.changes import SHADOW, Change, EntityPairs, Kind, read_pairs
 from broker.metadata.image import Image
-from broker.steps import Steps, finished, freed
+from broker.security.acl.acl import Acl, read_acl
 
 
 class QuotaChange(msgspec.Struct, frozen=True):

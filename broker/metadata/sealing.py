@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Final
 
+from broker.common.errors import ConfigError
 from broker.config.table import setting_of
-from broker.errors import ConfigError
 from broker.metadata.changes import Kind, Unreadable
 from broker.metadata.secret_key import KEY_NAME, OLD_KEY_NAME, KeyFiles, SecretKey, key_id_of
 

@@ -19,7 +19,7 @@ import stat
 from pathlib import Path
 from typing import Any, Final
 
-from broker.errors import ConfigError
+from broker.common.errors import ConfigError
 
 logger = logging.getLogger(__name__)
 

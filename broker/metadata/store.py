@@ -1,7 +1,8 @@
 """The metadata log: an append-only table in SQLite, whose latest row of each key is the broker's state.
 
-Opened by broker.server; one thread at a time writes it, through broker.control's committer. Every call blocks
-(a commit for 1.5 ms) and belongs in a worker thread. broker.control validates changes; the store does not.
+Opened by broker.server.broker; one thread at a time writes it, through broker.controller's committer. Every
+call blocks (a commit for 1.5 ms) and belongs in a worker thread. broker.controller validates changes; the
+store does not.
 
 Each commit ends with a checkpoint that empties the write-ahead log: SQLite silently skips frames with a bad
 checksum, so a flipped bit there would revert every later acknowledged change. The checkpoint adds about 1.1
@@ -25,7 +26,8 @@ from typing import Any, Final
 from msgspec import MsgspecError
 from msgspec.structs import replace
 
-from broker.errors import ApiError, ConfigError, ErrorCode
+from broker.common.errors import ApiError, ConfigError, ErrorCode
+from broker.common.random_ids import random_id
 from broker.metadata.actor import BROKER_ITSELF, Actor
 from broker.metadata.changes import NOTES, AuditFilter, AuditRow, Change, Kind
 from broker.metadata.image import Image, Stamp, State, project
@@ -33,7 +35,6 @@ from broker.metadata.row_sums import ADD_COLUMN, COLUMNS, check_rows, row_sum, s
 from broker.metadata.sealing import NOT_EDITED, Seals, encrypt_rows, is_secret, open_seals
 from broker.metadata.secret_key import DEFAULT_FILE, KeyFiles
 from broker.metadata.wal import REBUILD, RECOVERY_HINT, MetadataUnusable, check_wal, keep_damaged_wal, wal_of
-from broker.random_ids import random_id
 
 logger = logging.getLogger(__name__)
 

@@ -1,7 +1,7 @@
 """What /metrics shows: families of samples, and their Prometheus text format, version 0.0.4.
 
-A `families` function beside each source (quota sensors, queue depths) yields them; `prometheus.page` renders
-them.
+A `families` function beside each source (quota sensors, queue depths) yields them;
+`monitoring.prometheus.page` renders them.
 """
 
 import re

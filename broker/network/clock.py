@@ -9,11 +9,11 @@ from collections.abc import Callable
 
 import trio
 
-from broker.clock import BASE_MS
+from broker.common.clock import BASE_MS
 
 
 class TrioClock:
-    """The `broker.clock.Clock` of this run; create it inside the run. Under a mock clock every reading
+    """The `broker.common.clock.Clock` of this run; create it inside the run. Under a mock clock every reading
     follows the mock.
     """
 

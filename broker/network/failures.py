@@ -13,7 +13,7 @@ from contextlib import suppress
 from enum import Enum
 from typing import TypeVarTuple
 
-from broker.errors import FatalExitError
+from broker.common.errors import FatalExitError
 
 logger = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""Observers of connections and throttles, such as the event log (`broker.events`).
+"""Observers of connections and throttles, such as the event log (`broker.monitoring.events`).
 
 Called by the socket server, the gate and the throttling; outside the path of requests that are not throttled.
 Observers must neither wait nor raise.

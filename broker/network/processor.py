@@ -15,9 +15,9 @@ from typing import ClassVar, Final
 
 import trio
 
-from broker.api.client_security import Logins
+from broker.api.security.client_security import Logins
+from broker.common.errors import ProtocolViolation
 from broker.config.listeners import Address
-from broker.errors import ProtocolViolation
 from broker.network.clock import TrioClock
 from broker.network.connection.authentication import FailedLogins, LateLogins, Sessions
 from broker.network.connection.channel import Channel, ConnectionIds, NewConnection, has_arrivals

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import trio
 
-from broker.clock import Clock
+from broker.common.clock import Clock
 
 
 class Reaper:

@@ -11,8 +11,8 @@ from typing import Final
 
 import trio
 
-from broker.api.outcome import Login
-from broker.errors import BrokerBug, UnreadableRegion
+from broker.api.requests.outcome import Login
+from broker.common.errors import BrokerBug, UnreadableRegion
 from broker.network.clock import TrioClock
 from broker.network.connection.authentication import FailedLogins, log_authenticated
 from broker.network.connection.channel import Channel, MuteEvent, MuteState

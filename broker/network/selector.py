@@ -13,7 +13,7 @@ from typing import Final
 
 import trio
 
-from broker.limited_lines import LimitedLines
+from broker.common.limited_lines import LimitedLines
 from broker.metrics.rate import Avg, Max, Window
 from broker.network.clock import TrioClock
 from broker.network.connection.channel import Channel, MuteState, discard_arrivals, has_arrivals

@@ -12,16 +12,16 @@ from typing import Final
 
 import msgspec
 
-from broker.api.callbacks import Callbacks
-from broker.api.client_security import ClientSecurity
 from broker.api.registry import Registry
-from broker.api.services import Endpoint, Endpoints, HandlerServices
+from broker.api.requests.callbacks import Callbacks
+from broker.api.requests.services import Endpoint, Endpoints, HandlerServices
+from broker.api.security.client_security import ClientSecurity
+from broker.common.errors import ConfigError
 from broker.config.listeners import Address, Server
 from broker.config.listeners import Listener as ListenerConfig
 from broker.config.listeners import Plane as PlaneName
 from broker.config.sections import NetworkConfig, NodeConfig, TlsConfig
-from broker.control.rows.client_endpoint import ClientEndpoint
-from broker.errors import ConfigError
+from broker.controller.rows.client_endpoint import ClientEndpoint
 from broker.network.acceptor.acceptor import Acceptor, SocketOptions
 from broker.network.acceptor.user_gate import UserGates
 from broker.network.clock import TrioClock

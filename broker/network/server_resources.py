@@ -9,7 +9,7 @@ belongs to the broker's server, as in Kafka up to 3.9.
 
 from collections.abc import Callable, Iterable
 
-from broker.clock import Clock
+from broker.common.clock import Clock
 from broker.config.listeners import Server
 from broker.config.sections import NetworkConfig
 from broker.network.acceptor.connection_gate import ConnectionGate

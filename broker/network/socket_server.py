@@ -12,13 +12,14 @@ from functools import partial
 
 import trio
 
-from broker.api.client_security import ClientSecurity
+from broker.api.security.client_security import ClientSecurity
+from broker.common.errors import ConfigError
+from broker.common.steps import Steps
 from broker.config.listeners import Listener as ListenerConfig
 from broker.config.listeners import Plane as PlaneName
 from broker.config.listeners import Server
 from broker.config.sections import ConnectionConfig, NetworkConfig, NodeConfig, RequestLogConfig, TlsConfig
-from broker.control.rows.client_endpoint import ClientEndpoint
-from broker.errors import ConfigError
+from broker.controller.rows.client_endpoint import ClientEndpoint
 from broker.metadata.image import Image
 from broker.metadata.publisher import Delta
 from broker.network.acceptor.acceptor import check_bindable
@@ -42,7 +43,6 @@ from broker.network.supervisor import Supervisor, TaskStarter
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.connections import ConnectionQuotas
 from broker.security.tls import Certificates
-from broker.steps import Steps
 
 logger = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVarTuple
 
 import trio
 
-from broker.errors import FatalExitError
+from broker.common.errors import FatalExitError
 
 Arguments = TypeVarTuple("Arguments")
 

@@ -8,6 +8,7 @@ ends it. Another reaper checks whether throttled clients wait as long as the res
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, Protocol
 
+from broker.common.steps import Steps
 from broker.network.clock import TrioClock
 from broker.network.connection.channel import THROTTLED, Channel, MuteEvent, bytes_waiting
 from broker.network.failures import Failures, Place
@@ -22,7 +23,6 @@ from broker.quotas.kinds import QuotaKind
 from broker.quotas.throttle_compliance import WatchedChannel
 from broker.quotas.throttled import Throttle, ThrottledChannels
 from broker.quotas.usage import Client
-from broker.steps import Steps
 
 REAPERS: Final = {
     QuotaKind.PRODUCE: "ThrottledChannelReaper-Produce",

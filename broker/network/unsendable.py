@@ -11,7 +11,7 @@ does not read records before it sends a response, and closes the connection when
 import logging
 from typing import Final, cast
 
-from broker.errors import ErrorCode
+from broker.common.errors import ErrorCode
 from broker.network.connection.send import BUFFERS, IOV_MAX, FileRegion, Part
 from broker.network.handling.request_channel import Request
 from broker.protocol import codec

@@ -8,7 +8,7 @@ Independent of messages.
 from enum import IntEnum
 from typing import Final
 
-from broker.errors import ProtocolViolation
+from broker.common.errors import ProtocolViolation
 
 
 class ApiKey(IntEnum):

@@ -5,7 +5,7 @@ A client sends the same id with every request, so decoded strings are cached by 
 
 from typing import Final
 
-from broker.errors import ProtocolViolation
+from broker.common.errors import ProtocolViolation
 from broker.protocol.varint import skip_tags
 
 KEPT_IDS: Final = 4096

@@ -10,7 +10,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from broker.errors import BrokerBug, ProtocolViolation
+from broker.common.errors import BrokerBug, ProtocolViolation
 from broker.protocol.api_key import request_header_version, response_header_version
 from broker.protocol.compile_decode import (
     Decoder,

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Callable, Generator
 from typing import Final
 
-from broker.errors import ProtocolViolation
+from broker.common.errors import ProtocolViolation
 from broker.protocol.emitter import NUMBERS, SLICE, Emitter, layout
 from broker.protocol.schema import FIXED, LIST, Buffer, Field, Message, Struct, in_version
 from broker.protocol.varint import read_rest, read_uvarint, skip_tags

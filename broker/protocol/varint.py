@@ -7,7 +7,7 @@ ProtocolViolation.
 
 from typing import Final
 
-from broker.errors import ProtocolViolation
+from broker.common.errors import ProtocolViolation
 from broker.protocol.schema import Buffer
 
 MAX_TAGS: Final = 1_000

@@ -1,7 +1,7 @@
 """Delayed operations: requests that wait for a condition or for a timeout, whichever comes first. (Kafka:
 DelayedOperation, DelayedOperationPurgatory)
 
-`services` watches operations and checks them after every append; the reapers of `app` expire them.
+`partitions` watches operations and checks them after every append; the reapers of `app` expire them.
 Independent of responses: methods return the settled operations, and the caller sends the responses. There
 is no `await` here, so nothing can happen between the check and the registration, and the second check of
 Kafka's DelayedOperationPurgatory is not needed.

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from heapq import nsmallest
 from typing import Final, Protocol
 
+from broker.common.steps import nlargest_in_steps
 from broker.metrics.families import FamilySamples, Kind, Sample, Steps
-from broker.steps import nlargest_in_steps
 
 MAX_ACCOUNTS: Final = 1_000
 """Accounts kept. One more evicts an eighth of them: the longest idle first, and the least busy among equals.

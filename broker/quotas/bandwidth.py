@@ -12,6 +12,7 @@ from math import inf
 from sys import float_info
 from typing import Final, Self, cast
 
+from broker.common.steps import Steps, finished
 from broker.metrics.rate import INT_MAX, Window, java_round, throttle_time_ms
 from broker.quotas.entity import Governing
 from broker.quotas.guarded_callback import GuardedCallback
@@ -20,7 +21,6 @@ from broker.quotas.manager import CLIENT_QUOTA_WINDOW, QuotaManager
 from broker.quotas.table import UNLIMITED, ShadowTotal
 from broker.quotas.throttled import Throttle, ThrottledChannel
 from broker.quotas.usage import MAX_SENSORS, SENSORS_AT_ONCE, Client, ClientSensor, SensorKey
-from broker.steps import Steps, finished
 
 FOREVER_MS: Final = 2**62
 

@@ -10,6 +10,7 @@ zero. So no throttle is longer than the last request was worth, unless many clie
 from collections.abc import Collection
 from functools import partial
 
+from broker.common.steps import Steps
 from broker.metrics.rate import TokenBucket, Window, java_divide, java_round, throttle_time_ms
 from broker.quotas.bandwidth import RateQuotaManager, RateSensor
 from broker.quotas.entity import Governing
@@ -19,7 +20,6 @@ from broker.quotas.manager import CLIENT_QUOTA_WINDOW
 from broker.quotas.table import UNLIMITED, Rule, ShadowTotal
 from broker.quotas.throttled import Throttle, ThrottledChannel
 from broker.quotas.usage import MAX_SENSORS, SENSORS_AT_ONCE
-from broker.steps import Steps
 
 
 class BucketSensor(RateSensor):

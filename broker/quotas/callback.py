@@ -11,7 +11,7 @@ from typing import Protocol
 
 import msgspec
 
-from broker.principal import Principal
+from broker.common.principal import Principal
 from broker.quotas.entity import DEFAULT, Entity
 from broker.quotas.kinds import QuotaKind
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from math import inf
 
+from broker.common.steps import Steps
 from broker.quotas.entity import Entity, Governing, TagGroup
 from broker.quotas.guarded_callback import GuardedCallback, Tags
 from broker.quotas.kinds import QuotaKind
@@ -22,7 +23,6 @@ from broker.quotas.usage import (
     Usage,
     built_at,
 )
-from broker.steps import Steps
 
 
 class CallbackUsage(Usage[S]):

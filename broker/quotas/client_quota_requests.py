@@ -12,7 +12,7 @@ from typing import Final, NoReturn
 
 import msgspec
 
-from broker.errors import ApiError, ErrorCode
+from broker.common.errors import ApiError, ErrorCode
 from broker.quotas.connection_rates import WHOLE_ADDRESS, canonical_address, counted_address
 from broker.quotas.entity import CLIENT_ID, IP, USER, Entity, EntityPairs
 from broker.quotas.kinds import CLIENT_KEYS, IP_KEYS, QuotaKey, ValueType

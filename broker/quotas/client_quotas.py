@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Final
 
+from broker.common.steps import Steps, finished
 from broker.config.sections.quotas import BrokerQuotaConfig
 from broker.metrics.rate import INT_MAX, Window
 from broker.quotas.bandwidth import RateQuotaManager, RateSensor, SharedRateSensor
@@ -22,7 +23,6 @@ from broker.quotas.request import RequestQuotaManager
 from broker.quotas.throttle_compliance import ThrottleCompliance
 from broker.quotas.throttled import Throttle, Throttleable, ThrottledChannels, ThrottledRow
 from broker.quotas.usage import SensorKey
-from broker.steps import Steps, finished
 
 Drafts = dict[QuotaKind, RuleDraft]
 

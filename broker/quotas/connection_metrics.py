@@ -10,12 +10,12 @@ from heapq import nlargest
 from itertools import chain
 from typing import Final
 
+from broker.common.steps import MEASURED_AT_ONCE, nlargest_in_steps
 from broker.metrics.families import MAX_SERIES, FamilySamples, Kind, Sample, Steps
 from broker.metrics.rate import INT_MAX
 from broker.quotas.connections import IP_RATE, ConnectionQuotas
 from broker.quotas.quota_metrics import RuleUse
 from broker.quotas.use_elsewhere import NOTHING, NOWHERE, Elsewhere
-from broker.steps import MEASURED_AT_ONCE, nlargest_in_steps
 
 GROUP: Final = "kafka_server_socket_server_metrics"
 

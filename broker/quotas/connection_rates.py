@@ -12,11 +12,11 @@ from typing import Final
 
 import msgspec
 
-from broker.idle import expired_in_steps, idlest
+from broker.common.idle import expired_in_steps, idlest
+from broker.common.steps import Steps
 from broker.metrics.rate import INT_MAX, Rate, Window, bounded_throttle_time_ms, java_round
 from broker.quotas.entity import DEFAULT, Default, Entity
 from broker.quotas.usage import IDLE_MS, MAX_SENSORS
-from broker.steps import Steps
 
 ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104 - compared, not bound
 """The entity whose rate limits the whole broker in AutoMQ. No client connects from this address."""

@@ -17,6 +17,7 @@ from typing import Final
 
 import msgspec
 
+from broker.common.steps import Steps
 from broker.metrics.rate import INT_MAX, Avg, Window
 from broker.quotas.connection_rates import (
     ANY_ADDRESS,
@@ -31,7 +32,6 @@ from broker.quotas.entity import Default
 from broker.quotas.manager import CLIENT_QUOTA_WINDOW
 from broker.quotas.usage import THROTTLE_TIME_WINDOW
 from broker.quotas.user_connections import UserConnections
-from broker.steps import Steps
 
 PER_IP: Final = "max.connections.per.ip"
 IP_RATE: Final = "connection_creation_rate"

@@ -15,8 +15,8 @@ from importlib import import_module
 from math import isfinite
 from typing import Final, cast
 
-from broker.errors import ConfigError
-from broker.principal import Principal
+from broker.common.errors import ConfigError
+from broker.common.principal import Principal
 from broker.quotas.callback import ClientQuotaCallback, Cluster
 from broker.quotas.entity import Entity
 from broker.quotas.kinds import QuotaKind

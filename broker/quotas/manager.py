@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from itertools import chain
 from typing import Final, Generic, Self
 
+from broker.common.steps import Steps, finished, nlargest_in_steps
 from broker.metrics.rate import INT_MAX, Window, throttle_time_ms
 from broker.quotas.callback_usage import CallbackUsage
 from broker.quotas.entity import Name
@@ -26,7 +27,6 @@ from broker.quotas.usage import (
     SensorKey,
     Usage,
 )
-from broker.steps import Steps, finished, nlargest_in_steps
 
 CLIENT_QUOTA_WINDOW: Final = Window(samples=11, window_ms=1_000)
 """quota.window.num and quota.window.size.seconds: ten whole windows and the present one."""

@@ -9,7 +9,7 @@ empty), older ones permissive (always served, then throttled).
 from dataclasses import replace
 from functools import partial
 
-from broker.errors import ApiError, ErrorCode
+from broker.common.errors import ApiError, ErrorCode
 from broker.metrics.rate import INT_MAX, TokenBucket, Window, java_divide, java_round
 from broker.quotas.entity import Governing
 from broker.quotas.guarded_callback import GuardedCallback

@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from broker.common.steps import MEASURED_AT_ONCE, nlargest_in_steps
 from broker.metrics.families import MAX_SERIES, FamilySamples, Kind, Sample, Steps, label_name
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.entity import Entity, Governing
@@ -19,7 +20,6 @@ from broker.quotas.replication import ReplicationQuotas
 from broker.quotas.table import UNLIMITED, ShadowTotal
 from broker.quotas.usage import ClientSensor, S
 from broker.quotas.use_elsewhere import NOTHING, NOWHERE, Elsewhere, KeyUse, SensorUse
-from broker.steps import MEASURED_AT_ONCE, nlargest_in_steps
 
 Labels = tuple[tuple[str, str], ...]
 

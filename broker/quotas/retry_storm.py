@@ -4,7 +4,7 @@ RetryStormBackoffPolicy, RetryStormBackoffStateStore)
 One state per API, resource and connection. An error is sent at once until it repeats: errors about a missing
 leader or coordinator are delayed from the second within a second on, others from the sixth. From then on
 every error of the state is delayed, until no error occurs for a second after the last delayed response could
-be sent. Called by `api.retry_storm`. Independent of clocks and messages.
+be sent. Called by `api.requests.retry_storm`. Independent of clocks and messages.
 """
 
 from collections import OrderedDict
@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from broker.errors import ErrorCode
+from broker.common.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
 
 WINDOW_MS: Final = 1_000

@@ -1,6 +1,6 @@
 """What the limits of clients remember across a restart: the usage in their windows, and what is owed.
 
-`server_parts.quota_usage` saves it every second and when the server stops, and resumes it at the start.
+`server.parts.quota_usage` saves it every second and when the server stops, and resumes it at the start.
 Independent of files: an `Entry` is one sensor of a client quota, or of the connection rate of an address, a
 user, a listener or the broker. Its windows are saved while it owes nothing: until a debt is repaid, they
 decide nothing.
@@ -17,6 +17,7 @@ from typing import Final
 
 import msgspec
 
+from broker.common.steps import Steps
 from broker.metrics.rate import INT_MAX, Window
 from broker.quotas.bandwidth import RateQuotaManager, RateSensor
 from broker.quotas.client_quotas import ClientQuotas
@@ -25,7 +26,6 @@ from broker.quotas.connections import ConnectionQuotas
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.table import UNLIMITED
 from broker.quotas.usage import ClientSensor
-from broker.steps import Steps
 
 LEAST_WORTH_S: Final = 0.05
 """An entity that has used less than its limit allows in this time is not saved, so that the file has those

@@ -1,6 +1,6 @@
 """The file of saved usage: a line with the version, the checksum, and what follows as MessagePack.
 
-Written in a thread by `server_parts.quota_usage`. A file that is damaged, too large or of a newer version is
+Written in a thread by `server.parts.quota_usage`. A file that is damaged, too large or of a newer version is
 refused as a whole: debts are no reason not to start, and half of them would be arbitrary.
 """
 

@@ -10,10 +10,10 @@ from typing import Final
 
 import msgspec
 
+from broker.common.steps import Steps
 from broker.metrics.rate import INT_MAX, Window
 from broker.quotas.connection_rates import AcceptRate, AcceptRates
 from broker.quotas.usage import MAX_SENSORS
-from broker.steps import Steps
 
 PER_USER: Final = "max.connections.per.user"
 USER_RATE: Final = "max.connection.creation.rate.per.user"

@@ -10,7 +10,7 @@ import zlib
 from enum import IntEnum
 from typing import Final
 
-from broker.errors import ApiError, ErrorCode
+from broker.common.errors import ApiError, ErrorCode
 from broker.records.header import Buffer
 
 DEFAULT_LIMIT: Final = 67_108_864

@@ -8,7 +8,7 @@ Built by the transaction coordinator, read by the log at each append and by its 
 from struct import Struct, error
 from typing import Final, NamedTuple
 
-from broker.errors import ApiError, ErrorCode
+from broker.common.errors import ApiError, ErrorCode
 from broker.records.build import NewRecord, build_batch
 from broker.records.header import CONTROL_FLAG, TRANSACTIONAL_FLAG, Buffer
 from broker.records.walk import records

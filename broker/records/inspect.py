@@ -8,7 +8,7 @@ headers are skipped without copying.
 
 from typing import Final
 
-from broker.errors import ApiError, ErrorCode
+from broker.common.errors import ApiError, ErrorCode
 from broker.records.compression import check_framing
 from broker.records.header import HEADER_BYTES, NO_TIMESTAMP, Buffer, header_at
 from broker.records.record_errors import RecordRules, refusal_of_records

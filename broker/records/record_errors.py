@@ -6,7 +6,7 @@ learns which of its records are the reason.
 
 from typing import Final, NamedTuple
 
-from broker.errors import ErrorCode, RecordsRefused
+from broker.common.errors import ErrorCode, RecordsRefused
 from broker.records.header import NO_TIMESTAMP, BatchHeader, Buffer
 from broker.records.slices import SLICE, Slices
 from broker.records.varint import read_int, read_varint

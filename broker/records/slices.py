@@ -11,7 +11,7 @@ Used by `inspect`, the log and the handlers of Produce and ListOffsets. Independ
 from collections.abc import Generator
 from typing import Final, TypeAlias, TypeVar
 
-from broker.errors import ApiError
+from broker.common.errors import ApiError
 from broker.records.compression import DEFAULT_LIMIT, compress, decompress
 from broker.records.header import Buffer
 

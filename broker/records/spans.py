@@ -1,6 +1,6 @@
 """Finds the records of a decompressed batch without copying them: where each key, value and header is.
 
-Called by `services.record_reader`, which reads many records and keeps few. `walk` copies every record.
+Called by `partitions.record_reader`, which reads many records and keeps few. `walk` copies every record.
 The bytes may come from a producer, so every length is checked.
 """
 

@@ -10,7 +10,7 @@ from typing import Final, cast
 
 from crc32c import crc32c
 
-from broker.errors import ApiError, ErrorCode, RecordsRefused
+from broker.common.errors import ApiError, ErrorCode, RecordsRefused
 from broker.records.header import (
     APPEND_TIME_FLAG,
     CONTROL_FLAG,

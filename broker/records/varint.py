@@ -6,7 +6,7 @@ refused: Kafka's ByteUtils reads at most ten and five bytes.
 
 from typing import Final
 
-from broker.errors import ApiError, ErrorCode
+from broker.common.errors import ApiError, ErrorCode
 from broker.records.header import Buffer
 
 _LARGEST_ZIGZAG: Final = 0xFFFF_FFFF_FFFF_FFFF

@@ -7,7 +7,7 @@ Kafka's DefaultRecord. The bytes may come from a producer, so every length is ch
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from broker.errors import ApiError, ErrorCode
+from broker.common.errors import ApiError, ErrorCode
 from broker.records.compression import DEFAULT_LIMIT, Codec, decompress
 from broker.records.header import HEADER_BYTES, Buffer, header_at
 from broker.records.slices import Slices, Unpack

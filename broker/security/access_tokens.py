@@ -16,8 +16,8 @@ from typing import Any, Final
 
 import msgspec
 
-from broker.json_web_keys import ALGORITHMS, PublicKey, read_object, verify
-from broker.principal import is_plain
+from broker.common.json_web_keys import ALGORITHMS, PublicKey, read_object, verify
+from broker.common.principal import is_plain
 
 LONGEST_TOKEN: Final = 65_536
 LONGEST_HEADER: Final = 4_096

@@ -13,7 +13,7 @@ import re
 import secrets
 from typing import Final, Protocol
 
-from broker.errors import ApiError, ConfigError, ErrorCode
+from broker.common.errors import ApiError, ConfigError, ErrorCode
 from broker.security import plain
 from broker.security.plain import PLAIN_MODULE, parse_jaas
 from broker.security.scram import MAX_ITERATIONS, MECHANISMS, MIN_ITERATIONS, ScramMechanism

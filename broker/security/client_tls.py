@@ -8,8 +8,8 @@ import ssl
 from pathlib import Path
 from typing import Final
 
+from broker.common.errors import ConfigError
 from broker.config.sections import UpstreamConfig
-from broker.errors import ConfigError
 from broker.security.tls import VERSIONS, load_authorities, load_chain, read_store
 from broker.security.watched_files import CHECK_EVERY_MS, stamps
 

@@ -1,14 +1,14 @@
 """Links that sign a browser in to the console once: their codes, and the file from which they are made.
 
-Created by broker.app for the startup link, and by `weir console-link` in a separate process on the same
-machine; redeemed by broker.web. A code is its creation time and a nonce, authenticated with a key that the
-broker generates at each start, so creating one needs no request to the broker. The time is an argument, in
-milliseconds of the system's monotonic clock, which all processes of a machine share.
+Created by broker.server.app for the startup link, and by `weir console-link` in a separate process on the
+same machine; redeemed by broker.server.web. A code is its creation time and a nonce, authenticated with a key
+that the broker generates at each start, so creating one needs no request to the broker. The time is an
+argument, in milliseconds of the system's monotonic clock, which all processes of a machine share.
 
-`ConsoleLinkFile` passes the key to `weir console-link`. broker.app writes it into the first of `log.dirs` at
-each start, readable by its owner only, and removes it at shutdown. A user who can read it can also read and
-write the broker's data. The broker keeps it locked, so that a file left by a killed broker is recognised as
-stale.
+`ConsoleLinkFile` passes the key to `weir console-link`. broker.server.app writes it into the first of
+`log.dirs` at each start, readable by its owner only, and removes it at shutdown. A user who can read it can
+also read and write the broker's data. The broker keeps it locked, so that a file left by a killed broker is
+recognised as stale.
 """
 
 import base64

@@ -1,8 +1,8 @@
 """Where the broker may send requests that an administrator of the console asked for.
 
-broker.control.alerts checks a URL when it is stored, broker.alerts.sender each address when it connects. A
-name is resolved once and the connection goes to the checked address, so that a name that changes in between
-(DNS rebinding) leads nowhere else. Pure.
+broker.controller.alerts checks a URL when it is stored, broker.monitoring.alerts.sender each address when it
+connects. A name is resolved once and the connection goes to the checked address, so that a name that changes
+in between (DNS rebinding) leads nowhere else. Pure.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """The key set of one issuer of access tokens, from a file or a URL, and when it is read again.
 
-`access_tokens` asks for keys. broker.server_parts.oauthbearer_keys reads sets while the broker runs; a file
+`access_tokens` asks for keys. broker.server.parts.oauthbearer_keys reads sets while the broker runs; a file
 is also read once at the start, which fails if it cannot. Sockets and tasks are the caller's. (Kafka:
 RefreshingHttpsJwks, JwksFileVerificationKeyResolver)
 """
@@ -11,10 +11,10 @@ from typing import Final
 
 import msgspec
 
+from broker.common.errors import ConfigError
+from broker.common.json_web_keys import PublicKey, key_for, read_keys
 from broker.config.sections import SecurityConfig
 from broker.config.sections.oauthbearer import JWKS_URL, key_file
-from broker.errors import ConfigError
-from broker.json_web_keys import PublicKey, key_for, read_keys
 from broker.security.watched_files import read_regular
 
 MAX_BYTES: Final = 1_048_576

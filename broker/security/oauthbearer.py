@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from broker.errors import ApiError, ErrorCode
+from broker.common.errors import ApiError, ErrorCode
 from broker.security.access_tokens import LONGEST_TOKEN, AccessToken, InvalidToken
 from broker.security.sasl import invalid_credentials
 from broker.security.scram import unescaped

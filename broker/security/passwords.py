@@ -1,6 +1,6 @@
 """Console passwords, stored as scrypt hashes, because chosen passwords can be guessed.
 
-Called by broker.control. Each hash stores its cost, so that a later release can raise the cost without
+Called by broker.controller. Each hash stores its cost, so that a later release can raise the cost without
 locking users out. Slow on purpose: a hash takes a quarter of a second of a core and 32 MiB and releases the
 interpreter lock; callers use worker threads, a few at a time.
 """

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from broker.errors import ApiError, ConfigError, ErrorCode
+from broker.common.errors import ApiError, ConfigError, ErrorCode
 
 MECHANISM: Final = "PLAIN"
 

@@ -17,9 +17,9 @@ from typing import Final
 
 import msgspec
 
-from broker.errors import ConfigError
-from broker.patterns import MAX_COST, Compiled, compiled, cost_of
-from broker.steps import Steps
+from broker.common.errors import ConfigError
+from broker.common.patterns import MAX_COST, Compiled, compiled, cost_of
+from broker.common.steps import Steps
 
 KEY: Final = "ssl.principal.mapping.rules"
 

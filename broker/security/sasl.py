@@ -6,7 +6,7 @@ has its own: `plain`, `scram`, `oauthbearer`.
 
 from typing import Protocol
 
-from broker.errors import ApiError, ErrorCode
+from broker.common.errors import ApiError, ErrorCode
 
 
 class SaslLogin(Protocol):

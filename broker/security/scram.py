@@ -24,7 +24,7 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
-from broker.errors import ApiError
+from broker.common.errors import ApiError
 from broker.security.sasl import invalid_credentials
 
 MIN_ITERATIONS: Final = 4_096

@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from broker.common.errors import ConfigError
 from broker.config.sections import TlsConfig
 from broker.config.sections.tls import ALLOWED_STORE, MAX_STORE_BYTES
-from broker.errors import ConfigError
 from broker.security.principal_rules import KEY, PrincipalRules
 from broker.security.watched_files import CHECK_EVERY_MS, read_regular, stamps
 

@@ -1,8 +1,8 @@
 """Tokens of the console and the REST API: shown once, stored as a salted digest.
 
-Called by broker.control. A plain SHA-256 is enough because a generated token has 256 random bits; a slow hash
-would let clients block the event loop with wrong tokens. A token chosen by the operator is only as strong as
-chosen.
+Called by broker.controller. A plain SHA-256 is enough because a generated token has 256 random bits; a slow
+hash would let clients block the event loop with wrong tokens. A token chosen by the operator is only as
+strong as chosen.
 """
 
 import hashlib

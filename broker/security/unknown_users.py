@@ -19,8 +19,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from broker.common.steps import Steps, finished
 from broker.security.scram import MECHANISMS, MIN_ITERATIONS, Credential, ScramMechanism
-from broker.steps import Steps, finished
 
 MAX_SHAPES: Final = 16
 """Limits the HMACs per login of any name."""

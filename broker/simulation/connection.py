@@ -7,7 +7,7 @@ throttle.
 
 from collections.abc import Callable, Iterator, Sequence
 
-from broker.clock import BASE_MS
+from broker.common.clock import BASE_MS
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.throttled import Throttle, longer

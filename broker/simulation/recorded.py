@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from broker.common.strict_yaml import BadFileError
 from broker.quotas.kinds import QuotaKind
 from broker.simulation.scenario import Record
-from broker.strict_yaml import BadFileError
 
 VERSIONS: Final = (1, 2)
 """The versions of the format. They differ in the name of a source that is ignored here."""

@@ -8,10 +8,11 @@ import re
 from pathlib import Path
 from typing import Final
 
+from broker.common.errors import ApiError, ConfigError
+from broker.common.principal import ANONYMOUS
+from broker.common.strict_yaml import Fields, Place, read_file
 from broker.config.load import build_config
 from broker.config.sections import QuotaConfig
-from broker.errors import ApiError, ConfigError
-from broker.principal import ANONYMOUS
 from broker.quotas.client_quota_requests import validate_alteration
 from broker.quotas.entity import CLIENT_ID, IP, USER, Entity
 from broker.quotas.kinds import QuotaKind
@@ -31,7 +32,6 @@ from broker.simulation.scenario import (
     Schedule,
     between,
 )
-from broker.strict_yaml import Fields, Place, read_file
 
 TRUTH: Final = {"true": True, "yes": True, "false": False, "no": False}
 SIZES: Final = {"": 1, "B": 1, "kB": 1_000, "MB": 1_000_000, "GB": 1_000_000_000}

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from broker.errors import ErrorCode
+from broker.common.errors import ErrorCode
 from broker.metrics.rate import Avg, Max, Meter, Window
 from broker.telemetry.subscription import Effective
 

@@ -16,10 +16,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final
 
-from broker.errors import ErrorCode
+from broker.common.errors import ErrorCode
+from broker.common.steps import Steps
 from broker.metrics.rate import Meter
 from broker.records.compression import Codec
-from broker.steps import Steps
 from broker.telemetry.instance import WINDOW, Client, ClientInstance, uuid_text
 from broker.telemetry.latest import LatestValues
 from broker.telemetry.subscription import Subscription, effective_of, matching

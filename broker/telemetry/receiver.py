@@ -1,8 +1,8 @@
 """The interface of a custom receiver (`telemetry.receivers`), and its loading. (Kafka:
 ClientTelemetryReceiver)
 
-`broker.server` loads receivers at the start; `broker.telemetry_export` calls them for every readable push.
-A receiver is a Python class: `package.module:Class`, or the name of an entry point of the group
+`broker.server.broker` loads receivers at the start; `broker.monitoring.otlp` calls them for every readable
+push. A receiver is a Python class: `package.module:Class`, or the name of an entry point of the group
 `weir.telemetry_receivers` of any installed package.
 """
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol, cast
 
 import msgspec
 
-from broker.errors import ConfigError
+from broker.common.errors import ConfigError
 
 if TYPE_CHECKING:
     from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData

@@ -1,8 +1,8 @@
 """The state that handlers and tasks share: the queue of pushes, the queue for a collector, and all parts.
 
-`Telemetry` is made by `broker.server` and passed to the handlers and to readers of metrics. The handler of
-PushTelemetry fills the queue of pushes; one task empties it and does the slow work in a thread
-(broker.telemetry_export). Both queues are bounded, and have no socket and no clock.
+`Telemetry` is made by `broker.server.broker` and passed to the handlers and to readers of metrics. The
+handler of PushTelemetry fills the queue of pushes; one task empties it and does the slow work in a thread
+(broker.monitoring.otlp). Both queues are bounded, and have no socket and no clock.
 """
 
 import os

@@ -1,11 +1,11 @@
 """A subscription: a parsed config resource of type CLIENT_METRICS. (Kafka: ClientMetricsConfigs)
 
-Made by broker.control to check a change, and by `manager` to apply it, which sums up all subscriptions that
-match a client in an `Effective`. Independent of instances and requests. Ranges and error texts are Kafka's.
-Two patterns for one match key must both match (Kafka drops the first).
+Made by broker.controller to check a change, and by `manager` to apply it, which sums up all subscriptions
+that match a client in an `Effective`. Independent of instances and requests. Ranges and error texts are
+Kafka's. Two patterns for one match key must both match (Kafka drops the first).
 
 A pattern comes from an operator and its text from any client, so a backtracking engine (Java's and Python's
-are) would allow either to block the broker: see broker.patterns.
+are) would allow either to block the broker: see broker.common.patterns.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,11 +17,11 @@ from typing import Final
 import msgspec
 from crc32c import crc32c
 
+from broker.common.errors import ApiError, ConfigError, ErrorCode
+from broker.common.patterns import Pattern
+from broker.common.steps import Steps, finished
 from broker.config.kinds import INT_MAX, integer, list_of
 from broker.config.setting import Setting
-from broker.errors import ApiError, ConfigError, ErrorCode
-from broker.patterns import Pattern
-from broker.steps import Steps, finished
 
 ALL_METRICS: Final = "*"
 

@@ -6,7 +6,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
-from broker.principal import ANONYMOUS
+from broker.common.principal import ANONYMOUS
 from pipeline.gold.limits import used
 from pipeline.tables import CLUSTER, DATE, Table
 from pipeline.times import MINUTE

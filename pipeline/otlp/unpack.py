@@ -9,7 +9,7 @@ from typing import Final
 from google.protobuf.message import DecodeError, EncodeError
 from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
 
-from broker.errors import ApiError, ErrorCode
+from broker.common.errors import ApiError, ErrorCode
 from broker.records.compression import Codec, decompress
 from pipeline.otlp.count import count_points
 

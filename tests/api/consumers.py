@@ -2,8 +2,8 @@
 
 import pytest
 
-from broker.api.fetch_pending import size_of
-from broker.api.outcome import EncodedResponse, Response
+from broker.api.fetch.pending import size_of
+from broker.api.requests.outcome import EncodedResponse, Response
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from broker.quotas.entity import Entity
 from tests.api.harness import Asking, Connection, Harness

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from broker.errors import ErrorCode
+from broker.common.errors import ErrorCode
 from broker.log.partition import PartitionLog
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tests.api.harness import WALL_MS, Asking, Connection, Harness

@@ -10,31 +10,39 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from broker.api import registry
-from broker.api.append_linger import AppendLinger
-from broker.api.callbacks import Callbacks
-from broker.api.change_limits import ControllerMutations
-from broker.api.client_security import ClientSecurity
-from broker.api.context import RequestContext
-from broker.api.delayed_operations import AT_ONCE, DelayedFetches
-from broker.api.fast_path import FastPath
-from broker.api.group_requests import expire_groups, forget_states, forget_topics
-from broker.api.outcome import AfterCommit, Delayed, EncodedResponse, Outcome, Response, Sliced
+from broker.api.groups.append_linger import AppendLinger
+from broker.api.groups.replies import expire_groups, forget_states, forget_topics
 from broker.api.registry import Api
-from broker.api.services import Endpoint, GroupServices, TelemetryServices, control_services, log_services
-from broker.authorization.authorizer import Authorizer
+from broker.api.requests.callbacks import Callbacks
+from broker.api.requests.change_limits import ControllerMutations
+from broker.api.requests.context import RequestContext
+from broker.api.requests.delayed_operations import AT_ONCE, DelayedFetches
+from broker.api.requests.fast_path import FastPath
+from broker.api.requests.outcome import AfterCommit, Delayed, EncodedResponse, Outcome, Response, Sliced
+from broker.api.requests.services import (
+    Endpoint,
+    GroupServices,
+    TelemetryServices,
+    control_services,
+    log_services,
+)
+from broker.api.security.client_security import ClientSecurity
+from broker.common.steps import finished
 from broker.config.load import load
 from broker.config.sections.consumer_groups import group_times
 from broker.config.sections.share_groups import share_group_times
-from broker.config_listeners.metadata import acl_listener, delegation_token_listener
-from broker.control.control import Control
-from broker.groups.consumer.assignment import ClusterTopics
-from broker.groups.messages import Now
+from broker.controller.control import Control
+from broker.coordinator.group.consumer.assignment import ClusterTopics
+from broker.coordinator.group.messages import Now
+from broker.coordinator.group_service import GroupService
+from broker.coordinator.transaction_service import TransactionService
 from broker.log.slice import FileSlice
 from broker.log.store import LogStore
 from broker.metadata.image import Image
 from broker.metadata.publisher import Delta
 from broker.metadata.store import MetadataStore
 from broker.metrics.rate import Window
+from broker.partitions.partitions import Partitions
 from broker.protocol import codec
 from broker.protocol.api_key import response_header_version
 from broker.protocol.codec import parse_response_header
@@ -45,19 +53,17 @@ from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.replication import ReplicationQuotas
 from broker.records.build import NewRecord, build_batch
 from broker.records.slices import Slices, run_through
+from broker.security.acl.authorizer import Authorizer
 from broker.security.delegation_tokens import DelegationTokens
 from broker.security.sasl import SaslLogin
 from broker.security.session import Session
 from broker.security.unknown_users import UnknownUsers
-from broker.server_parts.share import ShareGroups
-from broker.server_parts.share_group_states import ShareGroupStates
-from broker.services.group_service import GroupService
-from broker.services.partitions import Partitions
-from broker.services.transaction_service import TransactionService
-from broker.steps import finished
+from broker.server.listeners.metadata import acl_listener, delegation_token_listener
+from broker.server.parts.share import ShareGroups
+from broker.server.parts.share_group_states import ShareGroupStates
 from broker.telemetry.state import Telemetry
-from tests.control.world import StoreCommitter
-from tests.groups.share.states import FakeShareStates, run_pending
+from tests.controller.world import StoreCommitter
+from tests.coordinator.group.share.states import FakeShareStates, run_pending
 from tests.support.clock import ManualClock
 from tests.support.headers import parse_request_header
 

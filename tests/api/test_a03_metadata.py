@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from broker.api.a03_metadata import CREATED_AT_ONCE, _all_topics, _respond, handle
-from broker.api.context import RequestContext
-from broker.api.outcome import Response, Sliced
-from broker.api.services import MetadataServices
-from broker.errors import ErrorCode
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Response, Sliced
+from broker.api.requests.services import MetadataServices
+from broker.common.errors import ErrorCode
 from broker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from broker.records.slices import SLICE, run_through
 from tests.api.harness import Connection, Harness

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from broker.errors import ErrorCode
+from broker.common.errors import ErrorCode
 from broker.protocol.messages.find_coordinator import FindCoordinatorRequest
 from broker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.api.harness import Harness

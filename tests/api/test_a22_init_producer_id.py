@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.errors import ApiError, ErrorCode
+from broker.common.errors import ApiError, ErrorCode
 from broker.protocol.messages.init_producer_id import InitProducerIdRequest
 from tests.api.harness import Harness
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from broker.api.a51_alter_user_scram_credentials import COPY_COST
-from broker.api.change_limits import FREED_AT_ONCE
+from broker.api.requests.change_limits import FREED_AT_ONCE
 from broker.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialUpsertion,

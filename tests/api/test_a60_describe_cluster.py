@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.errors import ErrorCode
+from broker.common.errors import ErrorCode
 from broker.protocol.messages.describe_cluster import DescribeClusterRequest
 from tests.api.harness import Harness
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from broker.control.commands import ResourceType
-from broker.errors import ErrorCode
+from broker.common.errors import ErrorCode
+from broker.controller.commands import ResourceType
 from broker.protocol.messages import incremental_alter_configs as alteration
 from broker.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from broker.protocol.messages.list_config_resources import ListConfigResourcesRequest
@@ -69,7 +69,7 @@ async def test_loggers_are_described_with_the_level_that_holds(harness: Harness)
     assert (row.name, row.config_source, row.read_only, row.is_sensitive) == ("root", 6, False, False)
     assert row.value in ("FATAL", "ERROR", "WARN", "INFO", "DEBUG", "TRACE")
     assert (row.synonyms, row.documentation) == ([], None)
-    assert "broker.services.partitions" in {each.name for each in (await logger_rows(harness, "1")).configs}
+    assert "broker.partitions.partitions" in {each.name for each in (await logger_rows(harness, "1")).configs}
 
 
 @pytest.mark.parametrize(

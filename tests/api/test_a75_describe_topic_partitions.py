@@ -2,14 +2,14 @@
 
 import pytest
 
-from broker.authorization.acl import ResourceType
-from broker.authorization.authorizer import EVERY_OPERATION
-from broker.errors import ErrorCode
+from broker.common.errors import ErrorCode
 from broker.protocol.messages.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,
     TopicRequest,
 )
+from broker.security.acl.acl import ResourceType
+from broker.security.acl.authorizer import EVERY_OPERATION
 from tests.api.harness import Harness
 
 Page = tuple[list[tuple[str, list[int]]], tuple[str, int] | None]

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from broker.authorization.acl import CLUSTER_NAME, Acl, Operation, PatternType, ResourceType
-from broker.authorization.acl_filter import AclFilter, filter_of
-from broker.errors import ErrorCode
+from broker.common.errors import ErrorCode
 from broker.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from broker.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from broker.protocol.messages.describe_acls import DescribeAclsRequest
+from broker.security.acl.acl import CLUSTER_NAME, Acl, Operation, PatternType, ResourceType
+from broker.security.acl.acl_filter import AclFilter, filter_of
 from tests.api.harness import Connection, Harness
-from tests.authorization.acls import allow, deny
-from tests.control.world import AUTHORIZER
+from tests.controller.world import AUTHORIZER
+from tests.security.acl.acls import allow, deny
 
 READ = allow(Operation.READ)
 PREFIX = deny(Operation.ALL, "ord", pattern=PatternType.PREFIXED)

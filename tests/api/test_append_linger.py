@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.errors import ErrorCode
+from broker.common.errors import ErrorCode
 from broker.log import disk
 from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from broker.purgatory.purgatory import Outcome

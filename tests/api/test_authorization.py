@@ -6,11 +6,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from broker.api.client_security import CHECK_COST
-from broker.api.services import ClusterServices
-from broker.authorization.acl import CLUSTER_NAME, Acl, Operation, Permission, ResourceType
-from broker.authorization.authorizer import EVERY_OPERATION
-from broker.errors import ErrorCode
+from broker.api.requests.services import ClusterServices
+from broker.api.security.client_security import CHECK_COST
+from broker.common.errors import ErrorCode
+from broker.common.steps import finished
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from broker.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
@@ -91,12 +90,13 @@ from broker.protocol.messages.txn_offset_commit import (
 from broker.protocol.schema import Message
 from broker.records.build import NewRecord, build_batch
 from broker.records.slices import SLICE
-from broker.steps import finished
+from broker.security.acl.acl import CLUSTER_NAME, Acl, Operation, Permission, ResourceType
+from broker.security.acl.authorizer import EVERY_OPERATION
 from tests.api.group import join_request, sync_request
 from tests.api.harness import WALL_MS, Connection, Harness
 from tests.api.test_roles import NEEDS, REFUSALS, configs, errors_in, share_states
-from tests.authorization.acls import allow, deny
-from tests.control.world import AUTHORIZER
+from tests.controller.world import AUTHORIZER
+from tests.security.acl.acls import allow, deny
 
 UNUSED_LOGGER = logging.getLogger("weir_tests.authorization")
 
@@ -677,7 +677,7 @@ async def test_a_fetch_of_many_partitions_is_refused_by_topic(guarded: Harness, 
 
 
 async def test_a_denied_produce_without_a_response_closes_the_connection(guarded: Harness) -> None:
-    from broker.api.outcome import Hangup
+    from broker.api.requests.outcome import Hangup
 
     asking = await guarded.put(produce(acks=0), 9, connection=user())
     assert isinstance(asking.outcome, Hangup) and asking.outcome.error == TOPIC_FAILED

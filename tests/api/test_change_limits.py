@@ -5,8 +5,8 @@ from itertools import pairwise
 
 import pytest
 
-from broker.api.change_limits import FREED_AT_ONCE, results_of
-from broker.api.pacing import Pace
+from broker.api.requests.change_limits import FREED_AT_ONCE, results_of
+from broker.api.requests.pacing import Pace
 from broker.records.slices import SLICE
 
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from broker.control.commands import AlterClientQuotas, QuotaAlteration
-from broker.errors import ErrorCode
+from broker.common.errors import ErrorCode
+from broker.controller.commands import AlterClientQuotas, QuotaAlteration
 from broker.metadata.actor import BROKER_ITSELF
 from broker.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,

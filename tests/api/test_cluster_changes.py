@@ -13,8 +13,8 @@ from broker.api.a57_update_features import (
     UNSAFE_DOWNGRADE,
     UPGRADE,
 )
-from broker.api.features import FEATURES, NEVER_FINALIZED
-from broker.errors import ErrorCode
+from broker.api.requests.features import FEATURES, NEVER_FINALIZED
+from broker.common.errors import ErrorCode
 from broker.protocol.messages.add_raft_voter import AddRaftVoterRequest
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.describe_quorum import (

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from broker.control.commands import OpType, ResourceType
-from broker.errors import ErrorCode
+from broker.common.errors import ErrorCode
+from broker.controller.commands import OpType, ResourceType
 from broker.protocol.messages import alter_configs, incremental_alter_configs
 from broker.protocol.messages.alter_configs import AlterConfigsRequest
 from broker.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from broker.api.client_security import EVERY_OPERATION
-from broker.authorization.acl import ResourceType
-from broker.errors import ErrorCode
+from broker.api.security.client_security import EVERY_OPERATION
+from broker.common.errors import ErrorCode
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest, DescribedGroup
 from broker.protocol.messages.consumer_group_heartbeat import (
@@ -23,6 +22,7 @@ from broker.protocol.messages.describe_groups import DescribeGroupsRequest
 from broker.protocol.messages.find_coordinator import FindCoordinatorRequest
 from broker.protocol.messages.list_groups import ListGroupsRequest
 from broker.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from broker.security.acl.acl import ResourceType
 from tests.api.group import GROUP, commit, committed, find_coordinator, join_request
 from tests.api.harness import Connection, Harness
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from broker.api.outcome import Login, Response
-from broker.authorization.acl import Operation, ResourceType
-from broker.clock import BASE_MS
-from broker.control import delegation_tokens
-from broker.control.delegation_tokens import RemoveExpiredDelegationTokens
-from broker.errors import ErrorCode
+from broker.api.requests.outcome import Login, Response
+from broker.common.clock import BASE_MS
+from broker.common.errors import ErrorCode
+from broker.common.steps import finished
+from broker.controller import delegation_tokens
+from broker.controller.delegation_tokens import RemoveExpiredDelegationTokens
 from broker.metadata.actor import BROKER_ITSELF
 from broker.protocol.messages.create_delegation_token import CreatableRenewers, CreateDelegationTokenRequest
 from broker.protocol.messages.describe_delegation_token import (
@@ -26,10 +26,10 @@ from broker.protocol.messages.renew_delegation_token import RenewDelegationToken
 from broker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from broker.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from broker.protocol.schema import Message
-from broker.steps import finished
+from broker.security.acl.acl import Operation, ResourceType
 from tests.api.harness import WALL_MS, Connection, Harness
-from tests.authorization.acls import allow
-from tests.control.world import AUTHORIZER
+from tests.controller.world import AUTHORIZER
+from tests.security.acl.acls import allow
 
 SECRET = "a key of the tests"
 SETTINGS = (

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from broker.api.error_responses import error_response
 from broker.api.registry import load
-from broker.errors import ErrorCode
+from broker.api.requests.error_responses import error_response
+from broker.common.errors import ErrorCode
 from broker.protocol import codec
 from broker.protocol.api_key import ApiKey
 from broker.protocol.error_codes import error_codes

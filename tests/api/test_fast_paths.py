@@ -14,13 +14,14 @@ from typing import Any
 
 import pytest
 
-from broker.api.fast_path import MAX_PROLOGUE_BYTES, MAX_PROLOGUES, PROLOGUE_AT, Prologues
-from broker.api.outcome import EncodedResponse, Hangup, NoResponse, Response
-from broker.api.services import FetchServices
-from broker.control import topics
-from broker.errors import ErrorCode, ProtocolViolation
+from broker.api.requests.fast_path import MAX_PROLOGUE_BYTES, MAX_PROLOGUES, PROLOGUE_AT, Prologues
+from broker.api.requests.outcome import EncodedResponse, Hangup, NoResponse, Response
+from broker.api.requests.services import FetchServices
+from broker.common.errors import ErrorCode, ProtocolViolation
+from broker.controller import topics
 from broker.log import disk
 from broker.log.partition import PartitionLog
+from broker.partitions.fetch_sessions import FetchSession
 from broker.protocol import codec
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.fetch import (
@@ -34,7 +35,6 @@ from broker.protocol.messages.produce import PartitionProduceData, ProduceReques
 from broker.protocol.schema import ZERO_UUID, Message
 from broker.records.build import NewRecord, build_batch
 from broker.records.compression import Codec
-from broker.services.fetch_sessions import FetchSession
 from tests.api.harness import WALL_MS, Asking, Connection, Harness, join
 
 TOPICS = {"events": 8, "logs": 200, "f" * 200: 2, "__consumer_offsets": 1, "missing": 1}

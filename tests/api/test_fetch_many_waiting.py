@@ -9,19 +9,20 @@ from typing import Any
 
 import pytest
 
-from broker.api import a01_fetch, fetch_many
-from broker.api.context import RequestContext
-from broker.api.fetch_partitions import requested_in_slices
-from broker.api.outcome import Response
-from broker.api.services import FetchServices
-from broker.compiled import COMPILED
-from broker.errors import ErrorCode
+from broker.api import a01_fetch
+from broker.api.fetch import many as fetch_many
+from broker.api.fetch.partitions import requested_in_slices
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Response
+from broker.api.requests.services import FetchServices
+from broker.common.errors import ErrorCode
 from broker.log.partition import PartitionLog
+from broker.partitions.fetching import FetchedPartition, RequestedPartition
 from broker.protocol.messages.delete_topics import DeleteTopicsRequest
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.purgatory.purgatory import Outcome
 from broker.records.slices import SLICE, run_through
-from broker.services.fetching import FetchedPartition, RequestedPartition
+from broker.server.compiled import COMPILED
 from tests.api.fetch_cases import WAIT_MS, log_of, pass_ms
 from tests.api.harness import WALL_MS, Asking, Connection, Harness
 from tests.support.produce import batch_of, produce_request

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from broker.api.outcome import EncodedResponse
-from broker.errors import ErrorCode
+from broker.api.requests.outcome import EncodedResponse
+from broker.common.errors import ErrorCode
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from broker.quotas.bandwidth import RateQuotaManager
 from broker.quotas.kinds import QuotaKind

@@ -3,8 +3,8 @@
 import pytest
 
 from broker.api import a01_fetch
-from broker.api.outcome import EncodedResponse, Response
-from broker.api.services import FetchServices
+from broker.api.requests.outcome import EncodedResponse, Response
+from broker.api.requests.services import FetchServices
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.request import RequestQuotaManager

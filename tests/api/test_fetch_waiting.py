@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from broker.compiled import COMPILED
-from broker.errors import ApiError, ErrorCode
+from broker.common.errors import ApiError, ErrorCode
 from broker.log.partition import PartitionLog
 from broker.log.store import LogStore
 from broker.protocol.messages.delete_topics import DeleteTopicsRequest
+from broker.server.compiled import COMPILED
 from tests.api.fetch_cases import (
     ALONE,
     EMPTY,

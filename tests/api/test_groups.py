@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 
-from broker.errors import ErrorCode
-from broker.groups.coordinator import OFFSETS_AT_ONCE, GroupCoordinator
-from broker.groups.messages import Effects, JoinRequest, Now
+from broker.common.errors import ErrorCode
+from broker.common.steps import finished
+from broker.coordinator.group.coordinator import OFFSETS_AT_ONCE, GroupCoordinator
+from broker.coordinator.group.messages import Effects, JoinRequest, Now
+from broker.coordinator.group_service import GroupService, Writing
 from broker.log import disk
 from broker.protocol.messages.delete_groups import DeleteGroupsRequest
 from broker.protocol.messages.describe_groups import DescribeGroupsRequest
@@ -18,8 +20,6 @@ from broker.protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from broker.records.slices import SLICE
-from broker.services.group_service import GroupService, Writing
-from broker.steps import finished
 from tests.api.group import GROUP, commit, committed, find_coordinator, stable_member
 from tests.api.harness import Harness
 

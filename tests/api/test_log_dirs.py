@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from broker.api.a61_describe_producers import _respond
-from broker.api.services import PartitionServices
-from broker.errors import ErrorCode
+from broker.api.requests.services import PartitionServices
+from broker.common.errors import ErrorCode
 from broker.log.producer_state import BatchMetadata
 from broker.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from broker.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest

@@ -3,7 +3,7 @@
 import pytest
 
 from broker.api.a11_join_group import MAX_PROTOCOLS
-from broker.errors import ErrorCode
+from broker.common.errors import ErrorCode
 from broker.protocol.messages.heartbeat import HeartbeatRequest
 from broker.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from broker.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.api.outcome import Response
-from broker.errors import ErrorCode
+from broker.api.requests.outcome import Response
+from broker.common.errors import ErrorCode
 from broker.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from broker.protocol.messages.delete_topics import DeleteTopicsRequest

@@ -14,14 +14,14 @@ from broker.api.a21_delete_records import _respond as delete_records_in_slices
 from broker.api.a23_offset_for_leader_epoch import _respond as epochs_in_slices
 from broker.api.a34_alter_replica_log_dirs import _respond as moves_in_slices
 from broker.api.a61_describe_producers import _respond as producers_in_slices
-from broker.api.fetch_many import fetch_many
-from broker.api.produce_pending import APPEND_COST, CHUNK
-from broker.api.services import FetchServices, PartitionServices, ProduceServices
-from broker.compiled import COMPILED
+from broker.api.fetch.many import fetch_many
+from broker.api.produce.pending import APPEND_COST, CHUNK
+from broker.api.requests.services import FetchServices, PartitionServices, ProduceServices
 from broker.log.checkpoints import OffsetFile
 from broker.log.moves import Moves
 from broker.log.partition import PartitionLog
 from broker.log.store import LogStore
+from broker.partitions.partitions import Partitions
 from broker.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
@@ -48,7 +48,7 @@ from broker.protocol.messages.offset_for_leader_epoch import (
 )
 from broker.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from broker.records.slices import SLICE, Slices
-from broker.services.partitions import Partitions
+from broker.server.compiled import COMPILED
 from tests.api.harness import WALL_MS, Harness
 from tests.support.produce import PRODUCE_VERSION, batch_of
 

@@ -7,8 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from broker.console_views.topics import partition_rows
-from broker.errors import ErrorCode
+from broker.common.errors import ErrorCode
 from broker.log.partition import PartitionLog
 from broker.protocol.messages.delete_records import (
     DeleteRecordsPartition,
@@ -34,6 +33,7 @@ from broker.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
+from broker.views.topics import partition_rows
 from tests.api.harness import WALL_MS, Harness
 from tests.support.produce import batch_of, produce_request
 

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from broker.errors import ErrorCode
-from broker.groups.messages import JoinReply, JoinRequest
+from broker.common.errors import ErrorCode
+from broker.common.steps import finished
+from broker.coordinator.group.messages import JoinReply, JoinRequest
 from broker.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from broker.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from broker.protocol.messages.offset_commit import (
@@ -25,10 +26,9 @@ from broker.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
-from broker.steps import finished
 from tests.api.group import GROUP, commit, committed, find_coordinator, stable_member
 from tests.api.harness import Harness
-from tests.groups.conversation import subscription
+from tests.coordinator.group.conversation import subscription
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import weakref
 
 import pytest
 
-from broker.api.pacing import TABLES, Distinct, consumed
+from broker.api.requests.pacing import TABLES, Distinct, consumed
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ Each entry is returned with INVALID_REQUEST and a message that names the field, 
 
 import pytest
 
-from broker.errors import MAX_MESSAGE_CHARACTERS, ErrorCode
+from broker.common.errors import MAX_MESSAGE_CHARACTERS, ErrorCode
 from broker.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     EntityData,

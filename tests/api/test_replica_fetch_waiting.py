@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from broker.api.fetch_many import fetch_many
-from broker.api.services import FetchServices
-from broker.errors import ErrorCode
+from broker.api.fetch.many import fetch_many
+from broker.api.requests.services import FetchServices
+from broker.common.errors import ErrorCode
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.quotas.replication import ReplicationQuotaManager
 from broker.records.slices import SLICE

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.api.access import ACCESS, Use
-from broker.errors import ErrorCode
+from broker.api.security.access import ACCESS, Use
+from broker.common.errors import ErrorCode
 from broker.metadata.actor import Role
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.add_partitions_to_txn import (

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.api.outcome import Login, Response
-from broker.errors import ErrorCode
+from broker.api.requests.outcome import Login, Response
+from broker.common.errors import ErrorCode
 from broker.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialUpsertion,

@@ -8,9 +8,8 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from broker.api.client_security import EVERY_OPERATION
-from broker.authorization.acl import ResourceType
-from broker.errors import ErrorCode
+from broker.api.security.client_security import EVERY_OPERATION
+from broker.common.errors import ErrorCode
 from broker.protocol.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
     AlterShareGroupOffsetsRequestPartition,
@@ -37,7 +36,8 @@ from broker.protocol.messages.share_group_heartbeat import (
     ShareGroupHeartbeatRequest,
     ShareGroupHeartbeatResponse,
 )
-from broker.server_parts.share_group_states import STATES_AT_ONCE
+from broker.security.acl.acl import ResourceType
+from broker.server.parts.share_group_states import STATES_AT_ONCE
 from tests.api.group import GROUP, find_coordinator
 from tests.api.harness import Connection, Harness
 

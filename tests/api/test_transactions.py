@@ -8,9 +8,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from broker.api.outcome import EncodedResponse
-from broker.errors import ErrorCode
-from broker.limited_lines import LINES_OF_CLIENT, WINDOW_MS
+from broker.api.requests.outcome import EncodedResponse
+from broker.common.errors import ErrorCode
+from broker.common.limited_lines import LINES_OF_CLIENT, WINDOW_MS
+from broker.coordinator import transaction_service
+from broker.coordinator.transaction.completion import RETRY_MS
+from broker.coordinator.transaction.records import encode_key
+from broker.coordinator.transaction.state import State
+from broker.coordinator.transaction_service import TransactionService
 from broker.log import disk
 from broker.log.layout import TXN_INDEX
 from broker.protocol.messages.add_partitions_to_txn import (
@@ -44,11 +49,6 @@ from broker.protocol.messages.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from broker.services import transaction_service
-from broker.services.transaction_service import TransactionService
-from broker.transactions.completion import RETRY_MS
-from broker.transactions.records import encode_key
-from broker.transactions.state import State
 from tests.api.harness import Harness
 from tests.api.transacting import TransactionalProducer, fetch_of, fetched, visible
 

@@ -2,11 +2,11 @@
 
 import pytest
 
+from broker.common.errors import ConfigError
 from broker.config.kinds import INT_MAX
 from broker.config.load import load
 from broker.config.sections import ConnectionConfig
 from broker.config.sections.connections import RATE, users_with
-from broker.errors import ConfigError
 
 
 def room_of(*settings: str) -> ConnectionConfig:

@@ -2,9 +2,9 @@
 
 import pytest
 
+from broker.common.errors import ConfigError
 from broker.config.load import build_config
 from broker.config.sections.console import MAX_CURRENCY
-from broker.errors import ConfigError
 
 PRICE = "insights.price.per.gb.produced"
 CURRENCY = "insights.price.currency"

@@ -2,6 +2,7 @@
 
 import pytest
 
+from broker.common.errors import ConfigError
 from broker.config.listeners import (
     MAX_LISTENERS,
     Address,
@@ -12,7 +13,6 @@ from broker.config.listeners import (
     read_address,
 )
 from broker.config.load import build_config
-from broker.errors import ConfigError
 
 
 @pytest.mark.parametrize(

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from broker.common.errors import ConfigError
 from broker.config.listeners import Address
 from broker.config.load import Configuration, build_config, hint, load
 from broker.config.sections import LogConfig, SecurityConfig
 from broker.config.setting import settings_of
 from broker.config.table import SECTION_TYPES, SETTINGS, SPELLINGS, BrokerConfig, setting_of
-from broker.errors import ConfigError
 from broker.network.processor import NEW_CONNECTIONS
-from tests.control.world import AUTHORIZER
+from tests.controller.world import AUTHORIZER
 
 
 def from_file(tmp_path: Path, text: str, *overrides: str, **environ: str) -> Configuration:

@@ -2,9 +2,9 @@
 
 import pytest
 
+from broker.common.errors import ConfigError
 from broker.config.load import build_config
 from broker.config.sections import AutomqConfig
-from broker.errors import ConfigError
 
 
 def test_kafkas_mode_is_the_default_and_the_limits_are_automqs() -> None:

@@ -2,9 +2,9 @@
 
 import pytest
 
+from broker.common.errors import ConfigError
 from broker.config.load import build_config, load
 from broker.config.sections.oauthbearer import JWKS_URL, key_file
-from broker.errors import ConfigError
 
 SASL = {"listeners": "SASL_PLAINTEXT://127.0.0.1:0", "sasl.enabled.mechanisms": "PLAIN,OAUTHBEARER"}
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from broker.common.errors import ConfigError
 from broker.config.load import Property, parse
-from broker.errors import ConfigError
 
 
 def pairs(text: str) -> list[tuple[str, str]]:

@@ -2,10 +2,10 @@
 
 import pytest
 
+from broker.common.errors import ConfigError
 from broker.config.sections import TopicSettings
 from broker.config.sections.replication import ALL_REPLICAS
 from broker.config.sections.topics import TOPIC_SETTINGS, default_text, topic_settings, topic_throttles
-from broker.errors import ConfigError
 
 
 def test_a_topic_without_settings_shares_the_brokers() -> None:

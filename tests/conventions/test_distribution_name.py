@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from broker.version import VERSION
+from broker.common.version import VERSION
 from tests.conventions.sources import ROOT
 from tests.conventions.test_requirements import PROJECT
 

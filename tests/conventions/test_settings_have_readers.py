@@ -6,10 +6,10 @@ from typing import Final
 
 import pytest
 
+from broker.common.errors import ConfigError
 from broker.config.sections.topics import TOPIC_SETTINGS
 from broker.config.setting import Setting, settings_of
 from broker.config.table import SECTION_TYPES
-from broker.errors import ConfigError
 from tests.conventions.sources import Module, modules
 
 INERT: Final = {

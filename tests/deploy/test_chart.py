@@ -10,9 +10,9 @@ from typing import Any, Final
 import pytest
 import yaml
 
+from broker.common.version import VERSION
 from broker.config.load import load
 from broker.gateway.sharing.cluster_keys import read_keys
-from broker.version import VERSION
 from tests.conventions.sources import ROOT
 
 CHART: Final = ROOT / "deploy" / "helm" / "weir"

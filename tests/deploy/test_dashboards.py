@@ -18,7 +18,7 @@ from grafana_foundation_sdk.models.dashboard import Dashboard
 from deploy.dashboards import DASHBOARDS, FOLDER, WIDTH, document, rendered
 from tests.conventions.sources import ROOT
 from tests.deploy.queries import grouped, matched, metrics, shown
-from tests.prometheus.test_page import ROW, busy, scraped
+from tests.monitoring.prometheus.test_page import ROW, busy, scraped
 from tests.support.prometheus import Family
 from tests.support.running import running_broker
 

@@ -30,12 +30,12 @@ def hooks() -> Any:
         (ROOT, "[a](LICENSE)", "[a](license.md)"),
         (DOCS, "[a](quotas.md)", "[a](quotas.md)"),
         (DOCS, "[a](../README.md#start-it)", "[a](index.md#start-it)"),
-        (DOCS, "[`a.b`](../broker/app.py)", "`a.b`"),
+        (DOCS, "[`a.b`](../broker/server/app.py)", "`a.b`"),
         (DOCS, "[a](nowhere.md)", "[a](nowhere.md)"),
         (DOCS, "[a](../nowhere.py)", "[a](../nowhere.py)"),
         (DOCS, "[a](#here) [b](https://kafka.example/x)", "[a](#here) [b](https://kafka.example/x)"),
-        (DOCS, "```\n[a](../broker/app.py)\n```", "```\n[a](../broker/app.py)\n```"),
-        (DOCS, "[a](../README.md) and [b](../broker/app.py)", "[a](index.md) and b"),
+        (DOCS, "```\n[a](../broker/server/app.py)\n```", "```\n[a](../broker/server/app.py)\n```"),
+        (DOCS, "[a](../README.md) and [b](../broker/server/app.py)", "[a](index.md) and b"),
     ],
 )
 def test_a_link_is_rewritten_for_the_site(hooks: Any, folder: Path, written: str, site: str) -> None:
@@ -44,7 +44,10 @@ def test_a_link_is_rewritten_for_the_site(hooks: Any, folder: Path, written: str
 
 def test_sources_are_linked_where_a_browser_finds_them(hooks: Any) -> None:
     source = "https://git.example/weir/blob/main"
-    assert hooks.rewritten("[a](../broker/app.py)", DOCS, Path("."), source) == f"[a]({source}/broker/app.py)"
+    assert (
+        hooks.rewritten("[a](../broker/server/app.py)", DOCS, Path("."), source)
+        == f"[a]({source}/broker/server/app.py)"
+    )
 
 
 def test_a_page_in_a_folder_of_the_site_reaches_those_above(hooks: Any) -> None:

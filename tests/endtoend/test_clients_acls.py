@@ -17,7 +17,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from tests.control.world import AUTHORIZER
+from tests.controller.world import AUTHORIZER
 from tests.support.broker_process import USERS, BrokerProcess
 
 with warnings.catch_warnings():

@@ -19,7 +19,7 @@ import pytest
 import trio
 from aiokafka.conn import ScramAuthenticator
 
-from broker.errors import ErrorCode
+from broker.common.errors import ErrorCode
 from broker.protocol.messages.create_delegation_token import CreateDelegationTokenRequest
 from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from broker.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.control.world import AUTHORIZER
+from tests.controller.world import AUTHORIZER
 from tests.support import kafka_tools
 from tests.support.broker_process import USERS, BrokerProcess
 from tests.support.kafka_tools import run

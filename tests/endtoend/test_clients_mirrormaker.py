@@ -19,7 +19,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from tests.control.world import AUTHORIZER
+from tests.controller.world import AUTHORIZER
 from tests.support import jvm_clients
 from tests.support.broker_process import BrokerProcess
 from tests.support.jvm_clients import JavaProcess, classpath

@@ -40,7 +40,7 @@ store.LogStore.due_flushes = due_flushes
 
 BROKEN_HANDLER = """
 import broker.log.partition as partition
-from broker.errors import FatalExitError
+from broker.common.errors import FatalExitError
 stage = partition.PartitionLog.stage
 def staged(self, batch, *args, **rest):
     if self.high_watermark == 3:
@@ -50,7 +50,7 @@ partition.PartitionLog.stage = staged
 """
 
 BROKEN_LISTENER = """
-import broker.config_listeners.metadata as metadata
+import broker.server.listeners.metadata as metadata
 update = metadata.QuotaListener.on_metadata_update
 def updated(self, old, new, delta):
     if delta.quotas:

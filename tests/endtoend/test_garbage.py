@@ -1,5 +1,5 @@
 """Nothing that has lived long ends as a cycle: the collector freezes what has survived it for a minute, and
-what is frozen is freed by reference counting or never (broker.interpreter).
+what is frozen is freed by reference counting or never (broker.server.interpreter).
 
 Each case lives until everything is frozen, and ends; what the collector then finds among what was frozen is
 what the broker would keep for ever. The cases run in a process of their own, because the collector walks
@@ -22,13 +22,13 @@ from typing import Any, Final
 import pytest
 import trio
 
-from broker import interpreter
 from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from broker.protocol.messages.metadata import MetadataRequest
 from broker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from broker.protocol.messages.sasl_handshake import SaslHandshakeRequest
+from broker.server import interpreter
 from tests.support.certificates import certificates
 from tests.support.machine_speed import WITHIN_S, slowness
 from tests.support.running import RunningBroker, running_broker

@@ -23,7 +23,7 @@ import trio
 from broker.api import registry
 from broker.api.a11_join_group import MAX_PROTOCOLS
 from broker.api.registry import Api
-from broker.errors import ErrorCode
+from broker.common.errors import ErrorCode
 from broker.protocol import codec
 from broker.protocol.api_key import NAMES, ApiKey
 from broker.protocol.messages.alter_client_quotas import (
@@ -77,8 +77,8 @@ from broker.protocol.messages.share_group_describe import ShareGroupDescribeRequ
 from broker.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from broker.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from broker.security.oauthbearer import MECHANISM as OAUTHBEARER
-from tests.control.world import AUTHORIZER
-from tests.groups.conversation import subscription
+from tests.controller.world import AUTHORIZER
+from tests.coordinator.group.conversation import subscription
 from tests.support.broker_process import USERS, BrokerProcess
 from tests.support.machine_speed import slowness
 from tests.support.measured_broker import LongestPass

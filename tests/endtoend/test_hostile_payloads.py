@@ -15,9 +15,9 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric, MetricsData
 
 from broker.api import registry
-from broker.api.change_limits import MAX_ELEMENTS
 from broker.api.registry import Api
-from broker.control.commands import OpType, ResourceType
+from broker.api.requests.change_limits import MAX_ELEMENTS
+from broker.controller.commands import OpType, ResourceType
 from broker.protocol import codec
 from broker.protocol.api_key import NAMES
 from broker.protocol.messages.alter_user_scram_credentials import (

@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from broker.http_requests import HttpRequest, fetch_over_http
+from broker.common.http_requests import HttpRequest, fetch_over_http
 from tests.support.certificates import certificates
 
 pytestmark = pytest.mark.endtoend

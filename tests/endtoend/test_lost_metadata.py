@@ -8,8 +8,8 @@ from typing import Final
 import pytest
 import trio
 
-from broker.disk.stores import METADATA_FILE
 from broker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from broker.server.disk.stores import METADATA_FILE
 from tests.support.broker_process import WEIR, BrokerProcess
 from tests.support.history import PARTITIONS, TOPIC, History, make_topic
 from tests.support.quota_interfaces import set_by_rest

@@ -18,7 +18,7 @@ from typing import Final
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from broker.control.rows.client_endpoint import ClientEndpoint
+from broker.controller.rows.client_endpoint import ClientEndpoint
 from tests.support import kafka_tools
 from tests.support.broker_process import LOGIN_MODULE, TOKEN, USERS, WEIR, ask_console, within
 from tests.support.certificates import certificates

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from broker.commands.quotas import quotas
+from broker.tools.quotas import quotas
 from tests.support.broker_process import TOKEN, WEIR, BrokerProcess
 
 pytestmark = pytest.mark.endtoend

@@ -21,12 +21,12 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from broker.disk.stores import METADATA_FILE
 from broker.protocol.messages.create_delegation_token import CreateDelegationTokenRequest
 from broker.protocol.messages.describe_delegation_token import DescribeDelegationTokenRequest
 from broker.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
 from broker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from broker.protocol.messages.sasl_handshake import SaslHandshakeRequest
+from broker.server.disk.stores import METADATA_FILE
 from tests.support.broker_process import LOGIN_MODULE, SASL, USERS, WEIR, BrokerProcess
 from tests.support.certificates import PASSWORD, certificates
 from tests.support.wire import connect

@@ -20,8 +20,8 @@ from broker.protocol.messages.share_acknowledge import (
     ShareAcknowledgeRequest,
 )
 from broker.protocol.messages.share_fetch import FetchPartition, FetchTopic, ShareFetchRequest
-from tests.share.consumers import acquired_in
-from tests.share.members import ACCEPT, REJECT, RELEASE
+from tests.coordinator.share.consumers import acquired_in
+from tests.coordinator.share.members import ACCEPT, REJECT, RELEASE
 from tests.support.broker_process import BrokerProcess
 from tests.support.produce import PRODUCE_VERSION, batch_of, create_topic, produce_request
 from tests.support.wire import WireClient, connect

@@ -13,7 +13,7 @@ from typing import Final
 
 import pytest
 
-from broker.version import VERSION
+from broker.common.version import VERSION
 
 ROOT: Final = Path(__file__).parents[2]
 PACKAGES: Final = ("broker", "webui", "templates", "pipeline")

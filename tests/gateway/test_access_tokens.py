@@ -3,7 +3,7 @@
 import time
 from pathlib import Path
 
-from broker.errors import ErrorCode
+from broker.common.errors import ErrorCode
 from broker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from broker.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from tests.support.fake_upstream import fake_cluster

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from broker.authorization.acl import Operation
-from broker.authorization.acl_filter import AclFilter
-from broker.errors import ConfigError
+from broker.common.errors import ConfigError
 from broker.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from broker.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from broker.protocol.messages.describe_acls import DescribeAclsRequest
-from tests.authorization.acls import allow
-from tests.control.world import AUTHORIZER
+from broker.security.acl.acl import Operation
+from broker.security.acl.acl_filter import AclFilter
+from tests.controller.world import AUTHORIZER
+from tests.security.acl.acls import allow
 from tests.support.running import running_broker
 from tests.support.running_gateway import running_gateway
 

@@ -4,8 +4,8 @@ import struct
 
 import pytest
 
-from broker.api.access import ACCESS
-from broker.errors import ErrorCode, ProtocolViolation
+from broker.api.security.access import ACCESS
+from broker.common.errors import ErrorCode, ProtocolViolation
 from broker.gateway.api_versions import (
     INTERNAL,
     MAX_FETCH,

@@ -10,10 +10,10 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from broker.api.fast_path import FastPath
-from broker.api.outcome import Outcome, Response
 from broker.api.registry import Api
-from broker.errors import BrokerBug
+from broker.api.requests.fast_path import FastPath
+from broker.api.requests.outcome import Outcome, Response
+from broker.common.errors import BrokerBug
 from broker.gateway.apis.work import in_own_task
 from broker.gateway.asking import ask
 from broker.gateway.upstream.errors import Reason, UpstreamError

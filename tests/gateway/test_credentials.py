@@ -6,9 +6,9 @@ import struct
 
 import pytest
 
-from broker.errors import ErrorCode, ProtocolViolation
+from broker.common.errors import ErrorCode, ProtocolViolation
+from broker.common.principal import ANONYMOUS
 from broker.gateway.credentials import Login, SaslObserver
-from broker.principal import ANONYMOUS
 from broker.protocol.api_key import ApiKey
 from broker.protocol.codec import encode_request
 from broker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.errors import ErrorCode
+from broker.common.errors import ErrorCode
 from broker.protocol.messages.create_delegation_token import CreateDelegationTokenRequest
 from broker.protocol.messages.describe_delegation_token import DescribeDelegationTokenRequest
 from broker.security.plain import PLAIN_MODULE

@@ -8,10 +8,11 @@ from zlib import crc32
 import pytest
 import trio
 
+from broker.common.errors import ErrorCode
 from broker.config.load import load
-from broker.errors import ErrorCode
 from broker.gateway.event_topics import AT_ONCE, FOUND_WITHIN, KEPT_BYTES, UNSENT, UpstreamTopics
 from broker.gateway.upstream.errors import Reason, UpstreamError
+from broker.partitions.event_partitions import BATCH_BYTES, RECORD_OVERHEAD
 from broker.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
 from broker.protocol.messages.metadata import (
     MetadataResponse,
@@ -25,7 +26,6 @@ from broker.protocol.messages.produce import (
 )
 from broker.records.build import NewRecord
 from broker.records.walk import records
-from broker.services.event_partitions import BATCH_BYTES, RECORD_OVERHEAD
 
 TOPIC = "__weir_requests"
 CONFIG = load(None, ["events.topics.partitions=3"], {}).config

@@ -13,7 +13,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from broker.control.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
+from broker.controller.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
 from broker.gateway.channel import THROTTLED
 from broker.gateway.client_receive import BURST
 from broker.gateway.forwarder import SCRATCH_BYTES

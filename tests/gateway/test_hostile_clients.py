@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import pytest
 import trio
 
-from broker.control.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
+from broker.controller.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
 from broker.gateway.api_versions import READ, Forwardable, forwardable, judged
 from broker.gateway.support import NOTES
 from broker.metadata.actor import BROKER_ITSELF

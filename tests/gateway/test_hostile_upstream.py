@@ -12,7 +12,7 @@ from typing import Any, Final
 import pytest
 import trio
 
-from broker.errors import ProtocolViolation
+from broker.common.errors import ProtocolViolation
 from broker.gateway.asking import MAX_ASKED_BYTES
 from broker.gateway.responses import AT_ONCE, MAX_RESPONSE_BYTES
 from broker.protocol import codec

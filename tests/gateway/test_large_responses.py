@@ -10,8 +10,8 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from broker.common.errors import ProtocolViolation
 from broker.config.listeners import Address
-from broker.errors import ProtocolViolation
 from broker.gateway.channel import GatewayChannel
 from broker.gateway.responses import AT_ONCE, rewriter, rewritten
 from broker.protocol.api_key import ApiKey

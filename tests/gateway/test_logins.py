@@ -8,8 +8,8 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from broker.control.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
-from broker.errors import ErrorCode
+from broker.common.errors import ErrorCode
+from broker.controller.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
 from broker.gateway.channel import GatewayChannel
 from broker.metadata.actor import BROKER_ITSELF
 from broker.protocol.api_key import ApiKey

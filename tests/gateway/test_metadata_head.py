@@ -2,8 +2,8 @@
 
 import pytest
 
+from broker.common.errors import ErrorCode, ProtocolViolation
 from broker.config.listeners import Address
-from broker.errors import ErrorCode, ProtocolViolation
 from broker.gateway.metadata_head import MetadataBrokers
 from broker.gateway.responses import AT_ONCE, rewritten
 from broker.protocol.api_key import ApiKey

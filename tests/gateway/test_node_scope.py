@@ -17,10 +17,11 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from broker.common.errors import ConfigError, ErrorCode
+from broker.common.steps import finished
 from broker.config.load import load
 from broker.config.sections.quotas import BrokerQuotaConfig
-from broker.control.commands import AlterClientQuotas, EntityPairs, QuotaAlteration, QuotaOp
-from broker.errors import ConfigError, ErrorCode
+from broker.controller.commands import AlterClientQuotas, EntityPairs, QuotaAlteration, QuotaOp
 from broker.gateway.channel import GatewayChannel
 from broker.metadata.actor import BROKER_ITSELF
 from broker.network import clock as clocks
@@ -40,7 +41,6 @@ from broker.quotas.client_quotas import NO_NODE
 from broker.quotas.entity import Entity
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.usage import IDLE_MS
-from broker.steps import finished
 from tests.gateway.test_forwarding import FETCH_VERSION, fetch
 from tests.support.fake_upstream import FakeCluster, FakeNode, fake_cluster
 from tests.support.gateway_upstream import Upstream

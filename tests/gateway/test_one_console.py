@@ -8,13 +8,13 @@ import pytest
 import trio
 from msgspec.structs import replace
 
-from broker import gateway_server
-from broker.control.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
-from broker.control.connection_search import ConnectionQuery, ConnectionsElsewhere
-from broker.control.views import Views
+from broker.common.steps import finished
+from broker.controller.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
 from broker.metadata.actor import BROKER_ITSELF
 from broker.protocol.messages.api_versions import ApiVersionsRequest
-from broker.steps import finished
+from broker.server import gateway as gateway_server
+from broker.views.connection_search import ConnectionQuery, ConnectionsElsewhere
+from broker.views.views import Views
 from tests.quotas.scene import Connection
 from tests.support.machine_speed import WITHIN_S
 from tests.support.prometheus import parse

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import trio
 
-from broker.control.commands import ResourceType
-from broker.errors import ErrorCode, ProtocolViolation
+from broker.common.errors import ErrorCode, ProtocolViolation
+from broker.controller.commands import ResourceType
 from broker.gateway.client_receive import MAX_REFUSED, _names_none
 from broker.gateway.forwarder import SMALL_BYTES
 from broker.gateway.own_topics import MAX_REST, FetchTopics, OwnTopics, ProduceTopics

@@ -10,11 +10,12 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from broker.api.outcome import Outcome, Response
-from broker.clock import BASE_MS
+from broker.api.requests.outcome import Outcome, Response
+from broker.common.clock import BASE_MS
+from broker.common.errors import ConfigError
 from broker.config.load import load
 from broker.config.sections import UpstreamConfig
-from broker.control.commands import (
+from broker.controller.commands import (
     ConfigAlteration,
     ConfigOp,
     ConfigResource,
@@ -22,7 +23,6 @@ from broker.control.commands import (
     OpType,
     ResourceType,
 )
-from broker.errors import ConfigError
 from broker.gateway.asking import ask
 from broker.gateway.channel import GatewayChannel
 from broker.gateway.own_topics import OwnTopics
@@ -30,13 +30,13 @@ from broker.gateway.renewals import SPARE, Renewals, kafkas_share
 from broker.gateway.upstream.conditions import Condition
 from broker.gateway.upstream.node_watch import LEAST_S
 from broker.gateway.upstream.security import MAX_FILE_BYTES, UpstreamSecurity
-from broker.gateway_server import GatewayServer
 from broker.metadata.actor import BROKER_ITSELF
 from broker.protocol import codec
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.create_topics import CreateTopicsResponse
 from broker.security.plain import PLAIN_MODULE
+from broker.server.gateway import GatewayServer
 from tests.gateway.test_asking import Handlers, create, limit
 from tests.gateway.test_upstream_faults import accepted
 from tests.support.clock import ManualClock

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 import trio
 
-from broker import gateway_server
+from broker.common.errors import ConfigError, ErrorCode
 from broker.config.load import load
-from broker.control.commands import AlterClientQuotas, IssueAdminToken, QuotaAlteration, QuotaOp
-from broker.errors import ConfigError, ErrorCode
-from broker.gateway_server import GatewayServer
+from broker.controller.commands import AlterClientQuotas, IssueAdminToken, QuotaAlteration, QuotaOp
 from broker.metadata.actor import BROKER_ITSELF, Role
 from broker.metadata.changes import AuditFilter
 from broker.network.clock import TrioClock
+from broker.server import gateway as gateway_server
+from broker.server.gateway import GatewayServer
 from tests.support.running import RunningBroker, running_broker
 from tests.support.running_gateway import CLUSTER_KEY, RunningGateway, running_gateway
 

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
+from broker.common.errors import ErrorCode, ProtocolViolation
 from broker.config.listeners import Address
-from broker.errors import ErrorCode, ProtocolViolation
 from broker.gateway.api_versions import INTERNAL, is_allowed
 from broker.gateway.kept_responses import KEPT_RESPONSES, KeptResponses
 from broker.gateway.responses import plain_ending, rewriter

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import trio
 
-from broker.control.commands import ResourceType
+from broker.controller.commands import ResourceType
 from broker.gateway.upstream_quotas import UpstreamQuotas
 from broker.protocol.messages.describe_client_quotas import (
     DescribeClientQuotasRequest,

@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from broker.errors import ProtocolViolation
+from broker.common.errors import ProtocolViolation
 from broker.gateway.throttle_time import raise_throttle_time, throttle_offset
 from broker.protocol.api_key import ApiKey, response_header_version
 from broker.protocol.messages.produce import NodeEndpoint, ProduceResponse

@@ -10,7 +10,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from broker.control.commands import (
+from broker.common.errors import ErrorCode
+from broker.controller.commands import (
     AlterClientQuotas,
     ConfigAlteration,
     ConfigOp,
@@ -22,7 +23,6 @@ from broker.control.commands import (
     ResourceType,
     Undo,
 )
-from broker.errors import ErrorCode
 from broker.gateway.upstream_quotas import READ_ONLY
 from broker.metadata.actor import COMMAND_LINE
 from broker.metadata.changes import AuditFilter

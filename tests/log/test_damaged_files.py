@@ -12,10 +12,9 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
+from broker.common.errors import ApiError
 from broker.config.sections.log import LogConfig
 from broker.config.sections.topics import TopicSettings
-from broker.disk.stores import open_logs
-from broker.errors import ApiError
 from broker.log import disk
 from broker.log.checkpoints import write_offsets
 from broker.log.layout import (
@@ -33,6 +32,7 @@ from broker.records.build import NewRecord, build_batch
 from broker.records.control import Marker, marker_of
 from broker.records.header import TRANSACTIONAL_FLAG, header_at
 from broker.records.walk import batches, records
+from broker.server.disk.stores import open_logs
 from tests.log.harness import NOW, append, make, offset_for_timestamp, open_store, sized
 
 SETTINGS: Final = {"segment_bytes": 1_100, "index_interval_bytes": 200}

@@ -6,8 +6,8 @@ import resource
 
 import pytest
 
+from broker.common.errors import ApiError, ErrorCode
 from broker.config.sections.topics import TopicSettings
-from broker.errors import ApiError, ErrorCode
 from tests.log.harness import (
     NOW,
     after_kill,

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from broker.common.errors import ApiError, ErrorCode
+from broker.common.steps import finished
 from broker.config.sections.topics import TopicSettings
-from broker.errors import ApiError, ErrorCode
 from broker.log.partition import PartitionLog
 from broker.log.recovery import Gap, Missing
 from broker.log.store import LogStore
-from broker.steps import finished
 from tests.log.harness import (
     TOPIC_ID,
     after_kill,

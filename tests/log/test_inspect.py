@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from broker.errors import ApiError, ErrorCode
+from broker.common.errors import ApiError, ErrorCode
 from broker.log.partition import BYTES_PER_RECORD, MAX_INSPECTED_RECORDS, PartitionLog
 from broker.records.build import NewRecord, build_batch
 from broker.records.compression import Codec

@@ -11,7 +11,7 @@ import pytest
 
 from broker.records.build import NewRecord, build_batch
 from broker.records.compression import Codec
-from tests.compaction.harness import (
+from tests.log.cleaner.harness import (
     clean,
     close_segment,
     compacted,

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import pytest
 
+from broker.common.errors import ApiError, ErrorCode
 from broker.config.sections.topics import TopicSettings
-from broker.errors import ApiError, ErrorCode
 from broker.log.partition import PartitionLog
 from broker.log.staged import Staged
 from broker.log.store import LogStore

@@ -6,8 +6,8 @@ from functools import partial
 
 import pytest
 
+from broker.common.errors import ApiError, ErrorCode
 from broker.config.sections.topics import TopicSettings
-from broker.errors import ApiError, ErrorCode
 from broker.log import disk
 from broker.records.build import NewRecord, build_batch
 from broker.records.control import Marker

@@ -2,7 +2,8 @@
 
 import pytest
 
-from broker.errors import ApiError, ErrorCode
+from broker.common.errors import ApiError, ErrorCode
+from broker.common.steps import finished
 from broker.log.producer_state import (
     MAX_PRODUCERS,
     RETAINED_BATCHES,
@@ -12,7 +13,6 @@ from broker.log.producer_state import (
     sequence_after,
     snapshot,
 )
-from broker.steps import finished
 from tests.log.harness import NOW, after_kill, all_records, append, batch, make, open_store
 
 LAST = 2**31 - 1

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.errors import ApiError, ErrorCode
+from broker.common.errors import ApiError, ErrorCode
 from broker.log.log_context import PositionLimit
 from tests.log.harness import (
     NOW,

@@ -2,13 +2,13 @@
 
 import pytest
 
-from broker.errors import ApiError, ErrorCode
+from broker.common.errors import ApiError, ErrorCode
 from broker.log.partition import PartitionLog
 from broker.records.compression import Codec
 from broker.records.header import header_at
 from broker.records.slices import Pack, run_through
 from broker.records.walk import UNPACKED_AT_ONCE
-from tests.compaction.harness import keyed
+from tests.log.cleaner.harness import keyed
 from tests.log.harness import NOW, all_records, append, make
 from tests.support.batches import with_header
 

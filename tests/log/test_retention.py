@@ -7,8 +7,8 @@ from itertools import pairwise
 
 import pytest
 
+from broker.common.errors import ApiError, ErrorCode
 from broker.config.sections.topics import TopicSettings
-from broker.errors import ApiError, ErrorCode
 from broker.log.partition import RETIRED_AT_ONCE, PartitionLog
 from broker.log.retention import MAX_STEP_MS, ClockSteps
 from broker.log.store import LogStore

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.errors import ApiError, ErrorCode
+from broker.common.errors import ApiError, ErrorCode
 from tests.log.harness import NOW, all_records, append, batch, fill, log_files, make, offsets, sized
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from broker.common.errors import ApiError, ErrorCode
 from broker.config.sections.topics import TopicSettings
-from broker.errors import ApiError, ErrorCode
 from broker.log.partition import PartitionLog
 from broker.records.build import NewRecord, build_batch
 from broker.records.header import header_at

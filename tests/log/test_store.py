@@ -6,14 +6,14 @@ import time
 
 import pytest
 
+from broker.common.errors import ApiError
+from broker.common.steps import Steps, finished
 from broker.config.sections.log import LogConfig
-from broker.errors import ApiError
 from broker.log import checkpoints
 from broker.log.directories import POINTS_AT_ONCE
 from broker.log.partition import PartitionLog
 from broker.log.producer_state import PRODUCERS_AT_ONCE, BatchMetadata, ProducerStates
 from broker.log.store import PARTITIONS_AT_ONCE, LogStore
-from broker.steps import Steps, finished
 from tests.log.harness import (
     NOW,
     TOPIC_ID,

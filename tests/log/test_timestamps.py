@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from broker.common.errors import ApiError, ErrorCode
 from broker.config.sections.topics import TopicSettings
-from broker.errors import ApiError, ErrorCode
 from broker.records.build import NewRecord, build_batch
 from broker.records.compression import Codec
 from broker.records.header import CRC, CRC_AT, CRC_FROM, HEADER, HEADER_BYTES

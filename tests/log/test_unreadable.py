@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.errors import ApiError, ErrorCode, UnreadableRegion
+from broker.common.errors import ApiError, ErrorCode, UnreadableRegion
 from broker.log import disk
 from broker.log.partition import PartitionLog
 from broker.log.slice import READ_AHEAD

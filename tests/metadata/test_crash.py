@@ -26,7 +26,7 @@ for n in range(1_000_000):
 FILL_THE_DISK = """
 import resource, sys
 from pathlib import Path
-from broker.errors import ApiError
+from broker.common.errors import ApiError
 from broker.metadata.actor import BROKER_ITSELF
 from broker.metadata.changes import Change, Kind
 from broker.metadata.store import MetadataStore

@@ -5,12 +5,12 @@ import operator
 
 import pytest
 
-from broker.errors import BrokerBug
+from broker.common.errors import BrokerBug
+from broker.common.steps import FREED_AT_ONCE, finished
 from broker.metadata.actor import Role
 from broker.metadata.changes import Change, Kind, read_pairs, write_number, write_pairs
 from broker.metadata.image import Image, Stamp, State, Topic, project
 from broker.metadata.publisher import Delta, Publisher, QuotaChange
-from broker.steps import FREED_AT_ONCE, finished
 
 ALICE = (("user", "alice"),)
 ID = bytes(range(16))

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from broker.errors import ConfigError
+from broker.common.errors import ConfigError
 from broker.metadata import sealing
 from broker.metadata.actor import Actor, ChangeOrigin, Role
 from broker.metadata.changes import AuditFilter, Change, Kind

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from broker.errors import ApiError, ErrorCode
+from broker.common.errors import ApiError, ErrorCode
 from broker.metadata.actor import BROKER_ITSELF, Actor, ChangeOrigin, Role
 from broker.metadata.changes import AuditFilter, AuditRow, Change, Kind, write_pairs
 from broker.metadata.sealing import Seals

@@ -1,6 +1,7 @@
 """Telemetry requests of clients over the wire, and the resulting broker metrics."""
 
-from broker.control.commands import (
+from broker.common.errors import ErrorCode
+from broker.controller.commands import (
     ConfigAlteration,
     ConfigOp,
     ConfigResource,
@@ -8,7 +9,6 @@ from broker.control.commands import (
     OpType,
     ResourceType,
 )
-from broker.errors import ErrorCode
 from broker.metadata.actor import BROKER_ITSELF
 from broker.protocol.messages.get_telemetry_subscriptions import (
     GetTelemetrySubscriptionsRequest,

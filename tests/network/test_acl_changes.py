@@ -5,17 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from broker.authorization.acl import Acl, Operation, ResourceType
-from broker.authorization.acl_filter import AclFilter, filter_of
-from broker.control.commands import BROKER_ITSELF, CreateAcls, DeleteAcls
-from broker.errors import ErrorCode
+from broker.common.errors import ErrorCode
+from broker.controller.commands import BROKER_ITSELF, CreateAcls, DeleteAcls
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.messages.find_coordinator import FindCoordinatorRequest
 from broker.protocol.messages.metadata import MetadataRequest
 from broker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from broker.protocol.messages.sasl_handshake import SaslHandshakeRequest
-from tests.authorization.acls import allow
-from tests.control.world import AUTHORIZER
+from broker.security.acl.acl import Acl, Operation, ResourceType
+from broker.security.acl.acl_filter import AclFilter, filter_of
+from tests.controller.world import AUTHORIZER
+from tests.security.acl.acls import allow
 from tests.support.produce import batch_of, create_topic, produce_request
 from tests.support.running import RunningBroker, running_broker
 from tests.support.wire import WireClient

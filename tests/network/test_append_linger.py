@@ -11,7 +11,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from broker.errors import ErrorCode
+from broker.common.errors import ErrorCode
 from broker.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from broker.protocol.messages.find_coordinator import FindCoordinatorRequest
 from tests.support.produce import create_topic

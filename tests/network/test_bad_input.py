@@ -10,7 +10,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from broker.limited_lines import WINDOW_MS
+from broker.common.limited_lines import WINDOW_MS
 from broker.network.selector import WARNINGS_OF_CLIENT
 from broker.protocol import codec
 from broker.protocol.messages.api_versions import ApiVersionsRequest

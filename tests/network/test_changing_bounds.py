@@ -11,7 +11,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from broker.control.commands import IssueAdminToken
+from broker.controller.commands import IssueAdminToken
 from broker.metadata.actor import BROKER_ITSELF, Role
 from broker.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,

@@ -11,14 +11,14 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from broker.api.outcome import Outcome, Response
-from broker.app import Started, run_broker
+from broker.api.requests.outcome import Outcome, Response
 from broker.config.load import load
 from broker.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from broker.quotas.entity import Entity
-from broker.server import BrokerServer
+from broker.server.app import Started, run_broker
+from broker.server.broker import BrokerServer
 from tests.support.hostile import until
 from tests.support.kafka_tools import free_port
 from tests.support.machine_speed import WITHIN_S

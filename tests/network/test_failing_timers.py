@@ -8,19 +8,19 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from broker.api.fetch_pending import PendingFetch
-from broker.errors import ErrorCode
-from broker.groups.coordinator import FAILED_TIMER_RETRY_MS, GroupCoordinator
+from broker.api.fetch.pending import PendingFetch
+from broker.common.errors import ErrorCode
+from broker.coordinator.group.coordinator import FAILED_TIMER_RETRY_MS, GroupCoordinator
+from broker.coordinator.transaction.completion import RETRY_MS
+from broker.coordinator.transaction.state import State
+from broker.coordinator.transaction_service import TransactionService
 from broker.network.failures import Place
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.end_txn import EndTxnRequest
 from broker.protocol.messages.find_coordinator import FindCoordinatorRequest
 from broker.protocol.messages.init_producer_id import InitProducerIdRequest
 from broker.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from broker.services.transaction_service import TransactionService
 from broker.telemetry.manager import TelemetryManager
-from broker.transactions.completion import RETRY_MS
-from broker.transactions.state import State
 from tests.network.telemetry_talk import ask, push, subscribe
 from tests.network.test_failures import (
     Scene,

@@ -16,9 +16,8 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from broker.compiled import COMPILED
-from broker.control.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
-from broker.errors import FatalExitError
+from broker.common.errors import FatalExitError
+from broker.controller.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
 from broker.metadata.actor import BROKER_ITSELF
 from broker.network import selector
 from broker.network.acceptor.acceptor import Acceptor
@@ -34,13 +33,14 @@ from broker.network.responder import Responder
 from broker.network.selector import Selector
 from broker.network.socket_server import SocketServer
 from broker.network.throttling import Throttling
+from broker.partitions.fetching import DelayedFetch
 from broker.protocol import codec
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from broker.quotas.connections import ConnectionQuotas
 from broker.quotas.throttle_compliance import ThrottleCompliance
-from broker.services.fetching import DelayedFetch
+from broker.server.compiled import COMPILED
 from tests.support.machine_speed import WITHIN_S
 from tests.support.produce import PRODUCE_VERSION, create_topic, produce_request_of
 from tests.support.replacing import replace_method

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from broker.api.fast_path import FastPath
-from broker.api.outcome import Outcome
-from broker.control.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
+from broker.api.requests.fast_path import FastPath
+from broker.api.requests.outcome import Outcome
+from broker.controller.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
 from broker.metadata.actor import BROKER_ITSELF
 from broker.protocol.api_key import ApiKey
 from broker.protocol.client_id import client_id_and_body

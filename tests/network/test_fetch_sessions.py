@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker.errors import ErrorCode
+from broker.common.errors import ErrorCode
 from broker.protocol.messages.delete_topics import DeleteTopicsRequest
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tests.support.produce import batch_of, create_topic, produce_request

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import trio
 
-from broker.app import RELEASE_EVERY_S, _drain
+from broker.server.app import RELEASE_EVERY_S, _drain
 
 TIMEOUT_MS = 3_000
 

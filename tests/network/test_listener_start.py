@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 import trio
 
+from broker.common.errors import ConfigError
 from broker.config.load import load
-from broker.errors import ConfigError
 from broker.network.clock import TrioClock
 from broker.protocol.messages.metadata import MetadataRequest
-from broker.server import BrokerServer
+from broker.server.broker import BrokerServer
 from tests.support.wire import WireClient, connect
 
 ONE = "PLAINTEXT://127.0.0.1:0"

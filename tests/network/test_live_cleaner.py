@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from trio.testing import wait_all_tasks_blocked
 
-from broker.compaction.cleaning import Limits
+from broker.log.cleaner.cleaning import Limits
 from broker.records.build import NewRecord, build_batch
 from broker.records.compression import DEFAULT_LEVELS, Codec, compress
 from broker.records.header import HEADER_BYTES, header_at

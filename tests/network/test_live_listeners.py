@@ -10,8 +10,8 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from broker.api.outcome import Outcome, Response
-from broker.control.commands import (
+from broker.api.requests.outcome import Outcome, Response
+from broker.controller.commands import (
     BROKER_ITSELF,
     ConfigAlteration,
     ConfigOp,

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 from trio.testing import MockClock
 
-from broker.errors import ErrorCode
+from broker.common.errors import ErrorCode
+from broker.common.steps import finished
 from broker.log.partition import PartitionLog
 from broker.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from broker.protocol.messages.produce import PartitionProduceResponse
 from broker.quotas.entity import Entity
 from broker.records.build import NewRecord, build_batch
 from broker.records.compression import Codec
-from broker.steps import finished
 from tests.support.batches import recounted
 from tests.support.live import ALL_BROKERS, alter, alter_through, takes_effect
 from tests.support.produce import PRODUCE_VERSION, create_topic, produce_request, produce_request_of

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from broker.errors import ConfigError
+from broker.common.errors import ConfigError
 from broker.protocol.messages.metadata import MetadataRequest
 from tests.network.test_login import MODULE
 from tests.network.test_sessions import log_in

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import trio
 
-from broker.api.change_limits import MAX_ELEMENTS
-from broker.errors import ErrorCode
+from broker.api.requests.change_limits import MAX_ELEMENTS
+from broker.common.errors import ErrorCode
 from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from broker.protocol.messages.delete_topics import DeleteTopicsRequest
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic

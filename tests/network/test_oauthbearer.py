@@ -9,7 +9,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from broker.errors import ErrorCode
+from broker.common.errors import ErrorCode
 from broker.network.connection.authentication import ENDED
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest

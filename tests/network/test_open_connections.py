@@ -5,11 +5,11 @@ from pathlib import Path
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from broker.control.closing import CloseConnection
-from broker.control.commands import Actor, ChangeOrigin, Role
-from broker.control.views import AuditFilter
-from broker.errors import ErrorCode
+from broker.common.errors import ErrorCode
+from broker.controller.closing import CloseConnection
+from broker.controller.commands import Actor, ChangeOrigin, Role
 from broker.protocol.messages.api_versions import ApiVersionsRequest
+from broker.views.views import AuditFilter
 from tests.support.machine_speed import WITHIN_S
 from tests.support.running import RunningBroker, running_broker
 

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from broker.control.commands import AlterClientQuotas, EntityPairs, QuotaAlteration, QuotaOp
-from broker.control.views import OverriddenBy
+from broker.common.principal import ANONYMOUS
+from broker.common.steps import finished
+from broker.controller.commands import AlterClientQuotas, EntityPairs, QuotaAlteration, QuotaOp
 from broker.metadata.actor import BROKER_ITSELF
-from broker.principal import ANONYMOUS
-from broker.steps import finished
+from broker.views.views import OverriddenBy
 from tests.support.produce import create_topic
 from tests.support.running import RunningBroker, running_broker
 

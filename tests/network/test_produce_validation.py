@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from trio.testing import MockClock
 
-from broker.errors import ErrorCode
+from broker.common.errors import ErrorCode
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.messages.find_coordinator import FindCoordinatorRequest
 from broker.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -17,7 +17,7 @@ from broker.records.compression import Codec, compress
 from broker.records.header import CONTROL_FLAG
 from broker.records.slices import AT_ONCE, Unpack
 from broker.records.walk import batches, records
-from tests.events.written import second_passes
+from tests.monitoring.events.written import second_passes
 from tests.network.handling.test_request_time import CLIENT, charged_ms, limit
 from tests.support.batches import packed_as, record, recounted
 from tests.support.produce import PRODUCE_VERSION, create_topic, produce_request

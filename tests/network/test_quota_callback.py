@@ -7,16 +7,16 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from broker.app import run_broker
+from broker.common.errors import ConfigError
+from broker.common.steps import finished
 from broker.config.load import load
-from broker.control.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
-from broker.errors import ConfigError
+from broker.controller.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
 from broker.metadata.actor import BROKER_ITSELF
 from broker.protocol.messages.metadata import MetadataRequest
 from broker.quotas.entity import Entity
 from broker.quotas.guarded_callback import GuardedCallback
 from broker.quotas.kinds import QuotaKind
-from broker.steps import finished
+from broker.server.app import run_broker
 from tests.quotas.callbacks import Scripted
 from tests.support.produce import PRODUCE_VERSION, create_topic, produce_request_of
 from tests.support.running import RunningBroker, running_broker

@@ -14,13 +14,13 @@ from typing import Final
 
 import pytest
 
-from broker.api.context import RequestContext
-from broker.api.fast_path import FastPath
-from broker.api.fetch_fast_path import FetchFastPath
-from broker.api.outcome import AfterCommit
-from broker.api.produce_fast_path import ProduceFastPath
-from broker.api.services import FetchServices, ProduceServices
-from broker.errors import ProtocolViolation
+from broker.api.fetch.fast_path import FetchFastPath
+from broker.api.produce.fast_path import ProduceFastPath
+from broker.api.requests.context import RequestContext
+from broker.api.requests.fast_path import FastPath
+from broker.api.requests.outcome import AfterCommit
+from broker.api.requests.services import FetchServices, ProduceServices
+from broker.common.errors import ProtocolViolation
 from broker.network.connection.frame_pool import FramePool
 from broker.network.connection.receive import SCRATCH_BYTES, Frame, Receive
 from broker.protocol import codec

@@ -6,7 +6,7 @@ from typing import Protocol
 import pytest
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from broker.errors import ErrorCode
+from broker.common.errors import ErrorCode
 from broker.protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,

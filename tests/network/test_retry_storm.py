@@ -12,10 +12,17 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from broker.api.context import RequestContext
-from broker.api.outcome import AfterCommit, Delayed, EncodedResponse, Outcome, Response, StagedAppends
-from broker.api.retry_storm import GatedFastPath
-from broker.errors import ErrorCode
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import (
+    AfterCommit,
+    Delayed,
+    EncodedResponse,
+    Outcome,
+    Response,
+    StagedAppends,
+)
+from broker.api.requests.retry_storm import GatedFastPath
+from broker.common.errors import ErrorCode
 from broker.log import disk
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from broker.errors import ErrorCode
+from broker.common.errors import ErrorCode
 from broker.network.connection.authentication import ENDED, Sessions
 from broker.network.connection.channel import Channel
 from broker.network.connection.receive import Frame

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.control import dynamic_config
+from broker.controller import dynamic_config
 from broker.protocol.messages.create_topics import CreatableTopicConfig
 from broker.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from broker.protocol.messages.incremental_alter_configs import (

@@ -9,12 +9,12 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from broker.control.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
-from broker.control.views import QuotaLimit
+from broker.common.steps import finished
+from broker.controller.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
 from broker.metadata.actor import BROKER_ITSELF
 from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from broker.steps import finished
+from broker.views.views import QuotaLimit
 from tests.support.produce import PRODUCE_VERSION, create_topic, produce_request_of
 from tests.support.running import RunningBroker, running_broker
 from tests.support.wire import WireClient

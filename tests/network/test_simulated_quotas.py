@@ -10,7 +10,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from broker.clock import BASE_MS
+from broker.common.clock import BASE_MS
 from broker.config.sections import QuotaConfig
 from broker.network.clock import TrioClock
 from broker.network.reaper import Reaper

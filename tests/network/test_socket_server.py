@@ -14,7 +14,7 @@ from trio.testing import MockClock
 from broker.config.load import load
 from broker.network.clock import TrioClock
 from broker.protocol.api_key import ApiKey
-from broker.server import BrokerServer
+from broker.server.broker import BrokerServer
 from tests.network.test_pipelining import encoded, stored
 from tests.support.connections import LOOPBACK, settle
 from tests.support.hostile import HEADER_V1, framed, is_closed_soon, is_served

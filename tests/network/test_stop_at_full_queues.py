@@ -9,7 +9,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from broker.api.outcome import Outcome, Response
+from broker.api.requests.outcome import Outcome, Response
 from broker.network.automq.channel import PipelinedChannel
 from broker.network.handling.request_channel import RequestChannel
 from broker.protocol.api_key import ApiKey

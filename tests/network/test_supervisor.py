@@ -6,7 +6,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from broker.errors import FatalExitError
+from broker.common.errors import FatalExitError
 from broker.network.supervisor import LastError, Supervisor, open_supervisor
 
 

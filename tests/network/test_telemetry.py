@@ -8,7 +8,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from broker.errors import ErrorCode
+from broker.common.errors import ErrorCode
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.get_telemetry_subscriptions import (
     GetTelemetrySubscriptionsRequest,

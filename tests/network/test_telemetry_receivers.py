@@ -9,14 +9,14 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from broker.errors import ErrorCode
+from broker.common.errors import ErrorCode
+from broker.monitoring.otlp import pushes
 from broker.protocol.messages.push_telemetry import PushTelemetryRequest
 from broker.records.compression import Codec, compress
 from broker.telemetry import state
 from broker.telemetry.instance import uuid_text
 from broker.telemetry.receiver import PushedMetrics
-from broker.telemetry_export import pushes
-from tests.events.written import event_records
+from tests.monitoring.events.written import event_records
 from tests.network.telemetry_talk import (
     INTERVAL_S,
     NONE,

@@ -12,8 +12,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from broker.control.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
-from broker.errors import ErrorCode
+from broker.common.errors import ErrorCode
+from broker.controller.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
 from broker.metadata.actor import BROKER_ITSELF
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest

@@ -9,7 +9,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from broker.api.outcome import Hangup, NoResponse, Outcome, Response
+from broker.api.requests.outcome import Hangup, NoResponse, Outcome, Response
 from broker.network import unsendable
 from broker.network.unsendable import QUIET_MS, UnsendableResponses
 from broker.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse

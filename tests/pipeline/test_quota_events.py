@@ -5,11 +5,11 @@ import json
 import pytest
 from pyspark.sql import functions as F
 
-from broker.events.quota_changes import QuotaChangeEvents
 from broker.metadata.actor import Actor, ChangeOrigin, Role
 from broker.metadata.changes import Change, Kind, write_pairs
 from broker.metadata.image import Image, Limit, QuotaEntry
 from broker.metadata.publisher import Delta
+from broker.monitoring.events.quota_changes import QuotaChangeEvents
 from pipeline import silver
 from pipeline.formats import QUOTA_CHANGES
 from pipeline.gold.limits import limits_over_time

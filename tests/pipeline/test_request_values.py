@@ -9,7 +9,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed: make test-pipel
 
 from pyspark.sql import functions as F
 
-from broker.events import activity
+from broker.monitoring.events import activity
 from pipeline import java_functions
 from pipeline.formats import BROKEN, REQUESTS, VALUES
 from pipeline.headers import text_of

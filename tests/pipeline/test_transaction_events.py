@@ -4,9 +4,9 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: make test-pipeline installs it")
 
-from broker.events.transactions import TransactionEvents
-from broker.transactions.aborts import CoordinatorAbort
-from broker.transactions.state import TransactionClient, TransactionData
+from broker.coordinator.transaction.aborts import CoordinatorAbort
+from broker.coordinator.transaction.state import TransactionClient, TransactionData
+from broker.monitoring.events.transactions import TransactionEvents
 from pipeline import silver
 from pipeline.formats import TRANSACTIONS
 from tests.pipeline.events import NOON_MS, abort, raw, record, rows_of

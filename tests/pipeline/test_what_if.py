@@ -9,7 +9,8 @@ import pytest
 pytest.importorskip("pyspark", reason="pyspark is not installed: make test-pipeline installs it")
 pytest.importorskip("deltalake", reason="deltalake is not installed: make .venv/dev")
 
-from broker.clock import BASE_MS
+from broker.common.clock import BASE_MS
+from broker.common.strict_yaml import BadFileError
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.entity import Entity
 from broker.quotas.kinds import QuotaKind
@@ -17,7 +18,6 @@ from broker.simulation.engine import TooManyEventsError, run_scenario
 from broker.simulation.report import in_json
 from broker.simulation.scenario_file import read_limits, read_scenario
 from broker.simulation.summary import summary_of
-from broker.strict_yaml import BadFileError
 from pipeline import silver, what_if
 from pipeline.formats import REQUESTS
 from pipeline.run import Pipeline

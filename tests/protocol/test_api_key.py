@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.errors import ProtocolViolation
+from broker.common.errors import ProtocolViolation
 from broker.protocol.api_key import NAMES, ApiKey, request_header_version, response_header_version
 from broker.protocol.messages import APIS
 from tests.protocol import referee

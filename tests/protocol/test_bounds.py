@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from broker.errors import ProtocolViolation
+from broker.common.errors import ProtocolViolation
 from broker.protocol import codec
 from broker.protocol.api_key import ApiKey
 from broker.protocol.compile_decode import MAX_ELEMENTS

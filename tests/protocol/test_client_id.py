@@ -7,7 +7,7 @@ import pytest
 from kio.schema.request_header.v1.header import RequestHeader as KioV1
 from kio.schema.request_header.v2.header import RequestHeader as KioV2
 
-from broker.errors import ProtocolViolation
+from broker.common.errors import ProtocolViolation
 from broker.protocol.client_id import KEPT_ID_BYTES, client_id_and_body
 from tests.protocol import referee
 from tests.support.headers import parse_request_header

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.errors import BrokerBug, ProtocolViolation
+from broker.common.errors import BrokerBug, ProtocolViolation
 from broker.protocol.codec import (
     decode_request,
     decode_response,

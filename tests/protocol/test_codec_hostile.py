@@ -6,7 +6,7 @@ import tracemalloc
 
 import pytest
 
-from broker.errors import ProtocolViolation
+from broker.common.errors import ProtocolViolation
 from broker.protocol.codec import decode_request
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from tests.protocol import referee

@@ -9,7 +9,7 @@ import pytest
 
 from broker.api import registry
 from broker.api.registry import Api
-from broker.errors import ProtocolViolation
+from broker.common.errors import ProtocolViolation
 from broker.protocol import codec, compile_decode, compile_encode, error_codes
 from broker.protocol.api_key import response_header_version
 from broker.protocol.compile_decode import MAX_STRING_BYTES, SLICE_BYTES, compile_decoder_in_slices

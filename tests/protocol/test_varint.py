@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.errors import ProtocolViolation
+from broker.common.errors import ProtocolViolation
 from broker.protocol.varint import read_uvarint, skip_tags, uvarint
 from tests.protocol import referee
 

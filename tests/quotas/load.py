@@ -7,7 +7,7 @@ import heapq
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, count
 
-from broker.clock import BASE_MS
+from broker.common.clock import BASE_MS
 from broker.quotas.bandwidth import RateQuotaManager
 from tests.quotas.scene import Connection
 

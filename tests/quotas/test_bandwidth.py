@@ -7,12 +7,12 @@ from sys import float_info
 
 import pytest
 
+from broker.common.steps import finished
 from broker.metrics.rate import INT_MAX, Window
 from broker.quotas.bandwidth import RateQuotaManager
 from broker.quotas.entity import DEFAULT, Entity
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.table import UNLIMITED
-from broker.steps import finished
 from tests.quotas.scene import SAMPLES, Connection, Scene
 
 

@@ -5,7 +5,7 @@ from sys import float_info
 
 import pytest
 
-from broker.clock import BASE_MS
+from broker.common.clock import BASE_MS
 from broker.quotas.bandwidth import RateQuotaManager
 from broker.quotas.bucket import BucketQuotaManager
 from broker.quotas.client_quotas import ClientQuotas

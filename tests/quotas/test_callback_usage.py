@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from broker.common.steps import finished
 from broker.quotas.bandwidth import RateQuotaManager
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.entity import DEFAULT, Entity, TagGroup
@@ -15,7 +16,6 @@ from broker.quotas.guarded_callback import LOG_EVERY_MS, GuardedCallback
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.table import UNLIMITED
 from broker.quotas.usage import IDLE_MS
-from broker.steps import finished
 from tests.quotas.callbacks import Scripted
 from tests.quotas.scene import Connection, Scene
 

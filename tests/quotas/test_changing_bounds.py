@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from broker.clock import BASE_MS
+from broker.common.clock import BASE_MS
 from broker.quotas.bandwidth import RateQuotaManager
 from broker.quotas.bucket import BucketQuotaManager
 from broker.quotas.entity import DEFAULT, Name

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.errors import ApiError, ErrorCode
+from broker.common.errors import ApiError, ErrorCode
 from broker.quotas.client_quota_requests import (
     Component,
     EntityFilter,

@@ -2,7 +2,8 @@
 
 import pytest
 
-from broker.clock import BASE_MS
+from broker.common.clock import BASE_MS
+from broker.common.steps import finished
 from broker.metrics.families import render
 from broker.metrics.rate import Window
 from broker.quotas.client_quotas import ClientQuotas
@@ -10,7 +11,6 @@ from broker.quotas.entity import DEFAULT, Entity
 from broker.quotas.kinds import KEY_OF, QuotaKind
 from broker.quotas.quota_metrics import RuleUse, families, rule_use
 from broker.quotas.throttled import longer
-from broker.steps import finished
 from tests.quotas.scene import Connection
 
 LOUD = Entity(client_id="loud")

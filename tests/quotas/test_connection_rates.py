@@ -2,12 +2,12 @@
 
 import pytest
 
-from broker.clock import BASE_MS
+from broker.common.clock import BASE_MS
+from broker.common.steps import finished
 from broker.metrics.rate import Window
 from broker.quotas.connection_rates import Addresses, IpRates, canonical_address
 from broker.quotas.connections import PER_IP, ConnectionQuotas, Throttled, TooMany
 from broker.quotas.entity import DEFAULT, Entity
-from broker.steps import finished
 from tests.support.connecting import connect_from
 
 

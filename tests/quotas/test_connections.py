@@ -7,7 +7,8 @@ from heapq import heappop, heappush
 
 import pytest
 
-from broker.clock import BASE_MS
+from broker.common.clock import BASE_MS
+from broker.common.steps import finished
 from broker.metrics.rate import INT_MAX, Window
 from broker.quotas.connection_rates import ANY_ADDRESS
 from broker.quotas.connections import (
@@ -23,7 +24,6 @@ from broker.quotas.connections import (
     TooMany,
 )
 from broker.quotas.entity import DEFAULT
-from broker.steps import finished
 
 EXTERNAL, ADMIN, REPLICATION = "EXTERNAL", "ADMIN", "REPLICATION"
 ADDRESSES = {EXTERNAL: "192.168.1.1", ADMIN: "192.168.1.2", REPLICATION: "192.168.1.3"}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.errors import ConfigError
+from broker.common.errors import ConfigError
 from broker.quotas.guarded_callback import CALLBACK_KEY, load_callback
 from tests.quotas.callbacks import Scripted
 

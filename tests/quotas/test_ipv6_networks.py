@@ -2,8 +2,8 @@
 
 import pytest
 
-from broker.clock import BASE_MS
-from broker.errors import ApiError
+from broker.common.clock import BASE_MS
+from broker.common.errors import ApiError
 from broker.metrics.rate import Window
 from broker.quotas.client_quota_requests import validate_alteration
 from broker.quotas.connection_rates import IpRates, counted_address

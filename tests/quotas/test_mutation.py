@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.errors import ApiError, ErrorCode
+from broker.common.errors import ApiError, ErrorCode
 from broker.metrics.rate import Window
 from broker.quotas.entity import Entity
 from broker.quotas.kinds import QuotaKind

@@ -6,7 +6,7 @@ from itertools import count
 
 import pytest
 
-from broker.clock import BASE_MS
+from broker.common.clock import BASE_MS
 from broker.quotas.bandwidth import Allowance, Pace, RateQuotaManager
 from broker.quotas.kinds import QuotaKind
 

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from broker.clock import BASE_MS
+from broker.common.clock import BASE_MS
+from broker.common.steps import finished
 from broker.metrics.families import render
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.entity import DEFAULT, Entity
@@ -12,7 +13,6 @@ from broker.quotas.guarded_callback import GuardedCallback
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.quota_metrics import families, rule_use, rule_use_of
 from broker.quotas.usage import IDLE_MS, MAX_UPDATED_AT_ONCE
-from broker.steps import finished
 from tests.quotas.callbacks import Scripted
 from tests.quotas.scene import Connection
 from tests.support.prometheus import parse

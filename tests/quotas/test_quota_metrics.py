@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from broker.clock import BASE_MS
+from broker.common.clock import BASE_MS
+from broker.common.steps import MEASURED_AT_ONCE
 from broker.metrics.families import label_name, render
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.connection_metrics import families as connection_families
@@ -14,7 +15,6 @@ from broker.quotas.connections import ConnectionQuotas
 from broker.quotas.entity import DEFAULT, Entity
 from broker.quotas.guarded_callback import GuardedCallback
 from broker.quotas.quota_metrics import families, rule_use, rule_use_of
-from broker.steps import MEASURED_AT_ONCE
 from tests.quotas.callbacks import Scripted
 from tests.quotas.scene import Connection
 from tests.support.connecting import connect_from

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.clock import BASE_MS
+from broker.common.clock import BASE_MS
 from broker.config.sections import ReplicationConfig, TopicThrottles
 from broker.config.sections.replication import ALL_REPLICAS
 from broker.metrics.rate import Window

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.errors import ErrorCode
+from broker.common.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
 from broker.quotas.retry_storm import STATE_EXPIRY_MS, RetryStorm
 

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from broker.common.steps import finished
 from broker.quotas.bandwidth import RateQuotaManager
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.entity import DEFAULT, Entity, Name
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.usage import MAX_UPDATED_AT_ONCE, SENSORS_AT_ONCE
-from broker.steps import finished
 
 BASE_MS = 1_700_000_000_000
 KEY = "producer_byte_rate"

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from broker.clock import BASE_MS
+from broker.common.clock import BASE_MS
+from broker.common.steps import finished
 from broker.metrics.rate import Window
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.connections import ConnectionQuotas, Limits, Throttled
@@ -14,7 +15,6 @@ from broker.quotas.kinds import QuotaKind
 from broker.quotas.saved_usage import COLLECTED_AT_ONCE, LEAST_WORTH_S, Saved, UsageOfClients
 from broker.quotas.usage_format import decode, encode
 from broker.quotas.user_connections import TooFastOfUser, UserLimit
-from broker.steps import finished
 
 WINDOW = Window(11, 1_000)
 WALL_MS = 1_800_000_000_000

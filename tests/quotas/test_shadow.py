@@ -8,7 +8,8 @@ from typing import Final
 
 import pytest
 
-from broker.errors import ApiError
+from broker.common.errors import ApiError
+from broker.common.steps import finished
 from broker.quotas.bandwidth import RateQuotaManager
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.entity import DEFAULT, Entity, Name
@@ -18,7 +19,6 @@ from broker.quotas.quota_metrics import shadow_families, shadow_rule_use
 from broker.quotas.request import RequestQuotaManager
 from broker.quotas.table import ShadowTotal
 from broker.quotas.usage import IDLE_MS, ShadowCount
-from broker.steps import finished
 from tests.quotas.scene import Connection, Scene
 from tests.support.clock import ManualClock
 

@@ -2,14 +2,14 @@
 
 import pytest
 
-from broker.clock import BASE_MS
+from broker.common.clock import BASE_MS
+from broker.common.steps import finished
 from broker.quotas.bandwidth import RateQuotaManager
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.entity import DEFAULT, Entity
 from broker.quotas.guarded_callback import GuardedCallback
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.table import UNLIMITED
-from broker.steps import finished
 from tests.quotas.callbacks import Scripted
 from tests.quotas.scene import Connection
 

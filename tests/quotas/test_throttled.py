@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.clock import BASE_MS
+from broker.common.clock import BASE_MS
 from broker.metrics.rate import Window
 from broker.quotas.entity import DEFAULT, Entity
 from broker.quotas.kinds import QuotaKind

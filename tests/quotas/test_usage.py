@@ -2,12 +2,12 @@
 
 from functools import partial
 
-from broker.clock import BASE_MS
+from broker.common.clock import BASE_MS
+from broker.common.steps import finished
 from broker.metrics.rate import Window
 from broker.quotas.entity import DEFAULT
 from broker.quotas.table import UNLIMITED, QuotaTable
 from broker.quotas.usage import IDLE_MS, ClientSensor, Usage
-from broker.steps import finished
 
 
 def usage(table: QuotaTable, most: int = 16) -> Usage[ClientSensor]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.clock import BASE_MS
+from broker.common.clock import BASE_MS
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.connection_metrics import ip_rule_use
 from broker.quotas.connections import IP_RATE, ConnectionQuotas

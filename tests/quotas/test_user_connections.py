@@ -4,10 +4,10 @@ import random
 
 import pytest
 
-from broker.clock import BASE_MS
+from broker.common.clock import BASE_MS
+from broker.common.steps import finished
 from broker.metrics.rate import Window
 from broker.quotas.user_connections import TooFastOfUser, TooManyOfUser, UserConnections, UserLimit
-from broker.steps import finished
 
 WINDOW = Window(2, 1_000)
 FREE = UserLimit()

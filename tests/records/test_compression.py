@@ -13,7 +13,7 @@ import pytest
 import snappy
 import zstandard
 
-from broker.errors import ApiError, ErrorCode
+from broker.common.errors import ApiError, ErrorCode
 from broker.records.compression import MAX_LZ4_BLOCKS, MAX_RATIO, Codec, check_framing, compress, decompress
 
 COMPRESSED = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]

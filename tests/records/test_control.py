@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.errors import ApiError
+from broker.common.errors import ApiError
 from broker.records.build import NewRecord, build_batch
 from broker.records.control import Marker, build_marker, marker_of
 from broker.records.header import CONTROL_FLAG, TRANSACTIONAL_FLAG, header_at

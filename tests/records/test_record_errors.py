@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.errors import ErrorCode, RecordsRefused
+from broker.common.errors import ErrorCode, RecordsRefused
 from broker.records.build import NewRecord, build_batch
 from broker.records.compression import Codec
 from broker.records.inspect import UNBOUNDED, check_records

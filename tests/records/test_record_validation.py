@@ -12,7 +12,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from broker.errors import ApiError, ErrorCode
+from broker.common.errors import ApiError, ErrorCode
 from broker.records import inspect
 from broker.records.build import NewRecord, build_batch
 from broker.records.compression import Codec, compress

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.errors import ApiError, ErrorCode
+from broker.common.errors import ApiError, ErrorCode
 from broker.records.build import NewRecord, build_batch
 from broker.records.header import HEADER_BYTES, header_at
 from broker.records.spans import header_spans, record_spans

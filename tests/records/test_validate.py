@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from broker.errors import ApiError, ErrorCode
+from broker.common.errors import ApiError, ErrorCode
 from broker.records.build import NewRecord, build_batch
 from broker.records.header import CRC, CRC_AT, CRC_FROM, HEADER_BYTES, header_at
 from broker.records.validate import check_batch, crc32c

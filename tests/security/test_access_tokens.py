@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.json_web_keys import key_for, read_keys
+from broker.common.json_web_keys import key_for, read_keys
 from broker.security.access_tokens import (
     LONGEST_HEADER,
     LONGEST_NAME,

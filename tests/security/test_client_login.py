@@ -5,7 +5,7 @@ import hashlib
 
 import pytest
 
-from broker.errors import ApiError, ConfigError
+from broker.common.errors import ApiError, ConfigError
 from broker.security import client_login
 from broker.security.client_login import SCRAM_MODULE, ClientCredentials
 from broker.security.plain import PLAIN_MODULE, PlainAuthenticator

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from broker.common.errors import ConfigError
 from broker.config.sections import UpstreamConfig
-from broker.errors import ConfigError
 from broker.security.client_tls import ClientCertificates, client_context
 from broker.security.watched_files import CHECK_EVERY_MS
 from tests.support.certificates import PASSWORD, certificates

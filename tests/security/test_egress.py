@@ -4,9 +4,9 @@ from ipaddress import ip_address
 
 import pytest
 
+from broker.common.errors import ConfigError
 from broker.config.host_patterns import HostPattern
 from broker.config.load import load
-from broker.errors import ConfigError
 from broker.security.egress import LONGEST_URL, Egress, is_public, read_url
 
 

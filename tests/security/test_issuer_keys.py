@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from broker.common.errors import ConfigError
 from broker.config.load import build_config
-from broker.errors import ConfigError
 from broker.security.issuer_keys import DEMAND_MS, MAX_BYTES, IssuerKeys, KeySource, RefreshTimes, sources_of
 from tests.support.token_issuer import as_json, key_set, rsa_key, write_key_set
 

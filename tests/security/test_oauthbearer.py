@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.errors import ApiError, ErrorCode
+from broker.common.errors import ApiError, ErrorCode
 from broker.security.access_tokens import LONGEST_TOKEN, AccessToken, InvalidToken
 from broker.security.oauthbearer import LONGEST_MESSAGE, MOST_EXTENSIONS, OAuthBearerLogin
 from tests.support.token_issuer import message

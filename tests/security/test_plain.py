@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.errors import ApiError, ConfigError, ErrorCode
+from broker.common.errors import ApiError, ConfigError, ErrorCode
 from broker.security.plain import PLAIN_MODULE, PlainAuthenticator, parse_jaas, plain_users
 
 AUTHENTICATOR = PlainAuthenticator(

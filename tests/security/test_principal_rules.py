@@ -2,10 +2,10 @@
 
 import pytest
 
-from broker.errors import ConfigError
-from broker.patterns import compiled
+from broker.common.errors import ConfigError
+from broker.common.patterns import compiled
+from broker.common.steps import finished
 from broker.security.principal_rules import MAX_NAME_LENGTH, MAX_PROGRAM, MAX_WORK, PrincipalRules
-from broker.steps import finished
 
 RULES = ", ".join(
     [

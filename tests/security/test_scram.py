@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.errors import ApiError, ErrorCode
+from broker.common.errors import ApiError, ErrorCode
 from broker.security import scram
 from broker.security.scram import MECHANISMS, MIN_ITERATIONS, ScramLogin, ScramMechanism, keys_of
 from broker.security.unknown_users import UnknownUsers

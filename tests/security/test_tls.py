@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from broker.common.errors import ConfigError
 from broker.config.listeners import Listener, SecurityProtocol
 from broker.config.load import build_config
 from broker.config.sections import TlsConfig
-from broker.errors import ConfigError
 from broker.security.tls import (
     MAX_STORE_BYTES,
     Certificates,

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import pytest
 
+from broker.common.steps import finished
 from broker.security.scram import MECHANISMS, ScramLogin, ScramMechanism
 from broker.security.unknown_users import MAX_SHAPES, UnknownCredential, UnknownUsers
-from broker.steps import finished
 
 SHA_256, SHA_512 = MECHANISMS["SCRAM-SHA-256"], MECHANISMS["SCRAM-SHA-512"]
 BASE_36 = string.digits + string.ascii_lowercase

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from broker.common.strict_yaml import BadFileError
 from broker.quotas.kinds import QuotaKind
 from broker.simulation.recorded import read_recorded
-from broker.strict_yaml import BadFileError
 
 BEGAN = 1_763_749_800_000
 ROW = {

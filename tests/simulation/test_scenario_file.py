@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from broker.common.strict_yaml import BadFileError
 from broker.quotas.entity import DEFAULT, Entity
 from broker.quotas.kinds import QuotaKind
 from broker.simulation.scenario import SECOND_US, Piece
 from broker.simulation.scenario_file import read_scenario
-from broker.strict_yaml import BadFileError
 
 CLIENT = "{name: a, kind: produce, request: 1kB, rate: 10kB"
 

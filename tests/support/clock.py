@@ -1,10 +1,10 @@
 """A clock that tests move."""
 
-from broker.clock import BASE_MS
+from broker.common.clock import BASE_MS
 
 
 class ManualClock:
-    """A `broker.clock.Clock` that moves only by `advance`."""
+    """A `broker.common.clock.Clock` that moves only by `advance`."""
 
     def __init__(self, now_ms: int = BASE_MS, wall_ms: int | None = None) -> None:
         self.now_ms = now_ms

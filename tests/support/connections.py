@@ -7,7 +7,7 @@ from pathlib import Path
 
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from broker.control.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
+from broker.controller.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
 from broker.metadata.actor import BROKER_ITSELF
 from broker.network.acceptor.connection_gate import ListenerGate
 from broker.network.connection.channel import Channel

@@ -3,17 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from broker.control.rows.connections import AddressUse
-from broker.control.rows.quotas import ClientUsage
-from broker.control.rows.upstream import (
+from broker.controller.rows.connections import AddressUse
+from broker.controller.rows.quotas import ClientUsage
+from broker.controller.rows.upstream import (
     GatewaySums,
     Incomplete,
     UpstreamCondition,
     UpstreamRow,
     UpstreamSummary,
 )
-from broker.control.upstream_views import NoShares, ShareViews
 from broker.quotas.use_elsewhere import Clients, Elsewhere, SensorUse, use_elsewhere
+from broker.views.upstream_views import NoShares, ShareViews
 from tests.webui.rows import upstream
 
 

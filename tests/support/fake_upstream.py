@@ -14,9 +14,9 @@ from typing import Any
 
 import trio
 
+from broker.common.errors import ApiError, ProtocolViolation
 from broker.config.listeners import Address
 from broker.config.sections import UpstreamConfig
-from broker.errors import ApiError, ProtocolViolation
 from broker.protocol import codec
 from broker.protocol.api_key import ApiKey, request_header_version
 from broker.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from broker.errors import ErrorCode
+from broker.common.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.create_partitions import CreatePartitionsResponse, CreatePartitionsTopicResult
 from broker.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsResponse

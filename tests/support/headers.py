@@ -3,7 +3,7 @@
 import struct
 from typing import NamedTuple
 
-from broker.errors import ProtocolViolation
+from broker.common.errors import ProtocolViolation
 from broker.protocol.api_key import request_header_version
 from broker.protocol.client_id import client_id_and_body
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import trio
 
-from broker.interpreter import bounded_collections
+from broker.server.interpreter import bounded_collections
 from tests.support.machine_speed import slowness
 
 GOAL_MS = 5.0

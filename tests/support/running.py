@@ -9,10 +9,10 @@ from typing import Final
 
 import trio
 
-from broker.app import Started, run_server
 from broker.config.load import load
 from broker.network.clock import TrioClock
-from broker.server import BrokerServer
+from broker.server.app import Started, run_server
+from broker.server.broker import BrokerServer
 from tests.support.machine_speed import WITHIN_S
 from tests.support.wire import CLIENT_ID, WireClient, connect, connect_tls
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import trio
 
-from broker.app import Started, run_server
 from broker.config.load import load
-from broker.gateway_server import GatewayServer
 from broker.network.clock import TrioClock
+from broker.server.app import Started, run_server
+from broker.server.gateway import GatewayServer
 from tests.support.wire import CLIENT_ID, WireClient, connect
 
 CLUSTER_KEY = "the key of all gateways of the tests".replace(" ", "-")

@@ -18,7 +18,7 @@ import pytest
 import trio.testing
 
 import broker.network.clock
-from broker.compiled import COMPILED
+from broker.server.compiled import COMPILED
 
 needs_interpreted = pytest.mark.skipif(
     COMPILED, reason="a profile function does not see what compiled code calls"

@@ -3,7 +3,7 @@
 import socket
 from urllib.parse import quote
 
-from broker.control.commands import OpType, ResourceType
+from broker.controller.commands import OpType, ResourceType
 from broker.protocol import codec
 from broker.protocol.messages.incremental_alter_configs import (
     AlterableConfig,

@@ -6,9 +6,9 @@ from typing import Any
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality, Metric, MetricsData
 
-from broker.errors import ErrorCode
+from broker.common.errors import ErrorCode
+from broker.common.steps import finished
 from broker.records.compression import Codec
-from broker.steps import finished
 from broker.telemetry.instance import Client, ClientInstance
 from broker.telemetry.latest import LatestValues
 from broker.telemetry.manager import TelemetryManager

@@ -4,7 +4,7 @@ ClientMetricsManagerTest, ClientMetricsInstanceTest)
 
 import pytest
 
-from broker.errors import ErrorCode
+from broker.common.errors import ErrorCode
 from broker.records.compression import Codec
 from tests.telemetry.scene import Scene, client
 

@@ -4,8 +4,8 @@ import logging
 
 import pytest
 
-from broker.errors import ErrorCode
-from broker.steps import finished
+from broker.common.errors import ErrorCode
+from broker.common.steps import finished
 from broker.telemetry.instance import uuid_bytes, uuid_text
 from broker.telemetry.latest import Point, Reading, Shape
 from broker.telemetry.manager import WARNING_MS, TelemetryManager

@@ -5,7 +5,7 @@ import math
 import pytest
 from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric
 
-from broker.errors import ApiError, ErrorCode
+from broker.common.errors import ApiError, ErrorCode
 from broker.records.compression import Codec, compress
 from broker.telemetry.latest import Point, Reading, Shape
 from broker.telemetry.otlp import MAX_POINTS, parse, read, unpack

@@ -6,7 +6,7 @@ from importlib.metadata import EntryPoint, EntryPoints
 
 import pytest
 
-from broker.errors import ConfigError
+from broker.common.errors import ConfigError
 from broker.telemetry.receiver import GROUP, PushedMetrics, load_receivers
 
 

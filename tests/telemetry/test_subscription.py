@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from broker.errors import ApiError, ErrorCode
-from broker.steps import Steps, finished
+from broker.common.errors import ApiError, ErrorCode
+from broker.common.steps import Steps, finished
 from broker.telemetry.subscription import (
     ALL_METRICS,
     MATCH_KEYS,

@@ -16,8 +16,7 @@ from typing import Any, Final
 
 import trio
 
-from broker.authorization.acl import Operation
-from broker.control.commands import (
+from broker.controller.commands import (
     Actor,
     AlterClientQuotas,
     ChangeOrigin,
@@ -33,7 +32,7 @@ from broker.control.commands import (
     ResourceType,
     Role,
 )
-from broker.control.delegation_tokens import MAX_RENEWERS, CreateDelegationToken
+from broker.controller.delegation_tokens import MAX_RENEWERS, CreateDelegationToken
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from broker.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -46,7 +45,8 @@ from broker.protocol.messages.offset_commit import (
 from broker.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from broker.records.build import NewRecord, build_batch
 from broker.records.compression import Codec
-from tests.authorization.acls import allow
+from broker.security.acl.acl import Operation
+from tests.security.acl.acls import allow
 from tests.support.running import RunningBroker, running_broker
 
 ROOT: Final = Actor("root", Role.ADMIN, "127.0.0.1", ChangeOrigin.REST)

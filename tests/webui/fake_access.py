@@ -1,11 +1,12 @@
-"""Who may log in to the fake broker, by broker.control's rules. Part of tests.webui.fakes."""
+"""Who may log in to the fake broker, by broker.controller's rules. Part of tests.webui.fakes."""
 
 import threading
 from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from broker.control.commands import (
+from broker.common.errors import ApiError, ErrorCode
+from broker.controller.commands import (
     Actor,
     IssueAdminToken,
     IssuedToken,
@@ -13,10 +14,9 @@ from broker.control.commands import (
     RevokeAdminToken,
     Role,
 )
-from broker.control.tokens import HashedPassword, SetPassword
-from broker.control.views import TokenRow
-from broker.errors import ApiError, ErrorCode
+from broker.controller.tokens import HashedPassword, SetPassword
 from broker.security.console_links import ConsoleLinks
+from broker.views.views import TokenRow
 from tests.webui.rows import NOW_MS
 
 ADMIN = TokenRow("root", "admin", NOW_MS, "broker", 11)

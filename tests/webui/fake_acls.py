@@ -1,11 +1,11 @@
 """ACLs of the fake broker, by the broker's own planners and authorizer. Part of tests.webui.fakes."""
 
-from broker.authorization.acl import Acl
-from broker.authorization.authorizer import Authorizer
-from broker.control.acls import plan_create_acls, plan_delete_acls
-from broker.control.commands import AclDeletion, Actor, CreateAcls, DeleteAcls, Outcome
-from broker.control.views import AclViews
-from tests.control.world import World
+from broker.controller.acls import plan_create_acls, plan_delete_acls
+from broker.controller.commands import AclDeletion, Actor, CreateAcls, DeleteAcls, Outcome
+from broker.security.acl.acl import Acl
+from broker.security.acl.authorizer import Authorizer
+from broker.views.views import AclViews
+from tests.controller.world import World
 
 
 class FakeAcls:

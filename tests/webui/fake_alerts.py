@@ -1,4 +1,4 @@
-"""Alert rules and destinations of the fake broker, by broker.control's planners, and alerts that tests
+"""Alert rules and destinations of the fake broker, by broker.controller's planners, and alerts that tests
 invent. Part of tests.webui.fakes.
 """
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from broker.control.alerts import (
+from broker.controller.alerts import (
     AlertRule,
     DestinationKind,
     RemoveAlertDestination,
@@ -19,9 +19,9 @@ from broker.control.alerts import (
     plan_set_rule,
     shown_url,
 )
-from broker.control.commands import Actor, Outcome
-from broker.control.rows.alerts import AlertEvent, AlertRow, Attempt, Delivery, DestinationRow, RuleRow
-from tests.control.world import World
+from broker.controller.commands import Actor, Outcome
+from broker.controller.rows.alerts import AlertEvent, AlertRow, Attempt, Delivery, DestinationRow, RuleRow
+from tests.controller.world import World
 
 ALERT_PLANNERS: Final[dict[type, Any]] = {
     SetAlertRule: plan_set_rule,

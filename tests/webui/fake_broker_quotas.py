@@ -3,17 +3,17 @@
 import math
 from collections.abc import Iterable, Mapping
 
+from broker.common.errors import ConfigError
 from broker.config.load import build_config
 from broker.config.sections import BrokerQuotaConfig
 from broker.config.setting import settings_of
 from broker.config.table import read_value
-from broker.control.commands import ConfigOp
-from broker.control.quota_rows import broker_quotas
-from broker.control.rows.quotas import BrokerLimit, BrokerQuotas, RetryStormUse
-from broker.control.topics import invalid_value
-from broker.errors import ConfigError
+from broker.controller.commands import ConfigOp
+from broker.controller.rows.quotas import BrokerLimit, BrokerQuotas, RetryStormUse
+from broker.controller.topics import invalid_value
 from broker.quotas.broker_quota import UNLIMITED
 from broker.quotas.kinds import QuotaKind
+from broker.views.quota_rows import broker_quotas
 
 KEYS = frozenset(setting.key for _, setting in settings_of(BrokerQuotaConfig))
 

@@ -1,10 +1,11 @@
-"""Delegation tokens of the fake broker, by broker.control's planners. Part of tests.webui.fakes."""
+"""Delegation tokens of the fake broker, by broker.controller's planners. Part of tests.webui.fakes."""
 
 from typing import Final
 
 from msgspec.structs import replace
 
-from broker.control.delegation_tokens import (
+from broker.common.steps import finished
+from broker.controller.delegation_tokens import (
     CreateDelegationToken,
     DelegationTokenOutcome,
     ExpireDelegationToken,
@@ -13,10 +14,9 @@ from broker.control.delegation_tokens import (
     plan_expire_token,
     plan_renew_token,
 )
-from broker.control.views import DelegationTokenViews
 from broker.metadata.actor import Actor, ChangeOrigin, Role
-from broker.steps import finished
-from tests.control.world import World
+from broker.views.views import DelegationTokenViews
+from tests.controller.world import World
 
 TOKENS_ENABLED: Final = "delegation.token.secret.key=a key"
 

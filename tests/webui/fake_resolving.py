@@ -6,14 +6,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from broker.control.all_clients import all_clients
-from broker.control.client_quotas import proposed
-from broker.control.commands import EntityPairs, QuotaAlteration
-from broker.control.resolving import Client, Resolver, all_resolved, keys_for, resolved, steps_for
-from broker.control.views import ClientUsage, Decided, NodeUse, QuotaRow, ResolvedLimit
+from broker.common.steps import Steps
+from broker.controller.client_quotas import proposed
+from broker.controller.commands import EntityPairs, QuotaAlteration
 from broker.metadata.image import Image, Limit, QuotaEntry
 from broker.quotas.use_elsewhere import Clients
-from broker.steps import Steps
+from broker.views.all_clients import all_clients
+from broker.views.resolving import Client, Resolver, all_resolved, keys_for, resolved, steps_for
+from broker.views.views import ClientUsage, Decided, NodeUse, QuotaRow, ResolvedLimit
 from tests.support.fake_shares import FakeShares
 from tests.webui.rows import NOW_MS
 

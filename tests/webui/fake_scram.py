@@ -1,11 +1,11 @@
-"""Users' SCRAM credentials of the fake broker, by broker.control's planner. Part of tests.webui.fakes."""
+"""Users' SCRAM credentials of the fake broker, by broker.controller's planner. Part of tests.webui.fakes."""
 
 from collections.abc import Iterator
 
-from broker.control.commands import Actor, AlterUserScramCredentials, UserOutcome
-from broker.control.scram import plan_scram, upsertion_of
-from broker.control.views import ScramRow
-from tests.control.world import World
+from broker.controller.commands import Actor, AlterUserScramCredentials, UserOutcome
+from broker.controller.scram import plan_scram, upsertion_of
+from broker.views.views import ScramRow
+from tests.controller.world import World
 
 
 class FakeScram:

@@ -4,9 +4,9 @@ import json
 
 from msgspec.structs import replace
 
-from broker.control.commands import Actor, EntityPairs, Outcome, Role, Undo
-from broker.control.views import AuditEntry, AuditFilter, QuotaRow
-from broker.errors import ErrorCode
+from broker.common.errors import ErrorCode
+from broker.controller.commands import Actor, EntityPairs, Outcome, Role, Undo
+from broker.views.views import AuditEntry, AuditFilter, QuotaRow
 from tests.webui.rows import change
 
 

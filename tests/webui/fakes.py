@@ -10,10 +10,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from broker.common.errors import ApiError, ErrorCode
+from broker.common.steps import Steps, finished
 from broker.config.table import setting_of
-from broker.control.client_telemetry import ClientTelemetry
-from broker.control.closing import CloseConnection
-from broker.control.commands import (
+from broker.controller.closing import CloseConnection
+from broker.controller.commands import (
     Actor,
     AlterClientQuotas,
     AlterUserScramCredentials,
@@ -35,16 +36,20 @@ from broker.control.commands import (
     Role,
     Undo,
 )
-from broker.control.connection_search import ConnectionQuery, ConnectionsElsewhere
-from broker.control.delegation_tokens import ExpireDelegationToken
-from broker.control.describe import range_of
-from broker.control.overridden import clients_by_limit, rules_in_steps
-from broker.control.rows.broker import TaskRow
-from broker.control.rows.client_endpoint import ClientEndpoint
-from broker.control.rows.upstream import GatewayRow, GatewaySums, ShareRow, UpstreamRow, UpstreamSummary
-from broker.control.tokens import SetPassword
-from broker.control.transaction_changes import AbortedTransaction, AbortTransaction
-from broker.control.views import (
+from broker.controller.delegation_tokens import ExpireDelegationToken
+from broker.controller.describe import range_of
+from broker.controller.rows.broker import TaskRow
+from broker.controller.rows.client_endpoint import ClientEndpoint
+from broker.controller.rows.upstream import GatewayRow, GatewaySums, ShareRow, UpstreamRow, UpstreamSummary
+from broker.controller.tokens import SetPassword
+from broker.controller.transaction_changes import AbortedTransaction, AbortTransaction
+from broker.quotas.client_quota_requests import validate_entity
+from broker.quotas.use_elsewhere import Clients
+from broker.security.console_links import ConsoleLinks
+from broker.views.client_telemetry import ClientTelemetry
+from broker.views.connection_search import ConnectionQuery, ConnectionsElsewhere
+from broker.views.overridden import clients_by_limit, rules_in_steps
+from broker.views.views import (
     AddressRow,
     AddressUse,
     AuditEntry,
@@ -75,12 +80,7 @@ from broker.control.views import (
     TransactionRow,
     all_gateways,
 )
-from broker.errors import ApiError, ErrorCode
-from broker.quotas.client_quota_requests import validate_entity
-from broker.quotas.use_elsewhere import Clients
-from broker.security.console_links import ConsoleLinks
-from broker.steps import Steps, finished
-from tests.control.world import AUTHORIZER, World
+from tests.controller.world import AUTHORIZER, World
 from tests.support.fake_shares import FakeShares
 from tests.webui.fake_access import ADMIN, EDITOR, SECRETS, VIEWER, FakeAccess
 from tests.webui.fake_acls import FakeAcls
@@ -136,7 +136,7 @@ class FakeSettings:
 
 
 def address_rows(broker: "FakeBroker") -> list[AddressRow]:
-    """As broker.control.quota_rows makes them."""
+    """As broker.views.quota_rows makes them."""
     uses = {each.address: (each, None) for each in broker.address_uses}
     for each in broker.controller_uses:
         uses[each.address] = (uses.get(each.address, (None, None))[0], each)
@@ -175,7 +175,7 @@ def default_of(name: str) -> str:
 
 
 def config_row(name: str, value: str, is_changed: bool) -> ConfigRow:
-    """As broker.control.describe makes it of a setting that was changed for this broker, or never."""
+    """As broker.controller.describe makes it of a setting that was changed for this broker, or never."""
     setting = setting_of(name)
     if setting is None:
         return ConfigRow(name, value, 5, 2, False, False, "")

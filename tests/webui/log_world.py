@@ -9,13 +9,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from broker.authorization.authorizer import Authorizer
-from broker.compaction.manager import CleanerManager
+from broker.common.errors import ErrorCode
+from broker.common.steps import Steps, finished
 from broker.config.load import load
 from broker.config.sections import TelemetryConfig
-from broker.config_listeners.metadata import acl_listener
-from broker.console_views.topics import LogViews
-from broker.control.commands import (
+from broker.controller.commands import (
     Actor,
     Command,
     ConfigResource,
@@ -26,12 +24,39 @@ from broker.control.commands import (
     NewTopic,
     ResourceType,
 )
-from broker.control.control import Control
-from broker.control.group_changes import DeleteGroup, DeleteGroupOffsets, GroupChanges, ResetOffsets
-from broker.control.rows.client_endpoint import ClientEndpoint
-from broker.control.topic_records import BrowseRecords, ProduceRecord, TopicRecords
-from broker.control.transaction_changes import AbortTransaction, TransactionChanges
-from broker.control.views import (
+from broker.controller.control import Control
+from broker.controller.group_changes import DeleteGroup, DeleteGroupOffsets, GroupChanges, ResetOffsets
+from broker.controller.rows.client_endpoint import ClientEndpoint
+from broker.controller.topic_records import BrowseRecords, ProduceRecord, TopicRecords
+from broker.controller.transaction_changes import AbortTransaction, TransactionChanges
+from broker.coordinator.group.consumer.assignment import ClusterTopics
+from broker.coordinator.group.messages import (
+    CommitRequest,
+    ConsumerHeartbeatRequest,
+    JoinRequest,
+    Now,
+    OffsetToCommit,
+    ShareHeartbeatRequest,
+)
+from broker.coordinator.group_service import OFFSETS_TOPIC, GroupService
+from broker.coordinator.transaction.state import Change as TransactionChange
+from broker.coordinator.transaction.state import TransactionClient
+from broker.coordinator.transaction_service import TRANSACTIONS_TOPIC, TransactionService
+from broker.log.cleaner.manager import CleanerManager
+from broker.log.partition import PartitionLog
+from broker.log.store import LogStore
+from broker.metadata.changes import Change, Kind
+from broker.metadata.store import MetadataStore
+from broker.partitions.partitions import Partitions
+from broker.records.build import NewRecord, build_batch
+from broker.records.compression import Codec
+from broker.security.acl.authorizer import Authorizer
+from broker.server.disk.record_slices import run_slices
+from broker.server.listeners.metadata import acl_listener
+from broker.server.parts.share_group_states import ShareGroupStates
+from broker.telemetry.state import Telemetry
+from broker.views.topics import LogViews
+from broker.views.views import (
     ConfigRow,
     GroupDetail,
     GroupRow,
@@ -42,34 +67,9 @@ from broker.control.views import (
     TransactionRow,
     Views,
 )
-from broker.disk.record_slices import run_slices
-from broker.errors import ErrorCode
-from broker.groups.consumer.assignment import ClusterTopics
-from broker.groups.messages import (
-    CommitRequest,
-    ConsumerHeartbeatRequest,
-    JoinRequest,
-    Now,
-    OffsetToCommit,
-    ShareHeartbeatRequest,
-)
-from broker.log.partition import PartitionLog
-from broker.log.store import LogStore
-from broker.metadata.changes import Change, Kind
-from broker.metadata.store import MetadataStore
-from broker.records.build import NewRecord, build_batch
-from broker.records.compression import Codec
-from broker.server_parts.share_group_states import ShareGroupStates
-from broker.services.group_service import OFFSETS_TOPIC, GroupService
-from broker.services.partitions import Partitions
-from broker.services.transaction_service import TRANSACTIONS_TOPIC, TransactionService
-from broker.steps import Steps, finished
-from broker.telemetry.state import Telemetry
-from broker.transactions.state import Change as TransactionChange
-from broker.transactions.state import TransactionClient
-from tests.control.live import Live
-from tests.control.world import StoreCommitter, actor
-from tests.groups.share.states import FakeShareStates, run_pending
+from tests.controller.live import Live
+from tests.controller.world import StoreCommitter, actor
+from tests.coordinator.group.share.states import FakeShareStates, run_pending
 from tests.support.clock import ManualClock
 from tests.webui.fakes import FakeBroker
 
@@ -194,7 +194,7 @@ class LogWorld:
         self.partitions.on_metadata_update(image, [name])
 
     def _planned(self, command: CreateTopics) -> Sequence[Any]:
-        from broker.control.topics import plan_create_topics
+        from broker.controller.topics import plan_create_topics
 
         plan = finished(plan_create_topics(command, self.control._situation(actor())))
         assert all(outcome.ok for outcome in plan.result), plan.result

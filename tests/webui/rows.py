@@ -4,12 +4,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from broker.authorization.acl import Acl, entity_of, key_of
-from broker.control.commands import Actor
-from broker.control.rows.broker import Owned, TaskRow
-from broker.control.rows.topics import CommittedRow, MemberRow
-from broker.control.rows.transactions import TransactionDetail, TransactionPartition, TransactionRow
-from broker.control.rows.upstream import (
+from broker.controller.commands import Actor
+from broker.controller.rows.broker import Owned, TaskRow
+from broker.controller.rows.topics import CommittedRow, MemberRow
+from broker.controller.rows.transactions import TransactionDetail, TransactionPartition, TransactionRow
+from broker.controller.rows.upstream import (
     LoopbackAdvertised,
     NodeAddress,
     UpstreamCondition,
@@ -17,7 +16,9 @@ from broker.control.rows.upstream import (
     UpstreamNodeRow,
     UpstreamRow,
 )
-from broker.control.views import (
+from broker.metadata.changes import ACL_IS_SET
+from broker.security.acl.acl import Acl, entity_of, key_of
+from broker.views.views import (
     AddressUse,
     AuditEntry,
     BrokerMetrics,
@@ -31,7 +32,6 @@ from broker.control.views import (
     ThrottledRow,
     TopicRow,
 )
-from broker.metadata.changes import ACL_IS_SET
 
 NOW_MS = 1_800_000_000_000
 

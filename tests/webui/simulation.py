@@ -13,8 +13,9 @@ from functools import partial
 import trio
 from msgspec.structs import replace
 
-from broker.control.commands import Actor, ChangeOrigin, EntityPairs, Role
-from broker.control.views import (
+from broker.common.steps import finished
+from broker.controller.commands import Actor, ChangeOrigin, EntityPairs, Role
+from broker.views.views import (
     AddressUse,
     AuditEntry,
     ConnectionLimitRow,
@@ -25,7 +26,6 @@ from broker.control.views import (
     ThrottledRow,
     TokenRow,
 )
-from broker.steps import finished
 from tests.webui.fake_broker_quotas import LIMITS, simulated_use
 from tests.webui.fake_resolving import usage
 from tests.webui.fakes import FakeBroker

@@ -2,17 +2,17 @@
 memory.
 """
 
+from broker.common.steps import finished
 from broker.config.sections import TelemetryConfig
-from broker.control.client_telemetry import ClientTelemetry
-from broker.control.commands import ConfigAlteration, IncrementalAlterConfigs, ResourceOutcome
-from broker.control.configs import plan_alter_configs
+from broker.controller.commands import ConfigAlteration, IncrementalAlterConfigs, ResourceOutcome
+from broker.controller.configs import plan_alter_configs
 from broker.metadata.actor import Actor
-from broker.steps import finished
 from broker.telemetry.instance import Client, ClientInstance
 from broker.telemetry.latest import Point, Reading, Shape
 from broker.telemetry.state import Telemetry
 from broker.telemetry.subscription import read_subscription
-from tests.control.world import World
+from broker.views.client_telemetry import ClientTelemetry
+from tests.controller.world import World
 
 
 class TelemetryWorld:

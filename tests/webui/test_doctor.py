@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from broker.control.views import ConnectionLimitRow, PhaseRow, QueueRow, SelectorRow
+from broker.views.views import ConnectionLimitRow, PhaseRow, QueueRow, SelectorRow
 from tests.webui.conftest import Browserless
 from tests.webui.fakes import FakeBroker
 from tests.webui.rows import NOW_MS, broker_metrics, connection, idle_flow, use

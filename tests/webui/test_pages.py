@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.control.rows.client_endpoint import ClientEndpoint
+from broker.controller.rows.client_endpoint import ClientEndpoint
 from webui.pages import PAGES, UPSTREAMS, UPSTREAMS_OWN, Page, Renderer, StaticFiles, sections
 
 HOSTILE = "\"'><img src=x onerror=alert(1)>{{ 7 * 7 }}"

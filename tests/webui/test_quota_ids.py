@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.control.commands import EntityPairs
+from broker.controller.commands import EntityPairs
 from webui.quota_ids import BadId, entity_of, id_of
 
 

@@ -3,8 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from broker.control.commands import EntityPairs, QuotaAlteration, QuotaOp
-from broker.control.views import FirstWait
+from broker.controller.commands import EntityPairs, QuotaAlteration, QuotaOp
+from broker.views.views import FirstWait
 from tests.webui.fake_resolving import usage
 from tests.webui.fakes import FakeBroker
 from tests.webui.polls import Polls

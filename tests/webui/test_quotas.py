@@ -4,8 +4,8 @@ import shlex
 
 import pytest
 
-from broker.control.commands import EntityPairs, QuotaAlteration, QuotaOp
-from broker.control.rows.client_endpoint import ClientEndpoint
+from broker.controller.commands import EntityPairs, QuotaAlteration, QuotaOp
+from broker.controller.rows.client_endpoint import ClientEndpoint
 from webui.quotas import kafka_configs, plain, shell_command
 
 SET = QuotaOp("producer_byte_rate", 1_048_576)

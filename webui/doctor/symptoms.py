@@ -1,7 +1,7 @@
 """Common symptoms with the checks that explain them: failed connections, slow I/O, a stuck request queue,
 slow handlers, failed disks; at a gateway, what `doctor.upstream` finds.
 
-Used by GET /doctor and by the live stream. Reads only broker.control.views.
+Used by GET /doctor and by the live stream. Reads only broker.views.views.
 """
 
 from collections import Counter
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Final
 
-from broker.control.views import (
+from broker.views.views import (
     ConnectionLimitRow,
     Flow,
     Overview,

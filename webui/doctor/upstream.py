@@ -6,7 +6,7 @@ Used by webui.doctor.symptoms. A broker has none of them.
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from broker.control.rows.upstream import UpstreamCondition, UpstreamLatency, UpstreamRow
+from broker.controller.rows.upstream import UpstreamCondition, UpstreamLatency, UpstreamRow
 from webui.doctor.checks import Check, Level, Unit, above
 
 REMOTE_CONNECTIONS: Final = "clients of a loopback address"

@@ -16,9 +16,9 @@ from quart.typing import ResponseReturnValue
 from quart_trio import QuartTrio
 from werkzeug.exceptions import HTTPException
 
-from broker.control.commands import Actor, ChangeOrigin, Role
-from broker.errors import ApiError
-from broker.http_requests import fetch_over_http
+from broker.common.errors import ApiError
+from broker.common.http_requests import fetch_over_http
+from broker.controller.commands import Actor, ChangeOrigin, Role
 from webui.backend import Backend, ConsoleSettings
 from webui.console import Console, monotonic_ms, wall_clock_ms
 from webui.http.matched_rule import MatchedRule

@@ -92,7 +92,7 @@ class Encryption:
 
 def free_tls_state(ended: trio.SSLStream[trio.SocketStream]) -> None:
     """Free the TLS state of a closed stream. Trio's stream refers to itself, and the garbage collector skips
-    old objects (broker.interpreter).
+    old objects (broker.server.interpreter).
     """
     vars(ended).clear()
 

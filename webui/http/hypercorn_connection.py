@@ -90,7 +90,7 @@ class Http1(H11Protocol):
 class Connection(TCPServer):
     """A connection that ends when its peer closes it; hypercorn's own would wait for the keep-alive time and
     still be counted. Its state is freed at the end, since hypercorn's objects refer to each other and the
-    garbage collector skips old objects (broker.interpreter).
+    garbage collector skips old objects (broker.server.interpreter).
     """
 
     async def run(self) -> None:

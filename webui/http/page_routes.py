@@ -11,7 +11,7 @@ from quart import Response, request
 from quart.typing import ResponseReturnValue
 from quart_trio import QuartTrio
 
-from broker.control.commands import Role
+from broker.controller.commands import Role
 from webui.console import Console
 from webui.http.request import body_of, request_info_of
 from webui.pages import (

@@ -20,7 +20,7 @@ from quart_trio.wrappers import TrioRequest
 from werkzeug.datastructures import Headers
 from werkzeug.exceptions import RequestEntityTooLarge
 
-from broker.control.commands import Role
+from broker.controller.commands import Role
 from webui.console import Console
 from webui.http.fair_queue import FairQueue, Kind
 from webui.live.sse_client import Connection

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from broker.principal import ANONYMOUS
+from broker.common.principal import ANONYMOUS
 from webui.insights import tables
 from webui.insights.statements import CLUSTER, Scope, Selection, TableQuery, Where, columns, literal
 

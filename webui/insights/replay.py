@@ -19,12 +19,12 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from broker.common.strict_yaml import BadFileError
 from broker.simulation.engine import LoadSource, Outcome, TooManyEventsError, run_scenario
 from broker.simulation.recorded import APIS, CLIENT, VERSIONS
 from broker.simulation.scenario import Limit
 from broker.simulation.scenario_file import read_limits, read_scenario
 from broker.simulation.summary import GroupRow, groups, limits_without_effect, rules
-from broker.strict_yaml import BadFileError
 from webui.insights.location import of_table, storage_options
 from webui.insights.worker import ENGINE, MAX_MEMORY
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import trio
 
-from broker.control.views import Overview, Views
+from broker.views.views import Overview, Views
 from webui.doctor.checks import RecentTotals
 from webui.doctor.symptoms import totals_of
 from webui.live.history import NO_OTHERS, History

@@ -11,7 +11,7 @@ from typing import Any, Final, Generic
 
 import trio
 
-from broker.control.views import Overview, Views
+from broker.views.views import Overview, Views
 from webui.live.history import Sample, sample_json
 from webui.tables.json_output import encode, encode_in_slices, overview_json, throttled_json
 from webui.tables.listing import Elsewhere, Page, Row, Table

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from broker.control.views import ThrottledRow
+from broker.views.views import ThrottledRow
 from webui.tables.json_output import finite, utc
 from webui.tables.listing import Table
 

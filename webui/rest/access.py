@@ -23,10 +23,10 @@ import logging
 from http import HTTPStatus
 from typing import Any, Final
 
-from broker.control.commands import IssueAdminToken, RevokeAdminToken, Role
-from broker.control.tokens import SetPassword
-from broker.control.views import TokenRow
-from broker.errors import ApiError, ErrorCode
+from broker.common.errors import ApiError, ErrorCode
+from broker.controller.commands import IssueAdminToken, RevokeAdminToken, Role
+from broker.controller.tokens import SetPassword
+from broker.views.views import TokenRow
 from webui.rest.paging import list_page, list_query, page_schema
 from webui.rest.problem import PROBLEM, Problem, problem_schema
 from webui.rest.problem_types import ALREADY_EXISTS, LAST_ADMINISTRATOR, SECRET_REQUIRED

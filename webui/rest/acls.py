@@ -9,7 +9,10 @@ create permanent access.
 from hashlib import sha256
 from typing import Any, Final
 
-from broker.control.acl_views import (
+from broker.common.errors import ErrorCode
+from broker.controller.acls import LONGEST_TEXT
+from broker.controller.commands import CreateAcls, DeleteAcls, Role
+from broker.views.acls import (
     CLUSTER_NAME,
     SUPPORTED,
     WILDCARD,
@@ -26,9 +29,6 @@ from broker.control.acl_views import (
     filter_of,
     key_of,
 )
-from broker.control.acls import LONGEST_TEXT
-from broker.control.commands import CreateAcls, DeleteAcls, Role
-from broker.errors import ErrorCode
 from webui.rest.access import PROOF_HEADER, require_proof
 from webui.rest.paging import page_query, page_schema, table_page
 from webui.rest.problem import PROBLEM, Problem

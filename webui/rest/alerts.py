@@ -1,13 +1,14 @@
 """Alert rules, the destinations of notifications, what fires now, and what happened since the start.
 
-Rules need the role editor, destinations the role admin (broker.control.alerts). No response contains a
+Rules need the role editor, destinations the role admin (broker.controller.alerts). No response contains a
 destination's path, query or header values: an edit that omits them keeps them.
 """
 
 from collections.abc import Mapping
 from typing import Any, Final
 
-from broker.control.alerts import (
+from broker.common.errors import ErrorCode
+from broker.controller.alerts import (
     BEYOND,
     LONGEST_HEADER,
     LONGEST_MATCH,
@@ -23,9 +24,8 @@ from broker.control.alerts import (
     SetAlertRule,
     Severity,
 )
-from broker.control.commands import Command, Outcome, Role
-from broker.control.rows.alerts import AlertEvent, AlertRow, Delivery, DestinationRow, RuleRow
-from broker.errors import ErrorCode
+from broker.controller.commands import Command, Outcome, Role
+from broker.controller.rows.alerts import AlertEvent, AlertRow, Delivery, DestinationRow, RuleRow
 from webui.rest.paging import list_page, list_query, page_schema
 from webui.rest.problem import PROBLEM, Problem, problem_schema, raise_refusal
 from webui.rest.routing import (

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from broker.control.commands import ChangeOrigin, QuotaAlteration, Undo
-from broker.control.views import AuditEntry, AuditFilter
-from broker.errors import ErrorCode
+from broker.common.errors import ErrorCode
+from broker.controller.commands import ChangeOrigin, QuotaAlteration, Undo
+from broker.views.views import AuditEntry, AuditFilter
 from webui.quota_preview import connected_clients, preview
 from webui.rest.access import PROOF_HEADER, require_proof
 from webui.rest.audit_rows import CSV_HEAD, KINDS, csv_line, entry_json, quota_entity, undo_command, undo_op

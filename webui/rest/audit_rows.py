@@ -1,6 +1,6 @@
 """One change of the audit trail: as JSON, as a line of CSV, and the command that restores its old value.
 
-Used by webui.rest.audit. broker.control has already redacted secrets. Independent of HTTP.
+Used by webui.rest.audit. broker.controller has already redacted secrets. Independent of HTTP.
 """
 
 import csv
@@ -10,9 +10,9 @@ import shlex
 from collections.abc import Iterable
 from typing import Any, Final
 
-from broker.control.commands import EntityPairs, QuotaOp
-from broker.control.rows.client_endpoint import ClientEndpoint
-from broker.control.views import AuditEntry
+from broker.controller.commands import EntityPairs, QuotaOp
+from broker.controller.rows.client_endpoint import ClientEndpoint
+from broker.views.views import AuditEntry
 from webui.quotas import kafka_configs
 from webui.tables.json_output import utc
 

@@ -1,7 +1,7 @@
 """GET and PATCH /broker-configs: the broker's settings with their sources, and changes of the dynamic ones.
 GET and PUT /request-log: the requests that the broker logs.
 
-The same commands as DescribeConfigs and IncrementalAlterConfigs of a broker. broker.control validates,
+The same commands as DescribeConfigs and IncrementalAlterConfigs of a broker. broker.controller validates,
 checks roles and versions, and records changes. The request log consists of the request.log.* settings, so
 its changes are audited, survive a restart and are visible through Kafka's tools.
 """
@@ -9,7 +9,8 @@ its changes are audited, survive a restart and are visible through Kafka's tools
 from collections.abc import Mapping
 from typing import Any, Final
 
-from broker.control.commands import (
+from broker.common.errors import ErrorCode
+from broker.controller.commands import (
     ConfigAlteration,
     ConfigOp,
     ConfigResource,
@@ -18,9 +19,8 @@ from broker.control.commands import (
     ResourceType,
     Role,
 )
-from broker.control.describe import UNKNOWN_TYPE, Source
-from broker.control.views import ConfigRow
-from broker.errors import ErrorCode
+from broker.controller.describe import UNKNOWN_TYPE, Source
+from broker.views.views import ConfigRow
 from webui.rest.broker_quotas import alter_brokers
 from webui.rest.paging import list_page, list_query, page_schema
 from webui.rest.problem import Problem, problem_schema, raise_refusal

@@ -6,8 +6,8 @@ The limits are dynamic settings of the broker: PATCH /broker-configs changes the
 import shlex
 from typing import Any, Final
 
-from broker.control.rows.quotas import BrokerQuotas
-from broker.control.views import ServerInfo, Views
+from broker.controller.rows.quotas import BrokerQuotas
+from broker.views.views import ServerInfo, Views
 from webui.rest.routing import Call, Reply, ResponseSpec, Route, etag
 from webui.rest.schema import Flag, Listing, Number, Record, Text
 from webui.tables.json_output import finite, named

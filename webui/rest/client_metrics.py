@@ -9,8 +9,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any, Final
 
-from broker.control.client_telemetry import ClientInstanceRow, ClientMetricRow, SubscriptionRow
-from broker.control.commands import (
+from broker.controller.commands import (
     ConfigAlteration,
     ConfigOp,
     ConfigResource,
@@ -19,7 +18,8 @@ from broker.control.commands import (
     ResourceType,
     Role,
 )
-from broker.control.rows.client_endpoint import ClientEndpoint
+from broker.controller.rows.client_endpoint import ClientEndpoint
+from broker.views.client_telemetry import ClientInstanceRow, ClientMetricRow, SubscriptionRow
 from webui.rest.paging import page_query, page_schema, table_page
 from webui.rest.problem import Problem, problem_schema, raise_refusal
 from webui.rest.routing import (

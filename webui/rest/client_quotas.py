@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from broker.control.commands import AlterClientQuotas, QuotaAlteration, QuotaOp, QuotaOutcome, Role
-from broker.control.rows.client_endpoint import ClientEndpoint
-from broker.control.views import MatchType, QuotaFilter, QuotaLimit, QuotaRow, Views
-from broker.errors import ErrorCode
+from broker.common.errors import ErrorCode
+from broker.controller.commands import AlterClientQuotas, QuotaAlteration, QuotaOp, QuotaOutcome, Role
+from broker.controller.rows.client_endpoint import ClientEndpoint
+from broker.views.views import MatchType, QuotaFilter, QuotaLimit, QuotaRow, Views
 from webui.quota_ids import id_of
 from webui.quota_preview import connected_clients, preview
 from webui.quotas import (

@@ -6,9 +6,9 @@ token's password. A browser proves its user's secret again for a change, as for 
 
 from typing import Any, Final
 
-from broker.control.delegation_tokens import LONGEST_PRINCIPAL, MAX_RENEWERS, ExpireDelegationToken
-from broker.control.views import DelegationTokenRow, DelegationTokenViews
-from broker.errors import ErrorCode
+from broker.common.errors import ErrorCode
+from broker.controller.delegation_tokens import LONGEST_PRINCIPAL, MAX_RENEWERS, ExpireDelegationToken
+from broker.views.views import DelegationTokenRow, DelegationTokenViews
 from webui.rest.access import PROOF_HEADER, require_proof
 from webui.rest.paging import page_query, page_schema, table_page
 from webui.rest.problem import PROBLEM, Problem, problem_schema, raise_refusal

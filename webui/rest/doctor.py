@@ -8,8 +8,8 @@ import shlex
 from collections.abc import Mapping
 from typing import Any, Final
 
-from broker.control.commands import ConfigResource, ResourceType
-from broker.control.views import ConfigRow, Views
+from broker.controller.commands import ConfigResource, ResourceType
+from broker.views.views import ConfigRow, Views
 from webui.doctor.checks import Check, Level, RecentTotals, Symptom, Unit
 from webui.doctor.symptoms import examine, level_of
 from webui.rest.routing import Call, Reply, ResponseSpec, Route

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import trio
 
-from broker.control.views import QuotaRow, Views
+from broker.views.views import QuotaRow, Views
 from webui.backend import ConsoleSettings
 from webui.doctor.checks import RecentTotals
 from webui.live.broadcaster import Live

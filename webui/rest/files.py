@@ -11,8 +11,8 @@ from typing import Any, Final
 import yaml
 from msgspec.structs import replace
 
-from broker.steps import Steps
-from broker.strict_yaml import BadFileError, Fields, Place, compose_in_steps, emptied
+from broker.common.steps import Steps
+from broker.common.strict_yaml import BadFileError, Fields, Place, compose_in_steps, emptied
 from webui.rest.bodies import LONGEST_PART, MAX_BRACKETS, NotJson, Reader
 from webui.rest.problem import Problem
 from webui.rest.routing import Query, Reply

@@ -1,14 +1,15 @@
 """Changes of consumer groups: POST /groups/{group}/offsets:reset, DELETE /groups/{group} and its offsets of a
 topic.
 
-broker.control checks roles and states, and records changes. webui.rest.inventory lists groups.
+broker.controller checks roles and states, and records changes. webui.rest.inventory lists groups.
 """
 
 import shlex
 from typing import Any, Final
 
-from broker.control.commands import Role
-from broker.control.group_changes import (
+from broker.common.errors import ApiError, ErrorCode
+from broker.controller.commands import Role
+from broker.controller.group_changes import (
     MAX_PARTITIONS,
     DeleteGroup,
     DeleteGroupOffsets,
@@ -17,8 +18,7 @@ from broker.control.group_changes import (
     ResetOffsets,
     TopicPartitions,
 )
-from broker.control.rows.client_endpoint import ClientEndpoint
-from broker.errors import ApiError, ErrorCode
+from broker.controller.rows.client_endpoint import ClientEndpoint
 from webui.rest.problem import PROBLEM, Problem, problem_schema
 from webui.rest.record_json import LATEST_MOMENT
 from webui.rest.routing import Call, PathName, Query, Reply, ResponseSpec, Route, no_content

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
 
-from broker.control.rows.client_endpoint import ClientEndpoint
+from broker.controller.rows.client_endpoint import ClientEndpoint
 from webui.insights.reader import INSTALL, InsightsUnavailable
 from webui.insights.statements import Scope, Selection, TableQuery
 from webui.insights.tables import USAGE

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from broker.principal import ANONYMOUS
+from broker.common.principal import ANONYMOUS
 from webui.insights import queries
 from webui.insights.queries import ClientFilter
 from webui.insights.statements import Scope, Selection

@@ -4,8 +4,9 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any, Final
 
-from broker.control.closing import CloseConnection
-from broker.control.connection_search import (
+from broker.controller.closing import CloseConnection
+from broker.controller.rows.topics import MemberRow
+from broker.views.connection_search import (
     DEFAULT_SORT,
     FILTERS,
     SORTS,
@@ -13,8 +14,7 @@ from broker.control.connection_search import (
     natural_order,
     search_texts,
 )
-from broker.control.rows.topics import MemberRow
-from broker.control.views import ConnectionRow, GroupRow, PartitionRow, TopicRow, Views
+from broker.views.views import ConnectionRow, GroupRow, PartitionRow, TopicRow, Views
 from webui.rest.paging import page_of, page_query, page_schema, table_page
 from webui.rest.problem import PROBLEM, Problem
 from webui.rest.routing import Call, PathName, Query, Reply, ResponseSpec, Route, etag, no_content

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from ipaddress import ip_address
 from typing import Any, Final
 
-from broker.control.commands import AlterClientQuotas, EntityPairs, QuotaAlteration, QuotaOp, Role
-from broker.control.views import AddressRow, AddressUse, ConnectionLimitRow, Views
-from broker.errors import ErrorCode
+from broker.common.errors import ErrorCode
+from broker.controller.commands import AlterClientQuotas, EntityPairs, QuotaAlteration, QuotaOp, Role
+from broker.views.views import AddressRow, AddressUse, ConnectionLimitRow, Views
 from webui.quotas import kafka_configs
 from webui.rest.paging import page_query, page_schema, table_page
 from webui.rest.problem import Problem, problem_schema

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from broker.control.views import ClientUsage, ThrottledRow, Views
+from broker.views.views import ClientUsage, ThrottledRow, Views
 from webui.live.history import KEPT_S, Sample
 from webui.live.throttled import RECENT_THROTTLES
 from webui.quotas import LIMIT_KEYS

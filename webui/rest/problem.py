@@ -7,8 +7,8 @@ stack traces, no paths.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from broker.control.commands import Outcome
-from broker.errors import ErrorCode
+from broker.common.errors import ErrorCode
+from broker.controller.commands import Outcome
 from webui.rest.problem_types import ProblemType, type_of
 from webui.rest.schema import Number, Record, Schema, Text
 

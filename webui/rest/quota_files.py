@@ -13,7 +13,8 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from broker.control.commands import (
+from broker.common.errors import ErrorCode
+from broker.controller.commands import (
     AlterClientQuotas,
     EntityPairs,
     QuotaAlteration,
@@ -21,8 +22,7 @@ from broker.control.commands import (
     QuotaOutcome,
     Role,
 )
-from broker.control.views import QuotaRow, Views
-from broker.errors import ErrorCode
+from broker.views.views import QuotaRow, Views
 from webui.quota_preview import connected_clients, preview
 from webui.quotas import ALL_KEYS, entity_text, json_of, order_of, pairs_of
 from webui.rest.entity_schema import ENTITY

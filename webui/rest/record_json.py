@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from broker.control.topic_records import MAX_PARTITIONS, Cut, FoundRecord, PartitionPosition
+from broker.controller.topic_records import MAX_PARTITIONS, Cut, FoundRecord, PartitionPosition
 from webui.decoding.decoder import Decoded
 from webui.rest import bodies as strict_json
 from webui.rest.schema import COUNT, Flag, Invalid, Listing, Maybe, Number, OneOf, Record, Text

@@ -1,8 +1,8 @@
 """POST /topics/{name}/records:browse: records of a topic; GET one of them; POST /topics/{name}/records:
 produce one.
 
-A reading stops at the limits of console.browse.*, says where, and continues with its cursor. broker.control
-checks the role and records each reading in the audit trail.
+A reading stops at the limits of console.browse.*, says where, and continues with its cursor.
+broker.controller checks the role and records each reading in the audit trail.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -11,8 +11,8 @@ from weakref import finalize
 
 import trio
 
-from broker.control.commands import Role
-from broker.control.topic_records import (
+from broker.controller.commands import Role
+from broker.controller.topic_records import (
     MAX_PARTITIONS,
     BrowseRecords,
     FoundRecord,

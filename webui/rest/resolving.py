@@ -7,10 +7,10 @@ limit after them. Neither changes anything, so both require only the role viewer
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from broker.control.commands import QuotaAlteration
-from broker.control.views import ProbeRow, ResolvedLimit
-from broker.errors import ApiError
-from broker.principal import ANONYMOUS
+from broker.common.errors import ApiError
+from broker.common.principal import ANONYMOUS
+from broker.controller.commands import QuotaAlteration
+from broker.views.views import ProbeRow, ResolvedLimit
 from webui.quotas import json_of
 from webui.rest.client_quotas import EDIT, EDIT_OPTIONAL, alteration_of, check_edits
 from webui.rest.entity_schema import ENTITY, LONGEST_NAME

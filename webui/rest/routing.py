@@ -10,8 +10,8 @@ from urllib.parse import quote
 
 import msgspec
 
-from broker.control.commands import Actor, Role, lacks_role
-from broker.errors import ErrorCode
+from broker.common.errors import ErrorCode
+from broker.controller.commands import Actor, Role, lacks_role
 from webui.backend import ConsoleSettings
 from webui.console import Console
 from webui.live.sse_client import Connection
@@ -116,7 +116,7 @@ _REFUSED_AS: Final = {
     "topics": ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     "groups": ErrorCode.GROUP_AUTHORIZATION_FAILED,
 }
-"""The error codes of missing roles, by tag, as in broker.control."""
+"""The error codes of missing roles, by tag, as in broker.controller."""
 
 
 class Route(msgspec.Struct, frozen=True):

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import trio
 
-from broker.control.commands import AlterUserScramCredentials, Role, ScramDeletion, ScramUpsertion
-from broker.control.scram import DEFAULT_ITERATIONS, LONGEST_USER, deletion_of, unsalted, upsertion_of
-from broker.control.views import ScramRow
+from broker.controller.commands import AlterUserScramCredentials, Role, ScramDeletion, ScramUpsertion
+from broker.controller.scram import DEFAULT_ITERATIONS, LONGEST_USER, deletion_of, unsalted, upsertion_of
+from broker.views.views import ScramRow
 from webui.rest.access import PROOF_HEADER, require_proof
 from webui.rest.paging import page_query, page_schema, table_page
 from webui.rest.problem import PROBLEM, Problem, problem_schema, raise_refusal

@@ -11,8 +11,9 @@ from typing import Any, Final
 
 import msgspec
 
-from broker.control.client_telemetry import SubscriptionRow
-from broker.control.commands import (
+from broker.common.errors import ErrorCode
+from broker.common.steps import Steps
+from broker.controller.commands import (
     ConfigAlteration,
     ConfigResource,
     IncrementalAlterConfigs,
@@ -20,8 +21,7 @@ from broker.control.commands import (
     ResourceType,
     Role,
 )
-from broker.errors import ErrorCode
-from broker.steps import Steps
+from broker.views.client_telemetry import SubscriptionRow
 from webui.rest.client_metrics import SETTINGS, configs_of, ops_for
 from webui.rest.files import FORMAT, PREVIEWED, YAML, file_reply, version_of
 from webui.rest.problem import Problem, problem_schema

@@ -2,7 +2,7 @@
 topics.
 
 The same commands as CreateTopics, CreatePartitions, DeleteTopics, DescribeConfigs and
-IncrementalAlterConfigs. broker.control validates, checks roles and versions, and records changes.
+IncrementalAlterConfigs. broker.controller validates, checks roles and versions, and records changes.
 webui.rest.inventory lists topics.
 """
 
@@ -10,7 +10,8 @@ import shlex
 from collections.abc import Mapping
 from typing import Any, Final
 
-from broker.control.commands import (
+from broker.common.errors import ErrorCode
+from broker.controller.commands import (
     ConfigAlteration,
     ConfigOp,
     ConfigResource,
@@ -25,9 +26,8 @@ from broker.control.commands import (
     Role,
     TopicRef,
 )
-from broker.control.rows.client_endpoint import ClientEndpoint
-from broker.control.views import TopicRow
-from broker.errors import ErrorCode
+from broker.controller.rows.client_endpoint import ClientEndpoint
+from broker.views.views import TopicRow
 from webui.rest.broker_configs import CONFIG, LONGEST_VALUE, OPS, config_json, config_op
 from webui.rest.paging import list_page, list_query, page_schema
 from webui.rest.problem import PROBLEM, Problem, problem_schema

@@ -1,15 +1,15 @@
 """GET /transactions, as a list and single items, and POST /transactions/{transactional_id}:abort.
 
-broker.control checks the role and the state, and records an abort.
+broker.controller checks the role and the state, and records an abort.
 """
 
 import shlex
 from typing import Any, Final
 
-from broker.control.commands import Role
-from broker.control.rows.client_endpoint import ClientEndpoint
-from broker.control.transaction_changes import AbortedTransaction, AbortTransaction
-from broker.control.views import TransactionRow
+from broker.controller.commands import Role
+from broker.controller.rows.client_endpoint import ClientEndpoint
+from broker.controller.transaction_changes import AbortedTransaction, AbortTransaction
+from broker.views.views import TransactionRow
 from webui.rest.paging import page_query, page_schema, table_page
 from webui.rest.problem import PROBLEM, Problem
 from webui.rest.routing import Call, PathName, Query, Reply, ResponseSpec, Route

@@ -4,7 +4,7 @@ of it. A broker answers them with 404.
 
 from typing import Any, Final, NoReturn
 
-from broker.control.rows.upstream import (
+from broker.controller.rows.upstream import (
     GatewayRow,
     ShareRow,
     UpstreamCondition,
@@ -12,7 +12,7 @@ from broker.control.rows.upstream import (
     UpstreamNodeRow,
     UpstreamRow,
 )
-from broker.control.views import Views
+from broker.views.views import Views
 from webui.rest.entity_schema import ENTITY
 from webui.rest.paging import list_page, list_query, page_query, page_schema, table_page
 from webui.rest.problem import PROBLEM, Problem

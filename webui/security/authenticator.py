@@ -1,15 +1,15 @@
 """Authentication: bearer tokens for programs, session cookies for browsers.
 
 Part of webui.console, called by webui.security.gate and the login page. Determines name and role;
-broker.control decides what a role may do. When a token is revoked, replaced or expires, its sessions end
+broker.controller decides what a role may do. When a token is revoked, replaced or expires, its sessions end
 with their next request.
 """
 
 from collections.abc import Callable
 from typing import Final
 
-from broker.control.commands import Actor, ChangeOrigin, Role
-from broker.control.views import TokenRow
+from broker.controller.commands import Actor, ChangeOrigin, Role
+from broker.views.views import TokenRow
 from webui.backend import Backend, ConsoleSettings
 from webui.rest.problem import Problem
 from webui.security.backoff import Backoff, Guess

@@ -10,8 +10,8 @@ from urllib.parse import unquote_to_bytes
 
 import msgspec
 
-from broker.control.commands import Actor, ChangeOrigin
-from broker.control.views import TokenRow
+from broker.controller.commands import Actor, ChangeOrigin
+from broker.views.views import TokenRow
 from webui.console import Console
 from webui.rest.problem import Problem
 from webui.rest.problem_types import CROSS_SITE

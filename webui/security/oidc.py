@@ -20,10 +20,10 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
 
-from broker.control.commands import Role
-from broker.http_requests import HttpRequest
-from broker.json_web_keys import ALGORITHMS, fits
-from broker.principal import is_plain
+from broker.common.http_requests import HttpRequest
+from broker.common.json_web_keys import ALGORITHMS, fits
+from broker.common.principal import is_plain
+from broker.controller.commands import Role
 from webui.backend import ConsoleSettings
 from webui.rest.problem import Problem
 from webui.security.backoff import network_of

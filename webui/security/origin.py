@@ -1,7 +1,7 @@
 """Where a request comes from: its Host header, its site, and the host name of the pages themselves.
 
 Called by webui.security.gate before all other checks, by webui.http.page_routes for each page, and by
-broker.web for the printed link.
+broker.server.web for the printed link.
 
 Host: a site that points its own name at 127.0.0.1 (DNS rebinding) sends requests that are same-origin to
 the browser and under its full control; only their Host header identifies them.

@@ -1,4 +1,4 @@
-"""Tables for the pages and the REST API: searches, sorts and pages the rows of broker.control.
+"""Tables for the pages and the REST API: searches, sorts and pages the rows of broker.controller.
 
 listing      search, sort, paging
 json_output  rows as JSON objects, and JSON as text

@@ -1,4 +1,4 @@
-"""JSON of the REST API and of the live stream: the rows of broker.control as objects, and objects as text.
+"""JSON of the REST API and of the live stream: the rows of broker.controller as objects, and objects as text.
 
 Field names are those of the rows. Timestamps are RFC 3339 in UTC, durations milliseconds, rates per second;
 a missing value is null.
@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import msgspec
 
-from broker.control.rows.broker import TaskRow
-from broker.control.views import BrokerMetrics, ConnectionRow, NodeUse, Overview, ThrottledRow
+from broker.controller.rows.broker import TaskRow
+from broker.views.views import BrokerMetrics, ConnectionRow, NodeUse, Overview, ThrottledRow
 from webui.tables.slices import sliced
 
 

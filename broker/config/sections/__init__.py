@@ -1,6 +1,6 @@
 """The configuration sections: small frozen dataclasses with each field's key beside it.
 
-broker.config.load fills them; broker.server passes each package only its own section. In a test,
+broker.config.load fills them; broker.server.broker passes each package only its own section. In a test,
 `LogConfig()` has all defaults, and `LogConfig(dirs=(tmp_path,))` its own directory.
 """
 

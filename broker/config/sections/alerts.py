@@ -1,5 +1,5 @@
-"""Alerts: how often rules are evaluated, and where notifications may go. For broker.alerts and
-broker.control.alerts.
+"""Alerts: how often rules are evaluated, and where notifications may go. For broker.monitoring.alerts and
+broker.controller.alerts.
 """
 
 from dataclasses import dataclass

@@ -82,7 +82,7 @@ EVENTS: Final = ("requests", "throttles", "connections", "quota_changes", "trans
 
 @dataclass(frozen=True, slots=True)
 class EventConfig:
-    """The broker's own events, written to event topics. For broker.events."""
+    """The broker's own events, written to event topics. For broker.monitoring.events."""
 
     topics: tuple[str, ...] = setting(
         "events.topics",

@@ -1,4 +1,4 @@
-"""The log cleaner. For broker.compaction and broker.disk; settings that can differ by topic are in
+"""The log cleaner. For broker.log.cleaner and broker.server.disk; settings that can differ by topic are in
 .topics.
 """
 

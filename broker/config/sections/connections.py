@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
+from broker.common.errors import ConfigError
 from broker.config.kinds import (
     INT_MAX,
     READ_ONCE,
@@ -18,7 +19,6 @@ from broker.config.kinds import (
 )
 from broker.config.listeners import read_host
 from broker.config.setting import ListenerSection, setting
-from broker.errors import ConfigError
 
 _COUNT: Final = integer(0)
 

@@ -1,14 +1,14 @@
-"""The console and its REST API. For webui, through broker.web."""
+"""The console and its REST API. For webui, through broker.server.web."""
 
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
+from broker.common.errors import ConfigError
 from broker.config.kinds import SECRET, TEXT, ConfigType, Kind, decimal, integer, list_of, long, one_of
 from broker.config.listeners import OPTIONAL_ADDRESS, Address, read_host
 from broker.config.sections.tls import TlsConfig
 from broker.config.setting import setting
-from broker.errors import ConfigError
 
 
 def _read_url(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Groups of the consumer protocol (KIP-848). For broker.groups.consumer."""
+"""Groups of the consumer protocol (KIP-848). For broker.coordinator.group.consumer."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Limits of Produce and Fetch for all topics. For broker.services and broker.api."""
+"""Limits of Produce and Fetch for all topics. For broker.partitions and broker.api."""
 
 from dataclasses import dataclass
 

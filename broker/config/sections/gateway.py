@@ -8,10 +8,10 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from broker.common.errors import ConfigError
 from broker.config.kinds import SECRET, TEXT, ConfigType, Kind, choices_of, integer, list_of, long, one_of
 from broker.config.listeners import Address, SecurityProtocol, read_address
 from broker.config.setting import ListenerSection, setting
-from broker.errors import ConfigError
 
 NODE_ID: Final = "$(nodeId)"
 """Kafka operators know this form of placeholder from Strimzi and Kroxylicious."""

@@ -6,11 +6,11 @@ address, and clients that follow another listener's address to it would reach th
 
 from itertools import combinations
 
+from broker.common.errors import ConfigError
 from broker.config.listeners import Address, Listener
 from broker.config.sections.console import ConsoleConfig
 from broker.config.sections.gateway import GatewayConfig, PortRange
 from broker.config.sections.network import NetworkConfig
-from broker.errors import ConfigError
 
 KEY = "gateway.port.range"
 EVERYWHERE = ("", "0.0.0.0", "::")  # noqa: S104 - compared, not bound

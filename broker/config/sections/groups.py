@@ -1,10 +1,10 @@
-"""Consumer groups and their offsets. For broker.groups."""
+"""Consumer groups and their offsets. For broker.coordinator.group."""
 
 from dataclasses import dataclass
 
+from broker.common.errors import ConfigError
 from broker.config.kinds import INT_MAX, integer, long
 from broker.config.setting import setting
-from broker.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True)

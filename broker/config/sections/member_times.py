@@ -5,7 +5,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from broker.errors import ConfigError
+from broker.common.errors import ConfigError
 
 SESSION, HEARTBEAT = "session.timeout.ms", "heartbeat.interval.ms"
 

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Final
 
+from broker.common.errors import ChangeRefused, ConfigError
 from broker.config.kinds import BOOLEAN, LONG_MIN, integer, long, one_of
 from broker.config.listeners import ListenerKeys
 from broker.config.setting import setting
-from broker.errors import ChangeRefused, ConfigError
 
 REQUEST_MEMORY_SHARE: Final = 4
 """The divisor of the memory limit if `queued.max.request.bytes` is not set; ours. Buffer sizes are powers of

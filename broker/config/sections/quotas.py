@@ -131,7 +131,7 @@ _NAMES: Final = list_of(str, "a list of names")
 @dataclass(frozen=True, slots=True)
 class BrokerQuotaConfig:
     """AutoMQ's limits. For broker.quotas.broker_quota, broker.quotas.retry_storm and
-    broker.control.topics.
+    broker.controller.topics.
     """
 
     quota_enabled: bool = setting(

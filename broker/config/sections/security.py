@@ -1,12 +1,12 @@
-"""Authentication and roles. For broker.security and broker.server."""
+"""Authentication and roles. For broker.security and broker.server.broker."""
 
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from broker.common.principal import is_plain
 from broker.config.kinds import BOOLEAN, SECRET, TEXT, Kind, integer, list_of, long, one_of
 from broker.config.sections.oauthbearer import OAuthBearerKeys
 from broker.config.setting import setting
-from broker.principal import is_plain
 
 OAUTHBEARER: Final = "OAUTHBEARER"
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER)

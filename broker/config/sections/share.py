@@ -1,4 +1,4 @@
-"""Share groups: the records in flight, and the topic with their states (KIP-932). For broker.share."""
+"""Share groups: the records in flight, and the topic with their states (KIP-932). For coordinator.share."""
 
 from dataclasses import dataclass
 from typing import Final

@@ -1,4 +1,4 @@
-"""Share groups (KIP-932): their members, and the settings of one group. For broker.groups.share."""
+"""Share groups (KIP-932): their members, and the settings of one group. For coordinator.group.share."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Topic creation and topic settings. For broker.log, broker.control and broker.services.
+"""Topic creation and topic settings. For broker.log, broker.controller and broker.partitions.
 
 The defaults of `TopicSettings` come from the broker's keys (`log.retention.ms`); `topic_settings` lays
 each topic's settings (`retention.ms`) over them.

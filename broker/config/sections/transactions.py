@@ -1,4 +1,4 @@
-"""Transactions. For broker.transactions."""
+"""Transactions. For broker.coordinator.transaction."""
 
 from dataclasses import dataclass
 

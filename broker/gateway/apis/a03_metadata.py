@@ -13,10 +13,10 @@ from typing import Final
 
 import trio
 
-from broker.api.access import CREATES_TOPICS
-from broker.api.context import RequestContext
-from broker.api.outcome import Outcome, Response
-from broker.api.pacing import Pace
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome, Response
+from broker.api.requests.pacing import Pace
+from broker.api.security.access import CREATES_TOPICS
 from broker.gateway.apis.deciding import decides, may_name_reserved
 from broker.gateway.apis.roles import Handle, Roles
 from broker.gateway.apis.work import Addresses, Work, forward_readdressed, in_own_task, in_slices_too

@@ -4,10 +4,10 @@ from collections.abc import Awaitable
 from functools import partial
 
 from broker.api.a10_find_coordinator import SHARE, SHARE_SINCE
-from broker.api.access import FOR_BROKERS
-from broker.api.context import RequestContext
-from broker.api.outcome import Outcome
-from broker.errors import ErrorCode
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome
+from broker.api.security.access import FOR_BROKERS
+from broker.common.errors import ErrorCode
 from broker.gateway.apis.deciding import decides
 from broker.gateway.apis.roles import Handle, Roles, refused
 from broker.gateway.apis.work import Addresses, forward_readdressed, in_own_task

@@ -13,12 +13,12 @@ from typing import Final
 
 import trio
 
-from broker.api.change_limits import entries_of, refused
-from broker.api.context import RequestContext
-from broker.api.outcome import Outcome, in_slices
-from broker.api.pacing import Pace
-from broker.control.topics import ONLY_BY_WEIR
-from broker.errors import ErrorCode
+from broker.api.requests.change_limits import entries_of, refused
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome, in_slices
+from broker.api.requests.pacing import Pace
+from broker.common.errors import ErrorCode
+from broker.controller.topics import ONLY_BY_WEIR
 from broker.gateway.apis.deciding import may_name_reserved
 from broker.gateway.apis.mutations import MutationServices, TopicCharges
 from broker.gateway.apis.work import encoded, forward, in_own_task

@@ -10,12 +10,12 @@ from functools import partial
 from typing import Any, Final
 
 from broker.api import a74_list_config_resources as local
-from broker.api.context import RequestContext
-from broker.api.outcome import Outcome, Response
-from broker.api.pacing import consumed
-from broker.api.services import ControlServices
-from broker.control.commands import ResourceType
-from broker.errors import ErrorCode
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome, Response
+from broker.api.requests.pacing import consumed
+from broker.api.requests.services import ControlServices
+from broker.common.errors import ErrorCode
+from broker.controller.commands import ResourceType
 from broker.gateway.apis.deciding import decides
 from broker.gateway.apis.work import encoded, in_own_task, reply_of
 from broker.gateway.asking import ask, in_turns

@@ -14,13 +14,13 @@ from itertools import compress
 from typing import Any, Final, NamedTuple
 
 from broker.api import a32_describe_configs, a33_alter_configs, a44_incremental_alter_configs
-from broker.api.context import RequestContext
-from broker.api.outcome import Outcome, Response, in_slices
-from broker.api.pacing import Pace
-from broker.api.services import ControlServices
-from broker.control.commands import ResourceType
-from broker.control.configs import ROLES
-from broker.errors import ErrorCode
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.pacing import Pace
+from broker.api.requests.services import ControlServices
+from broker.common.errors import ErrorCode
+from broker.controller.commands import ResourceType
+from broker.controller.configs import ROLES
 from broker.gateway.apis.deciding import decides, may_name_reserved
 from broker.gateway.apis.own_topics import CODE, MESSAGE
 from broker.gateway.apis.roles import Handle, Roles

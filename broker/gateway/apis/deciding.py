@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-from broker.errors import ProtocolViolation
+from broker.common.errors import ProtocolViolation
 from broker.gateway.routes import Answers
 from broker.metadata.image import OUR_TOPICS
 from broker.network.connection.channel import Channel

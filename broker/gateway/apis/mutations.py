@@ -10,10 +10,10 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from broker.api.change_limits import ControllerMutations, Mutations
-from broker.api.context import RequestContext
-from broker.api.outcome import Response
-from broker.errors import ApiError, ErrorCode
+from broker.api.requests.change_limits import ControllerMutations, Mutations
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Response
+from broker.common.errors import ApiError, ErrorCode
 from broker.gateway.apis.own_topics import MESSAGE
 from broker.gateway.apis.partition_counts import PartitionCounts
 from broker.gateway.own_topics import OwnTopics

@@ -9,10 +9,10 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from broker.api.context import RequestContext
-from broker.api.outcome import Hangup, Outcome, Response
-from broker.control.commands import ResourceType
-from broker.errors import ErrorCode
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Hangup, Outcome, Response
+from broker.common.errors import ErrorCode
+from broker.controller.commands import ResourceType
 from broker.gateway.apis.work import encoded, forward, in_own_task
 from broker.gateway.asking import ask
 from broker.gateway.own_topics import IDS_FROM, OwnTopics, is_ours, is_secret

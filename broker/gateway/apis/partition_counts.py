@@ -8,10 +8,10 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final
 
-from broker.api.pacing import pieces
-from broker.clock import Clock
-from broker.control.commands import ResourceType, TopicRef
-from broker.errors import ErrorCode
+from broker.api.requests.pacing import pieces
+from broker.common.clock import Clock
+from broker.common.errors import ErrorCode
+from broker.controller.commands import ResourceType, TopicRef
 from broker.gateway.upstream.client import UpstreamClient
 from broker.gateway.upstream.errors import Reason, UpstreamError
 from broker.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource

@@ -6,11 +6,11 @@ A request that is not the gateway's is forwarded untouched, so that nobody pays 
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from broker.api.access import ACCESS
-from broker.api.context import RequestContext
-from broker.api.outcome import Outcome
 from broker.api.registry import Api, Registry
-from broker.api.services import ControlServices
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome
+from broker.api.requests.services import ControlServices
+from broker.api.security.access import ACCESS
 from broker.config.table import BrokerConfig
 from broker.gateway.api_versions import INTERNAL
 from broker.gateway.apis import (

@@ -1,5 +1,5 @@
 """What clients may ask of the upstream cluster where the gateway logs them in: what their roles allow, as at
-a broker (`api.access`).
+a broker (`api.security.access`).
 
 Upstream, they all have the gateway's own credentials, so that no ACL tells them apart. Where clients log in
 upstream (gateway.authentication=upstream), the cluster's ACLs decide, and no role is asked.
@@ -9,16 +9,16 @@ from collections.abc import Awaitable, Callable
 from functools import cache, partial
 from typing import Any, Final
 
-from broker.api.access import ACCESS
-from broker.api.client_security import ClientSecurity
-from broker.api.context import Connection, RequestContext
-from broker.api.error_responses import error_response_in_slices
-from broker.api.outcome import Outcome, Response, Sliced
-from broker.errors import ErrorCode
+from broker.api.requests.context import Connection, RequestContext
+from broker.api.requests.error_responses import error_response_in_slices
+from broker.api.requests.outcome import Outcome, Response, Sliced
+from broker.api.security.access import ACCESS
+from broker.api.security.client_security import ClientSecurity
+from broker.common.errors import ErrorCode
+from broker.common.principal import Principal
 from broker.gateway.apis.work import forward, in_own_task
 from broker.gateway.routes import Answers, AnswersVersion
 from broker.metadata.actor import Role, lacks_role
-from broker.principal import Principal
 from broker.records.slices import Slices
 
 Handle = Callable[[Any, RequestContext, Any], Outcome | Awaitable[Outcome]]

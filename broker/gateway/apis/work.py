@@ -10,8 +10,8 @@ from typing import Any
 
 import trio
 
-from broker.api.context import RequestContext
-from broker.api.outcome import EncodedResponse, Hangup, Outcome, Response, Sliced
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import EncodedResponse, Hangup, Outcome, Response, Sliced
 from broker.config.listeners import Address
 from broker.gateway.asking import ask_whole, in_turns
 from broker.gateway.responses import rewritten

@@ -19,7 +19,7 @@ What one console shows of all gateways:
 Rules, subscriptions, tokens and their audit trail:
 
     commits       committed changes as records
-    metadata_log  the committer of broker.control: one log of changes that all gateways follow
+    metadata_log  the committer of broker.controller: one log of changes that all gateways follow
 
     sign_metadata  signs a log of changes from before signatures, or with a new key
 

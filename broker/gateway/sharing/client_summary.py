@@ -18,13 +18,13 @@ from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 
-from broker.control.rows.connections import AddressUse
-from broker.control.rows.quotas import ClientUsage
+from broker.common.steps import Steps
+from broker.controller.rows.connections import AddressUse
+from broker.controller.rows.quotas import ClientUsage
 from broker.gateway.sharing.report import UnreadableReport
 from broker.gateway.sharing.summary import MAX_AMOUNT, MAX_COUNT, MAX_NAME
 from broker.quotas.accounts import INTERVALS
 from broker.quotas.connection_rates import canonical_address
-from broker.steps import Steps
 
 Row = TypeVar("Row")
 

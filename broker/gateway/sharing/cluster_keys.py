@@ -11,8 +11,8 @@ from typing import Final
 
 import trio
 
+from broker.common.errors import ConfigError
 from broker.config.sections import GatewayConfig
-from broker.errors import ConfigError
 from broker.security.watched_files import CHECK_EVERY_MS, stamps
 
 logger = logging.getLogger(__name__)

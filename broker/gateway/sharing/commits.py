@@ -24,8 +24,8 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from broker.common.errors import ApiError, ConfigError
 from broker.config.table import read_value, setting_of
-from broker.errors import ApiError, ConfigError
 from broker.metadata.actor import Actor, ChangeOrigin, Role
 from broker.metadata.changes import SHADOW, Change, Kind, read_pairs
 from broker.metadata.image import Image, Stamp, project

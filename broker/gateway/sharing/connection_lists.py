@@ -19,8 +19,14 @@ import msgspec
 import trio
 from msgspec.structs import replace
 
-from broker.clock import Clock
-from broker.control.connection_search import (
+from broker.common.clock import Clock
+from broker.common.steps import finished
+from broker.controller.rows.connections import ConnectionRow
+from broker.gateway.sharing.report import UnreadableReport
+from broker.gateway.sharing.signing import Records
+from broker.gateway.sharing.summary import MAX_COUNT, MAX_NAME
+from broker.gateway.sharing.topic_log import LogUnavailable, RecordTooLarge, TopicLog
+from broker.views.connection_search import (
     DEFAULT_SORT,
     FILTERS,
     SORTS,
@@ -29,12 +35,6 @@ from broker.control.connection_search import (
     ConnectionsElsewhere,
     find_connections,
 )
-from broker.control.rows.connections import ConnectionRow
-from broker.gateway.sharing.report import UnreadableReport
-from broker.gateway.sharing.signing import Records
-from broker.gateway.sharing.summary import MAX_COUNT, MAX_NAME
-from broker.gateway.sharing.topic_log import LogUnavailable, RecordTooLarge, TopicLog
-from broker.steps import finished
 
 VERSION: Final = 3
 

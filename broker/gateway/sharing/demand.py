@@ -7,13 +7,13 @@ the quota managers have anyway.
 from collections import Counter, deque
 from typing import Final
 
+from broker.common.steps import Steps
 from broker.gateway.sharing.division import Demand
 from broker.gateway.sharing.report import MAX_AMOUNT, WHOLE, ShareKey
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.table import UNLIMITED
 from broker.quotas.usage import SENSORS_AT_ONCE, ClientSensor
 from broker.quotas.use_elsewhere import SHARED_KINDS
-from broker.steps import Steps
 
 SPAN_MS: Final = 3_000
 """Time over which use is measured, at least two windows of the quotas."""

@@ -6,6 +6,7 @@ Run by `task` with a clock and a topic; the simulation in the tests runs it with
 from collections.abc import Mapping
 from typing import Final
 
+from broker.common.steps import Steps, finished
 from broker.gateway.sharing.demand import DemandMeter
 from broker.gateway.sharing.division import Demand, divide
 from broker.gateway.sharing.report import LINES_AT_ONCE, WHOLE, Line, Report, ShareKey
@@ -14,7 +15,6 @@ from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.usage import SensorKey
 from broker.quotas.use_elsewhere import SHARED_KINDS
-from broker.steps import Steps, finished
 
 SETTLED: Final = 3
 """The first report with which a gateway wants more than it has. By then it has read a report that each of the

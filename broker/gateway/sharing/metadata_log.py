@@ -1,6 +1,6 @@
 """The metadata of all gateways of a cluster: rules, subscriptions, tokens and their audit trail as one log.
 
-Takes the place of the local committer of `broker.control`. A change is planned against the newest state,
+Takes the place of the local committer of `broker.controller`. A change is planned against the newest state,
 appended to `__weir_metadata` with the number of its first row, and in force once it is read back. Every
 gateway accepts the first record with the number that comes next and ignores all others with it, so of two
 writers that race, one wins, and all gateways, these two too, agree on which. So the log itself compares and
@@ -26,8 +26,9 @@ from uuid import uuid4
 
 import trio
 
-from broker.clock import Clock
-from broker.errors import ApiError, ConfigError, ErrorCode
+from broker.common.clock import Clock
+from broker.common.errors import ApiError, ConfigError, ErrorCode
+from broker.common.steps import Steps, finished
 from broker.gateway.sharing.commits import (
     Beginning,
     Commit,
@@ -43,7 +44,6 @@ from broker.metadata.actor import Actor
 from broker.metadata.changes import AuditFilter, AuditRow, Change
 from broker.metadata.image import Image
 from broker.metadata.sealing import is_secret
-from broker.steps import Steps, finished
 
 logger = logging.getLogger(__name__)
 
@@ -90,7 +90,7 @@ Adopt = Callable[[Image, Sequence[Change], Actor], Awaitable[None]]
 
 
 class LocalCommitter(Protocol):
-    """The gateway's own metadata store: `broker.disk.metadata_writer.MetadataWriter`."""
+    """The gateway's own metadata store: `broker.network.metadata_writer.MetadataWriter`."""
 
     def exclusive(self) -> AbstractAsyncContextManager[object]: ...
 
@@ -112,7 +112,7 @@ class UnsignedLog(LogDiverged):
 
 
 class MetadataLog:
-    """A `broker.control.control.Committer`. Call `attach` before `run` and before the first change.
+    """A `broker.controller.control.Committer`. Call `attach` before `run` and before the first change.
 
     `problem` tells why this gateway can neither follow nor change the metadata, None if it can;
     `must_be_signed` whether `weir sign-metadata` mends it.

@@ -15,8 +15,8 @@ from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 
+from broker.common.steps import Steps, finished
 from broker.quotas.kinds import QuotaKind
-from broker.steps import Steps, finished
 
 VERSION: Final = 1
 

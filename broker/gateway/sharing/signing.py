@@ -20,8 +20,8 @@ from collections import Counter, deque
 from enum import StrEnum
 from typing import Final, Protocol
 
+from broker.common.steps import Steps, finished
 from broker.gateway.sharing.cluster_keys import ClusterKey, ClusterKeys
-from broker.steps import Steps, finished
 
 VERSION: Final = b"1"
 MAGIC: Final = b"weir-signed "

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Mapping
 
 from msgspec.structs import replace
 
-from broker.control.rows.connections import ThrottledRow
+from broker.common.steps import Steps
+from broker.controller.rows.connections import ThrottledRow
 from broker.gateway.sharing.client_summary import ClientSummary
 from broker.gateway.sharing.last_heard import LastHeard
 from broker.gateway.sharing.summary import Summary
-from broker.steps import Steps
 
 
 class Summaries:

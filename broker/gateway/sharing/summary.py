@@ -18,8 +18,8 @@ from typing import Any, Final
 
 import msgspec
 
-from broker.control.rows.connections import ThrottledRow
-from broker.control.rows.upstream import GatewayTraffic
+from broker.controller.rows.connections import ThrottledRow
+from broker.controller.rows.upstream import GatewayTraffic
 from broker.gateway.sharing.report import MAX_VERSION, UnreadableReport
 from broker.quotas.entity import Entity
 from broker.quotas.kinds import QuotaKind

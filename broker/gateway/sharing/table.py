@@ -17,8 +17,8 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from broker.common.steps import Steps, finished
 from broker.gateway.sharing.report import LINES_AT_ONCE, WHOLE, Line, Report, ShareKey
-from broker.steps import Steps, finished
 
 MISSED: Final = 5
 """Reports of another gateway, one a second, after which a silent gateway's shares are free."""

@@ -12,7 +12,8 @@ from typing import Final
 
 import trio
 
-from broker.clock import Clock
+from broker.common.clock import Clock
+from broker.common.steps import Result, Steps
 from broker.gateway.sharing import client_summary
 from broker.gateway.sharing.client_summary import client_key_of
 from broker.gateway.sharing.connection_lists import ANSWER_PREFIX, QUESTION_PREFIX, ConnectionLists
@@ -22,7 +23,6 @@ from broker.gateway.sharing.signing import Records, RefusedRecord
 from broker.gateway.sharing.summaries import Summaries
 from broker.gateway.sharing.summary import KEY_PREFIX, key_of, read_summary, write_summary
 from broker.gateway.sharing.topic_log import Entry, LogUnavailable, RecordTooLarge, TopicLog
-from broker.steps import Result, Steps
 
 logger = logging.getLogger(__name__)
 

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import trio
 
-from broker.clock import Clock
-from broker.errors import ApiError, ErrorCode
+from broker.common.clock import Clock
+from broker.common.errors import ApiError, ErrorCode
 from broker.gateway.sharing.topic_log import Entry, LogUnavailable, Page, RecordTooLarge
 from broker.gateway.upstream.client import UpstreamClient
 from broker.gateway.upstream.errors import UpstreamError

@@ -3,11 +3,10 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from broker.clock import Clock
-from broker.control.connection_search import ConnectionQuery, ConnectionsElsewhere
-from broker.control.rows.connections import AddressUse, ThrottledRow
-from broker.control.rows.quotas import ClientUsage
-from broker.control.rows.upstream import GatewayRow, GatewaySums, Incomplete, ShareRow
+from broker.common.clock import Clock
+from broker.controller.rows.connections import AddressUse, ThrottledRow
+from broker.controller.rows.quotas import ClientUsage
+from broker.controller.rows.upstream import GatewayRow, GatewaySums, Incomplete, ShareRow
 from broker.gateway.sharing.client_summary import ClientSummary
 from broker.gateway.sharing.connection_lists import ConnectionLists
 from broker.gateway.sharing.member import SharingMember
@@ -16,13 +15,14 @@ from broker.gateway.sharing.summaries import Summaries
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.kinds import CLIENT_KEYS, KEY_OF
 from broker.quotas.use_elsewhere import SHARED_KINDS, Clients, Elsewhere, use_elsewhere
+from broker.views.connection_search import ConnectionQuery, ConnectionsElsewhere
 
 MAX_HEARD: Final = 1_000
 """Gateways whose last report's time is remembered, those that are gone included."""
 
 
 class SharedLimits:
-    """A `broker.control.upstream_views.ShareViews` of what `member` knows. `heard` is called with the id of
+    """A `broker.views.upstream_views.ShareViews` of what `member` knows. `heard` is called with the id of
     the gateway of each report.
     """
 

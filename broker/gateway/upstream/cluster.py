@@ -15,7 +15,7 @@ from typing import Final
 
 import trio
 
-from broker.clock import Clock
+from broker.common.clock import Clock
 from broker.config.listeners import Address
 from broker.config.sections import UpstreamConfig
 from broker.gateway.upstream.conditions import (

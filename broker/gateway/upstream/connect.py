@@ -11,9 +11,9 @@ from typing import Final
 import msgspec
 import trio
 
+from broker.common.errors import ProtocolViolation
 from broker.config.listeners import Address
 from broker.config.sections import UpstreamConfig
-from broker.errors import ProtocolViolation
 from broker.gateway.upstream.errors import Reason, UpstreamError
 from broker.gateway.upstream.frames import FrameStream
 from broker.gateway.upstream.login import MAX_LOGIN_BYTES, FrameTalk, log_in

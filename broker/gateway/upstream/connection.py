@@ -10,9 +10,10 @@ from typing import Any, Final
 
 import trio
 
+from broker.common.errors import ErrorCode, ProtocolViolation
+from broker.common.version import VERSION
 from broker.config.listeners import Address
 from broker.config.sections import UpstreamConfig
-from broker.errors import ErrorCode, ProtocolViolation
 from broker.gateway.upstream.connect import FAILURES, UpstreamSocket, as_upstream_error, open_connection
 from broker.gateway.upstream.errors import Reason, UpstreamError
 from broker.gateway.upstream.frames import MAX_FRAME_BYTES, FrameStream
@@ -21,7 +22,6 @@ from broker.protocol import codec
 from broker.protocol.api_key import NAMES, ApiKey, response_header_version
 from broker.protocol.dismantle import dismantle
 from broker.protocol.messages.api_versions import ApiVersionsRequest
-from broker.version import VERSION
 
 SOFTWARE_NAME: Final = "weir-gateway"
 API_VERSIONS_VERSION: Final = 3

@@ -7,7 +7,7 @@ from typing import Final
 
 import trio
 
-from broker.errors import ProtocolViolation
+from broker.common.errors import ProtocolViolation
 from broker.network.connection.receive import SIZE, EndOfStream, invalid_size
 from broker.network.connection.transport import Readable, Transport
 

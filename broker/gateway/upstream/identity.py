@@ -10,8 +10,8 @@ import os
 from pathlib import Path
 from typing import Final
 
+from broker.common.errors import ConfigError
 from broker.config.load import parse
-from broker.errors import ConfigError
 
 logger = logging.getLogger(__name__)
 

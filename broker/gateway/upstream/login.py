@@ -6,8 +6,8 @@ ApiVersions. `connect` logs in on a new connection, `renewal` again on one that 
 
 from typing import Any, Final, Protocol
 
+from broker.common.errors import ApiError, ErrorCode, ProtocolViolation
 from broker.config.listeners import Address
-from broker.errors import ApiError, ErrorCode, ProtocolViolation
 from broker.gateway.upstream.errors import Reason, UpstreamError
 from broker.gateway.upstream.frames import FrameStream
 from broker.protocol import codec

@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 import trio
 
-from broker.clock import Clock
+from broker.common.clock import Clock
 from broker.config.listeners import Address
 from broker.config.sections import UpstreamConfig
 from broker.gateway.upstream.conditions import Condition, State, condition_of, log_node, next_state

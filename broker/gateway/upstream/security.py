@@ -8,9 +8,9 @@ from typing import Final
 
 import trio
 
-from broker.clock import Clock
+from broker.common.clock import Clock
+from broker.common.errors import ConfigError
 from broker.config.sections import UpstreamConfig
-from broker.errors import ConfigError
 from broker.gateway.upstream.tcp import HostNames
 from broker.network.tls.tls_socket import CIPHERTEXT_BYTES
 from broker.security.client_login import ClientCredentials

@@ -14,8 +14,8 @@ from typing import Final
 import msgspec
 import trio
 
+from broker.common.errors import ConfigError
 from broker.config.listeners import Address
-from broker.errors import ConfigError
 from broker.network.acceptor.connection_gate import ListenerGate
 from broker.network.failures import Place
 from broker.network.processor import Accepted, Processor

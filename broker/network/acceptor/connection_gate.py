@@ -26,7 +26,7 @@ from typing import Final, Self
 import msgspec
 import trio
 
-from broker.clock import Clock
+from broker.common.clock import Clock
 from broker.config.sections import ConnectionConfig
 from broker.metrics.rate import Rate, Window
 from broker.network.acceptor.override_hosts import OverrideHosts

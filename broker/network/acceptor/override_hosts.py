@@ -11,8 +11,8 @@ from typing import Final
 
 import trio
 
+from broker.common.steps import Steps, finished
 from broker.quotas.connection_rates import canonical_address
-from broker.steps import Steps, finished
 
 logger = logging.getLogger(__name__)
 

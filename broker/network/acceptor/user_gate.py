@@ -10,7 +10,7 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Final
 
-from broker.api.context import Connection
+from broker.api.requests.context import Connection
 from broker.network.acceptor.connection_gate import ConnectionGate
 from broker.network.connection.channel import Channel
 from broker.network.failures import Place
@@ -24,7 +24,7 @@ Then = Callable[[int], None]
 
 
 class UserGate:
-    """An `api.client_security.Logins`. `deliver` writes the responses of delayed logins."""
+    """An `api.security.client_security.Logins`. `deliver` writes the responses of delayed logins."""
 
     def __init__(self, gate: ConnectionGate, deliver: Callable[[], None], task_name_prefix: str = "") -> None:
         self._gate = gate
@@ -89,7 +89,7 @@ class UserGate:
 
 
 class UserGates:
-    """The `api.client_security.Logins` of handlers, which serve connections of every listener."""
+    """The `api.security.client_security.Logins` of handlers, which serve connections of every listener."""
 
     def __init__(self) -> None:
         self._by_listener: dict[str, UserGate] = {}

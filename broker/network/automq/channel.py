@@ -10,7 +10,7 @@ from collections import deque
 from typing import Final
 from zlib import crc32
 
-from broker.errors import BrokerBug
+from broker.common.errors import BrokerBug
 from broker.network.connection.channel import Channel, ChannelResponder, MuteEvent, MuteState, NewConnection
 from broker.network.connection.receive import Receive
 from broker.network.handling.request_channel import Request

@@ -16,9 +16,9 @@ from collections.abc import Callable
 
 import trio
 
-from broker.api.callbacks import Callback, Callbacks
-from broker.api.context import RequestContext
-from broker.api.outcome import Outcome
+from broker.api.requests.callbacks import Callback, Callbacks
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome
 from broker.network.automq.channel import PipelinedChannel
 from broker.network.handling.request_channel import Request
 

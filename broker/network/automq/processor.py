@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Final
 
-from broker.errors import ProtocolViolation
+from broker.common.errors import ProtocolViolation
 from broker.network.automq.channel import ENDED, QUEUE_FULL, PipelinedChannel
 from broker.network.automq.responses_in_order import ResponsesInOrder
 from broker.network.clock import TrioClock

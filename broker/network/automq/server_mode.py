@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import trio
 
-from broker.api.outcome import Outcome, Response, Sliced
+from broker.api.requests.outcome import Outcome, Response, Sliced
 from broker.config.sections import AutomqConfig
 from broker.network.automq.handler_queues import CallbackQueues, RequestQueues
 from broker.network.automq.processor import PipelinedProcessor, Watermarks

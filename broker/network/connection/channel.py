@@ -19,13 +19,13 @@ from sys import byteorder
 from termios import FIONREAD
 from typing import Final, Protocol
 
-from broker.errors import BrokerBug
+from broker.common.errors import BrokerBug
+from broker.common.principal import ANONYMOUS
 from broker.network.connection.receive import Frame, Receive
 from broker.network.connection.send import Send
 from broker.network.connection.transport import Transport
 from broker.network.failures import Place
 from broker.network.tls.tls_socket import TlsReceive, TlsSocket
-from broker.principal import ANONYMOUS
 from broker.purgatory.purgatory import DelayedOperation, Outcome
 from broker.security.sasl import SaslLogin
 from broker.security.session import Session

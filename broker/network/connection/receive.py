@@ -17,7 +17,7 @@ Epoll does not report bytes that are already read: `has_buffered` does, and the 
 import struct
 from typing import Final
 
-from broker.errors import ProtocolViolation
+from broker.common.errors import ProtocolViolation
 from broker.network.connection.frame_pool import Buffer, FramePool
 from broker.network.connection.transport import Transport
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 import trio
 
-from broker.api.delayed_operations import DelayedProduce
-from broker.api.outcome import AfterCommit
+from broker.api.requests.delayed_operations import DelayedProduce
+from broker.api.requests.outcome import AfterCommit
 from broker.log.background_jobs import Flush
 from broker.network.clock import TrioClock
 from broker.network.handling.request_channel import Request

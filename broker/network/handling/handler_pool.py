@@ -17,11 +17,11 @@ from typing import ClassVar, Final, Protocol, assert_never, cast
 
 import trio
 
-from broker.api.callbacks import Callbacks
-from broker.api.context import RequestContext
-from broker.api.delayed_operations import DelayedFetches, DelayedProduce
-from broker.api.error_responses import error_response
-from broker.api.outcome import (
+from broker.api.requests.callbacks import Callbacks
+from broker.api.requests.context import RequestContext
+from broker.api.requests.delayed_operations import DelayedFetches, DelayedProduce
+from broker.api.requests.error_responses import error_response
+from broker.api.requests.outcome import (
     AfterCommit,
     Delayed,
     EncodedResponse,
@@ -32,7 +32,7 @@ from broker.api.outcome import (
     Sliced,
     in_slices,
 )
-from broker.errors import ErrorCode, ProtocolViolation
+from broker.common.errors import ErrorCode, ProtocolViolation
 from broker.log.background_jobs import Flush
 from broker.network.clock import TrioClock
 from broker.network.connection.frame_pool import FramePool
@@ -75,7 +75,7 @@ CALLBACKS: Final = "data-plane-kafka-request-handler-callbacks"
 
 
 class StagedAppends(Protocol):
-    """The appends that handlers have staged. `services.partitions.Partitions` implements it."""
+    """The appends that handlers have staged. `partitions.partitions.Partitions` implements it."""
 
     def commit(self) -> None: ...
 

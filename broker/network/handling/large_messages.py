@@ -6,8 +6,8 @@ of these generators in slices, and compiled generators have none that it could f
 
 from collections.abc import Awaitable
 
-from broker.api.outcome import EncodedResponse, Outcome, Response
-from broker.errors import ProtocolViolation
+from broker.api.requests.outcome import EncodedResponse, Outcome, Response
+from broker.common.errors import ProtocolViolation
 from broker.network.connection.receive import Frame
 from broker.network.handling.request_channel import Request
 from broker.network.handling.sliced_requests import SlicedRequests

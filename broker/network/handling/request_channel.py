@@ -13,8 +13,8 @@ from typing import Protocol
 
 import trio
 
-from broker.api.context import RequestContext
-from broker.api.outcome import Login
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Login
 from broker.network.connection.channel import Channel
 from broker.network.connection.send import Part, Send
 from broker.network.handling.route import Route

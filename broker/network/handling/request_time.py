@@ -29,7 +29,15 @@ requests of the listener named by `inter.broker.listener.name`. Kafka exempts re
 from collections.abc import Awaitable, Collection, Sequence
 from typing import Final, TypeVar
 
-from broker.api.outcome import AfterCommit, Delayed, EncodedResponse, NoResponse, Outcome, Response, Sliced
+from broker.api.requests.outcome import (
+    AfterCommit,
+    Delayed,
+    EncodedResponse,
+    NoResponse,
+    Outcome,
+    Response,
+    Sliced,
+)
 from broker.network.clock import TrioClock
 from broker.network.connection.channel import Channel
 from broker.network.handling.measured_steps import MeasuredSteps

@@ -6,9 +6,9 @@
 from collections.abc import Callable, Generator, Mapping
 from typing import Any, Final, Protocol, cast
 
-from broker.api.fast_path import FastPath
-from broker.api.outcome import ConnectionUpdate
 from broker.api.registry import Api
+from broker.api.requests.fast_path import FastPath
+from broker.api.requests.outcome import ConnectionUpdate
 from broker.network.connection.receive import Frame
 from broker.network.connection.send import Part
 from broker.network.metrics.request_metrics import RequestMetrics

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final, cast
 
 from broker.api.registry import Registry
-from broker.api.services import HandlerServices
+from broker.api.requests.services import HandlerServices
 from broker.network.connection.send import Part
 from broker.network.handling.route import UNKNOWN_VERSION, MetricsOf, Route, Wrapper
 from broker.network.handling.token_route import TokenRoute

@@ -16,11 +16,11 @@ from typing import Final
 
 import trio
 
-from broker.api.outcome import Hangup, Outcome, Sliced
-from broker.errors import ProtocolViolation
+from broker.api.requests.outcome import Hangup, Outcome, Sliced
+from broker.common.errors import ProtocolViolation
+from broker.common.principal import ANONYMOUS
 from broker.network.connection.channel import Channel
 from broker.network.handling.request_channel import Request
-from broker.principal import ANONYMOUS
 from broker.protocol.dismantle import Large, dismantle, locals_of
 from broker.protocol.schema import Struct
 from broker.records.slices import ThreadWork

@@ -10,7 +10,7 @@ from collections.abc import Generator
 from typing import Final, cast
 
 from broker.api.registry import Api
-from broker.api.services import HandlerServices
+from broker.api.requests.services import HandlerServices
 from broker.network.connection.receive import Frame
 from broker.network.connection.send import Part
 from broker.network.handling.route import MetricsOf, Route

@@ -27,7 +27,7 @@ from collections.abc import Callable
 from mmap import mmap
 from typing import Final
 
-from broker.clock import Clock
+from broker.common.clock import Clock
 from broker.network.connection.channel import Channel
 from broker.network.connection.frame_pool import FramePool
 from broker.network.connection.receive import SIZE, EndOfStream, Frame, Receive, invalid_size

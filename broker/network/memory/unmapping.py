@@ -8,7 +8,7 @@ it, and a task of the socket server shrinks them.
 from mmap import mmap
 from typing import Final
 
-from broker.clock import Clock
+from broker.common.clock import Clock
 from broker.network.reaper import Reaper
 
 PIECE: Final = 2 * 1024 * 1024

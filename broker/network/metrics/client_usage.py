@@ -1,8 +1,9 @@
 """The usage of clients: by API and second for the event log, and in accounts for the console.
 
 Taps on the request metrics collect requests, bytes, errors and phases by principal, client id and API while
-`ClientUsage` is enabled, and `broker.events` takes them once a second. Disabled, no tap exists. All requests
-of a client are counted; only the first of each second are timed, so the phases of a busy client are a sample.
+`ClientUsage` is enabled, and `broker.monitoring.events` takes them once a second. Disabled, no tap exists.
+All requests of a client are counted; only the first of each second are timed, so the phases of a busy client
+are a sample.
 
 `ClientAccounts` updates the accounts of clients every second from open connections, and when a connection
 closes. It adds nothing to a request; an update costs half a microsecond per inactive connection and four per

@@ -10,8 +10,8 @@ import logging
 from collections.abc import Mapping
 from typing import Final
 
+from broker.common.errors import ConfigError, ErrorCode
 from broker.config.sections import RequestLogConfig
-from broker.errors import ConfigError, ErrorCode
 from broker.network.clock import TrioClock
 from broker.network.metrics.request_metrics import WHOLE, MeasuredRequest
 from broker.protocol.api_key import NAMES

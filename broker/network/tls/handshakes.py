@@ -16,10 +16,11 @@ from functools import partial
 
 import trio
 
-from broker.api.client_security import Logins, refusal_message
+from broker.api.security.client_security import Logins, refusal_message
+from broker.common.errors import ConfigError
+from broker.common.steps import Steps
 from broker.config.listeners import Listener
 from broker.config.sections import TlsConfig
-from broker.errors import ConfigError
 from broker.network.clock import TrioClock
 from broker.network.connection.authentication import log_authenticated
 from broker.network.connection.channel import Channel
@@ -32,7 +33,6 @@ from broker.network.tls.tls_socket import CIPHERTEXT_BYTES, TlsError, TlsSocket
 from broker.quotas.user_connections import TooFastOfUser, UserRefusal
 from broker.security.distinguished_name import subject_of
 from broker.security.tls import Certificates, is_readable_by_others, refuse_ended
-from broker.steps import Steps
 
 logger = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from urllib.error import HTTPError
 import pytest
 import trio
 
-from broker.errors import ErrorCode
+from broker.common.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest

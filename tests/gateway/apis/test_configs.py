@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from broker.control.commands import ResourceType
-from broker.errors import ErrorCode
+from broker.common.errors import ErrorCode
+from broker.controller.commands import ResourceType
 from broker.gateway.forwarder import SMALL_BYTES
 from broker.gateway.responses import encoded
 from broker.protocol.api_key import ApiKey

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import trio
 
-from broker.api.context import RequestContext
-from broker.api.outcome import Outcome
-from broker.control.topics import ONLY_BY_WEIR
-from broker.errors import ErrorCode
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import Outcome
+from broker.common.errors import ErrorCode
+from broker.controller.topics import ONLY_BY_WEIR
 from broker.gateway.apis import a03_metadata
 from broker.gateway.apis.work import Addresses, forward_readdressed
 from broker.gateway.forwarder import SMALL_BYTES

@@ -13,8 +13,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from broker.api.change_limits import MAX_ELEMENTS, TOO_MANY
-from broker.errors import ErrorCode
+from broker.api.requests.change_limits import MAX_ELEMENTS, TOO_MANY
+from broker.common.errors import ErrorCode
 from broker.gateway.responses import encoded
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.create_partitions import (

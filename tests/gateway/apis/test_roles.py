@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from broker.api.access import ACCESS, FOR_BROKERS
-from broker.control.commands import ResourceType
-from broker.errors import ErrorCode
+from broker.api.security.access import ACCESS, FOR_BROKERS
+from broker.common.errors import ErrorCode
+from broker.controller.commands import ResourceType
 from broker.gateway.api_versions import INTERNAL, judged
 from broker.gateway.apis.roles import NO_REPLICAS
 from broker.gateway.forwarder import SMALL_BYTES

@@ -9,13 +9,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import count
 
-from broker.clock import BASE_MS
+from broker.common.clock import BASE_MS
+from broker.common.steps import finished
 from broker.gateway.sharing.member import LEASE_MS, SharingMember
 from broker.gateway.sharing.report import Report, ShareKey, read_report, write_report
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.entity import Entity
 from broker.quotas.kinds import QuotaKind
-from broker.steps import finished
 from tests.quotas.scene import Connection
 
 ROUND_MS = 1_000

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from broker.control.rows.connections import AddressUse
-from broker.control.rows.quotas import ClientUsage
+from broker.common.steps import Steps, finished
+from broker.controller.rows.connections import AddressUse
+from broker.controller.rows.quotas import ClientUsage
 from broker.gateway.sharing.client_summary import (
     AT_ONCE,
     MAX_ADDRESS_BYTES,
@@ -26,7 +27,6 @@ from broker.gateway.sharing.client_summary import (
 from broker.gateway.sharing.report import UnreadableReport, read_report
 from broker.gateway.sharing.summary import MAX_COUNT, MAX_NAME
 from broker.quotas.accounts import INTERVALS
-from broker.steps import Steps, finished
 
 HISTORY = ((100, 20, 3), (0, 0, 0))
 CLIENT = ClientUsage(

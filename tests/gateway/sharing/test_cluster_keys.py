@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 import trio
 
+from broker.common.errors import ConfigError
 from broker.config.load import load
 from broker.config.sections import GatewayConfig
 from broker.config.sections.gateway import UpstreamConfig
 from broker.config.table import setting_of
-from broker.errors import ConfigError
 from broker.gateway.sharing.cluster_keys import (
     MAX_FILE_BYTES,
     MAX_KEY,

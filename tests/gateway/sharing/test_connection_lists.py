@@ -8,8 +8,7 @@ import pytest
 import trio
 from msgspec.structs import replace
 
-from broker.control.connection_search import ConnectionList, ConnectionQuery, ConnectionsElsewhere
-from broker.control.rows.connections import ConnectionRow
+from broker.controller.rows.connections import ConnectionRow
 from broker.gateway.sharing.connection_lists import (
     ANSWERED_S,
     MAX_ANSWER,
@@ -30,6 +29,7 @@ from broker.gateway.sharing.report import UnreadableReport
 from broker.gateway.sharing.signing import PlainRecords
 from broker.gateway.sharing.summary import MAX_COUNT, MAX_NAME
 from broker.network.clock import TrioClock
+from broker.views.connection_search import ConnectionList, ConnectionQuery, ConnectionsElsewhere
 from tests.support.machine_speed import PASS_S, slowness
 from tests.support.memory_log import MemoryLog, MemoryTopic
 from tests.webui.rows import connection

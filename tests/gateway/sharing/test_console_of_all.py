@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 import trio
 
+from broker.common.steps import Steps, finished
 from broker.config.load import load
 from broker.config.sections import TelemetryConfig
-from broker.console_views.own_summary import OwnSummary
-from broker.control.control import Control
-from broker.control.rows.quotas import ResolvedLimit
-from broker.control.views import ServerInfo, Views
+from broker.controller.control import Control
+from broker.controller.rows.quotas import ResolvedLimit
 from broker.gateway.sharing.client_summary import ClientSummary
 from broker.gateway.sharing.member import SharingMember
 from broker.gateway.sharing.report import WHOLE
@@ -23,15 +22,16 @@ from broker.gateway.sharing.signing import PlainRecords
 from broker.gateway.sharing.summaries import Summaries
 from broker.gateway.sharing.task import SharingTask
 from broker.gateway.sharing.views import SharedLimits
+from broker.gateway.views.own_summary import OwnSummary
 from broker.metadata.store import MetadataStore
 from broker.network.clock import TrioClock
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.entity import Entity
 from broker.quotas.kinds import CLIENT_KEYS
-from broker.steps import Steps, finished
 from broker.telemetry.state import Telemetry
-from tests.control.live import Live, client, store
-from tests.control.world import StoreCommitter
+from broker.views.views import ServerInfo, Views
+from tests.controller.live import Live, client, store
+from tests.controller.world import StoreCommitter
 from tests.quotas.scene import Connection
 from tests.support.fake_shares import FakeUpstream
 from tests.support.memory_log import MemoryLog, MemoryTopic

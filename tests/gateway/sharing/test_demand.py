@@ -2,7 +2,8 @@
 
 import pytest
 
-from broker.clock import BASE_MS
+from broker.common.clock import BASE_MS
+from broker.common.steps import finished
 from broker.gateway.sharing.demand import MAX_LINES, DemandMeter
 from broker.gateway.sharing.division import Demand
 from broker.gateway.sharing.report import ShareKey
@@ -10,7 +11,6 @@ from broker.metrics.rate import Window
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.entity import DEFAULT, Entity
 from broker.quotas.kinds import QuotaKind
-from broker.steps import finished
 from tests.quotas.scene import Connection
 
 LIMIT = 1_000_000

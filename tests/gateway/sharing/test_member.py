@@ -2,13 +2,13 @@
 
 import pytest
 
-from broker.clock import BASE_MS
+from broker.common.clock import BASE_MS
+from broker.common.steps import finished
 from broker.gateway.sharing.member import SETTLED, SharingMember
 from broker.gateway.sharing.report import WHOLE, Line, Report, ShareKey
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.entity import Entity
 from broker.quotas.kinds import QuotaKind
-from broker.steps import finished
 from tests.quotas.scene import Connection
 
 LIMIT = 1_000_000

@@ -10,10 +10,10 @@ from uuid import uuid4
 import pytest
 import trio
 
+from broker.common.errors import ApiError, ConfigError, ErrorCode
 from broker.config.load import load
-from broker.control.commands import AlterClientQuotas, QuotaAlteration, QuotaOp, Undo
-from broker.control.control import Control
-from broker.errors import ApiError, ConfigError, ErrorCode
+from broker.controller.commands import AlterClientQuotas, QuotaAlteration, QuotaOp, Undo
+from broker.controller.control import Control
 from broker.gateway.sharing.cluster_keys import ClusterKeys
 from broker.gateway.sharing.commits import Commit, read_commit, write_commit
 from broker.gateway.sharing.metadata_log import APPEND_AGAIN_S, COMMIT_S, WARNING_MS, MetadataLog
@@ -23,7 +23,7 @@ from broker.metadata.changes import AuditFilter, AuditRow, Change, Kind
 from broker.metadata.image import Image
 from broker.metadata.store import MetadataStore
 from broker.network.clock import TrioClock
-from tests.control.world import StoreCommitter
+from tests.controller.world import StoreCommitter
 from tests.support.memory_log import MemoryLog, MemoryTopic
 
 ANN = Actor("ann", Role.ADMIN, "10.0.0.1", ChangeOrigin.REST)

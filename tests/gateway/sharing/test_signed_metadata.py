@@ -6,8 +6,8 @@ from collections import Counter
 import pytest
 import trio
 
+from broker.common.errors import ErrorCode
 from broker.config.sections import GatewayConfig
-from broker.errors import ErrorCode
 from broker.gateway.sharing.cluster_keys import ClusterKeys
 from broker.gateway.sharing.commits import Commit, write_beginning, write_commit
 from broker.gateway.sharing.metadata_log import HALF_SIGNED, NO_KEY, OLD_LOG

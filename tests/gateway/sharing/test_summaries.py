@@ -2,11 +2,11 @@
 
 from msgspec.structs import replace
 
+from broker.common.steps import Steps, finished
 from broker.gateway.sharing.last_heard import KEPT_MS
 from broker.gateway.sharing.summaries import Summaries
 from broker.gateway.sharing.summary import Summary
 from broker.gateway.sharing.table import MAX_GATEWAYS
-from broker.steps import Steps, finished
 from tests.gateway.sharing.test_client_summary import SUMMARY as CLIENTS
 from tests.gateway.sharing.test_summary import CHANNEL, SUMMARY
 

@@ -7,8 +7,8 @@ from math import inf, nan
 import pytest
 from msgspec.structs import replace
 
-from broker.control.rows.connections import ThrottledRow
-from broker.control.rows.upstream import GatewayTraffic
+from broker.controller.rows.connections import ThrottledRow
+from broker.controller.rows.upstream import GatewayTraffic
 from broker.gateway.sharing.report import UnreadableReport, read_report
 from broker.gateway.sharing.summary import (
     MAX_BYTES,

@@ -8,6 +8,7 @@ import trio
 import trio.testing
 from msgspec.structs import replace
 
+from broker.common.steps import Steps, finished
 from broker.gateway.sharing.client_summary import (
     ClientSummary,
     client_key_of,
@@ -24,7 +25,6 @@ from broker.network.clock import TrioClock
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.entity import Entity
 from broker.quotas.kinds import QuotaKind
-from broker.steps import Steps, finished
 from tests.gateway.sharing.test_client_summary import SUMMARY as CLIENTS
 from tests.gateway.sharing.test_summary import SUMMARY
 from tests.quotas.scene import Connection

@@ -5,7 +5,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from broker.control.rows.upstream import GatewaySums, Incomplete
+from broker.common.steps import Steps, finished
+from broker.controller.rows.upstream import GatewaySums, Incomplete
 from broker.gateway.sharing.last_heard import KEPT_MS
 from broker.gateway.sharing.member import SharingMember
 from broker.gateway.sharing.report import WHOLE, Line, Report, ShareKey
@@ -15,7 +16,6 @@ from broker.gateway.sharing.views import MAX_HEARD, SharedLimits
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.entity import Entity
 from broker.quotas.kinds import QuotaKind
-from broker.steps import Steps, finished
 from tests.gateway.sharing.test_client_summary import SUMMARY as CLIENTS
 from tests.gateway.sharing.test_summary import CHANNEL, SUMMARY, TRAFFIC
 from tests.support.clock import ManualClock

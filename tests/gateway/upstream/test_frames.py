@@ -8,7 +8,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from broker.errors import ProtocolViolation
+from broker.common.errors import ProtocolViolation
 from broker.gateway.upstream.frames import CHUNK_BYTES, FrameStream
 from broker.network.connection.receive import EndOfStream
 from tests.support.hostile import framed

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.errors import ConfigError
+from broker.common.errors import ConfigError
 from broker.gateway.upstream.identity import NAME, ClusterIdentity
 
 

@@ -8,12 +8,12 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from broker.common.errors import FatalExitError
 from broker.config.load import load
-from broker.errors import FatalExitError
 from broker.network.acceptor.acceptor import SAME_MACHINE_SEND_BUFFER, SYSTEM_CHOICE, SocketOptions
 from broker.network.clock import TrioClock
 from broker.network.processor import NEW_CONNECTIONS
-from broker.server import BrokerServer
+from broker.server.broker import BrokerServer
 from tests.support.connections import LOOPBACK, settle
 from tests.support.hostile import is_served
 from tests.support.machine_speed import WITHIN_S

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from trio.testing import MockClock
 
-from broker.errors import ConfigError
+from broker.common.errors import ConfigError
 from broker.metrics.families import render
+from broker.monitoring.prometheus.sockets import acceptor_families
 from broker.network.acceptor import connection_gate
-from broker.prometheus.sockets import acceptor_families
 from broker.quotas.connections import BURST_MS, PER_IP
 from tests.support.connections import (
     EXTERNAL,

@@ -12,8 +12,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from broker.common.errors import ErrorCode
 from broker.config.listeners import Server
-from broker.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 from trio.testing import MockClock
 
-from broker.control.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
-from broker.errors import ErrorCode
+from broker.common.errors import ErrorCode
+from broker.common.steps import finished
+from broker.controller.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
 from broker.metadata.actor import BROKER_ITSELF
 from broker.network.acceptor import connection_gate
 from broker.quotas.connections import BURST_MS, IP_RATE, PER_IP
-from broker.steps import finished
 from tests.support.connecting import connect_from
 from tests.support.connections import settle
 from tests.support.running import RunningBroker, running_broker

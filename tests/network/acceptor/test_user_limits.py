@@ -12,9 +12,9 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from broker.common.errors import ErrorCode
 from broker.config.kinds import INT_MAX
 from broker.config.sections import ConnectionConfig
-from broker.errors import ErrorCode
 from broker.network.acceptor import connection_gate
 from broker.protocol.messages.metadata import MetadataRequest
 from broker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest

@@ -11,7 +11,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from broker.api.outcome import DELAYED, Outcome, Response
+from broker.api.requests.outcome import DELAYED, Outcome, Response
 from broker.network.automq.handler_queues import RequestQueues
 from broker.protocol.messages.list_groups import ListGroupsResponse
 from tests.network.automq.frames import AUTOMQ, channel_of, correlation_ids, numbered

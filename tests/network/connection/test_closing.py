@@ -11,7 +11,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from broker.errors import BrokerBug
+from broker.common.errors import BrokerBug
 from broker.network.connection.send import Send
 from broker.network.handling.request_channel import Request, ResponseSend
 from broker.protocol import codec

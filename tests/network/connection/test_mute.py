@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from broker.errors import BrokerBug
+from broker.common.errors import BrokerBug
 from broker.network.connection.channel import MUTE_TABLE, MuteEvent, MuteState, mute_state_after
 
 S, E = MuteState, MuteEvent

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker.errors import BrokerBug
+from broker.common.errors import BrokerBug
 from broker.network.connection.channel import Channel, MuteEvent, MuteState
 from broker.network.handling.request_channel import Reply, Request
 from broker.network.selector import READ

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from broker.errors import ProtocolViolation
+from broker.common.errors import ProtocolViolation
 from broker.network.connection.frame_pool import TRUSTED_FRAME, FramePool
 from broker.network.connection.receive import MAX_AT_ONCE, SCRATCH_BYTES, EndOfStream, Receive
 from tests.support.resident import resident_bytes

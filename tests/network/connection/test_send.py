@@ -10,7 +10,7 @@ from typing import cast
 
 import pytest
 
-from broker.errors import UnreadableRegion
+from broker.common.errors import UnreadableRegion
 from broker.network.connection.send import MAX_AT_ONCE, TOGETHER_BYTES, Part, Send, send_at_once
 
 

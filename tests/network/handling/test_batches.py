@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from trio.testing import MockClock
 
-from broker.compiled import COMPILED
 from broker.network.handling.handler_pool import BATCH, BATCH_NS
 from broker.network.handling.request_channel import Request
 from broker.network.handling.request_time import RequestTime
@@ -16,6 +15,7 @@ from broker.protocol import codec
 from broker.protocol.messages.list_offsets import ListOffsetsRequest
 from broker.protocol.schema import Message
 from broker.quotas.entity import Entity
+from broker.server.compiled import COMPILED
 from tests.support.produce import PRODUCE_VERSION, batch_of, create_topic, produce_request
 from tests.support.running import RunningBroker, running_broker
 from tests.support.wire import CLIENT_ID

@@ -7,11 +7,10 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from broker.api.callbacks import LATER, TOGETHER, Callbacks
-from broker.api.context import RequestContext
-from broker.api.delayed_operations import AT_ONCE
-from broker.api.outcome import NO_RESPONSE, Delayed, Outcome
-from broker.compiled import COMPILED
+from broker.api.requests.callbacks import LATER, TOGETHER, Callbacks
+from broker.api.requests.context import RequestContext
+from broker.api.requests.delayed_operations import AT_ONCE
+from broker.api.requests.outcome import NO_RESPONSE, Delayed, Outcome
 from broker.network.handling.handler_pool import BATCH
 from broker.network.handling.request_channel import Request
 from broker.protocol.api_key import ApiKey
@@ -19,6 +18,7 @@ from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTo
 from broker.protocol.messages.find_coordinator import FindCoordinatorRequest
 from broker.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from broker.protocol.messages.metadata import MetadataRequest
+from broker.server.compiled import COMPILED
 from tests.support.hostile import until
 from tests.support.produce import PRODUCE_VERSION, batch_of, create_topic, produce_request
 from tests.support.running import RunningBroker, running_broker

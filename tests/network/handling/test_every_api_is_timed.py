@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 from trio.testing import MockClock
 
-from broker.control.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
+from broker.controller.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
 from broker.metadata.actor import BROKER_ITSELF
 from broker.protocol import codec
 from broker.protocol.api_key import ApiKey

@@ -9,9 +9,8 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from broker.api.delayed_operations import DelayedProduce
-from broker.api.outcome import NO_RESPONSE, StagedAppends
-from broker.compiled import COMPILED
+from broker.api.requests.delayed_operations import DelayedProduce
+from broker.api.requests.outcome import NO_RESPONSE, StagedAppends
 from broker.log.background_jobs import Flush
 from broker.log.partition import PartitionLog
 from broker.metrics.families import FamilySamples
@@ -23,6 +22,7 @@ from broker.protocol.messages.produce import PartitionProduceData, ProduceReques
 from broker.purgatory import purgatory
 from broker.purgatory.purgatory import Purgatory
 from broker.quotas.entity import Entity
+from broker.server.compiled import COMPILED
 from tests.support.hostile import is_served, until
 from tests.support.produce import PRODUCE_VERSION, batch_of
 from tests.support.rig import Rig

@@ -12,8 +12,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from broker.api.outcome import Outcome, Response, in_slices
-from broker.control.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
+from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.controller.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
 from broker.metadata.actor import BROKER_ITSELF
 from broker.network.handling.request_time import MAX_UNRECORDED_NS
 from broker.network.handling.route import Route

@@ -9,7 +9,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from broker.api.outcome import Outcome, Response
+from broker.api.requests.outcome import Outcome, Response
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from tests.support.hostile import until

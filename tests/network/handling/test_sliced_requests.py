@@ -10,10 +10,10 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from broker.api.outcome import DELAYED, NO_RESPONSE, Hangup, Outcome, Sliced, in_slices
-from broker.errors import ApiError, ErrorCode, ProtocolViolation
+from broker.api.requests.outcome import DELAYED, NO_RESPONSE, Hangup, Outcome, Sliced, in_slices
+from broker.common.errors import ApiError, ErrorCode, ProtocolViolation
+from broker.common.principal import ANONYMOUS
 from broker.network.handling.sliced_requests import SlicedRequests
-from broker.principal import ANONYMOUS
 from broker.protocol.dismantle import AT_ONCE
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest

@@ -21,8 +21,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
-from broker.api.context import RequestContext
-from broker.api.outcome import DELAYED, EncodedResponse, Hangup, NoResponse, Outcome, Response
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import DELAYED, EncodedResponse, Hangup, NoResponse, Outcome, Response
 from broker.metrics.rate import Rate, Window
 from broker.network.handling.request_channel import Request
 from broker.network.handling.request_time import COMMIT_BYTES, MAX_UNRECORDED_NS, RequestTime

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker.errors import ProtocolViolation
+from broker.common.errors import ProtocolViolation
 from broker.network.connection.channel import Channel, MuteState
 from broker.network.memory import leased_receive
 from broker.network.memory.leased_receive import LeasedReceive

@@ -9,12 +9,12 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from broker.monitoring.prometheus.handlers import memory_families
 from broker.network.connection.channel import Channel
 from broker.network.connection.endings import Ending
 from broker.network.connection.receive import Receive
 from broker.network.failures import Place
 from broker.network.selector import Selector
-from broker.prometheus.handlers import memory_families
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.metadata import MetadataRequest
 from tests.network.test_pipelining import correlation_ids, encoded, stored

@@ -10,7 +10,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from broker.api.outcome import Hangup, Outcome
+from broker.api.requests.outcome import Hangup, Outcome
 from broker.network.handling.route import Route
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.messages.metadata import MetadataRequest

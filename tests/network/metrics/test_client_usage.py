@@ -11,15 +11,15 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from broker.control.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
-from broker.control.views import ClientUsage as ClientUsageRow
-from broker.control.views import MeasuredBy
+from broker.common.steps import finished
+from broker.controller.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
 from broker.metadata.actor import BROKER_ITSELF
 from broker.network.connection.channel import Channel, NewConnection
 from broker.network.connection.frame_pool import FramePool
 from broker.network.connection.receive import Receive
 from broker.network.metrics.client_usage import CHANNELS_PER_SECOND, TIMED, ApiClient, ClientUsage
-from broker.steps import finished
+from broker.views.views import ClientUsage as ClientUsageRow
+from broker.views.views import MeasuredBy
 from tests.support.produce import PRODUCE_VERSION, create_topic, produce_request_of
 from tests.support.running import RunningBroker, running_broker
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from broker.api.callbacks import Callbacks
-from broker.api.context import RequestContext
-from broker.api.outcome import NO_RESPONSE
-from broker.control.rows.connections import Flow
+from broker.api.requests.callbacks import Callbacks
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import NO_RESPONSE
+from broker.controller.rows.connections import Flow
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.quotas.entity import Entity
 from tests.support.produce import PRODUCE_VERSION, create_topic, produce_request_of

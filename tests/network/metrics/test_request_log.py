@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from broker.common.errors import ConfigError, ErrorCode
+from broker.common.logs import facts
 from broker.config.sections import RequestLogConfig
-from broker.control.commands import (
+from broker.controller.commands import (
     ConfigAlteration,
     ConfigOp,
     ConfigResource,
@@ -18,8 +20,6 @@ from broker.control.commands import (
     ResourceOutcome,
     ResourceType,
 )
-from broker.errors import ConfigError, ErrorCode
-from broker.logs import facts
 from broker.metadata.actor import Actor, ChangeOrigin, Role
 from broker.network.metrics.request_log import RequestLog
 from broker.protocol.messages.api_versions import ApiVersionsRequest

@@ -14,13 +14,13 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from broker.common.steps import Steps
 from broker.network.connection.channel import Channel
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.quotas.entity import Entity
 from broker.security import principal_rules
 from broker.security.principal_rules import PrincipalRules
-from broker.steps import Steps
 from tests.network.test_login import MODULE, log_in
 from tests.network.test_pipelining import encoded, stored
 from tests.support.certificates import certificates, tls_settings

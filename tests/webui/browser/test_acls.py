@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from broker.authorization.acl import Operation, PatternType
-from tests.authorization.acls import allow, deny
-from tests.control.world import World
+from broker.security.acl.acl import Operation, PatternType
+from tests.controller.world import World
+from tests.security.acl.acls import allow, deny
 from tests.webui.browser.conftest import ServedConsole, Watched, refused_buttons, watched
 from tests.webui.fakes import FakeBroker
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from broker.authorization.acl import Operation
-from broker.control.commands import Actor, ChangeOrigin, Role
-from tests.authorization.acls import allow
+from broker.controller.commands import Actor, ChangeOrigin, Role
+from broker.security.acl.acl import Operation
+from tests.security.acl.acls import allow
 from tests.webui.browser.conftest import Watched
 from tests.webui.fakes import FakeBroker
 from tests.webui.rows import acl_change, change, connection

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from broker.authorization.acl import Operation
-from broker.control.alerts import AlertCondition, AlertRule
-from tests.authorization.acls import allow, deny
+from broker.controller.alerts import AlertCondition, AlertRule
+from broker.security.acl.acl import Operation
+from tests.security.acl.acls import allow, deny
 from tests.webui.browser.conftest import DESK, PHONE, ServedConsole, Watched, watched
 from tests.webui.browser.test_pages import PATHS
 from tests.webui.fakes import FakeBroker

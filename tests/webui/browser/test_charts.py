@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from broker.control.commands import Actor, ChangeOrigin, Role
+from broker.controller.commands import Actor, ChangeOrigin, Role
 from tests.webui.browser.conftest import Watched
 from tests.webui.fakes import FakeBroker
 from tests.webui.rows import change

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.control.world import World
+from tests.controller.world import World
 from tests.webui.browser.conftest import Watched, refused_buttons
 from tests.webui.fakes import FakeBroker
 

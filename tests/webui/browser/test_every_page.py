@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from broker.authorization.acl import Operation
-from broker.control.alerts import AlertCondition, AlertRule
-from broker.control.views import AddressUse
-from tests.authorization.acls import allow
+from broker.controller.alerts import AlertCondition, AlertRule
+from broker.security.acl.acl import Operation
+from broker.views.views import AddressUse
+from tests.security.acl.acls import allow
 from tests.webui.browser.conftest import ServedConsole, Watched, watched
 from tests.webui.browser.test_hostile import NAMES
 from tests.webui.browser.test_pages import PATHS

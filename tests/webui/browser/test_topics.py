@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.compaction.harness import clean, put
+from tests.log.cleaner.harness import clean, put
 from tests.webui.browser.conftest import Watched, refused_buttons
 from tests.webui.log_world import LoggedBroker, LogWorld
 

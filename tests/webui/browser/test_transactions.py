@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker.transactions.state import State, TransactionClient
+from broker.coordinator.transaction.state import State, TransactionClient
 from tests.webui.browser.conftest import Watched, refused_buttons
 from tests.webui.log_world import LoggedBroker, LogWorld
 

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from broker.control.connection_search import ConnectionsElsewhere
-from broker.control.rows.upstream import (
+from broker.controller.rows.upstream import (
     GatewayRow,
     GatewaySums,
     GatewayTraffic,
@@ -16,6 +15,7 @@ from broker.control.rows.upstream import (
     ShareRow,
     UpstreamCondition,
 )
+from broker.views.connection_search import ConnectionsElsewhere
 from tests.webui.browser.conftest import PHONE, ServedConsole, Watched, watched
 from tests.webui.browser.test_axe import each_look, violations
 from tests.webui.browser.test_every_page import SMALL_PHONE, too_wide

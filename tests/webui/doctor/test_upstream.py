@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from broker.control.rows.upstream import (
+from broker.controller.rows.upstream import (
     LoopbackAdvertised,
     NodeAddress,
     UpstreamCondition,

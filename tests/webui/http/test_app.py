@@ -9,7 +9,7 @@ import trio
 import trio.lowlevel
 import trio.testing
 
-from broker.errors import ApiError, ErrorCode
+from broker.common.errors import ApiError, ErrorCode
 from tests.webui.conftest import Browserless
 from tests.webui.fakes import FakeBroker
 from webui.console import Console

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import trio
 
-from broker.control.rows.broker import TaskRow
-from broker.errors import ConfigError
+from broker.common.errors import ConfigError
+from broker.controller.rows.broker import TaskRow
 from tests.support.machine_speed import WITHIN_S
 from tests.webui.fakes import FakeAddress, FakeBroker, FakeSettings
 from tests.webui.raw_http import Served, rest_of, served, until

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from broker.control.commands import Role
+from broker.controller.commands import Role
 from tests.webui.conftest import Browserless
 from tests.webui.fakes import FakeBroker
 from tests.webui.raw_http import rest_of, served

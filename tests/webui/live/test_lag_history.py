@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.control.views import GroupRow
+from broker.views.views import GroupRow
 from webui.live.lag_history import MAX_GROUPS, LagHistory
 
 STEP = 10_000

@@ -6,11 +6,11 @@ from urllib.parse import quote, urlencode
 
 import pytest
 
-from broker.authorization.acl import Operation, PatternType, ResourceType
-from broker.control.acls import LONGEST_TEXT
-from broker.control.commands import Actor, ChangeOrigin, Role
-from tests.authorization.acls import allow, deny
-from tests.control.world import World
+from broker.controller.acls import LONGEST_TEXT
+from broker.controller.commands import Actor, ChangeOrigin, Role
+from broker.security.acl.acl import Operation, PatternType, ResourceType
+from tests.controller.world import World
+from tests.security.acl.acls import allow, deny
 from tests.webui.conftest import Browserless
 from tests.webui.fakes import FakeBroker
 from tests.webui.http.test_page_routes import csrf_of, sign_in

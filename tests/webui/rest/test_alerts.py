@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from broker.control.alerts import AlertCondition, AlertRule
-from broker.control.rows.alerts import AlertEvent, AlertRow, Attempt, Delivery
+from broker.controller.alerts import AlertCondition, AlertRule
+from broker.controller.rows.alerts import AlertEvent, AlertRow, Attempt, Delivery
 from tests.webui.conftest import Browserless
 from tests.webui.fakes import FakeBroker
 from webui.rest.alerts import (

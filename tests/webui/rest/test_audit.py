@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from broker.control.commands import Actor, ChangeOrigin, Role
-from broker.control.rows.client_endpoint import ClientEndpoint
+from broker.controller.commands import Actor, ChangeOrigin, Role
+from broker.controller.rows.client_endpoint import ClientEndpoint
 from tests.webui.conftest import Browserless
 from tests.webui.fakes import FakeBroker
 from tests.webui.rows import change, connection

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from broker.control.commands import BROKER_ITSELF, IssueAdminToken, Role
-from broker.control.tokens import hashed
+from broker.controller.commands import BROKER_ITSELF, IssueAdminToken, Role
+from broker.controller.tokens import hashed
 from tests.support.live import alter_through
 from tests.support.running import RunningBroker, running_broker
 from tests.webui.conftest import PORT, Browserless

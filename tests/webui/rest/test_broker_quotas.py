@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from trio.testing import MockClock
 
-from broker.control.commands import BROKER_ITSELF, IssueAdminToken, Role
-from broker.control.tokens import hashed
+from broker.controller.commands import BROKER_ITSELF, IssueAdminToken, Role
+from broker.controller.tokens import hashed
 from tests.support.produce import PRODUCE_VERSION, create_topic, produce_request_of
 from tests.support.running import RunningBroker, running_broker
 from tests.webui.conftest import PORT, Browserless

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from broker.control.commands import (
+from broker.controller.commands import (
     Actor,
     ChangeOrigin,
     ConfigAlteration,

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from broker.control.commands import ChangeOrigin, EntityPairs, Role
-from broker.control.views import ShadowUse
+from broker.controller.commands import ChangeOrigin, EntityPairs, Role
+from broker.views.views import ShadowUse
 from tests.webui.conftest import Browserless
 from tests.webui.fake_resolving import usage
 from tests.webui.fakes import FakeBroker

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from broker.control.commands import EntityPairs
+from broker.controller.commands import EntityPairs
 from tests.webui.fakes import FakeBroker
 from tests.webui.rows import NOW_MS
 from webui.rest.client_quotas import RULES

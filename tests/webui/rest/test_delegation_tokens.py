@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from broker.control.commands import IssueAdminToken
-from broker.control.delegation_tokens import CreateDelegationToken
-from broker.control.tokens import hashed
+from broker.controller.commands import IssueAdminToken
+from broker.controller.delegation_tokens import CreateDelegationToken
+from broker.controller.tokens import hashed
 from broker.metadata.actor import Role
 from broker.security.delegation_tokens import DelegationTokens
-from tests.control.world import World, actor
+from tests.controller.world import World, actor
 from tests.webui.conftest import PORT, Browserless
 from tests.webui.fakes import FakeBroker, FakeSettings
 from tests.webui.http.test_page_routes import csrf_of, sign_in

@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 import pytest
 
-from broker.control.connection_search import ConnectionQuery, ConnectionsElsewhere
+from broker.views.connection_search import ConnectionQuery, ConnectionsElsewhere
 from tests.webui.conftest import Browserless
 from tests.webui.fakes import FakeBroker
 from tests.webui.rows import connection, group, topic

@@ -11,7 +11,7 @@ import fastavro
 import pytest
 from google.protobuf import descriptor_pb2
 
-from broker.services import record_reader
+from broker.partitions import record_reader
 from tests.webui.conftest import Browserless
 from tests.webui.log_world import WALL_MS, LoggedBroker, LogWorld
 from webui.console import Console

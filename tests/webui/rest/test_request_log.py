@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from broker.control.commands import ConfigOp, ConfigResource, OpType, ResourceType
+from broker.controller.commands import ConfigOp, ConfigResource, OpType, ResourceType
 from tests.webui.conftest import Browserless
 from tests.webui.fakes import FakeBroker
 from webui.rest.broker_configs import REFUSED_LOG, REQUEST_LOG

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from broker.control.commands import EntityPairs
-from broker.control.rows.upstream import GatewaySums, Incomplete
-from broker.control.views import Decided, NodeUse
+from broker.controller.commands import EntityPairs
+from broker.controller.rows.upstream import GatewaySums, Incomplete
 from broker.quotas.entity import Entity
 from broker.quotas.use_elsewhere import SensorUse
+from broker.views.views import Decided, NodeUse
 from tests.webui.conftest import Browserless
 from tests.webui.fake_resolving import usage
 from tests.webui.fakes import FakeBroker

@@ -11,16 +11,15 @@ from typing import Any, NamedTuple
 import pytest
 from msgspec.structs import replace
 
-from broker.authorization.acl import Operation
-from broker.control.alerts import (
+from broker.controller.alerts import (
     AlertCondition,
     AlertRule,
     DestinationKind,
     SetAlertDestination,
     SetAlertRule,
 )
-from broker.control.closing import CloseConnection, plan_close
-from broker.control.commands import (
+from broker.controller.closing import CloseConnection, plan_close
+from broker.controller.commands import (
     AlterClientQuotas,
     AlterUserScramCredentials,
     ConfigAlteration,
@@ -36,12 +35,13 @@ from broker.control.commands import (
     QuotaOp,
     ResourceType,
 )
-from broker.control.delegation_tokens import CreateDelegationToken
-from broker.control.scram import upsertion_of
-from broker.control.tokens import hashed
+from broker.controller.delegation_tokens import CreateDelegationToken
+from broker.controller.scram import upsertion_of
+from broker.controller.tokens import hashed
 from broker.metadata.actor import Role
-from tests.authorization.acls import allow
-from tests.control.world import AUTHORIZER, actor
+from broker.security.acl.acl import Operation
+from tests.controller.world import AUTHORIZER, actor
+from tests.security.acl.acls import allow
 from tests.webui.conftest import PORT, Browserless
 from tests.webui.fake_delegation_tokens import TOKENS_ENABLED
 from tests.webui.fakes import FakeSettings

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 
-from broker.control.scram import LONGEST_USER
+from broker.controller.scram import LONGEST_USER
 from broker.security.scram import MECHANISMS, keys_of
 from tests.webui.conftest import Browserless
 from tests.webui.fakes import FakeBroker

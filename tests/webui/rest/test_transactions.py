@@ -7,9 +7,9 @@ from urllib.parse import quote
 
 import pytest
 
+from broker.coordinator.transaction.state import State, TransactionClient
+from broker.coordinator.transaction_service import ABORTED_BY_OPERATOR
 from broker.metadata.changes import AuditFilter, Kind
-from broker.services.transaction_service import ABORTED_BY_OPERATOR
-from broker.transactions.state import State, TransactionClient
 from tests.webui.conftest import Browserless
 from tests.webui.log_world import LoggedBroker, LogWorld
 from webui.rest.problem import PROBLEM

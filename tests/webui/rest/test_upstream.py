@@ -4,7 +4,13 @@ from typing import Any
 
 import pytest
 
-from broker.control.rows.upstream import GatewayRow, GatewaySums, GatewayTraffic, ShareRow, UpstreamCondition
+from broker.controller.rows.upstream import (
+    GatewayRow,
+    GatewaySums,
+    GatewayTraffic,
+    ShareRow,
+    UpstreamCondition,
+)
 from tests.webui.conftest import Browserless
 from tests.webui.fakes import FakeBroker
 from tests.webui.rows import (

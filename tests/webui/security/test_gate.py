@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from broker.control.commands import ChangeOrigin, Role
+from broker.controller.commands import ChangeOrigin, Role
 from tests.webui.conftest import Clock
 from tests.webui.fake_access import ADMIN, VIEWER
 from tests.webui.fakes import FakeBroker

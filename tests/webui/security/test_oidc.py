@@ -13,8 +13,8 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from broker.control.commands import Role
-from broker.http_requests import HttpRequest
+from broker.common.http_requests import HttpRequest
+from broker.controller.commands import Role
 from tests.webui.conftest import Clock
 from tests.webui.fakes import FakeSettings
 from webui.rest.problem import Problem

@@ -1,0 +1,1 @@
+"""What the handlers of configs and topics have in common."""

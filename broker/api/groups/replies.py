@@ -1,0 +1,215 @@
+"""Converts replies of the group coordinator to responses.
+
+Called by the group handlers, by `server` for expirations and by `server.listeners` for deleted topics. A
+handler passes a `GroupRequest` to the coordinator, which returns it with the reply, either at once or, for a
+waiting request, from a later call. Responses are sent after the records of their call are committed.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
+from typing import Any, Final
+
+from broker.api.requests.callbacks import Callback
+from broker.api.requests.context import RequestContext
+from broker.api.requests.outcome import DELAYED, Outcome, Response, Sliced, StagedAppends
+from broker.api.requests.pacing import Pace
+from broker.api.requests.services import GroupServices
+from broker.common.steps import Steps, finished
+from broker.coordinator.group.coordinator import OnTimerFailure
+from broker.coordinator.group.messages import Effects, Now, Token
+from broker.coordinator.group_service import Writing
+from broker.protocol.schema import Struct
+from broker.records.slices import Slices
+
+LONGEST_NAME: Final = 8_000
+"""Longest group or member name in characters; it must fit 32,767 bytes in an offsets topic record."""
+
+
+class GroupRequest:
+    """The token of a request, which builds its response from the coordinator's reply."""
+
+    __slots__ = ("build_response", "context", "producer")
+
+    def __init__(self, context: RequestContext, build_response: Callable[[Any, int], Struct]) -> None:
+        self.context = context
+        self.build_response = build_response
+        self.producer: tuple[int, int] | None = None
+        """The id and epoch of the producer in whose transaction the records are."""
+
+    def outcome(self, reply: Any) -> Outcome:
+        return Response(self.build_response(reply, self.context.api_version))
+
+
+class PreparedGroupRequest(GroupRequest):
+    """A request that is answered at once, and whose response may be large: it is built in slices, before the
+    records of the call are written, and encoded in slices afterwards.
+    """
+
+    __slots__ = ("_build", "_prepared")
+
+    def __init__(self, context: RequestContext, build: Callable[[Any, Pace], Steps[Struct]]) -> None:
+        super().__init__(context, lambda reply, _version: finished(build(reply, Pace())))
+        self._build = build
+        self._prepared: tuple[Any, Struct] | None = None
+
+    def prepare(self, effects: Effects) -> Steps[None]:
+        """Build the response to the reply of this request, if it needs more than one slice."""
+        for token, reply in effects.replies:
+            if token is self:
+                steps = self._build(reply, Pace())
+                if next(steps, END) is not END:
+                    self._prepared = reply, (yield from steps)
+
+    def outcome(self, reply: Any) -> Outcome:
+        """Return the outcome. It has another reply than the one so far if the records were not written."""
+        if self._prepared is None or self._prepared[0] is not reply:
+            return super().outcome(reply)
+        response = self._prepared[1]
+        return Sliced(_answered(response), None, response)
+
+
+END: Final = object()
+
+
+def _answered(response: Struct) -> Slices[Outcome]:
+    yield from ()
+    return Response(response)
+
+
+def _unprepared() -> Slices[None]:
+    yield from ()
+
+
+class DividedGroupRequest(GroupRequest):
+    """A request that may be too large for one coordinator call.
+
+    Each call of `calls` starts after the records of the previous call are written. `take` receives the reply
+    of each, and `response` is the final response. Each part has its own errors; a failed part does not undo
+    earlier parts. `rest` lists the parts that the calls have not consumed. `prepare` runs in slices before
+    each call but the first, without a pause in between. None of them may reference the request's message,
+    which is freed in slices after the first call.
+    """
+
+    __slots__ = ("_calls", "_prepare", "_reply", "_rest", "_services", "_take")
+
+    def __init__(
+        self,
+        context: RequestContext,
+        calls: Iterator[Callable[[Token], Effects | Steps[Effects]]],
+        take: Callable[[Any], None],
+        response: Struct,
+        services: GroupServices,
+        *rest: list[Any],
+        prepare: Callable[[], Slices[None]] = _unprepared,
+    ) -> None:
+        super().__init__(context, lambda _reply, _version: response)
+        self._calls = calls
+        self._take = take
+        self._reply = response
+        self._services = services
+        self._rest = rest
+        self._prepare = prepare
+
+    def begin(self) -> Outcome:
+        """Make the first call; `calls` is not empty."""
+        return finished(self.begin_in_slices())
+
+    def begin_in_slices(self) -> Steps[Outcome]:
+        """`begin` for calls that pause."""
+        return self._make(next(self._calls))
+
+    def outcome(self, reply: Any) -> Outcome:
+        self._take(reply)
+        call = next(self._calls, None)
+        if call is None:
+            return Response(self._reply)
+        return Sliced(self._turn(call), None, self._reply, *self._rest)
+
+    def _turn(self, call: Callable[[Token], Effects | Steps[Effects]]) -> Slices[Outcome]:
+        yield from self._prepare()
+        return (yield from self._make(call))
+
+    def _make(self, call: Callable[[Token], Effects | Steps[Effects]]) -> Steps[Outcome]:
+        effects = call(self)
+        if not isinstance(effects, Effects):
+            effects = yield from effects
+        return conclude(effects, self, self._services)
+
+
+def now_of(context: RequestContext) -> Now:
+    return Now(context.now_ms, context.wall_ms)
+
+
+def conclude(effects: Effects, request: GroupRequest, services: GroupServices) -> Outcome:
+    """Return the outcome of `request`; the replies to other requests are posted as callbacks."""
+    if not effects.records:
+        return _deliver(effects, request, services)
+    writing = services.groups.write(effects, now_of(request.context), request.producer)
+    logs = [log.log for log, _ in writing.written]
+    return StagedAppends(logs, partial(_settle, writing, request, services))
+
+
+def expire_groups(
+    services: GroupServices, now_ms: int, wall_ms: int, on_failure: OnTimerFailure | None = None
+) -> None:
+    """Expire members and rebalances that are due. Never called from a handler's batch.
+
+    `on_failure`: see `GroupCoordinator.expire`.
+    """
+    _deliver(services.groups.expire(Now(now_ms, wall_ms), on_failure), None, services)
+
+
+def forget_topics(
+    services: GroupServices, topics: Mapping[str, int], now_ms: Callable[[], int], wall_ms: Callable[[], int]
+) -> Steps[None]:
+    """Delete the committed offsets of deleted topics.
+
+    `topics` maps each name to its number of partitions. Never called from a handler's batch; yields after a
+    few groups and offsets.
+    """
+    for group_id, partitions in services.groups.coordinator.committed_in(topics):
+        if partitions:
+            now = Now(now_ms(), wall_ms())
+            _deliver(services.groups.partitions_deleted(group_id, partitions, now), None, services)
+        yield
+
+
+def forget_states(
+    services: GroupServices,
+    topic_ids: Collection[bytes],
+    now_ms: Callable[[], int],
+    wall_ms: Callable[[], int],
+) -> Steps[None]:
+    """Forget the share partitions of deleted topics. Never called from a handler's batch; yields after a few
+    groups.
+    """
+    for group_id in services.groups.coordinator.with_states_of(topic_ids):
+        if group_id is not None:
+            now = Now(now_ms(), wall_ms())
+            effects = yield from services.groups.coordinator.topics_gone(group_id, topic_ids, now)
+            _deliver(services.groups.write_now(effects, now), None, services)
+        yield
+
+
+def release_groups(services: GroupServices) -> None:
+    """Complete every waiting JoinGroup and SyncGroup at shutdown with NOT_COORDINATOR."""
+    _deliver(services.groups.coordinator.release(), None, services)
+
+
+def _settle(writing: Writing, request: GroupRequest, services: GroupServices) -> Outcome:
+    """Return the outcome of a coordinator call whose records were staged."""
+    return _deliver(services.groups.settle(writing, now_of(request.context)), request, services)
+
+
+def _deliver(effects: Effects, request: GroupRequest | None, services: GroupServices) -> Outcome:
+    outcome: Outcome = DELAYED
+    others: list[Callback] = []
+    for token, reply in effects.replies:
+        assert isinstance(token, GroupRequest)
+        if token is request:
+            outcome = token.outcome(reply)
+        else:
+            others.append((token.context, partial(token.outcome, reply)))
+    if others:
+        services.callbacks.post_together(others)
+    return outcome

@@ -1,0 +1,1 @@
+"""What the handlers of all APIs use: the context and outcome of a request, quotas, waiting, errors."""

@@ -1,0 +1,84 @@
+"""Records Produce and Fetch in the client's byte quota and the broker's, in one step.
+
+Called by the Produce and Fetch handlers if `quotas.produce_active` or `quotas.fetch_active` is set. (AutoMQ:
+handleProduceRequest and handleFetchRequest of ElasticKafkaApis)
+"""
+
+from collections.abc import Iterable
+
+from broker.api.requests.context import RequestContext
+from broker.log.slice import FileSlice
+from broker.partitions.fetching import FetchedPartition
+from broker.quotas.client_quotas import ClientQuotas, NodeQuotas
+from broker.quotas.throttled import Throttle, longer
+
+
+def record_produce(quotas: ClientQuotas | NodeQuotas, context: RequestContext) -> Throttle | None:
+    """Record the request and return the longer throttle; of equal ones, the client's."""
+    connection, size, now_ms = context.connection, context.size, context.now_ms
+    throttle = quotas.produce.record(connection.principal, context.client_id, size, now_ms)
+    if quotas.broker.active:
+        throttle = longer(throttle, quotas.broker.record_produce(connection, context.client_id, size, now_ms))
+    return throttle
+
+
+def fetch_max_bytes(quotas: ClientQuotas, context: RequestContext, max_bytes: int) -> int:
+    """Limit `max_bytes` to what a fetch may read without certainly being throttled."""
+    connection, client_id = context.connection, context.client_id
+    most = quotas.fetch.max_value_in_window(connection.principal, client_id, context.now_ms)
+    if quotas.broker.active:
+        most = min(most, quotas.broker.fetch_max_bytes(connection, client_id))
+    return int(min(max_bytes, most))
+
+
+class RecordedFetch:
+    """A Fetch response of `size` bytes recorded at `now_ms`, and whether it needs the disk (`is_slow`)."""
+
+    __slots__ = ("_is_slow", "_now_ms", "_size")
+
+    def __init__(self, size: int, now_ms: int, *, is_slow: bool) -> None:
+        self._size = size
+        self._now_ms = now_ms
+        self._is_slow = is_slow
+
+    def record(self, quotas: ClientQuotas, context: RequestContext) -> Throttle | None:
+        """Return the longer throttle; of equal ones, the client's.
+
+        With a throttle, the caller sends an empty response and calls `unrecord`.
+        """
+        connection, client_id = context.connection, context.client_id
+        throttle = quotas.fetch.record(connection.principal, client_id, self._size, self._now_ms)
+        if not quotas.broker.active:
+            return throttle
+        return longer(
+            throttle,
+            quotas.broker.record_fetch(
+                connection, client_id, self._size, self._now_ms, is_slow=self._is_slow
+            ),
+        )
+
+    def unrecord(self, quotas: ClientQuotas, context: RequestContext) -> None:
+        """Take the recorded bytes back because the response is sent empty."""
+        connection, client_id = context.connection, context.client_id
+        quotas.fetch.unrecord(connection.principal, client_id, self._size, self._now_ms)
+        if quotas.broker.active:
+            quotas.broker.unrecord_fetch(
+                connection, client_id, self._size, self._now_ms, is_slow=self._is_slow
+            )
+
+
+def needs_the_disk(found: Iterable[FetchedPartition]) -> bool:
+    """Whether any data is outside the page cache.
+
+    Data in a closed segment counts as outside if the file system cannot tell.
+    """
+    for each in found:
+        records, log = each.records, each.requested.log
+        if not isinstance(records, FileSlice) or log is None:
+            continue
+        is_cached = records.is_cached()
+        if is_cached is None:
+            is_cached = each.requested.offset >= log.segments[-1].base_offset
+        if not is_cached:
+            return True
+    return False

@@ -1,0 +1,1 @@
+"""Logins of Kafka clients, and what they may do."""

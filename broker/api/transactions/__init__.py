@@ -1,0 +1,1 @@
+"""What the handlers of transactions have in common."""

@@ -1,5 +1,0 @@
-"""Who may do what: ACLs and the decisions by them. (Kafka: StandardAuthorizer)
-
-Pure, and below broker.metadata, which stores the ACLs. broker.api asks the `Authorizer` in every handler;
-broker.control plans the changes of ACLs.
-"""

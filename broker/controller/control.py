@@ -1,0 +1,305 @@
+"""The single path for live changes from the Kafka handlers, the REST endpoints, the pages and the command
+line.
+
+Built by broker.server.broker. Plans a change against the current image, writes it to the metadata log,
+publishes it, and only then returns; changes never interleave. The injected `Committer` provides threads and
+locks.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from typing import Any, Final, Protocol, TypeVar, cast
+
+from msgspec.structs import replace
+
+from broker.common.errors import ApiError, ErrorCode, FatalExitError
+from broker.common.steps import Steps, finished, freed
+from broker.config.load import Configuration
+from broker.config.table import BrokerConfig
+from broker.controller.acls import plan_create_acls, plan_delete_acls
+from broker.controller.alerts import (
+    RemoveAlertDestination,
+    RemoveAlertRule,
+    SetAlertDestination,
+    SetAlertRule,
+    plan_remove_destination,
+    plan_remove_rule,
+    plan_set_destination,
+    plan_set_rule,
+)
+from broker.controller.client_quotas import plan_client_quotas
+from broker.controller.commands import (
+    Actor,
+    AllocateProducerIds,
+    AlterClientQuotas,
+    AlterUserScramCredentials,
+    Command,
+    CreateAcls,
+    CreatePartitions,
+    CreateTopics,
+    DeleteAcls,
+    DeleteTopics,
+    IncrementalAlterConfigs,
+    IssueAdminToken,
+    Outcome,
+    RevokeAdminToken,
+    Undo,
+)
+from broker.controller.configs import plan_alter_configs
+from broker.controller.delegation_tokens import (
+    CreateDelegationToken,
+    ExpireDelegationToken,
+    RemoveExpiredDelegationTokens,
+    RenewDelegationToken,
+    plan_create_token,
+    plan_expire_token,
+    plan_remove_expired,
+    plan_renew_token,
+)
+from broker.controller.dynamic_config import DynamicConfig, warn_of_inert_changes
+from broker.controller.operation import Operation
+from broker.controller.plan import Plan, Situation
+from broker.controller.producer_ids import plan_producer_ids
+from broker.controller.scram import plan_scram
+from broker.controller.tokens import SetPassword, plan_issue_token, plan_revoke_token, plan_set_password
+from broker.controller.topics import plan_create_partitions, plan_create_topics, plan_delete_topics
+from broker.controller.undo import inverse_of, preceding_rows
+from broker.metadata.changes import AuditFilter, AuditRow, Change, Kind
+from broker.metadata.image import Image
+from broker.metadata.publisher import Delta, Publisher, Subscriber
+
+Result = TypeVar("Result")
+
+PLANNERS: Final[dict[type, Callable[[Any, Situation], Plan[Any] | Steps[Plan[Any]]]]] = {
+    AlterClientQuotas: plan_client_quotas,
+    CreateTopics: plan_create_topics,
+    CreatePartitions: plan_create_partitions,
+    DeleteTopics: plan_delete_topics,
+    IncrementalAlterConfigs: plan_alter_configs,
+    AllocateProducerIds: plan_producer_ids,
+    IssueAdminToken: plan_issue_token,
+    RevokeAdminToken: plan_revoke_token,
+    SetPassword: plan_set_password,
+    AlterUserScramCredentials: plan_scram,
+    CreateDelegationToken: plan_create_token,
+    RenewDelegationToken: plan_renew_token,
+    ExpireDelegationToken: plan_expire_token,
+    RemoveExpiredDelegationTokens: plan_remove_expired,
+    CreateAcls: plan_create_acls,
+    DeleteAcls: plan_delete_acls,
+    SetAlertRule: plan_set_rule,
+    RemoveAlertRule: plan_remove_rule,
+    SetAlertDestination: plan_set_destination,
+    RemoveAlertDestination: plan_remove_destination,
+}
+
+
+class Committer(Protocol):
+    """The part of the metadata store that control uses, without threads. Implemented by broker.server.broker.
+
+    `exclusive` covers everything from reading the image to publishing the next, so that changes do not
+    interleave.
+
+    Cancelling its task does not abandon a commit that has started: it returns the image or raises ApiError.
+    """
+
+    def exclusive(self) -> AbstractAsyncContextManager[object]: ...
+
+    async def commit(self, changes: Sequence[Change], actor: Actor) -> Image:
+        """Run `MetadataStore.commit`, inside `exclusive`. Raises ApiError KAFKA_STORAGE_ERROR."""
+
+    async def in_slices(self, steps: Steps[Result], *, to_the_end: bool = False) -> Result:
+        """Return the result of `steps`, and yield to other tasks whenever some of them take long.
+
+        `to_the_end`: finish all steps even if the task is cancelled.
+        """
+
+    def to_the_end(self) -> AbstractContextManager[object]:
+        """Let the block finish even if the task is cancelled."""
+
+    async def history(self, wanted: AuditFilter) -> list[AuditRow]:
+        """Run `MetadataStore.history`, outside `exclusive`, and wait for it."""
+
+
+class Control:
+    """`image` is the current metadata image, `config` the configuration with its dynamic settings; both are
+    replaced, never modified. `live` registers listeners for settings.
+    """
+
+    def __init__(self, image: Image, configuration: Configuration, committer: Committer) -> None:
+        """Raises ConfigError if the image's dynamic settings conflict with the configuration."""
+        self._publisher = Publisher(image)
+        self._configuration = configuration
+        self._committer = committer
+        node_id = configuration.config.broker.node_id
+        self.live = DynamicConfig(configuration.with_dynamic(image.dynamic_configs(node_id)))
+        self._publisher.subscribe(self._listen)
+        self._planners = dict(PLANNERS)
+        self._operations: dict[type, Operation] = {}
+
+    def add_operation(self, command: type[Command[Result]], operation: Operation) -> None:
+        """Register the operation that a command runs."""
+        self._operations[command] = operation
+
+    def add_planner(
+        self,
+        command: type[Command[Result]],
+        planner: Callable[[Any, Situation], Plan[Result] | Steps[Plan[Result]]],
+    ) -> None:
+        """Register a planner of a command about state outside the metadata, such as connections, or in place
+        of another one.
+        """
+        self._planners[command] = planner
+
+    @property
+    def image(self) -> Image:
+        return self._publisher.image
+
+    @property
+    def config(self) -> BrokerConfig:
+        return self.live.config
+
+    @property
+    def configuration(self) -> Configuration:
+        return self._configuration
+
+    def prepare(self, subscriber: Subscriber) -> None:
+        """As `subscribe`, but before `image` is replaced: for what must exist before a client can see it."""
+        self._publisher.prepare(subscriber)
+
+    def subscribe(self, subscriber: Subscriber) -> None:
+        """Call `subscriber(old, new, delta)` after each commit and before its response. `config` and its
+        listeners are up to date by then.
+        """
+        self._publisher.subscribe(subscriber)
+
+    async def apply(self, command: Command[Result], actor: Actor) -> Result:
+        """Run `command` and return its result.
+
+        Commands with entries report every refusal per entry, including missing roles and a full disk; others
+        raise ApiError. If cancelled before the commit, nothing has changed; a started commit is finished and
+        published.
+        """
+        if isinstance(command, Undo):
+            return cast(Result, await self._undo(command, actor))
+        operation = self._operations.get(type(command))
+        if operation is not None:
+            return await self._operate(operation, command, actor)
+        async with self._committer.exclusive():
+            return await self._carry_out(command, actor)
+
+    async def _operate(self, operation: Operation, command: Command[Result], actor: Actor) -> Result:
+        """Run an operation and write its notes. Other changes can happen meanwhile.
+
+        Raises ApiError KAFKA_STORAGE_ERROR if the notes cannot be written; the work is then done.
+        """
+        done = await operation(command, self._situation(actor))
+        if done.notes:
+            with self._committer.to_the_end():
+                async with self._committer.exclusive():
+                    delta = await self._committer.in_slices(Delta.in_steps(done.notes, actor))
+                    try:
+                        image = await self._committer.commit(done.notes, actor)
+                    except ApiError as error:
+                        named = ", ".join(f"{note.key} {note.entity}: {note.new}" for note in done.notes)
+                        raise ApiError(
+                            error.code, f"The audit trail cannot be written ({error.message}), but: {named}"
+                        ) from error
+                    await self._publish(image, delta)
+        result: Result = done.result
+        return result
+
+    def _situation(self, actor: Actor) -> Situation:
+        return Situation(self.image, self._configuration, self.config, actor, self.live.check)
+
+    async def _carry_out(self, command: Command[Result], actor: Actor) -> Result:
+        at = self._situation(actor)
+        planned: Plan[Result] | Steps[Plan[Result]] = self._planners[type(command)](command, at)
+        plan = planned if isinstance(planned, Plan) else await self._committer.in_slices(planned)
+        if plan.changes:
+            delta = await self._committer.in_slices(Delta.in_steps(plan.changes, actor))
+            try:
+                image = await self._committer.commit(plan.changes, actor)
+            except ApiError as error:
+                refused: Result = _with_write_error(plan.result, error)
+                return refused
+            del at, planned  # they refer to the old image, which is freed in slices
+            await self._publish(image, delta)
+            await self._committer.in_slices(warn_of_inert_changes(plan.changes), to_the_end=True)
+            done: list[Any] = [*plan.changes, *delta.quotas]
+            plan = Plan(plan.result, effects=plan.effects)
+            del delta
+            await self._committer.in_slices(freed(done), to_the_end=True)
+        for effect in plan.effects:
+            effect()
+        return plan.result
+
+    async def _publish(self, image: Image, delta: Delta) -> None:
+        """Publish a durable change, even if the caller is cancelled. If a subscriber fails, the process
+        exits: otherwise it would serve a state that differs from the metadata.
+        """
+        try:
+            await self._committer.in_slices(self._publisher.in_steps(image, delta), to_the_end=True)
+        except Exception as error:
+            raise FatalExitError(
+                f"a committed metadata change could not be applied: {type(error).__name__}: {error}"
+            ) from error
+
+    def check_adoptable(self, changes: Sequence[Change]) -> None:
+        """Raise ConfigError if `adopt` cannot put these changes into force, as far as they concern the
+        configuration of this process.
+        """
+        configs = {name: dict(found) for name, found in self.image.broker_configs.items()}
+        is_concerned = False
+        for change in changes:
+            if change.kind is Kind.BROKER_CONFIG:
+                is_concerned = True
+                found = configs.setdefault(change.entity, {})
+                if change.new is None:
+                    found.pop(change.key, None)
+                else:
+                    found[change.key] = change.new
+        if is_concerned:
+            own = configs.get(str(self._configuration.config.broker.node_id), {})
+            finished(self.live.check(self._configuration.with_dynamic({**configs.get("", {}), **own})))
+
+    async def adopt(self, image: Image, changes: Sequence[Change], actor: Actor) -> None:
+        """Publish a change that the committer found in the log that it follows, and that it has stored.
+
+        The committer calls this inside `exclusive`, before the next change.
+        """
+        await self._publish(image, await self._committer.in_slices(Delta.in_steps(changes, actor)))
+
+    async def _undo(self, command: Undo, actor: Actor) -> Outcome:
+        rows = await self._committer.history(AuditFilter(seq=command.seq))
+        if not rows:
+            return Outcome(ErrorCode.RESOURCE_NOT_FOUND, f"There is no change with number {command.seq}")
+        before = await self._committer.history(preceding_rows(rows[0]))
+        async with self._committer.exclusive():
+            try:
+                inverse = inverse_of(rows[0], before, self.image, validate_only=command.validate_only)
+                result = await self._carry_out(inverse, actor)
+            except ApiError as error:
+                return Outcome(error.code, error.message)
+        outcome = result if isinstance(result, Outcome) else result[0]
+        return Outcome(outcome.error, outcome.message)
+
+    def _listen(self, _old: Image, new: Image, delta: Delta) -> Steps[None]:
+        if delta.broker_configs:
+            node_id = self._configuration.config.broker.node_id
+            dynamic = new.dynamic_configs(node_id)
+            yield from self.live.adopt((yield from self._configuration.with_dynamic_in_steps(dynamic)))
+
+
+def _with_write_error(result: Any, error: ApiError) -> Any:
+    """Return the result of a plan that could not be written: every successful entry failed."""
+    match result:
+        case list():
+            return [_refused(each, error) if each.ok else each for each in result]
+        case Outcome():
+            return _refused(result, error)
+    raise error
+
+
+def _refused(outcome: Outcome, error: ApiError) -> Outcome:
+    return replace(outcome, error=error.code, message=error.message)

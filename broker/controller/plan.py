@@ -1,0 +1,86 @@
+"""Planning a command: the current state, the resulting plan, and the search for repeated entries.
+
+Every planner in this package is a pure function (command, situation) -> Plan. `Control` commits the changes,
+runs the effects, and only then returns the result. Planners of commands with entries are generators that
+yield None after every PLANNED_AT_ONCE entries and return the plan.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable
+from typing import Final, Generic, TypeVar
+
+import msgspec
+
+from broker.common.errors import ErrorCode
+from broker.common.steps import Steps, freed
+from broker.config.load import Configuration
+from broker.config.table import BrokerConfig
+from broker.controller.commands import Outcome
+from broker.metadata.actor import Actor, ChangeOrigin, Role, lacks_role
+from broker.metadata.changes import Change
+from broker.metadata.image import Image
+
+Result = TypeVar("Result")
+PLANNED_AT_ONCE: Final = 128
+"""Entries between two yields; ours. Planning an entry takes up to ten microseconds."""
+
+KEYS_AT_ONCE: Final = 128
+"""Names compared per step."""
+
+Item = TypeVar("Item", bound=Hashable)
+Effect = Callable[[], None]
+
+
+class Plan(msgspec.Struct, Generic[Result], frozen=True):
+    """`effects` change state outside the metadata; they run after the commit, only if it succeeds, and must
+    not fail.
+    """
+
+    result: Result
+    changes: tuple[Change, ...] = ()
+    effects: tuple[Effect, ...] = ()
+
+
+class Situation(msgspec.Struct, frozen=True):
+    """The actor and the current state: `configuration` is fixed at start, `config` adds the image's dynamic
+    settings. The steps of `check_config` raise ConfigError if the running broker cannot switch to another
+    configuration.
+    """
+
+    image: Image
+    configuration: Configuration
+    config: BrokerConfig
+    actor: Actor
+    check_config: Callable[[BrokerConfig], Steps[None]]
+
+    @property
+    def node_id(self) -> int:
+        return self.config.broker.node_id
+
+    def refusal(self, needed: Role, code: ErrorCode) -> Outcome | None:
+        """Return the refusal for an actor without the needed role; None if the role suffices. All planners
+        call this first.
+        """
+        if self.actor.role >= needed:
+            return None
+        if self.actor.origin is ChangeOrigin.WIRE and self.config.security.authorizer_class_name:
+            return Outcome(code, f"{self.actor.name} is not authorized")
+        return Outcome(code, lacks_role(self.actor.name, self.actor.role, needed))
+
+
+def repeated(items: Iterable[Item]) -> set[Item]:
+    """Return the items that occur more than once."""
+    return {item for item, count in Counter(items).items() if count > 1}
+
+
+def repeated_in_steps(items: Iterable[Item]) -> Steps[set[Item]]:
+    """As `repeated`, in steps of KEYS_AT_ONCE items."""
+    seen: set[Item] = set()
+    duplicates: set[Item] = set()
+    for number, item in enumerate(items):
+        (duplicates if item in seen else seen).add(item)
+        if number % KEYS_AT_ONCE == KEYS_AT_ONCE - 1:
+            yield
+    if len(seen) > KEYS_AT_ONCE:
+        yield from freed(seen)
+    return duplicates

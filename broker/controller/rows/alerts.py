@@ -1,0 +1,134 @@
+"""Rows of alerts: what fires now, what happened, and where notifications go. See `views` for units.
+
+Made by broker.monitoring.alerts and by `Views`.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+import msgspec
+
+from broker.metadata.alerts import AlertRule
+
+Labels = tuple[tuple[str, str], ...]
+"""What an alert is about, by name, such as (("group", "reports"),)."""
+
+
+class RuleRow(msgspec.Struct, frozen=True):
+    """`pending` and `firing` count the alerts of the rule; `unlisted` subjects exceed it beyond the maximum
+    that is tracked. `value` is its highest value at the last evaluation, None before it or without any.
+    """
+
+    name: str
+    rule: AlertRule
+    version: int
+    changed_at_ms: int
+    changed_by: str
+    pending: int = 0
+    firing: int = 0
+    unlisted: int = 0
+    value: float | None = None
+
+
+class AlertRow(msgspec.Struct, frozen=True):
+    """`state` is pending or firing; `since_at_ms` is when the value exceeded the threshold, `fired_at_ms`
+    None while it is pending.
+    """
+
+    rule: str
+    severity: str
+    condition: str
+    labels: Labels
+    state: str
+    value: float
+    threshold: float
+    since_at_ms: int
+    fired_at_ms: int | None
+
+
+class AlertEvent(msgspec.Struct, frozen=True):
+    """`event` is firing, resolved, or of a destination: undelivered, dropped or test; then `rule` is "" and
+    `text` says more. `number` grows by one for each event since the start.
+    """
+
+    number: int
+    at_ms: int
+    event: str
+    rule: str = ""
+    severity: str = ""
+    labels: Labels = ()
+    value: float | None = None
+    destination: str = ""
+    text: str = ""
+
+
+class Delivery(msgspec.Struct, frozen=True):
+    """What became of a destination's notifications since the start. `waiting` includes those being sent;
+    `problem` is why the last attempt failed, "" if it did not.
+    """
+
+    waiting: int = 0
+    sent: int = 0
+    undelivered: int = 0
+    dropped: int = 0
+    problem: str = ""
+    last_sent_at_ms: int | None = None
+
+
+class DestinationRow(msgspec.Struct, frozen=True):
+    """`url` is without path and query, which can be secret, as header values are; "" if its key is not
+    available. `rules` use it.
+    """
+
+    name: str
+    kind: str
+    url: str
+    header_names: tuple[str, ...]
+    rules: tuple[str, ...]
+    version: int
+    changed_at_ms: int
+    changed_by: str
+
+
+class Attempt(msgspec.Struct, frozen=True):
+    """A test of a destination. `status` is the HTTP status, 0 without a response."""
+
+    delivered: bool
+    status: int
+    reason: str
+
+
+class AlertViews(Protocol):
+    """What broker.monitoring.alerts tells the console."""
+
+    def rules(self) -> Mapping[str, tuple[int, int, int, float | None]]:
+        """Return pending, firing and unlisted alerts and the highest value, by rule."""
+
+    def active(self) -> list[AlertRow]: ...
+
+    def history(self) -> Iterable[AlertEvent]:
+        """Return the events since the start, the newest first; at most some hundreds are kept."""
+
+    def deliveries(self) -> Mapping[str, Delivery]: ...
+
+    async def test(self, destination: str) -> Attempt:
+        """Send a test notification now, without retrying. Raises ApiError."""
+
+
+class NoAlerts:
+    """`AlertViews` of a server that evaluates no rules."""
+
+    def rules(self) -> Mapping[str, tuple[int, int, int, float | None]]:
+        return {}
+
+    def active(self) -> list[AlertRow]:
+        return []
+
+    def history(self) -> Iterable[AlertEvent]:
+        return ()
+
+    def deliveries(self) -> Mapping[str, Delivery]:
+        return {}
+
+    async def test(self, destination: str) -> Attempt:
+        return Attempt(False, 0, f"this server sends nothing to {destination}")

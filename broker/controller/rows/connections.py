@@ -1,0 +1,158 @@
+"""Connections, including throttled ones, addresses, and flow control. See `views` for units."""
+
+import msgspec
+
+from broker.controller.commands import EntityPairs
+from broker.quotas.kinds import QuotaKind
+
+
+class ThrottledRow(msgspec.Struct, frozen=True):
+    """A connection that is muted now, and the reason; or an address whose new connections wait because it
+    exceeds its connection rate, without client id and principal.
+
+    `entity` is the rule that matched; with a quota callback it is empty, and `tags` are the callback's
+    result. `remaining_ms` counts down from `throttle_ms`; `since_ms` is how long it has been muted. `times`
+    counts this connection's throttles so far. `obeys`: whether the client waits for throttle_time_ms (None:
+    unknown); see `quotas.throttle_compliance`. `upstream_node` is the node at which the limit was exceeded,
+    None unless limits hold at each node (quota.scope=broker). `gateway` is the id of the other gateway that
+    throttles it, as of its last report; "" if it is this server.
+    """
+
+    connection_id: str
+    client_id: str
+    principal: str
+    address: str
+    quota_type: QuotaKind
+    entity: EntityPairs
+    observed: float
+    bound: float
+    throttle_ms: int
+    remaining_ms: int
+    since_ms: int
+    times: int
+    obeys: bool | None = None
+    tags: tuple[tuple[str, str], ...] = ()
+    upstream_node: int | None = None
+    gateway: str = ""
+
+
+class ConnectionRow(msgspec.Struct, frozen=True):
+    """An open connection. `mute_state` is Kafka's ChannelMuteState in lower case: `not_muted` while it is
+    read, `muted_for_memory` while it waits for queued.max.request.bytes. `tls` is the version and the cipher
+    suite, "" without TLS. `obeys` is None if the client was never throttled. At a gateway, `upstream` is the
+    host:port that it is forwarded to, "" while there is none, and `upstream_node` the node there.
+    `gateway` is the id of the other gateway that has it; "" if it is this server.
+    """
+
+    connection_id: str
+    listener: str
+    protocol: str
+    principal: str
+    client_id: str
+    software_name: str
+    software_version: str
+    address: str
+    opened_at_ms: int
+    requests: int
+    bytes_in: int
+    bytes_out: int
+    mute_state: str
+    tls: str = ""
+    obeys: bool | None = None
+    upstream: str = ""
+    upstream_node: int | None = None
+    gateway: str = ""
+
+
+class AddressUse(msgspec.Struct, frozen=True):
+    """The current use of one address. `rate` is of accepted connections; `accepted`, `throttled` (for
+    their address's rate) and `refused` are totals since its first connection; `max_connections` None:
+    unlimited. `gateway` is the id of the other gateway where this is the use; "" if it is this server.
+    """
+
+    address: str
+    rate: float
+    connections: int
+    max_connections: int | None
+    accepted: int
+    throttled: int
+    refused: int
+    gateway: str = ""
+
+
+class AddressRow(msgspec.Struct, frozen=True):
+    """An address that has a rule or connected in the last hour. `address` None is the default rule.
+
+    `limit` is its own `connection_creation_rate`, `bound` the effective one, possibly the default's. Without
+    its own limit, `version` is 0. `use` is on the broker's listeners, `controller_use` on the controller's;
+    limits apply to each separately. None: no connections there. `elsewhere` is the use at each other gateway
+    that tells it; limits apply there separately, too.
+    """
+
+    address: str | None
+    limit: float | None
+    bound: float | None
+    version: int
+    changed_at_ms: int
+    changed_by: str
+    use: AddressUse | None
+    controller_use: AddressUse | None = None
+    elsewhere: tuple[AddressUse, ...] = ()
+
+    @property
+    def uses(self) -> tuple[AddressUse, ...]:
+        """Return its use on each socket server of this broker where it connected."""
+        return tuple(use for use in (self.use, self.controller_use) if use is not None)
+
+    @property
+    def all_uses(self) -> tuple[AddressUse, ...]:
+        """Return its use here and at the other gateways."""
+        return self.uses + self.elsewhere
+
+
+class ConnectionLimitRow(msgspec.Struct, frozen=True):
+    """The connections of one listener of a socket server, or of all (`listener` empty): number, rate, and
+    their limits, None for unlimited. `rejected` counts by the key of the rule. `server` is `broker` or
+    `controller`, which count separately.
+    """
+
+    listener: str
+    connections: int
+    max_connections: int | None
+    rate: float
+    max_rate: int | None
+    rejected: tuple[tuple[str, int], ...]
+    server: str = "broker"
+
+
+class SelectorRow(msgspec.Struct, frozen=True):
+    """A processor: its open connections, and how many of them were idle for a minute."""
+
+    name: str
+    connections: int
+    idle: int
+
+
+class Flow(msgspec.Struct, frozen=True):
+    """`mutes` and `unmutes` per second, by quotas and watermarks. A request that mutes its own connection
+    until its response does not count.
+
+    `in_flight` are requests in progress of all connections, `deepest` those of the connection with the most,
+    limited to `deepest_limit`. `available_request_size` is the free part of `request_size_limit` bytes; both
+    None without a limit of queued requests. `oversized` counts connections closed since the start for too
+    large a request. `callbacks` wait for completion, of `callback_capacity`; `blocked_callbacks` counts those
+    that found the queue full since the start.
+    """
+
+    mutes: float
+    unmutes: float
+    in_flight: int
+    deepest: int
+    deepest_limit: int
+    available_request_size: int | None
+    request_size_limit: int | None
+    oversized: int
+    callbacks: int
+    callback_capacity: int
+    blocked_callbacks: int
+    selectors: tuple[SelectorRow, ...]

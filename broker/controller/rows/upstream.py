@@ -1,0 +1,188 @@
+"""The upstream cluster of a gateway, and the gateways in front of it. See `views` for units."""
+
+from enum import StrEnum
+
+import msgspec
+
+from broker.controller.commands import EntityPairs
+
+
+class UpstreamCondition(StrEnum):
+    """The condition of an upstream node, or of the cluster as a whole."""
+
+    CONNECTING = "connecting"
+    CONNECTED = "connected"
+    UNREACHABLE = "unreachable"
+    CREDENTIALS = "credentials refused"
+    TLS = "TLS failed"
+    OTHER_CLUSTER = "another cluster"
+
+    @property
+    def is_failing(self) -> bool:
+        return self not in (UpstreamCondition.CONNECTING, UpstreamCondition.CONNECTED)
+
+
+class NodeAddress(msgspec.Struct, frozen=True):
+    """Where clients of one listener reach a node: host:port, or "" if the listener has none for it. `is_open`
+    is False if nothing accepts connections there.
+    """
+
+    listener: str
+    address: str
+    is_open: bool
+
+
+class UpstreamNodeRow(msgspec.Struct, frozen=True):
+    """A node of the upstream cluster. `address` is the one that the gateway uses. `condition` has lasted
+    since `since_at_ms`; `error` is the last one, "" if there is none. `latency_ms` is how long the node took
+    for the gateway's last own request, None before the first answer.
+
+    `connections` are the client connections that are forwarded to it; `bytes_in` and `bytes_out` are what
+    their clients have sent and received since the start.
+    """
+
+    node_id: int
+    address: str
+    rack: str
+    condition: UpstreamCondition
+    since_at_ms: int
+    error: str
+    latency_ms: float | None
+    connections: int
+    bytes_in: int
+    bytes_out: int
+    bytes_in_per_s: float
+    bytes_out_per_s: float
+    addresses: tuple[NodeAddress, ...]
+
+
+class UpstreamLatency(msgspec.Struct, frozen=True):
+    """How long the upstream cluster takes for requests of one API: from forwarding to the response, quantiles
+    of the last five minutes, NaN without requests. `requests` counts since the start. Requests that `waits`
+    may wait upstream on purpose, as Fetch does for records.
+    """
+
+    api: str
+    requests: int
+    p50_ms: float
+    p99_ms: float
+    waits: bool
+
+
+class LoopbackAdvertised(msgspec.Struct, frozen=True):
+    """A listener that advertises a loopback address. `remote_connections` counts the connections from other
+    machines since the start: their clients cannot use the advertised addresses.
+    """
+
+    listener: str
+    address: str
+    remote_connections: int
+
+
+class RefusedRecords(msgspec.Struct, frozen=True):
+    """Records of a topic that the gateways believe, and which no gateway wrote, by the `reason` to refuse
+    them: since the start, and in the last minute.
+    """
+
+    topic: str
+    reason: str
+    total: int
+    last_minute: int
+
+
+class UpstreamRow(msgspec.Struct, frozen=True):
+    """The upstream cluster. `cluster_id` is the one that answered, `expected_id` the only one that may; both
+    are "" while unknown. `controller_id` is -1 while unknown.
+
+    `turn_ms` is the gateway's own part of the latency: how long a turn of its event loop takes on average,
+    which is how long a ready socket waits at most; None if there was no turn. `unwritten` are the event
+    topics that cannot be written, with the reason.
+    """
+
+    cluster_id: str
+    expected_id: str
+    condition: UpstreamCondition
+    since_at_ms: int
+    error: str
+    bootstrap_servers: tuple[str, ...]
+    controller_id: int
+    nodes: tuple[UpstreamNodeRow, ...]
+    latencies: tuple[UpstreamLatency, ...]
+    turn_ms: float | None
+    loopback: tuple[LoopbackAdvertised, ...] = ()
+    unwritten: tuple[tuple[str, str], ...] = ()
+    refused: tuple[RefusedRecords, ...] = ()
+
+    @property
+    def connected(self) -> int:
+        """Return how many nodes are connected."""
+        return sum(node.condition is UpstreamCondition.CONNECTED for node in self.nodes)
+
+
+class UpstreamSummary(msgspec.Struct, frozen=True):
+    """The upstream cluster in one line: `connected` of `nodes` nodes answer."""
+
+    cluster_id: str
+    condition: UpstreamCondition
+    nodes: int
+    connected: int
+
+
+class GatewayTraffic(msgspec.Struct, frozen=True):
+    """The open connections of a gateway and how many of them are throttled; the bytes of requests and of
+    responses, and the number of requests, since its start and per second.
+    """
+
+    connections: int
+    throttled: int
+    bytes_in: int
+    bytes_out: int
+    requests: int
+    bytes_in_per_s: float
+    bytes_out_per_s: float
+    requests_per_s: float
+
+
+class GatewayRow(msgspec.Struct, frozen=True):
+    """A gateway of the upstream cluster. `address` is where its clients bootstrap. `heard_at_ms` is when its
+    last report was read; None for the gateway that shows it. `traffic` is None while unknown.
+    """
+
+    gateway_id: str
+    address: str
+    heard_at_ms: int | None
+    traffic: GatewayTraffic | None = None
+
+
+class GatewaySums(msgspec.Struct, frozen=True):
+    """The number of some of the gateways that share limits, and the sums of their traffic."""
+
+    gateways: int = 0
+    connections: int = 0
+    throttled: int = 0
+    bytes_in_per_s: float = 0.0
+    bytes_out_per_s: float = 0.0
+    requests_per_s: float = 0.0
+
+
+class Incomplete(msgspec.Struct, frozen=True):
+    """The ids of the other gateways that do not tell all of their uses of limits, clients or addresses: they
+    have more than they list, or have not been heard.
+    """
+
+    uses: frozenset[str] = frozenset()
+    clients: frozenset[str] = frozenset()
+    addresses: frozenset[str] = frozenset()
+
+
+class ShareRow(msgspec.Struct, frozen=True):
+    """A gateway's part of one limit: `demand` and `share` in the units of `limit`, such as bytes per second.
+    `entity` and `key` name the rule.
+    """
+
+    gateway_id: str
+    entity: EntityPairs
+    key: str
+    limit: float
+    demand: float
+    share: float

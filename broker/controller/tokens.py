@@ -1,0 +1,210 @@
+"""Plans changes of admin tokens and their passwords, and checks them.
+
+broker.security defines the format and the stored form of both; the image contains the roles. At least one
+administrator's token without expiry always remains, so that administrators are never locked out.
+
+A password is an alternative to a token: it has the token's name, role and expiry, and is deleted with it.
+Administrators set all passwords; other users set their own after proving the current password or the token.
+`hashed` and `Credentials.accepts` are slow and belong in worker threads.
+"""
+
+import json
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from broker.common.errors import ApiError, ErrorCode
+from broker.controller.commands import Command, IssueAdminToken, IssuedToken, Outcome, RevokeAdminToken
+from broker.controller.plan import Plan, Situation
+from broker.controller.rows.broker import TokenRow
+from broker.metadata.actor import Role
+from broker.metadata.changes import Change, Kind
+from broker.metadata.image import AdminToken, Image
+from broker.security import passwords, tokens
+
+LONGEST_NAME: Final = 64
+_UNKNOWN_NAME = passwords.unmatchable()
+
+
+def plan_issue_token(command: IssueAdminToken, at: Situation) -> Plan[IssuedToken]:
+    """Raise ApiError for a missing role, INVALID_UPDATE_VERSION for a stale edit, and INVALID_REQUEST for an
+    unprintable name or if no permanent administrator's token would remain.
+    """
+    refusal = at.refusal(Role.ADMIN, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    if refusal is not None:
+        raise ApiError(refusal.error, refusal.message)
+    name = command.name
+    if not (0 < len(name) <= LONGEST_NAME and name.isprintable() and name.strip() == name):
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST,
+            f"Invalid token name: expected 1 to {LONGEST_NAME} printable characters",
+        )
+    if command.secret == "":
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Invalid token: it must not be empty")
+    known = at.image.tokens.get(name)
+    stale = version_refusal(known, command.expected_version)
+    if stale is not None:
+        raise ApiError(stale.error, stale.message)
+    secret = tokens.new_secret() if command.secret is None else command.secret
+    issued = IssuedToken(name, command.role, secret)
+    # Each start issues the token of WEIR_ADMIN_TOKEN again; an unchanged one adds no audit row.
+    if known is not None and _is_unchanged(known, command, secret):
+        return Plan(issued)
+    is_permanent_admin = command.role is Role.ADMIN and command.expires_at_ms is None
+    if not is_permanent_admin and _is_last_permanent_admin(name, at.image):
+        raise ApiError(
+            ErrorCode.POLICY_VIOLATION,
+            "This is the last administrator's token without expiry and must remain one",
+        )
+    stored = tokens.store(secret)
+    value: dict[str, str | int] = {
+        "role": command.role.name,
+        "salt": stored.salt.hex(),
+        "digest": stored.digest.hex(),
+    }
+    if command.expires_at_ms is not None:
+        value |= {"expires_at_ms": command.expires_at_ms}
+    return Plan(issued, (Change(Kind.ADMIN_TOKEN, name, "token", json.dumps(value, separators=(",", ":"))),))
+
+
+def plan_revoke_token(command: RevokeAdminToken, at: Situation) -> Plan[Outcome]:
+    refusal = at.refusal(Role.ADMIN, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    if refusal is not None:
+        return Plan(refusal)
+    known = at.image.tokens.get(command.name)
+    if known is None:
+        return Plan(Outcome(ErrorCode.RESOURCE_NOT_FOUND, f"There is no token named {command.name}"))
+    stale = version_refusal(known, command.expected_version)
+    if stale is not None:
+        return Plan(stale)
+    if _is_last_permanent_admin(command.name, at.image):
+        return Plan(
+            Outcome(
+                ErrorCode.POLICY_VIOLATION,
+                "The last administrator's token without expiry cannot be revoked",
+            )
+        )
+    removed_keys = ("token",) if known.password is None else ("token", "password")
+    return Plan(Outcome(), tuple(Change(Kind.ADMIN_TOKEN, command.name, key, None) for key in removed_keys))
+
+
+def identify(secret: str, image: Image) -> AdminToken | None:
+    """Return the token of this secret, expired or not.
+
+    Compares every token, so that the time does not depend on which one matches.
+    """
+    found = None
+    for token in image.tokens.values():
+        if tokens.matches(secret, token.salt, token.digest):
+            found = token
+    return found
+
+
+def version_refusal(known: AdminToken | None, expected: int | None) -> Outcome | None:
+    """Return the refusal of an edit based on another version; None if the version matches."""
+    version = 0 if known is None else known.version
+    if expected is None or expected == version:
+        return None
+    message = f"The token is at version {version}, not at {expected}"
+    return Outcome(ErrorCode.INVALID_UPDATE_VERSION, message)
+
+
+def _is_unchanged(known: AdminToken, command: IssueAdminToken, secret: str) -> bool:
+    return (
+        known.role is command.role
+        and known.expires_at_ms == command.expires_at_ms
+        and tokens.matches(secret, known.salt, known.digest)
+    )
+
+
+def _is_last_permanent_admin(name: str, image: Image) -> bool:
+    permanent_admins = {
+        token.name
+        for token in image.tokens.values()
+        if token.role is Role.ADMIN and token.expires_at_ms is None
+    }
+    return permanent_admins == {name}
+
+
+@dataclass(frozen=True, slots=True)
+class HashedPassword:
+    """The result of `hashed`."""
+
+    salt: bytes = field(repr=False)
+    n: int
+    r: int
+    p: int
+    digest: bytes = field(repr=False)
+
+
+class SetPassword(msgspec.Struct, Command["Outcome"], frozen=True):
+    """Set the password of a token's name; `password` None deletes it. Returns Outcome: RESOURCE_NOT_FOUND if
+    there is no such token.
+
+    Users who are not administrators change only their own; `proven` says that they have proved the current
+    password or the token. `expected_version` as in `QuotaAlteration`.
+    """
+
+    name: str
+    password: HashedPassword | None
+    proven: bool = False
+    expected_version: int | None = None
+    validate_only: bool = False
+
+
+class Credentials(msgspec.Struct, frozen=True):
+    """The credentials of a name. `row` is None for an unknown name; do not reveal anything about the row
+    before `accepts` returns True.
+    """
+
+    row: TokenRow | None
+    token: AdminToken | None
+
+    def accepts(self, secret: str) -> bool:
+        """Check whether `secret` is the password or the token of this name. Takes equally long for unknown
+        names.
+        """
+        token = self.token
+        is_token = token is not None and tokens.matches(secret, token.salt, token.digest)
+        return passwords.matches(secret, self._stored()) or is_token
+
+    def _stored(self) -> passwords.StoredPassword:
+        stored = None if self.token is None else self.token.password
+        if stored is None:
+            return _UNKNOWN_NAME
+        return passwords.StoredPassword(
+            stored.salt, passwords.Cost(stored.n, stored.r, stored.p), stored.digest
+        )
+
+
+def hashed(password: str, name: str) -> HashedPassword:
+    """Hash a password for `SetPassword`. Raises ApiError INVALID_REQUEST if it is too easy to guess."""
+    error = passwords.password_error(password, name)
+    if error is not None:
+        raise ApiError(ErrorCode.INVALID_REQUEST, error)
+    salt, cost, digest = passwords.store(password)
+    return HashedPassword(salt, *cost, digest)
+
+
+def plan_set_password(command: SetPassword, at: Situation) -> Plan[Outcome]:
+    refusal = at.refusal(Role.ADMIN, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    if refusal is not None and command.name != at.actor.name:
+        return Plan(refusal)
+    if refusal is not None and not command.proven:
+        message = "To change your own password, prove the current password or your token"
+        return Plan(Outcome(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, message))
+    known = at.image.tokens.get(command.name)
+    if known is None:
+        return Plan(Outcome(ErrorCode.RESOURCE_NOT_FOUND, f"There is no token named {command.name}"))
+    stale = version_refusal(known, command.expected_version)
+    if stale is not None:
+        return Plan(stale)
+    new = command.password
+    if command.validate_only or (new is None and known.password is None):
+        return Plan(Outcome())
+    written = None
+    if new is not None:
+        value = {"salt": new.salt.hex(), "n": new.n, "r": new.r, "p": new.p, "digest": new.digest.hex()}
+        written = json.dumps(value, separators=(",", ":"))
+    return Plan(Outcome(), (Change(Kind.ADMIN_TOKEN, command.name, "password", written),))

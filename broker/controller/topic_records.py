@@ -1,0 +1,290 @@
+"""Reads and produces records of a topic on an operator's request. Run by `Control` as operations.
+
+Both are in the audit trail: who read which records of which topic, and who produced one, where. The contents
+are not.
+"""
+
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Final, Protocol
+
+import msgspec
+
+from broker.common.errors import ApiError, ErrorCode
+from broker.controller.commands import Command
+from broker.controller.control import Control
+from broker.controller.operation import Done, require
+from broker.controller.plan import Situation
+from broker.log.partition import PartitionLog
+from broker.metadata.actor import Role
+from broker.metadata.changes import Change, Kind
+from broker.metadata.image import is_internal
+from broker.partitions.partitioner import partition_for_key
+from broker.partitions.partitions import HostedTopic, Partitions
+from broker.partitions.record_reader import (
+    Cut,
+    FoundRecord,
+    FoundRecords,
+    PartitionPosition,
+    Range,
+    ReadLimits,
+    Stop,
+    UnreadableBatch,
+    Wanted,
+    read_records,
+)
+from broker.records.build import NewRecord, build_batch
+from broker.records.slices import Slices
+
+__all__ = [
+    "BrowseRecords",
+    "Cut",
+    "FoundRecord",
+    "FoundRecords",
+    "PartitionPosition",
+    "ProduceRecord",
+    "ProducedRecord",
+    "Start",
+    "StartKind",
+    "Stop",
+    "TopicRecords",
+    "UnreadableBatch",
+    "Wanted",
+]
+
+MAX_WHOLE: Final = 1_048_576
+"""Bytes kept of each key and value if whole ones are wanted; ours, the default of max.message.bytes."""
+
+MAX_DOWNLOAD: Final = 67_108_864
+"""Bytes of the one record that is wanted whole; ours, the most that a batch is decompressed to."""
+
+MAX_PARTITIONS: Final = 1_000
+"""Partitions that one reading can concern; ours."""
+
+_MAX_NAMED: Final = 20
+"""Partitions that the audit trail names."""
+
+
+class StartKind(StrEnum):
+    """EARLIEST: the first record. LATEST: the last `value` records. OFFSET and TIMESTAMP: from `value` on, an
+    offset of each partition, or milliseconds since the epoch.
+    """
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+    OFFSET = "offset"
+    TIMESTAMP = "timestamp"
+
+
+class Start(msgspec.Struct, frozen=True):
+    kind: StartKind
+    value: int = 0
+
+
+class BrowseRecords(msgspec.Struct, Command["FoundRecords"], frozen=True):
+    """Reads records. Role: console.browse.role. Raises ApiError.
+
+    `partitions`: empty for all. `positions` continues an earlier reading instead of `start`: (partition,
+    offset) pairs. At most `limit` records are found. `is_whole` keeps keys and values up to MAX_WHOLE bytes,
+    else console.browse.max.shown.bytes. `is_download`: the one record is wanted to the last byte.
+    """
+
+    topic: str
+    start: Start
+    partitions: tuple[int, ...] = ()
+    positions: tuple[tuple[int, int], ...] = ()
+    wanted: Wanted = Wanted()
+    limit: int = 50
+    is_whole: bool = False
+    is_download: bool = False
+
+
+class ProduceRecord(msgspec.Struct, Command["ProducedRecord"], frozen=True):
+    """Appends one record. Role: editor. Returns ProducedRecord, raises ApiError.
+
+    `partition` None: that of the key, by Kafka's partitioner, or without a key each partition in turn. A
+    `value` of None is a tombstone.
+    """
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    partition: int | None = None
+
+
+class ProducedRecord(msgspec.Struct, frozen=True):
+    partition: int
+    offset: int
+    timestamp: int
+
+
+class RunSlices(Protocol):
+    def __call__(self, slices: Slices[FoundRecords]) -> Awaitable[FoundRecords]:
+        """Run the slices with other tasks in between, and decompression in a thread."""
+
+
+class TopicRecords:
+    """The operations. `now_ms` is monotonic; `grown` is called with a log that has a new record."""
+
+    def __init__(
+        self,
+        partitions: Partitions,
+        run: RunSlices,
+        now_ms: Callable[[], int],
+        wall_ms: Callable[[], int],
+        grown: Callable[[PartitionLog], None],
+    ) -> None:
+        self._partitions = partitions
+        self._run = run
+        self._now_ms = now_ms
+        self._wall_ms = wall_ms
+        self._grown = grown
+        self._turn = 0
+
+    def register(self, control: Control) -> None:
+        control.add_operation(BrowseRecords, self.browse)
+        control.add_operation(ProduceRecord, self.produce)
+
+    async def browse(self, command: BrowseRecords, at: Situation) -> Done[FoundRecords]:
+        """Run BrowseRecords."""
+        console = at.config.console
+        require(at, Role[console.browse_role.upper()], ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        if not 1 <= command.limit <= console.browse_max_records:
+            most = console.browse_max_records
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST,
+                f"The limit must be from 1 to {most} records (console.browse.max.records).",
+            )
+        hosted = self._hosted(command.topic)
+        if command.is_download:
+            kept = MAX_DOWNLOAD
+        else:
+            kept = MAX_WHOLE if command.is_whole else console.browse_max_shown_bytes
+        limits = ReadLimits(command.limit, console.browse_max_read_bytes, console.browse_max_ms, kept)
+        found = await self._run(self._read(hosted, command, limits))
+        return Done(found, (Change(Kind.RECORDS, command.topic, "read", _reading(command, found)),))
+
+    def _read(self, hosted: HostedTopic, command: BrowseRecords, limits: ReadLimits) -> Slices[FoundRecords]:
+        positions = dict(command.positions)
+        ranges = []
+        for index in _selected(command, hosted):
+            log = hosted.opened_log(index)
+            if log is None:
+                ranges.append(Range(index, None, 0, 0))
+                continue
+            log.check_usable()
+            end = log.high_watermark
+            if index in positions:
+                start: int = positions[index]
+            else:
+                start = yield from _start(command.start, log, end)
+            ranges.append(Range(index, log, min(max(start, log.log_start_offset), end), end))
+            yield None
+        newest = command.start.kind is StartKind.LATEST
+        return (yield from read_records(ranges, command.wanted, limits, self._now_ms, newest=newest))
+
+    async def produce(self, command: ProduceRecord, at: Situation) -> Done[ProducedRecord]:
+        """Run ProduceRecord. Does not wait for the flush of flush.messages."""
+        require(at, Role.EDITOR, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        hosted = self._hosted(command.topic)
+        if is_internal(hosted.name):
+            raise ApiError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION, f"{hosted.name} is internal: only the broker writes to it."
+            )
+        index = self._partition_of(command, hosted)
+        log = hosted.log(index)
+        if log is None:
+            raise _no_partition(hosted, index)
+        wall_ms = self._wall_ms()
+        record = NewRecord(command.key, command.value, wall_ms, command.headers)
+        staged = log.stage(build_batch([record]), now_wall_ms=wall_ms)
+        self._partitions.commit()
+        if staged.error is not None:
+            raise ApiError(staged.error, "The record could not be written.")
+        self._grown(log)
+        produced = ProducedRecord(index, staged.base_offset, wall_ms)
+        text = f"partition {index}, offset {produced.offset}"
+        return Done(produced, (Change(Kind.RECORDS, command.topic, "produced", text),))
+
+    def _partition_of(self, command: ProduceRecord, hosted: HostedTopic) -> int:
+        if command.partition is not None:
+            return command.partition
+        if command.key is not None:
+            return partition_for_key(command.key, hosted.count)
+        self._turn += 1
+        return self._turn % hosted.count
+
+    def _hosted(self, name: str) -> HostedTopic:
+        hosted = self._partitions.by_name.get(name)
+        if hosted is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic {name} does not exist.")
+        return hosted
+
+
+def _selected(command: BrowseRecords, hosted: HostedTopic) -> list[int]:
+    """Return the partitions to read. Raises ApiError UNKNOWN_TOPIC_OR_PARTITION."""
+    named = [index for index, _ in command.positions] or command.partitions or range(hosted.count)
+    if len(named) > MAX_PARTITIONS:
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST,
+            f"{len(named)} partitions are too many for one reading; select at most {MAX_PARTITIONS}.",
+        )
+    for index in named:
+        if not 0 <= index < hosted.count:
+            raise _no_partition(hosted, index)
+    return sorted(set(named))
+
+
+def _no_partition(hosted: HostedTopic, index: int) -> ApiError:
+    return ApiError(
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        f"{hosted.name} has no partition {index}; it has the partitions 0 to {hosted.count - 1}.",
+    )
+
+
+def _start(start: Start, log: PartitionLog, end: int) -> Slices[int]:
+    match start.kind:
+        case StartKind.EARLIEST:
+            return log.log_start_offset
+        case StartKind.LATEST:
+            return end - start.value
+        case StartKind.OFFSET:
+            return start.value
+    found = yield from log.offset_for_timestamp(start.value)
+    return end if found is None else found[0]
+
+
+def _reading(command: BrowseRecords, found: FoundRecords) -> str:
+    """Return what was read as a line of the audit trail."""
+    if command.positions:
+        begun = "continued"
+    elif command.start.kind is StartKind.TIMESTAMP:
+        begun = f"from {_moment(command.start.value)}"
+    elif command.start.kind is StartKind.EARLIEST:
+        begun = "from the earliest"
+    else:
+        words = "the latest" if command.start.kind is StartKind.LATEST else "from offset"
+        begun = f"{words} {command.start.value}"
+    indexes = [each.partition for each in found.positions]
+    named = ", ".join(map(str, indexes[:_MAX_NAMED]))
+    if len(indexes) > _MAX_NAMED:
+        named += f" and {len(indexes) - _MAX_NAMED} more"
+    noun = "partition" if len(indexes) == 1 else "partitions"
+    filters = [
+        text
+        for text, part in (("by key", command.wanted.key), ("by text", command.wanted.contains))
+        if part is not None
+    ]
+    filtered = f", filtered {' and '.join(filters)}" if filters else ""
+    counted = f"{len(found.records)} record{'' if len(found.records) == 1 else 's'}"
+    return f"{counted} of {noun} {named}, {begun}{filtered}"
+
+
+def _moment(epoch_ms: int) -> str:
+    """Return a time of clients, which can be beyond every calendar, as text."""
+    try:
+        return datetime.fromtimestamp(epoch_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    except (OverflowError, ValueError, OSError):
+        return f"{epoch_ms} ms"

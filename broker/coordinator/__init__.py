@@ -1,0 +1,9 @@
+"""The coordinators of groups, transactions and share groups. (Kafka: kafka.coordinator)
+
+group, transaction   states and transitions, without I/O
+share                records in flight, and their durable state
+group_service        a group coordinator over `offsets_log`, which has what it decides in __consumer_offsets
+transaction_service  a transaction coordinator over its log, __transaction_state
+share_states         the states of share groups over their log, __share_group_state
+producer_ids         blocks of producer ids
+"""

@@ -1,0 +1,10 @@
+"""A group of any type. What they have in common needs no look at the class."""
+
+from broker.coordinator.group.consumer.group import ConsumerGroup
+from broker.coordinator.group.group import Group
+from broker.coordinator.group.share.group import ShareGroup
+
+AnyGroup = Group | ConsumerGroup | ShareGroup
+
+Groups = dict[str, AnyGroup]
+"""By group id."""

@@ -1,0 +1,95 @@
+"""Sets of partitions by topic id, and the topics that they are of."""
+
+import struct
+from collections.abc import Collection, Iterator, Mapping
+from hashlib import blake2b
+from types import MappingProxyType
+from typing import Final, NamedTuple, Protocol
+
+from broker.common.steps import Pace, Steps, sorted_in_steps
+
+Assignment = Mapping[bytes, frozenset[int]]
+"""The partitions by topic id of 16 bytes, without empty sets. It is never modified."""
+
+NO_PARTITIONS: Final[Assignment] = MappingProxyType({})
+
+
+class TopicFacts(Protocol):
+    """What an assignment depends on."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def topic_id(self) -> bytes: ...
+
+    @property
+    def partitions(self) -> int: ...
+
+
+Topics = Mapping[str, TopicFacts]
+"""All topics by name. The mapping is replaced when a topic changes, and never modified."""
+
+
+class ClusterTopics(NamedTuple):
+    """The topics of the cluster at one moment. `version` is that of the metadata."""
+
+    by_name: Topics
+    version: int
+
+
+NO_TOPICS: Final = ClusterTopics({}, 0)
+
+_HASH: Final = struct.Struct(">q")
+_FACTS: Final = struct.Struct(">16si")
+
+
+def metadata_hash(subscribed: Collection[str], topics: Topics, pace: Pace) -> Steps[int]:
+    """Return a hash of what a group's assignment depends on: its topics, their ids and partitions."""
+    digest = blake2b(digest_size=_HASH.size)
+    for name in (yield from sorted_in_steps(subscribed, pace)):
+        topic = topics.get(name)
+        if topic is not None:
+            digest.update(_FACTS.pack(topic.topic_id, topic.partitions))
+        if pace.spent():
+            yield
+    return int(_HASH.unpack(digest.digest())[0])
+
+
+def subscribed_names(names: Collection[str], topics: Topics, pace: Pace) -> Steps[tuple[str, ...]]:
+    """Return the names sorted, each once. Those of topics are the strings that the topics have."""
+    distinct = set()
+    for name in names:
+        topic = topics.get(name)
+        distinct.add(name if topic is None else topic.name)
+        if pace.spent():
+            yield
+    return tuple((yield from sorted_in_steps(distinct, pace)))
+
+
+def topic_ids(names: Collection[str], topics: Topics, pace: Pace) -> Steps[frozenset[bytes]]:
+    """Return the ids of the topics that exist."""
+    found = []
+    for name in names:
+        topic = topics.get(name)
+        if topic is not None:
+            found.append(topic.topic_id)
+        if pace.spent():
+            yield
+    return frozenset(found)
+
+
+def pairs(assignment: Assignment) -> Iterator[tuple[bytes, int]]:
+    """Yield each partition as (topic id, index)."""
+    for topic_id, partitions in assignment.items():
+        for partition in partitions:
+            yield topic_id, partition
+
+
+def is_subset(some: Assignment, of: Assignment) -> bool:
+    return all(partitions <= of.get(topic_id, frozenset()) for topic_id, partitions in some.items())
+
+
+def overlap(some: Assignment, others: Assignment) -> bool:
+    """Return whether the assignments have a partition in common."""
+    return any(not partitions.isdisjoint(others.get(topic_id, ())) for topic_id, partitions in some.items())

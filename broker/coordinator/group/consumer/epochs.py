@@ -1,0 +1,154 @@
+"""What a heartbeat or a JoinGroup brings about once its member is known: a new epoch of the group if a
+subscription or a topic has changed, a new target assignment, and the member's next step towards it.
+
+Called by `heartbeat` and `classic_members`. (Kafka: the three steps of
+GroupMetadataManager.consumerGroupHeartbeat)
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+
+from broker.common.steps import Steps
+from broker.coordinator.group.consumer.assignment import Assignment, topic_ids
+from broker.coordinator.group.consumer.assignors import ASSIGNORS
+from broker.coordinator.group.consumer.group import ConsumerGroup
+from broker.coordinator.group.consumer.member import ConsumerMember, MemberState
+from broker.coordinator.group.consumer.reconciliation import reconciled
+from broker.coordinator.group.consumer.records import (
+    current_record,
+    epoch_record,
+    member_record,
+    target_epoch_record,
+    target_record,
+)
+from broker.coordinator.group.consumer.regular_expressions import keep_expressions
+from broker.coordinator.group.consumer.subscriber import COMPARED, Subscriber
+from broker.coordinator.group.transition import Transition
+
+
+def advance(
+    transition: Transition,
+    group: ConsumerGroup,
+    before: ConsumerMember,
+    member: ConsumerMember,
+    owned: Assignment | None,
+    resolved: Mapping[str, frozenset[str]],
+) -> Steps[ConsumerMember]:
+    """Store the changed `member` and return it after its next step. Pauses after a few topics.
+
+    `before` is the member as the group has it, or a new one. `owned` are the partitions that it reports;
+    `resolved` are the topics of regular expressions that were looked up for this request.
+    """
+    is_bumped = group.epoch == 0
+    pace = transition.pace
+    if member != before:
+        transition.keep(group)
+        member = group.put(member)
+        yield
+        transition.record((yield from member_record(group.group_id, member, pace)))
+        is_bumped = is_bumped or (member.topics, member.regex or "") != (before.topics, before.regex or "")
+    is_bumped = (yield from keep_expressions(transition, group, resolved)) or is_bumped
+    if is_bumped or group.known_topics is not transition.topics.by_name:
+        yield from _bump_if_changed(transition, group, is_bumped=is_bumped)
+    if group.epoch > group.target_epoch and not _waits(transition, group, before, member):
+        yield from _assign(transition, group)
+    target = group.target_of(member.member_id)
+    after = yield from reconciled(member, group.target_epoch, target, group.owners, owned, pace)
+    if after is not member and after != member:
+        transition.keep(group)
+        yield
+        after = group.put(after)
+        yield
+        transition.record((yield from current_record(group.group_id, after, pace)))
+        _time_revocation(transition, group, after)
+    return after
+
+
+def add_expressions(
+    transition: Transition, group: ConsumerGroup, resolved: Mapping[str, frozenset[str]]
+) -> Steps[None]:
+    """Keep what was looked up. The next heartbeat computes the assignment if topics have changed."""
+    if (yield from keep_expressions(transition, group, resolved)):
+        yield from _bump_if_changed(transition, group, is_bumped=True)
+
+
+def bump(transition: Transition, group: ConsumerGroup) -> None:
+    """Begin an epoch of the group, whose next heartbeat computes the assignment."""
+    transition.keep(group)
+    group.set_epoch(group.epoch + 1, group.metadata_hash)
+    transition.record(epoch_record(group))
+
+
+def preferred_assignor(group: ConsumerGroup, available: tuple[str, ...]) -> str:
+    """Return the assignor that most members name, or the first available one."""
+    votes: Counter[str] = Counter()
+    for member in group.members.values():
+        if member.assignor is not None and member.assignor in available:
+            votes[member.assignor] += 1
+    return max(votes, key=votes.__getitem__) if votes else available[0]
+
+
+def _bump_if_changed(transition: Transition, group: ConsumerGroup, *, is_bumped: bool) -> Steps[None]:
+    topics = transition.topics.by_name
+    found = yield from group.subscribers.metadata_hash(topics, transition.pace)
+    if is_bumped or found != group.metadata_hash:
+        transition.keep(group)
+        group.set_epoch(group.epoch + 1, found)
+        transition.record(epoch_record(group))
+    group.known_topics = topics
+
+
+def _waits(
+    transition: Transition, group: ConsumerGroup, before: ConsumerMember, member: ConsumerMember
+) -> bool:
+    """Return whether the member keeps the target that it has, if any, until the next assignment.
+
+    One of the classic protocol would ask all the time, and one that subscribes to something else would keep
+    what it no longer wants.
+    """
+    if member.classic is not None:
+        return False
+    if member.member_id in group.targets and (before.topics, before.regex) != (member.topics, member.regex):
+        return False
+    return transition.is_too_soon(group.assigned_ms, transition.consumer)
+
+
+def _assign(transition: Transition, group: ConsumerGroup) -> Steps[None]:
+    """Compute the target assignment of the group's epoch, and record what has changed."""
+    topics, pace = transition.topics.by_name, transition.pace
+    assign = ASSIGNORS[preferred_assignor(group, transition.consumer.assignors)]
+    counts: dict[bytes, int] = {}
+    for name in group.subscribed:
+        topic = topics.get(name)
+        if topic is not None:
+            counts[topic.topic_id] = topic.partitions
+        if pace.spent():
+            yield
+    ids: dict[tuple[int, str | None], frozenset[bytes]] = {}
+    subscribers = {}
+    for member_id, member in group.members.items():
+        subscription = id(member.topics), member.regex  # the group holds equal names once
+        if subscription not in ids:
+            ids[subscription] = yield from topic_ids(group.topics_of(member), topics, pace)
+        target = group.target_of(member_id)
+        subscribers[member_id] = Subscriber(member.instance_id, ids[subscription], target)
+    targets: dict[str, Assignment] = dict((yield from assign(subscribers, counts)))
+    transition.keep(group)
+    for member_id, target in targets.items():
+        if pace.spent(1 + len(target) // COMPARED):
+            yield
+        if member_id not in group.targets or group.targets[member_id] != target:
+            transition.record((yield from target_record(group.group_id, member_id, target, pace)))
+    group.set_targets(targets, group.epoch)
+    transition.record(target_epoch_record(group))
+
+
+def _time_revocation(transition: Transition, group: ConsumerGroup, member: ConsumerMember) -> None:
+    """Give the member its rebalance timeout to revoke its partitions. (The classic protocol has others.)"""
+    if member.classic is not None:
+        return
+    timer = group.timers_of(member.member_id).rebalance
+    if member.state is MemberState.UNREVOKED_PARTITIONS:
+        transition.set_timer(timer, member.rebalance_timeout_ms)
+    else:
+        transition.timers.cancel(timer)

@@ -1,0 +1,277 @@
+"""A consumer group: its members, their target and current assignments, and its epochs. (Kafka: ModernGroup,
+ConsumerGroup)
+
+Used by the transitions of this package. Members and assignments are immutable and replaced, so that `copy`
+keeps the state before a call at the cost of its dictionaries.
+"""
+
+from collections.abc import Collection, Mapping
+from enum import Enum
+from operator import is_
+from typing import Final, NamedTuple
+
+from msgspec.structs import replace
+
+from broker.common.errors import ApiError, ErrorCode
+from broker.common.steps import Steps
+from broker.coordinator.group.consumer.assignment import NO_PARTITIONS, Assignment, Topics
+from broker.coordinator.group.consumer.member import ConsumerMember, MemberTimers
+from broker.coordinator.group.consumer.owners import Owners
+from broker.coordinator.group.messages import CommitRequest, Offsets
+from broker.coordinator.group.subscribers import Subscriptions
+
+NO_EPOCH: Final = -1
+"""The epoch of the target assignment before the first one."""
+
+CONSUMER_PROTOCOL_TYPE: Final = "consumer"
+
+
+class ConsumerGroupState(Enum):
+    """States by the names that ConsumerGroupDescribe and ListGroups use."""
+
+    EMPTY = "Empty"
+    ASSIGNING = "Assigning"
+    RECONCILING = "Reconciling"
+    STABLE = "Stable"
+
+
+class ResolvedExpression(NamedTuple):
+    """The topics that match a subscribed regular expression. `version` is that of the metadata."""
+
+    topics: frozenset[str]
+    version: int
+    wall_ms: int
+
+
+class ConsumerGroup:
+    """A consumer group.
+
+    `epoch` increases with each change of members, subscriptions or topics; `target_epoch` is the epoch that
+    `targets` were computed for, at `assigned_ms` (monotonic) in a large group. `owners` has the partitions
+    that are assigned or still to be revoked.
+    `subscribers` has the subscriptions, and `revision` increases with each call that changes the group.
+    `expressions` are the subscribed regular expressions that have been resolved, at `resolved_ms`
+    (monotonic) against the topics in `resolved_topics`; `known_topics` are the topics at the last comparison
+    with `metadata_hash`. `timers` belong to the coordinator and are not part of a copy's state.
+    """
+
+    __slots__ = (
+        "_state",
+        "assigned_ms",
+        "epoch",
+        "expressions",
+        "group_id",
+        "known_topics",
+        "members",
+        "metadata_hash",
+        "offsets",
+        "owners",
+        "resolved_ms",
+        "resolved_topics",
+        "revision",
+        "size",
+        "static_ids",
+        "subscribers",
+        "target_epoch",
+        "targets",
+        "timers",
+    )
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.epoch = 0
+        self.target_epoch = NO_EPOCH
+        self.assigned_ms: int | None = None
+        self.metadata_hash = 0
+        self.members: dict[str, ConsumerMember] = {}
+        self.static_ids: dict[str, str] = {}
+        self.targets: dict[str, Assignment] = {}
+        self.owners = Owners()
+        self.subscribers = Subscriptions()
+        self.expressions: dict[str, ResolvedExpression] = {}
+        self.known_topics: Topics | None = None
+        self.resolved_topics: Topics | None = None
+        self.resolved_ms: int | None = None
+        self.size = 0
+        self.revision = 0
+        self.timers: dict[str, MemberTimers] = {}
+        self.offsets: Offsets = {}
+        self._state: ConsumerGroupState | None = None
+
+    def copy(self) -> "ConsumerGroup":
+        """Return the group as it is now, to be restored if the records of a call cannot be written."""
+        other = ConsumerGroup(self.group_id)
+        other.epoch, other.target_epoch = self.epoch, self.target_epoch
+        other.assigned_ms = self.assigned_ms
+        other.metadata_hash, other.size = self.metadata_hash, self.size
+        other.members, other.static_ids = dict(self.members), dict(self.static_ids)
+        other.targets, other.owners = dict(self.targets), self.owners.copy()
+        other.subscribers, other.revision = self.subscribers.copy(), self.revision
+        other.expressions = dict(self.expressions)
+        other.known_topics, other.resolved_topics = self.known_topics, self.resolved_topics
+        other.resolved_ms = self.resolved_ms
+        other.timers, other.offsets = self.timers, self.offsets
+        return other
+
+    def adopt(self, other: object) -> None:
+        """Take over the state of a copy that has been changed."""
+        for name in self.__slots__:
+            setattr(self, name, getattr(other, name))
+
+    @property
+    def state(self) -> ConsumerGroupState:
+        if self._state is None:
+            self._state = self._current_state()
+        return self._state
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.members
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the subscriptions are known: always, as each member states its topics."""
+        return True
+
+    @property
+    def is_obsolete(self) -> bool:
+        """Whether the group can be removed: it has neither members nor offsets."""
+        return not (self.members or self.offsets)
+
+    @property
+    def empty_since_ms(self) -> None:
+        """The time is not stored, as in Kafka: the retention runs from the commit."""
+        return None
+
+    @property
+    def subscribed(self) -> Mapping[str, int]:
+        """The number of subscriptions by topic name."""
+        return self.subscribers.topics
+
+    @property
+    def subscriptions(self) -> object:
+        """Identifies the present subscriptions, for `SubscribedTopics`."""
+        return self.subscribers.version
+
+    def topics_of(self, member: ConsumerMember) -> Collection[str]:
+        """Return the topics that a member subscribes to by name and by regular expression."""
+        return self.subscribers.topics_of(member.topics, member.regex)
+
+    def member(self, member_id: str) -> ConsumerMember:
+        """Return a member. Raises ApiError UNKNOWN_MEMBER_ID."""
+        member = self.members.get(member_id)
+        if member is None:
+            raise ApiError(
+                ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}."
+            )
+        return member
+
+    def put(self, member: ConsumerMember) -> ConsumerMember:
+        """Add a member, or replace the one of the same id. Return it with the names that the group holds."""
+        before = self.members.get(member.member_id)
+        if before is not None:
+            if before.instance_id is not None and self.static_ids.get(before.instance_id) == member.member_id:
+                del self.static_ids[before.instance_id]
+            if before.topics is not member.topics or before.regex != member.regex:
+                self.subscribers.remove(before.topics, before.regex)
+        if before is None or before.topics is not member.topics or before.regex != member.regex:
+            resolved = self.expressions.get(member.regex) if member.regex else None
+            names = self.subscribers.add(member.topics, member.regex, resolved.topics if resolved else ())
+            if names is not member.topics:
+                member = replace(member, topics=names)
+        self._own(before, member)
+        self.size += member.size - (0 if before is None else before.size)
+        self.members[member.member_id] = member
+        if member.instance_id is not None:
+            self.static_ids[member.instance_id] = member.member_id
+        self._state = None
+        return member
+
+    def remove(self, member_id: str) -> Steps[None]:
+        """Remove a member with its assignments. Pauses between parts that go through all its topics."""
+        member = self.members.pop(member_id)
+        self.subscribers.remove(member.topics, member.regex)
+        yield
+        self._own(member, None)
+        yield
+        self.size -= member.size
+        self.targets.pop(member_id, None)
+        if member.instance_id is not None and self.static_ids.get(member.instance_id) == member_id:
+            del self.static_ids[member.instance_id]
+        self._state = None
+
+    def set_epoch(self, epoch: int, metadata_hash: int) -> None:
+        self.epoch, self.metadata_hash = epoch, metadata_hash
+        self._state = None
+
+    def set_targets(self, targets: dict[str, Assignment], epoch: int) -> None:
+        self.targets, self.target_epoch = targets, epoch
+        self._state = None
+
+    def set_expression(self, regex: str, resolved: ResolvedExpression) -> None:
+        """Replace the topics of a regular expression."""
+        known = self.expressions.get(regex)
+        self.expressions[regex] = resolved
+        if known is None or known.topics != resolved.topics:
+            self.subscribers.select(regex, resolved.topics)
+
+    def target_of(self, member_id: str) -> Assignment:
+        return self.targets.get(member_id, NO_PARTITIONS)
+
+    def timers_of(self, member_id: str) -> MemberTimers:
+        timers = self.timers.get(member_id)
+        if timers is None:
+            timers = self.timers[member_id] = MemberTimers(self.group_id, member_id)
+        return timers
+
+    def check_commit(self, request: CommitRequest) -> ErrorCode:
+        """Check an OffsetCommit; only an empty group accepts one from a client that is no member."""
+        if request.generation_id < 0 and not self.members:
+            return ErrorCode.NONE
+        member = self.members.get(request.member_id)
+        if member is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        if member.classic is None and not request.knows_member_epochs:
+            return ErrorCode.UNSUPPORTED_VERSION
+        return self._check_epoch(member, request.generation_id)
+
+    def check_transactional_commit(self, request: CommitRequest) -> ErrorCode:
+        """Check a TxnOffsetCommit, which knows no member epochs."""
+        if request.generation_id < 0 and not self.members:
+            return ErrorCode.NONE
+        member = self.members.get(request.member_id)
+        if member is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        return ErrorCode.NONE if request.generation_id == member.epoch else ErrorCode.ILLEGAL_GENERATION
+
+    def check_fetch(self, member_id: str | None, epoch: int) -> ErrorCode:
+        """Check an OffsetFetch, which states a member only if it comes from one."""
+        if member_id is None and epoch < 0:
+            return ErrorCode.NONE
+        member = self.members.get(member_id or "")
+        return ErrorCode.UNKNOWN_MEMBER_ID if member is None else self._check_epoch(member, epoch)
+
+    def _check_epoch(self, member: ConsumerMember, epoch: int) -> ErrorCode:
+        if epoch == member.epoch:
+            return ErrorCode.NONE
+        return ErrorCode.STALE_MEMBER_EPOCH if member.classic is None else ErrorCode.ILLEGAL_GENERATION
+
+    def _own(self, before: ConsumerMember | None, after: ConsumerMember | None) -> None:
+        """Replace the partitions of a member. Those that it has now as before are left alone."""
+        had = () if before is None else (before.assigned, before.revoking)
+        has = () if after is None else (after.assigned, after.revoking)
+        if len(had) == len(has) and all(map(is_, had, has)):
+            return
+        for assignment in had:
+            self.owners.remove(assignment)
+        for assignment in has:
+            self.owners.add(assignment)
+
+    def _current_state(self) -> ConsumerGroupState:
+        if not self.members:
+            return ConsumerGroupState.EMPTY
+        if self.epoch > self.target_epoch:
+            return ConsumerGroupState.ASSIGNING
+        if all(member.is_reconciled_to(self.target_epoch) for member in self.members.values()):
+            return ConsumerGroupState.STABLE
+        return ConsumerGroupState.RECONCILING

@@ -1,0 +1,269 @@
+"""ConsumerGroupHeartbeat: a member joins, reports its partitions, receives others, or leaves.
+
+Called by `coordinator`, which finds or creates the group. Every refusal is an ApiError, raised before
+anything has changed. (Kafka: GroupMetadataManager.consumerGroupHeartbeat, consumerGroupLeave)
+"""
+
+from collections.abc import Collection
+
+from msgspec.structs import replace
+
+from broker.common.errors import ApiError, ErrorCode
+from broker.common.steps import Steps
+from broker.coordinator.group.consumer.assignment import Assignment, Topics, is_subset, subscribed_names
+from broker.coordinator.group.consumer.epochs import add_expressions, advance
+from broker.coordinator.group.consumer.group import ConsumerGroup
+from broker.coordinator.group.consumer.member import (
+    JOINS,
+    LEAVES,
+    LEAVES_FOR_NOW,
+    ConsumerMember,
+    MemberState,
+)
+from broker.coordinator.group.consumer.persistence import member_tombstones
+from broker.coordinator.group.consumer.records import current_record, member_record, target_record
+from broker.coordinator.group.consumer.timing import start_session, stop_timers
+from broker.coordinator.group.member_limits import check_bytes
+from broker.coordinator.group.messages import ConsumerHeartbeatReply, ConsumerHeartbeatRequest
+from broker.coordinator.group.transition import Transition
+
+
+def check_request(request: ConsumerHeartbeatRequest, assignors: tuple[str, ...]) -> None:
+    """Check what does not depend on the group. Raises ApiError."""
+    epoch = request.epoch
+    if request.requires_member_id or epoch > 0 or epoch == LEAVES:
+        _refuse_empty(request.member_id, "MemberId can't be empty.")
+    _refuse_empty(request.group_id, "GroupId can't be empty.")
+    _refuse_empty(request.instance_id, "InstanceId can't be empty.")
+    _refuse_empty(request.rack_id, "RackId can't be empty.")
+    if epoch == JOINS:
+        if request.rebalance_timeout_ms == -1:
+            raise _invalid("RebalanceTimeoutMs must be provided in first request.")
+        if request.owned is None or request.owned:
+            raise _invalid("TopicPartitions must be empty when (re-)joining.")
+        if request.topics is None and request.regex is None:
+            raise _invalid(
+                "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining."
+            )
+    elif epoch == LEAVES_FOR_NOW and request.instance_id is None:
+        raise _invalid("InstanceId can't be null.")
+    elif epoch < LEAVES_FOR_NOW:
+        raise _invalid("MemberEpoch is invalid.")
+    if request.assignor is not None and request.assignor not in assignors:
+        raise ApiError(
+            ErrorCode.UNSUPPORTED_ASSIGNOR,
+            f"ServerAssignor {request.assignor} is not supported. Supported assignors: "
+            f"{', '.join(assignors)}.",
+        )
+
+
+def beat(
+    transition: Transition,
+    group: ConsumerGroup,
+    request: ConsumerHeartbeatRequest,
+    session_timeout_ms: int,
+    interval_ms: int,
+) -> Steps[ConsumerHeartbeatReply]:
+    """Handle a heartbeat that does not leave. `request.member_id` is set. Raises ApiError. Pauses after a few
+    topics.
+
+    A member that adds an expression to names is assigned the topics of the names first: clients that
+    subscribe to both count on these two steps of Kafka's.
+    """
+    check_size(transition, group, request.member_id, request.instance_id)
+    before, replaced = _member(group, request)
+    stated = yield from _updated(transition, before, request)
+    selected = request.resolved.get(stated.regex or "", frozenset())
+    check_member_bytes(transition, group, before if replaced is None else replaced, stated, selected)
+    if replaced is not None:
+        yield from replace_static(transition, group, replaced, before)
+    is_later = bool(stated.topics) and request.regex in request.resolved.keys() - group.expressions.keys()
+    resolved = {} if is_later else request.resolved
+    after = yield from advance(transition, group, before, stated, request.owned, resolved)
+    if is_later:
+        yield from add_expressions(transition, group, request.resolved)
+    start_session(transition, group, after, session_timeout_ms)
+    assignment: Assignment | None = None
+    if _is_full(request) or after.assigned != before.assigned:
+        assignment = after.assigned
+    return ConsumerHeartbeatReply(ErrorCode.NONE, after.member_id, after.epoch, interval_ms, assignment)
+
+
+def changes_nothing(group: ConsumerGroup, request: ConsumerHeartbeatRequest, topics: Topics) -> bool:
+    """Return whether the heartbeat only restarts the session of a member that has reached the target."""
+    member = group.members.get(request.member_id)
+    states = (request.topics, request.regex, request.owned)
+    return (
+        member is not None
+        and not any(each is not None for each in states)
+        and not request.resolved
+        and request.epoch == member.epoch == group.target_epoch == group.epoch
+        and member.state is MemberState.STABLE
+        and group.known_topics is topics
+    )
+
+
+def leaving_member(group: ConsumerGroup, request: ConsumerHeartbeatRequest) -> ConsumerMember:
+    """Return the member that leaves, for now or for good. Raises ApiError."""
+    if request.instance_id is None:
+        return group.member(request.member_id)
+    return static_member(group, request.member_id, request.instance_id)
+
+
+def leave_for_now(transition: Transition, group: ConsumerGroup, member: ConsumerMember) -> Steps[None]:
+    """A static member leaves and keeps its partitions until its session expires."""
+    transition.keep(group)
+    left = replace(member, epoch=LEAVES_FOR_NOW, revoking={})
+    group.put(left)
+    transition.timers.cancel(group.timers_of(member.member_id).rebalance)
+    transition.record((yield from current_record(group.group_id, left, transition.pace)))
+
+
+def static_member(group: ConsumerGroup, member_id: str, instance_id: str) -> ConsumerMember:
+    """Return a static member under its current id. Raises ApiError."""
+    current = group.static_ids.get(instance_id)
+    if current is None:
+        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+    if current != member_id:
+        raise ApiError(
+            ErrorCode.FENCED_INSTANCE_ID,
+            f"Static member {member_id} with instance id {instance_id} was fenced by member {current}.",
+        )
+    return group.members[current]
+
+
+def replace_static(
+    transition: Transition, group: ConsumerGroup, old: ConsumerMember, new: ConsumerMember
+) -> Steps[None]:
+    """Give a static member its new id, with the partitions and the target of the old one."""
+    transition.keep(group)
+    group_id, target, pace = group.group_id, group.target_of(old.member_id), transition.pace
+    yield from group.remove(old.member_id)
+    stop_timers(transition, group, old.member_id)
+    yield
+    new = group.put(new)
+    group.targets[new.member_id] = target
+    yield
+    for record in member_tombstones(group_id, old.member_id):
+        transition.record(record)
+    transition.record((yield from member_record(group_id, new, pace)))
+    transition.record((yield from target_record(group_id, new.member_id, target, pace)))
+    transition.record((yield from current_record(group_id, new, pace)))
+
+
+def check_size(transition: Transition, group: ConsumerGroup, member_id: str, instance_id: str | None) -> None:
+    """Apply `group.consumer.max.size`. Raises ApiError.
+
+    A known instance takes the place of its earlier member. Kafka refuses it if the group is full.
+    """
+    most = transition.consumer.max_size
+    is_known = member_id in group.members or instance_id in group.static_ids
+    if len(group.members) >= most and not is_known:
+        raise ApiError(
+            ErrorCode.GROUP_MAX_SIZE_REACHED,
+            f"The consumer group has reached its maximum capacity of {most} members.",
+        )
+
+
+def check_member_bytes(
+    transition: Transition,
+    group: ConsumerGroup,
+    before: ConsumerMember,
+    member: ConsumerMember,
+    selected: Collection[str] = (),
+) -> None:
+    """Apply `group.max.bytes`. Raises ApiError. `selected` are the topics of the member's expression."""
+    held, size, grown = group.subscribers, before.size, member.size
+    others = group.size + held.resolved_bytes
+    is_in = before.member_id in group.members
+    if is_in:
+        others -= size
+    if (before.topics, before.regex or "") != (member.topics, member.regex or ""):
+        removed = held.removed_bytes(before.topics, before.regex) if is_in else 0
+        size, others = size + removed, others - removed
+        grown += held.added_bytes(member.topics, member.regex, selected)
+    check_bytes(transition.config, others, size, grown)
+
+
+def _member(
+    group: ConsumerGroup, request: ConsumerHeartbeatRequest
+) -> tuple[ConsumerMember, ConsumerMember | None]:
+    """Return the member as it is, a new one if it joins, and the member of another id that it replaces."""
+    member_id, instance_id, joins = request.member_id, request.instance_id, request.epoch == JOINS
+    if instance_id is None:
+        member = group.members.get(member_id) or (
+            ConsumerMember(member_id) if joins else group.member(member_id)
+        )
+        _check_epoch(member, request)
+        return member, None
+    if not joins:
+        member = static_member(group, member_id, instance_id)
+        _check_epoch(member, request)
+        return member, None
+    current = group.static_ids.get(instance_id)
+    if current is None:
+        return group.members.get(member_id) or ConsumerMember(member_id), None
+    static = group.members[current]
+    if static.classic is None and static.epoch != LEAVES_FOR_NOW:
+        raise ApiError(
+            ErrorCode.UNRELEASED_INSTANCE_ID,
+            f"Static member {member_id} with instance id {instance_id} cannot join the group because the "
+            f"instance id is owned by {current} member.",
+        )
+    return replace(static, member_id=member_id, epoch=JOINS, previous_epoch=JOINS), static
+
+
+def _check_epoch(member: ConsumerMember, request: ConsumerHeartbeatRequest) -> None:
+    """Fence a member with another epoch. One that missed the last response may state the epoch before."""
+    epoch = request.epoch
+    if epoch == member.epoch:
+        return
+    missed = request.owned is not None and is_subset(request.owned, member.assigned)
+    if epoch < member.epoch and epoch == member.previous_epoch and missed:
+        return
+    relation = "greater" if epoch > member.epoch else "smaller"
+    raise ApiError(
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        f"The consumer group member has a {relation} member epoch ({epoch}) than the one known by the group "
+        f"coordinator ({member.epoch}). The member must abandon all its partitions and rejoin.",
+    )
+
+
+def _updated(
+    transition: Transition, member: ConsumerMember, request: ConsumerHeartbeatRequest
+) -> Steps[ConsumerMember]:
+    """Return the member with what the request states."""
+    topics = member.topics
+    if request.topics is not None:
+        topics = yield from subscribed_names(request.topics, transition.topics.by_name, transition.pace)
+    return replace(
+        member,
+        instance_id=member.instance_id if request.instance_id is None else request.instance_id,
+        rack_id=member.rack_id if request.rack_id is None else request.rack_id,
+        rebalance_timeout_ms=(
+            member.rebalance_timeout_ms
+            if request.rebalance_timeout_ms == -1
+            else request.rebalance_timeout_ms
+        ),
+        topics=topics,
+        regex=member.regex if request.regex is None else request.regex,
+        assignor=member.assignor if request.assignor is None else request.assignor,
+        client_id=request.client_id,
+        client_host=request.client_host,
+        classic=None,
+    )
+
+
+def _is_full(request: ConsumerHeartbeatRequest) -> bool:
+    """Return whether the member states everything, as it does when it joins or after an error."""
+    subscribes = request.topics is not None or request.regex is not None
+    return request.rebalance_timeout_ms != -1 and subscribes and request.owned is not None
+
+
+def _refuse_empty(text: str | None, message: str) -> None:
+    if text is not None and not text.strip():
+        raise _invalid(message)
+
+
+def _invalid(message: str) -> ApiError:
+    return ApiError(ErrorCode.INVALID_REQUEST, message)

@@ -1,0 +1,110 @@
+"""A member of a consumer group. (Kafka: ConsumerGroupMember, MemberState)"""
+
+from collections.abc import Iterator
+from enum import IntEnum
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from broker.coordinator.group.consumer.assignment import NO_PARTITIONS, Assignment
+from broker.coordinator.group.subscribers import bytes_of
+from broker.coordinator.group.timers import Kind, Timer
+
+LEAVES: Final = -1
+"""The epoch with which a member leaves."""
+
+LEAVES_FOR_NOW: Final = -2
+"""The epoch of a static member that has left and keeps its partitions for the session timeout."""
+
+JOINS: Final = 0
+"""The epoch with which a member joins."""
+
+
+class MemberState(IntEnum):
+    """Where a member is on the way to its target assignment; the numbers are those of the records."""
+
+    STABLE = 0
+    UNREVOKED_PARTITIONS = 1
+    UNRELEASED_PARTITIONS = 2
+    UNKNOWN = 127
+
+
+class ClassicProtocols(msgspec.Struct, frozen=True):
+    """What a member of the classic protocol stated in its JoinGroup; `protocols` in its order."""
+
+    session_timeout_ms: int
+    protocols: tuple[tuple[str, bytes], ...]
+
+
+class ConsumerMember(msgspec.Struct, frozen=True):
+    """A member and its current assignment.
+
+    `topics` are the subscribed names, sorted; `regex` is a subscribed regular expression, None or "" without
+    one. `assigned` are the partitions that it may use, `revoking` those that it still has to give up.
+    `classic` is set if the member uses the classic protocol.
+    """
+
+    member_id: str
+    instance_id: str | None = None
+    rack_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    rebalance_timeout_ms: int = -1
+    topics: tuple[str, ...] = ()
+    regex: str | None = None
+    assignor: str | None = None
+    classic: ClassicProtocols | None = None
+    epoch: int = 0
+    previous_epoch: int = -1
+    state: MemberState = MemberState.STABLE
+    assigned: Assignment = NO_PARTITIONS
+    revoking: Assignment = NO_PARTITIONS
+
+    @property
+    def size(self) -> int:
+        """The bytes of its names and protocols, for `group.max.bytes`."""
+        names = (self.member_id, self.instance_id, self.rack_id, self.client_id, self.client_host)
+        size = bytes_of([text for text in (*names, self.regex, self.assignor) if text])
+        size += bytes_of(self.topics)
+        if self.classic is not None:
+            size += sum(len(name.encode()) + len(metadata) for name, metadata in self.classic.protocols)
+        return size
+
+    def without_assignment(self) -> "ConsumerMember":
+        return replace(
+            self,
+            epoch=JOINS,
+            previous_epoch=-1,
+            state=MemberState.STABLE,
+            assigned=NO_PARTITIONS,
+            revoking=NO_PARTITIONS,
+        )
+
+    def is_reconciled_to(self, epoch: int) -> bool:
+        return self.state is MemberState.STABLE and self.epoch == epoch
+
+    def moved(
+        self, state: MemberState, epoch: int, assigned: Assignment, revoking: Assignment = NO_PARTITIONS
+    ) -> "ConsumerMember":
+        """Return the member in its next state. It keeps its epoch as the previous one."""
+        return replace(
+            self, state=state, epoch=epoch, previous_epoch=self.epoch, assigned=assigned, revoking=revoking
+        )
+
+
+class MemberTimers:
+    """The timers of one member id. `session`: it sends no heartbeat. `rebalance`: it does not revoke its
+    partitions. `rejoin` and `sync`: a member of the classic protocol does not send JoinGroup or SyncGroup.
+    """
+
+    __slots__ = ("rebalance", "rejoin", "session", "sync")
+
+    def __init__(self, group_id: str, member_id: str) -> None:
+        self.session = Timer(Kind.CONSUMER_SESSION, group_id, member_id)
+        self.rebalance = Timer(Kind.CONSUMER_REBALANCE, group_id, member_id)
+        self.rejoin = Timer(Kind.CONSUMER_REJOIN, group_id, member_id)
+        self.sync = Timer(Kind.CONSUMER_SYNC, group_id, member_id)
+
+    def __iter__(self) -> Iterator[Timer]:
+        return iter((self.session, self.rebalance, self.rejoin, self.sync))

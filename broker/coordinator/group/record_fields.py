@@ -1,0 +1,98 @@
+"""The fields that the records of consumer groups and share groups have in common, in Kafka's format.
+
+Used by `consumer.records` and `coordinator.share.records`. A key has plain strings; a value begins with its
+version, and has compact lengths and tagged fields.
+"""
+
+from collections.abc import Collection, Mapping
+from itertools import islice
+from struct import Struct, pack
+from typing import Final
+
+from broker.common.steps import PIECE, Pace, Steps
+from broker.records.stored_fields import FlexibleFields, UnreadableRecord, varint
+
+_INT16, _INT32 = (Struct(f">{code}") for code in "hi")
+
+_VALUE_VERSION: Final = 0
+
+INDEXES: Final = 8
+"""Partitions that are encoded in the time of one topic."""
+
+NO_TAGS: Final = b"\0"
+"""The end of a struct without tagged fields."""
+
+
+def head() -> bytes:
+    """Return the version of a value."""
+    return _INT16.pack(_VALUE_VERSION)
+
+
+def value_of(value: bytes) -> FlexibleFields:
+    """Return the fields after the version. Raises UnreadableRecord for another version."""
+    reader = FlexibleFields(value)
+    version = reader.integer(_INT16)
+    if version != _VALUE_VERSION:
+        raise UnreadableRecord(f"unsupported value version {version}: expected {_VALUE_VERSION}")
+    return reader
+
+
+SHORT: Final = 127
+"""Bytes of a string whose length takes more than one byte."""
+
+_LENGTHS: Final = [varint(length + 1) for length in range(SHORT)]
+
+
+def plain_string(value: str) -> bytes:
+    encoded = value.encode()
+    return _INT16.pack(len(encoded)) + encoded
+
+
+def string(value: str | None) -> bytes:
+    if value is None:
+        return b"\0"
+    return string_of(value.encode())
+
+
+def string_of(encoded: bytes) -> bytes:
+    return varint(len(encoded) + 1) + encoded
+
+
+def strings(values: Collection[str], pace: Pace) -> Steps[bytes]:
+    parts = [varint(len(values) + 1)]
+    left = iter(values)
+    while some := [value.encode() for value in islice(left, PIECE)]:
+        parts += [_LENGTHS[len(each)] + each if len(each) < SHORT else string_of(each) for each in some]
+        if pace.spent(len(some)):
+            yield
+    return b"".join(parts)
+
+
+def indexes(partitions: Collection[int]) -> bytes:
+    """Encode partitions in ascending order."""
+    return varint(len(partitions) + 1) + pack(f">{len(partitions)}i", *sorted(partitions))
+
+
+def decode_indexes(reader: FlexibleFields) -> frozenset[int]:
+    """Raises UnreadableRecord."""
+    return frozenset(reader.integer(_INT32) for _ in range(reader.count()))
+
+
+def assignment(partitions: Mapping[bytes, frozenset[int]], pace: Pace) -> Steps[bytes]:
+    """Encode partitions by topic id."""
+    parts = [varint(len(partitions) + 1)]
+    for topic_id, some in partitions.items():
+        parts += (topic_id, indexes(some), NO_TAGS)
+        if pace.spent(1 + len(some) // INDEXES):
+            yield
+    return b"".join(parts)
+
+
+def decode_assignment(reader: FlexibleFields) -> dict[bytes, frozenset[int]]:
+    """Raises UnreadableRecord."""
+    found = {}
+    for _ in range(reader.count()):
+        topic_id = reader.take(16)
+        found[topic_id] = decode_indexes(reader)
+        reader.skip_tagged()
+    return found

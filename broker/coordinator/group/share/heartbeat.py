@@ -1,0 +1,164 @@
+"""ShareGroupHeartbeat: a member joins, learns its partitions, or leaves.
+
+Called by `coordinator`, which undoes what a refused request has changed. Every refusal is an ApiError.
+(Kafka: GroupMetadataManager.shareGroupHeartbeat, shareGroupLeave)
+"""
+
+from msgspec.structs import replace
+
+from broker.common.errors import ApiError, ErrorCode
+from broker.common.steps import Steps
+from broker.coordinator.group.any_group import Groups
+from broker.coordinator.group.consumer.assignment import Topics, subscribed_names
+from broker.coordinator.group.member_limits import check_bytes
+from broker.coordinator.group.messages import ShareHeartbeatReply, ShareHeartbeatRequest
+from broker.coordinator.group.share.epochs import advance
+from broker.coordinator.group.share.group import ShareGroup
+from broker.coordinator.group.share.member import JOINS, LEAVES, ShareMember
+from broker.coordinator.group.share.removal import remove
+from broker.coordinator.group.transition import Transition
+
+
+def check_request(request: ShareHeartbeatRequest) -> None:
+    """Check what does not depend on the group. Raises ApiError."""
+    _refuse_empty(request.member_id, "MemberId can't be empty.")
+    _refuse_empty(request.group_id, "GroupId can't be empty.")
+    _refuse_empty(request.rack_id, "RackId can't be empty.")
+    if request.epoch == JOINS and not request.topics:
+        raise _invalid("SubscribedTopicNames must be set in first request.")
+    if request.epoch < LEAVES:
+        raise _invalid("MemberEpoch is invalid.")
+
+
+def beat(
+    transition: Transition,
+    groups: Groups,
+    request: ShareHeartbeatRequest,
+    session_timeout_ms: int,
+    interval_ms: int,
+) -> Steps[ShareHeartbeatReply]:
+    """Handle a heartbeat. Raises ApiError. Pauses after a few topics."""
+    if request.epoch == LEAVES:
+        group = share_group(groups, request.group_id)
+        yield from remove(transition, group, [group.member(request.member_id).member_id])
+        return ShareHeartbeatReply(ErrorCode.NONE, request.member_id, LEAVES)
+    group = _group(transition, groups, request)
+    _check_size(transition, group, request.member_id)
+    before = _member(group, request)
+    stated = yield from _updated(transition, before, request)
+    check_bytes(
+        transition.config,
+        group.size - (before.size if before.member_id in group.members else 0),
+        before.size,
+        stated.size,
+    )
+    after = yield from advance(transition, group, before, stated)
+    transition.set_timer(group.timer_of(after.member_id), session_timeout_ms)
+    is_told = request.epoch == JOINS or request.topics is not None or after.assigned != before.assigned
+    assignment = after.assigned if is_told else None
+    return ShareHeartbeatReply(ErrorCode.NONE, after.member_id, after.epoch, interval_ms, assignment)
+
+
+def changes_nothing(group: ShareGroup, request: ShareHeartbeatRequest, topics: Topics) -> bool:
+    """Return whether the heartbeat only restarts the session of a member that has its target."""
+    member = group.members.get(request.member_id)
+    return (
+        member is not None
+        and request.topics is None
+        and request.epoch == member.epoch == group.target_epoch == group.epoch
+        and group.known_topics is topics
+        and group.is_checked(topics)
+    )
+
+
+def share_group(groups: Groups, group_id: str) -> ShareGroup:
+    """Return a share group. Raises ApiError GROUP_ID_NOT_FOUND."""
+    group = groups.get(group_id)
+    if group is None:
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+    if not isinstance(group, ShareGroup):
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
+    return group
+
+
+def new_group(transition: Transition, groups: Groups, group_id: str) -> ShareGroup:
+    """Return a new group, which is dropped again if its records cannot be written."""
+    group = groups[group_id] = ShareGroup(group_id)
+    transition.effects.replaced.append((group_id, None))
+    return group
+
+
+def start_missing(transition: Transition, group: ShareGroup, session_timeout_ms: int) -> None:
+    """Start the sessions that the members of a loaded or restored group lack."""
+    for member_id in group.members:
+        timer = group.timer_of(member_id)
+        if timer.at_ms is None:
+            transition.set_timer(timer, session_timeout_ms)
+
+
+def _group(transition: Transition, groups: Groups, request: ShareHeartbeatRequest) -> ShareGroup:
+    """Return the group, a new one if a member joins it. A group of another type stays one, even if empty."""
+    group_id = request.group_id
+    if group_id in groups:
+        return share_group(groups, group_id)
+    if request.epoch != JOINS:
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Share group {group_id} not found.")
+    return new_group(transition, groups, group_id)
+
+
+def _check_size(transition: Transition, group: ShareGroup, member_id: str) -> None:
+    """Apply `group.share.max.size`. Raises ApiError."""
+    most = transition.share.max_size
+    if len(group.members) >= most and member_id not in group.members:
+        raise ApiError(
+            ErrorCode.GROUP_MAX_SIZE_REACHED,
+            f"The share group has reached its maximum capacity of {most} members.",
+        )
+
+
+def _member(group: ShareGroup, request: ShareHeartbeatRequest) -> ShareMember:
+    """Return the member as it is, or a new one if it joins. Raises ApiError for another epoch than its own,
+    unless it is the one before: the member missed the last response.
+    """
+    member = group.members.get(request.member_id)
+    if member is None:
+        return ShareMember(request.member_id) if request.epoch == JOINS else group.member(request.member_id)
+    epoch = request.epoch
+    relation = previous = ""
+    if epoch > member.epoch:
+        relation = "greater"
+    elif epoch < member.epoch and epoch != member.previous_epoch:
+        relation = "smaller"
+        previous = f", and it does not match the previous member epoch ({member.previous_epoch})"
+    if relation:
+        raise ApiError(
+            ErrorCode.FENCED_MEMBER_EPOCH,
+            f"The share group member has a {relation} member epoch ({epoch}) than the one known by the group "
+            f"coordinator ({member.epoch}){previous}. The member must abandon all its partitions and rejoin.",
+        )
+    return member
+
+
+def _updated(
+    transition: Transition, member: ShareMember, request: ShareHeartbeatRequest
+) -> Steps[ShareMember]:
+    """Return the member with what the request states."""
+    topics = member.topics
+    if request.topics is not None:
+        topics = yield from subscribed_names(request.topics, transition.topics.by_name, transition.pace)
+    return replace(
+        member,
+        rack_id=member.rack_id if request.rack_id is None else request.rack_id,
+        topics=topics,
+        client_id=request.client_id,
+        client_host=request.client_host,
+    )
+
+
+def _refuse_empty(text: str | None, message: str) -> None:
+    if text is not None and not text.strip():
+        raise _invalid(message)
+
+
+def _invalid(message: str) -> ApiError:
+    return ApiError(ErrorCode.INVALID_REQUEST, message)

@@ -1,0 +1,161 @@
+"""One call to the coordinator in progress: its time, its configuration and its effects so far.
+
+Created by `coordinator` and passed through every transition; the result is `Effects`.
+"""
+
+from typing import NamedTuple, Protocol
+
+from broker.common.steps import Pace
+from broker.config.sections.consumer_groups import ConsumerGroupConfig
+from broker.config.sections.groups import GroupConfig
+from broker.config.sections.share_groups import ShareGroupConfig
+from broker.coordinator.group.consumer.assignment import ClusterTopics
+from broker.coordinator.group.messages import (
+    CommittedOffset,
+    Effects,
+    JoinReply,
+    Now,
+    Offsets,
+    Record,
+    Reply,
+    SyncReply,
+    Token,
+)
+from broker.coordinator.group.records import encode_offset_key, encode_offset_value
+from broker.coordinator.group.timers import SetsTimers, Timer
+
+PendingTokens = dict[str, Token | None]
+"""The tokens of a group's pending requests by member id; None after the client disconnected."""
+
+
+class PendingRequest(NamedTuple):
+    """A pending request of a member, and its reply in case another request supersedes it."""
+
+    tokens: PendingTokens
+    member_id: str
+    superseded: JoinReply | SyncReply
+
+
+PendingRequests = dict[Token, PendingRequest]
+
+
+class Changing(Protocol):
+    """A group that a call changes, and that can be copied before."""
+
+    @property
+    def group_id(self) -> str: ...
+
+    @property
+    def revision(self) -> int: ...
+
+    @revision.setter
+    def revision(self, value: int) -> None: ...
+
+    def copy(self) -> object: ...
+
+
+class Transition:
+    """A call in progress. `pending` and `timers` belong to the coordinator and outlive it. `pace` is that of
+    a call with pauses, and `is_divided` whether it changes a large group.
+    """
+
+    __slots__ = (
+        "config",
+        "consumer",
+        "effects",
+        "is_divided",
+        "now_ms",
+        "pace",
+        "pending",
+        "share",
+        "timers",
+        "topics",
+        "wall_ms",
+    )
+
+    def __init__(
+        self,
+        config: GroupConfig,
+        consumer: ConsumerGroupConfig,
+        share: ShareGroupConfig,
+        topics: ClusterTopics,
+        timers: SetsTimers,
+        pending: PendingRequests,
+        now: Now,
+    ) -> None:
+        self.config = config
+        self.consumer = consumer
+        self.share = share
+        self.topics = topics
+        self.timers = timers
+        self.pending = pending
+        self.now_ms = now.ms
+        self.wall_ms = now.wall_ms
+        self.effects = Effects()
+        self.pace = Pace()
+        self.is_divided = False
+
+    def reply(self, token: Token, reply: Reply) -> None:
+        self.effects.replies.append((token, reply))
+
+    def add_pending(
+        self, tokens: PendingTokens, member_id: str, token: Token, superseded: JoinReply | SyncReply
+    ) -> None:
+        """Keep the request pending until `complete_pending`.
+
+        Completes an earlier pending request of the member with `superseded`.
+        """
+        self.complete_pending(tokens, member_id, superseded)
+        tokens[member_id] = token
+        self.pending[token] = PendingRequest(tokens, member_id, superseded)
+
+    def complete_pending(self, tokens: PendingTokens, member_id: str, reply: Reply) -> bool:
+        """Complete the member's pending request. Return False if there is none."""
+        if member_id not in tokens:
+            return False
+        token = tokens.pop(member_id)
+        if token is not None:
+            del self.pending[token]
+            self.effects.replies.append((token, reply))
+        return True
+
+    def record(self, record: Record) -> None:
+        self.effects.records.append(record)
+
+    def keep(self, group: Changing) -> None:
+        """Keep the group as it is before the first change of this call."""
+        replaced = self.effects.replaced
+        if all(group_id != group.group_id for group_id, _ in replaced):
+            replaced.append((group.group_id, group.copy()))
+            group.revision += 1
+
+    def is_too_soon(self, assigned_ms: int | None, config: ConsumerGroupConfig | ShareGroupConfig) -> bool:
+        """Return whether a new member of a large group waits for the next assignment, as the last one was at
+        `assigned_ms`. (KIP-1263)
+        """
+        if not self.is_divided or assigned_ms is None:
+            return False
+        return self.now_ms < assigned_ms + config.assignment_interval_ms
+
+    def set_timer(self, timer: Timer, delay_ms: int) -> None:
+        self.timers.set(timer, self.now_ms + delay_ms)
+
+    def put_offset(
+        self, group_id: str, offsets: Offsets, topic: str, partition: int, committed: CommittedOffset
+    ) -> None:
+        """Commit the offset in memory and as a record."""
+        by_partition = offsets.setdefault(topic, {})
+        self.effects.overwritten.append((group_id, topic, partition, by_partition.get(partition)))
+        by_partition[partition] = committed
+        self.record((encode_offset_key(group_id, topic, partition), encode_offset_value(committed)))
+
+    def drop_offset(self, group_id: str, offsets: Offsets, topic: str, partition: int) -> None:
+        """Remove the offset, if any, in memory and by a tombstone."""
+        by_partition = offsets.get(topic, {})
+        previous = by_partition.pop(partition, None)
+        if previous is None:
+            return
+        if not by_partition:
+            del offsets[topic]
+        self.effects.overwritten.append((group_id, topic, partition, previous))
+        self.record((encode_offset_key(group_id, topic, partition), None))

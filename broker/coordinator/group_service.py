@@ -1,0 +1,279 @@
+"""The group coordinator with its log, __consumer_offsets.
+
+Called by the group handlers of `api` and by the group timer. Stages the records of coordinator calls; their
+replies may be sent after the commit, and failed writes are rolled back. Independent of messages and
+connections: a request's token identifies its reply. (Kafka: CoordinatorRuntime, GroupCoordinatorService)
+"""
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Final
+
+from broker.common.errors import ApiError, BrokerBug, ErrorCode
+from broker.common.steps import Steps
+from broker.config.sections.consumer_groups import ConsumerGroupConfig
+from broker.config.sections.groups import GroupConfig
+from broker.config.sections.share_groups import ShareGroupConfig
+from broker.coordinator.group.consumer.assignment import ClusterTopics
+from broker.coordinator.group.coordinator import GroupCoordinator, OnTimerFailure, TimesOf
+from broker.coordinator.group.java_hash import java_hash
+from broker.coordinator.group.messages import CommittedOffset, Effects, Now, Record
+from broker.coordinator.group.records import decode_key
+from broker.coordinator.group.share.states import ShareStateSummary
+from broker.coordinator.offsets_log import OffsetsLog
+from broker.log.partition import PartitionLog
+from broker.log.staged import Staged
+from broker.partitions.partitions import HostedTopic, Partitions
+from broker.records.stored_fields import UnreadableRecord
+
+logger = logging.getLogger(__name__)
+
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+
+LAGS_AT_ONCE: Final = 128
+"""Partitions whose lag is added between two pauses; each takes a microsecond."""
+
+ShareSummary = Callable[[str, bytes, int], ShareStateSummary | None]
+"""Returns what is known of the state of a share partition: by group id, topic id and partition."""
+
+Written = list[tuple[OffsetsLog, list[Record]]]
+
+
+class Writing:
+    """The effects of one call while its records are being written."""
+
+    __slots__ = ("effects", "producer", "staged", "written")
+
+    def __init__(
+        self,
+        effects: Effects,
+        written: Written,
+        staged: Sequence[Staged],
+        producer: tuple[int, int] | None = None,
+    ) -> None:
+        self.effects = effects
+        self.producer = producer
+        self.written = written
+        self.staged = staged
+
+    @property
+    def error(self) -> ErrorCode | None:
+        """The first error of the staged records. Valid after the commit."""
+        return next((each.error for each in self.staged if each.error is not None), None)
+
+
+class GroupService:
+    """The service, one per broker. Read-only calls go directly to `coordinator`.
+
+    `share_summary` has the states of share groups; whoever builds them sets it.
+    """
+
+    def __init__(
+        self,
+        config: GroupConfig,
+        consumer: ConsumerGroupConfig,
+        share: ShareGroupConfig,
+        partitions: Partitions,
+        topics: Callable[[], ClusterTopics],
+        times_of: TimesOf,
+        share_times_of: TimesOf,
+    ) -> None:
+        """`topics` returns the topics of the cluster, `times_of` the settings of a consumer group, and
+        `share_times_of` those of a share group.
+        """
+        self.coordinator = GroupCoordinator(config, consumer, share, topics, times_of, share_times_of)
+        self.next_deadline = self.coordinator.next_deadline
+        self._partitions = partitions
+        self._logs: dict[int, OffsetsLog] = {}
+        self._open: list[Writing] = []
+        self._is_unreadable = False
+        self.share_summary: ShareSummary = lambda _group_id, _topic_id, _partition: None
+
+    @property
+    def is_available(self) -> bool:
+        """Whether groups can be queried.
+
+        The offsets topic does not exist before the first FindCoordinator; an unreadable topic must not look
+        as if nothing was ever committed.
+        """
+        return OFFSETS_TOPIC in self._partitions.by_name and not self._is_unreadable
+
+    def load(self, now: Now) -> None:
+        """Load all groups, once, before the first request. Blocks."""
+        topic = self._partitions.by_name.get(OFFSETS_TOPIC)
+        for index in range(0 if topic is None else topic.count):
+            assert topic is not None
+            try:
+                log = self._log(topic, index)
+                log.read()
+            except ApiError as error:
+                logger.error("consumer groups are unavailable until the next start: %s", error)
+                self._is_unreadable = True
+                return
+            self._replay(log.values)
+            for producer_id, pending in log.pending.items():
+                self._pend(producer_id, pending)
+        self.write_now(self.coordinator.loaded(now), now)
+
+    def _replay(self, values: Mapping[bytes, bytes]) -> None:
+        for key, value in values.items():
+            try:
+                self.coordinator.replay(key, value)
+            except UnreadableRecord as error:
+                logger.error("skipping an unreadable record of %s: %s", OFFSETS_TOPIC, error)
+
+    def _pend(self, producer_id: int, written: Iterable[Record]) -> None:
+        for key, value in written:
+            try:
+                self.coordinator.replay_pending(producer_id, key, value)
+            except UnreadableRecord as error:
+                logger.error("skipping an unreadable record of %s: %s", OFFSETS_TOPIC, error)
+
+    def write(self, effects: Effects, now: Now, producer: tuple[int, int] | None = None) -> Writing:
+        """Stage the records of `effects`; call `settle` after the commit.
+
+        `producer`: the id and epoch in whose transaction the records are.
+        """
+        try:
+            written = self._sort(effects.records)
+            staged = [each for log, added in written for each in log.stage(added, now.wall_ms, producer)]
+        except ApiError as error:
+            return Writing(self.coordinator.roll_back(effects, error.code, now), [], ())
+        writing = Writing(effects, written, staged, producer)
+        self._open.append(writing)
+        return writing
+
+    def settle(self, writing: Writing, now: Now) -> Effects:
+        """Return the replies to send after the commit. Rolls back failed calls, the latest first."""
+        if writing.error is not None:
+            for each in reversed(self._open):
+                error = each.error
+                if error is not None:
+                    each.effects = self.coordinator.roll_back(each.effects, error, now)
+                    each.written, each.staged = [], ()
+        if writing in self._open:
+            self._open.remove(writing)
+        for log, added in writing.written:
+            if writing.producer is None:
+                log.keep(added)
+            else:
+                log.pend(writing.producer[0], added)
+                self._pend(writing.producer[0], added)
+            log.tidy(now.wall_ms, self._partitions.commit)
+        return writing.effects
+
+    def expire(self, now: Now, on_failure: OnTimerFailure | None = None) -> Effects:
+        """Handle due timers and commit their records. `on_failure`: see `GroupCoordinator.expire`.
+
+        Never call it between staging and commit of another append.
+        """
+        return self.write_now(self.coordinator.expire(now, on_failure), now)
+
+    def partitions_deleted(self, group_id: str, partitions: Collection[tuple[str, int]], now: Now) -> Effects:
+        """Remove the group's offsets for deleted partitions. Commits as `expire` does."""
+        return self.write_now(self.coordinator.partitions_deleted(group_id, partitions, now), now)
+
+    def log_of(self, group_id: str) -> PartitionLog:
+        """Return the log with the group's offsets. Raises ApiError."""
+        topic = self._partitions.by_name.get(OFFSETS_TOPIC)
+        if topic is None:
+            raise ApiError(ErrorCode.NOT_COORDINATOR)
+        return self._log(topic, coordinator_partition(group_id, topic.count)).log
+
+    def end_transaction(self, producer_id: int, index: int, *, is_commit: bool) -> None:
+        """Apply a marker that was written to a partition of the offsets topic."""
+        topic = self._partitions.by_name.get(OFFSETS_TOPIC)
+        if topic is None:
+            return
+        count = topic.count
+        self._log(topic, index).end_transaction(producer_id, is_commit=is_commit)
+        self.coordinator.end_transaction(
+            producer_id, lambda group_id: coordinator_partition(group_id, count) == index, is_commit=is_commit
+        )
+
+    def lag(self, group_id: str) -> Steps[int]:
+        """Return the number of records after the group's positions.
+
+        Opens no log. Pauses after every few partitions.
+        """
+        behind = looked_up = 0
+        offsets = yield from self.positions(group_id)
+        for topic in list(offsets):
+            for index, committed in list(offsets.get(topic, {}).items()):
+                end = self._partitions.end_offset(topic, index)
+                if end is not None:  # otherwise the log is unavailable, and its lag unknown
+                    behind += max(end - committed.offset, 0)
+                looked_up += 1
+                if looked_up % LAGS_AT_ONCE == 0:
+                    yield
+        return behind
+
+    def positions(self, group_id: str) -> Steps[Mapping[str, Mapping[int, CommittedOffset]]]:
+        """Return where a group reads on, by topic and partition: its committed offsets, or the start offsets
+        of a share group, as far as they are chosen. Pauses after every few share partitions.
+        """
+        states = self.coordinator.share_states(group_id)
+        if not states.initialized:
+            return self.coordinator.committed(group_id)
+        looked_up = 0
+        found: dict[str, dict[int, CommittedOffset]] = {}
+        for topic_id, (topic, partitions) in states.initialized.items():
+            for index in sorted(partitions):
+                summary = self.share_summary(group_id, topic_id, index)
+                if summary is not None and summary.start_offset >= 0:
+                    start = CommittedOffset(summary.start_offset, summary.leader_epoch, "", 0)
+                    found.setdefault(topic, {})[index] = start
+                looked_up += 1
+                if looked_up % LAGS_AT_ONCE == 0:
+                    yield
+        return found
+
+    def write_now(self, effects: Effects, now: Now) -> Effects:
+        """Write the records of a call and return the replies. Commits as `expire` does."""
+        if not effects.records:
+            return effects
+        writing = self.write(effects, now)
+        self._partitions.commit()
+        return self.settle(writing, now)
+
+    def _sort(self, new: list[Record]) -> Written:
+        """Group the records by their partition. Raises ApiError."""
+        topic = self._partitions.by_name.get(OFFSETS_TOPIC)
+        if topic is None:
+            raise ApiError(ErrorCode.NOT_COORDINATOR)
+        if topic.count == 1:
+            return [(self._log(topic, 0), new)]
+        by_partition: dict[int, list[Record]] = {}
+        for record in new:
+            index = coordinator_partition(_group_of(record[0]), topic.count)
+            by_partition.setdefault(index, []).append(record)
+        return [(self._log(topic, index), added) for index, added in by_partition.items()]
+
+    def _log(self, topic: HostedTopic, index: int) -> OffsetsLog:
+        """Return the partition's log; a recreated log starts over. Raises ApiError."""
+        log = topic.log(index)
+        if log is None:
+            raise BrokerBug(f"{OFFSETS_TOPIC} has no partition {index}")
+        known = self._logs.get(index)
+        if known is None or known.log is not log:
+            known = self._logs[index] = OffsetsLog(log)
+        return known
+
+
+def _group_of(key: bytes) -> str:
+    decoded = decode_key(key)
+    if decoded is None:
+        raise BrokerBug("a group record has an unknown key type")
+    return decoded.group_id
+
+
+def coordinator_partition(key: str, count: int) -> int:
+    """Return `abs(key.hashCode()) % count`.
+
+    The mapping matches Kafka's, so that Kafka's tools find each group in a data directory. (Kafka:
+    partitionFor)
+    """
+    value = java_hash(key)
+    if value == -0x80000000:  # abs() of the least int overflows in Java; Kafka takes 0 there
+        return 0
+    return abs(value) % count

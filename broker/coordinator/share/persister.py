@@ -1,0 +1,286 @@
+"""The durable state of share partitions, for their leader and for the share coordinator's APIs. (Kafka:
+ShareCoordinatorService, DefaultStatePersister)
+
+Called by `share_partitions`, the handlers of `api`, and the group coordinator, which uses only `initialize`,
+`summary` and `delete`. A handler stages a write and applies it with `settle` after the commit; whoever
+answers with success does so after that. A kill between the two leaves the record or not, and the next start
+reads what is there.
+
+State epochs fence writers of an earlier initialization, leader epochs those of an earlier leader.
+"""
+
+import base64
+import logging
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, NamedTuple
+
+from broker.common.clock import Clock
+from broker.common.errors import ApiError, BrokerBug, ErrorCode
+from broker.config.sections.share import ShareCoordinatorConfig
+from broker.coordinator.group.share.states import ShareStateSummary
+from broker.coordinator.group_service import coordinator_partition
+from broker.coordinator.share.records import ShareState, ShareUpdate
+from broker.coordinator.share.state_log import StagedState, StateLog
+from broker.coordinator.share.states import NOT_SET, ShareKey, StateBatch
+from broker.log.partition import PartitionLog
+from broker.partitions.partitions import HostedTopic, Partitions
+
+logger = logging.getLogger(__name__)
+
+SHARE_STATE_TOPIC: Final = "__share_group_state"
+
+WRITE_UNINITIALIZED: Final = "Write operation on uninitialized share partition not allowed."
+READ_UNINITIALIZED: Final = "Read operation on uninitialized share partition not allowed."
+
+LOG_ERRORS: Final = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+"""Errors of the topic's log, as the share coordinator answers them."""
+
+RETRY_MS: Final = 10_000
+"""Time after a failed pruning; ours."""
+
+
+class StateWrite(NamedTuple):
+    """What changes in a state. `start_offset` is -1 if it stays."""
+
+    state_epoch: int
+    leader_epoch: int
+    start_offset: int
+    batches: Sequence[StateBatch]
+
+
+class WrittenState(NamedTuple):
+    """A write that is staged in `log`."""
+
+    log: StateLog
+    staged: StagedState
+
+
+class ShareStatePersister:
+    """The states of all share partitions, one object per broker.
+
+    `create_topic` creates __share_group_state if it is missing; `tell_reset` is called with the key of each
+    state that is initialized or deleted, so that its leader reads it again.
+    """
+
+    def __init__(
+        self,
+        config: ShareCoordinatorConfig,
+        partitions: Partitions,
+        clock: Clock,
+        create_topic: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._config = config
+        self._partitions = partitions
+        self._clock = clock
+        self._create_topic = create_topic
+        self._logs: dict[int, StateLog] = {}
+        self._prune_at_ms: int | None = None
+        self._is_unreadable = False
+        self.tell_reset: Callable[[ShareKey], None] = lambda _key: None
+
+    # What the group coordinator uses
+
+    async def initialize(self, group_id: str, topic_id: bytes, partition: int, start_offset: int) -> None:
+        """Store a new state with nothing in flight, in place of any earlier one; durable on return.
+
+        With a start offset of -1, the first fetch decides it by `share.auto.offset.reset`. Raises ApiError:
+        COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR. If it is cancelled or killed, the old state or the new one
+        applies.
+        """
+        if not self.is_available:
+            await self._create_topic()
+        key = ShareKey(group_id, topic_id, partition)
+        known = self.state(key)
+        epoch = 0 if known is None else known.state_epoch + 1
+        self._write_now(self.stage_initial(key, epoch, start_offset))
+
+    def summary(self, group_id: str, topic_id: bytes, partition: int) -> ShareStateSummary | None:
+        """Return where a share partition starts; None if it is not initialized."""
+        state = self.state(ShareKey(group_id, topic_id, partition))
+        if state is None:
+            return None
+        return ShareStateSummary(state.start_offset, state.state_epoch, state.leader_epoch)
+
+    async def delete(self, group_id: str, topic_id: bytes, partition: int) -> None:
+        """Forget a state; durable on return. Without one, nothing happens.
+
+        Raises ApiError: COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR.
+        """
+        key = ShareKey(group_id, topic_id, partition)
+        if self.state(key) is not None:
+            self._write_now(self.stage_deletion(key))
+
+    # Reading
+
+    @property
+    def is_available(self) -> bool:
+        """Whether the topic exists and was read."""
+        return SHARE_STATE_TOPIC in self._partitions.by_name and not self._is_unreadable
+
+    def load(self) -> None:
+        """Read all states, once, before the first request. Blocks."""
+        topic = self._partitions.by_name.get(SHARE_STATE_TOPIC)
+        for log in () if topic is None else list(topic.opened()):
+            try:
+                self._log(topic, log.index).read()
+            except ApiError as error:
+                logger.error("share groups are unavailable until the next start: %s", error)
+                self._is_unreadable = True
+                return
+            self._prune_later()
+
+    def state(self, key: ShareKey) -> ShareState | None:
+        """Return the committed state, None if it is not initialized."""
+        topic = self._partitions.by_name.get(SHARE_STATE_TOPIC)
+        if topic is None:
+            return None
+        known = self._logs.get(partition_of(key, topic.count))
+        kept = None if known is None else known.states.get(key)
+        return None if kept is None else kept.state
+
+    # Writing
+
+    def stage_initial(self, key: ShareKey, state_epoch: int, start_offset: int) -> WrittenState:
+        """Stage a new state. Raises ApiError FENCED_STATE_EPOCH, and those of the log."""
+        log = self._log_of(key)
+        known = log.states.get(key)
+        snapshot_epoch = leader_epoch = 0
+        if known is not None:
+            if known.state.state_epoch > state_epoch:
+                raise ApiError(ErrorCode.FENCED_STATE_EPOCH)
+            snapshot_epoch, leader_epoch = known.state.snapshot_epoch + 1, known.state.leader_epoch
+        wall_ms = self._clock.wall_ms()
+        state = ShareState(snapshot_epoch, state_epoch, leader_epoch, start_offset, wall_ms, wall_ms, ())
+        return WrittenState(log, self._staged(lambda: log.stage_state(key, state, wall_ms, is_reset=True)))
+
+    def stage_write(self, key: ShareKey, write: StateWrite) -> WrittenState:
+        """Stage a change of a state.
+
+        Raises ApiError: INVALID_REQUEST without a state, FENCED_LEADER_EPOCH, FENCED_STATE_EPOCH, and those
+        of the log.
+        """
+        log = self._log_of(key)
+        kept = log.states.get(key)
+        if kept is None:
+            raise ApiError(ErrorCode.INVALID_REQUEST, WRITE_UNINITIALIZED)
+        state = kept.state
+        if write.leader_epoch != -1 and state.leader_epoch > write.leader_epoch:
+            raise ApiError(ErrorCode.FENCED_LEADER_EPOCH)
+        if write.state_epoch != -1 and state.state_epoch > write.state_epoch:
+            raise ApiError(ErrorCode.FENCED_STATE_EPOCH)
+        start = write.start_offset if write.start_offset > state.start_offset else NOT_SET
+        update = ShareUpdate(state.snapshot_epoch, write.leader_epoch, start, tuple(write.batches))
+        wall_ms = self._clock.wall_ms()
+        return WrittenState(log, self._staged(lambda: log.stage_update(key, kept, update, wall_ms)))
+
+    def stage_deletion(self, key: ShareKey) -> WrittenState:
+        """Stage the deletion of a state. Raises ApiError."""
+        log = self._log_of(key)
+        wall_ms = self._clock.wall_ms()
+        return WrittenState(log, self._staged(lambda: log.stage_state(key, None, wall_ms, is_reset=True)))
+
+    def settle(self, written: WrittenState) -> ErrorCode:
+        """Apply a committed write, or return the error of one that was not written."""
+        log, staged = written
+        error = log.settle(staged)
+        if error:
+            return LOG_ERRORS.get(error, error)
+        if staged.is_reset:
+            self.tell_reset(staged.key)
+        self._prune_later()
+        return ErrorCode.NONE
+
+    def commit(self) -> None:
+        """Write everything that is staged in any log."""
+        self._partitions.commit()
+
+    # Pruning
+
+    def next_deadline(self) -> int | None:
+        """Return the monotonic time of the next `prune` in ms; None while nothing was written."""
+        return self._prune_at_ms
+
+    def prune(self, now_ms: int) -> None:
+        """Remove what is obsolete. Never call it between staging and commit of another append."""
+        self._prune_at_ms = None
+        if not self.is_available:
+            return
+        wall_ms = self._clock.wall_ms()
+        for log in self._logs.values():
+            try:
+                staged = log.stage_cold(wall_ms, self._config.cold_snapshot_interval_ms)
+                gone = [key for key in log.states if key.topic_id not in self._partitions.by_id]
+                staged += [log.stage_state(key, None, wall_ms, is_reset=True) for key in gone]
+            except ApiError as error:
+                logger.warning("%s-%d cannot be pruned: %s", log.log.topic, log.log.index, error)
+                self._prune_at_ms = now_ms + RETRY_MS
+                continue
+            if staged:
+                self._partitions.commit()
+                for each in staged:
+                    self.settle(WrittenState(log, each))
+            log.delete_obsolete()
+            if log.log.high_watermark > log.log.log_start_offset + len(log.states):
+                self._prune_later()
+
+    def _write_now(self, written: WrittenState) -> None:
+        self._partitions.commit()
+        error = self.settle(written)
+        if error:
+            raise ApiError(error)
+
+    def _prune_later(self) -> None:
+        if self._prune_at_ms is None:
+            self._prune_at_ms = self._clock.ms() + self._config.prune_interval_ms
+
+    @staticmethod
+    def _staged(stage: Callable[[], StagedState]) -> StagedState:
+        try:
+            return stage()
+        except ApiError as error:
+            raise ApiError(LOG_ERRORS.get(error.code, error.code), error.message) from error
+
+    def _log_of(self, key: ShareKey) -> StateLog:
+        """Return the log of the key's partition. Raises ApiError."""
+        topic = self._partitions.by_name.get(SHARE_STATE_TOPIC)
+        if topic is None or self._is_unreadable:
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        try:
+            return self._log(topic, partition_of(key, topic.count))
+        except ApiError as error:
+            raise ApiError(LOG_ERRORS.get(error.code, error.code), error.message) from error
+
+    def _log(self, topic: HostedTopic | None, index: int) -> StateLog:
+        """Return the partition's log; a recreated log starts over. Raises ApiError."""
+        log: PartitionLog | None = None if topic is None else topic.log(index)
+        if log is None:
+            raise BrokerBug(f"{SHARE_STATE_TOPIC} has no partition {index}")
+        known = self._logs.get(index)
+        if known is None or known.log is not log:
+            known = self._logs[index] = StateLog(log, self._config.updates_per_snapshot)
+        return known
+
+
+def partition_of(key: ShareKey, count: int) -> int:
+    """Return the partition of __share_group_state with the state of `key`. (Kafka: partitionFor)"""
+    return coordinator_partition(coordinator_key(key), count)
+
+
+def coordinator_key(key: ShareKey) -> str:
+    """Return Kafka's "group:topicId:partition", as in FindCoordinator. (Kafka: asCoordinatorKey)"""
+    topic = base64.urlsafe_b64encode(key.topic_id).rstrip(b"=").decode()
+    return f"{key.group_id}:{topic}:{key.partition}"
+
+
+def is_coordinator_key(key: str) -> bool:
+    """Return whether a key has the form "group:topicId:partition". (Kafka: SharePartitionKey.validate)"""
+    parts = key.rsplit(":", 2)
+    if len(parts) < 3 or not parts[0].strip() or not re.fullmatch(r"[0-9]{1,10}", parts[2]):
+        return False
+    return re.fullmatch(r"[A-Za-z0-9_-]{22}", parts[1]) is not None

@@ -1,0 +1,264 @@
+"""The share partitions that this broker leads, their locks, and the writes of their state. (Kafka:
+SharePartitionManager)
+
+Called by the handlers of ShareFetch and ShareAcknowledge, and by the timer of the locks. A share partition is
+read from its stored state with the first fetch, and dropped when its state is set anew or deleted.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple
+
+from broker.common.clock import Clock
+from broker.common.errors import ApiError, ErrorCode
+from broker.config.sections.share import SharePartitionConfig
+from broker.config.sections.share_groups import EARLIEST, duration_ms
+from broker.coordinator.share.persister import (
+    READ_UNINITIALIZED,
+    ShareStatePersister,
+    StateWrite,
+    WrittenState,
+)
+from broker.coordinator.share.records import ShareState
+from broker.coordinator.share.settings import SettingsOf, ShareSettings
+from broker.coordinator.share.share_partition import Change, Limits, Lock, SharePartition
+from broker.coordinator.share.states import NOT_SET, ShareKey
+from broker.log.partition import PartitionLog
+from broker.partitions.partitions import LEADER_EPOCH, Partitions
+from broker.purgatory.timing_wheel import Timer
+from broker.records.slices import Slices
+
+logger = logging.getLogger(__name__)
+
+LOCKS_AT_ONCE: Final = 16
+"""Locks that end in one turn; ours."""
+
+LEFT_AT_ONCE: Final = 64
+"""Share partitions in which members that have left release their records in one turn; ours."""
+
+STATE_ERRORS: Final = {
+    ErrorCode.NOT_COORDINATOR: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.FENCED_LEADER_EPOCH: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.FENCED_STATE_EPOCH: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.INVALID_REQUEST: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+"""Errors of the stored state, as ShareFetch and ShareAcknowledge answer them. (Kafka: fetchPersisterError)"""
+
+FENCING: Final = frozenset(
+    {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+)
+"""Errors after which the share partition is read anew."""
+
+
+class StagedChange(NamedTuple):
+    """A change whose record is staged, or None for one without a record."""
+
+    key: ShareKey
+    partition: SharePartition
+    change: Change
+    written: WrittenState | None
+
+
+class SharePartitions:
+    """The share partitions of one broker.
+
+    `settings_of` returns the settings of a group. `wake` is called with each share partition of which records
+    became available, or which has ended.
+    """
+
+    def __init__(
+        self,
+        config: SharePartitionConfig,
+        partitions: Partitions,
+        persister: ShareStatePersister,
+        settings_of: SettingsOf,
+        clock: Clock,
+        wake: Callable[[SharePartition], None],
+    ) -> None:
+        self.settings_of = settings_of
+        self._limits = Limits(config.delivery_count_limit, config.max_record_locks)
+        self._partitions = partitions
+        self._persister = persister
+        self._clock = clock
+        self.wake = wake
+        self._loaded: dict[ShareKey, SharePartition] = {}
+        self._locks = Timer()
+        self._leaving: deque[tuple[str, ShareKey]] = deque()
+        persister.tell_reset = self.drop
+
+    def get(self, key: ShareKey) -> SharePartition | None:
+        """Return the share partition if it was read."""
+        return self._loaded.get(key)
+
+    def load(self, key: ShareKey, log: PartitionLog) -> Slices[SharePartition]:
+        """Return the share partition; read its state if necessary, and decide where it starts.
+
+        Where it starts is stored before anything is delivered. Raises ApiError.
+        """
+        known = self._loaded.get(key)
+        if known is not None:
+            return known
+        if self._read(key).start_offset == NOT_SET:
+            start = yield from self._first_offset(log, self.settings_of(key.group_id))
+            state = self._read(key)
+            if state.start_offset == NOT_SET:
+                self._store_start(key, state.state_epoch, start)
+        known = self._loaded.get(key)
+        if known is None:
+            state = self._read(key)
+            known = SharePartition(state.start_offset, state.batches, self._limits, state.state_epoch)
+            self._loaded[key] = known
+        known.forget_before(log.log_start_offset)
+        return known
+
+    def _read(self, key: ShareKey) -> ShareState:
+        state = self._persister.state(key)
+        if state is None:
+            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, READ_UNINITIALIZED)
+        if state.leader_epoch > LEADER_EPOCH:
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return state
+
+    def _first_offset(self, log: PartitionLog, settings: ShareSettings) -> Slices[int]:
+        """Return the offset at which a group starts that has none. (Kafka: startOffsetDuringInitialization)
+
+        Without records as young as a duration, the end.
+        """
+        if settings.auto_offset_reset == EARLIEST:
+            return log.log_start_offset
+        age_ms = duration_ms(settings.auto_offset_reset)
+        if age_ms is not None:
+            found = yield from log.offset_for_timestamp(self._clock.wall_ms() - age_ms)
+            if found is not None:
+                return found[0]
+        return log.high_watermark
+
+    def _store_start(self, key: ShareKey, state_epoch: int, start: int) -> None:
+        try:
+            written = self._persister.stage_write(key, StateWrite(state_epoch, LEADER_EPOCH, start, ()))
+        except ApiError as error:
+            raise ApiError(STATE_ERRORS.get(error.code, error.code), error.message) from error
+        self._persister.commit()
+        code = self._persister.settle(written)
+        if code:
+            raise ApiError(STATE_ERRORS.get(code, code))
+
+    # Locks
+
+    def new_lock(self, key: ShareKey, member: str) -> Lock:
+        """Return the lock of an acquisition that begins now."""
+        duration_ms = self.settings_of(key.group_id).record_lock_duration_ms
+        return Lock(key, member, self._clock.ms() + duration_ms)
+
+    def hold(self, lock: Lock) -> None:
+        """Let a lock end in time, if it holds anything."""
+        if lock.runs:
+            self._locks.add(lock, self._clock.ms())
+
+    def next_deadline(self) -> int | None:
+        """Return the monotonic time of the next `expire`, in ms."""
+        return self._clock.ms() if self._leaving else self._locks.next_deadline()
+
+    def expire(self, now_ms: int) -> None:
+        """End some of the locks that are due: their records become available, or are archived after their
+        last delivery. Release the records of some members that have left.
+
+        Never call it between staging and commit of another append.
+        """
+        self._release_left()
+        changes = []
+        for lock in self._locks.advance(now_ms, LOCKS_AT_ONCE):
+            assert isinstance(lock, Lock)
+            partition = self._loaded.get(lock.key)
+            if partition is not None:
+                changes.append((lock.key, partition, partition.expired(lock)))
+        self._store_now(changes)
+
+    # Changes
+
+    def stage(self, key: ShareKey, partition: SharePartition, change: Change) -> StagedChange:
+        """Stage the record of a change. Raises ApiError; the change is withdrawn then."""
+        if not change.batches:
+            return StagedChange(key, partition, change, None)
+        write = StateWrite(partition.state_epoch, LEADER_EPOCH, change.start_offset, change.batches)
+        try:
+            written = self._persister.stage_write(key, write)
+        except ApiError as error:
+            partition.complete(change, is_stored=False)
+            code = STATE_ERRORS.get(error.code, error.code)
+            if code in FENCING:
+                self.drop(key)
+            raise ApiError(code, error.message) from error
+        return StagedChange(key, partition, change, written)
+
+    def settle(self, staged: StagedChange) -> ErrorCode:
+        """Apply a change after the commit, or withdraw it and return the error."""
+        key, partition, change, written = staged
+        error = ErrorCode.NONE if written is None else self._persister.settle(written)
+        partition.complete(change, is_stored=not error)
+        if change.batches:
+            self.wake(partition)
+        if error:
+            code = STATE_ERRORS.get(error, error)
+            if code in FENCING:
+                self.drop(key)
+            return code
+        return ErrorCode.NONE
+
+    def release(self, member: str, key: ShareKey) -> StagedChange | None:
+        """Stage the release of everything that a member holds in a share partition; None if it holds nothing,
+        or if that cannot be stored, so that its lock releases it.
+        """
+        partition = self._loaded.get(key)
+        if partition is None:
+            return None
+        try:
+            staged = self.stage(key, partition, partition.release(member))
+        except ApiError as error:
+            logger.warning(
+                "records of a member cannot be released",
+                extra={"group": key.group_id, "reason": error.code.name},
+            )
+            return None
+        return staged if staged.written is not None else None
+
+    def release_soon(self, member: str, keys: Iterable[ShareKey]) -> None:
+        """Let the next calls of `expire` release everything that a member holds."""
+        self._leaving.extend((member, key) for key in keys)
+
+    def _release_left(self) -> None:
+        staged = []
+        for _ in range(min(len(self._leaving), LEFT_AT_ONCE)):
+            each = self.release(*self._leaving.popleft())
+            if each is not None:
+                staged.append(each)
+        self.settle_now(staged)
+
+    def settle_now(self, staged: Iterable[StagedChange]) -> list[tuple[ShareKey, ErrorCode]]:
+        """Commit and apply changes; return the errors of those that were not written."""
+        staged = list(staged)
+        if any(each.written is not None for each in staged):
+            self._persister.commit()
+        return [(each.key, error) for each in staged if (error := self.settle(each))]
+
+    def drop(self, key: ShareKey) -> None:
+        """Forget a share partition; the next fetch reads its state again."""
+        partition = self._loaded.pop(key, None)
+        if partition is not None:
+            partition.fence()
+            self.wake(partition)
+
+    def _store_now(self, changes: list[tuple[ShareKey, SharePartition, Change]]) -> None:
+        staged = []
+        for key, partition, change in changes:
+            try:
+                staged.append(self.stage(key, partition, change))
+            except ApiError as error:
+                logger.warning(
+                    "the end of a lock cannot be stored",
+                    extra={"group": key.group_id, "reason": error.code.name},
+                )
+                self.wake(partition)
+        self.settle_now(staged)

@@ -1,0 +1,216 @@
+"""One partition of __share_group_state: the state of each share partition, and what keeps the log short.
+(Kafka: ShareCoordinatorShard, ShareCoordinatorOffsetsManager)
+
+Called by `persister`, the only writer of the topic. A write adds an update; after a number of them it adds a
+snapshot, which makes the earlier records of that share partition obsolete. `prune` writes a snapshot of the
+states whose last one is old, and deletes the records before the oldest snapshot, once the rest is flushed.
+"""
+
+import logging
+from typing import Final
+
+from broker.common.errors import ApiError, ErrorCode
+from broker.coordinator.share.records import (
+    SNAPSHOT,
+    UPDATE,
+    ShareState,
+    ShareUpdate,
+    decode_key,
+    decode_snapshot,
+    decode_update,
+    encode_key,
+    encode_snapshot,
+    encode_update,
+)
+from broker.coordinator.share.states import ShareKey
+from broker.log.partition import PartitionLog
+from broker.log.staged import Staged
+from broker.records.build import NewRecord, build_batch
+from broker.records.header import header_at
+from broker.records.stored_fields import UnreadableRecord
+from broker.records.walk import batches, records
+
+logger = logging.getLogger(__name__)
+
+CHUNK: Final = 4 * 1024 * 1024
+"""Bytes per read."""
+
+SPARE: Final = 1_000
+"""Records after the last snapshot of a state that `prune` leaves alone, or four times the number of states if
+that is more: a log that is not written is not rewritten."""
+
+SNAPSHOTS_AT_ONCE: Final = 128
+"""Snapshots that one `prune` writes."""
+
+
+class KeptState:
+    """The state of one share partition, and where its last snapshot is.
+
+    `updates` were written since then, and `staged` records are not committed yet.
+    """
+
+    __slots__ = ("snapshot_ms", "snapshot_offset", "staged", "state", "updates")
+
+    def __init__(self, state: ShareState, snapshot_offset: int, snapshot_ms: int) -> None:
+        self.state = state
+        self.snapshot_offset = snapshot_offset
+        self.snapshot_ms = snapshot_ms
+        self.updates = 0
+        self.staged = 0
+
+
+class StagedState:
+    """A record that the next commit writes. `new` is a whole state, an update, or None for a deletion.
+
+    `is_reset`: it does not continue the state before it.
+    """
+
+    __slots__ = ("is_reset", "kept", "key", "new", "staged")
+
+    def __init__(
+        self,
+        key: ShareKey,
+        new: ShareState | ShareUpdate | None,
+        kept: KeptState | None,
+        staged: Staged,
+        *,
+        is_reset: bool,
+    ) -> None:
+        self.key = key
+        self.new = new
+        self.kept = kept
+        self.staged = staged
+        self.is_reset = is_reset
+
+
+class StateLog:
+    """A partition's log and the states in it. `updates_per_snapshot`:
+    share.coordinator.snapshot.update.records.per.snapshot.
+    """
+
+    def __init__(self, log: PartitionLog, updates_per_snapshot: int) -> None:
+        self.log = log
+        self.states: dict[ShareKey, KeptState] = {}
+        self._updates_per_snapshot = updates_per_snapshot
+        self._to_delete: tuple[int, int] | None = None
+        """The offset before which everything is obsolete, and the end that must be flushed first."""
+
+    def read(self) -> None:
+        """Fill `states` from the log. Blocks.
+
+        Skips what is unreadable, with an error line. Raises ApiError KAFKA_STORAGE_ERROR.
+        """
+        log = self.log
+        offset = log.log_start_offset
+        chunk: bytes | None = None
+        while offset < log.high_watermark and chunk != b"":
+            chunk = log.read(log.past_gap(offset), CHUNK, min_one_batch=True).read()
+            for batch in batches(chunk):
+                offset = header_at(batch).last_offset + 1
+                try:
+                    for record in records(batch):
+                        self._replay(record.key, record.value, record.offset)
+                except (ApiError, UnreadableRecord) as error:
+                    logger.error("skipping an unreadable batch of %s: %s", log.topic, error)
+
+    def _replay(self, key: bytes | None, value: bytes | None, offset: int) -> None:
+        decoded = None if key is None else decode_key(key)
+        if decoded is None:
+            return
+        kind, share_key = decoded
+        if kind == SNAPSHOT:
+            new = None if value is None else decode_snapshot(value)
+            self._apply(share_key, new, offset)
+        elif value is not None:
+            self._apply(share_key, decode_update(value), offset)
+
+    def _apply(self, key: ShareKey, new: ShareState | ShareUpdate | None, offset: int) -> None:
+        kept = self.states.get(key)
+        if new is None:
+            self.states.pop(key, None)
+        elif isinstance(new, ShareState):
+            if kept is None:
+                self.states[key] = KeptState(new, offset, new.written_ms)
+            else:
+                kept.state, kept.updates = new, 0
+                kept.snapshot_offset, kept.snapshot_ms = offset, new.written_ms
+        elif kept is not None and offset > kept.snapshot_offset:
+            kept.state = kept.state.after(new)
+            kept.updates += 1
+
+    def stage_update(self, key: ShareKey, kept: KeptState, update: ShareUpdate, wall_ms: int) -> StagedState:
+        """Stage an update, or a snapshot with it if one is due. Raises ApiError as PartitionLog.stage."""
+        if kept.updates >= self._updates_per_snapshot and not kept.staged:
+            return self.stage_state(key, self._snapshot(kept.state.after(update), wall_ms), wall_ms)
+        update = update._replace(snapshot_epoch=kept.state.snapshot_epoch)
+        return self._stage(key, update, UPDATE, encode_update(update), wall_ms)
+
+    def stage_state(
+        self, key: ShareKey, state: ShareState | None, wall_ms: int, *, is_reset: bool = False
+    ) -> StagedState:
+        """Stage a whole state, or a deletion. Raises ApiError as PartitionLog.stage."""
+        value = None if state is None else encode_snapshot(state)
+        return self._stage(key, state, SNAPSHOT, value, wall_ms, is_reset=is_reset)
+
+    def settle(self, staged: StagedState) -> ErrorCode:
+        """Apply a committed record, or return the error of one that was not written."""
+        if staged.kept is not None:
+            staged.kept.staged -= 1
+        if staged.staged.error is not None:
+            return staged.staged.error
+        self._apply(staged.key, staged.new, staged.staged.base_offset)
+        return ErrorCode.NONE
+
+    def _stage(
+        self,
+        key: ShareKey,
+        new: ShareState | ShareUpdate | None,
+        kind: int,
+        value: bytes | None,
+        wall_ms: int,
+        *,
+        is_reset: bool = False,
+    ) -> StagedState:
+        batch = build_batch([NewRecord(encode_key(kind, key), value, wall_ms)])
+        staged = self.log.stage(batch, now_wall_ms=wall_ms, internal=True)
+        kept = self.states.get(key)
+        if kept is not None:
+            kept.staged += 1
+        return StagedState(key, new, kept, staged, is_reset=is_reset)
+
+    @staticmethod
+    def _snapshot(state: ShareState, wall_ms: int) -> ShareState:
+        return state._replace(snapshot_epoch=state.snapshot_epoch + 1, written_ms=wall_ms)
+
+    # Pruning
+
+    def stage_cold(self, wall_ms: int, interval_ms: int) -> list[StagedState]:
+        """Stage snapshots of states whose last one is old and has many records after it. Requires that
+        nothing is staged. Raises ApiError.
+        """
+        bound = self.log.high_watermark - max(SPARE, 4 * len(self.states))
+        cold = [
+            (key, kept.state)
+            for key, kept in self.states.items()
+            if kept.snapshot_offset < bound and wall_ms - kept.snapshot_ms >= interval_ms and not kept.staged
+        ]
+        return [
+            self.stage_state(key, self._snapshot(state, wall_ms), wall_ms)
+            for key, state in cold[:SNAPSHOTS_AT_ONCE]
+        ]
+
+    def delete_obsolete(self) -> None:
+        """Delete the records before the oldest snapshot, if everything was flushed that the log had when they
+        became obsolete.
+        """
+        log = self.log
+        try:
+            if self._to_delete is not None:
+                start, end = self._to_delete
+                if log.recovery_point < end:
+                    return
+                log.delete_records_before(start)
+            start = min((each.snapshot_offset for each in self.states.values()), default=log.high_watermark)
+            self._to_delete = (start, log.high_watermark) if start > log.log_start_offset else None
+        except ApiError as error:
+            logger.warning("%s-%d: obsolete records cannot be removed: %s", log.topic, log.index, error)

@@ -1,0 +1,177 @@
+"""The transaction coordinator: all transactional ids of this broker, and what is due for them.
+
+Called by `coordinator.transaction_service`, which writes each `Change` and then applies it here. Pure: time
+is an argument, and the caller is told when it must call again. (Kafka: TransactionCoordinator,
+TransactionStateManager)
+"""
+
+from collections.abc import Collection, Iterator
+from heapq import heappop, heappush
+from itertools import count
+
+from broker.common.errors import ErrorCode
+from broker.config.sections.transactions import TransactionConfig
+from broker.coordinator.transaction import ending, initialization, partitions
+from broker.coordinator.transaction.completion import RETRY_MS, Completion
+from broker.coordinator.transaction.ending import EndRequest
+from broker.coordinator.transaction.expiration import Sweep, expire, is_expired, is_timed_out
+from broker.coordinator.transaction.initialization import KnownProducer
+from broker.coordinator.transaction.new_producer_id import NeedsProducerId, NewProducerId
+from broker.coordinator.transaction.records import decode_key, decode_value
+from broker.coordinator.transaction.state import (
+    DECIDED,
+    NO_EPOCH,
+    Change,
+    State,
+    TopicPartition,
+    Transaction,
+    TransactionData,
+)
+
+
+class TransactionCoordinator:
+    """The coordinator, one per broker."""
+
+    def __init__(self, config: TransactionConfig) -> None:
+        self._config = config
+        self._transactions: dict[str, Transaction] = {}
+        self._ready: dict[str, Completion] = {}
+        self._delayed: list[tuple[int, int, Completion]] = []
+        self._numbers = count()
+        self._timeouts = Sweep(config.timeout_check_interval_ms)
+        self._expiry = Sweep(config.expiry_check_interval_ms)
+
+    def __len__(self) -> int:
+        return len(self._transactions)
+
+    # Starting
+
+    def replay(self, key: bytes, value: bytes) -> None:
+        """Apply the last record of a key. Raises UnreadableRecord."""
+        transactional_id = decode_key(key)
+        if transactional_id is not None:
+            self._transactions[transactional_id] = Transaction(transactional_id, decode_value(value))
+
+    def loaded(self, now_ms: int) -> None:
+        """Begin to complete the transactions that were decided before the start, and to check timeouts."""
+        self._timeouts.begin(now_ms)
+        self._expiry.begin(now_ms)
+        for transaction in self._transactions.values():
+            if transaction.data.state in DECIDED:
+                self._complete(transaction, now_ms)
+
+    # Requests
+
+    def get(self, transactional_id: str) -> Transaction | None:
+        return self._transactions.get(transactional_id)
+
+    def transactions(self) -> list[Transaction]:
+        """Return all transactional ids, in no order."""
+        return list(self._transactions.values())
+
+    def initialize(
+        self,
+        transactional_id: str,
+        timeout_ms: int,
+        known: KnownProducer | None,
+        new_producer_id: NewProducerId,
+        wall_ms: int,
+    ) -> ErrorCode | Change:
+        """Handle an InitProducerId. Raises NeedsProducerId."""
+        if not transactional_id:
+            return ErrorCode.INVALID_REQUEST
+        if not 0 < timeout_ms <= self._config.max_timeout_ms:
+            return ErrorCode.INVALID_TRANSACTION_TIMEOUT
+        transaction = self._transactions.get(transactional_id)
+        if transaction is None:
+            producer_id = new_producer_id()
+            if producer_id is None:
+                raise NeedsProducerId
+            data = TransactionData(producer_id, NO_EPOCH, timeout_ms, updated_ms=wall_ms)
+            transaction = self._transactions[transactional_id] = Transaction(transactional_id, data)
+        return initialization.initialize(transaction, timeout_ms, known, new_producer_id, wall_ms)
+
+    def add_partitions(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        epoch: int,
+        added: Collection[TopicPartition],
+        client_version: int,
+        wall_ms: int,
+    ) -> ErrorCode | Change:
+        """Handle an AddPartitionsToTxn."""
+        if not transactional_id:
+            return ErrorCode.INVALID_REQUEST
+        return partitions.add(self.get(transactional_id), producer_id, epoch, added, client_version, wall_ms)
+
+    def verify(
+        self, transactional_id: str, producer_id: int, epoch: int, partition: TopicPartition
+    ) -> ErrorCode:
+        """Return whether a write belongs to the transaction: NONE, or TRANSACTION_ABORTABLE and others."""
+        return partitions.verify(self.get(transactional_id), producer_id, epoch, partition)
+
+    def end(
+        self, transactional_id: str, request: EndRequest, new_producer_id: NewProducerId, wall_ms: int
+    ) -> ErrorCode | Change:
+        """Handle an EndTxn. Raises NeedsProducerId."""
+        if not transactional_id:
+            return ErrorCode.INVALID_REQUEST
+        return ending.end(self.get(transactional_id), request, new_producer_id, wall_ms)
+
+    # Written changes
+
+    def apply(self, change: Change, now_ms: int) -> None:
+        """Apply a change whose record was written."""
+        change.apply()
+        transaction = change.transaction
+        if change.data.state in DECIDED:
+            self._complete(transaction, now_ms)
+        elif change.data.state is State.DEAD:
+            self._transactions.pop(transaction.transactional_id, None)
+        else:
+            self._ready.pop(transaction.transactional_id, None)
+
+    def completed(self, completion: Completion, wall_ms: int) -> Change:
+        """Return the change that ends a transaction whose partitions all have their marker."""
+        return Change(completion.transaction, ending.complete(completion.transaction.data, wall_ms))
+
+    def _complete(self, transaction: Transaction, now_ms: int) -> None:
+        self._ready[transaction.transactional_id] = Completion(transaction, now_ms)
+
+    # Time
+
+    def next_deadline(self) -> int | None:
+        """Return the monotonic time of the next due work, in ms; None if there is none."""
+        if not self._transactions:
+            return None
+        deadline = min(self._timeouts.due_ms, self._expiry.due_ms)
+        if self._ready:
+            return min(deadline, next(iter(self._ready.values())).due_ms)
+        return min(deadline, self._delayed[0][0]) if self._delayed else deadline
+
+    def due_completions(self, now_ms: int) -> Iterator[Completion]:
+        """Yield the decided transactions whose next step is due."""
+        while self._delayed and self._delayed[0][0] <= now_ms:
+            completion = heappop(self._delayed)[2]
+            self._ready[completion.transaction.transactional_id] = completion
+        yield from list(self._ready.values())
+
+    def delay(self, completion: Completion, now_ms: int) -> None:
+        """Try the next step of a completion again later. Without effect if it is delayed already."""
+        if self._ready.pop(completion.transaction.transactional_id, None) is None:
+            return
+        completion.due_ms = now_ms + RETRY_MS
+        heappush(self._delayed, (completion.due_ms, next(self._numbers), completion))
+
+    def overdue(self, now_ms: int, wall_ms: int) -> list[Change]:
+        """Return the changes that abort timed-out transactions and forget expired ids, a few at a time.
+
+        The rest is due now: call again after others have had a turn.
+        """
+        transactions, config = self._transactions, self._config
+        late = self._timeouts.next_of(transactions, now_ms, lambda each: is_timed_out(each, wall_ms))
+        unused = self._expiry.next_of(
+            transactions, now_ms, lambda each: is_expired(each, wall_ms, config.expiration_ms)
+        )
+        return [*(ending.fence(each, wall_ms) for each in late), *(expire(each) for each in unused)]

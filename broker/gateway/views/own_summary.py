@@ -1,0 +1,96 @@
+"""A gateway's summary of itself for the consoles of the others. Made by `server.gateway`, measured by the
+task that shares limits, once a second.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from broker.common.steps import Steps, nlargest_in_steps
+from broker.controller.rows.upstream import GatewayTraffic
+from broker.gateway.sharing.summary import MAX_CHANNELS, MAX_USES, Summary
+from broker.metrics.rate import CounterRate
+from broker.network.clock import TrioClock
+from broker.network.metrics.selector_metrics import totals_of
+from broker.network.socket_server import SocketServer
+from broker.quotas.client_quotas import ClientQuotas
+from broker.quotas.connection_metrics import ip_rule_use
+from broker.quotas.connections import ConnectionQuotas
+from broker.quotas.entity import Entity
+from broker.quotas.kinds import KEY_OF
+from broker.quotas.usage import SENSORS_AT_ONCE
+from broker.quotas.use_elsewhere import SensorUse
+from broker.views.live import throttled_row
+
+
+class OwnSummary:
+    """Costs requests nothing: it reads the counters and the throttled channels that are there anyway."""
+
+    def __init__(
+        self,
+        gateway: str,
+        server: SocketServer,
+        quotas: ClientQuotas,
+        connections: Iterable[ConnectionQuotas],
+        clock: TrioClock,
+    ) -> None:
+        self._gateway = gateway
+        self._connections = connections
+        self._server = server
+        self._quotas = quotas
+        self._clock = clock
+        self._rates = CounterRate(clock.ns())
+
+    def measure(self) -> Steps[Summary]:
+        """Yields after every few throttled connections."""
+        server, quotas, now_ns = self._server, self._quotas, self._clock.ns()
+        processors = [totals_of(each, now_ns) for each in server.processors()]
+        bytes_in = int(server.ended_processors.bytes_in + sum(each.bytes_in for each in processors))
+        bytes_out = int(server.ended_processors.bytes_out + sum(each.bytes_out for each in processors))
+        requests = sum(each.requests for each in server.metrics.once())
+        rates = self._rates.update(now_ns, (bytes_in, bytes_out, requests))
+        yield
+        muted = [each for channels in quotas.throttled_channels() for each in channels.all()]
+        traffic = GatewayTraffic(
+            sum(len(each.selector.channels) for each in server.processors()),
+            len(muted),
+            bytes_in,
+            bytes_out,
+            requests,
+            *rates,
+        )
+        longest = yield from nlargest_in_steps(MAX_CHANNELS, muted, lambda each: each.end_ms)
+        now_ms, obeys = self._clock.ms(), quotas.throttle_compliance.obeys
+        channels = tuple(throttled_row(each.row(now_ms, obeys(each.channel))) for each in longest)
+        used = yield from self._uses(now_ms)
+        most = yield from nlargest_in_steps(MAX_USES, used, lambda each: each[0])
+        uses = tuple(each for _, each in most)
+        address = next((each.address for each in server.client_endpoints()), "")
+        return Summary(self._gateway, address, traffic, channels, uses, len(used) - len(uses))
+
+    def _uses(self, now_ms: int) -> Steps[list[tuple[float, SensorUse]]]:
+        """Return the limits that clients use, each with the used part of it."""
+        found: list[tuple[float, SensorUse]] = []
+        quotas = self._quotas
+        managers = quotas.managers.items() if quotas.callback is None else ()
+        for kind, manager in managers:
+            if not manager.active:
+                continue
+            throttled = Counter(each.sensor for each in manager.throttled.all())
+            yield
+            for number, sensor in enumerate(manager.sensors()):
+                if number % SENSORS_AT_ONCE == SENSORS_AT_ONCE - 1:
+                    yield
+                rule, window = sensor.rule, sensor.rate.window
+                is_idle = now_ms - sensor.last_record_ms > window.samples * window.window_ms
+                if not isinstance(rule, Entity) or (is_idle and not throttled[sensor]):
+                    continue
+                observed, limit = max(sensor.observed(now_ms), 0.0), manager.whole_bound(sensor)
+                clients = (sensor.user, sensor.client_id)
+                use = SensorUse(KEY_OF[kind], rule, clients, observed, throttled[sensor])
+                found.append((observed / limit, use))
+        for each in ip_rule_use(self._connections, now_ms):
+            if each is None:
+                yield
+            elif isinstance(each.entity, Entity) and each.observed > 0:
+                found.append((1.0, SensorUse(each.key, each.entity, (None, None), each.observed)))
+        return found

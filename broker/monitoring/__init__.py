@@ -1,0 +1,1 @@
+"""What leaves the broker about the broker: the Prometheus page, alerts, event topics and OTLP export."""

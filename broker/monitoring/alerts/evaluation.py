@@ -1,0 +1,122 @@
+"""When an alert of one rule is pending, fires, and is resolved.
+
+Called by broker.monitoring.alerts.task with what the rule observes. Pure: time is an argument.
+
+    pending     the value is above the threshold, for less than `for_ms`
+    firing      it was above for `for_ms`; a value above `clear` keeps it firing
+    resolved    it was at most `clear` for `resolve_after_ms`; a subject without a value counts as 0
+
+A pending alert ends without a word when its value is at most the threshold.
+"""
+
+from collections.abc import Iterator, Mapping
+from heapq import nlargest
+from typing import Final
+
+import msgspec
+
+from broker.controller.rows.alerts import Labels
+from broker.metadata.alerts import AlertRule
+
+MAX_ALERTS: Final = 100
+"""Alerts of one rule that are tracked, those with the highest values; ours. A rule that exceeds it says one
+thing about the whole broker, and ten thousand notifications of it help nobody.
+"""
+
+
+class Transition(msgspec.Struct, frozen=True):
+    """An alert that began to fire (`ended_at_ms` None) or was resolved. Times are wall-clock."""
+
+    labels: Labels
+    value: float
+    fired_at_ms: int
+    ended_at_ms: int | None
+
+
+class Alert:
+    """`since_ms`, `fired_ms` and `calm_since_ms` are monotonic, the other times wall-clock. It is pending
+    while `fired_ms` is None.
+    """
+
+    __slots__ = ("calm_since_ms", "fired_at_ms", "fired_ms", "labels", "since_at_ms", "since_ms", "value")
+
+    def __init__(self, labels: Labels, value: float, now_ms: int, wall_ms: int) -> None:
+        self.labels = labels
+        self.value = value
+        self.since_ms = now_ms
+        self.since_at_ms = wall_ms
+        self.fired_ms: int | None = None
+        self.fired_at_ms = 0
+        self.calm_since_ms: int | None = None
+
+
+class RuleState:
+    """The alerts of one rule. `unlisted` counts subjects above the threshold that are not tracked."""
+
+    __slots__ = ("_alerts", "unlisted", "value")
+
+    def __init__(self) -> None:
+        self._alerts: dict[Labels, Alert] = {}
+        self.unlisted = 0
+        self.value: float | None = None
+
+    @property
+    def alerts(self) -> list[Alert]:
+        return list(self._alerts.values())
+
+    @property
+    def firing(self) -> list[Alert]:
+        return [alert for alert in self._alerts.values() if alert.fired_ms is not None]
+
+    def step(
+        self, rule: AlertRule, observed: Mapping[Labels, float], now_ms: int, wall_ms: int
+    ) -> list[Transition]:
+        """Take over the values at this time, and return what began to fire or was resolved."""
+        self.value = max(observed.values(), default=None)
+        self._admit(rule, observed, now_ms, wall_ms)
+        return [
+            transition
+            for alert in self.alerts
+            for transition in self._next(alert, rule, observed.get(alert.labels, 0.0), now_ms, wall_ms)
+        ]
+
+    def end(self, wall_ms: int) -> list[Transition]:
+        """Resolve everything: the rule was removed or disabled."""
+        ended = [_resolved(alert, alert.value, wall_ms) for alert in self.firing]
+        self._alerts.clear()
+        self.unlisted, self.value = 0, None
+        return ended
+
+    def _admit(self, rule: AlertRule, observed: Mapping[Labels, float], now_ms: int, wall_ms: int) -> None:
+        above = [(value, labels) for labels, value in observed.items() if value > rule.threshold]
+        fresh = [each for each in above if each[1] not in self._alerts]
+        admitted = nlargest(max(0, MAX_ALERTS - len(self._alerts)), fresh)
+        self.unlisted = len(fresh) - len(admitted)
+        for value, labels in admitted:
+            self._alerts[labels] = Alert(labels, value, now_ms, wall_ms)
+
+    def _next(
+        self, alert: Alert, rule: AlertRule, value: float, now_ms: int, wall_ms: int
+    ) -> Iterator[Transition]:
+        if alert.fired_ms is None:
+            if value <= rule.threshold:
+                del self._alerts[alert.labels]
+                return
+            alert.value = value
+            if now_ms - alert.since_ms >= rule.for_ms:
+                alert.fired_ms, alert.fired_at_ms = now_ms, wall_ms
+                yield Transition(alert.labels, value, wall_ms, None)
+            return
+        alert.value = value
+        if value > rule.clear_at:
+            alert.calm_since_ms = None
+            return
+        if alert.calm_since_ms is None:
+            alert.calm_since_ms = now_ms
+        if now_ms - alert.calm_since_ms >= rule.resolve_after_ms:
+            del self._alerts[alert.labels]
+            yield _resolved(alert, value, wall_ms)
+
+
+def _resolved(alert: Alert, value: float, wall_ms: int) -> Transition:
+    return Transition(alert.labels, value, alert.fired_at_ms, wall_ms)

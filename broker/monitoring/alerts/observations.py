@@ -1,0 +1,118 @@
+"""The values that rules are compared with, by what they are about. Read from the views of the console.
+
+Called by broker.monitoring.alerts.task, once for each condition that a rule uses. Generators yield None after
+each piece of work.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Protocol
+
+from broker.common.glob_patterns import glob
+from broker.common.steps import Steps
+from broker.controller.rows.alerts import Labels
+from broker.controller.rows.upstream import RefusedRecords
+from broker.metadata.alerts import AlertCondition, AlertRule
+from broker.views.views import GroupRow, ThrottledRow
+
+Values = dict[Labels, float]
+
+
+class Observed(Protocol):
+    """The part of `views.views.Views` that is observed."""
+
+    def each_throttled(self) -> Iterator[ThrottledRow | None]: ...
+
+    def each_group(self) -> Iterator[GroupRow | None]: ...
+
+    def refused_records(self) -> Sequence[RefusedRecords]: ...
+
+
+def throttled(rows: Iterable[ThrottledRow | None]) -> Steps[Values]:
+    """Return the longest present throttle in ms of each client of this server, by kind of quota."""
+    found: Values = {}
+    for row in rows:
+        yield
+        if row is not None and not row.gateway:
+            labels = (*_client(row), ("quota_type", str(row.quota_type)))
+            found[labels] = max(found.get(labels, 0.0), float(row.throttle_ms))
+    return found
+
+
+def ignoring(rows: Iterable[ThrottledRow | None]) -> Steps[Values]:
+    """Return the number of throttled connections that do not wait, by client of this server."""
+    found: Values = {}
+    for row in rows:
+        yield
+        if row is not None and not row.gateway and row.obeys is False:
+            labels = _client(row)
+            found[labels] = found.get(labels, 0.0) + 1
+    return found
+
+
+def _client(row: ThrottledRow) -> Labels:
+    if not row.client_id and not row.principal:
+        return (("address", row.address),)
+    return (("client_id", row.client_id), ("user", row.principal))
+
+
+def lag(rows: Iterable[GroupRow | None]) -> Steps[Values]:
+    """Return the lag of each group in records, as far as it is known."""
+    found: Values = {}
+    for row in rows:
+        yield
+        if row is not None and row.lag is not None:
+            found[(("group", row.group_id),)] = float(row.lag)
+    return found
+
+
+def refused(rows: Iterable[RefusedRecords]) -> Steps[Values]:
+    """Return how many records of each topic of the gateways were refused in the last minute, by reason."""
+    yield
+    return {(("topic", row.topic), ("reason", row.reason)): float(row.last_minute) for row in rows}
+
+
+def disk_use(directories: Sequence[str]) -> Values:
+    """Return the used part in percent of the disk of each directory that can be asked, as df computes it.
+    Slow where a disk is; for a worker thread.
+    """
+    found: Values = {}
+    for directory in directories:
+        try:
+            volume = os.statvfs(directory)
+        except OSError:
+            continue
+        used = volume.f_blocks - volume.f_bfree
+        if used + volume.f_bavail > 0:
+            found[(("directory", directory),)] = 100.0 * used / (used + volume.f_bavail)
+    return found
+
+
+def sources(views: Observed) -> Mapping[AlertCondition, Callable[[], Steps[Values]]]:
+    return {
+        AlertCondition.THROTTLED: lambda: throttled(views.each_throttled()),
+        AlertCondition.IGNORES_THROTTLING: lambda: ignoring(views.each_throttled()),
+        AlertCondition.LAG: lambda: lag(views.each_group()),
+        AlertCondition.REFUSED_RECORDS: lambda: refused(views.refused_records()),
+    }
+
+
+def matching(rule: AlertRule, values: Values) -> Steps[Values]:
+    """Return the values that the rule's pattern selects; none if an earlier version accepted the pattern and
+    this one does not.
+    """
+    if not rule.match:
+        return values
+    found: Values = {}
+    try:
+        pattern = glob(rule.match)
+    except ValueError:
+        return found
+    yield
+    for labels, value in values.items():
+        for _, text in labels:
+            yield
+            if pattern.fullmatch(text):
+                found[labels] = value
+                break
+    return found

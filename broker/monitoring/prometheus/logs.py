@@ -1,0 +1,137 @@
+"""Metrics of the topics' traffic, of logs and their directories, and of event topics. (Kafka:
+BrokerTopicMetrics, LogManager's gauges, ReplicaAlterLogDirsManager)
+
+A series without the label `topic` is the total of all topics, including deleted ones, as in Kafka: sums
+must select `topic!=""`. A partition that moves to another directory has a second log with
+`is_future="true"`.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+from broker.log import disk
+from broker.log.store import LogStore
+from broker.metrics.families import MAX_SERIES, FamilySamples, Kind, Sample, Steps
+from broker.partitions.event_log import EventBuffer
+from broker.partitions.partitions import Partitions, TopicTraffic
+
+TRAFFIC: Final = "kafka_server_brokertopicmetrics"
+
+TRAFFIC_COUNTERS: Final[tuple[tuple[str, str, Callable[[TopicTraffic], int]], ...]] = (
+    ("messagesin", "Records appended", lambda each: each.messages_in),
+    ("bytesin", "Bytes of batches appended", lambda each: each.bytes_in),
+    ("bytesout", "Bytes of batches sent to consumers", lambda each: each.bytes_out),
+    ("totalproducerequests", "Appends to a partition, including failed ones", lambda each: each.appends),
+    ("totalfetchrequests", "Reads of a partition for a fetch", lambda each: each.reads),
+    ("failedproducerequests", "Appends that were refused or failed", lambda each: each.failed_appends),
+    ("failedfetchrequests", "Reads that failed because of the broker", lambda each: each.failed_reads),
+)
+
+
+LOGS_AT_ONCE: Final = 8
+"""Partitions between two pauses."""
+
+Labels = tuple[tuple[str, str], ...]
+
+
+def topic_families(partitions: Partitions) -> Steps:
+    """In steps: a topic may be deleted between two of them, and is still on this page."""
+    every, total = list(partitions.by_name.values()), partitions.gone
+    traffic: list[tuple[Labels, TopicTraffic]] = []
+    for topic in every:
+        of_topic = yield from topic.traffic_in_steps()
+        total += of_topic
+        if len(traffic) < MAX_SERIES:
+            traffic.append(((("topic", topic.name),), of_topic))
+        yield None
+    traffic.insert(0, ((), total))
+    for name, about, value_of in TRAFFIC_COUNTERS:
+        yield FamilySamples(f"{TRAFFIC}_{name}_total", about, Kind.COUNTER, _totals(traffic, value_of))
+    sizes, ends = [], []
+    for topic in every[:MAX_SERIES]:
+        for number, log in enumerate(list(topic.opened())):
+            if number % LOGS_AT_ONCE == 0:
+                yield None
+            of_log = (("topic", log.topic), ("partition", str(log.index)))
+            sizes.append(Sample(of_log, log.size))
+            ends.append(Sample(of_log, log.log_end_offset))
+    for move in list(partitions.store.moves.running.values())[:MAX_SERIES]:
+        log = move.partition
+        future = (("topic", log.topic), ("partition", str(log.index)), ("is_future", "true"))
+        sizes.append(Sample(future, move.size))
+        ends.append(Sample(future, move.end_offset))
+    yield FamilySamples("kafka_log_log_size", "Bytes of a partition's log", Kind.GAUGE, sizes)
+    yield FamilySamples("kafka_log_log_logendoffset", "The next offset", Kind.GAUGE, ends)
+
+
+def _totals(
+    traffic: Iterable[tuple[Labels, TopicTraffic]], value_of: Callable[[TopicTraffic], int]
+) -> Iterator[Sample]:
+    return (Sample(labels, value_of(of)) for labels, of in traffic)
+
+
+MANAGER: Final = "kafka_server_replicaalterlogdirsmanager"
+
+
+def log_directory_families(store: LogStore) -> Iterator[FamilySamples]:
+    """Yield the families. `topics` has the sizes of the copies."""
+    offline = [
+        Sample((("logDirectory", each.path),), int(each.offline is not None)) for each in store.directories
+    ]
+    lost = sum(each.value for each in offline)
+    lag = max((move.lag for move in store.moves.running.values()), default=0)
+    unusable = Counter(log.topic for log in store.offline)
+    by_topic = [Sample((("topic", topic),), count) for topic, count in list(unusable.items())[:MAX_SERIES]]
+    missing = [
+        Sample((("topic", log.topic), ("partition", str(log.index))), log.missing)
+        for log in list(store.gapped)[:MAX_SERIES]
+    ]
+    space = [(each.path, _space(each.path)) for each in store.directories if each.offline is None]
+    of_volumes = [((("logDirectory", path),), known) for path, known in space if known is not None]
+    for name, text, samples in (
+        (
+            "kafka_server_replicamanager_offlinereplicacount",
+            "Partitions offline until the next start",
+            [Sample((), len(store.offline))],
+        ),
+        ("weir_log_offline_partitions", "Partitions offline until the next start, by topic", by_topic),
+        (
+            "weir_log_directory_free_bytes",
+            "Free bytes of the volume",
+            [Sample(labels, free) for labels, (_, free) in of_volumes],
+        ),
+        (
+            "weir_log_directory_total_bytes",
+            "Total bytes of the volume",
+            [Sample(labels, total) for labels, (total, _) in of_volumes],
+        ),
+        ("weir_log_missing_offsets", "Offsets whose records are lost", missing),
+        (
+            "kafka_log_logmanager_offlinelogdirectorycount",
+            "Offline log directories",
+            [Sample((), lost)],
+        ),
+        ("kafka_log_logmanager_logdirectoryoffline", "1 if the log directory is offline", offline),
+        (f"{MANAGER}_maxlag", "Maximum lag of a running copy, in offsets", [Sample((), lag)]),
+        (f"{MANAGER}_failedpartitionscount", "Moves that failed", [Sample((), store.moves.failed)]),
+    ):
+        yield FamilySamples(name, text, Kind.GAUGE, samples)
+
+
+def _space(path: str) -> tuple[int, int] | None:
+    """Return total and free bytes of the volume; None if the system does not report them."""
+    try:
+        return disk.space(path)
+    except OSError:
+        return None
+
+
+def event_families(log: EventBuffer) -> Iterator[FamilySamples]:
+    topics = sorted(log.topics.items())
+    written = [Sample((("topic", topic),), each.written) for topic, each in topics]
+    dropped = [Sample((("topic", topic),), each.dropped) for topic, each in topics]
+    yield FamilySamples("weir_events_written_total", "Records written to event topics", Kind.COUNTER, written)
+    yield FamilySamples(
+        "weir_events_dropped_total", "Records dropped because the buffer was full", Kind.COUNTER, dropped
+    )

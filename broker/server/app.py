@@ -1,0 +1,290 @@
+"""Opens the nursery tree of one broker or gateway, and drains it.
+
+The nesting of the nurseries is the shutdown order: acceptors first, then processors and console, handlers,
+timers, storage. There are no stop flags: cancelling a nursery or closing a channel ends the tasks that depend
+on it.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+import msgspec
+import trio
+
+from broker.api.security.client_security import ClientSecurity
+from broker.common.errors import ApiError
+from broker.config.load import Configuration
+from broker.config.table import BrokerConfig
+from broker.controller.commands import IssueAdminToken
+from broker.controller.control import Control
+from broker.metadata.actor import BROKER_ITSELF, Role
+from broker.monitoring.alerts.formats import Source
+from broker.monitoring.alerts.task import TASK as ALERT_RULES
+from broker.monitoring.alerts.task import Alerting
+from broker.monitoring.events.writer import EventWriter
+from broker.monitoring.prometheus.page import PrometheusPage
+from broker.network.clock import TrioClock
+from broker.network.handling.handler_pool import CALLBACKS
+from broker.network.handling.sliced_requests import SLICED
+from broker.network.metadata_writer import run_in_slices
+from broker.network.metrics.client_usage import NAME as CLIENT_USAGE
+from broker.network.reaper import Reaper
+from broker.network.socket_server import SocketServer
+from broker.network.supervisor import Supervisor, TaskStarter, open_supervisor
+from broker.security.console_links import ConsoleLink, ConsoleLinks, link_with, new_key
+from broker.server.broker import BrokerServer
+from broker.server.interpreter import bounded_collections, freeze_survivors, prompt_switches
+from broker.server.parts.control import ServerMetadata, ServerQuotas, ServerTelemetry
+from broker.server.parts.oauthbearer_keys import TASK as ISSUER_KEYS
+from broker.server.parts.oauthbearer_keys import follow_keys
+from broker.server.parts.quota_usage import TASK as QUOTA_USAGE
+from broker.server.parts.views import ServerViews
+from broker.server.web import browser_url, monotonic_ms, program_url, start_console
+from broker.views.views import ServerInfo, TokenRow, Views
+
+logger = logging.getLogger(__name__)
+
+QUOTA_EXPIRY_SECONDS: Final = 30
+RELEASE_EVERY_S: Final = 0.05
+TOKEN_NAME: Final = "administrator"  # noqa: S105 - a name
+
+
+class Started(msgspec.Struct, frozen=True):
+    """The state that `run_broker` reports once it serves clients. `server` has the listeners; `console` is
+    None if none is configured. `stopped` is set when all tasks have ended.
+    """
+
+    server: ServerInfo
+    console: "ConsoleStarted | None"
+    stopped: trio.Event
+
+    @property
+    def bootstrap(self) -> tuple[str, ...]:
+        """The addresses for clients as host:port."""
+        return self.server.bootstrap
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleStarted:
+    """`url` is for browsers, `address` for programs. `make_link` makes a link that logs one browser in.
+    `token` is the first administrator's if this start issued it; no other copy exists.
+    """
+
+    url: str
+    address: str
+    make_link: Callable[[], str]
+    token: str | None = field(repr=False)
+
+
+async def run_gateway(
+    configuration: Configuration,
+    stop: trio.Event,
+    *,
+    task_status: trio.TaskStatus[Started] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Run a gateway until `stop` is set, then drain it as `run_broker` does. Raises what that raises."""
+    # Imported here, because a broker needs none of it.
+    from broker.server.gateway import GatewayServer
+
+    server = GatewayServer(configuration, TrioClock())
+    try:
+        await run_server(server, stop, task_status=task_status)
+    finally:
+        server.close()
+
+
+async def run_broker(
+    configuration: Configuration,
+    stop: trio.Event,
+    *,
+    task_status: trio.TaskStatus[Started] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Run the broker until `stop` is set, then drain it for at most `shutdown.drain.timeout.ms`.
+
+    Raises ConfigError or OSError if it cannot start. If cancelled, it stops without draining; acknowledged
+    records are in the page cache either way.
+    """
+    server = BrokerServer(configuration, TrioClock())
+    try:
+        await run_server(server, stop, task_status=task_status)
+    finally:
+        server.close()
+
+
+class Server(Protocol):
+    """The common interface of a broker and a gateway; see `server.BrokerServer`."""
+
+    clock: TrioClock
+    config: BrokerConfig
+    control: Control
+    events: EventWriter
+    metadata: ServerMetadata
+    prometheus: PrometheusPage
+    security: ClientSecurity
+    server_quotas: ServerQuotas
+    server_views: ServerViews
+    socket_server: SocketServer
+    telemetry: ServerTelemetry
+    views: Views
+
+    @property
+    def is_replicated(self) -> bool:
+        """Whether changes of the metadata need more than this process."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether clients can be served, as far as that depends on others than this process."""
+
+    @property
+    def reapers(self) -> Sequence[Reaper]:
+        """The reapers of delayed requests."""
+
+    def start_storage(self, nursery: TaskStarter) -> None:
+        """Start the tasks that outlive all requests."""
+
+    async def metadata_ready(self) -> None:
+        """Wait until changes may be made."""
+
+    def start_ports(self, nursery: TaskStarter) -> None:
+        """Start the tasks that open ports beside those of `listeners`."""
+
+    def release_delayed(self) -> None:
+        """Complete every delayed request at shutdown, with the response of a timeout."""
+
+
+async def run_server(
+    server: Server,
+    stop: trio.Event,
+    *,
+    task_status: trio.TaskStatus[Started] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Run the nursery tree. Leaving a block stops its tasks."""
+    trio.lowlevel.add_instrument(server.server_views.loop_idle)
+    server.server_views.task_tree.begin()
+    server.server_views.update_bootstrap()
+    stopped = trio.Event()
+    alerting = _alerting(server)
+    async with open_supervisor() as storage:
+        storage.start_soon(server.metadata.writer.last_error.wait, name="fatal-errors")
+        server.start_storage(storage)
+        async with open_supervisor() as timers:
+            server.socket_server.throttling.start_reapers(timers)
+            flush_waits = server.socket_server.handlers.flush_waits.reaper
+            users = [each.users.reaper for each in server.socket_server.resources.values()]
+            for reaper in (*server.reapers, flush_waits, *users):
+                timers.start_soon(reaper.run, name=reaper.name)
+            timers.start_soon(server.socket_server.handlers.run_callbacks, name=CALLBACKS)
+            timers.start_soon(server.socket_server.handlers.sliced.run, name=SLICED)
+            timers.start_soon(server.events.run, name="event-writer")
+            server.telemetry.start(timers)
+            timers.start_soon(alerting.run, name=ALERT_RULES)
+            timers.start_soon(freeze_survivors, name="garbage-collector")
+            timers.start_soon(_expire_quotas, server, name="quota-sensor-expiry")
+            timers.start_soon(server.server_quotas.usage.run, name=QUOTA_USAGE)
+            timers.start_soon(server.socket_server.accounts.run, name=CLIENT_USAGE)
+            for number, keys in enumerate(server.security.issuers.values()):
+                await timers.start(follow_keys, keys, server.clock, name=f"{ISSUER_KEYS}-{number}")
+            async with open_supervisor() as handlers:
+                server.socket_server.start_handlers(handlers)
+                async with open_supervisor() as console, open_supervisor() as processors:
+                    server.socket_server.start_processors(processors)
+                    async with open_supervisor() as acceptors:
+                        await server.socket_server.start_connection_quotas(acceptors)
+                        server.socket_server.start_acceptors(acceptors)
+                        server.start_ports(acceptors)
+                        console_started = await _start_console(server, console, stop, alerting)
+                        await server.socket_server.wait_started()
+                        with bounded_collections(), prompt_switches():
+                            task_status.started(Started(server.server_views.info, console_started, stopped))
+                            await stop.wait()
+                        server.socket_server.stop_reconfiguring()
+                        acceptors.cancel_scope.cancel()
+                    await _drain(server)
+                    processors.cancel_scope.cancel()
+                    console.cancel_scope.cancel()
+                await server.socket_server.end_requests()
+            await server.events.finish()
+            timers.cancel_scope.cancel()
+        storage.cancel_scope.cancel()
+    stopped.set()
+
+
+async def _drain(server: Server) -> None:
+    """Finish requests in progress; complete delayed operations with the response of a timeout."""
+    with trio.move_on_after(server.config.broker.drain_timeout_ms / 1000) as deadline:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_release_delayed, server)
+            await server.socket_server.drain()
+            nursery.cancel_scope.cancel()
+    if deadline.cancelled_caught:
+        logger.warning("the drain timed out with requests in progress")
+
+
+async def _release_delayed(server: Server) -> None:
+    """Complete delayed operations until cancelled: a request that was in the request channel begins to wait
+    later.
+    """
+    while True:
+        server.release_delayed()
+        await trio.sleep(RELEASE_EVERY_S)
+
+
+def _alerting(server: Server) -> Alerting:
+    control, config = server.control, server.config
+
+    def source() -> Source:
+        return Source(control.image.cluster_id, config.broker.node_id, server.server_views.info.console)
+
+    return Alerting(lambda: control.image, server.views, source, config.alerts, config.log.dirs, server.clock)
+
+
+async def _start_console(
+    server: Server, nursery: Supervisor, stop: trio.Event, alerting: Alerting
+) -> ConsoleStarted | None:
+    settings = server.config.console
+    if settings.listener is None:
+        await server.metadata_ready()
+        return None
+    page = server.prometheus.pieces
+    links = ConsoleLinks(key := new_key())
+
+    def redeem(code: str, now_ms: int) -> TokenRow | None:
+        row = next((row for row in server.views.tokens() if row.name == TOKEN_NAME), None)
+        return row if row is not None and links.redeem(code, now_ms) else None
+
+    knows_tokens = trio.Event()
+
+    def is_ready() -> bool:
+        return knows_tokens.is_set() and server.is_ready and not stop.is_set()
+
+    # Bind first: if this fails, no token has been issued, which is shown only once.
+    host, port = await start_console(
+        nursery, is_ready, settings, server.control, server.views, page, redeem, alerting
+    )
+    await server.metadata_ready()
+    secret = server.config.security.admin_token
+    made = secret is None and not server.control.image.tokens
+    if made or secret is not None:
+        command = IssueAdminToken(TOKEN_NAME, Role.ADMIN, secret)
+        try:
+            secret = (await server.control.apply(command, BROKER_ITSELF)).secret
+        except ApiError as error:
+            if not server.is_replicated:
+                raise
+            made, secret = False, None
+            logger.warning("cannot issue the administrator's token", extra={"reason": error.message})
+    knows_tokens.set()
+    url = browser_url(settings, host, port)
+    server.server_views.console_started(ConsoleLink(url, key))
+    address = program_url(settings, host, port)
+    return ConsoleStarted(
+        url, address, lambda: link_with(url, links.make(monotonic_ms())), secret if made else None
+    )
+
+
+async def _expire_quotas(server: Server) -> None:
+    while True:
+        await trio.sleep(QUOTA_EXPIRY_SECONDS)
+        await run_in_slices(server.server_quotas.expire(server.clock.ms()))

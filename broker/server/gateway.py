@@ -1,0 +1,644 @@
+"""Builds all services of one gateway and connects them. Starts no task.
+
+Called by `app`, which runs them as it runs a broker. A gateway has the network, quotas, telemetry and console
+of a broker, and no logs and groups: those are the upstream cluster's.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final
+from uuid import uuid4
+
+import trio
+
+from broker.api import registry
+from broker.api.requests.change_limits import ControllerMutations
+from broker.api.requests.delayed_operations import DelayedFetches, DelayedProduce
+from broker.api.requests.retry_storm import RetryStormGate
+from broker.api.requests.services import Endpoints, control_services
+from broker.api.security.client_security import ClientSecurity
+from broker.common.errors import ConfigError
+from broker.common.steps import Steps
+from broker.config.load import Configuration
+from broker.config.sections import SecurityConfig, UpstreamConfig
+from broker.config.sections.gateway_ports import check_node_ports
+from broker.config.table import BrokerConfig
+from broker.controller.closing import CloseConnection, plan_close
+from broker.controller.control import Committer
+from broker.controller.rows.topics import GroupDetail, GroupRow, PartitionRow, TopicSize
+from broker.controller.rows.transactions import TransactionDetail, TransactionRow
+from broker.gateway.apis.mutations import MutationServices
+from broker.gateway.apis.partition_counts import PartitionCounts
+from broker.gateway.apis.registry import LISTS_CLIENT_METRICS, add_apis
+from broker.gateway.apis.roles import Roles
+from broker.gateway.channel import GatewayChannel
+from broker.gateway.event_topics import UpstreamTopics
+from broker.gateway.forwarder import ForwardLimits
+from broker.gateway.node_ports import NodePorts
+from broker.gateway.node_scope import QuotasByNode
+from broker.gateway.own_topics import OwnTopics
+from broker.gateway.processor import ListenerForwarding
+from broker.gateway.routes import ForwardRoutes
+from broker.gateway.server_mode import GatewayMode
+from broker.gateway.sharing.cluster_keys import ClusterKeys
+from broker.gateway.sharing.connection_lists import ConnectionLists
+from broker.gateway.sharing.member import SharingMember
+from broker.gateway.sharing.metadata_log import MetadataLog
+from broker.gateway.sharing.signing import PlainRecords, Records, SignedRecords
+from broker.gateway.sharing.summaries import Summaries
+from broker.gateway.sharing.task import SharingTask
+from broker.gateway.sharing.topic_log import METADATA_TOPIC, SHARES_TOPIC
+from broker.gateway.sharing.upstream_topic import UpstreamTopic
+from broker.gateway.sharing.views import SharedLimits
+from broker.gateway.upstream.client import UpstreamClient
+from broker.gateway.upstream.cluster import UpstreamCluster
+from broker.gateway.upstream.connect import UpstreamSocket, open_connection
+from broker.gateway.upstream.errors import Reason, UpstreamError
+from broker.gateway.upstream.identity import ClusterIdentity
+from broker.gateway.upstream.pace import Backoff
+from broker.gateway.upstream.renewal import LoginRenewal
+from broker.gateway.upstream.security import UpstreamSecurity, check_credentials
+from broker.gateway.upstream_quotas import UpstreamQuotas
+from broker.gateway.views.own_clients import OwnClients
+from broker.gateway.views.own_summary import OwnSummary
+from broker.gateway.views.upstream import UpstreamViews
+from broker.log.background_jobs import Flush
+from broker.metadata.changes import AuditFilter
+from broker.metadata.store import MetadataStore
+from broker.monitoring.events.writer import EventWriter
+from broker.network.acceptor.user_gate import UserGates
+from broker.network.clock import TrioClock
+from broker.network.failures import Failures
+from broker.network.handling.handler_pool import Completion
+from broker.network.metadata_writer import MetadataWriter
+from broker.network.metrics.request_log import RequestLog
+from broker.network.reaper import Reaper
+from broker.network.server_factory import ServedApis
+from broker.network.socket_server import SocketServer
+from broker.network.supervisor import TaskStarter
+from broker.network.throttling import Throttling
+from broker.partitions.event_origin import EventOrigin
+from broker.protocol.api_key import NAMES, ApiKey
+from broker.purgatory.purgatory import Purgatory
+from broker.security.delegation_tokens import DelegationTokens
+from broker.security.unknown_users import UnknownUsers
+from broker.server.listeners.metadata import ClientMetricsListener, QuotaListener, unknown_users_listener
+from broker.server.listeners.settings import (
+    register_network_listeners,
+    register_quota_listeners,
+    register_security_listeners,
+)
+from broker.server.parts.control import (
+    ServerMetadata,
+    ServerQuotas,
+    ServerTelemetry,
+    quota_callback,
+    retry_storm_reaper,
+)
+from broker.server.parts.views import ServerViews
+
+TELEMETRY_APIS: Final = (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY)
+QUOTA_APIS: Final = (ApiKey.DESCRIBE_CLIENT_QUOTAS, ApiKey.ALTER_CLIENT_QUOTAS)
+LOGIN_APIS: Final = (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
+CREDENTIAL_APIS: Final = (ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, ApiKey.ALTER_USER_SCRAM_CREDENTIALS)
+TOKEN_APIS: Final = (
+    ApiKey.CREATE_DELEGATION_TOKEN,
+    ApiKey.RENEW_DELEGATION_TOKEN,
+    ApiKey.EXPIRE_DELEGATION_TOKEN,
+    ApiKey.DESCRIBE_DELEGATION_TOKEN,
+)
+"""Refused by the gateway where it logs its clients in: upstream, a client would get the gateway's tokens."""
+
+UPSTREAM: Final = "upstream"
+
+FOLLOWED_WITHIN_S: Final = 5.0
+"""How long a start waits for the log of all gateways; without it the last known rules hold."""
+
+ID_DIGITS: Final = 12
+"""Random digits of a gateway's id, which is another one after each start."""
+
+SHARES_CONFIGS: Final = {"cleanup.policy": "compact,delete", "retention.ms": "600000", "segment.ms": "600000"}
+"""Reports count for seconds."""
+
+SHARES_TIMEOUT_MS: Final = 2_500
+"""A report that is not written in this time will be written again: its connection is opened anew."""
+
+
+class GatewayServer:
+    """The parts of one gateway. Raises ConfigError or OSError if they cannot be built."""
+
+    def __init__(self, configuration: Configuration, clock: TrioClock) -> None:
+        self.clock = clock
+        _check_authorizer(configuration.config.security)
+        callback = quota_callback(configuration, clock)
+
+        self._id = f"{configuration.config.broker.node_id}-{uuid4().hex[:ID_DIGITS]}"
+        self._connect_upstream(configuration)
+        self._cluster_keys = _cluster_keys(configuration.config)
+        self._records: dict[str, Records] = {}
+        self.metadata = ServerMetadata(configuration, clock, self._committer(configuration))
+        self.control = self.metadata.control
+        if self.metadata_log is not None:
+            self.metadata_log.attach(self.control.adopt, self.control.check_adoptable)
+        config = self.config = self.metadata.config
+        self._upstream_security.configure(config.upstream)
+        self.server_quotas = ServerQuotas(config, callback, clock, shared=config.quotas.scope == "cluster")
+        self.quotas = self.server_quotas.clients
+        self.security = ClientSecurity(
+            config.security, is_judged=lambda listener: not self._logs_in_upstream(listener)
+        )
+        self.unknown_users = UnknownUsers(self.metadata.store.scram_secret, self.control.image.scram)
+
+        self._backoffs: dict[int | None, Backoff] = {}
+        self.event_topics = UpstreamTopics(self.client, lambda: self.control.config)
+        self.origin = EventOrigin(config.broker.node_id, lambda: self.cluster.expected_id or "", self._id)
+        by_node = config.quotas.scope == "broker"
+        self._by_node = QuotasByNode(self.quotas, self.cluster.node_at) if by_node else None
+        self.mode = GatewayMode(self._forwarding, by_node=by_node).server_mode()
+        self.callbacks = self.mode.callbacks(
+            config.network.queued_max_requests, config.network.num_io_threads
+        )
+        self.failures = Failures()
+        self.retry_storm = RetryStormGate(self.callbacks, clock)
+        self.telemetry = ServerTelemetry(
+            configuration,
+            config.telemetry,
+            self.event_topics,
+            self.callbacks,
+            self.deliver,
+            clock,
+            self.origin,
+        )
+
+        self.endpoints: Endpoints = {}
+        self.registry = _local_apis(config)
+        self._own_topics = OwnTopics(waits=config.quotas.scope == "cluster")
+        self._own_topics.changed = self._reconsider_topics
+        self._answered = add_apis(
+            self.registry,
+            config,
+            Roles(self.security),
+            lambda: self.quotas.mutation.active,
+            lambda listener, node_id: self.node_ports.advertised(listener, node_id),
+            self._own_topics,
+        )
+        self._always_answered = self.registry.without(self._answered)
+        self._routes: dict[str, ForwardRoutes] = {}
+        self.socket_server = self._bind_sockets()
+        self.socket_server.on_renewed_metrics(self._renew_metrics)
+        self.node_ports = NodePorts(
+            config.gateway,
+            config.network,
+            self.socket_server,
+            lambda: self.cluster.nodes,
+            self.cluster.refresh,
+        )
+        self.cluster.on_change(self.node_ports.update)
+        self.sharing: SharingTask | None = None
+        shares: SharedLimits | None = None
+        if config.quotas.scope == "cluster":
+            self.sharing, shares = self._share_limits()
+        self.events = EventWriter(
+            self.event_topics,
+            self.event_topics.append,
+            self.origin,
+            clock,
+            self.control,
+            self.quotas.throttle_compliance,
+            self.socket_server,
+            config.events,
+        )
+        self.upstream_views = UpstreamViews(
+            clock,
+            lambda: self.control.config,
+            self.cluster,
+            self.node_ports,
+            self.socket_server,
+            self.event_topics,
+            [NAMES[entry.key] for entry in self._always_answered if entry.key != ApiKey.API_VERSIONS],
+            shares,
+            self._records,
+        )
+        self.server_views = ServerViews(
+            self.metadata,
+            self.socket_server,
+            self.quotas,
+            self.retry_storm,
+            self.callbacks,
+            self.telemetry.state,
+            NoTopics(),
+            clock,
+            events=self.event_topics,
+            upstream=self.upstream_views,
+        )
+        self.views, self.prometheus = self.server_views.views, self.server_views.prometheus
+        self._apply_metadata()
+        self.server_quotas.usage.resume()
+        self._register_config_listeners()
+        self.control.add_planner(CloseConnection, partial(plan_close, self.socket_server))
+        self.followed = self._upstream_quotas() if config.gateway.quotas == UPSTREAM else None
+
+    @property
+    def is_replicated(self) -> bool:
+        """Whether changes of the metadata need more than this process."""
+        return self.metadata_log is not None
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the upstream cluster has answered, and is the expected one. An outage later is no reason to
+        send clients elsewhere: all gateways have it.
+        """
+        return bool(self.cluster.nodes) and not self.cluster.is_refused
+
+    @property
+    def reapers(self) -> Sequence[Reaper]:
+        """The reapers of delayed requests."""
+        return self._reapers
+
+    def start_storage(self, nursery: TaskStarter) -> None:
+        """Start the tasks that talk to the upstream cluster."""
+        nursery.start_soon(self.client.run, name="upstream-client")
+        nursery.start_soon(self.cluster.run, name="upstream-cluster")
+        nursery.start_soon(self._own_topics.run, self.client, name="gateway-topics")
+        if self.config.upstream.sasl_jaas_location:
+            follow = partial(self._upstream_security.follow_file, self.cluster.renew_logins)
+            nursery.start_soon(follow, name="upstream-credentials")
+        if self.followed is not None:
+            nursery.start_soon(self.followed.run, name="upstream-quotas")
+        if self.sharing is not None:
+            nursery.start_soon(self.sharing.run, name="gateway-shares")
+        if self.metadata_log is not None:
+            nursery.start_soon(self.metadata_log.run, name="gateway-metadata")
+        if self._cluster_keys is not None:
+            nursery.start_soon(self._cluster_keys.follow_file, name="gateway-keys")
+
+    async def metadata_ready(self) -> None:
+        """Wait until the changes of all gateways are known, FOLLOWED_WITHIN_S at most. Raises ConfigError if
+        they must be signed first.
+        """
+        log = self.metadata_log
+        if log is not None:
+            with trio.move_on_after(FOLLOWED_WITHIN_S):
+                await log.followed.wait()
+            if log.must_be_signed:
+                raise ConfigError("quota.scope", "cluster", f"for {METADATA_TOPIC}: {log.problem}")
+
+    def start_ports(self, nursery: TaskStarter) -> None:
+        """Start the task that opens a port for each upstream node."""
+        nursery.start_soon(self.node_ports.run, name="upstream-node-ports")
+
+    def close(self) -> None:
+        """Close the stores."""
+        self.server_quotas.close()
+        self.metadata.close()
+        self.server_views.close()
+
+    def deliver(self) -> None:
+        """Let the handlers complete the requests whose responses were posted to `callbacks`."""
+        self.socket_server.handlers.deliver()
+
+    def release_delayed(self) -> None:
+        """Complete every delayed request at shutdown, with the response of a timeout."""
+        self.socket_server.wrap_handlers(None)
+        self.retry_storm.delayed.complete_all(self.clock.ms())
+        self.deliver()
+
+    def _upstream_quotas(self) -> UpstreamQuotas:
+        return UpstreamQuotas(
+            self.client,
+            self.control,
+            lambda: self.is_ready,
+            telemetry=self.config.telemetry.enabled,
+        )
+
+    def _connect_upstream(self, configuration: Configuration) -> None:
+        """Build the client of the upstream cluster, which the metadata needs; of its keys, only those of its
+        login are dynamic.
+        """
+        config = configuration.config
+        self.metadata_log: MetadataLog | None = None
+        self._upstream_security = UpstreamSecurity(config.upstream, self.clock)
+        identity = ClusterIdentity(Path(config.log.dirs[0]))
+        self.cluster = UpstreamCluster(
+            config.upstream,
+            self._upstream_security,
+            self.clock,
+            expected_id=identity.read(),
+            on_cluster_id=identity.write,
+        )
+        self.client = UpstreamClient(config.upstream, self._upstream_security, self.cluster)
+        self._renewal = LoginRenewal(config.upstream, self._upstream_security, self.cluster.doubt_login)
+
+    def _committer(
+        self, configuration: Configuration
+    ) -> Callable[[MetadataStore, MetadataWriter], Committer]:
+        """Return what makes the committer of changes: with quota.scope=cluster, the log of all gateways.
+        Raises ConfigError.
+        """
+        if configuration.config.quotas.scope != "cluster":
+            return lambda _store, writer: writer
+        if configuration.forget:
+            allowed = "nothing with quota.scope=cluster; delete the setting while the gateway runs"
+            raise ConfigError("--forget", ",".join(configuration.forget), allowed)
+
+        def follow(store: MetadataStore, writer: MetadataWriter) -> Committer:
+            (last_row,) = store.history(AuditFilter(limit=1))
+            topic = UpstreamTopic(
+                METADATA_TOPIC, self.client, self.clock, created=lambda: self._own_topics.ask_soon()
+            )
+            gateway = f"{configuration.config.broker.node_id}"
+            records = self._records_of(METADATA_TOPIC)
+            self.metadata_log = MetadataLog(gateway, topic, writer, last_row, self.clock, records)
+            return self.metadata_log
+
+        return follow
+
+    def _records_of(self, topic: str) -> Records:
+        """Return what signs and verifies the records of a topic that gateways believe."""
+        keys = self._cluster_keys
+        records = PlainRecords() if keys is None else SignedRecords(topic, self._id, keys)
+        self._records[topic] = records
+        return records
+
+    def _share_limits(self) -> tuple[SharingTask, SharedLimits]:
+        """Return the task that shares the limits with the other gateways, and what it knows."""
+        topic = UpstreamTopic(
+            SHARES_TOPIC,
+            self.client,
+            self.clock,
+            SHARES_CONFIGS,
+            SHARES_TIMEOUT_MS,
+            created=self._own_topics.ask_soon,
+        )
+        records = self._records_of(SHARES_TOPIC)
+        member = SharingMember(self._id, self.quotas)
+        own = OwnSummary(
+            self._id,
+            self.socket_server,
+            self.quotas,
+            self.server_quotas.connections.values(),
+            self.clock,
+        )
+        clients = OwnClients(self._id, self.socket_server, self.quotas, self.clock)
+        summaries = Summaries(
+            own.measure,
+            hears=self.config.console.listener is not None,
+            measure_clients=clients.measure,
+        )
+        lists = ConnectionLists(
+            self._id,
+            lambda: self.views.each_connection(),
+            lambda: summaries.others(self.clock.ms()),
+            topic,
+            self.clock,
+            records,
+        )
+        shares = SharedLimits(member, summaries, self.quotas, self.clock, lists)
+        task = SharingTask(member, topic, self.clock, records, shares.heard, summaries, lists)
+        return task, shares
+
+    def _logs_in_upstream(self, listener: str) -> bool:
+        """Whether clients of a listener log in upstream, where they are known, and not at the gateway."""
+        return self.config.gateway.for_listener(listener).authentication == UPSTREAM
+
+    async def _connect(self, listener: str, node_id: int | None) -> UpstreamSocket:
+        """Open the upstream connection of a client: to a node, or on a bootstrap port to any. Raises
+        UpstreamError.
+        """
+        config = self.config
+        logs_in = not self._logs_in_upstream(listener)
+        if self.cluster.is_refused:
+            raise UpstreamError(Reason.CLUSTER, self.cluster.state.error)
+        address = self.cluster.bootstrap_address() if node_id is None else self.cluster.address_of(node_id)
+        if address is None:
+            raise UpstreamError(Reason.NODE, f"no upstream node has the id {node_id}")
+        try:
+            opened = await open_connection(address, config.upstream, self._upstream_security, login=logs_in)
+        except UpstreamError as error:
+            self.cluster.refresh()
+            if error.reason is Reason.CREDENTIALS:
+                self.cluster.doubt_login(address)
+            raise
+        self._backoff_of(node_id).reset()
+        return opened
+
+    def _renew_metrics(self) -> None:
+        for routes in self._routes.values():
+            routes.renew_metrics()
+
+    def _backoff_of(self, node_id: int | None) -> Backoff:
+        return self._backoffs.setdefault(node_id, Backoff(self.config.upstream))
+
+    def _forwarding(self, listener: str, throttling: Throttling) -> ListenerForwarding:
+        config = self.config
+        routes = self._routes.get(listener)
+        if routes is None:
+            routes = self._routes[listener] = ForwardRoutes(
+                self._always_answered,
+                lambda name, version: self.socket_server.metrics.of(name, version),
+                forwards_logins=self._logs_in_upstream(listener),
+                answers=self._answered,
+            )
+        return ListenerForwarding(
+            ForwardLimits(config.gateway.max_in_flight, config.gateway.splice_min_bytes),
+            routes,
+            self.quotas,
+            throttling,
+            partial(self._connect, listener),
+            self._renewal,
+            lambda port: self.node_ports.node_of(port),
+            lambda name: self.node_ports.node_of_name(listener, name),
+            lambda node_id: self.node_ports.advertised(listener, node_id),
+            lambda: self.node_ports.version,
+            self._local_versions,
+            LISTS_CLIENT_METRICS if ApiKey.LIST_CONFIG_RESOURCES in self._answered else {},
+            lambda node_id, error: self._backoff_of(node_id).after_s(error),
+            self._by_node,
+            self._own_topics,
+        )
+
+    def _reconsider_topics(self) -> None:
+        """Let every connection look again through what it sends."""
+        for channel in self.socket_server.channels():
+            assert isinstance(channel, GatewayChannel)
+            channel.client.reconsider()
+
+    def _local_versions(self) -> dict[int, tuple[int, int]]:
+        """Return the versions of the APIs that the gateway answers whatever the upstream brokers know."""
+        return {
+            entry.key: (entry.advertised_min, entry.max_version)
+            for entry in self._always_answered
+            if entry.key != ApiKey.API_VERSIONS
+        }
+
+    def _log_in_upstream_with(self, upstream: UpstreamConfig) -> None:
+        """Use new credentials from now on, and find out whether the nodes accept them."""
+        self._upstream_security.configure(upstream)
+        self.cluster.renew_logins()
+
+    def _bind_sockets(self) -> SocketServer:
+        """Build the services of the handlers and the network. Binds the ports of `listeners`."""
+        config = self.config
+        logins = UserGates()
+        mutations = ControllerMutations(self.quotas.mutation, self.clock)
+        counts = PartitionCounts(self.client, lambda: self.cluster.nodes, self.clock)
+        services = control_services(
+            config.broker.node_id,
+            self.endpoints,
+            self.control,
+            mutations,
+            self.security,
+            self.unknown_users,
+            DelegationTokens(),
+            logins,
+            self.callbacks,
+            self.telemetry.services,
+        )
+        services = {
+            **services,
+            MutationServices: MutationServices(mutations, counts, self._own_topics),
+            OwnTopics: self._own_topics,
+        }
+        self._reapers = (retry_storm_reaper(self.retry_storm, self.clock, self.deliver),)
+        produces: Purgatory[DelayedProduce] = Purgatory("Produce", 1000)
+        completion = Completion(
+            config.broker.node_id, NothingStaged(), self.callbacks, DelayedFetches(self.callbacks), produces
+        )
+        RequestLog.check(config.request_log)
+        with self.metadata.explaining_dynamic_settings():
+            server = SocketServer(
+                config.network,
+                config.tls,
+                config.security.sasl_server_max_receive_size,
+                config.broker,
+                ServedApis(self.registry, services, self.endpoints),
+                completion,
+                self.security,
+                self.quotas,
+                self.server_quotas.connections,
+                logins,
+                self.failures,
+                self.clock,
+                self._reapers,
+                self.telemetry.state.manager.disconnected,
+                self.mode,
+            )
+        server.limit_connections(config.connections)
+        server.log_requests(config.request_log)
+        return server
+
+    def _apply_metadata(self) -> None:
+        """Apply the metadata image to the parts, and every later change of it."""
+        control, image, server = self.control, self.control.image, self.socket_server
+        quotas = QuotaListener(
+            image,
+            self.clock,
+            self.config.broker.node_id,
+            server,
+            self.quotas,
+            self.server_quotas.connections.values(),
+        )
+        client_metrics = ClientMetricsListener(image, self.telemetry.state.manager)
+        control.subscribe(server.on_metadata_update)
+        control.subscribe(quotas.on_metadata_update)
+        control.subscribe(client_metrics.on_metadata_update)
+        control.subscribe(unknown_users_listener(self.unknown_users))
+
+    def _register_config_listeners(self) -> None:
+        """Apply every later change of a dynamic setting."""
+        live, server = self.control.live, self.socket_server
+        register_network_listeners(live, server, self.server_views.update_bootstrap)
+        live.on_change(lambda config: config.events, lambda _old, new: self.events.apply_config(new))
+        register_quota_listeners(live, self.quotas, self.retry_storm, server, self.clock)
+        register_security_listeners(live, self.security)
+        live.on_change(
+            lambda config: config.network,
+            lambda _old, new: self.node_ports.configure(new),
+            lambda _old, new: check_node_ports(self.config.gateway, new, self.config.console),
+        )
+        live.on_change(
+            lambda config: config.upstream,
+            lambda _old, new: self._log_in_upstream_with(new),
+            lambda _old, new: check_credentials(new),
+        )
+
+
+class NothingStaged:
+    """The appends of a server without logs."""
+
+    def commit(self) -> None:
+        """Do nothing: nothing is ever staged."""
+
+    def overdue_flushes(self) -> Sequence[Flush]:
+        return ()
+
+
+class NoTopics:
+    """A `broker.views.live.TopicViewSource` without topics, groups and transactions."""
+
+    def offline_partitions(self) -> int:
+        return 0
+
+    def missing_offsets(self) -> int:
+        return 0
+
+    def topic_size(self, name: str) -> TopicSize:
+        return TopicSize(name, 0, 0)
+
+    def partitions(self, topic: str) -> Iterator[PartitionRow]:
+        return iter(())
+
+    def group_count(self) -> int:
+        return 0
+
+    def groups(self) -> Iterator[GroupRow]:
+        return iter(())
+
+    def group(self, group_id: str) -> Steps[GroupDetail | None]:
+        yield from ()
+        return None
+
+    def transactions(self) -> Iterator[TransactionRow]:
+        return iter(())
+
+    def transaction(self, transactional_id: str) -> Steps[TransactionDetail | None]:
+        yield from ()
+        return None
+
+
+def _cluster_keys(config: BrokerConfig) -> ClusterKeys | None:
+    """Return the keys of all gateways, None if nothing is signed. Raises ConfigError."""
+    if config.quotas.scope != "cluster" or config.gateway.cluster_protection == "acl":
+        return None
+    return ClusterKeys(config.gateway)
+
+
+def _check_authorizer(config: SecurityConfig) -> None:
+    """Raise ConfigError if the gateway should decide by ACLs: it forwards them to the cluster."""
+    if config.authorizer_class_name:
+        raise ConfigError(
+            "authorizer.class.name",
+            config.authorizer_class_name,
+            "empty for weir gateway: the upstream cluster has the ACLs, and decides by them",
+        )
+
+
+def _local_apis(config: BrokerConfig) -> registry.Registry:
+    """Return the APIs that the gateway answers itself."""
+    wanted = [ApiKey.API_VERSIONS]
+    if config.gateway.quotas == "local":
+        wanted += QUOTA_APIS
+    if config.telemetry.enabled:
+        wanted += TELEMETRY_APIS
+    judged = [
+        each
+        for each in config.network.resolved_listeners()
+        if config.gateway.for_listener(each.name).authentication != UPSTREAM
+    ]
+    if judged:
+        wanted += (*CREDENTIAL_APIS, *TOKEN_APIS)
+    if any(each.protocol.has_login for each in judged):
+        wanted += LOGIN_APIS
+    # The tokens after SaslHandshake 0 have no request around them, by which the gateway reads clients' bytes.
+    return registry.load().only(wanted).since(ApiKey.SASL_HANDSHAKE, 1)

@@ -1,0 +1,223 @@
+"""Listeners that apply committed changes of quotas, topics, client metrics and users to the running server.
+(Kafka: MetadataPublisher)
+
+Each applies the image of the start when it is built.
+
+Called by control after each commit and before its response, so that the change is in force when the client
+receives the response. `QuotaListener` and `ClientMetricsListener` need no logs.
+"""
+
+import logging
+from collections.abc import Iterable, Sequence
+
+from broker.api.groups.replies import forget_states, forget_topics
+from broker.api.requests.delayed_operations import DelayedFetches
+from broker.api.requests.services import GroupServices
+from broker.common.clock import Clock
+from broker.common.errors import ApiError
+from broker.common.steps import Steps, finished
+from broker.config.sections.topics import topic_throttles
+from broker.metadata.image import Image
+from broker.metadata.publisher import Delta, QuotaChange, ShadowChange, Subscriber
+from broker.network.socket_server import SocketServer
+from broker.partitions.partitions import Partitions
+from broker.quotas.client_quotas import ClientQuotas
+from broker.quotas.connections import ConnectionQuotas
+from broker.quotas.entity import Entity
+from broker.quotas.replication import ReplicationQuotas
+from broker.security.acl.authorizer import Authorizer
+from broker.security.delegation_tokens import DelegationTokens
+from broker.security.unknown_users import UnknownUsers
+from broker.telemetry.manager import TelemetryManager
+from broker.telemetry.subscription import read_in_steps
+
+logger = logging.getLogger(__name__)
+
+
+class QuotaListener:
+    """Applies the limits of clients and addresses, and shows the topics to a quota callback."""
+
+    def __init__(
+        self,
+        image: Image,
+        clock: Clock,
+        node_id: int,
+        server: SocketServer,
+        quotas: ClientQuotas,
+        connections: Iterable[ConnectionQuotas],
+    ) -> None:
+        self._clock = clock
+        self._node_id = node_id
+        self._server = server
+        self._quotas = quotas
+        self._connections = tuple(connections)
+        self._times_requests = False
+        changes = [
+            QuotaChange(entry.entity, key, limit.value)
+            for entry in image.quotas.values()
+            for key, limit in entry.limits.items()
+        ]
+        marks = [ShadowChange(entry.entity, True) for entry in image.quotas.values() if entry.shadow]
+        finished(self._apply_quotas(changes, marks))
+        self._update_topics(image)
+
+    def on_metadata_update(self, _old: Image, new: Image, delta: Delta) -> Steps[None]:
+        """Apply the changed limits, an address per step."""
+        if delta.quotas or delta.shadows:
+            yield from self._apply_quotas(delta.quotas, delta.shadows)
+        if delta.topics:
+            self._update_topics(new)
+
+    def _apply_quotas(self, quotas: Sequence[QuotaChange], marks: Sequence[ShadowChange]) -> Steps[None]:
+        """Apply all client limits at once, and the limits of addresses one after the other."""
+        limits: list[tuple[Entity, str, float | None]] = []
+        for change in quotas:
+            entity = Entity.of(change.entity)
+            if entity.ip is None:
+                limits.append((entity, change.key, change.value))
+            else:
+                for connections in self._connections:
+                    connections.set_ip_rate(entity.ip, change.value)
+            yield
+        if limits or marks:
+            shadows = ((Entity.of(mark.entity), mark.is_shadow) for mark in marks)
+            drafts = yield from self._quotas.draft(limits, shadows)
+            yield from self._quotas.switch(drafts, self._clock.ms())
+        self._time_requests()
+        yield from self._server.throttling.apply_rules(self._server.channels)
+
+    def _update_topics(self, image: Image) -> None:
+        """A quota callback can return other limits after a change of topics."""
+        quotas, now_ms = self._quotas, self._clock.ms()
+        if quotas.callback is not None:
+            partitions = {name: topic.partitions for name, topic in image.topics.items()}
+            quotas.update_cluster_metadata(image.cluster_id, self._node_id, partitions, now_ms)
+
+    def _time_requests(self) -> None:
+        """Measure request times while a rule limits them."""
+        is_limited = self._quotas.request.active
+        if is_limited is not self._times_requests:
+            self._times_requests = is_limited
+            self._server.time_requests(is_limited)
+
+
+class TopicListener:
+    """Hosts the partitions of topics, and deletes those of deleted topics with their committed offsets."""
+
+    def __init__(
+        self,
+        image: Image,
+        clock: Clock,
+        server: SocketServer,
+        partitions: Partitions,
+        fetches: DelayedFetches,
+        groups: GroupServices,
+        replication: ReplicationQuotas,
+    ) -> None:
+        self._clock = clock
+        self._server = server
+        self._partitions = partitions
+        self._fetches = fetches
+        self._groups = groups
+        self._replication = replication
+        partitions.begin(image)
+        self._mark_throttled(image, image.topics)
+
+    def prepare(self, _old: Image, new: Image, delta: Delta) -> Steps[None]:
+        """Create the topics and partitions of a commit before any client can see them."""
+        for name in delta.topics:
+            self._mark_throttled(new, (name,))
+            yield
+        if delta.topics:
+            yield from self._partitions.host_in_steps(new, delta.topics)
+
+    def on_metadata_update(self, old: Image, new: Image, delta: Delta) -> Steps[None]:
+        """Delete topics and their committed offsets, a few per step."""
+        if not delta.topics:
+            return
+        partitions, clock = self._partitions, self._clock
+        gone: list[str] = []
+        forgotten: dict[str, int] = {}
+        for name in delta.topics:
+            topic = old.topics.get(name)
+            if topic is not None and (name not in new.topics or new.topics[name].topic_id != topic.topic_id):
+                gone.append(name)
+                if name not in new.topics:
+                    forgotten[name] = topic.partitions
+            yield
+        if gone:
+            yield from partitions.delete_in_steps(new, gone, self._fetches.complete)
+            yield from partitions.host_in_steps(new, gone)
+            yield from forget_topics(self._groups, forgotten, clock.ms, clock.wall_ms)
+            ids = {old.topics[name].topic_id for name in gone}
+            yield from forget_states(self._groups, ids, clock.ms, clock.wall_ms)
+            self._server.clear_caches()
+            yield
+        self._server.handlers.deliver()
+
+    def _mark_throttled(self, image: Image, names: Iterable[str]) -> None:
+        for name in names:
+            topic = image.topics.get(name)
+            self._replication.mark(name, None if topic is None else topic_throttles(topic.configs))
+
+
+class ClientMetricsListener:
+    """Applies the subscriptions to client metrics."""
+
+    def __init__(self, image: Image, telemetry: TelemetryManager) -> None:
+        self._telemetry = telemetry
+        finished(self._apply(image, image.client_metrics))
+
+    def on_metadata_update(self, _old: Image, new: Image, delta: Delta) -> Steps[None]:
+        """Apply the changed subscriptions, one per step."""
+        return self._apply(new, delta.client_metrics)
+
+    def _apply(self, image: Image, names: Iterable[str]) -> Steps[None]:
+        for name in names:
+            entry = image.client_metrics.get(name)
+            subscription = None
+            try:
+                if entry is not None:
+                    subscription = yield from read_in_steps(name, entry.configs)
+            except ApiError as error:
+                # An earlier version has taken patterns that are refused now.
+                refused = {"subscription": name, "reason": error.message}
+                logger.error("A subscription is invalid, no client has it", extra=refused)
+            self._telemetry.on_metadata_update({name: subscription})
+            yield
+
+
+def unknown_users_listener(unknown_users: UnknownUsers) -> Subscriber:
+    """Return a listener that keeps the answers to unknown users like those to existing users."""
+
+    def on_metadata_update(old: Image, new: Image, delta: Delta) -> Steps[None]:
+        if delta.scram:
+            yield from unknown_users.on_metadata_update(old.scram, new.scram, delta.scram)
+
+    return on_metadata_update
+
+
+def delegation_token_listener(tokens: DelegationTokens) -> Subscriber:
+    """Return a listener that knows created delegation tokens and forgets removed ones, a token per step."""
+
+    def on_metadata_update(_old: Image, new: Image, delta: Delta) -> Steps[None]:
+        for token_id in delta.delegation_tokens:
+            if token_id in new.delegation_tokens:
+                tokens.add(token_id)
+            else:
+                tokens.remove(token_id)
+            yield
+
+    return on_metadata_update
+
+
+def acl_listener(authorizer: Authorizer) -> Subscriber:
+    """Return a listener that applies created and deleted ACLs, all those of a change at one moment."""
+
+    def on_metadata_update(_old: Image, _new: Image, delta: Delta) -> Steps[None]:
+        if delta.acls:
+            created = [each.acl for each in delta.acls if each.is_created]
+            deleted = [each.acl for each in delta.acls if not each.is_created]
+            yield from authorizer.update(created, deleted)
+
+    return on_metadata_update

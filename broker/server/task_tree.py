@@ -1,0 +1,162 @@
+"""The task tree: running tasks with their age, resources and idle time. Made by `server`.
+
+Reads Trio's own tree of nurseries on demand, so it is always current and tasks need not register. Names are
+those of Kafka's threads. `owners` returns the resources by task name.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from itertools import groupby
+from typing import Final, NamedTuple
+from weakref import WeakKeyDictionary
+
+import trio
+from trio.lowlevel import Task
+
+from broker.controller.rows.broker import Owned, TaskRow
+from broker.metrics.rate import CounterRate
+from broker.network.clock import TrioClock
+
+NURSERIES: Final = ("storage", "timers", "handlers", "console", "processors", "acceptors")
+"""The nurseries of the broker's main task, from the outermost, which ends last."""
+
+ROOT: Final = "broker"
+
+MAX_NAMES: Final = 1_000
+"""Size of the caches for values that depend on names only."""
+
+KINDS: Final = (
+    ("quota", re.compile(r"^(controller-)?connection-quota|-throttled-sockets$|^quota-usage$")),
+    ("acceptor", re.compile(r"-kafka-socket-acceptor-")),
+    ("processor", re.compile(r"-kafka-network-thread-.*-\d+$")),
+    ("handler", re.compile(r"-kafka-request-handler-")),
+    ("reaper", re.compile(r"Reaper-|-(reaper|timer|expiry)$|-kafka-network-thread-.*-\d+-[a-z-]+$")),
+    ("storage", re.compile(r"^(kafka-)?log-|^event-writer$|^share-group-states")),
+    ("telemetry", re.compile(r"^client-telemetry-|^alert-(rules$|destination-)")),
+    ("supervisor", re.compile(r"^(fatal-errors|garbage-collector)$")),
+    ("security", re.compile(r"^oauthbearer-keys-")),
+    ("listener", re.compile(r"^listener-")),
+    ("console", re.compile(r"^admin-web-server$")),
+)
+
+
+class TaskStats(NamedTuple):
+    """The resources of a task, and its idle or busy nanoseconds since its start; None if not defined."""
+
+    owns: tuple[Owned, ...] = ()
+    idle_ns: int | None = None
+    busy_ns: int | None = None
+
+
+NOTHING: Final = TaskStats()
+Owners = Callable[[int], Mapping[str, TaskStats]]
+"""Returns the stats by task name, given the present nanoseconds."""
+
+
+class StartTimes(trio.abc.Instrument):
+    """The start time of each task. Trio calls it for each started task and for nothing else."""
+
+    def __init__(self, clock: TrioClock) -> None:
+        self._clock = clock
+        self._began: WeakKeyDictionary[Task, int] = WeakKeyDictionary()
+
+    def task_spawned(self, task: Task) -> None:
+        self._began[task] = self._clock.wall_ms()
+
+    def of(self, task: Task, default: int) -> int:
+        return self._began.get(task, default)
+
+
+class TaskTree:
+    """The tree below the task that called `begin`."""
+
+    def __init__(self, clock: TrioClock, owners: Owners) -> None:
+        self._clock = clock
+        self._owners = owners
+        self._start_times = StartTimes(clock)
+        self._root: Task | None = None
+        self._began_ms = 0
+        self._shares: dict[str, CounterRate] = {}
+
+    def begin(self) -> None:
+        """Set the root. Called from the broker's main task, before it opens a nursery."""
+        self._root = trio.lowlevel.current_task()
+        self._began_ms = self._clock.wall_ms()
+        trio.lowlevel.add_instrument(self._start_times)
+
+    def rows(self) -> list[TaskRow]:
+        """Return the rows, parents first. Empty until `begin`."""
+        if self._root is None:
+            return []
+        now_ns = self._clock.ns()
+        walk = _Walk(self._owners(now_ns), now_ns, self)
+        rows = list(walk.main(self._root))
+        for name in self._shares.keys() - {row.name for row in rows}:
+            del self._shares[name]
+        return rows
+
+    def began_ms(self, task: Task) -> int:
+        return self._start_times.of(task, self._began_ms)
+
+    def idle(self, name: str, stats: TaskStats, began_ms: int, now_ns: int) -> float | None:
+        """Return the idle share over the last whole second, or over the task's age on the first read."""
+        total_ns = stats.busy_ns if stats.idle_ns is None else stats.idle_ns
+        if total_ns is None:
+            return None
+        window = self._shares.get(name)
+        if window is None:
+            age_ms = self._clock.wall_ms() - began_ms
+            window = self._shares[name] = CounterRate(now_ns - age_ms * 1_000_000)
+        share = min(window.update(now_ns, (total_ns,))[0] / 1e9, 1.0)
+        return share if stats.idle_ns is not None else 1.0 - share
+
+
+class _Walk:
+    """One walk over the tree."""
+
+    def __init__(self, owned_resources: Mapping[str, TaskStats], now_ns: int, task_tree: TaskTree) -> None:
+        self._owned = owned_resources
+        self._now_ns = now_ns
+        self._task_tree = task_tree
+
+    def main(self, root: Task) -> Iterator[TaskRow]:
+        """Yield the broker's own task, whose nurseries are nested."""
+        began_ms = self._task_tree.began_ms(root)
+        yield self._row(ROOT, "nursery", None, 0, began_ms)
+        parent = ROOT
+        for depth, (name, nursery) in enumerate(zip(NURSERIES, root.child_nurseries, strict=False), 1):
+            yield self._row(name, "nursery", parent, depth, began_ms)
+            yield from self._children([nursery], name, depth + 1)
+            parent = name
+
+    def _children(self, nurseries: list[trio.Nursery], parent: str, depth: int) -> Iterator[TaskRow]:
+        tasks = sorted(
+            (task for nursery in nurseries for task in nursery.child_tasks),
+            key=lambda task: _natural(task.name),
+        )
+        for name, alike in groupby(tasks, key=lambda task: task.name):
+            first, *others = alike
+            kind = _kind(name)
+            began_ms = min(self._task_tree.began_ms(task) for task in (first, *others))
+            yield self._row(name, kind, parent, depth, began_ms, 1 + len(others))
+            if kind != "console":  # a browser's tasks are short-lived and belong to the console
+                yield from self._children(first.child_nurseries, name, depth + 1)
+
+    def _row(
+        self, name: str, kind: str, parent: str | None, depth: int, began_ms: int, count: int = 1
+    ) -> TaskRow:
+        stats = self._owned.get(name, NOTHING)
+        idle = self._task_tree.idle(name, stats, began_ms, self._now_ns)
+        return TaskRow(name, kind, parent, depth, stats.owns, idle, began_ms, count)
+
+
+@lru_cache(MAX_NAMES)
+def _kind(name: str) -> str:
+    return next((kind for kind, pattern in KINDS if pattern.search(name)), "other")
+
+
+@lru_cache(MAX_NAMES)
+def _natural(name: str) -> list[str | int]:
+    """Sort thread 10 after thread 9."""
+    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]

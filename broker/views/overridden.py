@@ -1,0 +1,150 @@
+"""Rules that limit no client, because others precede them. Used by `quota_rows`.
+
+The connected clients decide: a limit of which every matching client comes under another rule is overridden
+by the rules that these clients come under. If no connected client matches, a limit is overridden by a rule
+that precedes it for every possible client.
+"""
+
+from collections.abc import Container, Iterable, Iterator, Mapping
+from typing import Final
+
+from msgspec.structs import replace
+
+from broker.common.steps import Steps
+from broker.controller.commands import EntityPairs
+from broker.controller.rows.quotas import OverriddenBy, QuotaRow
+from broker.metadata.image import QuotaEntry
+from broker.quotas.entity import CLIENT_ID, IP, USER, Entity
+from broker.quotas.table import matches, overriding
+from broker.views.resolving import Client, steps_for
+
+MAX_CLIENTS: Final = 10_000
+"""Distinct clients that are examined, at some microseconds each. Of more, the result tells nothing."""
+
+MAX_RULES: Final = 8
+"""Overriding rules that are listed."""
+
+AT_ONCE: Final = 16
+
+Quotas = Mapping[EntityPairs, QuotaEntry]
+
+Shape = tuple[tuple[str, bool], ...]
+"""The kinds of an entity's names, and whether each is the default."""
+
+
+def _shape(entity: EntityPairs) -> Shape:
+    return tuple((kind, name is None) for kind, name in entity)
+
+
+_IN_ORDER: Final = tuple(map(_shape, steps_for(Client("user", "client"), "")))
+
+
+class Rules:
+    """The rules of one state of the metadata image, with their shapes in order of precedence."""
+
+    __slots__ = ("_has_defaults", "quotas", "shapes")
+
+    def __init__(self, quotas: Quotas, shapes: Container[Shape]) -> None:
+        self.quotas = quotas
+        self.shapes = [shape for shape in _IN_ORDER if shape in shapes]
+        self._has_defaults = any(is_default for shape in self.shapes for _, is_default in shape)
+
+    @property
+    def can_override(self) -> bool:
+        return len(self.shapes) > 1
+
+    def matching(self, user: str, client_id: str) -> Iterator[QuotaEntry]:
+        """Yield the rules that match a client, in order of precedence."""
+        names = {USER: user, CLIENT_ID: client_id}
+        for shape in self.shapes:
+            entry = self.quotas.get(
+                tuple((kind, None if default else names[kind]) for kind, default in shape)
+            )
+            if entry is not None:
+                yield entry
+
+    def preceding(self, rule: EntityPairs, key: str) -> OverriddenBy | None:
+        """Return the first rule that precedes this limit for every possible client."""
+        if not self._has_defaults or rule[0][0] == IP:
+            return None
+        entity = Entity.of(rule)
+        for above in overriding((entity.user, entity.client_id)):
+            entry = self.quotas.get(Entity(*above).pairs)
+            if entry is not None and key in entry.limits:
+                return OverriddenBy((entry.entity,))
+        return None
+
+
+def rules_in_steps(quotas: Quotas) -> Steps[Rules]:
+    shapes = set()
+    for entity in quotas:
+        shapes.add(_shape(entity))
+        yield
+    return Rules(quotas, shapes)
+
+
+class ClientsByLimit:
+    """The numbers of clients that match each limit and come under other rules."""
+
+    __slots__ = ("_governing", "_overriding", "_rules")
+
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+        self._governing: set[tuple[EntityPairs, str]] = set()
+        self._overriding: dict[tuple[EntityPairs, str], dict[EntityPairs, int]] = {}
+
+    def add(self, matching: Iterable[QuotaEntry]) -> None:
+        """Count a client that these rules match, in order of precedence."""
+        first: dict[str, EntityPairs] = {}
+        for entry in matching:
+            rule = entry.entity
+            for key in entry.limits:
+                governing = first.setdefault(key, rule)
+                if governing is rule:
+                    self._governing.add((rule, key))
+                else:
+                    counts = self._overriding.setdefault((rule, key), {})
+                    counts[governing] = counts.get(governing, 0) + 1
+
+    def with_overriding(self, row: QuotaRow) -> QuotaRow:
+        """Return the row with the rules that override its limits."""
+        found = {limit.key: self.overriding(row.entity, limit.key) for limit in row.limits}
+        if not any(found.values()):
+            return row
+        limits = (replace(limit, overridden_by=found[limit.key]) for limit in row.limits)
+        return replace(row, limits=tuple(limits))
+
+    def overriding(self, rule: EntityPairs, key: str) -> OverriddenBy | None:
+        """Return the rules because of which this limit applies to no client; None if it applies to some."""
+        if (rule, key) in self._governing:
+            return None
+        counts = self._overriding.get((rule, key))
+        if counts is None:
+            return self._rules.preceding(rule, key)
+        rules = sorted(counts, key=lambda each: (-counts[each], _name(each)))
+        return OverriddenBy(tuple(rules[:MAX_RULES]), max(0, len(rules) - MAX_RULES), sum(counts.values()))
+
+
+def clients_by_limit(
+    rules: Rules,
+    clients: Iterable[tuple[str, str]],
+    only: Entity | None = None,
+    max_clients: int = MAX_CLIENTS,
+) -> Steps[ClientsByLimit]:
+    """Count the clients that match `only`, or all, each once. The result is empty if they are more than
+    `max_clients`.
+    """
+    found, seen = ClientsByLimit(rules), set[tuple[str, str]]()
+    for number, client in enumerate(clients):
+        if number % AT_ONCE == AT_ONCE - 1:
+            yield
+        if client not in seen and (only is None or matches((only.user, only.client_id), *client)):
+            if len(seen) == max_clients:
+                return ClientsByLimit(rules)
+            seen.add(client)
+            found.add(rules.matching(*client))
+    return found
+
+
+def _name(rule: EntityPairs) -> list[tuple[str, str]]:
+    return [(kind, name or "") for kind, name in rule]

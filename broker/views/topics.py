@@ -1,0 +1,231 @@
+"""The contents of a topic's partitions, the progress of groups, and transactions. For
+`views.live`.
+"""
+
+from collections.abc import Iterator, Mapping
+from heapq import merge
+from typing import Any, Final
+
+from broker.common.errors import ProtocolViolation
+from broker.common.steps import Steps, freed
+from broker.controller.rows.topics import (
+    CommittedRow,
+    CompactionRow,
+    GroupDetail,
+    GroupRow,
+    MemberRow,
+    PartitionRow,
+    TopicSize,
+)
+from broker.controller.rows.transactions import TransactionDetail, TransactionRow
+from broker.coordinator.group.coordinator import CONSUMER as CONSUMER_TYPE
+from broker.coordinator.group.coordinator import SHARE
+from broker.coordinator.group.messages import CommittedOffset
+from broker.coordinator.group_service import GroupService
+from broker.coordinator.transaction_service import TransactionService
+from broker.log.cleaner.manager import CleanerManager
+from broker.log.partition import PartitionLog
+from broker.partitions.partitions import Partitions
+from broker.protocol.codec import decode_data_in_slices
+from broker.views.transactions import transaction_detail, transaction_rows
+
+CONSUMER = "consumer"
+VERSION_BYTES = 2
+
+ROWS_AT_ONCE: Final = 128
+"""Topics sorted, or rows made, between two pauses."""
+
+
+class LogViews:
+    """A `broker.views.live.TopicViewSource` of the broker's own logs and groups."""
+
+    def __init__(
+        self,
+        partitions: Partitions,
+        groups: GroupService,
+        cleaner: CleanerManager | None = None,
+        transactions: TransactionService | None = None,
+    ) -> None:
+        self._transactions = transactions
+        self._cleaner = cleaner
+        self._partitions = partitions
+        self._groups = groups
+
+    def offline_partitions(self) -> int:
+        return len(self._partitions.store.offline)
+
+    def missing_offsets(self) -> int:
+        return sum(log.missing for log in self._partitions.store.gapped)
+
+    def topic_size(self, name: str) -> TopicSize:
+        topic = self._partitions.by_name.get(name)
+        if topic is None:
+            return TopicSize(name, 0, 0)
+        size = records = 0
+        for log in topic.opened():
+            size += log.size
+            records += log.high_watermark - log.log_start_offset
+        return TopicSize(name, size, records)
+
+    def partitions(self, topic: str) -> Iterator[PartitionRow]:
+        return partition_rows(self._partitions, topic, self._cleaner)
+
+    def group_count(self) -> int:
+        return len(self._groups.coordinator)
+
+    def groups(self) -> Iterator[GroupRow | None]:
+        return group_rows(self._groups)
+
+    def group(self, group_id: str) -> Steps[GroupDetail | None]:
+        return group_detail(self._groups, self._partitions, group_id)
+
+    def transactions(self) -> Iterator[TransactionRow | None]:
+        return (
+            iter(()) if self._transactions is None else transaction_rows(self._transactions, self._partitions)
+        )
+
+    def transaction(self, transactional_id: str) -> Steps[TransactionDetail | None]:
+        if self._transactions is None:
+            return None
+        return (yield from transaction_detail(self._transactions, self._partitions, transactional_id))
+
+
+def partition_rows(
+    partitions: Partitions, topic: str, cleaner: CleanerManager | None = None
+) -> Iterator[PartitionRow]:
+    """Yield the partitions; none for an unknown topic. Opens no log."""
+    hosted = partitions.by_name.get(topic)
+    for index in range(0 if hosted is None else hosted.count):
+        log = None if hosted is None else hosted.opened_log(index)
+        if log is None:
+            yield PartitionRow(index, 0, 0, 0, 0)
+        else:
+            yield PartitionRow(
+                index,
+                log.log_start_offset,
+                log.high_watermark,
+                log.size,
+                len(log.segments),
+                "" if log.offline is None else str(log.offline),
+                log.missing,
+                _compaction(log, cleaner) if cleaner is not None and log.settings.compacts else None,
+            )
+
+
+def _compaction(log: PartitionLog, cleaner: CleanerManager) -> CompactionRow:
+    dirty, closed = cleaner.dirty_bytes(log), sum(each.size for each in log.segments[:-1])
+    run = cleaner.runs.get(log)
+    percent = 100 * dirty // closed if closed else 0
+    cleaned_to, failure = cleaner.checkpoint(log) or 0, cleaner.uncleanable.get(log, "")
+    if run is None:
+        return CompactionRow(dirty, percent, cleaned_to, failure=failure)
+    stats = run.stats
+    return CompactionRow(
+        dirty, percent, cleaned_to, run.ended_wall_ms, stats.bytes_read, stats.bytes_written, failure
+    )
+
+
+def group_rows(groups: GroupService) -> Iterator[GroupRow | None]:
+    """Yield the groups that exist at the call, and None after work that produced no row."""
+    for some in groups.coordinator.listed_in_pieces():
+        for group in some:
+            lag = yield from groups.lag(group.group_id)
+            yield GroupRow(
+                group.group_id, group.state, group.protocol_type, group.members, lag, group.group_type
+            )
+        yield None
+
+
+def group_detail(groups: GroupService, partitions: Partitions, group_id: str) -> Steps[GroupDetail | None]:
+    """Return a group with its members and offsets, None if there is none. Pauses after every few of them."""
+    found = groups.coordinator.overview(group_id)
+    if found is None:
+        return None
+    members = []
+    if found.group_type == CONSUMER_TYPE:
+        consumers = groups.coordinator.described_consumers(group_id)
+        protocol_type, assignor = CONSUMER, consumers.assignor
+        for consumer in consumers.members:
+            assigned = yield from _named(consumer.assigned, partitions)
+            members.append(
+                MemberRow(
+                    consumer.member_id,
+                    consumer.instance_id,
+                    consumer.client_id,
+                    consumer.client_host,
+                    assigned,
+                )
+            )
+            yield
+    elif found.group_type == SHARE:
+        sharers = groups.coordinator.described_share(group_id)
+        protocol_type, assignor = SHARE, sharers.assignor
+        for sharer in sharers.members:
+            assigned = yield from _named(sharer.assigned, partitions)
+            members.append(MemberRow(sharer.member_id, None, sharer.client_id, sharer.client_host, assigned))
+            yield
+    else:
+        (described,) = groups.coordinator.described([group_id], missing_is_error=True)
+        protocol_type, assignor = described.protocol_type, described.protocol
+        for each in described.members:
+            assigned = (yield from _assigned(each.assignment)) if protocol_type == CONSUMER else ()
+            members.append(
+                MemberRow(each.member_id, each.instance_id, each.client_id, each.client_host, assigned)
+            )
+            yield
+    offsets = yield from _offsets((yield from groups.positions(group_id)), partitions)
+    lag = sum(each.lag or 0 for each in offsets)
+    row = GroupRow(group_id, found.state, protocol_type, len(members), lag, found.group_type)
+    return GroupDetail(row, assignor, tuple(members), tuple(offsets))
+
+
+def _offsets(
+    committed: Mapping[str, Mapping[int, CommittedOffset]], partitions: Partitions
+) -> Steps[list[CommittedRow]]:
+    rows: list[CommittedRow] = []
+    names = list(committed)
+    pieces = []
+    for at in range(0, len(names), ROWS_AT_ONCE):
+        pieces.append(sorted(names[at : at + ROWS_AT_ONCE]))
+        yield
+    for number, topic in enumerate(merge(*pieces), 1):
+        if number % ROWS_AT_ONCE == 0:
+            yield
+        for index, offset in sorted(committed.get(topic, {}).items()):
+            end = partitions.end_offset(topic, index)
+            lag = None if end is None else max(end - offset.offset, 0)
+            rows.append(CommittedRow(topic, index, offset.offset, end, lag))
+            if len(rows) % ROWS_AT_ONCE == 0:
+                yield
+    return rows
+
+
+def _named(
+    assignment: Mapping[bytes, frozenset[int]], partitions: Partitions
+) -> Steps[tuple[tuple[str, int], ...]]:
+    found: list[tuple[str, int]] = []
+    for number, (topic_id, indexes) in enumerate(assignment.items(), 1):
+        hosted = partitions.by_id.get(topic_id)
+        if hosted is not None:
+            found += ((hosted.name, index) for index in sorted(indexes))
+        if number % ROWS_AT_ONCE == 0:
+            yield
+    return tuple(found)
+
+
+def _assigned(data: bytes) -> Steps[tuple[tuple[str, int], ...]]:
+    """Return the partitions of a ConsumerProtocolAssignment, none when `data` is not one: the leader of the
+    group wrote it, and the broker does not validate it.
+    """
+    decode = decode_data_in_slices("consumer_protocol_assignment", 0)
+    try:
+        assignment: Any = yield from decode(data, VERSION_BYTES)
+    except ProtocolViolation:
+        return ()
+    found: list[tuple[str, int]] = []
+    for number, each in enumerate(assignment.assigned_partitions, 1):
+        found += ((each.topic, partition) for partition in each.partitions)
+        if number % ROWS_AT_ONCE == 0:
+            yield
+    yield from freed(assignment.assigned_partitions)
+    return tuple(found)

@@ -1,0 +1,144 @@
+"""What `views` reads of a gateway's upstream cluster and of the other gateways.
+
+A broker has neither. Implemented by broker.gateway.views.upstream and by the sharing of limits.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from broker.controller.rows.connections import AddressUse, ThrottledRow
+from broker.controller.rows.quotas import ClientUsage
+from broker.controller.rows.upstream import (
+    GatewayRow,
+    GatewaySums,
+    Incomplete,
+    RefusedRecords,
+    ShareRow,
+    UpstreamRow,
+    UpstreamSummary,
+)
+from broker.quotas.use_elsewhere import NOWHERE, Clients, Elsewhere
+from broker.views.connection_search import ConnectionQuery, ConnectionsElsewhere
+
+
+class ShareViews(Protocol):
+    """The gateways of the upstream cluster and their shares of each limit. All calls but `connections` are
+    fast.
+
+    What other gateways report is up to a second old, and that of a lost gateway five seconds.
+    """
+
+    def gateways(self) -> Sequence[GatewayRow]:
+        """Return all known gateways, this one included."""
+
+    def shares(self) -> Iterable[ShareRow]:
+        """Yield the shares of all gateways, in no order; rows are built lazily."""
+
+    def others(self) -> GatewaySums | None:
+        """Return the sums of the other gateways; None if limits are not shared."""
+
+    def use_elsewhere(self) -> Elsewhere:
+        """Return what the other gateways tell of their use of limits: each the most used ones."""
+
+    def unlisted_use(self) -> int:
+        """Return how many limits other gateways use beside those."""
+
+    def clients(self) -> Iterable[ClientUsage]:
+        """Yield the clients of other gateways, without `limited_by`: of each gateway the busiest. The same
+        client may be at several.
+        """
+
+    def unlisted_clients(self) -> int:
+        """Return how many clients other gateways have beside those."""
+
+    def addresses(self) -> Iterable[AddressUse]:
+        """Yield the addresses at other gateways: of each gateway those that connected last."""
+
+    def unlisted_addresses(self) -> int:
+        """Return how many addresses other gateways have beside those."""
+
+    def unheard(self) -> Sequence[str]:
+        """Return the ids of other gateways that have told nothing of their clients and addresses."""
+
+    def incomplete(self) -> Incomplete:
+        """Return the gateways that do not tell all of this."""
+
+    def share(self, key: str, clients: Clients, gateway: str) -> float | None:
+        """Return the fraction of a limit that a gateway has, "" for this one; None if each gateway has the
+        whole limit, or if it is not known.
+        """
+
+    def throttled(self) -> Iterable[ThrottledRow]:
+        """Yield connections that other gateways throttle: of each gateway those with the longest remaining
+        time, in no order; rows are built lazily.
+        """
+
+    def unlisted_throttled(self) -> int:
+        """Return how many connections other gateways throttle beside those."""
+
+    async def connections(self, query: ConnectionQuery) -> ConnectionsElsewhere:
+        """Ask the other gateways for their connections. Takes some milliseconds, two seconds at most; the
+        answer can be a second old.
+        """
+
+
+class UpstreamViewSource(Protocol):
+    """All calls are fast and synchronous, and return the current state."""
+
+    @property
+    def shares(self) -> ShareViews: ...
+
+    def row(self) -> UpstreamRow: ...
+
+    def summary(self) -> UpstreamSummary: ...
+
+    def refused(self) -> Sequence[RefusedRecords]: ...
+
+
+class NoShares:
+    """The `ShareViews` of a gateway whose limits are its own."""
+
+    def gateways(self) -> Sequence[GatewayRow]:
+        return ()
+
+    def shares(self) -> Iterable[ShareRow]:
+        return ()
+
+    def others(self) -> None:
+        return None
+
+    def use_elsewhere(self) -> Elsewhere:
+        return NOWHERE
+
+    def unlisted_use(self) -> int:
+        return 0
+
+    def clients(self) -> Iterable[ClientUsage]:
+        return ()
+
+    def unlisted_clients(self) -> int:
+        return 0
+
+    def addresses(self) -> Iterable[AddressUse]:
+        return ()
+
+    def unlisted_addresses(self) -> int:
+        return 0
+
+    def unheard(self) -> Sequence[str]:
+        return ()
+
+    def incomplete(self) -> Incomplete:
+        return Incomplete()
+
+    def share(self, _key: str, _clients: Clients, _gateway: str) -> None:
+        return None
+
+    def throttled(self) -> Iterable[ThrottledRow]:
+        return ()
+
+    def unlisted_throttled(self) -> int:
+        return 0
+
+    async def connections(self, _query: ConnectionQuery) -> ConnectionsElsewhere:
+        return ConnectionsElsewhere()

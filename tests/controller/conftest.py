@@ -1,0 +1,59 @@
+"""A `Control` with a real store in the test's directory."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from broker.config.load import load
+from broker.config.sections import TelemetryConfig
+from broker.controller.control import Control
+from broker.controller.rows.client_endpoint import ClientEndpoint
+from broker.controller.rows.upstream import GatewaySums
+from broker.metadata.store import MetadataStore
+from broker.telemetry.state import Telemetry
+from broker.views.views import ServerInfo, Views
+from tests.controller.live import Live
+from tests.controller.world import AUTHORIZER, StoreCommitter, World
+from tests.support.fake_shares import FakeShares, FakeUpstream
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+@pytest.fixture
+def committer(tmp_path: Path) -> Iterator[StoreCommitter]:
+    store = MetadataStore.open(tmp_path / "metadata.sqlite", 1)
+    yield StoreCommitter(store)
+    store.close()
+
+
+@pytest.fixture
+def control(committer: StoreCommitter) -> Control:
+    return Control(committer.store.image, load(None, [AUTHORIZER], {}), committer)
+
+
+@pytest.fixture
+def live() -> Live:
+    return Live()
+
+
+@pytest.fixture
+def views(control: Control, committer: StoreCommitter, live: Live) -> Views:
+    info = ServerInfo(1, "weir 1", (ClientEndpoint("127.0.0.1:9092"),), "http://127.0.0.1:8080/")
+    return Views(control, live, committer, lambda: info, Telemetry(TelemetryConfig()))
+
+
+@pytest.fixture
+def shares() -> FakeShares:
+    """Two other gateways that share limits with the one of `gateway_views`."""
+    return FakeShares(GatewaySums(2))
+
+
+@pytest.fixture
+def gateway_views(control: Control, committer: StoreCommitter, live: Live, shares: FakeShares) -> Views:
+    info = ServerInfo(1, "weir 1", (ClientEndpoint("127.0.0.1:9092"),), "http://127.0.0.1:8080/")
+    telemetry = Telemetry(TelemetryConfig())
+    return Views(control, live, committer, lambda: info, telemetry, FakeUpstream(shares))

@@ -1,0 +1,353 @@
+"""Control plans, commits, publishes and responds, one change at a time."""
+
+import gc
+from functools import partial
+from typing import Any
+
+import pytest
+import trio
+
+from broker.common.errors import ApiError, ConfigError, ErrorCode
+from broker.common.steps import Steps
+from broker.config.load import load
+from broker.controller.alerts import (
+    AlertCondition,
+    AlertRule,
+    DestinationKind,
+    RemoveAlertDestination,
+    RemoveAlertRule,
+    SetAlertDestination,
+    SetAlertRule,
+)
+from broker.controller.closing import CloseConnection, plan_close
+from broker.controller.commands import (
+    AllocateProducerIds,
+    AlterClientQuotas,
+    AlterUserScramCredentials,
+    Command,
+    ConfigAlteration,
+    ConfigOp,
+    ConfigResource,
+    CreateAcls,
+    CreatePartitions,
+    CreateTopics,
+    DeleteAcls,
+    DeleteTopics,
+    IncrementalAlterConfigs,
+    IssueAdminToken,
+    NewPartitions,
+    NewTopic,
+    OpType,
+    Outcome,
+    QuotaAlteration,
+    QuotaOp,
+    ResourceType,
+    RevokeAdminToken,
+    ScramUpsertion,
+    TopicRef,
+    Undo,
+)
+from broker.controller.control import PLANNERS, Control
+from broker.controller.delegation_tokens import (
+    CreateDelegationToken,
+    ExpireDelegationToken,
+    RemoveExpiredDelegationTokens,
+    RenewDelegationToken,
+)
+from broker.controller.group_changes import DeleteGroup, DeleteGroupOffsets, ResetOffsets
+from broker.controller.tokens import HashedPassword, SetPassword
+from broker.controller.topic_records import BrowseRecords, ProduceRecord
+from broker.controller.transaction_changes import AbortTransaction
+from broker.metadata.actor import Actor, ChangeOrigin, Role
+from broker.metadata.changes import AuditFilter, Change, Kind
+from broker.metadata.image import Image
+from broker.metadata.publisher import Delta, QuotaChange
+from broker.security.acl.acl import Operation
+from broker.security.acl.acl_filter import AclFilter
+from tests.controller.world import StoreCommitter, actor
+from tests.security.acl.acls import allow
+
+ALICE = (("user", "alice"),)
+FULL = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "cannot write the metadata: the disk is full")
+
+
+def quota(value: float | None, entity: tuple[tuple[str, str | None], ...] = ALICE) -> AlterClientQuotas:
+    return AlterClientQuotas((QuotaAlteration(entity, (QuotaOp("producer_byte_rate", value),)),))
+
+
+def setting(kind: ResourceType, name: str, key: str, value: str) -> IncrementalAlterConfigs:
+    op = ConfigOp(key, OpType.SET, value)
+    return IncrementalAlterConfigs((ConfigAlteration(ConfigResource(kind, name), (op,)),))
+
+
+EVERY_COMMAND: list[Command[Any]] = [
+    quota(1000.0),
+    CreateTopics((NewTopic("t"),)),
+    CreatePartitions((NewPartitions("exists", 2),)),
+    DeleteTopics((TopicRef("exists"),)),
+    setting(ResourceType.TOPIC, "exists", "retention.ms", "1"),
+    setting(ResourceType.BROKER, "1", "log.retention.ms", "1"),
+    AllocateProducerIds(),
+    IssueAdminToken("mine", Role.VIEWER),
+    RevokeAdminToken("spare"),
+    SetPassword("one", HashedPassword(b"s", 2, 1, 1, b"d")),
+    AlterUserScramCredentials((ScramUpsertion("ann", 1, 4_096, b"salt", b"salted"),)),
+    CreateAcls((allow(Operation.READ),)),
+    DeleteAcls((AclFilter(),)),
+    SetAlertRule("new", AlertRule(AlertCondition.LAG, 1.0)),
+    RemoveAlertRule("lag"),
+    SetAlertDestination("new", DestinationKind.WEBHOOK, "https://a.example/"),
+    RemoveAlertDestination("hook"),
+    Undo(2),
+    CloseConnection("there"),
+]
+
+
+OPERATIONS = {
+    each.__name__
+    for each in (
+        BrowseRecords,
+        ProduceRecord,
+        ResetOffsets,
+        DeleteGroup,
+        DeleteGroupOffsets,
+        AbortTransaction,
+    )
+}
+"""Commands without a planner: test_topic_records, test_group_changes and tests/webui/rest/test_transactions
+have their roles and refusals.
+"""
+
+
+OF_PRINCIPALS = {
+    each.__name__
+    for each in (
+        CreateDelegationToken,
+        RenewDelegationToken,
+        ExpireDelegationToken,
+        RemoveExpiredDelegationTokens,
+    )
+}
+"""Commands that depend on who is the actor: test_delegation_tokens has their roles and refusals."""
+
+
+class OneConnection:
+    """An `OpenConnections` with one connection; closing it has no effect."""
+
+    def client_of(self, connection_id: str) -> str | None:
+        return "app" if connection_id == "there" else None
+
+    def close_connection(self, connection_id: str) -> None:
+        assert connection_id == "there"
+
+
+async def error_of(control: Control, command: Command[Any], who: Actor) -> ErrorCode:
+    """Return the refusal: raised, in the outcome, or in the outcome of the only entry."""
+    try:
+        answer = await control.apply(command, who)
+    except ApiError as error:
+        return error.code
+    (outcome,) = answer if isinstance(answer, list) else [answer]
+    assert isinstance(outcome, Outcome)
+    return outcome.error
+
+
+@pytest.fixture
+async def prepared(control: Control) -> Control:
+    """One instance of every subject of a command; change 2 is the quota."""
+    control.add_planner(CloseConnection, partial(plan_close, OneConnection()))
+    await control.apply(quota(500.0), actor())
+    await control.apply(CreateTopics((NewTopic("exists"),)), actor())
+    await control.apply(IssueAdminToken("one", Role.ADMIN), actor())
+    await control.apply(IssueAdminToken("spare", Role.ADMIN), actor())
+    await control.apply(SetAlertRule("lag", AlertRule(AlertCondition.LAG, 1.0)), actor())
+    hook = SetAlertDestination("hook", DestinationKind.WEBHOOK, "https://a.example/")
+    await control.apply(hook, actor())
+    await control.apply(CreateAcls((allow(Operation.WRITE),)), actor())
+    return control
+
+
+def test_every_command_has_a_planner_and_is_in_the_list_above() -> None:
+    """The planner of CloseConnection is registered separately."""
+    # By name: a dataclass with slots leaves its original class among the subclasses.
+    known = {each.__name__ for each in Command.__subclasses__()} - OPERATIONS
+    assert (
+        {each.__name__ for each in (*PLANNERS, Undo, CloseConnection)}
+        == known
+        == {type(each).__name__ for each in EVERY_COMMAND} | OF_PRINCIPALS
+    )
+
+
+@pytest.mark.rotates
+@pytest.mark.parametrize("command", EVERY_COMMAND, ids=lambda command: type(command).__name__)
+@pytest.mark.parametrize(
+    "origin", [ChangeOrigin.WIRE, ChangeOrigin.REST, ChangeOrigin.PAGE, ChangeOrigin.COMMAND_LINE]
+)
+async def test_a_viewer_changes_nothing_from_any_origin(
+    prepared: Control, committer: StoreCommitter, command: Command[Any], origin: ChangeOrigin
+) -> None:
+    before = prepared.image
+    refusals = (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    assert await error_of(prepared, command, actor(Role.VIEWER, origin=origin)) in refusals
+    assert prepared.image is before
+    assert committer.store.image is before
+
+
+@pytest.mark.parametrize("command", EVERY_COMMAND, ids=lambda command: type(command).__name__)
+async def test_an_administrator_changes_everything_and_is_in_the_trail(
+    prepared: Control, committer: StoreCommitter, command: Command[Any]
+) -> None:
+    before = prepared.image.version
+    await prepared.apply(command, actor(name="root", origin=ChangeOrigin.PAGE))
+    assert prepared.image.version > before
+    newest = committer.store.history(AuditFilter(limit=1))[0]
+    assert (newest.actor, newest.role, newest.address, newest.origin) == ("root", "admin", "10.0.0.1", "page")
+
+
+@pytest.mark.parametrize("command", EVERY_COMMAND, ids=lambda command: type(command).__name__)
+async def test_a_full_disk_refuses_every_command_and_leaves_everything_as_it_was(
+    prepared: Control, committer: StoreCommitter, command: Command[Any]
+) -> None:
+    before, config = prepared.image, prepared.config
+    committer.fault = FULL
+    assert await error_of(prepared, command, actor()) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert (prepared.image, prepared.config) == (before, config)
+    committer.fault = None
+    await prepared.apply(command, actor())
+    assert prepared.image.version > before.version
+
+
+async def test_a_full_disk_keeps_the_other_refusals_of_a_request(
+    prepared: Control, committer: StoreCommitter
+) -> None:
+    committer.fault = FULL
+    outcomes = await prepared.apply(CreateTopics((NewTopic("fine"), NewTopic("not fine"))), actor())
+    assert [each.error for each in outcomes] == [
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+    ]
+
+
+async def test_subscribers_hear_of_the_change_before_the_answer(control: Control) -> None:
+    heard: list[tuple[Image, Image, Delta]] = []
+    control.subscribe(lambda old, new, delta: heard.append((old, new, delta)))
+    before = control.image
+    await control.apply(quota(1000.0), actor())
+    ((old, new, delta),) = heard
+    assert (old, new) == (before, control.image)
+    assert delta.quotas == (QuotaChange(ALICE, "producer_byte_rate", 1000.0),)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        AlterClientQuotas(
+            (QuotaAlteration(ALICE, (QuotaOp("producer_byte_rate", 1.0),)),), validate_only=True
+        ),
+        quota(None),
+        quota(-1.0),
+        AlterClientQuotas(()),
+    ],
+)
+async def test_a_command_without_effect_is_neither_committed_nor_published(
+    control: Control, committer: StoreCommitter, command: AlterClientQuotas
+) -> None:
+    heard: list[Image] = []
+    control.subscribe(lambda _old, new, _delta: heard.append(new))
+    await control.apply(command, actor())
+    assert (committer.commits, heard) == (0, [])
+
+
+async def test_a_change_that_another_gateway_committed_is_published_like_an_own_one(
+    control: Control, committer: StoreCommitter
+) -> None:
+    heard: list[tuple[Image, Image, Delta]] = []
+    control.subscribe(lambda old, new, delta: heard.append((old, new, delta)))
+    before = control.image
+    change = Change(Kind.CLIENT_QUOTA, '[["user","alice"]]', "producer_byte_rate", "1000")
+    async with committer.exclusive():
+        image = await committer.commit([change], actor())
+        await control.adopt(image, [change], actor())
+    assert control.image is image
+    assert heard == [(before, image, Delta.of([change], actor()))]
+    assert committer.commits == 1
+
+
+async def test_two_changes_at_once_do_not_interleave(control: Control, committer: StoreCommitter) -> None:
+    """Each plans against the other's result: one topic is created, and no producer id is allocated twice."""
+    answers: list[Any] = []
+
+    async def apply(command: Command[Any]) -> None:
+        answers.append(await control.apply(command, actor()))
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(5):
+            nursery.start_soon(apply, CreateTopics((NewTopic("t"),)))
+            nursery.start_soon(apply, AllocateProducerIds(10))
+    topics = [answer[0].error for answer in answers if isinstance(answer, list)]
+    firsts = [answer.first for answer in answers if not isinstance(answer, list)]
+    assert sorted(topics) == [ErrorCode.NONE] + [ErrorCode.TOPIC_ALREADY_EXISTS] * 4
+    assert sorted(firsts) == [0, 10, 20, 30, 40]
+    assert committer.store.image == control.image
+
+
+async def test_cancelled_before_the_commit_nothing_has_happened(
+    control: Control, committer: StoreCommitter
+) -> None:
+    before = control.image
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await control.apply(quota(1.0), actor())
+    assert scope.cancelled_caught
+    assert control.image is before is committer.store.image
+    await control.apply(quota(1.0), actor())
+
+
+async def test_dynamic_settings_hold_for_subscribers_already(control: Control) -> None:
+    seen: list[int] = []
+    control.subscribe(lambda *_: seen.append(control.config.topic_settings.retention_ms))
+    await control.apply(setting(ResourceType.BROKER, "", "log.retention.ms", "77"), actor())
+    assert seen == [77]
+
+
+async def test_after_a_restart_everything_holds_as_before(
+    control: Control, committer: StoreCommitter
+) -> None:
+    await control.apply(quota(1000.0), actor())
+    await control.apply(setting(ResourceType.BROKER, "1", "log.retention.ms", "77"), actor())
+    again = Control(committer.store.image, load(None, [], {}), committer)
+    assert again.image == control.image
+    assert again.config.topic_settings.retention_ms == 77
+
+
+async def test_a_dynamic_setting_that_no_longer_fits_stops_the_start(
+    control: Control, committer: StoreCommitter
+) -> None:
+    await control.apply(setting(ResourceType.BROKER, "", "log.retention.ms", "77"), actor())
+    image = control.image
+    broken = Image(broker_configs={"": {"log.retention.ms": "many"}}, cluster_id=image.cluster_id)
+    with pytest.raises(ConfigError):
+        Control(broken, load(None, [], {}), committer)
+
+
+async def test_the_last_slice_of_a_change_has_freed_it(
+    control: Control, committer: StoreCommitter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise 10,000 changes are freed at once, in 5 ms, when the command returns."""
+    left: list[int] = []
+    in_slices = committer.in_slices
+
+    async def counted(steps: Steps[Any], *, to_the_end: bool = False) -> Any:
+        result = await in_slices(steps, to_the_end=to_the_end)
+        del steps
+        left.append(sum(type(each) in (Change, QuotaChange) for each in gc.get_objects()))
+        return result
+
+    monkeypatch.setattr(committer, "in_slices", counted)
+    entries = tuple(
+        QuotaAlteration((("user", f"u{at}"),), (QuotaOp("producer_byte_rate", 1.0),)) for at in range(500)
+    )
+    gc.collect()  # changes of earlier tests
+    before = sum(type(each) in (Change, QuotaChange) for each in gc.get_objects())
+    await control.apply(AlterClientQuotas(entries), actor())
+    assert max(left) >= before + 1_000 and left[-1] == before

@@ -1,0 +1,189 @@
+"""Committing and deleting offsets: permissions, refusals, and kept offsets."""
+
+import pytest
+
+from broker.common.errors import ErrorCode
+from broker.coordinator.group.coordinator import GROUPS_AT_ONCE, OFFSETS_AT_ONCE
+from broker.coordinator.group.messages import CommittedOffset, OffsetDeleteReply, OffsetToCommit
+from tests.coordinator.group.conversation import WALL_MS, Conversation
+
+NONE = ErrorCode.NONE
+
+
+def test_a_member_of_the_generation_commits(talk):
+    (member_id,) = talk.stable(1)
+    offset = OffsetToCommit("t", 3, 42, 7, "note")
+    assert talk.commit(member_id, 1, offset) == [NONE]
+    assert talk.coordinator.committed("g") == {
+        "t": {3: CommittedOffset(42, 7, "note", WALL_MS + talk.elapsed, None)}
+    }
+
+
+def test_the_last_commit_counts(talk):
+    talk.commit("", -1, OffsetToCommit("t", 0, 5))
+    talk.commit("", -1, OffsetToCommit("t", 0, 3))
+    assert talk.committed() == 3
+
+
+def test_a_consumer_without_a_group_makes_one_by_committing(talk):
+    assert talk.commit() == [NONE]
+    assert talk.state() == "Empty"
+    assert [group.protocol_type for group in talk.coordinator.listed()] == [""]
+
+
+def test_a_commit_that_is_refused_leaves_no_group_behind(talk):
+    assert talk.commit("", -1, OffsetToCommit("t", 0, 1, metadata="x" * 5_000)) == [
+        ErrorCode.OFFSET_METADATA_TOO_LARGE
+    ]
+    assert talk.coordinator.listed() == []
+
+
+@pytest.mark.parametrize(
+    ("old_client", "error"), [(False, ErrorCode.GROUP_ID_NOT_FOUND), (True, ErrorCode.ILLEGAL_GENERATION)]
+)
+def test_a_generation_of_a_group_that_does_not_exist(talk, old_client, error):
+    assert talk.commit("m", 0, old_client=old_client) == [error]
+    assert talk.coordinator.listed() == []
+
+
+@pytest.mark.parametrize(
+    ("member_id", "generation", "instance", "error"),
+    [
+        ("", -1, None, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("stranger", 1, None, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("stranger", -1, None, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("client-1", -1, None, ErrorCode.ILLEGAL_GENERATION),
+        ("client-1", 0, None, ErrorCode.ILLEGAL_GENERATION),
+        ("client-1", 1, None, NONE),
+        ("client-1", 2, None, ErrorCode.ILLEGAL_GENERATION),
+        ("client-1", 1, "a", ErrorCode.UNKNOWN_MEMBER_ID),
+        ("", 1, None, ErrorCode.UNKNOWN_MEMBER_ID),
+    ],
+)
+def test_a_group_with_members_takes_offsets_from_them_alone(talk, member_id, generation, instance, error):
+    talk.stable(1)
+    assert talk.commit(member_id, generation, instance=instance) == [error]
+    assert (talk.committed() == 42) is (error is NONE)
+
+
+@pytest.mark.parametrize(("generation", "error"), [(-1, NONE), (2, ErrorCode.UNKNOWN_MEMBER_ID)])
+def test_an_operator_resets_the_offsets_of_an_empty_group(talk, generation, error):
+    talk.leave(*talk.stable(1))
+    assert talk.commit("", generation) == [error]
+
+
+def test_during_a_rebalance_the_last_generation_may_still_commit(talk):
+    first, second = talk.stable(2)
+    talk.join(first)
+    assert talk.commit(second, 1) == [NONE]
+
+
+def test_while_the_assignment_is_awaited_no_member_may_commit(talk):
+    (first, _), _ = talk.join_twice(), talk.join_twice()
+    talk.wait(6_000)
+    assert talk.commit(first, 1) == [ErrorCode.REBALANCE_IN_PROGRESS]
+    assert talk.commit("stranger", 1) == [ErrorCode.UNKNOWN_MEMBER_ID]
+
+
+def test_a_commit_is_a_sign_of_life(talk):
+    (member_id,) = talk.stable(1)
+    talk.wait(9_000)
+    talk.commit(member_id, 1)
+    talk.wait(9_000)
+    assert talk.members()
+
+
+@pytest.mark.parametrize(
+    ("size", "error"), [(4_095, NONE), (4_096, NONE), (4_097, ErrorCode.OFFSET_METADATA_TOO_LARGE)]
+)
+def test_metadata_has_a_limit_that_refuses_one_offset_and_not_the_others(talk, size, error):
+    offsets = (OffsetToCommit("t", 0, 1, metadata="x" * size), OffsetToCommit("t", 1, 2))
+    assert talk.commit("", -1, *offsets) == [error, NONE]
+    assert talk.committed("t", 1) == 2
+    assert (talk.committed("t", 0) == 1) is (error is NONE)
+
+
+def test_a_missing_group_has_no_offsets(talk):
+    assert talk.coordinator.committed("none") == {}
+
+
+def test_offsets_outlive_the_members_and_a_restart(talk):
+    (member_id,) = talk.stable(1)
+    talk.commit(member_id, 1)
+    talk.leave(member_id)
+    assert talk.committed() == 42
+    assert talk.restarted().committed() == 42
+
+
+def test_offsets_of_unsubscribed_topics_can_be_deleted(talk):
+    (member_id,) = talk.stable(1)
+    talk.commit(
+        member_id, 1, OffsetToCommit("t", 0, 1), OffsetToCommit("old", 0, 2), OffsetToCommit("old", 1, 3)
+    )
+    reply = talk.delete_offsets(("t", 0), ("old", 0), ("old", 9))
+    assert reply == OffsetDeleteReply(NONE, (ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, NONE, NONE))
+    assert (talk.committed("t"), talk.committed("old", 0), talk.committed("old", 1)) == (1, None, 3)
+    assert talk.restarted().coordinator.committed("g").keys() == {"t", "old"}
+
+
+def test_all_offsets_of_an_empty_group_can_be_deleted(talk):
+    (member_id,) = talk.stable(1)
+    talk.commit(member_id, 1)
+    talk.leave(member_id)
+    assert talk.delete_offsets(("t", 0)) == OffsetDeleteReply(NONE, (NONE,))
+    assert talk.coordinator.committed("g") == {}
+    assert talk.restarted().coordinator.committed("g") == {}
+
+
+def test_a_consumer_whose_subscription_cannot_be_read_is_taken_to_use_everything(talk):
+    talk.stable(1, protocols=(("range", b"?"),))
+    assert talk.delete_offsets(("x", 0)).errors == (ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,)
+
+
+def test_offsets_of_a_group_that_is_not_of_consumers_are_deleted_only_when_it_is_empty(talk):
+    (member_id, _) = talk.join_twice(protocol_type="connect")
+    assert talk.delete_offsets(("t", 0)) == OffsetDeleteReply(ErrorCode.NON_EMPTY_GROUP)
+    talk.leave(member_id)
+    talk.wait(3_000)
+    assert talk.delete_offsets(("t", 0)).error is NONE
+
+
+def test_offsets_of_a_group_that_does_not_exist_cannot_be_deleted(talk):
+    assert talk.delete_offsets(("t", 0)) == OffsetDeleteReply(ErrorCode.GROUP_ID_NOT_FOUND)
+
+
+def test_the_offsets_of_a_deleted_topic_go_in_every_group(talk):
+    (member_id,) = talk.stable(1)
+    talk.commit(member_id, 1, OffsetToCommit("t", 0, 1), OffsetToCommit("u", 0, 2))
+    talk.commit("", -1, OffsetToCommit("t", 0, 1), OffsetToCommit("t", 1, 1), group="h")
+    coordinator = talk.coordinator
+    found = [(group, partitions) for group, partitions in coordinator.committed_in({"t": 3}) if partitions]
+    assert found == [("g", [("t", 0)]), ("h", [("t", 0), ("t", 1)])]
+    effects = [coordinator.partitions_deleted(*each, talk.now) for each in found]
+    assert [len(each.records) for each in effects] == [1, 2] and not any(each.replies for each in effects)
+    assert talk.coordinator.committed("g").keys() == {"u"}
+    assert talk.coordinator.committed("h") == {}
+
+
+@pytest.mark.parametrize("count", [OFFSETS_AT_ONCE - 1, OFFSETS_AT_ONCE, OFFSETS_AT_ONCE + 1])
+def test_the_offsets_of_deleted_topics_are_found_a_few_at_a_time(talk, count):
+    talk.commit("", -1, *[OffsetToCommit(f"t{number}", 0, 1) for number in range(count)])
+    topics = {f"t{number}": 1 for number in range(2 * count)}
+    found = [len(partitions) for _, partitions in talk.coordinator.committed_in(topics) if partitions]
+    assert found == [min(count, OFFSETS_AT_ONCE)] + [1] * (count > OFFSETS_AT_ONCE)
+
+
+@pytest.mark.parametrize("count", [GROUPS_AT_ONCE - 1, GROUPS_AT_ONCE, 3 * GROUPS_AT_ONCE + 1])
+def test_topics_that_a_group_does_not_consume_are_looked_up_a_few_at_a_time(talk, count):
+    talk.commit("", -1, *[OffsetToCommit(f"t{number}", 0, 1) for number in range(count)])
+    topics = {f"deleted{number}": 1 for number in range(count)}
+    found = list(talk.coordinator.committed_in(topics))
+    assert len(found) in (count // GROUPS_AT_ONCE, count // GROUPS_AT_ONCE + 1)
+    assert not any(partitions for _, partitions in found)
+
+
+def test_a_retention_of_the_clients_own_is_recorded():
+    talk = Conversation()
+    talk.commit("", -1, retention=1_000)
+    assert talk.coordinator.committed("g")["t"][0].expire_ms == WALL_MS + 1_000
+    assert talk.restarted().coordinator.committed("g")["t"][0].expire_ms == WALL_MS + 1_000

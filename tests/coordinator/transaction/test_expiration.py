@@ -1,0 +1,57 @@
+"""Timeouts and expiry, a few ids at a time."""
+
+from broker.coordinator.transaction.expiration import (
+    CHANGED_AT_ONCE,
+    CHECKED_AT_ONCE,
+    Sweep,
+    is_expired,
+    is_timed_out,
+)
+from broker.coordinator.transaction.state import State, Transaction, TransactionData
+
+
+def transaction(name: str = "t", state: State = State.ONGOING) -> Transaction:
+    return Transaction(name, TransactionData(1, 0, 50, state, started_ms=1_000, updated_ms=1_000))
+
+
+def test_a_transaction_times_out_after_its_timeout() -> None:
+    assert [is_timed_out(transaction(), wall_ms) for wall_ms in (1_049, 1_050, 1_051)] == [False, False, True]
+    assert not is_timed_out(transaction(state=State.PREPARE_COMMIT), 9_999)
+    changing = transaction()
+    changing.pending = changing.data
+    assert not is_timed_out(changing, 9_999)
+
+
+def test_an_id_expires_once_it_was_unused_for_its_time() -> None:
+    for state in (State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT):
+        idle = transaction(state=state)
+        assert [is_expired(idle, wall_ms, 10) for wall_ms in (1_009, 1_010, 1_011)] == [False, True, True]
+    for state in (State.ONGOING, State.PREPARE_COMMIT, State.PREPARE_ABORT):
+        assert not is_expired(transaction(state=state), 9_999, 10)
+
+
+def test_a_sweep_looks_at_a_few_at_a_time() -> None:
+    for count, calls in ((CHECKED_AT_ONCE - 1, 1), (CHECKED_AT_ONCE, 1), (CHECKED_AT_ONCE + 1, 2)):
+        transactions = {f"{each}": transaction(f"{each}") for each in range(count)}
+        sweep = Sweep(100)
+        sweep.begin(0)
+        assert sweep.next_of(transactions, 99, lambda _: True) == []
+        made = 0
+        while sweep.due_ms == 100:
+            assert sweep.next_of(transactions, 100, lambda _: False) == []
+            made += 1
+        assert (made, sweep.due_ms) == (calls, 200)
+
+
+def test_a_sweep_finds_a_few_at_a_time() -> None:
+    for count, calls in ((CHANGED_AT_ONCE - 1, 1), (CHANGED_AT_ONCE, 1), (CHANGED_AT_ONCE + 1, 2)):
+        transactions = {f"{each}": transaction(f"{each}") for each in range(count)}
+        sweep = Sweep(100)
+        found = []
+        made = 0
+        while sweep.due_ms == 0:
+            some = sweep.next_of(transactions, 1, lambda _: True)
+            assert len(some) <= CHANGED_AT_ONCE
+            found += some
+            made += 1
+        assert (made, len(found)) == (calls, count)

@@ -1,0 +1,117 @@
+"""What a gateway tells the others of its clients and addresses."""
+
+from pathlib import Path
+
+import pytest
+
+from broker.common.steps import finished
+from broker.controller.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
+from broker.gateway.sharing.client_summary import MAX_ADDRESSES, MAX_CLIENTS, MAX_HISTORIES, ClientSummary
+from broker.gateway.views.own_clients import OwnClients
+from broker.metadata.actor import BROKER_ITSELF
+from broker.network.clock import TrioClock
+from broker.protocol.messages.api_versions import ApiVersionsRequest
+from broker.quotas.accounts import MAX_ACCOUNTS
+from tests.support.fake_upstream import fake_cluster
+from tests.support.running_gateway import RunningGateway, running_gateway
+
+LISTED = [
+    "user",
+    "client_id",
+    "connections",
+    "bytes_in_per_s",
+    "bytes_out_per_s",
+    "requests_per_s",
+    "request_percentage",
+    "bytes_in",
+    "bytes_out",
+    "requests",
+]
+
+
+def measure(gateway: RunningGateway) -> ClientSummary:
+    server = gateway.server
+    return finished(OwnClients("g1", server.socket_server, server.quotas, server.clock).measure())
+
+
+class Counted:
+    """The counters of a connection."""
+
+    authenticated = True
+    requests = 1
+    request_ns = 0
+
+    def __init__(self, principal: str, client_id: str, bytes_in: int) -> None:
+        self.principal = principal
+        self.client_id = client_id
+        self.bytes_in = bytes_in
+        self.bytes_out = 0
+
+
+def book(gateway: RunningGateway, *connections: Counted) -> None:
+    """Count for the accounts what these connections have sent."""
+    server = gateway.server
+    server.socket_server.accounts.last.update(connections, server.clock.ms())
+
+
+async def test_clients_and_addresses_are_those_of_the_console(tmp_path: Path) -> None:
+    async with fake_cluster() as cluster, running_gateway(tmp_path, cluster.live[0].port) as gateway:
+        assert measure(gateway) == ClientSummary("g1")
+        for _ in range(2):
+            client = await gateway.connect()
+            await client.ask(ApiVersionsRequest("x", "1"), 3)
+        views = gateway.server.views
+        (shown,) = views.usage()  # this updates the accounts
+        found = measure(gateway)
+        (client_row,), (address,) = found.clients, found.addresses
+        assert [getattr(client_row, name) for name in LISTED[:3]] == ["ANONYMOUS", shown.client_id, 2]
+        for name in LISTED[6:]:
+            assert getattr(client_row, name) == getattr(shown, name)
+        assert client_row.history() == tuple(shown.history())
+        assert (address.address, address.connections, address.accepted) == ("127.0.0.1", 2, 2)
+        assert (address.gateway, found.unlisted_clients, found.unlisted_addresses) == ("", 0, 0)
+
+
+async def test_the_busiest_clients_are_listed_and_the_others_counted(tmp_path: Path) -> None:
+    async with fake_cluster() as cluster, running_gateway(tmp_path, cluster.live[0].port) as gateway:
+        assert MAX_CLIENTS + 1 < MAX_ACCOUNTS
+        first = range(MAX_CLIENTS - 2)
+        book(gateway, *(Counted("alice", f"{number}", 1_000 * (number + 1)) for number in first))
+        for number, unlisted in ((MAX_CLIENTS - 2, 0), (MAX_CLIENTS - 1, 0), (MAX_CLIENTS, 1)):
+            book(gateway, Counted("alice", f"{number}", 10_000_000 * (number + 1)))
+            found = measure(gateway)
+            assert len(found.clients) == number + 1 - unlisted
+            assert found.unlisted_clients == unlisted
+            assert found.clients[0].client_id == f"{number}"
+        assert "0" not in {row.client_id for row in found.clients}
+
+
+async def test_the_busiest_clients_without_a_limit_have_a_history(tmp_path: Path) -> None:
+    async with fake_cluster() as cluster, running_gateway(tmp_path, cluster.live[0].port) as gateway:
+        rule = QuotaAlteration((("user", "bob"),), (QuotaOp("producer_byte_rate", 1e6),))
+        await gateway.server.control.apply(AlterClientQuotas((rule,)), BROKER_ITSELF)
+        limited = [Counted("bob", f"{number}", 1_000_000) for number in range(3)]
+        free = [
+            Counted("alice", f"{number:02}", 1_000 * (50 - number)) for number in range(MAX_HISTORIES + 1)
+        ]
+        book(gateway, *limited, *free)
+        rows = measure(gateway).clients
+        assert [row.user for row in rows] == ["bob"] * 3 + ["alice"] * (MAX_HISTORIES + 1)
+        assert [bool(row.history()) for row in rows] == [False] * 3 + [True] * MAX_HISTORIES + [False]
+        assert sum(step[0] for step in rows[3].history()) == 50_000
+
+
+async def test_the_addresses_that_connected_last_are_listed_and_the_others_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with fake_cluster() as cluster, running_gateway(tmp_path, cluster.live[0].port) as gateway:
+        quotas = gateway.server.socket_server.gate.quotas
+        now_ms = gateway.server.clock.ms()
+        for number in range(MAX_ADDRESSES + 1):
+            quotas.addresses.accepted(f"10.0.{number // 256}.{number % 256}", now_ms + number)
+        monkeypatch.setattr(TrioClock, "ms", lambda _self: now_ms + MAX_ADDRESSES)
+        found = measure(gateway)
+        assert (len(found.addresses), found.unlisted_addresses) == (MAX_ADDRESSES, 1)
+        assert [row.address for row in found.addresses[:2]] == ["10.0.1.244", "10.0.1.243"]
+        assert "10.0.0.0" not in {row.address for row in found.addresses}
+        assert all(row.rate > 0 and row.accepted == 1 for row in found.addresses)

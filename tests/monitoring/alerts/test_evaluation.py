@@ -1,0 +1,126 @@
+"""When an alert is pending, fires and is resolved, to the millisecond and to the value."""
+
+import pytest
+
+from broker.controller.rows.alerts import Labels
+from broker.metadata.alerts import AlertCondition, AlertRule
+from broker.monitoring.alerts.evaluation import MAX_ALERTS, RuleState, Transition
+
+ORDERS: Labels = (("group", "orders"),)
+WALL = 1_000_000
+
+
+class Watch:
+    """One rule whose only subject has a value at each time."""
+
+    def __init__(self, **rule: object) -> None:
+        self.rule = AlertRule(AlertCondition.LAG, 100.0, **rule)  # type: ignore[arg-type]
+        self.state = RuleState()
+
+    def at(self, now_ms: int, value: float | None) -> list[Transition]:
+        observed = {} if value is None else {ORDERS: value}
+        return self.state.step(self.rule, observed, now_ms, WALL + now_ms)
+
+    @property
+    def shown(self) -> str:
+        if not self.state.alerts:
+            return "none"
+        return "firing" if self.state.firing else "pending"
+
+
+@pytest.mark.parametrize(("value", "shown"), [(99.0, "none"), (100.0, "none"), (100.001, "firing")])
+def test_a_value_above_the_threshold_fires(value: float, shown: str) -> None:
+    watch = Watch()
+    fired = watch.at(0, value)
+    assert watch.shown == shown
+    assert fired == ([Transition(ORDERS, value, WALL, None)] if shown == "firing" else [])
+
+
+@pytest.mark.parametrize(("after_ms", "shown"), [(29_999, "pending"), (30_000, "firing"), (30_001, "firing")])
+def test_a_value_must_hold_for_its_duration(after_ms: int, shown: str) -> None:
+    watch = Watch(for_ms=30_000)
+    assert watch.at(0, 101.0) == [] and watch.shown == "pending"
+    fired = watch.at(after_ms, 150.0)
+    assert watch.shown == shown
+    assert [(each.value, each.fired_at_ms) for each in fired] == (
+        [(150.0, WALL + after_ms)] if shown == "firing" else []
+    )
+
+
+def test_a_gap_begins_the_duration_anew() -> None:
+    watch = Watch(for_ms=30_000)
+    watch.at(0, 101.0)
+    assert watch.at(20_000, 100.0) == [] and watch.shown == "none"
+    watch.at(21_000, 101.0)
+    assert watch.at(50_999, 101.0) == [] and watch.shown == "pending"
+    assert len(watch.at(51_000, 101.0)) == 1
+
+
+def test_an_alert_fires_once_and_is_resolved_once() -> None:
+    watch = Watch()
+    assert len(watch.at(0, 200.0)) == 1
+    assert watch.at(5_000, 300.0) == []
+    assert watch.at(10_000, 100.0) == [Transition(ORDERS, 100.0, WALL, WALL + 10_000)]
+    assert watch.at(15_000, 100.0) == [] and watch.shown == "none"
+
+
+@pytest.mark.parametrize(("value", "shown"), [(81.0, "firing"), (80.0, "none"), (79.0, "none")])
+def test_below_the_threshold_an_alert_fires_on_until_it_is_clear(value: float, shown: str) -> None:
+    watch = Watch(clear=80.0)
+    watch.at(0, 101.0)
+    watch.at(5_000, value)
+    assert watch.shown == shown
+
+
+@pytest.mark.parametrize(("after_ms", "shown"), [(59_999, "firing"), (60_000, "none"), (60_001, "none")])
+def test_it_must_be_clear_for_a_while(after_ms: int, shown: str) -> None:
+    watch = Watch(clear=80.0, resolve_after_ms=60_000)
+    watch.at(0, 101.0)
+    assert watch.at(10_000, 70.0) == []
+    watch.at(10_000 + after_ms, 70.0)
+    assert watch.shown == shown
+
+
+def test_a_relapse_begins_that_while_anew() -> None:
+    watch = Watch(clear=80.0, resolve_after_ms=60_000)
+    watch.at(0, 101.0)
+    watch.at(10_000, 70.0)
+    assert watch.at(40_000, 90.0) == []
+    watch.at(50_000, 70.0)
+    assert watch.at(109_999, 70.0) == []
+    assert watch.at(110_000, 70.0) == [Transition(ORDERS, 70.0, WALL, WALL + 110_000)]
+
+
+def test_a_subject_that_is_gone_counts_as_zero() -> None:
+    watch = Watch()
+    watch.at(0, 101.0)
+    assert watch.at(5_000, None) == [Transition(ORDERS, 0.0, WALL, WALL + 5_000)]
+
+
+def test_the_end_of_a_rule_resolves_what_fires_and_forgets_what_is_pending() -> None:
+    firing, pending = Watch(), Watch(for_ms=1)
+    firing.at(0, 101.0)
+    pending.at(0, 101.0)
+    assert firing.state.end(WALL + 7) == [Transition(ORDERS, 101.0, WALL, WALL + 7)]
+    assert pending.state.end(WALL + 7) == []
+    assert (firing.shown, pending.shown) == ("none", "none")
+
+
+@pytest.mark.parametrize("count", [MAX_ALERTS - 1, MAX_ALERTS, MAX_ALERTS + 1])
+def test_the_highest_values_are_tracked(count: int) -> None:
+    watch = Watch()
+    observed = {(("group", f"g{number}"),): 101.0 + number for number in range(count)}
+    fired = watch.state.step(watch.rule, observed, 0, WALL)
+    assert len(fired) == min(count, MAX_ALERTS)
+    assert watch.state.unlisted == max(0, count - MAX_ALERTS)
+    assert min(each.value for each in fired) == 101.0 + max(0, count - MAX_ALERTS)
+    assert watch.state.value == 100.0 + count
+
+
+def test_one_that_is_tracked_stays_tracked() -> None:
+    watch = Watch()
+    watch.at(0, 101.0)
+    others: dict[Labels, float] = {(("group", f"g{number}"),): 1e6 for number in range(MAX_ALERTS)}
+    fired = watch.state.step(watch.rule, {ORDERS: 101.0, **others}, 1, WALL)
+    assert len(fired) == MAX_ALERTS - 1 and watch.state.unlisted == 1
+    assert ORDERS in [alert.labels for alert in watch.state.alerts]

@@ -1,0 +1,182 @@
+"""A server without logs and groups is built from the other parts."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from broker.api import registry
+from broker.api.requests.callbacks import Callbacks
+from broker.api.requests.change_limits import ControllerMutations
+from broker.api.requests.delayed_operations import DelayedFetches, DelayedProduce
+from broker.api.requests.retry_storm import RetryStormGate
+from broker.api.requests.services import Endpoints, control_services
+from broker.api.security.client_security import ClientSecurity
+from broker.config.load import load
+from broker.config.table import BrokerConfig
+from broker.controller.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
+from broker.controller.rows.topics import GroupDetail, GroupRow, PartitionRow, TopicSize
+from broker.log.background_jobs import Flush
+from broker.metadata.actor import BROKER_ITSELF
+from broker.network.acceptor.user_gate import UserGates
+from broker.network.clock import TrioClock
+from broker.network.failures import Failures
+from broker.network.handling.handler_pool import Completion
+from broker.network.server_factory import ServedApis
+from broker.network.socket_server import SocketServer
+from broker.partitions.event_origin import EventOrigin
+from broker.purgatory.purgatory import Purgatory
+from broker.quotas.entity import Entity
+from broker.quotas.kinds import QuotaKind
+from broker.records.build import NewRecord
+from broker.security.delegation_tokens import DelegationTokens
+from broker.security.unknown_users import UnknownUsers
+from broker.server.listeners.metadata import ClientMetricsListener, QuotaListener
+from broker.server.parts.control import ServerMetadata, ServerQuotas, ServerTelemetry, retry_storm_reaper
+from broker.server.parts.views import ServerViews
+from tests.support.clock import ManualClock
+
+ENTITY = (("client-id", "greedy"),)
+
+
+class NoTopics:
+    """A server that hosts no topics and coordinates no groups."""
+
+    def offline_partitions(self) -> int:
+        return 0
+
+    def missing_offsets(self) -> int:
+        return 0
+
+    def topic_size(self, name: str) -> TopicSize:
+        return TopicSize(name, 0, 0)
+
+    def partitions(self, topic: str) -> Sequence[PartitionRow]:
+        return ()
+
+    def group_count(self) -> int:
+        return 0
+
+    def groups(self) -> Sequence[GroupRow]:
+        return ()
+
+    def group(self, group_id: str) -> GroupDetail | None:
+        return None
+
+
+class NoAppends:
+    def commit(self) -> None: ...
+
+    def overdue_flushes(self) -> Sequence[Flush]:
+        return ()
+
+
+class Records:
+    def __init__(self) -> None:
+        self.offered: list[str] = []
+
+    def offer(self, topic: str, record: NewRecord) -> bool:
+        self.offered.append(topic)
+        return True
+
+
+class ServerWithoutLogs:
+    def __init__(self, directory: Path) -> None:
+        settings = [f"log.dirs={directory}", "listeners=PLAINTEXT://127.0.0.1:0"]
+        clock = TrioClock()
+        configuration = load(None, settings, {})
+        self.metadata = ServerMetadata(configuration, clock)
+        control, config = self.metadata.control, self.metadata.config
+        self.quotas = ServerQuotas(config, None, clock)
+        clients = self.quotas.clients
+        callbacks = Callbacks(config.network.queued_max_requests)
+        retry_storm = RetryStormGate(callbacks, clock)
+        reaper = retry_storm_reaper(retry_storm, clock, self.deliver)
+        telemetry = ServerTelemetry(
+            configuration, config.telemetry, Records(), callbacks, self.deliver, clock, EventOrigin(1, str)
+        )
+        security = ClientSecurity(config.security)
+        logins = UserGates()
+        endpoints: Endpoints = {}
+        services = control_services(
+            self.metadata.node_id,
+            endpoints,
+            control,
+            ControllerMutations(clients.mutation, clock),
+            security,
+            UnknownUsers(self.metadata.store.scram_secret, control.image.scram),
+            DelegationTokens(),
+            logins,
+            callbacks,
+            telemetry.services,
+        )
+        every = registry.load()
+        apis = every.only([api.key for api in every if api.services in services])
+        produces: Purgatory[DelayedProduce] = Purgatory("Produce")
+        self.socket_server = SocketServer(
+            config.network,
+            config.tls,
+            config.security.sasl_server_max_receive_size,
+            config.broker,
+            ServedApis(apis, services, endpoints),
+            Completion(1, NoAppends(), callbacks, DelayedFetches(callbacks), produces),
+            security,
+            clients,
+            self.quotas.connections,
+            logins,
+            Failures(),
+            clock,
+            (reaper,),
+            telemetry.state.manager.disconnected,
+        )
+        self.views = ServerViews(
+            self.metadata,
+            self.socket_server,
+            clients,
+            retry_storm,
+            callbacks,
+            telemetry.state,
+            NoTopics(),
+            clock,
+        )
+        image = control.image
+        quotas = QuotaListener(image, clock, 1, self.socket_server, clients, self.quotas.connections.values())
+        control.subscribe(quotas.on_metadata_update)
+        control.subscribe(ClientMetricsListener(image, telemetry.state.manager).on_metadata_update)
+
+    def deliver(self) -> None:
+        self.socket_server.handlers.deliver()
+
+    def close(self) -> None:
+        for listener in self.socket_server.listeners:
+            listener.end()
+        self.metadata.close()
+        self.quotas.close()
+
+
+async def test_a_server_without_logs_has_quotas_views_and_metrics(tmp_path: Path) -> None:
+    server = ServerWithoutLogs(tmp_path)
+    try:
+        command = AlterClientQuotas((QuotaAlteration(ENTITY, (QuotaOp("producer_byte_rate", 1_000.0),)),))
+        await server.metadata.control.apply(command, BROKER_ITSELF)
+        assert server.quotas.clients.managers[QuotaKind.PRODUCE].bound("ANONYMOUS", "greedy") == 1_000
+        assert [row.entity for row in server.views.views.quotas()] == [ENTITY]
+        server.views.update_bootstrap()
+        overview = server.views.views.overview()
+        assert len(overview.bootstrap) == 1
+        assert (overview.metrics.groups, overview.metrics.offline_partitions) == (0, 0)
+        page = server.views.prometheus.page()
+        assert "kafka_server" in page and "kafka_log" not in page
+    finally:
+        server.close()
+
+
+@pytest.mark.parametrize(("shared", "throttle_ms"), [(False, 0), (True, 100)])
+def test_clients_of_shared_limits_are_paced_from_their_first_request(shared: bool, throttle_ms: int) -> None:
+    config = BrokerConfig()
+    clock = ManualClock()
+    quotas = ServerQuotas(config, None, clock, shared=shared).clients
+    quotas.apply(Entity("alice"), "producer_byte_rate", 1_000, clock.ms())
+    assert quotas.record_produce("alice", "app", 100, clock.ms()) is None
+    throttle = quotas.record_produce("alice", "app", 100, clock.ms())
+    assert (0 if throttle is None else throttle.throttle_ms) == throttle_ms

@@ -1,0 +1,118 @@
+"""Several gateway processes on the same ports, under one parent."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from broker.common.errors import ConfigError
+from broker.config.load import load
+from broker.server.gateway_processes import check, overrides_of
+from tests.support.broker_process import WEIR, BrokerProcess
+from tests.support.running_gateway import free_ports
+
+WITHIN_S = 30
+
+
+def config(*overrides: str) -> object:
+    return load(None, overrides, {}).config
+
+
+@pytest.mark.parametrize("port", [1, 9092])
+def test_fixed_ports_are_allowed(port: int) -> None:
+    check(load(None, [f"listeners=PLAINTEXT://127.0.0.1:{port}"], {}).config)
+
+
+def test_a_port_of_the_systems_choice_is_not() -> None:
+    with pytest.raises(ConfigError, match=r"a fixed port with gateway\.processes above 1"):
+        check(load(None, ["listeners=PLAINTEXT://127.0.0.1:9092,SSL://127.0.0.1:0"], {}).config)
+
+
+@pytest.mark.parametrize(("scope", "lines"), [("gateway", 1), ("cluster", 0)])
+def test_limits_that_processes_do_not_share_are_logged(
+    scope: str, lines: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    check(load(None, ["listeners=PLAINTEXT://127.0.0.1:9092", f"quota.scope={scope}"], {}).config)
+    assert len(caplog.records) == lines
+    assert all("rules and limits of its own" in record.getMessage() for record in caplog.records)
+
+
+def test_each_process_has_its_number_and_folder_and_the_first_the_console() -> None:
+    found = load(None, ["log.dirs=/data,/more", "node.id=10"], {}).config
+    common = ["gateway.processes=1", "socket.listen.reuse.port=true"]
+    assert overrides_of(0, found) == [*common, "node.id=10", "log.dirs=/data/process-0"]
+    assert overrides_of(3, found) == [*common, "node.id=13", "log.dirs=/data/process-3", "console.listener="]
+
+
+@pytest.mark.parametrize("text", ["0", "257", "two"])
+def test_the_number_of_processes_is_bounded(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"gateway\.processes"):
+        load(None, [f"gateway.processes={text}"], {})
+    for allowed in ("1", "256"):
+        assert load(None, [f"gateway.processes={allowed}"], {}).config.gateway.processes == int(allowed)
+
+
+def children(parent: int) -> set[int]:
+    found = subprocess.run(["pgrep", "-P", str(parent)], capture_output=True, text=True, check=False)
+    return {int(each) for each in found.stdout.split()}
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + WITHIN_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def delivered(bootstrap: str, clients: int) -> int:
+    """How many of `clients` producers get a record acknowledged."""
+    answers: list[object] = []
+    for number in range(clients):
+        producer = Producer({"bootstrap.servers": bootstrap, "client.id": f"c{number}"})
+        producer.produce("events", b"x", on_delivery=lambda error, _: answers.append(error))
+        assert producer.flush(WITHIN_S) == 0
+    return sum(error is None for error in answers)
+
+
+@pytest.mark.endtoend
+def test_a_process_that_dies_is_started_again_and_the_others_go_on(tmp_path: Path) -> None:
+    first = free_ports(10)
+    bootstrap = f"127.0.0.1:{first}"
+    with BrokerProcess(tmp_path / "broker") as upstream:
+        settings = [
+            f"listeners=PLAINTEXT://{bootstrap}",
+            f"upstream.bootstrap.servers={upstream.plain}",
+            f"gateway.port.range={first + 1}-{first + 9}",
+            f"log.dirs={tmp_path / 'gateway'}",
+            "console.listener=",
+            "gateway.processes=2",
+        ]
+        parent = subprocess.Popen(
+            [WEIR, "gateway", *(f"--override={setting}" for setting in settings)],
+            stdout=subprocess.DEVNULL,
+            stderr=sys.stderr,
+        )
+        try:
+            until(lambda: len(children(parent.pid)) == 2)
+            for index in range(2):
+                until(
+                    lambda index=index: (tmp_path / f"gateway/process-{index}/upstream.properties").exists()
+                )  # type: ignore[misc]
+            assert delivered(bootstrap, 6) == 6
+            before = children(parent.pid)
+            os.kill(min(before), signal.SIGKILL)
+            until(lambda: len(children(parent.pid) - {min(before)}) == 2)
+            assert max(before) in children(parent.pid)
+            assert delivered(bootstrap, 6) == 6
+            parent.send_signal(signal.SIGTERM)
+            assert parent.wait(WITHIN_S) == 0
+            assert children(parent.pid) == set()
+        finally:
+            parent.kill()
+            parent.wait()

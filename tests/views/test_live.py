@@ -1,0 +1,96 @@
+"""The console's values: idle shares of an idle broker."""
+
+import tracemalloc
+from pathlib import Path
+
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from broker.controller.commands import BROKER_ITSELF, AlterClientQuotas, QuotaAlteration, QuotaOp
+from broker.network.metrics.request_metrics import PHASES, AllMetrics
+from broker.protocol.messages.api_versions import ApiVersionsRequest
+from broker.quotas.kinds import QuotaKind
+from broker.views.live import PHASES_EVERY_MS, PhaseRows
+from tests.support.idle import thread_waits
+from tests.support.running import running_broker
+
+
+async def test_a_broker_without_a_client_is_idle(tmp_path: Path, mock_clock: MockClock) -> None:
+    async with running_broker(tmp_path) as broker:
+        for _ in range(3):
+            await trio.lowlevel.checkpoint()
+            thread_waits(broker, mock_clock, 10)
+            metrics = broker.server.views.overview().metrics
+            assert (metrics.processor_idle, metrics.handler_idle) == (1.0, 1.0)
+
+
+async def test_bytes_of_a_removed_processor_are_still_counted(tmp_path: Path, mock_clock: MockClock) -> None:
+    async with running_broker(tmp_path, "num.network.threads=2") as broker:
+        for _ in range(2):
+            client = await broker.connect()
+            await client.ask(ApiVersionsRequest("x", "1"), 3)
+        before = broker.server.views.overview().metrics
+        (listener,) = broker.server.socket_server.listeners
+        listener.resize(1)
+        await wait_all_tasks_blocked(0.02)
+        after = broker.server.views.overview().metrics
+        assert len(list(broker.server.socket_server.processors())) == 1 and after.connections == 1
+        assert 0 < before.bytes_in_total == after.bytes_in_total
+        assert 0 < before.bytes_out_total == after.bytes_out_total
+
+
+@pytest.mark.parametrize(("later", "shown"), [(PHASES_EVERY_MS - 1, 1), (PHASES_EVERY_MS, 2)])
+def test_phases_are_made_anew_every_five_seconds(later: int, shown: int) -> None:
+    metrics, phases = AllMetrics(), PhaseRows()
+    metrics.of("Produce", 9).cached = 1
+    assert {row.count for row in phases.rows(metrics, 7)} == {1}
+    metrics.of("Produce", 9).cached = 2
+    rows = phases.rows(metrics, 7 + later)
+    assert {row.count for row in rows} == {shown}
+    assert [row.phase for row in rows] == list(PHASES)
+
+
+async def test_addresses_are_seen_without_a_rule_and_throttled_with_one(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    async with running_broker(tmp_path, "quota.window.num=2") as broker:
+        views = broker.server.views
+        for _ in range(2):
+            await (await broker.connect()).ask(ApiVersionsRequest("x", "1"), 3)
+        (row,) = views.addresses()
+        assert row.address == "127.0.0.1" and row.limit is None and row.bound is None
+        assert row.use is not None and (row.use.accepted, row.use.connections, row.use.throttled) == (2, 2, 0)
+        whole, plain = views.connection_limits()
+        assert whole.connections == plain.connections == 2 and plain.listener == "PLAINTEXT"
+        assert whole.max_connections is None and whole.rejected == ()
+        one = QuotaAlteration((("ip", "127.0.0.1"),), (QuotaOp("connection_creation_rate", 1.0),))
+        await broker.server.control.apply(AlterClientQuotas((one,)), BROKER_ITSELF)
+        for _ in range(2):
+            await broker.connect()
+        await wait_all_tasks_blocked(0.02)
+        (row,) = views.addresses()
+        assert row.bound == 1 and row.use is not None and (row.use.accepted, row.use.throttled) == (3, 1)
+        (throttled,) = views.throttled()
+        assert (throttled.address, throttled.quota_type) == ("127.0.0.1", QuotaKind.CONNECTION_RATE)
+        assert (throttled.entity, throttled.bound, throttled.times) == ((("ip", "127.0.0.1"),), 1.0, 1)
+        assert 0 < throttled.remaining_ms <= throttled.throttle_ms <= 1_000
+        assert views.overview().metrics.throttled == 1
+
+
+async def test_the_rows_of_a_thousand_clients_hold_no_history_of_them(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    """The live table keeps its rows: 60 tuples per client would take 4 MB."""
+    clients = 1_000
+    async with running_broker(tmp_path) as broker:
+        accounts = broker.server.socket_server.accounts.update()
+        for number in range(clients):
+            accounts._book(("alice", f"client-{number}"), (number, 2, 3, 0), broker.server.clock.ms())
+        tracemalloc.start()
+        rows = list(broker.server.views.each_usage())
+        kept_bytes, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert len(rows) == clients and kept_bytes < clients * 1_000
+        (row,) = [row for row in rows if row.client_id == "client-7"]
+        assert (len(row.history()), row.history()[-1]) == (60, (7, 2, 3))
