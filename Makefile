@@ -10,11 +10,11 @@ PIP    := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/pip install --quiet
 CHROMIUM := $(shell command -v chromium-headless-shell || command -v chromium || command -v chromium-browser || command -v google-chrome)
 MARKS    := not slow and not timed and not spark and not image$(if $(CHROMIUM),, and not browser)
 
-# Four processes where there are two cores or more, each through a shuffled quarter of the files, and the first that is
-# done takes from the others: half of the time a test waits, for a disk, a broker or a browser. What compares real seconds
-# with a limit is apart, in test-timed. `make test PARALLEL=` runs one after the other, as a debugger needs it.
+# Four processes where there are two cores or more: half of the time a test waits, for a disk, a broker or a browser. Each
+# takes a file after the other (tests/support/processes.py). What compares real seconds with a limit is apart, in
+# test-timed. `make test PARALLEL=` runs one after the other, as a debugger needs it.
 CORES    := $(shell getconf _NPROCESSORS_ONLN)
-PARALLEL := $(if $(filter-out 1,$(CORES)),--numprocesses 4 --dist worksteal)
+PARALLEL := $(if $(filter-out 1,$(CORES)),--processes 4)
 
 # Of cases that are computed, as seeds are, a quarter runs at each commit: tests/support/rotation.py. ROTATION=all runs
 # all, and ROTATION=2 the quarter that said so when it failed. CI_ALL=1 is for .ci/run.
@@ -22,7 +22,7 @@ ROTATION ?= $(if $(CI_ALL),all,commit)
 export ROTATION
 
 # Spark, or Apache Kafka, in each of two processes: a file's tests share its tables, or its brokers.
-BY_FILE  := $(if $(filter-out 1,$(CORES)),--numprocesses 2 --dist loadfile)
+BY_FILE  := $(if $(filter-out 1,$(CORES)),--processes 2)
 
 # A module is compiled once, not in each of the hundreds of processes that the tests start.
 export PYTHONDONTWRITEBYTECODE :=

@@ -9,14 +9,17 @@ import os
 import resource
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from broker.server.compiled import newer_source
+from tests.support.processes import pytest_addoption, pytest_runtestloop
 from tests.support.rotation import is_named, left_out, quarter_of
 from tests.support.wire import OPENED
+
+__all__ = ["pytest_addoption", "pytest_runtestloop"]
 
 # How long an example takes says more about who shares the machine than about the code.
 settings.register_profile("shared machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -64,16 +67,11 @@ def pytest_configure(config: pytest.Config) -> None:
     except ValueError as error:
         raise pytest.UsageError(str(error)) from error
     config.stash[QUARTER] = quarter
-    if quarter is not None:
-        # The processes of xdist, which start next, take the same.
-        os.environ[ROTATION] = str(quarter)
 
 
 TESTS: Final = Path(__file__).parent
 FIRST: Final = (TESTS / "webui" / "browser", TESTS / "endtoend")
-"""They wait for other programs. The processes of xdist that are done with theirs take from the rest of these,
-and no one of them ends long after the others.
-"""
+"""They wait for other programs and last longest. They begin first, so that all processes end together."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -96,16 +94,6 @@ def leave_out_what_waits(config: pytest.Config, items: list[pytest.Item]) -> Non
     config.hook.pytest_deselected(items=[item for item in items if item.nodeid in waiting])
     items[:] = [item for item in items if item.nodeid not in waiting]
     config.stash[WAITING] = len(waiting)
-
-
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    if hasattr(session.config, "workeroutput"):
-        session.config.workeroutput["waiting"] = session.config.stash.get(WAITING, 0)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node: Any) -> None:
-    node.config.stash[WAITING] = getattr(node, "workeroutput", {}).get("waiting", 0)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

@@ -150,7 +150,7 @@ def run(suite: Path, rotation: str, *arguments: str) -> str:
     ("rotation", "arguments", "passed", "waiting"),
     [
         ("2", [], 6, 12),
-        ("2", ["--numprocesses", "2"], 6, 12),
+        ("2", ["--processes", "2"], 6, 12),
         ("all", [], 18, 0),
         ("2", ["tests/test_some.py::test_computed"], 8, 0),
         ("2", ["tests/test_some.py::test_computed", "tests/test_some.py"], 12, 6),

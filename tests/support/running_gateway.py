@@ -14,6 +14,7 @@ from broker.config.load import load
 from broker.network.clock import TrioClock
 from broker.server.app import Started, run_server
 from broker.server.gateway import GatewayServer
+from tests.support.processes import NUMBER
 from tests.support.wire import CLIENT_ID, WireClient, connect
 
 CLUSTER_KEY = "the key of all gateways of the tests".replace(" ", "-")
@@ -45,7 +46,7 @@ def free_ports(count: int) -> int:
     """The first of `count` free ports in a row, below those that the system gives to
     outgoing connections. Tests that run side by side have ranges of their own.
     """
-    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    worker = int(os.environ.get(NUMBER, "0"))
     lowest = 10_000 + worker % 2 * 5_000
     while True:
         first = random.randrange(lowest, lowest + 5_000 - count)
