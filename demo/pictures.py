@@ -76,7 +76,8 @@ def main(folder: Path, warehouse: Path | None, only: tuple[str, ...]) -> None:
 
 
 def _take_in(place: Place, folder: Path, pages: list[tuple[str, str]], **look: Any) -> None:
-    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    names = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+    chromium = next(filter(None, map(shutil.which, names)), None)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
         page = browser.new_context(**{"viewport": DESK, **look}).new_page()
