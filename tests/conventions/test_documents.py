@@ -14,6 +14,7 @@ from broker.protocol.api_key import NAMES
 from tests.conventions.sources import ROOT, modules
 
 README: Final = ROOT / "README.md"
+CONTRIBUTING: Final = ROOT / "CONTRIBUTING.md"
 DOCUMENTS: Final = sorted(chain(ROOT.glob("*.md"), (ROOT / "docs").glob("*.md")))
 SECURITY: Final = ROOT / "docs" / "security.md"
 FIGURES: Final = ROOT / "docs" / "benchmarks-log.md"
@@ -123,8 +124,8 @@ def _helped() -> set[str]:
     return set(re.findall(r'@echo "make ([a-z][\w-]*)', (ROOT / "Makefile").read_text(encoding="utf-8")))
 
 
-def test_the_readmes_table_has_every_target_of_the_makefile_help() -> None:
-    table = re.findall(r"^\| `make .*$", README.read_text(encoding="utf-8"), re.MULTILINE)
+def test_the_table_of_commands_has_every_target_of_the_makefile_help() -> None:
+    table = re.findall(r"^\| `make .*$", CONTRIBUTING.read_text(encoding="utf-8"), re.MULTILINE)
     assert set(COMMAND.findall("\n".join(table))) == _helped()
 
 
@@ -151,7 +152,7 @@ def test_no_document_publishes_a_port_without_logins_to_other_machines() -> None
     assert [run for run in open_ if "server.properties" not in run] == []
 
 
-def test_ci_calls_the_readmes_test_command() -> None:
+def test_ci_calls_the_documented_test_command() -> None:
     assert re.search(
         r"^(exec )?make test\b", (ROOT / ".ci" / "run").read_text(encoding="utf-8"), re.MULTILINE
     )
