@@ -1,4 +1,4 @@
-"""Writes docs/rest-resources.md from the routes of the console: `python docs/resources.py`. A test compares both."""
+"""Writes docs/rest-resources.md: `python docs/resources.py`. A test compares it with the console's routes."""
 
 import json
 import sys
@@ -22,10 +22,10 @@ HEAD: Final = f"""# Resources of the REST API
 
 Generated from the routes of `webui/rest` by `python docs/resources.py`; do not edit it by hand.
 
-[rest.md](rest.md) has the conventions. Paths are below `{BASE}`, if they do not begin at `/metrics`, `/healthz` or `/readyz`. `role` is the
-least role that a request needs, where it is not viewer; a DELETE needs that of the PUT, or what its description says. *list* stands for
-`search`, `filter`, `sort`, `order`, `limit` and `cursor`. `{BASE}/openapi.json` has every field, and the
-values of each parameter.
+[rest.md](rest.md) has the conventions. Paths are below `{BASE}`, but for `/metrics`, `/healthz` and
+`/readyz`. `role` is the least role that a request needs, where it is not viewer; a DELETE needs that of the
+PUT, or what its description says. *list* stands for `search`, `filter`, `sort`, `order`, `limit`, `cursor`.
+`{BASE}/openapi.json` has every field, and the values of each parameter.
 """
 
 
@@ -74,7 +74,7 @@ def render() -> str:
     parts += [
         "## Types of problems",
         "",
-        "`type` of a problem is `urn:weir:problem:` and one of these names; GET `/problem-types` lists them too.",
+        "`type` is `urn:weir:problem:` and one of these names; GET `/problem-types` lists them too.",
         "",
         "| type | status | meaning |",
         "| --- | --- | --- |",
