@@ -280,3 +280,25 @@ def test_every_module_that_is_run_exists(page: Path) -> None:
 )
 def test_a_setting_that_does_not_exist_is_found(key: str) -> None:
     assert not _is_setting(key)
+
+
+EVENT: Final = re.compile(r"^\| (`.+?) \| [A-Z]+", re.MULTILINE)
+PLACEHOLDER: Final = re.compile(r"\.\.\.|\b[NM]\b|\w+=\S*|/ADDRESS|\bre-|[:;\"(),]")
+
+
+@cache
+def _written() -> str:
+    """Return the sources with each text in one piece."""
+    texts = (source.read_text(encoding="utf-8") for source in (ROOT / "broker").rglob("*.py"))
+    return re.sub(r'"\s*\n\s*f?"', "", "\n".join(texts))
+
+
+def test_every_line_of_the_log_is_one_that_the_broker_writes() -> None:
+    """The table of operations.md; what is put into a line stands between two pieces of it."""
+    text = (DOCS / "operations.md").read_text(encoding="utf-8")
+    rows = EVENT.findall(text.partition("### Events\n")[2].partition("\n## ")[0])
+    assert len(rows) > 20
+    lines = [line for row in rows for line in re.findall(r"`([^`]+)`", row)]
+    pieces = [(line, piece.split()) for line in lines for piece in PLACEHOLDER.split(line)]
+    missing = {line for line, words in pieces if len(words) > 1 and " ".join(words[-2:]) not in _written()}
+    assert missing == set()
