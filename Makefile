@@ -38,7 +38,7 @@ export SOURCE_DATE_EPOCH
 CHECKS   := types style async imports dockerfile conventions
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check $(CHECKS) format compiled interpreted wheel dist test-compiled lock audit bench bench-quick demo demo-gateway docs sbom soak image-test test-timed test-clients test-clients-more test-gateway test-pipeline pipeline jars jars-s3 test-all clean
+.PHONY: help run test check $(CHECKS) format compiled interpreted wheel dist test-compiled lock audit bench bench-quick demo demo-gateway docs pictures sbom soak image-test test-timed test-clients test-clients-more test-gateway test-pipeline pipeline jars jars-s3 test-all clean
 
 help:
 	@echo "make run [ARGS=...]    install what is needed and start the broker and its console"
@@ -62,6 +62,7 @@ help:
 	@echo "make demo              a broker with greedy, patient, polite and storming tenants, to look at in the console"
 	@echo "make demo-gateway      the same tenants on two gateways before three Kafka brokers (needs Java 17, Maven)"
 	@echo "make docs              this documentation as a site, into site; a broken link is an error"
+	@echo "make pictures          the pictures of this documentation, of a running demo (needs a Chromium)"
 	@echo "make bench [ARGS=...]  Weir beside Kafka, kfake and tansu (needs cc, Java 17, Maven, Go)"
 	@echo "make bench-quick BASE=COMMIT  this checkout beside a commit, in five minutes (needs cc)"
 	@echo "make soak [ARGS=...]   30 minutes of mixed load with kill -9, full disks and clock steps: is anything lost?"
@@ -257,6 +258,10 @@ $(VENV)-docs/ready: requirements/docs.txt
 
 docs: $(VENV)-docs/ready
 	@NO_MKDOCS_2_WARNING=1 $(VENV)-docs/bin/mkdocs build --quiet --strict $(ARGS)
+
+pictures: $(VENV)/dev
+	$(BIN)/python -m demo.pictures $(ARGS)
+	$(BIN)/python -m demo.quota_pictures
 
 # What a broker's environment consists of, installed for it in an environment of its own.
 $(VENV)-sbom/ready: requirements/sbom.txt requirements/runtime.txt pyproject.toml

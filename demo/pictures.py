@@ -1,12 +1,13 @@
 """Takes the pictures of docs/console.md: `python -m demo.pictures [FOLDER]`, some two minutes.
 
-A broker of its own, the tenants of the demo under their rules, and every page of the console in Chromium.
-WebP, as PNG of the same would be five times as large. Insights needs tables of some days, which the tenants
-have not made: `--warehouse` says where there are some.
+`make pictures` calls it. A broker of its own, the tenants of the demo under their rules, and every page of
+the console in Chromium. WebP, as PNG of the same would be five times as large. Insights needs tables of some
+days, which the tenants have not made: they are invented, or `--warehouse` says where there are some.
 """
 
 import base64
 import shutil
+import tempfile
 import time
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +17,7 @@ from playwright.sync_api import sync_playwright
 
 from broker.common.principal import ANONYMOUS
 from demo import scene
+from demo.invented import write_tables
 from demo.place import Place, own_broker
 from webui.pages import PAGES
 
@@ -38,6 +40,9 @@ AUTHORIZER: Final = (
 )
 """For the page of ACLs; the tenants of the demo have no logins."""
 
+LEFT_OUT: Final = frozenset({"upstream", "broker_quotas", "delegation_tokens"})
+"""Pages without a picture: of gateways, and those that have nothing to show here."""
+
 OF_INSIGHTS: Final = ("quotas", "throttling", "latency")
 """Views of Insights that have a picture of their own."""
 
@@ -50,33 +55,41 @@ QUALITY: Final = 82
 @click.option("--only", multiple=True, metavar="PAGE", help="Of pages, by their keys; may be given often.")
 def main(folder: Path, warehouse: Path | None, only: tuple[str, ...]) -> None:
     """Every page of the console while the demo runs."""
-    settings = list(AUTHORIZER)
-    if warehouse is not None:
-        settings.append(f"insights.warehouse={warehouse.absolute()}")
-    with own_broker(BOOTSTRAP, CONSOLE, *settings) as place:
-        if not only:
-            _take_in(place, folder, [("/", "first-run")], color_scheme="light")
-        scene.add_users_and_acls(place)
-        with scene.topic(place), scene.asked_for_metrics(place), scene.at_work(scene.tenants_for(place)):
-            time.sleep(FREE_S)
-            with scene.limited(place):
-                time.sleep(UNDER_RULES_S)
-                pages = [
-                    (page.path + QUERIES.get(page.key, ""), page.key)
-                    for page in PAGES
-                    if page.key in only or (not only and (page.key != "insights" or warehouse))
-                ]
-                if any(name == "insights" for _, name in pages):
-                    pages += [(f"/insights?view={view}&days=30", f"insights-{view}") for view in OF_INSIGHTS]
-                _take_in(place, folder, pages, color_scheme="dark")
-                if only:
-                    return
-                small = [("/", "phone-overview"), ("/throttled", "phone-throttled")]
-                _take_in(place, folder, small, viewport=PHONE, color_scheme="light")
+    with tempfile.TemporaryDirectory(prefix="weir-tables-") as made:
+        if warehouse is None:
+            warehouse = Path(made)
+            write_tables(warehouse)
+        settings = (*AUTHORIZER, f"insights.warehouse={warehouse.absolute()}")
+        with own_broker(BOOTSTRAP, CONSOLE, *settings) as place:
+            _take(place, folder, only)
+
+
+def _take(place: Place, folder: Path, only: tuple[str, ...]) -> None:
+    if not only:
+        _take_in(place, folder, [("/", "first-run")], color_scheme="light")
+    scene.add_users_and_acls(place)
+    scene.add_alerts(place)
+    with scene.topic(place), scene.asked_for_metrics(place), scene.at_work(scene.tenants_for(place)):
+        time.sleep(FREE_S)
+        with scene.limited(place), scene.in_transaction(place):
+            time.sleep(UNDER_RULES_S)
+            pages = [
+                (page.path + QUERIES.get(page.key, ""), page.key)
+                for page in PAGES
+                if page.key not in LEFT_OUT and (not only or page.key in only)
+            ]
+            if any(name == "insights" for _, name in pages):
+                pages += [(f"/insights?view={view}&days=30", f"insights-{view}") for view in OF_INSIGHTS]
+            _take_in(place, folder, pages, color_scheme="dark")
+            if only:
+                return
+            small = [("/", "phone-overview"), ("/throttled", "phone-throttled")]
+            _take_in(place, folder, small, viewport=PHONE, color_scheme="light")
 
 
 def _take_in(place: Place, folder: Path, pages: list[tuple[str, str]], **look: Any) -> None:
-    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    names = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+    chromium = next(filter(None, map(shutil.which, names)), None)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
         page = browser.new_context(**{"viewport": DESK, **look}).new_page()

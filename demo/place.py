@@ -89,6 +89,10 @@ class Place:
             with suppress(urllib.error.HTTPError):  # somebody has removed it in the console
                 self._ask("DELETE", path)
 
+    def alert(self, name: str, rule: dict[str, Any]) -> None:
+        """Make an alert rule, with the fields of the REST API."""
+        self._ask("PUT", f"/api/v1/alert-rules/{name}", rule)
+
     def wait_until_ready(self, has_ended: Callable[[], object] = lambda: None) -> None:
         """Returns when Kafka clients are answered. Raises ClickException when that takes too long, when
         the broker, whose status `has_ended` tells, is not there any more, or when it does not take the token.

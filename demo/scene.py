@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Final
 
 import click
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionType
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
@@ -28,6 +28,7 @@ from demo.tenants import Heeding, Reporting, Storming, Tenant, Wanting
 TOPIC: Final = "weir-demo-orders"
 TOPIC_SETTINGS: Final = {"retention.bytes": "50000000", "segment.bytes": "10000000"}
 GREEDY, PATIENT, POLITE, REPORTS, STORMY = "greedy", "patient", "polite", "reports", "stormy"
+BOOKINGS: Final = "bookings"
 LIMITS: Final = {GREEDY: 1_000_000, PATIENT: 500_000}
 REPORTS_LIMIT: Final = 1_000_000
 SHADOWED: Final = 100_000
@@ -106,6 +107,38 @@ def add_users_and_acls(place: Place) -> None:
     ]
     for future in made:
         future.result(ANSWERED_WITHIN_S)
+
+
+def add_alerts(place: Place) -> None:
+    """Add rules of which the tenants break some. They stay: for a broker of the demo's own."""
+    place.alert("long-throttles", {"condition": "throttled", "threshold": 100, "for_ms": 0})
+    place.alert("ignored-throttles", {"condition": "ignores-throttling", "threshold": 0, "for_ms": 0})
+
+
+@contextmanager
+def in_transaction(place: Place) -> Iterator[None]:
+    """A producer has a transaction open, after one that it committed."""
+    producer = Producer(
+        {
+            "bootstrap.servers": place.bootstrap,
+            "client.id": BOOKINGS,
+            "transactional.id": BOOKINGS,
+            "transaction.timeout.ms": 600_000,
+            "log_level": 2,
+        }
+    )
+    producer.init_transactions(ANSWERED_WITHIN_S)
+    for number in range(2):
+        producer.begin_transaction()
+        for record in range(100):
+            producer.produce(TOPIC, f"booking {number} {record}".encode())
+        producer.flush(ANSWERED_WITHIN_S)
+        if number == 0:
+            producer.commit_transaction(ANSWERED_WITHIN_S)
+    try:
+        yield
+    finally:
+        producer.abort_transaction(ANSWERED_WITHIN_S)
 
 
 def _acl(

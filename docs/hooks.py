@@ -26,6 +26,9 @@ ROOT_PAGES: Final = {
 }
 """Files of the root, and what the site calls them."""
 
+LEFT_OUT: Final = frozenset({"benchmarks-log.md"})
+"""Pages of docs/ that the site has not; mkdocs.yml excludes them."""
+
 LINK: Final = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\((?!https?:|mailto:|#)([^)#\s]+)(#[^)\s]+)?\)")
 FENCE: Final = re.compile(r"^(\s*```.*?^\s*```)", re.MULTILINE | re.DOTALL)
 
@@ -68,7 +71,7 @@ def rewritten(markdown: str, folder: Path, at: Path, source: str) -> str:
 
 
 def _name_in_site(path: Path) -> str | None:
-    if path.is_relative_to(DOCS):
+    if path.is_relative_to(DOCS) and path.name not in LEFT_OUT:
         return str(path.relative_to(DOCS))
     if path.is_relative_to(ROOT):
         return ROOT_PAGES.get(str(path.relative_to(ROOT)))

@@ -156,10 +156,11 @@ def _list(names: list[str]) -> str:
 
 
 def _row(key: ApiKey) -> str:
-    versions = range(*_bounds(KAFKA[key]))
     offered = forwardable(key)
     assert offered is not None
-    passing = [version for version in versions if offered[0] <= version <= offered[1]]
+    first, end = _bounds(KAFKA[key])
+    last = offered[1] if key in READ else min(offered[1], end - 1)
+    passing = list(range(max(first, offered[0]), last + 1))
     rewritten = [version for version in passing if rewriter(key, version)]
     notes = [NOTES[key]] if key in NOTES else []
     if rewritten and key != ApiKey.DESCRIBE_QUORUM:

@@ -30,7 +30,7 @@ def documented_labels() -> dict[str, set[str]]:
     """Return the labels of each documented metric. Names of sockets have those of `the same` rows above."""
     found: dict[str, set[str]] = {}
     same: set[str] = set()
-    for page in ("operations.md", "gateway.md"):
+    for page in ("metrics.md", "gateway.md"):
         for pattern, words in LABELS.findall((ROOT / "docs" / page).read_text(encoding="utf-8")):
             own = set(re.findall(r"[a-zA-Z_]\w+", words.replace("the same", ""))) - {"and", "or"}
             labels = own | same if "the same" in words else own

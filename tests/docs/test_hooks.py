@@ -31,6 +31,7 @@ def hooks() -> Any:
         (DOCS, "[a](quotas.md)", "[a](quotas.md)"),
         (DOCS, "[a](../README.md#start-it)", "[a](index.md#start-it)"),
         (DOCS, "[`a.b`](../broker/server/app.py)", "`a.b`"),
+        (DOCS, "[a](benchmarks-log.md#soak)", "a"),
         (DOCS, "[a](nowhere.md)", "[a](nowhere.md)"),
         (DOCS, "[a](../nowhere.py)", "[a](../nowhere.py)"),
         (DOCS, "[a](#here) [b](https://kafka.example/x)", "[a](#here) [b](https://kafka.example/x)"),

@@ -25,14 +25,14 @@ from tests.support.produce import batch_of, create_topic, produce_request
 from tests.support.prometheus import Family, parse
 from tests.support.running import RunningBroker, running_broker
 
-OPERATIONS: Final = Path(__file__).parents[3] / "docs" / "operations.md"
+DOCUMENT: Final = Path(__file__).parents[3] / "docs" / "metrics.md"
 ROW: Final = re.compile(r"^\| `((?:kafka|weir)_[^`]+)` \|", re.MULTILINE)
 
 
 def promised() -> list[str]:
     """Return the names in the table, expanded: `a_{b,c}` is a_b and a_c."""
     names = []
-    for pattern in ROW.findall(OPERATIONS.read_text(encoding="utf-8")):
+    for pattern in ROW.findall(DOCUMENT.read_text(encoding="utf-8")):
         pieces = re.split(r"\{([^}]*)\}", pattern)
         choices = [piece.split(",") if index % 2 else [piece] for index, piece in enumerate(pieces)]
         names += ["".join(chosen) for chosen in product(*choices)]
@@ -40,8 +40,8 @@ def promised() -> list[str]:
 
 
 def test_the_mapping_of_kafkas_network_mbeans_names_metrics_of_the_page() -> None:
-    text = OPERATIONS.read_text(encoding="utf-8")
-    section = text.partition("### Metrics of the network layer")[2].partition("\n### ")[0]
+    text = DOCUMENT.read_text(encoding="utf-8")
+    section = text.partition("## Metrics of the network layer")[2].partition("\n## ")[0]
     named = set(re.findall(r"`(kafka_[a-z_]+)`", section))
     assert len(named) == 20
     assert named - {CONTROLLERS} <= set(promised())

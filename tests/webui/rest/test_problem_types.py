@@ -91,7 +91,7 @@ def test_the_type_follows_from_kind_code_or_status(problem: Problem, name: str) 
 
 
 def documented(path: Path) -> dict[str, tuple[str, str]]:
-    """Return the statuses and the meaning by type, from the table in docs/rest.md."""
+    """Return the statuses and the meaning by type, from the table in docs/rest-resources.md."""
     row = re.compile(r"^\| `([a-z-]+)` \| ([\d, ]+) \| (.+) \|$", re.MULTILINE)
     return {
         name: (statuses, meaning) for name, statuses, meaning in row.findall(path.read_text(encoding="utf-8"))
@@ -103,7 +103,7 @@ def in_document(kind: ProblemType) -> tuple[str, str]:
 
 
 def test_the_document_lists_every_type_with_its_meaning() -> None:
-    assert documented(ROOT / "docs" / "rest.md") == {kind.name: in_document(kind) for kind in TYPES}
+    assert documented(ROOT / "docs" / "rest-resources.md") == {kind.name: in_document(kind) for kind in TYPES}
 
 
 async def test_they_are_served_by_status(http: Browserless) -> None:
