@@ -26,12 +26,11 @@ import kio
 from kio.schema.index import api_key_map, schema_name_map
 from kio.serial._introspect import classify_field, is_optional
 
-from broker.protocol.schema import FIXED, LIST, ZERO_UUID, Field, Initial
+from broker.protocol.schema import FIXED, Field
 
 UNSET = dataclasses.MISSING
 LINE = 110
-NOQA = "# ruff: noqa: RUF023, RUF100 - the slots stand in the order of the wire"
-EXPORTS = ("ZERO_UUID", "Buffer", "Field", "Message", "Records", "Struct")
+EXPORTS = ("Buffer", "Message", "Records", "Struct", "field")
 MESSAGES = Path(__file__).parent / "messages"
 HEADER = "Derived from kio {version} by `python -m broker.protocol.derive`; edits are lost."
 MILLISECONDS = {"timedelta_i32": "int32", "timedelta_i64": "int64", "datetime_i64": "int64"}
@@ -336,8 +335,6 @@ def render_module(module: str, key: int | None, schemas: Mapping[str, Schema], h
         [
             f'"""{title}. {header}"""',
             "",
-            NOQA,
-            "",
             f"from broker.protocol.schema import {', '.join(imports)}",
             text,
             "",
@@ -368,19 +365,11 @@ def _message_lines(key: int | None, schema: Schema) -> list[str]:
 def _render_struct(name: str, versions: Versions, kind: str, message: list[str]) -> Iterator[str]:
     merged = {field: _merge(field, versions) for field in _field_order(versions)}
     yield f"class {name}({'Message' if message else 'Struct'}):"
-    yield from _fit_tuple("    __slots__ = ", [f'"{field}"' for field in merged])
     yield from message
-    if not merged:
-        return
-    yield from _fit_tuple("    FIELDS = ", [_render_field(field) for field in merged.values()], lines=True)
-    yield ""
-    parameters = [
-        f"{field.name}: {_annotation(field, kind)} = {_parameter(field)}" for field in merged.values()
-    ]
-    yield from _fit_parameters(["self", *parameters])
     for field in merged.values():
-        line = f"        self.{field.name} = {_initial(field)}"
-        yield from [line] if len(line) <= LINE else _wrap_value(line)
+        yield from _render_field(field, kind)
+    if not message and not merged:
+        yield "    pass"
 
 
 class MergedField(NamedTuple):
@@ -397,17 +386,13 @@ class MergedField(NamedTuple):
         return self.seen.type[0].isupper()
 
     @property
-    def field(self) -> Field:
-        """The field as in schema.py, with a nested struct's class replaced by its name."""
-        default = self.seen.default
-        given = default if isinstance(default, int | float | str | bytes) else None
-        kind = "bytes" if self.is_struct else self.seen.type
-        plain = Field(self.name, kind, self.since, self.until, self.seen.array, self.nullable, self.seen.tag)
-        return plain._replace(default=given) if given != plain.initial else plain
-
-    @property
-    def initial(self) -> Initial:
-        return None if self.is_struct and not self.seen.array else self.field.initial
+    def default(self) -> int | float | str | bytes | None:
+        """The default to declare: None if the type's own default applies, as in schema.py."""
+        given = self.seen.default
+        if self.is_struct or not isinstance(given, int | float | str | bytes):
+            return None
+        own = Field(self.name, self.seen.type, self.since, self.until, self.seen.array, self.nullable).initial
+        return None if given == own else given
 
 
 def _merge(name: str, versions: Versions) -> MergedField:
@@ -439,24 +424,21 @@ def _field_order(versions: Versions) -> list[str]:
     return order
 
 
-def _render_field(field: MergedField) -> str:
-    kind = field.seen.type if field.is_struct else f'"{field.seen.type}"'
-    parts = [f'"{field.name}"', kind, str(field.since), str(field.until)]
+def _render_field(field: MergedField, kind: str) -> list[str]:
+    """Return the declaration, broken as ruff format does."""
+    wire_type = field.seen.type if field.is_struct else f'"{field.seen.type}"'
+    parts = [wire_type, str(field.since), str(field.until)]
     if field.seen.array:
         parts.append("array=True")
     if field.nullable is not None:
         parts.append(f"nullable={field.nullable}")
     if field.seen.tag is not None:
         parts.append(f"tag={field.seen.tag}")
-    if field.field.default is not None:
-        parts.append(f"default={_literal(field.field.default)}")
-    return f"Field({', '.join(parts)})"
-
-
-def _literal(value: object) -> str:
-    if value == ZERO_UUID and isinstance(value, bytes):
-        return "ZERO_UUID"
-    return repr(value).replace("'", '"')
+    if field.default is not None:
+        parts.append("default=" + repr(field.default).replace("'", '"'))
+    start, arguments = f"    {field.name}: {_annotation(field, kind)} = field(", ", ".join(parts)
+    line = f"{start}{arguments})"
+    return [line] if len(line) <= LINE else [start, f"        {arguments}", "    )"]
 
 
 def _element(field: MergedField, kind: str) -> str:
@@ -467,43 +449,8 @@ def _element(field: MergedField, kind: str) -> str:
 
 def _annotation(field: MergedField, kind: str) -> str:
     element = f"list[{_element(field, kind)}]" if field.seen.array else _element(field, kind)
-    optional = field.nullable is not None or field.seen.array or field.is_struct
-    return f"{element} | None" if optional else element
-
-
-def _parameter(field: MergedField) -> str:
-    return "None" if field.initial == LIST else _literal(field.initial)
-
-
-def _initial(field: MergedField) -> str:
-    """Return the right side of the assignment in __init__; a fresh list or struct if None is not allowed."""
-    if field.initial == LIST:
-        return f"[] if {field.name} is None else {field.name}"
-    if field.is_struct and field.nullable is None and field.seen.tag is None:
-        return f"{field.seen.type}() if {field.name} is None else {field.name}"
-    return field.name
-
-
-def _fit_tuple(start: str, parts: list[str], *, lines: bool = False) -> list[str]:
-    """Break as ruff format does: on one line, or one part to a line; `lines` forces the latter."""
-    line = f"{start}({', '.join(parts)}{',' if len(parts) == 1 else ''})"
-    if len(line) <= LINE and not (lines and len(parts) > 1):
-        return [line]
-    return [f"{start}(", *(f"        {part}," for part in parts), "    )"]
-
-
-def _fit_parameters(parts: list[str]) -> list[str]:
-    line = f"    def __init__({', '.join(parts)}) -> None:"
-    if len(line) <= LINE:
-        return [line]
-    inside = f"        {', '.join(parts)}"
-    lines = [inside] if len(inside) <= LINE else [f"        {part}," for part in parts]
-    return ["    def __init__(", *lines, "    ) -> None:"]
-
-
-def _wrap_value(line: str) -> list[str]:
-    target, _, value = line.partition(" = ")
-    return [f"{target} = (", f"            {value}", "        )"]
+    is_optional_struct = field.is_struct and not field.seen.array and field.seen.tag is not None
+    return f"{element} | None" if field.nullable is not None or is_optional_struct else element
 
 
 def render_index(apis: list[str], data: list[str], throttle_times: list[str], header: str) -> str:

@@ -1,14 +1,20 @@
-"""The building blocks of messages: slotted structs, and a table of the fields with their versions.
+"""The building blocks of messages: structs that declare their fields, with wire types and versions.
 
 The derived modules in `messages/` consist of these; compile_decode and compile_encode read them. Wire types
-are names here, without any encoding.
+are names here, without any encoding. One line declares a field of a struct:
+
+    leader_epoch: int = field("int32", 10, 13, default=-1)
+
+It becomes a slot, an argument of the constructor, and an entry of the class's FIELDS.
 
 A struct has the union of its fields over all versions. A field that a version lacks has its default after
 decoding and is omitted when encoding, whatever its value (Kafka's "ignorable").
 """
 
-from collections.abc import Sized
-from typing import ClassVar, Final, NamedTuple
+from collections.abc import Callable, Sized
+from typing import Any, ClassVar, Final, NamedTuple, dataclass_transform
+
+from broker.protocol.emitter import Emitter
 
 Buffer = bytes | bytearray | memoryview
 """The input of a decoder, and the value of a `bytes` field (a memoryview into the frame after decoding)."""
@@ -71,10 +77,54 @@ class Field(NamedTuple):
         return ZEROS[self.type] if isinstance(self.type, str) else None
 
 
-class Struct:
-    """Base of every derived class. Structs are equal if class and fields are equal; mutable, so no hash."""
+def field(
+    type: "str | type[Struct]",
+    since: int,
+    until: int,
+    array: bool = False,
+    nullable: int | None = None,
+    tag: int | None = None,
+    default: int | float | str | bytes | None = None,
+) -> Any:
+    """Declare a field in the body of a struct; the arguments are those of `Field`."""
+    return _Declaration((type, since, until, array, nullable, tag, default))
+
+
+class _Declaration(tuple[Any, ...]):
+    """A `Field` without its name."""
 
     __slots__ = ()
+
+
+@dataclass_transform()
+class StructType(type):
+    """Makes a slot and an entry of FIELDS from each declaration in the body of a struct.
+
+    The constructor is compiled on its first call: to compile all of them would take longer than to import all
+    messages.
+    """
+
+    def __new__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any]) -> "StructType":
+        made: Any
+        declared = {key: value for key, value in body.items() if isinstance(value, _Declaration)}
+        for key in declared:
+            del body[key]  # the slot takes its place
+        body.pop("__annotations__", None)  # only type checkers read them
+        body["__slots__"] = (*body.get("__slots__", ()), *declared)
+        if declared:
+            body["FIELDS"] = tuple(Field(key, *value) for key, value in declared.items())
+        body.setdefault(
+            "__init__", lambda self, *values, **named: _construct_first(made, self, *values, **named)
+        )
+        made = super().__new__(cls, name, bases, body)
+        return made  # type: ignore[no-any-return]
+
+
+class Struct(metaclass=StructType):
+    """Base of every derived class. Structs are equal if class and fields are equal; mutable, so no hash.
+
+    The constructor has an argument for each field, in the order of the declarations, by position or by name.
+    """
 
     FIELDS: ClassVar[tuple[Field, ...]] = ()
 
@@ -90,6 +140,33 @@ class Struct:
         return f"{type(self).__name__}({values})"
 
 
+def _construct_first(struct_type: Any, made: Struct, /, *values: object, **named: object) -> None:
+    struct_type.__init__ = _compile_constructor(struct_type)
+    struct_type.__init__(made, *values, **named)
+
+
+def _compile_constructor(struct_type: type[Struct]) -> Callable[..., None]:
+    """Return `__init__`, which replaces None by a fresh list or struct where the field cannot be None."""
+    emitter = Emitter(f"create {struct_type.__name__}")
+    parameters = [
+        f"{field.name}={None if field.initial is LIST else repr(field.initial)}"
+        for field in struct_type.FIELDS
+    ]
+    with emitter.block(f"def run({', '.join(['self', *parameters])}):"):
+        emitter.emit("pass")
+        for field in struct_type.FIELDS:
+            fresh = ""
+            if field.initial is LIST:
+                fresh = "[]"
+            elif not isinstance(field.type, str) and field.nullable is None and field.tag is None:
+                fresh = f"{emitter.constant('Class', field.type)}()"
+            value = f"{fresh} if {field.name} is None else {field.name}" if fresh else field.name
+            emitter.emit(f"self.{field.name} = {value}")
+    made: Callable[..., None] = emitter.build()
+    made.__name__, made.__qualname__ = "__init__", f"{struct_type.__name__}.__init__"
+    return made
+
+
 def in_version(struct_type: type[Struct], version: int) -> list[Field]:
     """Return the fields that exist in `version`, in wire order, including tagged fields."""
     return [field for field in struct_type.FIELDS if field.since <= version <= field.until]
@@ -101,8 +178,6 @@ class Message(Struct):
     VERSIONS are the first and last version of the schema source. From FLEXIBLE, lengths are compact and every
     struct ends in a tagged section (KIP-482); None if no version is flexible.
     """
-
-    __slots__ = ()
 
     API_KEY: ClassVar[int | None] = None
     VERSIONS: ClassVar[tuple[int, int]]

@@ -1,138 +1,46 @@
 """Delete acls, API key 31. Derived from kio 0.6.5 by `python -m broker.protocol.derive`; edits are lost."""
 
-# ruff: noqa: RUF023, RUF100 - the slots stand in the order of the wire
-
-from broker.protocol.schema import Field, Message, Struct
+from broker.protocol.schema import Message, Struct, field
 
 
 class DeleteAclsFilter(Struct):
-    __slots__ = (
-        "resource_type_filter",
-        "resource_name_filter",
-        "pattern_type_filter",
-        "principal_filter",
-        "host_filter",
-        "operation",
-        "permission_type",
-    )
-    FIELDS = (
-        Field("resource_type_filter", "int8", 1, 3),
-        Field("resource_name_filter", "string", 1, 3, nullable=1),
-        Field("pattern_type_filter", "int8", 1, 3, default=3),
-        Field("principal_filter", "string", 1, 3, nullable=1),
-        Field("host_filter", "string", 1, 3, nullable=1),
-        Field("operation", "int8", 1, 3),
-        Field("permission_type", "int8", 1, 3),
-    )
-
-    def __init__(
-        self,
-        resource_type_filter: int = 0,
-        resource_name_filter: str | None = None,
-        pattern_type_filter: int = 3,
-        principal_filter: str | None = None,
-        host_filter: str | None = None,
-        operation: int = 0,
-        permission_type: int = 0,
-    ) -> None:
-        self.resource_type_filter = resource_type_filter
-        self.resource_name_filter = resource_name_filter
-        self.pattern_type_filter = pattern_type_filter
-        self.principal_filter = principal_filter
-        self.host_filter = host_filter
-        self.operation = operation
-        self.permission_type = permission_type
+    resource_type_filter: int = field("int8", 1, 3)
+    resource_name_filter: str | None = field("string", 1, 3, nullable=1)
+    pattern_type_filter: int = field("int8", 1, 3, default=3)
+    principal_filter: str | None = field("string", 1, 3, nullable=1)
+    host_filter: str | None = field("string", 1, 3, nullable=1)
+    operation: int = field("int8", 1, 3)
+    permission_type: int = field("int8", 1, 3)
 
 
 class DeleteAclsRequest(Message):
-    __slots__ = ("filters",)
     API_KEY = 31
     VERSIONS = (1, 3)
     FLEXIBLE = 2
-    FIELDS = (Field("filters", DeleteAclsFilter, 1, 3, array=True),)
-
-    def __init__(self, filters: list[DeleteAclsFilter] | None = None) -> None:
-        self.filters = [] if filters is None else filters
+    filters: list[DeleteAclsFilter] = field(DeleteAclsFilter, 1, 3, array=True)
 
 
 class DeleteAclsMatchingAcl(Struct):
-    __slots__ = (
-        "error_code",
-        "error_message",
-        "resource_type",
-        "resource_name",
-        "pattern_type",
-        "principal",
-        "host",
-        "operation",
-        "permission_type",
-    )
-    FIELDS = (
-        Field("error_code", "int16", 1, 3),
-        Field("error_message", "string", 1, 3, nullable=1),
-        Field("resource_type", "int8", 1, 3),
-        Field("resource_name", "string", 1, 3),
-        Field("pattern_type", "int8", 1, 3, default=3),
-        Field("principal", "string", 1, 3),
-        Field("host", "string", 1, 3),
-        Field("operation", "int8", 1, 3),
-        Field("permission_type", "int8", 1, 3),
-    )
-
-    def __init__(
-        self,
-        error_code: int = 0,
-        error_message: str | None = None,
-        resource_type: int = 0,
-        resource_name: str = "",
-        pattern_type: int = 3,
-        principal: str = "",
-        host: str = "",
-        operation: int = 0,
-        permission_type: int = 0,
-    ) -> None:
-        self.error_code = error_code
-        self.error_message = error_message
-        self.resource_type = resource_type
-        self.resource_name = resource_name
-        self.pattern_type = pattern_type
-        self.principal = principal
-        self.host = host
-        self.operation = operation
-        self.permission_type = permission_type
+    error_code: int = field("int16", 1, 3)
+    error_message: str | None = field("string", 1, 3, nullable=1)
+    resource_type: int = field("int8", 1, 3)
+    resource_name: str = field("string", 1, 3)
+    pattern_type: int = field("int8", 1, 3, default=3)
+    principal: str = field("string", 1, 3)
+    host: str = field("string", 1, 3)
+    operation: int = field("int8", 1, 3)
+    permission_type: int = field("int8", 1, 3)
 
 
 class DeleteAclsFilterResult(Struct):
-    __slots__ = ("error_code", "error_message", "matching_acls")
-    FIELDS = (
-        Field("error_code", "int16", 1, 3),
-        Field("error_message", "string", 1, 3, nullable=1),
-        Field("matching_acls", DeleteAclsMatchingAcl, 1, 3, array=True),
-    )
-
-    def __init__(
-        self,
-        error_code: int = 0,
-        error_message: str | None = None,
-        matching_acls: list[DeleteAclsMatchingAcl] | None = None,
-    ) -> None:
-        self.error_code = error_code
-        self.error_message = error_message
-        self.matching_acls = [] if matching_acls is None else matching_acls
+    error_code: int = field("int16", 1, 3)
+    error_message: str | None = field("string", 1, 3, nullable=1)
+    matching_acls: list[DeleteAclsMatchingAcl] = field(DeleteAclsMatchingAcl, 1, 3, array=True)
 
 
 class DeleteAclsResponse(Message):
-    __slots__ = ("throttle_time_ms", "filter_results")
     API_KEY = 31
     VERSIONS = (1, 3)
     FLEXIBLE = 2
-    FIELDS = (
-        Field("throttle_time_ms", "int32", 1, 3),
-        Field("filter_results", DeleteAclsFilterResult, 1, 3, array=True),
-    )
-
-    def __init__(
-        self, throttle_time_ms: int = 0, filter_results: list[DeleteAclsFilterResult] | None = None
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.filter_results = [] if filter_results is None else filter_results
+    throttle_time_ms: int = field("int32", 1, 3)
+    filter_results: list[DeleteAclsFilterResult] = field(DeleteAclsFilterResult, 1, 3, array=True)

@@ -1,140 +1,51 @@
 """Describe configs, API key 32. Derived from kio 0.6.5 by `python -m broker.protocol.derive`; edits are lost."""
 
-# ruff: noqa: RUF023, RUF100 - the slots stand in the order of the wire
-
-from broker.protocol.schema import Field, Message, Struct
+from broker.protocol.schema import Message, Struct, field
 
 
 class DescribeConfigsResource(Struct):
-    __slots__ = ("resource_type", "resource_name", "configuration_keys")
-    FIELDS = (
-        Field("resource_type", "int8", 1, 4),
-        Field("resource_name", "string", 1, 4),
-        Field("configuration_keys", "string", 1, 4, array=True, nullable=1),
-    )
-
-    def __init__(
-        self, resource_type: int = 0, resource_name: str = "", configuration_keys: list[str] | None = None
-    ) -> None:
-        self.resource_type = resource_type
-        self.resource_name = resource_name
-        self.configuration_keys = configuration_keys
+    resource_type: int = field("int8", 1, 4)
+    resource_name: str = field("string", 1, 4)
+    configuration_keys: list[str] | None = field("string", 1, 4, array=True, nullable=1)
 
 
 class DescribeConfigsRequest(Message):
-    __slots__ = ("resources", "include_synonyms", "include_documentation")
     API_KEY = 32
     VERSIONS = (1, 4)
     FLEXIBLE = 4
-    FIELDS = (
-        Field("resources", DescribeConfigsResource, 1, 4, array=True),
-        Field("include_synonyms", "bool", 1, 4),
-        Field("include_documentation", "bool", 3, 4),
-    )
-
-    def __init__(
-        self,
-        resources: list[DescribeConfigsResource] | None = None,
-        include_synonyms: bool = False,
-        include_documentation: bool = False,
-    ) -> None:
-        self.resources = [] if resources is None else resources
-        self.include_synonyms = include_synonyms
-        self.include_documentation = include_documentation
+    resources: list[DescribeConfigsResource] = field(DescribeConfigsResource, 1, 4, array=True)
+    include_synonyms: bool = field("bool", 1, 4)
+    include_documentation: bool = field("bool", 3, 4)
 
 
 class DescribeConfigsSynonym(Struct):
-    __slots__ = ("name", "value", "source")
-    FIELDS = (
-        Field("name", "string", 1, 4),
-        Field("value", "string", 1, 4, nullable=1),
-        Field("source", "int8", 1, 4),
-    )
-
-    def __init__(self, name: str = "", value: str | None = None, source: int = 0) -> None:
-        self.name = name
-        self.value = value
-        self.source = source
+    name: str = field("string", 1, 4)
+    value: str | None = field("string", 1, 4, nullable=1)
+    source: int = field("int8", 1, 4)
 
 
 class DescribeConfigsResourceResult(Struct):
-    __slots__ = (
-        "name",
-        "value",
-        "read_only",
-        "config_source",
-        "is_sensitive",
-        "synonyms",
-        "config_type",
-        "documentation",
-    )
-    FIELDS = (
-        Field("name", "string", 1, 4),
-        Field("value", "string", 1, 4, nullable=1),
-        Field("read_only", "bool", 1, 4),
-        Field("config_source", "int8", 1, 4, default=-1),
-        Field("is_sensitive", "bool", 1, 4),
-        Field("synonyms", DescribeConfigsSynonym, 1, 4, array=True),
-        Field("config_type", "int8", 3, 4),
-        Field("documentation", "string", 3, 4, nullable=3),
-    )
-
-    def __init__(
-        self,
-        name: str = "",
-        value: str | None = None,
-        read_only: bool = False,
-        config_source: int = -1,
-        is_sensitive: bool = False,
-        synonyms: list[DescribeConfigsSynonym] | None = None,
-        config_type: int = 0,
-        documentation: str | None = None,
-    ) -> None:
-        self.name = name
-        self.value = value
-        self.read_only = read_only
-        self.config_source = config_source
-        self.is_sensitive = is_sensitive
-        self.synonyms = [] if synonyms is None else synonyms
-        self.config_type = config_type
-        self.documentation = documentation
+    name: str = field("string", 1, 4)
+    value: str | None = field("string", 1, 4, nullable=1)
+    read_only: bool = field("bool", 1, 4)
+    config_source: int = field("int8", 1, 4, default=-1)
+    is_sensitive: bool = field("bool", 1, 4)
+    synonyms: list[DescribeConfigsSynonym] = field(DescribeConfigsSynonym, 1, 4, array=True)
+    config_type: int = field("int8", 3, 4)
+    documentation: str | None = field("string", 3, 4, nullable=3)
 
 
 class DescribeConfigsResult(Struct):
-    __slots__ = ("error_code", "error_message", "resource_type", "resource_name", "configs")
-    FIELDS = (
-        Field("error_code", "int16", 1, 4),
-        Field("error_message", "string", 1, 4, nullable=1),
-        Field("resource_type", "int8", 1, 4),
-        Field("resource_name", "string", 1, 4),
-        Field("configs", DescribeConfigsResourceResult, 1, 4, array=True),
-    )
-
-    def __init__(
-        self,
-        error_code: int = 0,
-        error_message: str | None = None,
-        resource_type: int = 0,
-        resource_name: str = "",
-        configs: list[DescribeConfigsResourceResult] | None = None,
-    ) -> None:
-        self.error_code = error_code
-        self.error_message = error_message
-        self.resource_type = resource_type
-        self.resource_name = resource_name
-        self.configs = [] if configs is None else configs
+    error_code: int = field("int16", 1, 4)
+    error_message: str | None = field("string", 1, 4, nullable=1)
+    resource_type: int = field("int8", 1, 4)
+    resource_name: str = field("string", 1, 4)
+    configs: list[DescribeConfigsResourceResult] = field(DescribeConfigsResourceResult, 1, 4, array=True)
 
 
 class DescribeConfigsResponse(Message):
-    __slots__ = ("throttle_time_ms", "results")
     API_KEY = 32
     VERSIONS = (1, 4)
     FLEXIBLE = 4
-    FIELDS = (
-        Field("throttle_time_ms", "int32", 1, 4),
-        Field("results", DescribeConfigsResult, 1, 4, array=True),
-    )
-
-    def __init__(self, throttle_time_ms: int = 0, results: list[DescribeConfigsResult] | None = None) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.results = [] if results is None else results
+    throttle_time_ms: int = field("int32", 1, 4)
+    results: list[DescribeConfigsResult] = field(DescribeConfigsResult, 1, 4, array=True)

@@ -1,83 +1,40 @@
 """Initialize share group state, API key 83. Derived from kio 0.6.5 by `python -m broker.protocol.derive`; edits are lost."""
 
-# ruff: noqa: RUF023, RUF100 - the slots stand in the order of the wire
-
-from broker.protocol.schema import ZERO_UUID, Field, Message, Struct
+from broker.protocol.schema import Message, Struct, field
 
 
 class PartitionData(Struct):
-    __slots__ = ("partition", "state_epoch", "start_offset")
-    FIELDS = (
-        Field("partition", "int32", 0, 0),
-        Field("state_epoch", "int32", 0, 0),
-        Field("start_offset", "int64", 0, 0),
-    )
-
-    def __init__(self, partition: int = 0, state_epoch: int = 0, start_offset: int = 0) -> None:
-        self.partition = partition
-        self.state_epoch = state_epoch
-        self.start_offset = start_offset
+    partition: int = field("int32", 0, 0)
+    state_epoch: int = field("int32", 0, 0)
+    start_offset: int = field("int64", 0, 0)
 
 
 class InitializeStateData(Struct):
-    __slots__ = ("topic_id", "partitions")
-    FIELDS = (
-        Field("topic_id", "uuid", 0, 0),
-        Field("partitions", PartitionData, 0, 0, array=True),
-    )
-
-    def __init__(self, topic_id: bytes = ZERO_UUID, partitions: list[PartitionData] | None = None) -> None:
-        self.topic_id = topic_id
-        self.partitions = [] if partitions is None else partitions
+    topic_id: bytes = field("uuid", 0, 0)
+    partitions: list[PartitionData] = field(PartitionData, 0, 0, array=True)
 
 
 class InitializeShareGroupStateRequest(Message):
-    __slots__ = ("group_id", "topics")
     API_KEY = 83
     VERSIONS = (0, 0)
     FLEXIBLE = 0
-    FIELDS = (
-        Field("group_id", "string", 0, 0),
-        Field("topics", InitializeStateData, 0, 0, array=True),
-    )
-
-    def __init__(self, group_id: str = "", topics: list[InitializeStateData] | None = None) -> None:
-        self.group_id = group_id
-        self.topics = [] if topics is None else topics
+    group_id: str = field("string", 0, 0)
+    topics: list[InitializeStateData] = field(InitializeStateData, 0, 0, array=True)
 
 
 class PartitionResult(Struct):
-    __slots__ = ("partition", "error_code", "error_message")
-    FIELDS = (
-        Field("partition", "int32", 0, 0),
-        Field("error_code", "int16", 0, 0),
-        Field("error_message", "string", 0, 0, nullable=0),
-    )
-
-    def __init__(self, partition: int = 0, error_code: int = 0, error_message: str | None = None) -> None:
-        self.partition = partition
-        self.error_code = error_code
-        self.error_message = error_message
+    partition: int = field("int32", 0, 0)
+    error_code: int = field("int16", 0, 0)
+    error_message: str | None = field("string", 0, 0, nullable=0)
 
 
 class InitializeStateResult(Struct):
-    __slots__ = ("topic_id", "partitions")
-    FIELDS = (
-        Field("topic_id", "uuid", 0, 0),
-        Field("partitions", PartitionResult, 0, 0, array=True),
-    )
-
-    def __init__(self, topic_id: bytes = ZERO_UUID, partitions: list[PartitionResult] | None = None) -> None:
-        self.topic_id = topic_id
-        self.partitions = [] if partitions is None else partitions
+    topic_id: bytes = field("uuid", 0, 0)
+    partitions: list[PartitionResult] = field(PartitionResult, 0, 0, array=True)
 
 
 class InitializeShareGroupStateResponse(Message):
-    __slots__ = ("results",)
     API_KEY = 83
     VERSIONS = (0, 0)
     FLEXIBLE = 0
-    FIELDS = (Field("results", InitializeStateResult, 0, 0, array=True),)
-
-    def __init__(self, results: list[InitializeStateResult] | None = None) -> None:
-        self.results = [] if results is None else results
+    results: list[InitializeStateResult] = field(InitializeStateResult, 0, 0, array=True)
