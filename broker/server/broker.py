@@ -61,8 +61,7 @@ from broker.server.parts.delegation_tokens import TASK as TOKEN_EXPIRY
 from broker.server.parts.delegation_tokens import remove_expired_tokens
 from broker.server.parts.share_group_states import SHARE_GROUP_STATES
 from broker.server.parts.storage import DelayedRequests, ServerStorage
-from broker.server.parts.views import ServerViews
-from broker.views.topics import LogViews
+from broker.server.parts.views import LogParts, ServerViews
 
 TELEMETRY_APIS: Final = (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY)
 
@@ -131,7 +130,6 @@ class BrokerServer:
             )
             self.delayed.transactions.on_abort = self.events.aborted
 
-            groups = self.delayed.groups.groups
             self.server_views = ServerViews(
                 self.metadata,
                 self.socket_server,
@@ -139,23 +137,16 @@ class BrokerServer:
                 self.retry_storm,
                 self.callbacks,
                 self.telemetry.state,
-                LogViews(self.partitions, groups, self.storage.cleaner.manager, self.delayed.transactions),
                 clock,
-                purgatories=self.delayed.purgatories,
-                partitions=self.partitions,
-                groups=groups,
-                transactions=self.delayed.transactions,
-                replication=self.storage.replication,
-                cleaner=self.storage.cleaner.manager,
                 events=event_log,
-                authorizer=self.authorizer,
+                logs=LogParts(self.storage, self.delayed, self.authorizer),
             )
             self.views, self.prometheus = self.server_views.views, self.server_views.prometheus
 
             self._apply_metadata()
             self.server_quotas.usage.resume()
             now = Now(clock.ms(), clock.wall_ms())
-            groups.load(now)
+            self.delayed.groups.groups.load(now)
             self.delayed.transactions.load(now)
             self.delayed.share.persister.load()
             self._register_config_listeners()

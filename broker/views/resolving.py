@@ -1,6 +1,6 @@
 """Finds the rule that applies to a client, its current use, and the result under other rules.
 
-Called by `reading` for REST, pages and the preview of an edit. Looks rules up in the metadata image in the
+Called by `quotas` for REST, pages and the preview of an edit. Looks rules up in the metadata image in the
 order of the quota managers, so that hypothetical rules can be resolved too.
 
 If the same clients share a sensor before and after, the use is the sensor's value. Otherwise no sensor has
@@ -33,7 +33,7 @@ from broker.quotas.kinds import CLIENT_KEYS, IP_KEYS
 from broker.quotas.table import probes
 from broker.quotas.use_elsewhere import NOTHING, SHARED_KEYS, Clients, Elsewhere
 from broker.views.gentle_start import first_wait
-from broker.views.live_views import LiveViewSource
+from broker.views.live_quotas import LiveQuotas
 from broker.views.upstream_views import ShareViews
 
 USE_OF: Final[dict[str, Callable[[ClientUsage], float | None]]] = {
@@ -108,7 +108,7 @@ class Resolver:
         self,
         quotas: Mapping[EntityPairs, QuotaEntry],
         others: dict[EntityPairs, Altered],
-        live: LiveViewSource,
+        live: LiveQuotas,
         shares: ShareViews,
     ) -> None:
         self._altered = others

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from broker.controller.commands import EntityPairs, QuotaAlteration, QuotaOp
-from broker.views.views import FirstWait
+from broker.controller.rows.quotas import FirstWait
 from tests.webui.fake_resolving import usage
 from tests.webui.fakes import FakeBroker
 from tests.webui.polls import Polls

@@ -8,7 +8,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from broker.views.views import QuotaFilter, QuotaRow
+from broker.controller.rows.quotas import QuotaFilter, QuotaRow
 from tests.webui.fakes import FakeBroker
 from tests.webui.rows import throttled
 from tests.webui.settled import settled
@@ -22,7 +22,7 @@ from webui.tables.listing import Page
 
 @pytest.fixture
 async def live(broker: FakeBroker) -> AsyncGenerator[Live, None]:
-    live = make_live(broker, lambda: broker.now_ms + int(trio.current_time() * 1000))
+    live = make_live(broker.views, lambda: broker.now_ms + int(trio.current_time() * 1000))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(live.run)
         await settled()
@@ -240,7 +240,7 @@ async def test_a_changed_rule_is_gathered_with_the_next_beat() -> None:
     views = SlowViews()
     quotas = live_rules(views)
     assert json.loads(await quotas.page(Page(), "snapshot 1"))["of"] == 0
-    views.version += 1
+    views.metadata.version += 1
     views.set((("user", "alice"),), {"producer_byte_rate": 1.0})
     assert json.loads(await quotas.page(Page(), "snapshot 1"))["of"] == 0
     assert json.loads(await quotas.page(Page(), "snapshot 2"))["of"] == 1
