@@ -1,10 +1,6 @@
 """All that the console and the REST API read, in parts. Made by `server`, handed to `webui`.
 
 Rows are built on request, never while a client waits. Independent of HTML, JSON and Prometheus.
-
-Rates are per second; sizes and byte rates in bytes; `_ms` are milliseconds; `_at_ms` and `time_ms` are
-wall-clock milliseconds since the epoch; fractions are between 0.0 and 1.0. Quota entities have the form of
-`commands.EntityPairs`.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,7 +19,7 @@ from broker.views.delegation_tokens import DelegationTokenViews
 from broker.views.live_quotas import LiveQuotas
 from broker.views.live_server import LiveServer
 from broker.views.metadata import MetadataViews
-from broker.views.quotas import QuotaViews
+from broker.views.quota_views import QuotaViews
 from broker.views.topics import TopicViews
 from broker.views.upstream_views import ShareViews, UpstreamViewSource
 

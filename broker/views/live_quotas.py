@@ -1,5 +1,5 @@
 """What this server measures of quotas: clients, addresses, throttles and the broker's own limits. Made by
-`server`, read by `quotas` and `resolving`.
+`server`, read by `quota_views` and `resolving`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""The rows of quota rules, of addresses and of the broker's limits, each with its use. Used by `quotas`.
+"""The rows of quota rules, of addresses and of the broker's limits, each with its use. Used by `quota_views`.
 
 Ten thousand rows of rules take a tenth of a second, and an open page requests them every second or two, so
 the rows of unused rules are cached until their rule changes.

@@ -1,6 +1,6 @@
 """Finds the rule that applies to a client, its current use, and the result under other rules.
 
-Called by `quotas` for REST, pages and the preview of an edit. Looks rules up in the metadata image in the
+Called by `quota_views` for REST, pages and the preview of an edit. Looks rules up in the metadata image in the
 order of the quota managers, so that hypothetical rules can be resolved too.
 
 If the same clients share a sensor before and after, the use is the sensor's value. Otherwise no sensor has

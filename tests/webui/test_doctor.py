@@ -248,7 +248,7 @@ async def test_idle_connections_of_the_network_thread_that_has_most(
 
 
 async def test_a_broker_without_network_threads_has_no_idle_connections() -> None:
-    symptoms = await examine(FakeBroker(flow_row=idle_flow(selectors=().views)), RecentTotals(), NOW_MS)
+    symptoms = await examine(FakeBroker(flow_row=idle_flow(selectors=())).views, RecentTotals(), NOW_MS)
     assert "Idle connections of one network thread" not in [
         each.title for symptom in symptoms for each in symptom.checks
     ]

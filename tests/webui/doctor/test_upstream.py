@@ -39,7 +39,7 @@ async def check(row: UpstreamRow, title: str, recent: RecentTotals | None = None
 
 
 async def test_a_gateway_in_front_of_a_healthy_cluster_is_well() -> None:
-    symptoms = await examine(FakeBroker(upstream_row=upstream().views), RecentTotals(), NOW_MS)
+    symptoms = await examine(FakeBroker(upstream_row=upstream()).views, RecentTotals(), NOW_MS)
     assert [symptom.key for symptom in symptoms] == ["connect", "io", "queue", "handlers", "upstream"]
     assert {symptom.level for symptom in symptoms} == {Level.GOOD}
     titles = {each.title for symptom in symptoms for each in symptom.checks}

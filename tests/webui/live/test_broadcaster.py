@@ -129,7 +129,7 @@ async def test_a_report_is_made_every_two_seconds_and_when_something_was_changed
         made.append(now_ms)
         return {"at": now_ms}
 
-    report = Report(broker, make)
+    report = Report(broker.views, make)
     for now_ms in (1_000, 1_000, 999 + EXAMINED_EVERY_MS):
         assert await report.data(now_ms) == b'{"at":1000}'
     assert await report.data(1_000 + EXAMINED_EVERY_MS) == b'{"at":3000}'
@@ -151,7 +151,7 @@ async def test_a_report_is_made_once_for_all_concurrent_requests(broker: FakeBro
         answers.append(await report.data(5))
 
     async with trio.open_nursery() as nursery:
-        report = Report(broker, make)
+        report = Report(broker.views, make)
         for _ in range(3):
             nursery.start_soon(ask, report)
     assert made == [5] and answers == [b'{"at":5}'] * 3
@@ -210,7 +210,7 @@ class SlowViews(FakeBroker):
 
 
 def live_rules(views: SlowViews) -> LiveTable[QuotaRow]:
-    return LiveTable(RULES, views.quotas, views, clock=lambda: views.seconds)
+    return LiveTable(RULES, views.quotas, views.views, clock=lambda: views.seconds)
 
 
 async def test_gathering_the_rules_takes_a_twentieth_of_the_time() -> None:
@@ -240,7 +240,7 @@ async def test_a_changed_rule_is_gathered_with_the_next_beat() -> None:
     views = SlowViews()
     quotas = live_rules(views)
     assert json.loads(await quotas.page(Page(), "snapshot 1"))["of"] == 0
-    views.metadata.version += 1
+    views.version += 1
     views.set((("user", "alice"),), {"producer_byte_rate": 1.0})
     assert json.loads(await quotas.page(Page(), "snapshot 1"))["of"] == 0
     assert json.loads(await quotas.page(Page(), "snapshot 2"))["of"] == 1
