@@ -26,7 +26,7 @@ from broker.log.partition import PartitionLog
 from broker.monitoring.events.writer import EventWriter, LocalTopics
 from broker.network.acceptor.user_gate import UserGates
 from broker.network.automq.server_mode import automq
-from broker.network.clock import TrioClock
+from broker.network.clock import LoopIdle, TrioClock
 from broker.network.failures import Failures
 from broker.network.handling.handler_pool import Completion
 from broker.network.metrics.request_log import RequestLog
@@ -61,7 +61,8 @@ from broker.server.parts.delegation_tokens import TASK as TOKEN_EXPIRY
 from broker.server.parts.delegation_tokens import remove_expired_tokens
 from broker.server.parts.share_group_states import SHARE_GROUP_STATES
 from broker.server.parts.storage import DelayedRequests, ServerStorage
-from broker.server.parts.views import LogParts, ServerViews
+from broker.server.parts.views import ServerViews
+from broker.views.parts import LogParts, ServerParts
 
 TELEMETRY_APIS: Final = (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY)
 
@@ -130,23 +131,35 @@ class BrokerServer:
             )
             self.delayed.transactions.on_abort = self.events.aborted
 
+            groups = self.delayed.groups.groups
             self.server_views = ServerViews(
                 self.metadata,
-                self.socket_server,
-                self.quotas,
-                self.retry_storm,
-                self.callbacks,
-                self.telemetry.state,
-                clock,
-                events=event_log,
-                logs=LogParts(self.storage, self.delayed, self.authorizer),
+                ServerParts(
+                    clock,
+                    LoopIdle(clock),
+                    self.socket_server,
+                    self.quotas,
+                    self.retry_storm,
+                    self.callbacks,
+                    self.telemetry.state,
+                    event_log,
+                ),
+                LogParts(
+                    self.partitions,
+                    groups,
+                    self.delayed.transactions,
+                    self.storage.replication,
+                    self.storage.cleaner.manager,
+                    self.delayed.purgatories,
+                    self.authorizer,
+                ),
             )
             self.views, self.prometheus = self.server_views.views, self.server_views.prometheus
 
             self._apply_metadata()
             self.server_quotas.usage.resume()
             now = Now(clock.ms(), clock.wall_ms())
-            self.delayed.groups.groups.load(now)
+            groups.load(now)
             self.delayed.transactions.load(now)
             self.delayed.share.persister.load()
             self._register_config_listeners()

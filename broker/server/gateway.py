@@ -65,7 +65,7 @@ from broker.metadata.changes import AuditFilter
 from broker.metadata.store import MetadataStore
 from broker.monitoring.events.writer import EventWriter
 from broker.network.acceptor.user_gate import UserGates
-from broker.network.clock import TrioClock
+from broker.network.clock import LoopIdle, TrioClock
 from broker.network.failures import Failures
 from broker.network.handling.handler_pool import Completion
 from broker.network.metadata_writer import MetadataWriter
@@ -94,6 +94,7 @@ from broker.server.parts.control import (
     retry_storm_reaper,
 )
 from broker.server.parts.views import ServerViews
+from broker.views.parts import ServerParts
 
 TELEMETRY_APIS: Final = (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY)
 QUOTA_APIS: Final = (ApiKey.DESCRIBE_CLIENT_QUOTAS, ApiKey.ALTER_CLIENT_QUOTAS)
@@ -219,13 +220,16 @@ class GatewayServer:
         )
         self.server_views = ServerViews(
             self.metadata,
-            self.socket_server,
-            self.quotas,
-            self.retry_storm,
-            self.callbacks,
-            self.telemetry.state,
-            clock,
-            events=self.event_topics,
+            ServerParts(
+                clock,
+                LoopIdle(clock),
+                self.socket_server,
+                self.quotas,
+                self.retry_storm,
+                self.callbacks,
+                self.telemetry.state,
+                self.event_topics,
+            ),
             upstream=self.upstream_views,
         )
         self.views, self.prometheus = self.server_views.views, self.server_views.prometheus

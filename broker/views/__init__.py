@@ -1,6 +1,7 @@
 """All that the console, REST and alerts read. Read-only, called on demand, independent of pages.
 
 console         `Views`: the parts below, which `server` makes and `webui` reads
+parts           the parts of a server that these, /metrics and the task tree read
 live_server     the running server: load, connections, tasks
 live_quotas     what this server measures of quotas
 quota_views     the quotas with their use, here and at other gateways; `quota_rows` makes the rows,

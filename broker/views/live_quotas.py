@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 
-from broker.api.requests.retry_storm import RetryStormGate
 from broker.config.listeners import Server
 from broker.controller.commands import EntityPairs
 from broker.controller.rows.connections import AddressUse, ThrottledRow
@@ -20,10 +19,7 @@ from broker.controller.rows.quotas import (
     ShadowUse,
 )
 from broker.metrics.rate import INT_MAX
-from broker.network.clock import TrioClock
-from broker.network.socket_server import SocketServer
 from broker.quotas.accounts import Account
-from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.connection_metrics import ip_rule_use
 from broker.quotas.connection_rates import AddressStats
 from broker.quotas.connections import ConnectionQuotas
@@ -34,25 +30,19 @@ from broker.quotas.request import PERCENT_OF_A_SECOND_PER_NS
 from broker.quotas.table import UNLIMITED
 from broker.quotas.throttled import ThrottledRow as MutedRow
 from broker.quotas.use_elsewhere import Clients, Elsewhere
+from broker.views.parts import ServerParts
 from broker.views.throttled_addresses import throttled_addresses
 
 
 class LiveQuotas:
     """All calls are fast and synchronous, and return the present state."""
 
-    def __init__(
-        self,
-        clock: TrioClock,
-        server: SocketServer,
-        quotas: ClientQuotas,
-        retry_storm: RetryStormGate,
-        elsewhere: Callable[[], Elsewhere],
-    ) -> None:
+    def __init__(self, parts: ServerParts, elsewhere: Callable[[], Elsewhere]) -> None:
         """`elsewhere` returns what other gateways use of shared limits."""
-        self._clock = clock
-        self._server = server
-        self._quotas = quotas
-        self._retry_storm = retry_storm
+        self._clock = parts.clock
+        self._server = parts.server
+        self._quotas = parts.quotas
+        self._retry_storm = parts.retry_storm
         self._elsewhere = elsewhere
 
     def throttled(self) -> Iterator[ThrottledRow]:

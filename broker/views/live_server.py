@@ -3,13 +3,11 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from broker.api.requests.callbacks import Callbacks
 from broker.config.listeners import Server
 from broker.controller.rows.broker import BrokerMetrics, PhaseRow, QueueRow, TaskRow
 from broker.controller.rows.connections import ConnectionLimitRow, ConnectionRow, Flow, SelectorRow
 from broker.metrics.rate import CounterRate
 from broker.network.automq.handler_queues import RequestQueues
-from broker.network.clock import LoopIdle, TrioClock
 from broker.network.connection.channel import Channel, MuteState
 from broker.network.memory.memory_pool import MemoryPool
 from broker.network.metrics.idle_shares import IdleShares
@@ -21,10 +19,9 @@ from broker.network.metrics.selector_metrics import (
     oversized,
     totals_of,
 )
-from broker.network.socket_server import SocketServer
-from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.connections import ConnectionQuotas
 from broker.views.live_quotas import limit_or_none
+from broker.views.parts import ServerParts
 from broker.views.throttled_addresses import throttled_addresses
 from broker.views.topics import TopicViews
 from broker.views.upstream_views import UpstreamOf
@@ -90,27 +87,23 @@ class LiveServer:
 
     def __init__(
         self,
-        clock: TrioClock,
-        server: SocketServer,
-        quotas: ClientQuotas,
+        parts: ServerParts,
         topics: TopicViews,
-        loop: LoopIdle,
         tasks: Callable[[], list[TaskRow]],
-        callbacks: Callbacks,
         pipeline_high: int,
         upstream_of: Callable[[], UpstreamOf] | None = None,
     ) -> None:
         """`pipeline_high` is pipeline.high.watermark; `upstream_of` is a gateway's."""
-        self._clock = clock
-        self._server = server
-        self._quotas = quotas
+        self._clock = parts.clock
+        self._server = parts.server
+        self._quotas = parts.quotas
+        self._callbacks = parts.callbacks
         self._upstream_of = upstream_of
         self._topics = topics
-        self._idle = IdleShares(server, loop)
+        self._idle = IdleShares(parts.server, parts.loop)
         self.tasks = tasks
-        self._callbacks = callbacks
         self._pipeline_high = pipeline_high
-        self._started = clock.ns()
+        self._started = parts.clock.ns()
         self._traffic = CounterRate(self._started)
         self._blocked = CounterRate(self._started)
         self._mutes = CounterRate(self._started)

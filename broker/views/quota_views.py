@@ -24,7 +24,7 @@ from broker.quotas.entity import Entity
 from broker.views.all_clients import all_clients
 from broker.views.live_quotas import LiveQuotas
 from broker.views.quota_rows import QuotaRows, address_key, address_rows, broker_quotas
-from broker.views.resolving import Client, Resolver, all_resolved, keys_for, resolved
+from broker.views.resolving import Client, Resolver, keys_for
 from broker.views.upstream_views import ShareViews
 
 _MATCHES: Final = {
@@ -88,7 +88,8 @@ class QuotaViews:
         INVALID_REQUEST as AlterClientQuotas would for `changes`.
         """
         client = Client(user or ANONYMOUS, client_id or "", address_key(ip or "", self._ipv6_prefix))
-        return resolved(self._resolver(changes), client, keys_for(client))
+        resolver = yield from self._resolver(changes)
+        return (yield from resolver.resolve_keys(client, keys_for(client)))
 
     def resolve_all(
         self,
@@ -99,7 +100,10 @@ class QuotaViews:
         """Resolve many (user, client id) pairs for these keys; None stands for work without a result yet.
         Collects the use once for all of them; each client and key takes about 30 us.
         """
-        return all_resolved(self._resolver(changes), clients, keys)
+        resolver = yield from self._resolver(changes)
+        for user, client_id in clients:
+            yield (yield from resolver.resolve_keys(Client(user, client_id), keys))
+        yield from resolver.freed()
 
     def _resolver(self, alterations: Sequence[QuotaAlteration]) -> Steps[Resolver]:
         image = self._control.image

@@ -1,41 +1,25 @@
 """The Prometheus page, the task tree, and the views of the console and the REST API."""
 
 import logging
-from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from broker.api.requests.callbacks import Callbacks
-from broker.api.requests.retry_storm import RetryStormGate
 from broker.common.version import VERSION
 from broker.controller.rows.broker import ServerInfo
 from broker.monitoring.prometheus.page import PrometheusPage
-from broker.network.clock import LoopIdle, TrioClock
-from broker.network.socket_server import SocketServer
-from broker.partitions.event_log import EventBuffer
-from broker.quotas.client_quotas import ClientQuotas
-from broker.security.acl.authorizer import Authorizer
+from broker.quotas.use_elsewhere import NOWHERE
 from broker.security.console_links import ConsoleLink, ConsoleLinkFile
 from broker.server.parts.control import ServerMetadata
-from broker.server.parts.storage import DelayedRequests, ServerStorage
 from broker.server.task_stats import OwnedResources
 from broker.server.task_tree import TaskTree
-from broker.telemetry.state import Telemetry
 from broker.views.console import Views
 from broker.views.live_quotas import LiveQuotas
 from broker.views.live_server import LiveServer
+from broker.views.parts import LogParts, ServerParts
 from broker.views.topics import LogViews, TopicViews
-from broker.views.upstream_views import ShareViews, UpstreamViewSource
+from broker.views.upstream_views import UpstreamViewSource
 
 logger = logging.getLogger(__name__)
-
-
-class LogParts(NamedTuple):
-    """The parts that only a server with logs has: a broker, not a gateway."""
-
-    storage: ServerStorage
-    delayed: DelayedRequests
-    authorizer: Authorizer | None
 
 
 class ServerViews:
@@ -44,88 +28,42 @@ class ServerViews:
     def __init__(
         self,
         metadata: ServerMetadata,
-        socket_server: SocketServer,
-        quotas: ClientQuotas,
-        retry_storm: RetryStormGate,
-        callbacks: Callbacks,
-        telemetry: Telemetry,
-        clock: TrioClock,
-        *,
-        events: EventBuffer | None = None,
+        parts: ServerParts,
         logs: LogParts | None = None,
         upstream: UpstreamViewSource | None = None,
     ) -> None:
         """`logs` are a broker's; `upstream` is a gateway's."""
         control = metadata.control
-        storage, delayed, authorizer = logs or (None, None, None)
-        topics = TopicViews(lambda: control.image)
-        partitions = replication = cleaner = groups = transactions = None
-        if storage is not None and delayed is not None:
-            partitions, replication = storage.partitions, storage.replication
-            cleaner = storage.cleaner.manager
-            groups, transactions = delayed.groups.groups, delayed.transactions
-            topics = LogViews(lambda: control.image, partitions, groups, cleaner, transactions)
-        purgatories = () if delayed is None else delayed.purgatories
-        shares = ShareViews() if upstream is None else upstream.shares
-        self._socket_server = socket_server
+        self._socket_server = parts.server
         self._directory = metadata.config.log.dirs[0]
         self._console_link: ConsoleLinkFile | None = None
-        self.loop_idle = LoopIdle(clock)
+        self.loop_idle = parts.loop
         self.prometheus = PrometheusPage(
-            clock,
-            socket_server,
-            self.loop_idle,
-            quotas,
-            retry_storm,
-            callbacks,
-            telemetry,
-            lambda: control.config.quotas.metrics_max_entities,
-            replication=replication,
-            cleaner=cleaner,
-            transactions=transactions,
-            partitions=partitions,
-            purgatories=purgatories,
-            events=events,
-            authorizer=authorizer,
-            upstream=None if upstream is None else upstream.row,
-            gateways=shares.gateways,
+            parts, lambda: control.config.quotas.metrics_max_entities, logs, upstream
         )
-        owned_resources = OwnedResources(
-            socket_server,
-            self.loop_idle,
-            metadata.node_id,
-            callbacks,
-            purgatories,
-            retry_storm,
-            quotas,
-            telemetry,
-            groups=groups,
-            partitions=partitions,
-        )
-        self.task_tree = TaskTree(clock, owned_resources)
-        live = LiveServer(
-            clock,
-            socket_server,
-            quotas,
-            topics,
-            self.loop_idle,
-            self.task_tree.rows,
-            callbacks,
-            metadata.config.automq.pipeline_high,
-            None if upstream is None else upstream.upstream_of,
-        )
-        live_quotas = LiveQuotas(clock, socket_server, quotas, retry_storm, shares.use_elsewhere)
+        self.task_tree = TaskTree(parts.clock, OwnedResources(parts, metadata.node_id, logs))
+        topics = TopicViews(lambda: control.image)
+        if logs is not None:
+            topics = LogViews(
+                lambda: control.image, logs.partitions, logs.groups, logs.cleaner, logs.transactions
+            )
         self.info = ServerInfo(metadata.node_id, VERSION, (), "")
         self.views = Views(
             control,
-            live,
-            live_quotas,
+            LiveServer(
+                parts,
+                topics,
+                self.task_tree.rows,
+                metadata.config.automq.pipeline_high,
+                None if upstream is None else upstream.upstream_of,
+            ),
+            LiveQuotas(parts, lambda: NOWHERE if upstream is None else upstream.shares.use_elsewhere()),
             topics,
             metadata.writer,
             lambda: self.info,
-            telemetry,
+            parts.telemetry,
             upstream,
-            authorizer,
+            None if logs is None else logs.authorizer,
         )
 
     def update_bootstrap(self) -> None:

@@ -18,7 +18,7 @@ from broker.controller.commands import AlterClientQuotas, QuotaAlteration, Quota
 from broker.log.background_jobs import Flush
 from broker.metadata.actor import BROKER_ITSELF
 from broker.network.acceptor.user_gate import UserGates
-from broker.network.clock import TrioClock
+from broker.network.clock import LoopIdle, TrioClock
 from broker.network.failures import Failures
 from broker.network.handling.handler_pool import Completion
 from broker.network.server_factory import ServedApis
@@ -33,6 +33,7 @@ from broker.security.unknown_users import UnknownUsers
 from broker.server.listeners.metadata import ClientMetricsListener, QuotaListener
 from broker.server.parts.control import ServerMetadata, ServerQuotas, ServerTelemetry, retry_storm_reaper
 from broker.server.parts.views import ServerViews
+from broker.views.parts import ServerParts
 from tests.support.clock import ManualClock
 from tests.support.view_rows import quota_rows
 
@@ -104,15 +105,10 @@ class ServerWithoutLogs:
             (reaper,),
             telemetry.state.manager.disconnected,
         )
-        self.views = ServerViews(
-            self.metadata,
-            self.socket_server,
-            clients,
-            retry_storm,
-            callbacks,
-            telemetry.state,
-            clock,
+        parts = ServerParts(
+            clock, LoopIdle(clock), self.socket_server, clients, retry_storm, callbacks, telemetry.state
         )
+        self.views = ServerViews(self.metadata, parts)
         image = control.image
         quotas = QuotaListener(image, clock, 1, self.socket_server, clients, self.quotas.connections.values())
         control.subscribe(quotas.on_metadata_update)
