@@ -9,7 +9,8 @@ from collections.abc import Callable
 import msgspec
 import trio
 
-from webui.backend import Backend, ConsoleSettings
+from broker.config.sections.console import ConsoleConfig
+from webui.backend import Backend
 from webui.decoding.decoder import Decoder
 from webui.http.fair_queue import FairQueue
 from webui.insights.reader import Reader
@@ -35,7 +36,7 @@ class Console(msgspec.Struct, frozen=True):
     """
 
     backend: Backend
-    settings: ConsoleSettings
+    settings: ConsoleConfig
     port: int
     authenticator: Authenticator
     hosts: AllowedHosts

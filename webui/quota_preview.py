@@ -2,7 +2,7 @@
 
 Used by webui.rest before an edit, a removal, an import and an undo. Resolves every connected client, of all
 gateways that share limits, with the current rules and with the rules after all edits
-(views.views.resolve_all). The usage of clients that would share a limit is added up. Changes nothing.
+(`views.quotas.resolve_all`). The usage of clients that would share a limit is added up. Changes nothing.
 """
 
 from collections.abc import Generator, Sequence
@@ -14,7 +14,8 @@ from typing import Final
 import msgspec
 
 from broker.controller.commands import EntityPairs, QuotaAlteration
-from broker.views.views import FirstWait, ResolvedLimit, Views
+from broker.controller.rows.quotas import FirstWait, ResolvedLimit
+from broker.views.console import Views
 from webui.tables.slices import collect, free_in_slices, run_in_slices, sliced, sort_in_slices
 
 MAX_CLIENTS: Final = 2_000
@@ -44,13 +45,13 @@ class ConnectedClients(msgspec.Struct, frozen=True):
 
 
 async def connected_clients(views: Views) -> ConnectedClients:
-    here = (Client(row.principal, row.client_id) for row in views.each_connection())
+    here = (Client(row.principal, row.client_id) for row in views.live.each_connection())
     elsewhere = (
-        Client(row.user, row.client_id) if row.connections else None for row in views.clients_elsewhere()
+        Client(row.user, row.client_id) if row.connections else None for row in views.shares.clients()
     )
     known = list(dict.fromkeys(await collect(chain(here, elsewhere))))
-    unlisted = max(0, len(known) - MAX_CLIENTS) + views.unlisted_clients()
-    return ConnectedClients(known[:MAX_CLIENTS], unlisted, tuple(views.unheard_gateways()))
+    unlisted = max(0, len(known) - MAX_CLIENTS) + views.shares.unlisted_clients()
+    return ConnectedClients(known[:MAX_CLIENTS], unlisted, tuple(sorted(views.shares.unheard())))
 
 
 class Rule(msgspec.Struct, frozen=True):
@@ -188,7 +189,7 @@ async def preview(views: Views, edits: Sequence[QuotaAlteration], connected: Con
     }
     names = [(client.principal, client.client_id) for client in connected.clients]
     clients = iter(connected.clients)
-    async with aclosing(sliced(views.resolve_all(names, wanted.keys(), edits), at_once=1)) as slices:
+    async with aclosing(sliced(views.quotas.resolve_all(names, wanted.keys(), edits), at_once=1)) as slices:
         async for some in slices:
             for limits in some:
                 client = next(clients)
@@ -203,7 +204,7 @@ def _wanted(views: Views, edits: Sequence[QuotaAlteration]) -> Generator[None, N
     """Return the edited entities of each key. A generator for `run_in_slices`."""
     wanted: dict[str, set[Named]] = {}
     for edit in edits:
-        marked = () if edit.shadow is None else views.limited_keys(edit.entity)
+        marked = () if edit.shadow is None else views.quotas.limited_keys(edit.entity)
         for key in (*(op.key for op in edit.ops), *marked):
             wanted.setdefault(key, set()).add(frozenset(edit.entity))
         yield

@@ -17,7 +17,8 @@ from typing import Final, TypeVar
 import trio
 
 from broker.common.errors import ConfigError
-from webui.backend import Backend, ConsoleSettings
+from broker.config.sections.console import ConsoleConfig
+from webui.backend import Backend
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +31,7 @@ RETRY_LOAD_AFTER_S: Final = 1.0
 
 async def serve_console(
     backend: Backend,
-    settings: ConsoleSettings,
+    settings: ConsoleConfig,
     *,
     shutdown: trio.Event,
     tls: Callable[[], ssl.SSLContext] | None = None,

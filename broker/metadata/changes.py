@@ -2,7 +2,7 @@
 
 Planned by broker.controller, written by broker.metadata.store, interpreted by broker.metadata.image.
 `MetadataStore.history` returns the rows of the metadata log, with the actor, time, address and interface of
-each change; the console shows them through broker.views.views.
+each change; the console shows them through broker.views.metadata.
 
     kind            entity                   keys
     cluster         empty                    id

@@ -19,6 +19,7 @@ from broker.config.load import Configuration
 from broker.config.table import BrokerConfig
 from broker.controller.commands import IssueAdminToken
 from broker.controller.control import Control
+from broker.controller.rows.broker import ServerInfo, TokenRow
 from broker.metadata.actor import BROKER_ITSELF, Role
 from broker.monitoring.alerts.formats import Source
 from broker.monitoring.alerts.task import TASK as ALERT_RULES
@@ -42,7 +43,7 @@ from broker.server.parts.oauthbearer_keys import follow_keys
 from broker.server.parts.quota_usage import TASK as QUOTA_USAGE
 from broker.server.parts.views import ServerViews
 from broker.server.web import browser_url, monotonic_ms, program_url, start_console
-from broker.views.views import ServerInfo, TokenRow, Views
+from broker.views.console import Views
 
 logger = logging.getLogger(__name__)
 
@@ -251,7 +252,7 @@ async def _start_console(
     links = ConsoleLinks(key := new_key())
 
     def redeem(code: str, now_ms: int) -> TokenRow | None:
-        row = next((row for row in server.views.tokens() if row.name == TOKEN_NAME), None)
+        row = next((row for row in server.views.metadata.tokens() if row.name == TOKEN_NAME), None)
         return row if row is not None and links.redeem(code, now_ms) else None
 
     knows_tokens = trio.Event()

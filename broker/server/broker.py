@@ -26,7 +26,7 @@ from broker.log.partition import PartitionLog
 from broker.monitoring.events.writer import EventWriter, LocalTopics
 from broker.network.acceptor.user_gate import UserGates
 from broker.network.automq.server_mode import automq
-from broker.network.clock import TrioClock
+from broker.network.clock import LoopIdle, TrioClock
 from broker.network.failures import Failures
 from broker.network.handling.handler_pool import Completion
 from broker.network.metrics.request_log import RequestLog
@@ -62,7 +62,7 @@ from broker.server.parts.delegation_tokens import remove_expired_tokens
 from broker.server.parts.share_group_states import SHARE_GROUP_STATES
 from broker.server.parts.storage import DelayedRequests, ServerStorage
 from broker.server.parts.views import ServerViews
-from broker.views.topics import LogViews
+from broker.views.parts import LogParts, ServerParts
 
 TELEMETRY_APIS: Final = (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY)
 
@@ -134,21 +134,25 @@ class BrokerServer:
             groups = self.delayed.groups.groups
             self.server_views = ServerViews(
                 self.metadata,
-                self.socket_server,
-                self.quotas,
-                self.retry_storm,
-                self.callbacks,
-                self.telemetry.state,
-                LogViews(self.partitions, groups, self.storage.cleaner.manager, self.delayed.transactions),
-                clock,
-                purgatories=self.delayed.purgatories,
-                partitions=self.partitions,
-                groups=groups,
-                transactions=self.delayed.transactions,
-                replication=self.storage.replication,
-                cleaner=self.storage.cleaner.manager,
-                events=event_log,
-                authorizer=self.authorizer,
+                ServerParts(
+                    clock,
+                    LoopIdle(clock),
+                    self.socket_server,
+                    self.quotas,
+                    self.retry_storm,
+                    self.callbacks,
+                    self.telemetry.state,
+                    event_log,
+                ),
+                LogParts(
+                    self.partitions,
+                    groups,
+                    self.delayed.transactions,
+                    self.storage.replication,
+                    self.storage.cleaner.manager,
+                    self.delayed.purgatories,
+                    self.authorizer,
+                ),
             )
             self.views, self.prometheus = self.server_views.views, self.server_views.prometheus
 

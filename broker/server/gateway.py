@@ -4,7 +4,7 @@ Called by `app`, which runs them as it runs a broker. A gateway has the network,
 of a broker, and no logs and groups: those are the upstream cluster's.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -19,15 +19,12 @@ from broker.api.requests.retry_storm import RetryStormGate
 from broker.api.requests.services import Endpoints, control_services
 from broker.api.security.client_security import ClientSecurity
 from broker.common.errors import ConfigError
-from broker.common.steps import Steps
 from broker.config.load import Configuration
 from broker.config.sections import SecurityConfig, UpstreamConfig
 from broker.config.sections.gateway_ports import check_node_ports
 from broker.config.table import BrokerConfig
 from broker.controller.closing import CloseConnection, plan_close
 from broker.controller.control import Committer
-from broker.controller.rows.topics import GroupDetail, GroupRow, PartitionRow, TopicSize
-from broker.controller.rows.transactions import TransactionDetail, TransactionRow
 from broker.gateway.apis.mutations import MutationServices
 from broker.gateway.apis.partition_counts import PartitionCounts
 from broker.gateway.apis.registry import LISTS_CLIENT_METRICS, add_apis
@@ -68,7 +65,7 @@ from broker.metadata.changes import AuditFilter
 from broker.metadata.store import MetadataStore
 from broker.monitoring.events.writer import EventWriter
 from broker.network.acceptor.user_gate import UserGates
-from broker.network.clock import TrioClock
+from broker.network.clock import LoopIdle, TrioClock
 from broker.network.failures import Failures
 from broker.network.handling.handler_pool import Completion
 from broker.network.metadata_writer import MetadataWriter
@@ -97,6 +94,7 @@ from broker.server.parts.control import (
     retry_storm_reaper,
 )
 from broker.server.parts.views import ServerViews
+from broker.views.parts import ServerParts
 
 TELEMETRY_APIS: Final = (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY)
 QUOTA_APIS: Final = (ApiKey.DESCRIBE_CLIENT_QUOTAS, ApiKey.ALTER_CLIENT_QUOTAS)
@@ -222,14 +220,16 @@ class GatewayServer:
         )
         self.server_views = ServerViews(
             self.metadata,
-            self.socket_server,
-            self.quotas,
-            self.retry_storm,
-            self.callbacks,
-            self.telemetry.state,
-            NoTopics(),
-            clock,
-            events=self.event_topics,
+            ServerParts(
+                clock,
+                LoopIdle(clock),
+                self.socket_server,
+                self.quotas,
+                self.retry_storm,
+                self.callbacks,
+                self.telemetry.state,
+                self.event_topics,
+            ),
             upstream=self.upstream_views,
         )
         self.views, self.prometheus = self.server_views.views, self.server_views.prometheus
@@ -388,7 +388,7 @@ class GatewayServer:
         )
         lists = ConnectionLists(
             self._id,
-            lambda: self.views.each_connection(),
+            lambda: self.views.live.each_connection(),
             lambda: summaries.others(self.clock.ms()),
             topic,
             self.clock,
@@ -572,39 +572,6 @@ class NothingStaged:
 
     def overdue_flushes(self) -> Sequence[Flush]:
         return ()
-
-
-class NoTopics:
-    """A `broker.views.live.TopicViewSource` without topics, groups and transactions."""
-
-    def offline_partitions(self) -> int:
-        return 0
-
-    def missing_offsets(self) -> int:
-        return 0
-
-    def topic_size(self, name: str) -> TopicSize:
-        return TopicSize(name, 0, 0)
-
-    def partitions(self, topic: str) -> Iterator[PartitionRow]:
-        return iter(())
-
-    def group_count(self) -> int:
-        return 0
-
-    def groups(self) -> Iterator[GroupRow]:
-        return iter(())
-
-    def group(self, group_id: str) -> Steps[GroupDetail | None]:
-        yield from ()
-        return None
-
-    def transactions(self) -> Iterator[TransactionRow]:
-        return iter(())
-
-    def transaction(self, transactional_id: str) -> Steps[TransactionDetail | None]:
-        yield from ()
-        return None
 
 
 def _cluster_keys(config: BrokerConfig) -> ClusterKeys | None:

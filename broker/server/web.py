@@ -12,10 +12,11 @@ from broker.common.errors import ConfigError
 from broker.config.sections import ConsoleConfig
 from broker.controller.control import Control
 from broker.controller.rows.alerts import AlertViews
+from broker.controller.rows.broker import TokenRow
 from broker.controller.tokens import hashed
 from broker.network.supervisor import Supervisor
 from broker.security.tls import Certificates, is_readable_by_others, refuse_ended
-from broker.views.views import TokenRow, Views
+from broker.views.console import Views
 from webui.backend import Backend
 from webui.security.origin import OwnHost, url_host
 from webui.serving import serve_console
@@ -46,9 +47,9 @@ async def start_console(
     backend = Backend(
         control=control,
         views=views,
-        identify=views.identify,
+        identify=views.metadata.identify,
         redeem=redeem,
-        credentials_of=views.credentials_of,
+        credentials_of=views.metadata.credentials_of,
         hash_password=hashed,
         metrics=metrics,
         ready=is_ready,

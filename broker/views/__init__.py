@@ -1,9 +1,16 @@
 """All that the console, REST and alerts read. Read-only, called on demand, independent of pages.
 
-views           the queries of all pages, over the image of the metadata and the live state
-live            the rows of the running broker, collected from their packages
-topics          partitions' contents, and groups' progress; `transactions` has those of transactions
-resolving       which rule limits a client, and the probes that say why
-quota_rows      the rows of quotas, with those that `overridden` finds
-upstream_views  what a gateway adds: other gateways, and the cluster
+console         `Views`: the parts below, which `server` makes and `webui` reads
+parts           the parts of a server that these, /metrics and the task tree read
+live_server     the running server: load, connections, tasks
+live_quotas     what this server measures of quotas
+quota_views     the quotas with their use, here and at other gateways; `quota_rows` makes the rows,
+                `resolving` finds the rule that limits a client, `overridden` the rules that limit none
+topics          topics with their contents, groups and transactions
+metadata        what the metadata image and its log tell: settings, tokens, credentials, alert rules, audit
+upstream_views  what a gateway adds: its cluster, and the other gateways
+
+Rates are per second; sizes and byte rates in bytes; `_ms` are milliseconds; `_at_ms` and `time_ms` are
+wall-clock milliseconds since the epoch; fractions are between 0.0 and 1.0. Quota entities have the form of
+`commands.EntityPairs`.
 """

@@ -1,4 +1,4 @@
-"""The ACLs as rows with their values, and which of them decides a question. Part of `views`.
+"""The ACLs as rows with their values, and which of them decides a question. Part of `console.Views`.
 
 The authorizer that answers is the one that Kafka clients meet, so an answer is what a client's next request
 would get.

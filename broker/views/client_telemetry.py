@@ -1,7 +1,7 @@
 """Client telemetry views: the subscriptions of the image with the known client instances. See `views` for
 units.
 
-Part of `views`. Every call builds its rows anew.
+Part of `console.Views`. Every call builds its rows anew.
 """
 
 from collections import Counter

@@ -1,4 +1,4 @@
-"""The delegation tokens as rows, without their HMACs. Part of `views`.
+"""The delegation tokens as rows, without their HMACs. Part of `console.Views`.
 
 An HMAC is a password: who may read it asks for it over the Kafka protocol (DescribeDelegationToken).
 """

@@ -1,4 +1,4 @@
-"""The rows of quota rules, of addresses and of the broker's limits, each with its use. Used by `views`.
+"""The rows of quota rules, of addresses and of the broker's limits, each with its use. Used by `quota_views`.
 
 Ten thousand rows of rules take a tenth of a second, and an open page requests them every second or two, so
 the rows of unused rules are cached until their rule changes.
@@ -30,7 +30,7 @@ from broker.metadata.image import Image, QuotaEntry
 from broker.quotas.connection_rates import canonical_address, counted_address
 from broker.quotas.connections import IP_RATE
 from broker.quotas.entity import IP, Entity
-from broker.views.live_views import LiveViewSource
+from broker.views.live_quotas import LiveQuotas
 from broker.views.overridden import (
     ClientsByLimit,
     Quotas,
@@ -61,7 +61,7 @@ class QuotaRows:
         "_shares",
     )
 
-    def __init__(self, live: LiveViewSource, shares: ShareViews, *, rules_decide: bool = True) -> None:
+    def __init__(self, live: LiveQuotas, shares: ShareViews, *, rules_decide: bool = True) -> None:
         """`rules_decide`: no callback replaces the search for a client's rule."""
         self._live = live
         self._shares = shares

@@ -1,7 +1,7 @@
 """Finds the rule that applies to a client, its current use, and the result under other rules.
 
-Called by `reading` for REST, pages and the preview of an edit. Looks rules up in the metadata image in the
-order of the quota managers, so that hypothetical rules can be resolved too.
+Called by `quota_views` for REST, pages and the preview of an edit. Looks rules up in the metadata image in
+the order of the quota managers, so that hypothetical rules can be resolved too.
 
 If the same clients share a sensor before and after, the use is the sensor's value. Otherwise no sensor has
 measured these clients together, and the use is the sum of their accounts: all bytes of their connections,
@@ -9,7 +9,7 @@ slightly more than quotas count. If gateways share limits, this is so at each of
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import chain
 from typing import Final, NamedTuple
 
@@ -33,7 +33,7 @@ from broker.quotas.kinds import CLIENT_KEYS, IP_KEYS
 from broker.quotas.table import probes
 from broker.quotas.use_elsewhere import NOTHING, SHARED_KEYS, Clients, Elsewhere
 from broker.views.gentle_start import first_wait
-from broker.views.live_views import LiveViewSource
+from broker.views.live_quotas import LiveQuotas
 from broker.views.upstream_views import ShareViews
 
 USE_OF: Final[dict[str, Callable[[ClientUsage], float | None]]] = {
@@ -108,7 +108,7 @@ class Resolver:
         self,
         quotas: Mapping[EntityPairs, QuotaEntry],
         others: dict[EntityPairs, Altered],
-        live: LiveViewSource,
+        live: LiveQuotas,
         shares: ShareViews,
     ) -> None:
         self._altered = others
@@ -130,6 +130,16 @@ class Resolver:
         for each in self._sums.values():
             yield from freed(each)
         yield from freed(self._usage or [])
+
+    def resolve_keys(
+        self, client: Client, keys: Collection[str]
+    ) -> Steps[list[tuple[ResolvedLimit, ResolvedLimit]]]:
+        """Resolve those of `keys` that exist for the client."""
+        limits = []
+        for key in keys_for(client):
+            if key in keys:
+                limits.append((yield from self.resolve(client, key)))
+        return limits
 
     def resolve(self, client: Client, key: str) -> Steps[tuple[ResolvedLimit, ResolvedLimit]]:
         """Return the current and the hypothetical limit. The first call that needs all clients takes long."""
@@ -329,33 +339,6 @@ def _total(key: str, uses: Mapping[str, GatewayUse]) -> float | None:
     if not observed:
         return None
     return sum(observed) if key in SHARED_KEYS else max(observed)
-
-
-def resolved(
-    resolver_steps: Steps[Resolver], client: Client, keys: Collection[str]
-) -> Steps[list[tuple[ResolvedLimit, ResolvedLimit]]]:
-    """Resolve every key that exists for `who`; `looking` returns the resolver."""
-    return (yield from _resolved((yield from resolver_steps), client, keys))
-
-
-def all_resolved(
-    resolver_steps: Steps[Resolver], clients: Iterable[tuple[str, str]], keys: Collection[str]
-) -> Iterator[list[tuple[ResolvedLimit, ResolvedLimit]] | None]:
-    """Resolve every client; None stands for work without a result yet."""
-    resolver = yield from resolver_steps
-    for user, client_id in clients:
-        yield (yield from _resolved(resolver, Client(user, client_id), keys))
-    yield from resolver.freed()
-
-
-def _resolved(
-    resolver: Resolver, client: Client, keys: Collection[str]
-) -> Steps[list[tuple[ResolvedLimit, ResolvedLimit]]]:
-    limits = []
-    for key in keys_for(client):
-        if key in keys:
-            limits.append((yield from resolver.resolve(client, key)))
-    return limits
 
 
 def keys_for(client: Client) -> tuple[str, ...]:

@@ -1,8 +1,8 @@
-"""The contents of a topic's partitions, the progress of groups, and transactions. For
-`views.live`.
+"""Topics with the contents of their partitions, the progress of groups, and transactions. Part of
+`console.Views`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from heapq import merge
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ from broker.controller.rows.topics import (
     GroupRow,
     MemberRow,
     PartitionRow,
+    TopicRow,
     TopicSize,
 )
 from broker.controller.rows.transactions import TransactionDetail, TransactionRow
@@ -25,6 +26,7 @@ from broker.coordinator.group_service import GroupService
 from broker.coordinator.transaction_service import TransactionService
 from broker.log.cleaner.manager import CleanerManager
 from broker.log.partition import PartitionLog
+from broker.metadata.image import Image, Topic
 from broker.partitions.partitions import Partitions
 from broker.protocol.codec import decode_data_in_slices
 from broker.views.transactions import transaction_detail, transaction_rows
@@ -36,16 +38,78 @@ ROWS_AT_ONCE: Final = 128
 """Topics sorted, or rows made, between two pauses."""
 
 
-class LogViews:
-    """A `broker.views.live.TopicViewSource` of the broker's own logs and groups."""
+class TopicViews:
+    """The topics of a server without logs: they are empty, and there are no groups and no transactions."""
+
+    def __init__(self, image: Callable[[], Image]) -> None:
+        self._image = image
+
+    def each_topic(self) -> Iterator[TopicRow]:
+        """Yield the topics by name, built lazily."""
+        return (self._row(name, topic) for name, topic in sorted(self._image().topics.items()))
+
+    def topic(self, name: str) -> TopicRow | None:
+        topic = self._image().topics.get(name)
+        return None if topic is None else self._row(name, topic)
+
+    def _row(self, name: str, topic: Topic) -> TopicRow:
+        size = self.topic_size(name)
+        return TopicRow(
+            name,
+            topic.topic_id,
+            topic.partitions,
+            topic.internal,
+            size.size_bytes,
+            size.records,
+            tuple(sorted(topic.configs.items())),
+            topic.version,
+        )
+
+    def offline_partitions(self) -> int:
+        return 0
+
+    def missing_offsets(self) -> int:
+        return 0
+
+    def topic_size(self, name: str) -> TopicSize:
+        return TopicSize(name, 0, 0)
+
+    def partitions(self, topic: str) -> Iterator[PartitionRow]:
+        """Yield rows by index, built lazily; none for an unknown topic."""
+        return iter(())
+
+    def group_count(self) -> int:
+        return 0
+
+    def each_group(self) -> Iterator[GroupRow | None]:
+        """Yield the groups in no order, built lazily, and None after work that produced no row."""
+        return iter(())
+
+    def group(self, group_id: str) -> Steps[GroupDetail | None]:
+        yield from ()
+        return None
+
+    def each_transaction(self) -> Iterator[TransactionRow | None]:
+        """Yield the transactional ids in no order, built lazily, and None after work that produced no row."""
+        return iter(())
+
+    def transaction(self, transactional_id: str) -> Steps[TransactionDetail | None]:
+        yield from ()
+        return None
+
+
+class LogViews(TopicViews):
+    """The topics, groups and transactions in the broker's own logs."""
 
     def __init__(
         self,
+        image: Callable[[], Image],
         partitions: Partitions,
         groups: GroupService,
-        cleaner: CleanerManager | None = None,
-        transactions: TransactionService | None = None,
+        cleaner: CleanerManager,
+        transactions: TransactionService,
     ) -> None:
+        super().__init__(image)
         self._transactions = transactions
         self._cleaner = cleaner
         self._partitions = partitions
@@ -73,21 +137,17 @@ class LogViews:
     def group_count(self) -> int:
         return len(self._groups.coordinator)
 
-    def groups(self) -> Iterator[GroupRow | None]:
+    def each_group(self) -> Iterator[GroupRow | None]:
         return group_rows(self._groups)
 
     def group(self, group_id: str) -> Steps[GroupDetail | None]:
         return group_detail(self._groups, self._partitions, group_id)
 
-    def transactions(self) -> Iterator[TransactionRow | None]:
-        return (
-            iter(()) if self._transactions is None else transaction_rows(self._transactions, self._partitions)
-        )
+    def each_transaction(self) -> Iterator[TransactionRow | None]:
+        return transaction_rows(self._transactions, self._partitions)
 
     def transaction(self, transactional_id: str) -> Steps[TransactionDetail | None]:
-        if self._transactions is None:
-            return None
-        return (yield from transaction_detail(self._transactions, self._partitions, transactional_id))
+        return transaction_detail(self._transactions, self._partitions, transactional_id)
 
 
 def partition_rows(

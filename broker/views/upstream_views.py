@@ -1,9 +1,9 @@
-"""What `views` reads of a gateway's upstream cluster and of the other gateways.
+"""What a gateway adds to `console.Views`: its upstream cluster, and the other gateways that share limits.
 
-A broker has neither. Implemented by broker.gateway.views.upstream and by the sharing of limits.
+A broker has neither. Implemented by `gateway.views.upstream` and `gateway.sharing.views`.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from broker.controller.rows.connections import AddressUse, ThrottledRow
@@ -17,69 +17,88 @@ from broker.controller.rows.upstream import (
     UpstreamRow,
     UpstreamSummary,
 )
+from broker.network.connection.channel import Channel
 from broker.quotas.use_elsewhere import NOWHERE, Clients, Elsewhere
 from broker.views.connection_search import ConnectionQuery, ConnectionsElsewhere
 
+UpstreamOf = Callable[[Channel], tuple[str, int | None]]
+"""Returns where a connection is forwarded to: address, "" for none, and node."""
 
-class ShareViews(Protocol):
+
+class ShareViews:
     """The gateways of the upstream cluster and their shares of each limit. All calls but `connections` are
-    fast.
+    fast. This class is of a server whose limits are its own: it has no other gateways.
 
     What other gateways report is up to a second old, and that of a lost gateway five seconds.
     """
 
     def gateways(self) -> Sequence[GatewayRow]:
         """Return all known gateways, this one included."""
+        return ()
 
     def shares(self) -> Iterable[ShareRow]:
         """Yield the shares of all gateways, in no order; rows are built lazily."""
+        return ()
 
     def others(self) -> GatewaySums | None:
         """Return the sums of the other gateways; None if limits are not shared."""
+        return None
 
     def use_elsewhere(self) -> Elsewhere:
         """Return what the other gateways tell of their use of limits: each the most used ones."""
+        return NOWHERE
 
     def unlisted_use(self) -> int:
         """Return how many limits other gateways use beside those."""
+        return 0
 
     def clients(self) -> Iterable[ClientUsage]:
         """Yield the clients of other gateways, without `limited_by`: of each gateway the busiest. The same
         client may be at several.
         """
+        return ()
 
     def unlisted_clients(self) -> int:
         """Return how many clients other gateways have beside those."""
+        return 0
 
     def addresses(self) -> Iterable[AddressUse]:
         """Yield the addresses at other gateways: of each gateway those that connected last."""
+        return ()
 
     def unlisted_addresses(self) -> int:
         """Return how many addresses other gateways have beside those."""
+        return 0
 
     def unheard(self) -> Sequence[str]:
         """Return the ids of other gateways that have told nothing of their clients and addresses."""
+        return ()
 
     def incomplete(self) -> Incomplete:
         """Return the gateways that do not tell all of this."""
+        return Incomplete()
 
     def share(self, key: str, clients: Clients, gateway: str) -> float | None:
         """Return the fraction of a limit that a gateway has, "" for this one; None if each gateway has the
         whole limit, or if it is not known.
         """
+        return None
 
     def throttled(self) -> Iterable[ThrottledRow]:
         """Yield connections that other gateways throttle: of each gateway those with the longest remaining
         time, in no order; rows are built lazily.
         """
+        return ()
 
     def unlisted_throttled(self) -> int:
         """Return how many connections other gateways throttle beside those."""
+        return 0
 
     async def connections(self, query: ConnectionQuery) -> ConnectionsElsewhere:
         """Ask the other gateways for their connections. Takes some milliseconds, two seconds at most; the
         answer can be a second old.
         """
+        return ConnectionsElsewhere()
 
 
 class UpstreamViewSource(Protocol):
@@ -92,53 +111,7 @@ class UpstreamViewSource(Protocol):
 
     def summary(self) -> UpstreamSummary: ...
 
-    def refused(self) -> Sequence[RefusedRecords]: ...
+    def refused(self) -> Sequence[RefusedRecords]:
+        """Return the records of the gateways' topics that no gateway wrote."""
 
-
-class NoShares:
-    """The `ShareViews` of a gateway whose limits are its own."""
-
-    def gateways(self) -> Sequence[GatewayRow]:
-        return ()
-
-    def shares(self) -> Iterable[ShareRow]:
-        return ()
-
-    def others(self) -> None:
-        return None
-
-    def use_elsewhere(self) -> Elsewhere:
-        return NOWHERE
-
-    def unlisted_use(self) -> int:
-        return 0
-
-    def clients(self) -> Iterable[ClientUsage]:
-        return ()
-
-    def unlisted_clients(self) -> int:
-        return 0
-
-    def addresses(self) -> Iterable[AddressUse]:
-        return ()
-
-    def unlisted_addresses(self) -> int:
-        return 0
-
-    def unheard(self) -> Sequence[str]:
-        return ()
-
-    def incomplete(self) -> Incomplete:
-        return Incomplete()
-
-    def share(self, _key: str, _clients: Clients, _gateway: str) -> None:
-        return None
-
-    def throttled(self) -> Iterable[ThrottledRow]:
-        return ()
-
-    def unlisted_throttled(self) -> int:
-        return 0
-
-    async def connections(self, _query: ConnectionQuery) -> ConnectionsElsewhere:
-        return ConnectionsElsewhere()
+    def upstream_of(self) -> UpstreamOf: ...

@@ -6,14 +6,13 @@ from pathlib import Path
 import pytest
 
 from broker.config.load import load
-from broker.config.sections import TelemetryConfig
 from broker.controller.control import Control
+from broker.controller.rows.broker import ServerInfo
 from broker.controller.rows.client_endpoint import ClientEndpoint
 from broker.controller.rows.upstream import GatewaySums
 from broker.metadata.store import MetadataStore
-from broker.telemetry.state import Telemetry
-from broker.views.views import ServerInfo, Views
-from tests.controller.live import Live
+from broker.views.console import Views
+from tests.controller.live import Live, views_of
 from tests.controller.world import AUTHORIZER, StoreCommitter, World
 from tests.support.fake_shares import FakeShares, FakeUpstream
 
@@ -43,7 +42,7 @@ def live() -> Live:
 @pytest.fixture
 def views(control: Control, committer: StoreCommitter, live: Live) -> Views:
     info = ServerInfo(1, "weir 1", (ClientEndpoint("127.0.0.1:9092"),), "http://127.0.0.1:8080/")
-    return Views(control, live, committer, lambda: info, Telemetry(TelemetryConfig()))
+    return views_of(control, live, committer, info)
 
 
 @pytest.fixture
@@ -55,5 +54,4 @@ def shares() -> FakeShares:
 @pytest.fixture
 def gateway_views(control: Control, committer: StoreCommitter, live: Live, shares: FakeShares) -> Views:
     info = ServerInfo(1, "weir 1", (ClientEndpoint("127.0.0.1:9092"),), "http://127.0.0.1:8080/")
-    telemetry = Telemetry(TelemetryConfig())
-    return Views(control, live, committer, lambda: info, telemetry, FakeUpstream(shares))
+    return views_of(control, live, committer, info, FakeUpstream(shares))

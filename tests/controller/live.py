@@ -1,36 +1,39 @@
 """Live views with values set by the test, and rules to resolve against them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
+from broker.config.sections import TelemetryConfig
 from broker.controller.commands import (
     AlterClientQuotas,
     EntityPairs,
     QuotaAlteration,
     QuotaOp,
 )
-from broker.controller.control import Control
-from broker.controller.rows.broker import TaskRow
-from broker.controller.rows.transactions import TransactionDetail, TransactionRow
-from broker.quotas.use_elsewhere import Clients
-from broker.views.views import (
+from broker.controller.control import Committer, Control
+from broker.controller.rows.broker import BrokerMetrics, ServerInfo, TaskRow
+from broker.controller.rows.connections import (
     AddressUse,
-    BrokerLimit,
-    BrokerMetrics,
-    ClientUsage,
     ConnectionLimitRow,
     ConnectionRow,
-    Decided,
     Flow,
-    GroupDetail,
-    GroupRow,
+    ThrottledRow,
+)
+from broker.controller.rows.quotas import (
+    BrokerLimit,
+    ClientUsage,
+    Decided,
     NodeUse,
-    PartitionRow,
     QuotaUse,
     RetryStormUse,
     ShadowUse,
-    ThrottledRow,
-    TopicSize,
 )
+from broker.controller.rows.topics import GroupRow, TopicSize
+from broker.quotas.use_elsewhere import Clients
+from broker.security.acl.authorizer import Authorizer
+from broker.telemetry.state import Telemetry
+from broker.views.console import Views
+from broker.views.topics import TopicViews
 from tests.controller.world import actor
 from tests.webui.rows import idle_flow
 
@@ -38,7 +41,7 @@ METRICS = BrokerMetrics(1, 2, 3, 4, 5.0, 6.0, 7.0, 8, 9, 10, 0.5, 0.5, 0.0, 0, N
 
 
 class Live:
-    """A `LiveViewSource` that returns the test's values."""
+    """A `LiveServer` and `LiveQuotas` that returns the test's values."""
 
     def __init__(self) -> None:
         self.use: list[QuotaUse] = []
@@ -73,7 +76,7 @@ class Live:
     def throttled(self) -> Sequence[ThrottledRow]:
         return self.throttled_rows
 
-    def connections(self) -> Sequence[ConnectionRow]:
+    def each_connection(self) -> Sequence[ConnectionRow]:
         return []
 
     def connected_clients(self) -> Sequence[tuple[str, str]]:
@@ -126,23 +129,34 @@ class Live:
     def first_wait_ms(self, key: str, user: str, client_id: str, entity: EntityPairs, bound: float) -> int:
         return self.wait_ms(key, self.sensors.get((key, user, client_id, ""), 0.0), bound)
 
+
+class LiveTopics(TopicViews):
+    """The sizes and groups of `live`."""
+
+    def __init__(self, control: Control, live: Live) -> None:
+        super().__init__(lambda: control.image)
+        self._live = live
+
     def topic_size(self, name: str) -> TopicSize:
-        return next((size for size in self.sizes if size.name == name), TopicSize(name, 0, 0))
+        return next((size for size in self._live.sizes if size.name == name), TopicSize(name, 0, 0))
 
-    def partitions(self, topic: str) -> Sequence[PartitionRow]:
-        return []
+    def each_group(self) -> Iterator[GroupRow | None]:
+        return iter(self._live.all_groups)
 
-    def groups(self) -> Sequence[GroupRow]:
-        return self.all_groups
 
-    def group(self, group_id: str) -> GroupDetail | None:
-        return None
-
-    def transactions(self) -> Sequence[TransactionRow]:
-        return ()
-
-    def transaction(self, transactional_id: str) -> TransactionDetail | None:
-        return None
+def views_of(
+    control: Control,
+    live: Any,
+    committer: Committer,
+    info: ServerInfo,
+    upstream: Any = None,
+    topics: TopicViews | None = None,
+    authorizer: Authorizer | None = None,
+) -> Views:
+    """Return views of the metadata of `control` and of the live values of the test."""
+    topics = topics or LiveTopics(control, live)
+    telemetry = Telemetry(TelemetryConfig())
+    return Views(control, live, live, topics, committer, lambda: info, telemetry, upstream, authorizer)
 
 
 async def store(control: Control, *rules: tuple[EntityPairs, str, float]) -> None:

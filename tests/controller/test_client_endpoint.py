@@ -5,8 +5,8 @@ import shlex
 import pytest
 from msgspec.structs import replace
 
+from broker.controller.rows.broker import ServerInfo
 from broker.controller.rows.client_endpoint import BY_STRENGTH, ClientEndpoint
-from broker.views.views import ServerInfo
 
 PLAIN = ClientEndpoint("[::1]:9092")
 MUTUAL = ClientEndpoint("b:1", "SSL", needs_certificate=True)

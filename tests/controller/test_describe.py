@@ -6,8 +6,8 @@ from broker.common.errors import ApiError, ErrorCode
 from broker.config.load import load
 from broker.controller.commands import ConfigResource, ResourceType
 from broker.controller.describe import Source, describe
+from broker.controller.rows.broker import ConfigRow
 from broker.metadata.changes import Change, Kind
-from broker.views.views import ConfigRow
 from tests.controller.world import World
 
 TOPIC = ConfigResource(ResourceType.TOPIC, "t")

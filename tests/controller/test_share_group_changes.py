@@ -109,7 +109,7 @@ async def test_a_state_that_cannot_be_changed_is_an_error(world):
 
 
 async def test_a_group_is_shown_with_its_members_and_start_offsets(world):
-    row = next(each for each in world.logs.groups() if each is not None and each.group_id == "s")
+    row = next(each for each in world.logs.each_group() if each is not None and each.group_id == "s")
     assert (row.state, row.group_type, row.protocol, row.members, row.lag) == (
         "Empty",
         "share",

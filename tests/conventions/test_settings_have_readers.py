@@ -39,9 +39,6 @@ INERT: Final = {
     "unclean.leader.election.enable",
 }
 
-ALIASES: Final = {"console": {"ConsoleSettings"}}
-"""The console's own name for its section, which it must not import."""
-
 Keys = list[tuple[str, type, str, Setting]]
 """Name of the section, its class, name of the field, and the setting."""
 
@@ -80,7 +77,7 @@ class Sources:
         If another class has an attribute of that name, only expressions that name the section and files that
         name its class count.
         """
-        own = {each.__name__ for each in section.__mro__} | ALIASES.get(section_name, set())
+        own = {each.__name__ for each in section.__mro__}
         if not self.owners[field] - own:
             return bool(self.reads[field])
         named = (f"config.{section_name}", f"{section_name}_config")

@@ -155,5 +155,5 @@ async def test_a_client_certificate_names_the_principal_of_the_quotas(tmp_path: 
         client = WireClient(tls, "suite")
         answer = await client.ask(produce_request(batch_of(b"x" * 1_000)), 9)
         assert answer.throttle_time_ms > 0
-        (row,) = gateway.server.views.throttled()
+        (row,) = gateway.server.views.quotas.throttled()
         assert (row.principal, row.entity) == (alice, (("user", alice),))

@@ -48,6 +48,7 @@ from tests.support.machine_speed import WITHIN_S
 from tests.support.produce import PRODUCE_VERSION, create_topic, produce_request_of
 from tests.support.running import running_broker
 from tests.support.running_gateway import RunningGateway, running_gateway
+from tests.support.view_rows import quota_rows, usage_rows
 from tests.support.wire import WireClient
 
 GREEDY = "greedy"
@@ -366,12 +367,12 @@ async def test_a_raised_limit_shortens_the_throttle_at_each_node(
         assert await produce(first, 11_000) == 1_000
         assert await produce(second, 12_000) == 2_000
         await w.limit(PRODUCE, 1_050)
-        rows = {row.upstream_node: row for row in w.server.views.throttled()}
+        rows = {row.upstream_node: row for row in w.server.views.quotas.throttled()}
         assert {node: row.bound for node, row in rows.items()} == {0: 1_050, 1: 1_050}
         assert {node: row.throttle_ms for node, row in rows.items()} == {0: 952, 1: 1_905}
         await w.limit(PRODUCE, None)
         await settled()
-        assert w.server.views.throttled() == []
+        assert w.server.views.quotas.throttled() == []
 
 
 async def test_a_limit_that_now_allows_the_use_releases_one_node_only(
@@ -382,7 +383,7 @@ async def test_a_limit_that_now_allows_the_use_releases_one_node_only(
         assert await produce(second, 20_000) == 10_000
         await w.limit(PRODUCE, 1_100)
         await settled()
-        assert [row.upstream_node for row in w.server.views.throttled()] == [1]
+        assert [row.upstream_node for row in w.server.views.quotas.throttled()] == [1]
 
 
 async def test_a_client_that_was_over_the_new_limit_at_one_node_starts_at_it_there(
@@ -404,7 +405,7 @@ async def test_a_debt_goes_with_the_connections_of_its_node(tmp_path: Path, mock
         assert await produce(first, 11_000) == 1_000
         assert await produce(second, 5_000) == 0
         await w.limit(PRODUCE, LIMIT, entity=(("user", "ANONYMOUS"),))
-        (row,) = w.server.views.throttled()
+        (row,) = w.server.views.quotas.throttled()
         assert (row.upstream_node, row.remaining_ms, row.entity) == (0, 1_000, (("user", "ANONYMOUS"),))
         found = w.server.quotas.produce.sensors_of("ANONYMOUS", GREEDY)
         now_ms = w.server.clock.ms()
@@ -419,7 +420,7 @@ async def test_shadow_mode_counts_for_all_nodes_and_throttles_at_none(
         first, second = await w.at(0), await w.at(1)
         assert [await produce(first, 11_000), await produce(second, 12_000)] == [0, 0]
         mock_clock.jump(60)
-        (row,) = w.server.views.quotas()
+        (row,) = quota_rows(w.server.views)
         (limit,) = row.limits
         assert limit.shadow is not None
         assert (limit.shadow.times, limit.shadow.throttle_ms) == (2, 2_000)
@@ -450,7 +451,7 @@ async def test_the_quota_of_the_whole_gateway_is_one_for_all_nodes(
         w.nodes[0].fetched, w.nodes[1].fetched = 5_000, 6_000
         assert await fetched(first) == 0
         assert await fetched(await w.at(1, "other")) == 1_000
-        rows = w.server.views.throttled()
+        rows = w.server.views.quotas.throttled()
         assert [row.upstream_node for row in rows] == [None, None]
 
 
@@ -492,20 +493,20 @@ async def test_the_console_and_rest_show_the_node(tmp_path: Path, mock_clock: Mo
         assert await produce(second, 12_000) == 2_000
         assert await produce(first, 11_000) == 1_000
         views = w.server.views
-        rows = [(row.upstream_node, row.throttle_ms, row.observed) for row in views.throttled()]
+        rows = [(row.upstream_node, row.throttle_ms, row.observed) for row in views.quotas.throttled()]
         assert rows == [(1, 2_000, 1_200.0), (0, 1_000, 1_100.0)]
-        (rule,) = views.quotas()
+        (rule,) = quota_rows(views)
         (limit,) = rule.limits
         assert (limit.upstream_node, limit.observed, limit.throttled) == (1, 1_200.0, 2)
-        one = finished(views.quota(RULE))
+        one = finished(views.quotas.quota(RULE))
         assert one is not None and one.limits == rule.limits
-        resolved = {now.key: now for now, _ in finished(views.resolve(None, GREEDY))}
+        resolved = {now.key: now for now, _ in finished(views.quotas.resolve(None, GREEDY))}
         found = resolved[PRODUCE]
         assert (found.observed, found.wait_ms) == (1_200.0, 2_000)
         uses = [(use.upstream_node, use.observed, use.wait_ms) for use in found.nodes]
         assert uses == [(0, 1_100.0, 1_000), (1, 1_200.0, 2_000)]
         assert resolved[FETCH].nodes == ()
-        (row,) = [each for each in views.usage() if each.client_id == GREEDY]
+        (row,) = [each for each in usage_rows(views) if each.client_id == GREEDY]
         assert dict(row.nodes) == {PRODUCE: found.nodes}
 
 
@@ -540,12 +541,14 @@ async def test_with_another_scope_nothing_has_a_node(tmp_path: Path, mock_clock:
     async with limited(tmp_path, PRODUCE, "quota.scope=gateway") as (w, first, second):
         assert await produce(first, 5_000) == 0
         assert await produce(second, 6_000) == 1_000
-        (row,) = w.server.views.throttled()
+        (row,) = w.server.views.quotas.throttled()
         assert row.upstream_node is None
         assert w.used(QuotaKind.PRODUCE) == {None: 1_100.0}
         assert w.channel_of(first).quotas is w.server.quotas
         assert 'node="' not in w.server.prometheus.page().partition("kafka_server_fetch_byte_rate")[0]
-        (found,) = [now for now, _ in finished(w.server.views.resolve(None, GREEDY)) if now.key == PRODUCE]
+        (found,) = [
+            now for now, _ in finished(w.server.views.quotas.resolve(None, GREEDY)) if now.key == PRODUCE
+        ]
         assert (found.observed, found.nodes) == (1_100.0, ())
 
 

@@ -14,12 +14,13 @@ from broker.metadata.actor import BROKER_ITSELF
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.server import gateway as gateway_server
 from broker.views.connection_search import ConnectionQuery, ConnectionsElsewhere
-from broker.views.views import Views
+from broker.views.console import Views
 from tests.quotas.scene import Connection
 from tests.support.machine_speed import WITHIN_S
 from tests.support.prometheus import parse
 from tests.support.running import running_broker
 from tests.support.running_gateway import RunningGateway, running_gateway
+from tests.support.view_rows import address_rows, connection_rows, quota_rows, usage_rows
 
 SCOPE = "quota.scope=cluster"
 CONSOLE = "console.listener=127.0.0.1:0"
@@ -53,7 +54,7 @@ async def lists(views: Views, query: ConnectionQuery) -> ConnectionsElsewhere:
     """Return the first list that is not empty: the other gateway is asked for two seconds at a time."""
     with trio.fail_after(WITHIN_S):
         while not (  # noqa: ASYNC110 - nothing announces it
-            found := await views.connections_elsewhere(query)
+            found := await views.shares.connections(query)
         ).rows:
             await trio.sleep(0.1)
     return found
@@ -80,7 +81,7 @@ async def test_it_shows_the_traffic_and_throttles_of_both(tmp_path: Path) -> Non
         running_gateway(tmp_path / "one", broker.port, SCOPE, CONSOLE, "node.id=7") as one,
     ):
         views = one.server.views
-        (alone,) = views.gateways()
+        (alone,) = views.shares.gateways()
         name, _, digits = alone.gateway_id.partition("-")
         assert (name, len(digits)) == ("7", 12)
         sums = views.overview().gateways
@@ -91,14 +92,14 @@ async def test_it_shows_the_traffic_and_throttles_of_both(tmp_path: Path) -> Non
             await throttle(other, 2)
             await soon(lambda: shows(one, other))
             # One without a console does not read what the others tell.
-            assert {each.gateway for each in other.server.views.throttled()} == {""}
-            assert [each.traffic for each in other.server.views.gateways() if "7-" in each.gateway_id] == [
-                None
-            ]
+            assert {each.gateway for each in other.server.views.quotas.throttled()} == {""}
+            assert [
+                each.traffic for each in other.server.views.shares.gateways() if "7-" in each.gateway_id
+            ] == [None]
 
         def is_alone() -> None:
-            assert views.throttled() == []
-            assert [each.gateway_id for each in views.gateways()] == [alone.gateway_id]
+            assert views.quotas.throttled() == []
+            assert [each.gateway_id for each in views.shares.gateways()] == [alone.gateway_id]
 
         await soon(is_alone)
 
@@ -115,7 +116,7 @@ async def test_it_lists_the_connections_and_adds_up_the_use_of_both(tmp_path: Pa
             assert quotas.produce.active
 
         def both_tell() -> None:
-            assert [each.traffic is not None for each in views.gateways()] == [True, True]
+            assert [each.traffic is not None for each in views.shares.gateways()] == [True, True]
 
         rule = QuotaAlteration(GREEDY, (QuotaOp("producer_byte_rate", 1_000_000.0),))
         await other.server.control.apply(AlterClientQuotas((rule,)), BROKER_ITSELF)
@@ -125,24 +126,24 @@ async def test_it_lists_the_connections_and_adds_up_the_use_of_both(tmp_path: Pa
             await soon(is_limited)
             gateway.server.quotas.record_produce("ANONYMOUS", "greedy", 100_000, gateway.server.clock.ms())
         await soon(both_tell)
-        (mine,) = views.connections()
+        (mine,) = connection_rows(views)
         found = await lists(views, ConnectionQuery())
         (theirs,) = found.rows
         assert (found.total, found.of, found.unlisted, found.unanswered) == (1, 1, 0, 0)
         assert theirs.connection_id != mine.connection_id
-        (wanted,) = other.server.views.connections()
+        (wanted,) = connection_rows(other.server.views)
         assert replace(theirs, bytes_in=0, requests=0) == replace(
-            wanted, gateway=views.gateways()[-1].gateway_id, bytes_in=0, requests=0
+            wanted, gateway=views.shares.gateways()[-1].gateway_id, bytes_in=0, requests=0
         )
         search = ConnectionQuery(wanted.connection_id)
         assert [row.connection_id for row in (await lists(views, search)).rows] == [wanted.connection_id]
 
         def adds_up() -> None:
             """100,000 bytes of each, over ten to eleven windows."""
-            (row,) = (row for row in views.quotas() if row.entity == GREEDY)
+            (row,) = (row for row in quota_rows(views) if row.entity == GREEDY)
             observed = row.limits[0].observed
             assert observed is not None and 200_000 / 11 <= observed * WINDOW_S <= 200_001 / 10
-            assert views.unlisted_use() == 0
+            assert views.shares.unlisted_use() == 0
 
         await soon(adds_up)
 
@@ -159,23 +160,25 @@ async def test_it_explains_the_clients_and_addresses_of_both(tmp_path: Path) -> 
         await throttle(other, 2)
 
         def is_explained() -> None:
-            (theirs,) = (row.gateway_id for row in views.gateways() if row.gateway_id.startswith("8-"))
-            found = {now.key: now for now, _ in finished(views.resolve(None, "greedy"))}["producer_byte_rate"]
+            (theirs,) = (row.gateway_id for row in views.shares.gateways() if row.gateway_id.startswith("8-"))
+            found = {now.key: now for now, _ in finished(views.quotas.resolve(None, "greedy"))}[
+                "producer_byte_rate"
+            ]
             (use,) = found.gateways
             assert (found.matched, found.bound, found.unlisted) == (GREEDY, 1_000.0, ())
             assert (use.gateway, use.throttled, use.observed) == (theirs, 2, found.observed)
             assert found.wait_ms is not None and found.wait_ms > 0
-            (wanted,) = other.server.views.usage()
-            (row,) = views.usage()
+            (wanted,) = usage_rows(other.server.views)
+            (row,) = usage_rows(views)
             assert (row.client_id, row.connections, row.gateways) == (wanted.client_id, 1, (theirs,))
             assert (row.bytes_in, row.limited_by) == (wanted.bytes_in, ())
             assert sum(step[0] for step in row.history()) == row.bytes_in
-            (address,) = views.addresses()
+            (address,) = address_rows(views)
             (there,) = address.elsewhere
             assert (address.address, address.use) == ("127.0.0.1", None)
             assert (there.gateway, there.connections, there.accepted) == (theirs, 1, 1)
-            assert (views.unlisted_clients(), views.unlisted_addresses()) == (0, 0)
-            assert views.unheard_gateways() == []
+            assert (views.shares.unlisted_clients(), views.shares.unlisted_addresses()) == (0, 0)
+            assert sorted(views.shares.unheard()) == []
 
         await soon(is_explained)
 
@@ -183,9 +186,9 @@ async def test_it_explains_the_clients_and_addresses_of_both(tmp_path: Path) -> 
 def shows(one: RunningGateway, other: RunningGateway) -> None:
     """The console of `one` shows a connection and two throttles of `other`."""
     views = one.server.views
-    (row,) = (row for row in views.gateways() if row.gateway_id.startswith("8-"))
-    assert len(views.throttled()) == 2
-    for each in views.throttled():
+    (row,) = (row for row in views.shares.gateways() if row.gateway_id.startswith("8-"))
+    assert len(views.quotas.throttled()) == 2
+    for each in views.quotas.throttled():
         assert (each.gateway, each.client_id, each.entity) == (row.gateway_id, "greedy", GREEDY)
         assert 0 < each.bound <= 1_000
     assert row.traffic is not None and row.address == other.started.bootstrap[0]

@@ -92,7 +92,7 @@ async def test_a_token_of_one_gateway_is_good_at_the_other(tmp_path: Path) -> No
             IssueAdminToken("ci", Role.EDITOR, "a secret of this test"), BROKER_ITSELF
         )
         assert issued.secret is not None
-        await soon(lambda: other.server.views.identify("a secret of this test") is not None)
+        await soon(lambda: other.server.views.metadata.identify("a secret of this test") is not None)
 
 
 async def test_a_gateway_that_was_away_catches_up(tmp_path: Path) -> None:

@@ -159,7 +159,7 @@ async def test_a_change_of_the_cluster_holds_a_second_later(mock_clock: MockCloc
 async def test_the_audit_names_the_cluster(tmp_path: Path) -> None:
     async with following(tmp_path) as at:
         await at.follow()
-        (row,) = await at.gateway.server.views.audit(AuditFilter(kind="client-quota"))
+        (row,) = await at.gateway.server.views.metadata.audit(AuditFilter(kind="client-quota"))
         assert (row.actor, row.origin, row.new) == ("upstream cluster", "upstream", "1000")
 
 
@@ -208,7 +208,7 @@ async def test_edits_at_the_console_are_refused_except_of_shadow_mode(tmp_path: 
         first, second = await at.control.apply(command, COMMAND_LINE)
         assert (first.error, first.message, first.resource) == (*refusal, resources[0])
         assert second.ok and second.resource == resources[1]
-        rows = list(await at.gateway.server.views.audit(AuditFilter(kind="client-quota")))
+        rows = list(await at.gateway.server.views.metadata.audit(AuditFilter(kind="client-quota")))
         undone = await at.control.apply(Undo(rows[0].seq), COMMAND_LINE)
         assert (undone.error, undone.message) == refusal
         assert at.control.image.version == before + 1

@@ -87,7 +87,7 @@ async def test_all_producers_share_the_limit_and_it_is_changed_while_the_broker_
     await alter(broker, broker_quota_enabled="true")
     assert await produce(one, 10_000) == 0
     assert await produce(two, 1_000) == 1_000
-    (row,) = broker.server.views.throttled()
+    (row,) = broker.server.views.quotas.throttled()
     assert (row.client_id, row.quota_type, row.entity) == ("two", QuotaKind.BROKER_PRODUCE, ())
     assert row.tags == (("broker quota", "produce bytes"),)
     assert (row.observed, row.bound, row.throttle_ms) == (1_100, 1_000, 1_000)
@@ -108,10 +108,10 @@ async def test_the_longer_of_the_clients_and_the_brokers_throttle_is_reported_an
         broker.server.quotas.apply(Entity(client_id=client_id), "producer_byte_rate", limit)
     strict = await broker.connect("strict")
     assert await produce(strict, 10_001) == 10_002  # 1,000.1 B/s against its own 500
-    assert [row.quota_type for row in broker.server.views.throttled()] == [QuotaKind.PRODUCE]
+    assert [row.quota_type for row in broker.server.views.quotas.throttled()] == [QuotaKind.PRODUCE]
     loose = await broker.connect("loose")
     assert await produce(loose, 999) == 1_000  # its own is not broken, and all together sent 11,000
-    kinds = {row.client_id: row.quota_type for row in broker.server.views.throttled()}
+    kinds = {row.client_id: row.quota_type for row in broker.server.views.quotas.throttled()}
     assert kinds == {"strict": QuotaKind.PRODUCE, "loose": QuotaKind.BROKER_PRODUCE}
 
 
@@ -139,7 +139,7 @@ async def test_all_consumers_share_the_limit_and_an_answer_over_it_is_empty(
     assert 3_000 < sizes[0] < 3_100
     assert sizes[3] == 0
     assert answers[2].throttle_time_ms == 0
-    (row,) = broker.server.views.throttled()
+    (row,) = broker.server.views.quotas.throttled()
     assert (row.quota_type, row.tags) == (QuotaKind.BROKER_FETCH, (("broker quota", "fetch bytes"),))
     assert row.observed > 1_200
     assert answers[3].throttle_time_ms == round(row.observed * 10) - 10_000
@@ -173,7 +173,7 @@ async def test_only_a_fetch_that_the_page_cache_cannot_answer_counts_as_slow(
     assert fetched(await fetch(client)) > 6_000
     answer = await fetch(client)
     assert fetched(answer) == 0
-    (row,) = broker.server.views.throttled()
+    (row,) = broker.server.views.quotas.throttled()
     assert row.quota_type is QuotaKind.BROKER_SLOW_FETCH
     assert row.observed > 1_200  # two of the five
     assert answer.throttle_time_ms == round(row.observed * 10) - 10_000
@@ -208,7 +208,7 @@ async def test_requests_of_all_clients_share_the_request_rate(
     assert await produce(one, 300) == 0
     # Four in ten seconds are 0.4 a second: (0.4 - 0.3) / 0.3 of ten seconds.
     assert (await fetch(two)).throttle_time_ms == 3_333
-    (row,) = broker.server.views.throttled()
+    (row,) = broker.server.views.quotas.throttled()
     assert row.quota_type is QuotaKind.BROKER_REQUEST_RATE
     # Other requests do not count.
     assert await is_read(one)
@@ -247,12 +247,12 @@ async def test_a_raised_limit_lets_go_earlier_and_a_disabled_one_at_once(
     client = await broker.connect("one")
     assert await produce(client, 20_000) == 10_000
     await alter(broker, broker_quota_produce_bytes="1600")
-    (row,) = broker.server.views.throttled()
+    (row,) = broker.server.views.quotas.throttled()
     assert row.remaining_ms == 2_500  # 20,000 bytes at 1,600 a second, ten seconds of which were quiet
     assert not await is_read(client)
     await alter(broker, broker_quota_enabled="false")
     await client.receive(3, 9)
-    assert broker.server.views.throttled() == []
+    assert broker.server.views.quotas.throttled() == []
 
 
 async def test_a_default_for_all_brokers_holds_and_a_value_for_one_wins(

@@ -29,6 +29,6 @@ async def test_a_client_spends_its_burst_and_then_waits_for_what_it_sends(
         other = await broker.connect("spender")  # the same limit, and it is not throttled
         answer = await other.ask(produce_request_of(500, "spender"), PRODUCE_VERSION)
         assert answer.throttle_time_ms == waits_ms[1]
-        row = broker.server.views.throttled()[0]
+        row = broker.server.views.quotas.throttled()[0]
         assert (row.throttle_ms, row.bound) == (waits_ms[1], 1_000)
         assert row.observed == pytest.approx(1_000 * (1 + waits_ms[1] / 2_500))

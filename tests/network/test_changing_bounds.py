@@ -196,7 +196,7 @@ async def test_a_limit_that_is_set_to_itself_moves_no_end(tmp_path: Path, mock_c
         for _ in range(3):
             mock_clock.jump(1)
             await change(GREEDY, 1_000)
-        (row,) = broker.server.views.throttled()
+        (row,) = broker.server.views.quotas.throttled()
         assert (row.remaining_ms, row.throttle_ms) == (1_000, 4_000)
 
 
@@ -219,7 +219,7 @@ async def test_a_held_connection_is_read_again_when_its_debt_is_repaid_under_the
         if left_ms:
             mock_clock.jump((left_ms - 1) / 1000)
             await trio.testing.wait_all_tasks_blocked(0.01)
-            (row,) = broker.server.views.throttled()
+            (row,) = broker.server.views.quotas.throttled()
             assert (row.since_ms, row.remaining_ms) == (1_000 + left_ms - 1, 1)
             mock_clock.jump(0.001)
         await client.receive(0, PRODUCE_VERSION)

@@ -166,7 +166,7 @@ async def test_channels_that_are_held_for_a_quota_do_not_hold_up_the_stop(tmp_pa
         for acks in (0, 1) * 25:
             greedy = await broker.connect("greedy")
             await greedy.send(produce_request_of(40_000, "greedy", acks=acks), PRODUCE_VERSION)
-        await until(lambda: len(broker.server.views.throttled()) == 50)
+        await until(lambda: len(broker.server.views.quotas.throttled()) == 50)
         await stops(broker)
 
 

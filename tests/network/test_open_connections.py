@@ -9,15 +9,16 @@ from broker.common.errors import ErrorCode
 from broker.controller.closing import CloseConnection
 from broker.controller.commands import Actor, ChangeOrigin, Role
 from broker.protocol.messages.api_versions import ApiVersionsRequest
-from broker.views.views import AuditFilter
+from broker.views.metadata import AuditFilter
 from tests.support.machine_speed import WITHIN_S
 from tests.support.running import RunningBroker, running_broker
+from tests.support.view_rows import connection_rows
 
 ANN = Actor("ann", Role.EDITOR, "10.0.0.1", ChangeOrigin.PAGE)
 
 
 def connections(broker: RunningBroker) -> list[str]:
-    return [row.connection_id for row in broker.server.views.connections()]
+    return [row.connection_id for row in connection_rows(broker.server.views)]
 
 
 async def test_a_closed_connection_is_gone_and_the_others_stay(tmp_path: Path) -> None:
@@ -26,13 +27,13 @@ async def test_a_closed_connection_is_gone_and_the_others_stay(tmp_path: Path) -
         for client in (gone, stays):
             await client.ask(ApiVersionsRequest("x", "1"), 3)
         control, views = broker.server.control, broker.server.views
-        wanted = next(row.connection_id for row in views.connections() if row.client_id == "gone")
+        wanted = next(row.connection_id for row in connection_rows(views) if row.client_id == "gone")
         assert (await control.apply(CloseConnection(wanted), ANN)).ok
         with trio.fail_after(WITHIN_S):
             assert await gone.stream.receive_some() == b""
         await stays.ask(ApiVersionsRequest("x", "1"), 3)
         assert wanted not in connections(broker) and len(connections(broker)) == 1
-        (row,) = await views.audit(AuditFilter(kind="connection"))
+        (row,) = await views.metadata.audit(AuditFilter(kind="connection"))
         assert (row.actor, row.entity, row.key, row.new) == ("ann", wanted, "closed", "gone")
         assert row.final == "A change of kind connection cannot be undone"
         again = await control.apply(CloseConnection(wanted), ANN)

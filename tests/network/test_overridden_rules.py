@@ -5,10 +5,11 @@ from pathlib import Path
 from broker.common.principal import ANONYMOUS
 from broker.common.steps import finished
 from broker.controller.commands import AlterClientQuotas, EntityPairs, QuotaAlteration, QuotaOp
+from broker.controller.rows.quotas import OverriddenBy
 from broker.metadata.actor import BROKER_ITSELF
-from broker.views.views import OverriddenBy
 from tests.support.produce import create_topic
 from tests.support.running import RunningBroker, running_broker
+from tests.support.view_rows import quota_rows
 
 KEY = "producer_byte_rate"
 APP: EntityPairs = (("client-id", "app"),)
@@ -23,8 +24,8 @@ async def limit(broker: RunningBroker, entity: EntityPairs, value: float | None)
 
 def overriding(broker: RunningBroker, entity: EntityPairs) -> OverriddenBy | None:
     views = broker.server.views
-    row = finished(views.quota(entity))
-    assert row is not None and row in views.quotas()
+    row = finished(views.quotas.quota(entity))
+    assert row is not None and row in quota_rows(views)
     return row.limits[0].overridden_by
 
 

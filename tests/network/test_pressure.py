@@ -165,7 +165,7 @@ async def test_two_hundred_held_clients_are_each_freed_once(
         for client in clients:
             await client.send(produce_request_of(2_000, "greedy", acks=acks), PRODUCE_VERSION)
             await wait_all_tasks_blocked()
-        remaining = {row.connection_id: row.remaining_ms for row in broker.server.views.throttled()}
+        remaining = {row.connection_id: row.remaining_ms for row in broker.server.views.quotas.throttled()}
         assert len(remaining) > 140
         for client in clients:
             if acks:
@@ -175,8 +175,8 @@ async def test_two_hundred_held_clients_are_each_freed_once(
         assert await is_served(polite)
 
         answered = 0
-        while broker.server.views.throttled():
-            next_ms = min(row.remaining_ms for row in broker.server.views.throttled())
+        while broker.server.views.quotas.throttled():
+            next_ms = min(row.remaining_ms for row in broker.server.views.quotas.throttled())
             mock_clock.jump(next_ms / 1000)
             await wait_all_tasks_blocked()
         for client in clients:

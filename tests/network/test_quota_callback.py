@@ -82,10 +82,10 @@ async def test_a_client_is_held_by_the_callbacks_limit_and_the_rows_say_so(
     one, other = await broker.connect("one"), await broker.connect("other")
     assert await produce(one, 10_000, "one") == 0
     assert await produce(other, 1_000, "other") == 1_000
-    (row,) = broker.server.views.throttled()
+    (row,) = broker.server.views.quotas.throttled()
     assert (row.client_id, row.entity, row.tags) == ("other", (), (("group", "ANONYMOUS"),))
     assert (row.observed, row.bound, row.throttle_ms) == (1_100, 1_000, 1_000)
-    limit, _ = finished(broker.server.views.resolve(None, "one"))[0]
+    limit, _ = finished(broker.server.views.quotas.resolve(None, "one"))[0]
     assert (limit.key, limit.bound, limit.observed, limit.matched) == (
         "producer_byte_rate",
         1_000,

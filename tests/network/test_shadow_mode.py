@@ -11,10 +11,10 @@ from trio.testing import MockClock
 
 from broker.common.steps import finished
 from broker.controller.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
+from broker.controller.rows.quotas import QuotaLimit
 from broker.metadata.actor import BROKER_ITSELF
 from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from broker.views.views import QuotaLimit
 from tests.support.produce import PRODUCE_VERSION, create_topic, produce_request_of
 from tests.support.running import RunningBroker, running_broker
 from tests.support.wire import WireClient
@@ -40,7 +40,7 @@ async def alter(broker: RunningBroker, shadow: bool | None, **limits: float | No
 
 
 def limit(broker: RunningBroker, key: str) -> QuotaLimit:
-    row = finished(broker.server.views.quota(RULE))
+    row = finished(broker.server.views.quotas.quota(RULE))
     assert row is not None
     return next(each for each in row.limits if each.key == key)
 
@@ -66,7 +66,7 @@ async def test_produce_is_counted_at_the_bound_and_above_it(
     await alter(broker, True, producer_byte_rate=1_000)
     client = await broker.connect(GREEDY)
     assert await produce(client, size) == 0
-    assert broker.server.views.throttled() == []
+    assert broker.server.views.quotas.throttled() == []
     assert limit(broker, "producer_byte_rate").observed == size / 10
     assert shadow_throttles(broker, mock_clock, "producer_byte_rate") == counted
 

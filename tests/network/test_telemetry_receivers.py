@@ -239,6 +239,6 @@ async def test_with_a_collector_pushes_wait_for_it_with_their_client(
         client = await running.connect("orders")
         assert await push(client, await ask(client), metrics(gauge(QUEUE, 1))) == NONE
         assert figures(running)["weir_client_telemetry_otlp_waiting_bytes"][()] > 0
-        assert "client-telemetry-otlp" in {row.name for row in running.server.views.tasks()}
+        assert "client-telemetry-otlp" in {row.name for row in running.server.views.live.tasks()}
         (body,) = running.server.telemetry.state.export_queue.take()
         assert b"orders" in body and QUEUE.encode() in body

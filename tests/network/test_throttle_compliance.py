@@ -17,6 +17,7 @@ from broker.quotas.entity import Entity
 from tests.support.produce import PRODUCE_VERSION, create_topic, produce_request_of
 from tests.support.prometheus import parse
 from tests.support.running import RunningBroker, running_broker
+from tests.support.view_rows import connection_rows
 from tests.support.wire import WireClient
 
 CLIENT = "talker"
@@ -61,8 +62,8 @@ def verdicts(broker: RunningBroker) -> tuple[set[bool | None], set[bool | None]]
     """As the rows of its held connections and of its open ones say."""
     views = broker.server.views
     return (
-        {row.obeys for row in views.throttled()},
-        {row.obeys for row in views.connections() if row.client_id == CLIENT},
+        {row.obeys for row in views.quotas.throttled()},
+        {row.obeys for row in connection_rows(views) if row.client_id == CLIENT},
     )
 
 

@@ -93,7 +93,7 @@ async def test_the_held_connection_is_shown_with_its_rule(
 ) -> None:
     greedy = await broker.connect(GREEDY)
     await produce(greedy, 11_000)
-    (row,) = broker.server.views.throttled()
+    (row,) = broker.server.views.quotas.throttled()
     assert row.client_id == GREEDY
     assert row.entity == (("client-id", GREEDY),)
     assert (row.observed, row.bound, row.throttle_ms, row.remaining_ms) == (1_100.0, 1_000.0, 1_000, 1_000)
@@ -108,7 +108,7 @@ async def test_a_removed_limit_frees_the_held_connection_at_once(
     broker.server.quotas.apply(Entity(client_id=GREEDY), "producer_byte_rate", None)
     broker.server.socket_server.throttling.poke()
     await greedy.receive(3, 9)
-    assert broker.server.views.throttled() == []
+    assert broker.server.views.quotas.throttled() == []
 
 
 async def test_acks_0_is_held_too(broker: RunningBroker, mock_clock: MockClock) -> None:
@@ -128,7 +128,7 @@ async def test_a_connection_that_closes_while_it_is_held_leaves_nothing_behind(
     await greedy.stream.aclose()
     mock_clock.jump(2.0)
     await trio.testing.wait_all_tasks_blocked(0.02)
-    assert broker.server.views.throttled() == []
+    assert broker.server.views.quotas.throttled() == []
 
 
 async def test_an_unmuted_connection_goes_on(broker: RunningBroker, mock_clock: MockClock) -> None:

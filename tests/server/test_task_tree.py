@@ -22,7 +22,7 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "concurrency.md"
 
 
 def by_name(broker: RunningBroker) -> dict[str, TaskRow]:
-    return {row.name: row for row in broker.server.views.tasks()}
+    return {row.name: row for row in broker.server.views.live.tasks()}
 
 
 def count_below(task: Task) -> int:
@@ -33,7 +33,7 @@ def count_below(task: Task) -> int:
 async def test_every_task_is_in_it_once_and_nothing_else_is(tmp_path: Path, mock_clock: MockClock) -> None:
     async with running_broker(tmp_path, *SMALL) as broker:
         await wait_all_tasks_blocked()
-        rows = broker.server.views.tasks()
+        rows = broker.server.views.live.tasks()
         root = broker.server.server_views.task_tree._root
         assert root is not None
         assert sum(row.count for row in rows if row.kind != "nursery") == count_below(root)
@@ -72,7 +72,7 @@ async def test_tasks_have_the_names_of_kafkas_threads(tmp_path: Path, mock_clock
 
 async def test_the_tenth_thread_comes_after_the_ninth(tmp_path: Path, mock_clock: MockClock) -> None:
     async with running_broker(tmp_path, *SMALL) as broker:
-        handlers = [row.name for row in broker.server.views.tasks() if row.parent == "handlers"]
+        handlers = [row.name for row in broker.server.views.live.tasks() if row.parent == "handlers"]
         numbered = [name for name in handlers if name[-1].isdigit()]
         assert [int(name.rpartition("-")[2]) for name in numbered] == list(range(11))
 

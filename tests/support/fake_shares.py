@@ -13,12 +13,12 @@ from broker.controller.rows.upstream import (
     UpstreamSummary,
 )
 from broker.quotas.use_elsewhere import Clients, Elsewhere, SensorUse, use_elsewhere
-from broker.views.upstream_views import NoShares, ShareViews
+from broker.views.upstream_views import ShareViews
 from tests.webui.rows import upstream
 
 
 @dataclass
-class FakeShares(NoShares):
+class FakeShares(ShareViews):
     """What the other gateways tell."""
 
     sums: GatewaySums | None = None
@@ -28,7 +28,7 @@ class FakeShares(NoShares):
     address_rows: list[AddressUse] = field(default_factory=list)
     not_complete: Incomplete = field(default_factory=Incomplete)
 
-    def others(self) -> GatewaySums | None:  # type: ignore[override] # limits are shared
+    def others(self) -> GatewaySums | None:
         return self.sums
 
     def use_elsewhere(self) -> Elsewhere:
@@ -43,7 +43,7 @@ class FakeShares(NoShares):
     def incomplete(self) -> Incomplete:
         return self.not_complete
 
-    def share(self, key: str, clients: Clients, gateway: str) -> float | None:  # type: ignore[override]
+    def share(self, key: str, clients: Clients, gateway: str) -> float | None:
         return self.parts.get(gateway)
 
 

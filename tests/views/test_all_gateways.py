@@ -12,10 +12,11 @@ from broker.controller.rows.upstream import Incomplete
 from broker.quotas.entity import DEFAULT, Entity
 from broker.quotas.use_elsewhere import SensorUse
 from broker.views.all_clients import AT_ONCE, all_clients
-from broker.views.views import Views
+from broker.views.console import Views
 from tests.controller.live import Live, client, store
 from tests.controller.world import actor
 from tests.support.fake_shares import FakeShares
+from tests.support.view_rows import address_rows, usage_rows
 
 PRODUCE, FETCH = "producer_byte_rate", "consumer_byte_rate"
 PERCENT, MUTATIONS = "request_percentage", "controller_mutation_rate"
@@ -32,7 +33,7 @@ def at(gateway: str, row: ClientUsage) -> ClientUsage:
 def found_for(
     views: Views, key: str, *edits: QuotaAlteration, who: tuple[str, str] = ("alice", "app"), ip: str = ""
 ) -> tuple[ResolvedLimit, ResolvedLimit]:
-    limits = finished(views.resolve(*who, ip or None, edits))
+    limits = finished(views.quotas.resolve(*who, ip or None, edits))
     return next((now, then) for now, then in limits if now.key == key)
 
 
@@ -99,9 +100,9 @@ def test_the_usage_of_all_gateways_is_listed_the_busiest_first(
     live.clients = [client("alice", "app", 10.0), client("bob", "app", 12.0)]
     live.limiting["carol", "app"] = (PRODUCE,)
     shares.client_rows = [at("g2", client("alice", "app", 5.0)), at("g2", client("carol", "app", 13.0))]
-    rows = [(row.user, row.bytes_in_per_s, row.limited_by) for row in gateway_views.usage()]
+    rows = [(row.user, row.bytes_in_per_s, row.limited_by) for row in usage_rows(gateway_views)]
     assert rows == [("alice", 15.0, ()), ("carol", 13.0, (PRODUCE,)), ("bob", 12.0, ())]
-    assert (gateway_views.unlisted_clients(), gateway_views.unheard_gateways()) == (0, [])
+    assert (gateway_views.shares.unlisted_clients(), sorted(gateway_views.shares.unheard())) == (0, [])
 
 
 # Addresses
@@ -118,14 +119,14 @@ async def test_an_address_has_its_use_at_each_gateway(
         AddressUse("10.0.0.7", 2.0, 4, None, 9, 1, 0, "g3"),
         AddressUse("10.0.0.8", 1.0, 4, None, 9, 1, 0, "g2"),
     ]
-    rows = {row.address: row for row in gateway_views.addresses()}
+    rows = {row.address: row for row in address_rows(gateway_views)}
     assert set(rows) == {None, "10.0.0.7", "10.0.0.8"}
     both, there = rows["10.0.0.7"], rows["10.0.0.8"]
     assert (both.limit, both.use, both.elsewhere) == (20, live.seen[0], tuple(shares.address_rows[:2]))
     assert both.uses == (live.seen[0],) and both.all_uses == (live.seen[0], *shares.address_rows[:2])
     assert (there.limit, there.bound, there.use) == (None, 5, None)
     assert there.elsewhere == (shares.address_rows[2],)
-    assert rows[None].elsewhere == () and gateway_views.unlisted_addresses() == 0
+    assert rows[None].elsewhere == () and gateway_views.shares.unlisted_addresses() == 0
 
 
 # Explain

@@ -2,8 +2,8 @@
 
 import pytest
 
+from broker.controller.rows.quotas import FirstWait
 from broker.views.gentle_start import GENTLE_MS, first_wait, round_up
-from broker.views.views import FirstWait
 
 
 def window_wait_ms(observed: float, bound: float) -> int:

@@ -5,10 +5,11 @@ import pytest
 from broker.common.steps import finished
 from broker.controller.commands import EntityPairs
 from broker.controller.control import Control
+from broker.controller.rows.quotas import OverriddenBy
 from broker.quotas.entity import DEFAULT, Entity
 from broker.quotas.table import overriding, probes
+from broker.views.console import Views
 from broker.views.overridden import MAX_RULES, ClientsByLimit, clients_by_limit, rules_in_steps
-from broker.views.views import OverriddenBy, Views
 from tests.controller.live import Live, store
 
 PRODUCE, FETCH = "producer_byte_rate", "consumer_byte_rate"
@@ -23,8 +24,8 @@ def overridden(views: Views, entity: EntityPairs) -> dict[str, EntityPairs | Non
 
 
 def overriders(views: Views, entity: EntityPairs) -> dict[str, OverriddenBy | None]:
-    (row,) = [row for row in views.each_quota() if row is not None and row.entity == entity]
-    assert row == finished(views.quota(entity))
+    (row,) = [row for row in views.quotas.each_quota() if row is not None and row.entity == entity]
+    assert row == finished(views.quotas.quota(entity))
     return {limit.key: limit.overridden_by for limit in row.limits}
 
 

@@ -22,6 +22,7 @@ from tests.support.connections import (
 from tests.support.memory import BEGUN, BOUNDED, POOL
 from tests.support.prometheus import Family, parse
 from tests.support.running import RunningBroker, running_broker
+from tests.support.view_rows import address_rows
 
 GROUP = "kafka_server_socket_server_metrics"
 
@@ -46,7 +47,7 @@ def scraped(broker: RunningBroker) -> dict[str, Family]:
 async def test_connection_limits_are_told_by_server(broker: RunningBroker, mock_clock: MockClock) -> None:
     await opened(broker, 3, PLAINTEXT)
     await opened(broker, 2, CONTROLLER)
-    rows = broker.server.views.connection_limits()
+    rows = broker.server.views.live.connection_limits()
     assert [(row.server, row.listener, row.connections, row.max_connections) for row in rows] == [
         ("broker", "", 3, 7),
         ("broker", PLAINTEXT, 3, 7),
@@ -63,7 +64,7 @@ async def test_an_address_is_reported_with_its_use_of_each_server_and_its_rule_w
     await opened(broker, 4, PLAINTEXT)
     await opened(broker, 1, CONTROLLER)
     views = broker.server.views
-    (row,) = [each for each in views.addresses() if each.address == LOOPBACK]
+    (row,) = [each for each in address_rows(views) if each.address == LOOPBACK]
     assert row.use is not None and row.controller_use is not None
     assert (row.use.accepted, row.use.throttled, row.use.connections) == (2, 2, 2)
     assert (row.controller_use.accepted, row.controller_use.throttled, row.controller_use.connections) == (
@@ -71,7 +72,7 @@ async def test_an_address_is_reported_with_its_use_of_each_server_and_its_rule_w
         0,
         1,
     )
-    uses = [each for each in broker.server.views._live.quota_use() if each is not None]
+    uses = [each for each in broker.server.views.quotas._live.quota_use() if each is not None]
     assert [(each.key, each.observed) for each in uses] == [("connection_creation_rate", 2.0)]
 
 
@@ -82,7 +83,7 @@ async def test_request_memory_is_told_by_server(broker: RunningBroker, mock_cloc
     metrics = broker.server.views.overview().metrics
     assert (metrics.memory_pool_used, metrics.memory_pool_size) == (0, POOL)
     assert (metrics.controller_memory_pool_used, metrics.controller_memory_pool_size) == (POOL, POOL)
-    tasks = {row.name: row for row in broker.server.views.tasks()}
+    tasks = {row.name: row for row in broker.server.views.live.tasks()}
     owned = {
         name: tasks[name].owns[0].now for name in ("memory-pool-reaper", "controller-memory-pool-reaper")
     }
@@ -120,7 +121,7 @@ async def test_with_one_server_there_is_no_such_label(tmp_path: Path, mock_clock
 async def test_the_tasks_of_the_controllers_quotas_stand_beside_the_brokers(
     broker: RunningBroker, mock_clock: MockClock
 ) -> None:
-    rows = {row.name: row for row in broker.server.views.tasks()}
+    rows = {row.name: row for row in broker.server.views.live.tasks()}
     for prefix in ("", "controller-"):
         assert rows[f"{prefix}connection-quotas"].parent == "acceptors"
         for task in ("hosts", "rejections", "excess"):

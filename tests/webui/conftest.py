@@ -9,7 +9,7 @@ import trio
 from quart import Response
 from quart.typing import TestClientProtocol
 
-from tests.webui.fakes import FakeBroker, FakeSettings
+from tests.webui.fakes import FakeBroker, console_config
 from tests.webui.polls import Polls, WorkClock
 from webui.console import Console
 from webui.http.app import build_app, make_console
@@ -92,7 +92,9 @@ def clock() -> Clock:
 
 @pytest.fixture
 def console(broker: FakeBroker, clock: Clock) -> Console:
-    return make_console(broker.backend(), FakeSettings(), PORT, now_ms=lambda: broker.now_ms, uptime_ms=clock)
+    return make_console(
+        broker.backend(), console_config(), PORT, now_ms=lambda: broker.now_ms, uptime_ms=clock
+    )
 
 
 @pytest.fixture

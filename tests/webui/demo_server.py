@@ -11,7 +11,7 @@ from functools import partial
 import trio
 
 from broker.security.console_links import link_with
-from tests.webui.fakes import FakeAddress, FakeBroker, FakeSettings
+from tests.webui.fakes import FakeBroker, console_config
 from tests.webui.simulation import Simulation
 from webui.console import monotonic_ms
 from webui.security.origin import OwnHost
@@ -25,7 +25,7 @@ async def serve(port: int, *, empty: bool, warehouse: str) -> None:
             simulation = Simulation(broker)
             simulation.step(250)
             nursery.start_soon(simulation.run)
-        settings = FakeSettings(FakeAddress(port=port), insights_warehouse=warehouse)
+        settings = console_config(port=port, insights_warehouse=warehouse)
         start = partial(serve_console, broker.backend(), settings, shutdown=trio.Event())
         host, bound = await nursery.start(start)
         url = OwnHost(settings).url(host, bound, is_encrypted=False)

@@ -14,9 +14,9 @@ from broker.controller.commands import (
     RevokeAdminToken,
     Role,
 )
+from broker.controller.rows.broker import TokenRow
 from broker.controller.tokens import HashedPassword, SetPassword
 from broker.security.console_links import ConsoleLinks
-from broker.views.views import TokenRow
 from tests.webui.rows import NOW_MS
 
 ADMIN = TokenRow("root", "admin", NOW_MS, "broker", 11)

@@ -4,7 +4,7 @@ from broker.controller.acls import plan_create_acls, plan_delete_acls
 from broker.controller.commands import AclDeletion, Actor, CreateAcls, DeleteAcls, Outcome
 from broker.security.acl.acl import Acl
 from broker.security.acl.authorizer import Authorizer
-from broker.views.views import AclViews
+from broker.views.acls import AclViews
 from tests.controller.world import World
 
 

@@ -1,6 +1,6 @@
 """The broker's own resolver, with invented rules and usage. Part of the fake broker."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,11 +9,12 @@ from msgspec.structs import replace
 from broker.common.steps import Steps
 from broker.controller.client_quotas import proposed
 from broker.controller.commands import EntityPairs, QuotaAlteration
+from broker.controller.rows.quotas import ClientUsage, Decided, NodeUse, QuotaRow
 from broker.metadata.image import Image, Limit, QuotaEntry
 from broker.quotas.use_elsewhere import Clients
 from broker.views.all_clients import all_clients
-from broker.views.resolving import Client, Resolver, all_resolved, keys_for, resolved, steps_for
-from broker.views.views import ClientUsage, Decided, NodeUse, QuotaRow, ResolvedLimit
+from broker.views.quota_views import QuotaViews
+from broker.views.resolving import Client, Resolver, steps_for
 from tests.support.fake_shares import FakeShares
 from tests.webui.rows import NOW_MS
 
@@ -29,32 +30,12 @@ class FakeResolving:
     others_elsewhere: FakeShares
     throttled_here: dict[str, list[Clients]]
 
-    def resolve(
-        self,
-        user: str | None,
-        client_id: str | None,
-        ip: str | None = None,
-        changes: Sequence[QuotaAlteration] = (),
-    ) -> Steps[list[tuple[ResolvedLimit, ResolvedLimit]]]:
-        client = Client(user or "ANONYMOUS", client_id or "", ip or "")
-        return resolved(self._resolver(changes), client, keys_for(client))
-
-    def resolve_all(
-        self,
-        clients: Sequence[tuple[str, str]],
-        keys: Collection[str],
-        changes: Sequence[QuotaAlteration] = (),
-    ) -> Iterator[list[tuple[ResolvedLimit, ResolvedLimit]] | None]:
-        return all_resolved(self._resolver(changes), clients, keys)
-
-    def usage(self) -> list[ClientUsage]:
-        return list(filter(None, self.each_usage()))
+    resolve = QuotaViews.resolve
+    resolve_all = QuotaViews.resolve_all
+    _ipv6_prefix = 128
 
     def each_usage(self) -> Iterator[ClientUsage | None]:
         return all_clients(list(self.usage_rows), self.others_elsewhere.clients(), lambda _user, _client: ())
-
-    def clients_elsewhere(self) -> Iterable[ClientUsage]:
-        return self.others_elsewhere.clients()
 
     def _resolver(self, changes: Sequence[QuotaAlteration]) -> Steps[Resolver]:
         image = replace(Image(), quotas={entity: quota_entry(row) for entity, row in self.rows.items()})

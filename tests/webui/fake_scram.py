@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from broker.controller.commands import Actor, AlterUserScramCredentials, UserOutcome
+from broker.controller.rows.broker import ScramRow
 from broker.controller.scram import plan_scram, upsertion_of
-from broker.views.views import ScramRow
 from tests.controller.world import World
 
 

@@ -6,7 +6,9 @@ from msgspec.structs import replace
 
 from broker.common.errors import ErrorCode
 from broker.controller.commands import Actor, EntityPairs, Outcome, Role, Undo
-from broker.views.views import AuditEntry, AuditFilter, QuotaRow
+from broker.controller.rows.broker import AuditEntry
+from broker.controller.rows.quotas import QuotaRow
+from broker.views.metadata import AuditFilter
 from tests.webui.rows import change
 
 

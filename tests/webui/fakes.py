@@ -6,12 +6,15 @@ Used by the tests beside it and by the demo server. The rules are Kafka's, as fa
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 from msgspec.structs import replace
 
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.steps import Steps, finished
+from broker.config.listeners import Address
+from broker.config.sections.console import ConsoleConfig
 from broker.config.table import setting_of
 from broker.controller.closing import CloseConnection
 from broker.controller.commands import (
@@ -38,8 +41,38 @@ from broker.controller.commands import (
 )
 from broker.controller.delegation_tokens import ExpireDelegationToken
 from broker.controller.describe import range_of
-from broker.controller.rows.broker import TaskRow
+from broker.controller.rows.broker import (
+    AuditEntry,
+    BrokerMetrics,
+    ConfigRow,
+    ConfigSynonym,
+    Overview,
+    ServerInfo,
+    TaskRow,
+    TokenRow,
+)
 from broker.controller.rows.client_endpoint import ClientEndpoint
+from broker.controller.rows.connections import (
+    AddressRow,
+    AddressUse,
+    ConnectionLimitRow,
+    ConnectionRow,
+    Flow,
+    ThrottledRow,
+)
+from broker.controller.rows.quotas import (
+    BrokerQuotas,
+    ClientUsage,
+    Decided,
+    MatchType,
+    NodeUse,
+    QuotaFilter,
+    QuotaLimit,
+    QuotaRow,
+    ShadowUse,
+)
+from broker.controller.rows.topics import GroupDetail, GroupRow, PartitionRow, TopicRow
+from broker.controller.rows.transactions import TransactionDetail, TransactionRow
 from broker.controller.rows.upstream import GatewayRow, GatewaySums, ShareRow, UpstreamRow, UpstreamSummary
 from broker.controller.tokens import SetPassword
 from broker.controller.transaction_changes import AbortedTransaction, AbortTransaction
@@ -48,38 +81,8 @@ from broker.quotas.use_elsewhere import Clients
 from broker.security.console_links import ConsoleLinks
 from broker.views.client_telemetry import ClientTelemetry
 from broker.views.connection_search import ConnectionQuery, ConnectionsElsewhere
+from broker.views.console import all_gateways
 from broker.views.overridden import clients_by_limit, rules_in_steps
-from broker.views.views import (
-    AddressRow,
-    AddressUse,
-    AuditEntry,
-    BrokerMetrics,
-    BrokerQuotas,
-    ClientUsage,
-    ConfigRow,
-    ConfigSynonym,
-    ConnectionLimitRow,
-    ConnectionRow,
-    Decided,
-    Flow,
-    GroupDetail,
-    GroupRow,
-    MatchType,
-    NodeUse,
-    Overview,
-    PartitionRow,
-    QuotaFilter,
-    QuotaLimit,
-    QuotaRow,
-    ServerInfo,
-    ShadowUse,
-    ThrottledRow,
-    TokenRow,
-    TopicRow,
-    TransactionDetail,
-    TransactionRow,
-    all_gateways,
-)
 from tests.controller.world import AUTHORIZER, World
 from tests.support.fake_shares import FakeShares
 from tests.webui.fake_access import ADMIN, EDITOR, SECRETS, VIEWER, FakeAccess
@@ -98,41 +101,10 @@ KEYS = ("producer_byte_rate", "consumer_byte_rate", "request_percentage", "contr
 IP_KEY = "connection_creation_rate"
 
 
-@dataclass(frozen=True, slots=True)
-class FakeAddress:
-    host: str = "127.0.0.1"
-    port: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class FakeSettings:
-    listener: FakeAddress | None = FakeAddress()
-    allowed_hosts: tuple[str, ...] = ("weir.test",)
-    session_idle_ms: int = 3_600_000
-    session_max_ms: int = 43_200_000
-    request_max_bytes: int = 1_048_576
-    max_connections: int = 512
-    max_connections_per_ip: int = 256
-    max_streams: int = 200
-    max_streams_per_token: int = 100
-    max_sessions_per_token: int = 100
-    browse_max_shown_bytes: int = 16_384
-    browse_role: str = "viewer"
-    insights_warehouse: str = ""
-    price_per_gb_produced: float = 0.0
-    price_per_gb_fetched: float = 0.0
-    price_currency: str = ""
-    public_url: str = ""
-    is_encrypted: bool = False
-    oidc_issuer: str = ""
-    oidc_client_id: str = ""
-    oidc_client_secret: str = ""
-    oidc_scopes: tuple[str, ...] = ("openid", "profile", "email", "groups")
-    oidc_name_claim: str = "preferred_username"
-    oidc_groups_claim: str = "groups"
-    oidc_admin_groups: tuple[str, ...] = ()
-    oidc_editor_groups: tuple[str, ...] = ()
-    oidc_viewer_groups: tuple[str, ...] = ()
+def console_config(host: str = "127.0.0.1", port: int = 0, **settings: Any) -> ConsoleConfig:
+    """Return the settings of a console that answers for weir.test, whose records a viewer may read."""
+    ours = {"allowed_hosts": ("weir.test",), "browse_role": "viewer", **settings}
+    return ConsoleConfig(Address(host, port), **ours)
 
 
 def address_rows(broker: "FakeBroker") -> list[AddressRow]:
@@ -264,10 +236,14 @@ class FakeBroker(FakeAccess, FakeAcls, FakeAlerts, FakeDelegationTokens, FakeRes
         }
     )
 
+    @property
+    def views(self) -> "FakeViews":
+        return FakeViews(self)
+
     def backend(self) -> Backend:
         return Backend(
             control=self,  # type: ignore[arg-type]
-            views=self,
+            views=self.views,  # type: ignore[arg-type]
             identify=self.identify,
             redeem=self.redeem,
             credentials_of=self.credentials_of,
@@ -382,15 +358,8 @@ class FakeBroker(FakeAccess, FakeAcls, FakeAlerts, FakeDelegationTokens, FakeRes
         else:
             self.rows.pop(entity, None)
 
-    @property
-    def quota_callback(self) -> str:
-        return self.callback
-
     def server_info(self) -> ServerInfo:
         return ServerInfo(1, "0.1.0", self.endpoints, "http://127.0.0.1:8080/")
-
-    def others(self) -> GatewaySums | None:
-        return self.other_gateways
 
     def overview(self) -> Overview:
         self.overviews += 1
@@ -416,15 +385,6 @@ class FakeBroker(FakeAccess, FakeAcls, FakeAlerts, FakeDelegationTokens, FakeRes
     def is_gateway(self) -> bool:
         return self.upstream_row is not None
 
-    def upstream(self) -> UpstreamRow | None:
-        return self.upstream_row
-
-    def gateways(self) -> list[GatewayRow]:
-        return list(self.gateway_rows)
-
-    def each_share(self) -> Iterator[ShareRow]:
-        return iter(self.share_rows)
-
     def flow(self) -> Flow:
         return self.flow_row
 
@@ -436,9 +396,6 @@ class FakeBroker(FakeAccess, FakeAcls, FakeAlerts, FakeDelegationTokens, FakeRes
 
     def each_throttled(self) -> Iterator[ThrottledRow]:
         return reversed(self.throttled())
-
-    def unlisted_throttled(self) -> int:
-        return self.unlisted
 
     def quota(self, entity: EntityPairs) -> Steps[QuotaRow | None]:
         yield
@@ -491,46 +448,21 @@ class FakeBroker(FakeAccess, FakeAcls, FakeAlerts, FakeDelegationTokens, FakeRes
             ),
         )
 
-    def unlisted_clients(self) -> int:
-        return self.unlisted_client_count
-
-    def unlisted_addresses(self) -> int:
-        return self.unlisted_address_count
-
-    def unheard_gateways(self) -> list[str]:
-        return self.unheard
-
-    def unlisted_use(self) -> int:
-        return self.unlisted_uses
-
-    async def connections_elsewhere(self, query: ConnectionQuery) -> ConnectionsElsewhere:
-        self.queries.append(query)
-        return self.rows_elsewhere
-
-    def connections(self) -> list[ConnectionRow]:
-        return list(self.connection_rows)
-
     def each_connection(self) -> Iterator[ConnectionRow]:
-        return iter(self.connections())
+        return iter(list(self.connection_rows))
 
     @property
     def client_telemetry(self) -> ClientTelemetry:
         return self.telemetry.views
 
-    def addresses(self) -> list[AddressRow]:
-        return address_rows(self)
-
     def each_address(self) -> Iterator[AddressRow]:
-        return iter(self.addresses())
+        return iter(address_rows(self))
 
     def connection_limits(self) -> list[ConnectionLimitRow]:
         return list(self.limit_rows)
 
-    def topics(self) -> list[TopicRow]:
-        return list(self.topic_rows)
-
     def each_topic(self) -> Iterator[TopicRow]:
-        return iter(self.topics())
+        return iter(list(self.topic_rows))
 
     def topic(self, name: str) -> TopicRow | None:
         return next((row for row in self.topic_rows if row.name == name), None)
@@ -540,11 +472,8 @@ class FakeBroker(FakeAccess, FakeAcls, FakeAlerts, FakeDelegationTokens, FakeRes
         share, records = row.size_bytes // row.partitions, row.records // row.partitions
         return (PartitionRow(index, 0, records, share, 1) for index in range(row.partitions))
 
-    def groups(self) -> list[GroupRow]:
-        return [detail.group for detail in self.group_rows]
-
     def each_group(self) -> Iterator[GroupRow]:
-        return iter(self.groups())
+        return (detail.group for detail in list(self.group_rows))
 
     def group(self, group_id: str) -> Steps[GroupDetail | None]:
         yield
@@ -592,3 +521,59 @@ class FakeBroker(FakeAccess, FakeAcls, FakeAlerts, FakeDelegationTokens, FakeRes
         unset = {name: default_of(name) for name in set_now}
         values = sorted((unset | self.configs).items())
         return [config_row(name, value, set_now.get(name, False)) for name, value in values]
+
+
+class FakeViews:
+    """The `Views` of a fake broker, which is each of the parts but `shares` and `upstream`."""
+
+    def __init__(self, broker: FakeBroker) -> None:
+        self._broker = broker
+        self.live = self.quotas = self.metadata = broker
+        self.topics: Any = broker
+        self.shares = FakeGateways(broker)
+
+    @property
+    def upstream(self) -> Any:
+        row = self._broker.upstream_row
+        return None if row is None else SimpleNamespace(row=lambda: row)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._broker, name)
+
+
+class FakeGateways:
+    """What a fake broker tells of other gateways."""
+
+    def __init__(self, broker: FakeBroker) -> None:
+        self._broker = broker
+
+    def others(self) -> GatewaySums | None:
+        return self._broker.other_gateways
+
+    def gateways(self) -> list[GatewayRow]:
+        return list(self._broker.gateway_rows)
+
+    def shares(self) -> list[ShareRow]:
+        return list(self._broker.share_rows)
+
+    def clients(self) -> Iterable[ClientUsage]:
+        return self._broker.others_elsewhere.clients()
+
+    def unheard(self) -> list[str]:
+        return self._broker.unheard
+
+    def unlisted_throttled(self) -> int:
+        return self._broker.unlisted
+
+    def unlisted_clients(self) -> int:
+        return self._broker.unlisted_client_count
+
+    def unlisted_addresses(self) -> int:
+        return self._broker.unlisted_address_count
+
+    def unlisted_use(self) -> int:
+        return self._broker.unlisted_uses
+
+    async def connections(self, query: ConnectionQuery) -> ConnectionsElsewhere:
+        self._broker.queries.append(query)
+        return self._broker.rows_elsewhere

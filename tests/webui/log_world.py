@@ -5,14 +5,13 @@ Everything else of the broker is `FakeBroker`'s.
 """
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from broker.common.errors import ErrorCode
 from broker.common.steps import Steps, finished
 from broker.config.load import load
-from broker.config.sections import TelemetryConfig
 from broker.controller.commands import (
     Actor,
     Command,
@@ -26,6 +25,7 @@ from broker.controller.commands import (
 )
 from broker.controller.control import Control
 from broker.controller.group_changes import DeleteGroup, DeleteGroupOffsets, GroupChanges, ResetOffsets
+from broker.controller.rows.broker import ConfigRow, ServerInfo
 from broker.controller.rows.client_endpoint import ClientEndpoint
 from broker.controller.topic_records import BrowseRecords, ProduceRecord, TopicRecords
 from broker.controller.transaction_changes import AbortTransaction, TransactionChanges
@@ -54,24 +54,12 @@ from broker.security.acl.authorizer import Authorizer
 from broker.server.disk.record_slices import run_slices
 from broker.server.listeners.metadata import acl_listener
 from broker.server.parts.share_group_states import ShareGroupStates
-from broker.telemetry.state import Telemetry
 from broker.views.topics import LogViews
-from broker.views.views import (
-    ConfigRow,
-    GroupDetail,
-    GroupRow,
-    PartitionRow,
-    ServerInfo,
-    TopicRow,
-    TransactionDetail,
-    TransactionRow,
-    Views,
-)
-from tests.controller.live import Live
+from tests.controller.live import Live, views_of
 from tests.controller.world import StoreCommitter, actor
 from tests.coordinator.group.share.states import FakeShareStates, run_pending
 from tests.support.clock import ManualClock
-from tests.webui.fakes import FakeBroker
+from tests.webui.fakes import FakeBroker, FakeViews
 
 COMMANDS = (
     *(CreateTopics, CreatePartitions, DeleteTopics, BrowseRecords, ProduceRecord),
@@ -81,19 +69,6 @@ COMMANDS = (
 WALL_MS = 1_700_000_000_000
 TRANSACTIONAL = 0x10
 """The attribute of a batch in a transaction."""
-
-
-class LogLive(Live):
-    """Live views of the real logs and groups."""
-
-    def __init__(self, logs: LogViews) -> None:
-        super().__init__()
-        self.topic_size = logs.topic_size  # type: ignore[method-assign]
-        self.partitions = logs.partitions  # type: ignore[method-assign]
-        self.groups = logs.groups  # type: ignore[method-assign, assignment]
-        self.group = logs.group  # type: ignore[method-assign]
-        self.transactions = logs.transactions  # type: ignore[method-assign, assignment]
-        self.transaction = logs.transaction  # type: ignore[method-assign, assignment]
 
 
 class LogWorld:
@@ -138,14 +113,16 @@ class LogWorld:
         TransactionChanges(self.transactions, self.now, self._note_decided).register(self.control)
         info = ServerInfo(1, "0.1.0", (ClientEndpoint("127.0.0.1:9092"),), "http://127.0.0.1:8080/")
         self.cleaner = CleanerManager(self.log)
-        self.logs = LogViews(self.partitions, self.groups, self.cleaner, self.transactions)
-        live = LogLive(self.logs)
+        self.logs = LogViews(
+            lambda: self.control.image, self.partitions, self.groups, self.cleaner, self.transactions
+        )
         authorizer = None
         if config.security.authorizer_class_name:
             authorizer = Authorizer((), (), is_open=False)
             self.control.subscribe(acl_listener(authorizer))
-        telemetry = Telemetry(TelemetryConfig())
-        self.views = Views(self.control, live, self.committer, lambda: info, telemetry, authorizer=authorizer)
+        self.views = views_of(
+            self.control, Live(), self.committer, info, topics=self.logs, authorizer=authorizer
+        )
 
     def _listen(self, _old: Any, new: Any, delta: Any) -> None:
         self.partitions.on_metadata_update(new, delta.topics)
@@ -326,36 +303,15 @@ class LoggedBroker(FakeBroker):
             return result
         return await super().apply(command, actor)
 
-    def topics(self) -> list[TopicRow]:
-        return self.world.views.topics()
-
-    def each_topic(self) -> Iterator[TopicRow]:
-        return self.world.views.each_topic()
-
-    def topic(self, name: str) -> TopicRow | None:
-        return self.world.views.topic(name)
-
-    def partitions(self, topic: str) -> Iterator[PartitionRow]:
-        return self.world.views.partitions(topic)
-
-    def groups(self) -> list[GroupRow]:
-        return self.world.views.groups()
-
-    def each_group(self) -> Iterator[GroupRow | None]:
-        return self.world.views.each_group()
-
-    def group(self, group_id: str) -> Steps[GroupDetail | None]:
-        return self.world.views.group(group_id)
-
-    def each_transaction(self) -> Iterator[TransactionRow | None]:
-        return self.world.views.each_transaction()
-
-    def transaction(self, transactional_id: str) -> Steps[TransactionDetail | None]:
-        return self.world.views.transaction(transactional_id)
+    @property
+    def views(self) -> FakeViews:
+        views = super().views
+        views.topics = self.world.logs
+        return views
 
     def describe_configs(self, resource: ConfigResource) -> Steps[list[ConfigRow]]:
         if resource.type == ResourceType.TOPIC:
-            return self.world.views.describe_configs(resource)
+            return self.world.views.metadata.describe_configs(resource)
         return super().describe_configs(resource)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import trio
 
 from tests.support.machine_speed import WITHIN_S
-from tests.webui.fakes import FakeBroker, FakeSettings
+from tests.webui.fakes import FakeBroker, console_config
 from webui.http import http_server
 from webui.serving import serve_console
 
@@ -38,7 +38,7 @@ async def served(
     shutdown, ended = trio.Event(), trio.Event()
 
     async def run(task_status: trio.TaskStatus[tuple[str, int]]) -> None:
-        console = FakeSettings(is_encrypted=tls is not None, **settings)
+        console = console_config(ssl_keystore_location="" if tls is None else "console.pem", **settings)
         await serve_console(broker.backend(), console, shutdown=shutdown, tls=tls, task_status=task_status)
         ended.set()
 

@@ -5,8 +5,16 @@ from typing import Any
 from msgspec.structs import replace
 
 from broker.controller.commands import Actor
-from broker.controller.rows.broker import Owned, TaskRow
-from broker.controller.rows.topics import CommittedRow, MemberRow
+from broker.controller.rows.broker import AuditEntry, BrokerMetrics, Owned, TaskRow
+from broker.controller.rows.connections import (
+    AddressUse,
+    ConnectionLimitRow,
+    ConnectionRow,
+    Flow,
+    SelectorRow,
+    ThrottledRow,
+)
+from broker.controller.rows.topics import CommittedRow, GroupDetail, GroupRow, MemberRow, TopicRow
 from broker.controller.rows.transactions import TransactionDetail, TransactionPartition, TransactionRow
 from broker.controller.rows.upstream import (
     LoopbackAdvertised,
@@ -17,21 +25,8 @@ from broker.controller.rows.upstream import (
     UpstreamRow,
 )
 from broker.metadata.changes import ACL_IS_SET
+from broker.quotas.kinds import QuotaKind
 from broker.security.acl.acl import Acl, entity_of, key_of
-from broker.views.views import (
-    AddressUse,
-    AuditEntry,
-    BrokerMetrics,
-    ConnectionLimitRow,
-    ConnectionRow,
-    Flow,
-    GroupDetail,
-    GroupRow,
-    QuotaKind,
-    SelectorRow,
-    ThrottledRow,
-    TopicRow,
-)
 
 NOW_MS = 1_800_000_000_000
 

@@ -5,7 +5,8 @@ from functools import partial
 
 import trio
 
-from tests.webui.fakes import FakeBroker, FakeSettings
+from broker.config.sections.console import ConsoleConfig
+from tests.webui.fakes import FakeBroker, console_config
 from webui.serving import serve_console
 
 
@@ -14,7 +15,7 @@ class ServedConsole:
     `address` is for programs, `pages` where browsers are sent.
     """
 
-    def __init__(self, broker: FakeBroker, settings: FakeSettings = FakeSettings()) -> None:  # noqa: B008
+    def __init__(self, broker: FakeBroker, settings: ConsoleConfig = console_config()) -> None:  # noqa: B008
         self.broker = broker
         self.settings = settings
         self.address = self.pages = ""

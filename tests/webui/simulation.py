@@ -15,17 +15,10 @@ from msgspec.structs import replace
 
 from broker.common.steps import finished
 from broker.controller.commands import Actor, ChangeOrigin, EntityPairs, Role
-from broker.views.views import (
-    AddressUse,
-    AuditEntry,
-    ConnectionLimitRow,
-    PhaseRow,
-    QueueRow,
-    QuotaKind,
-    ShadowUse,
-    ThrottledRow,
-    TokenRow,
-)
+from broker.controller.rows.broker import AuditEntry, PhaseRow, QueueRow, TokenRow
+from broker.controller.rows.connections import AddressUse, ConnectionLimitRow, ThrottledRow
+from broker.controller.rows.quotas import ShadowUse
+from broker.quotas.kinds import QuotaKind
 from tests.webui.fake_broker_quotas import LIMITS, simulated_use
 from tests.webui.fake_resolving import usage
 from tests.webui.fakes import FakeBroker

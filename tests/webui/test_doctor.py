@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from broker.views.views import ConnectionLimitRow, PhaseRow, QueueRow, SelectorRow
+from broker.controller.rows.broker import PhaseRow, QueueRow
+from broker.controller.rows.connections import ConnectionLimitRow, SelectorRow
 from tests.webui.conftest import Browserless
 from tests.webui.fakes import FakeBroker
 from tests.webui.rows import NOW_MS, broker_metrics, connection, idle_flow, use
@@ -15,7 +16,7 @@ from webui.rest.doctor import DOCTOR
 
 
 async def check(broker: FakeBroker, symptom: str, title: str, recent: RecentTotals | None = None) -> Check:
-    found = {each.key: each for each in (await examine(broker, recent or RecentTotals(), NOW_MS))}
+    found = {each.key: each for each in (await examine(broker.views, recent or RecentTotals(), NOW_MS))}
     (wanted,) = [each for each in found[symptom].checks if each.title == title]
     return wanted
 
@@ -33,7 +34,7 @@ async def test_idle_threads(idle: float, level: str) -> None:
         broker = FakeBroker(now=broker_metrics(**{busy: idle}))
         levels = {
             each.title: each.level
-            for found in await examine(broker, RecentTotals(), NOW_MS)
+            for found in await examine(broker.views, RecentTotals(), NOW_MS)
             for each in found.checks
             if each.title.endswith(" idle")
         }
@@ -65,7 +66,9 @@ def test_a_missing_value_is_no_problem() -> None:
 
 
 async def test_an_untouched_broker_is_well() -> None:
-    assert {each.level for each in (await examine(FakeBroker(), RecentTotals(), NOW_MS))} == {Level.GOOD}
+    assert {each.level for each in (await examine(FakeBroker().views, RecentTotals(), NOW_MS))} == {
+        Level.GOOD
+    }
 
 
 @pytest.mark.parametrize(("offline", "level"), [(0, "good"), (1, "urgent"), (1_000, "urgent")])
@@ -89,7 +92,7 @@ async def test_refusals_of_long_ago_are_over() -> None:
     broker, recent = FakeBroker(), RecentTotals()
     broker.address_uses = [use("10.0.0.7", throttled=5)]
     broker.limit_rows = [ConnectionLimitRow("", 1, None, 1.0, None, (("max.connections.per.ip", 7),))]
-    recent.add(await totals_of(broker), NOW_MS - SPAN_MS)
+    recent.add(await totals_of(broker.views), NOW_MS - SPAN_MS)
     title = "Rejected: too many connections per address"
     assert (await check(broker, "connect", title, recent)).value == 0
     broker.limit_rows = [ConnectionLimitRow("", 1, None, 1.0, None, (("max.connections.per.ip", 9),))]
@@ -111,7 +114,7 @@ async def test_either_servers_places_are_looked_at_and_its_refusals_counted() ->
     ]
     broker.address_uses = [use("10.0.0.7", throttled=5)]
     broker.controller_uses = [use("10.0.0.7", throttled=4), use("10.0.0.8", throttled=1)]
-    assert await totals_of(broker) == {
+    assert await totals_of(broker.views) == {
         "max.connections.per.ip": 6,
         "max.connections": 0,
         "connection_creation_rate": 0,
@@ -129,7 +132,7 @@ async def test_the_controllers_memory_is_looked_at_where_there_is_any() -> None:
     figure = broker_metrics(controller_memory_pool_used=96, controller_memory_pool_size=100)
     assert (await check(FakeBroker(now=figure), "queue", title)).level is Level.URGENT
     overview = FakeBroker(now=broker_metrics()).overview()
-    symptoms = await examine(FakeBroker(now=overview.metrics), RecentTotals(), NOW_MS)
+    symptoms = await examine(FakeBroker(now=overview.metrics).views, RecentTotals(), NOW_MS)
     assert title not in {each.title for symptom in symptoms for each in symptom.checks}
 
 
@@ -245,7 +248,7 @@ async def test_idle_connections_of_the_network_thread_that_has_most(
 
 
 async def test_a_broker_without_network_threads_has_no_idle_connections() -> None:
-    symptoms = await examine(FakeBroker(flow_row=idle_flow(selectors=())), RecentTotals(), NOW_MS)
+    symptoms = await examine(FakeBroker(flow_row=idle_flow(selectors=())).views, RecentTotals(), NOW_MS)
     assert "Idle connections of one network thread" not in [
         each.title for symptom in symptoms for each in symptom.checks
     ]
@@ -262,7 +265,7 @@ async def test_available_request_size(left: int, level: str) -> None:
 @pytest.mark.parametrize(("count", "level"), [(0, "good"), (1, "watch"), (999, "watch"), (1_000, "urgent")])
 async def test_oversized_requests_of_five_minutes(count: int, level: str) -> None:
     broker, recent = FakeBroker(flow_row=idle_flow(oversized=7, blocked_callbacks=7)), RecentTotals()
-    recent.add(await totals_of(broker), NOW_MS - SPAN_MS)
+    recent.add(await totals_of(broker.views), NOW_MS - SPAN_MS)
     broker.flow_row = idle_flow(oversized=7 + count, blocked_callbacks=7 + count)
     oversized = await check(broker, "queue", "Oversized requests", recent)
     assert (oversized.value, oversized.level, oversized.setting) == (count, level, "socket.request.max.bytes")

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from broker.controller.commands import EntityPairs, QuotaAlteration, QuotaOp
-from broker.views.views import FirstWait
+from broker.controller.rows.quotas import FirstWait
 from tests.webui.fake_resolving import usage
 from tests.webui.fakes import FakeBroker
 from tests.webui.polls import Polls
@@ -39,7 +39,7 @@ async def whole_reach(
     broker: FakeBroker, entity: EntityPairs, value: float | None, key: str = PRODUCE
 ) -> Reach:
     edit = QuotaAlteration(entity, (QuotaOp(key, value),))
-    [answer] = await preview(broker, (edit,), await connected_clients(broker))
+    [answer] = await preview(broker.views, (edit,), await connected_clients(broker.views))
     return answer
 
 
@@ -103,7 +103,9 @@ async def test_every_op_has_its_own_answer() -> None:
     broker = broker_with(("alice", "app"))
     broker.set(ALICE, {PRODUCE: 5.0})
     ops = (QuotaOp(FETCH, 1.0), QuotaOp(PRODUCE, None), QuotaOp(PERCENT, None))
-    answers = await preview(broker, (QuotaAlteration(ALICE, ops),), await connected_clients(broker))
+    answers = await preview(
+        broker.views, (QuotaAlteration(ALICE, ops),), await connected_clients(broker.views)
+    )
     assert [(one.key, one.clients) for one in answers] == [(FETCH, 1), (PRODUCE, 1), (PERCENT, 0)]
 
 
@@ -137,7 +139,7 @@ async def test_clients_of_all_gateways_are_counted_once() -> None:
 async def test_clients_beyond_the_limit_are_told(here: int, elsewhere: int, unlisted: int) -> None:
     broker = broker_with(*(("alice", f"app {index}") for index in range(here)))
     broker.others_elsewhere.client_rows = [usage("alice", f"far {index}") for index in range(elsewhere)]
-    connected = await connected_clients(broker)
+    connected = await connected_clients(broker.views)
     assert (len(connected.clients), connected.unlisted) == (min(MAX_CLIENTS, here + elsewhere), unlisted)
 
 
@@ -198,13 +200,17 @@ async def test_an_edit_of_the_mark_is_about_all_limits_that_it_moves() -> None:
     broker.set(ALICE, {PRODUCE: 5.0, FETCH: 5.0})
     broker.observed = {ALICE: {PRODUCE: 6.0, FETCH: 2.0}}
     into = QuotaAlteration(ALICE, (QuotaOp(FETCH, 1.0),), shadow=True)
-    assert [counts(each) for each in await preview(broker, (into,), await connected_clients(broker))] == [
+    assert [
+        counts(each) for each in await preview(broker.views, (into,), await connected_clients(broker.views))
+    ] == [
         Reach(FETCH, clients=1, over=1, shadow=True),
         Reach(PRODUCE, clients=1, over=1, shadow=True),
     ]
     broker.set(ALICE, {}, shadow=True)
     out = QuotaAlteration(ALICE, (), shadow=False)
-    assert [counts(each) for each in await preview(broker, (out,), await connected_clients(broker))] == [
+    assert [
+        counts(each) for each in await preview(broker.views, (out,), await connected_clients(broker.views))
+    ] == [
         Reach(PRODUCE, clients=1, over=1),
         Reach(FETCH, clients=1),
     ]
@@ -221,13 +227,13 @@ async def test_several_removals_stand_together() -> None:
         QuotaAlteration(APP, (QuotaOp(PRODUCE, None),)),
     ]
     # Alone, the first leaves alice to the default.
-    alone = await preview(broker, removals[:1], await connected_clients(broker))
+    alone = await preview(broker.views, removals[:1], await connected_clients(broker.views))
     assert [(each.key, each.clients, targets(each)) for each in alone] == [
         (PRODUCE, 2, {9.0: 2}),
         (FETCH, 2, {None: 2}),
     ]
     removals.append(QuotaAlteration(DEFAULT_USER, (QuotaOp(PRODUCE, None),)))
-    together = await preview(broker, removals, await connected_clients(broker))
+    together = await preview(broker.views, removals, await connected_clients(broker.views))
     assert [(each.key, each.clients, targets(each)) for each in together] == [
         (PRODUCE, 4, {None: 4}),
         (FETCH, 2, {None: 2}),

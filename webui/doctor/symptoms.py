@@ -1,7 +1,7 @@
 """Common symptoms with the checks that explain them: failed connections, slow I/O, a stuck request queue,
 slow handlers, failed disks; at a gateway, what `doctor.upstream` finds.
 
-Used by GET /doctor and by the live stream. Reads only broker.views.views.
+Used by GET /doctor and by the live stream. Reads only broker.views.
 """
 
 from collections import Counter
@@ -9,15 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Final
 
-from broker.views.views import (
-    ConnectionLimitRow,
-    Flow,
-    Overview,
-    PhaseRow,
-    SelectorRow,
-    ThrottledRow,
-    Views,
-)
+from broker.controller.rows.broker import Overview, PhaseRow
+from broker.controller.rows.connections import ConnectionLimitRow, Flow, SelectorRow, ThrottledRow
+from broker.views.console import Views
 from webui.doctor.checks import (
     Check,
     Level,
@@ -44,31 +38,32 @@ async def totals_of(views: Views) -> dict[str, int]:
     control's.
     """
     totals = Counter({PER_IP: 0, SLOTS: 0, RATE: 0})
-    for row in views.connection_limits():
+    for row in views.live.connection_limits():
         if not row.listener:
             totals.update(dict(row.rejected))
-    addresses = await collect(views.each_address())
+    addresses = await collect(views.quotas.each_address())
     throttled = sum(use.throttled for row in addresses for use in row.uses)
-    return {**totals, THROTTLED: throttled, **flow_totals(views.flow()), **upstream_totals(views.upstream())}
+    upstream = None if views.upstream is None else views.upstream.row()
+    return {**totals, THROTTLED: throttled, **flow_totals(views.live.flow()), **upstream_totals(upstream)}
 
 
 async def examine(views: Views, recent: RecentTotals, now_ms: int) -> list[Symptom]:
     """Return all symptoms with their checks. Iterates over the connections in slices."""
     states: Counter[str] = Counter()
-    async with aclosing(sliced(views.each_connection())) as slices:
+    async with aclosing(sliced(views.live.each_connection())) as slices:
         async for some in slices:
             states.update(row.mute_state for row in some)
     longest: ThrottledRow | None = None
-    async with aclosing(sliced(views.each_throttled())) as throttled:
+    async with aclosing(sliced(views.quotas.each_throttled())) as throttled:
         async for some_throttled in throttled:
             longest = max((*some_throttled, *([longest] if longest else [])), key=_throttle_ms)
     overview = views.overview()
-    limits, flow = views.connection_limits(), views.flow()
+    limits, flow = views.live.connection_limits(), views.live.flow()
     growth = recent.growth(await totals_of(views), now_ms)
     io = (*_network_io(overview, states), *moving(flow))
     queue = (*_queueing(overview, states), *waiting(flow, growth))
     handlers = (*_handling(overview, longest, stores=not views.is_gateway), *handling(flow, growth))
-    upstream = views.upstream()
+    upstream = None if views.upstream is None else views.upstream.row()
     connect = tuple(_connections(overview, limits, growth))
     last = (
         Symptom("storage", "Records cannot be read or written", tuple(_storage(overview)))

@@ -18,8 +18,9 @@ from werkzeug.exceptions import HTTPException
 
 from broker.common.errors import ApiError
 from broker.common.http_requests import fetch_over_http
+from broker.config.sections.console import ConsoleConfig
 from broker.controller.commands import Actor, ChangeOrigin, Role
-from webui.backend import Backend, ConsoleSettings
+from webui.backend import Backend
 from webui.console import Console, monotonic_ms, wall_clock_ms
 from webui.http.matched_rule import MatchedRule
 from webui.http.oidc_routes import add_single_sign_on
@@ -75,7 +76,7 @@ YAML takes 48 MB as nodes.
 
 def make_console(
     backend: Backend,
-    settings: ConsoleSettings,
+    settings: ConsoleConfig,
     port: int,
     *,
     now_ms: Callable[[], int] = wall_clock_ms,

@@ -89,13 +89,13 @@ def _page_view(console: Console, renderer: Renderer, page: Page) -> View:
             f"{template}.html",
             page=page,
             is_gateway=views.is_gateway,
-            shares_limits=views.others() is not None,
+            shares_limits=views.shares.others() is not None,
             csrf=session.csrf,
             who=session.token.name,
             role=session.token.role.lower(),
             may_edit=role_of(session.token) >= Role.EDITOR,
             by_sign_on=is_of_provider(session.token),
-            quota_callback=views.quota_callback,
+            quota_callback=views.quotas.callback,
             endpoint=views.server_info().endpoint,
         )
         return Response(html, content_type="text/html; charset=utf-8")

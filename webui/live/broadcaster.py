@@ -13,7 +13,8 @@ from typing import Any, Final
 
 import trio
 
-from broker.views.views import Overview, Views
+from broker.controller.rows.broker import Overview
+from broker.views.console import Views
 from webui.doctor.checks import RecentTotals
 from webui.doctor.symptoms import totals_of
 from webui.live.history import NO_OTHERS, History
@@ -68,16 +69,16 @@ class Live:
             begun = trio.current_time()
             self._refresh_requested = trio.Event()
             overview, now_ms = self._views.overview(), self._now_ms()
-            self.history.add(overview.metrics, now_ms, self._views.others() or NO_OTHERS)
+            self.history.add(overview.metrics, now_ms, self._views.shares.others() or NO_OTHERS)
             await yield_to_others()
-            async with aclosing(sliced(self._views.each_throttled())) as slices:
+            async with aclosing(sliced(self._views.quotas.each_throttled())) as slices:
                 async for some in slices:
                     self.recent_throttles.add(some, now_ms)
             if self.recent.is_due(now_ms):
                 self.recent.add(await totals_of(self._views), now_ms)
                 await yield_to_others()
             if not self._views.is_gateway and self.lag_history.is_due(now_ms):
-                self.lag_history.add(await collect(self._views.each_group()), now_ms)
+                self.lag_history.add(await collect(self._views.topics.each_group()), now_ms)
                 await yield_to_others()
             if self.streams:
                 await self._update_all(overview)
@@ -88,7 +89,7 @@ class Live:
         while (now := trio.current_time()) < until:
             with trio.move_on_at(min(until, now + POLL_EVERY_S)):
                 await self._refresh_requested.wait()
-            is_new = self._refresh_requested.is_set() or self._views.version != self.snapshot.version
+            is_new = self._refresh_requested.is_set() or self._views.metadata.version != self.snapshot.version
             self._refresh_requested = trio.Event()
             now = trio.current_time()
             if is_new and self.streams and now < until:

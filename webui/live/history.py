@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
+from broker.controller.rows.broker import BrokerMetrics, PhaseRow
 from broker.controller.rows.upstream import GatewaySums
-from broker.views.views import BrokerMetrics, PhaseRow
 
 NO_OTHERS: Final = GatewaySums()
 

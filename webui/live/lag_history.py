@@ -8,7 +8,7 @@ from array import array
 from collections.abc import Iterable
 from typing import Any, Final
 
-from broker.views.views import GroupRow
+from broker.controller.rows.topics import GroupRow
 
 EVERY_MS: Final = 10_000
 TIERS: Final = ((10_000, 360), (300_000, 288))

@@ -11,7 +11,8 @@ from typing import Any, Final, Generic
 
 import trio
 
-from broker.views.views import Overview, Views
+from broker.controller.rows.broker import Overview
+from broker.views.console import Views
 from webui.live.history import Sample, sample_json
 from webui.tables.json_output import encode, encode_in_slices, overview_json, throttled_json
 from webui.tables.listing import Elsewhere, Page, Row, Table
@@ -47,7 +48,7 @@ class Snapshot:
         self._overview = self._throttled = b""
         self.now_ms = now_ms
         self.sample = sample
-        self.version = views.version
+        self.version = views.metadata.version
 
     async def overview(self) -> bytes:
         if not self._overview:
@@ -59,9 +60,9 @@ class Snapshot:
 
     async def throttled(self) -> bytes:
         if not self._throttled:
-            rows = self._views.throttled()
+            rows = self._views.quotas.throttled()
             items = throttled_json(rows[:MAX_THROTTLED], self.now_ms)
-            total = len(rows) + self._views.unlisted_throttled()
+            total = len(rows) + self._views.shares.unlisted_throttled()
             self._throttled = encode({"items": items, "total": total})
             await yield_to_others()
         return self._throttled
@@ -91,13 +92,13 @@ class Report:
         if self._is_old(now_ms):
             async with self._busy:
                 if self._is_old(now_ms):
-                    self._made_ms, self._version = now_ms, self._views.version
+                    self._made_ms, self._version = now_ms, self._views.metadata.version
                     made = await self._make(now_ms)
                     self._data = await encode_in_slices(made)
         return self._data
 
     def _is_old(self, now_ms: int) -> bool:
-        if not self._data or self._views.version != self._version:
+        if not self._data or self._views.metadata.version != self._version:
             return True
         return now_ms - self._made_ms >= EXAMINED_EVERY_MS
 
@@ -148,7 +149,7 @@ class LiveTable(Generic[Row]):
         async with self._busy:
             begun = self._clock()
             if snapshot is not self._snapshot and self._is_old(begun):
-                version = self._views.version
+                version = self._views.metadata.version
                 self._rows = await collect(self._gather())
                 self._pages = {}
                 self._version, self._gathered_at, self._cost = version, begun, 0.0
@@ -164,6 +165,6 @@ class LiveTable(Generic[Row]):
             return self._pages[page]
 
     def _is_old(self, now: float) -> bool:
-        if self._views.version != self._version:
+        if self._views.metadata.version != self._version:
             return True
         return now - self._gathered_at >= max(GATHERED_EVERY_S, 20 * self._cost)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from broker.views.views import ThrottledRow
+from broker.controller.rows.connections import ThrottledRow
 from webui.tables.json_output import finite, utc
 from webui.tables.listing import Table
 

@@ -25,8 +25,8 @@ from typing import Any, Final
 
 from broker.common.errors import ApiError, ErrorCode
 from broker.controller.commands import IssueAdminToken, RevokeAdminToken, Role
+from broker.controller.rows.broker import TokenRow
 from broker.controller.tokens import SetPassword
-from broker.views.views import TokenRow
 from webui.rest.paging import list_page, list_query, page_schema
 from webui.rest.problem import PROBLEM, Problem, problem_schema
 from webui.rest.problem_types import ALREADY_EXISTS, LAST_ADMINISTRATOR, SECRET_REQUIRED
@@ -96,7 +96,7 @@ _BODY: Final = Record(
 
 
 async def list_tokens(call: Call) -> Reply:
-    rows = call.console.backend.views.tokens()
+    rows = call.console.backend.views.metadata.tokens()
     page = await list_page(call, rows, lambda row: token_json(call, row), lambda row: row.name)
     return Reply(page | {"mine": call.actor.name})
 
@@ -195,7 +195,7 @@ def existing(call: Call) -> TokenRow:
 
 
 def _token(call: Call, name: str) -> TokenRow | None:
-    return next((row for row in call.console.backend.views.tokens() if row.name == name), None)
+    return next((row for row in call.console.backend.views.metadata.tokens() if row.name == name), None)
 
 
 async def require_proof(call: Call) -> None:

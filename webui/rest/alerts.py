@@ -232,7 +232,7 @@ def _labels(labels: tuple[tuple[str, str], ...]) -> list[dict[str, str]]:
 
 
 async def list_rules(call: Call) -> Reply:
-    rows = call.console.backend.views.alert_rules()
+    rows = call.console.backend.views.metadata.alert_rules()
     return Reply(await list_page(call, rows, lambda row: rule_json(row, call), lambda row: row.name))
 
 
@@ -267,7 +267,7 @@ async def delete_rule(call: Call) -> Reply:
 
 
 def _rule(call: Call) -> RuleRow | None:
-    rows = call.console.backend.views.alert_rules()
+    rows = call.console.backend.views.metadata.alert_rules()
     return next((row for row in rows if row.name == call.path_params["name"]), None)
 
 
@@ -290,7 +290,7 @@ async def _apply_rule(call: Call, command: Command[Outcome]) -> None:
 
 
 async def list_destinations(call: Call) -> Reply:
-    rows = call.console.backend.views.alert_destinations()
+    rows = call.console.backend.views.metadata.alert_destinations()
     return Reply(await list_page(call, rows, lambda row: destination_json(row, call), lambda row: row.name))
 
 
@@ -331,7 +331,7 @@ async def test_destination(call: Call) -> Reply:
 
 
 def _destination(call: Call) -> DestinationRow | None:
-    rows = call.console.backend.views.alert_destinations()
+    rows = call.console.backend.views.metadata.alert_destinations()
     return next((row for row in rows if row.name == call.path_params["name"]), None)
 
 

@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from broker.common.errors import ErrorCode
 from broker.controller.commands import ChangeOrigin, QuotaAlteration, Undo
-from broker.views.views import AuditEntry, AuditFilter
+from broker.controller.rows.broker import AuditEntry
+from broker.views.metadata import AuditFilter
 from webui.quota_preview import connected_clients, preview
 from webui.rest.access import PROOF_HEADER, require_proof
 from webui.rest.audit_rows import CSV_HEAD, KINDS, csv_line, entry_json, quota_entity, undo_command, undo_op
@@ -89,7 +90,7 @@ async def list_changes(call: Call) -> Reply:
     wanted = _wanted(call, limit + 1, None if is_rising else last)
     if is_rising:
         wanted = replace(wanted, after_seq=last, oldest_first=True)
-    rows = await collect(await call.console.backend.views.audit(wanted))
+    rows = await collect(await call.console.backend.views.metadata.audit(wanted))
     items = await collect(map(entry_json, rows[:limit]))
     return Reply({"items": items, "next": next_of(call, rows[limit - 1].seq) if len(rows) > limit else None})
 
@@ -105,7 +106,7 @@ def _last_of(call: Call) -> int | None:
 
 
 async def get_change(call: Call) -> Reply:
-    rows = list(await call.console.backend.views.audit(AuditFilter(seq=call.path_params["id"])))
+    rows = list(await call.console.backend.views.metadata.audit(AuditFilter(seq=call.path_params["id"])))
     if not rows:
         raise Problem(404, "Change not found.")
     return Reply(entry_json(rows[0]))
@@ -122,7 +123,7 @@ async def _lines(call: Call, form: str) -> AsyncGenerator[bytes, None]:
     """Yield a thousand changes at a time, newest first. The consumer closes the stream."""
     before, written = call.query["before_id"], 0
     while written < MAX_EXPORTED and call.is_logged_in():
-        rows = await collect(await call.console.backend.views.audit(_wanted(call, MAX_ROWS, before)))
+        rows = await collect(await call.console.backend.views.metadata.audit(_wanted(call, MAX_ROWS, before)))
         if form == "csv":
             lines = map(csv_line, rows)
             yield b"".join(await collect(lines if written else chain([CSV_HEAD], lines)))
@@ -136,14 +137,16 @@ async def _lines(call: Call, form: str) -> AsyncGenerator[bytes, None]:
 async def undo(call: Call) -> Reply:
     seq, validate_only = call.path_params["id"], call.query["validate_only"]
     backend = call.console.backend
-    if not validate_only and any(row.kind == ACLS for row in await backend.views.audit(AuditFilter(seq=seq))):
+    if not validate_only and any(
+        row.kind == ACLS for row in await backend.views.metadata.audit(AuditFilter(seq=seq))
+    ):
         await require_proof(call)  # as the change itself does
     outcome = await backend.control.apply(Undo(seq, validate_only), call.actor)
     if outcome.error is ErrorCode.INVALID_UPDATE_VERSION:
         raise Problem(409, outcome.message or "", kind=CHANGED_SINCE, code=outcome.error.name)
     if not outcome.ok:
         raise Problem.of(outcome.error, outcome.message)
-    (row,) = await backend.views.audit(AuditFilter(seq=seq))
+    (row,) = await backend.views.metadata.audit(AuditFilter(seq=seq))
     if not validate_only:
         call.console.live.refresh()
     endpoint = backend.views.server_info().endpoint
@@ -158,7 +161,7 @@ async def undo(call: Call) -> Reply:
 async def _newest(call: Call, undone: AuditEntry) -> AuditEntry:
     """Return the newest change of the value that an undo has restored."""
     of_entity = AuditFilter(kind=undone.kind, entity=undone.entity, limit=MAX_OF_ENTITY)
-    rows = await call.console.backend.views.audit(of_entity)
+    rows = await call.console.backend.views.metadata.audit(of_entity)
     return next((row for row in rows if row.key == undone.key), undone)
 
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from broker.controller.commands import EntityPairs, QuotaOp
+from broker.controller.rows.broker import AuditEntry
 from broker.controller.rows.client_endpoint import ClientEndpoint
-from broker.views.views import AuditEntry
 from webui.quotas import kafka_configs
 from webui.tables.json_output import utc
 

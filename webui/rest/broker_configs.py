@@ -20,7 +20,7 @@ from broker.controller.commands import (
     Role,
 )
 from broker.controller.describe import UNKNOWN_TYPE, Source
-from broker.views.views import ConfigRow
+from broker.controller.rows.broker import ConfigRow
 from webui.rest.broker_quotas import alter_brokers
 from webui.rest.paging import list_page, list_query, page_schema
 from webui.rest.problem import Problem, problem_schema, raise_refusal
@@ -146,14 +146,16 @@ async def alter_configs(call: Call) -> Reply:
 
 def _configs(call: Call, level: str, listed: Mapping[str, Any]) -> Reply:
     """`command` is the prefix of the command that changes settings at this level."""
-    version = call.console.backend.views.broker_config_version(_resource(call, level).name)
+    version = call.console.backend.views.metadata.broker_config_version(_resource(call, level).name)
     command = alter_brokers(call.console.backend.views.server_info(), is_default=level == DEFAULT)
     answer = {"level": level, "version": version, "command": command, **listed}
     return Reply(answer, headers={"ETag": etag(version)})
 
 
 def _version(call: Call, level: str) -> dict[str, str]:
-    return {"ETag": etag(call.console.backend.views.broker_config_version(_resource(call, level).name))}
+    return {
+        "ETag": etag(call.console.backend.views.metadata.broker_config_version(_resource(call, level).name))
+    }
 
 
 def _resource(call: Call, level: str) -> ConfigResource:
@@ -162,7 +164,7 @@ def _resource(call: Call, level: str) -> ConfigResource:
 
 
 async def _rows(call: Call, level: str) -> list[ConfigRow]:
-    return await run_in_slices(call.console.backend.views.describe_configs(_resource(call, level)))
+    return await run_in_slices(call.console.backend.views.metadata.describe_configs(_resource(call, level)))
 
 
 def config_op(op: dict[str, Any]) -> ConfigOp:

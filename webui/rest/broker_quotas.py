@@ -6,15 +6,16 @@ The limits are dynamic settings of the broker: PATCH /broker-configs changes the
 import shlex
 from typing import Any, Final
 
+from broker.controller.rows.broker import ServerInfo
 from broker.controller.rows.quotas import BrokerQuotas
-from broker.views.views import ServerInfo, Views
+from broker.views.console import Views
 from webui.rest.routing import Call, Reply, ResponseSpec, Route, etag
 from webui.rest.schema import Flag, Listing, Number, Record, Text
 from webui.tables.json_output import finite, named
 
 
 def broker_quotas_json(views: Views) -> dict[str, Any]:
-    row = views.broker_quotas()
+    row = views.quotas.broker_quotas()
     return {
         "enabled": row.is_enabled,
         "limits": [

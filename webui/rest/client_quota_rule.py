@@ -9,7 +9,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from broker.controller.commands import AlterClientQuotas, EntityPairs, QuotaAlteration, QuotaOp, Role
-from broker.views.views import QuotaRow
+from broker.controller.rows.quotas import QuotaRow
 from webui.quota_ids import LONGEST_ID, BadId, entity_of
 from webui.quotas import ALL_KEYS, LIMIT_KEYS, shell_command
 from webui.rest.client_quotas import BEYOND, QUOTA, reach_of, row_json
@@ -139,7 +139,7 @@ def _entity(call: Call) -> EntityPairs:
 
 
 async def _row(call: Call) -> QuotaRow | None:
-    return await run_in_slices(call.console.backend.views.quota(_entity(call)))
+    return await run_in_slices(call.console.backend.views.quotas.quota(_entity(call)))
 
 
 async def _existing(call: Call) -> QuotaRow:

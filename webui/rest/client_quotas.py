@@ -14,7 +14,8 @@ from msgspec.structs import replace
 from broker.common.errors import ErrorCode
 from broker.controller.commands import AlterClientQuotas, QuotaAlteration, QuotaOp, QuotaOutcome, Role
 from broker.controller.rows.client_endpoint import ClientEndpoint
-from broker.views.views import MatchType, QuotaFilter, QuotaLimit, QuotaRow, Views
+from broker.controller.rows.quotas import MatchType, QuotaFilter, QuotaLimit, QuotaRow
+from broker.views.console import Views
 from webui.quota_ids import id_of
 from webui.quota_preview import connected_clients, preview
 from webui.quotas import (
@@ -242,13 +243,15 @@ _PATCH: Final = Record(
 
 async def list_quotas(call: Call) -> Reply:
     components = _components(call.query)
-    rows = await collect(call.console.backend.views.each_quota(components, strict=call.query["strict"]))
+    rows = await collect(
+        call.console.backend.views.quotas.each_quota(components, strict=call.query["strict"])
+    )
     headers = {}
     if call.query["strict"] and components and all(one.match is not MatchType.ANY for one in components):
         # The filter names one entity, so the response has an ETag for a later If-Match.
         headers["ETag"] = etag(rows[0].version if rows else 0)
     page = await table_page(call, RULES, rows)
-    return Reply(page | {"unlisted": call.console.backend.views.unlisted_use()}, headers=headers)
+    return Reply(page | {"unlisted": call.console.backend.views.shares.unlisted_use()}, headers=headers)
 
 
 async def alter_quotas(call: Call) -> Reply:
@@ -313,10 +316,10 @@ async def _results(
     views = call.console.backend.views
     endpoint = views.server_info().endpoint
     if len(entries) == 1:
-        rows = {entries[0].entity: await run_in_slices(views.quota(entries[0].entity))}
+        rows = {entries[0].entity: await run_in_slices(views.quotas.quota(entries[0].entity))}
     else:
         wanted = {entry.entity for entry in entries}
-        every = views.each_quota()
+        every = views.quotas.each_quota()
         found = await collect(row if row is not None and row.entity in wanted else None for row in every)
         rows = {row.entity: row for row in found}
     return await collect(
@@ -342,7 +345,7 @@ async def _add_reach(
     call: Call, entries: Sequence[QuotaAlteration], results: Sequence[dict[str, Any]]
 ) -> None:
     views = call.console.backend.views
-    if views.quota_callback:
+    if views.quotas.callback:
         return  # the callback's result is unknown in advance
     connected = await connected_clients(views)
     for entry, result in zip(entries, results, strict=True):
@@ -353,14 +356,14 @@ async def _add_reach(
 
 async def reach_of(views: Views, entry: QuotaAlteration) -> list[dict[str, Any]]:
     """Return the clients that an edit affects; empty if a quota callback decides, or for an address."""
-    if views.quota_callback or entry.entity[0][0] == "ip":
+    if views.quotas.callback or entry.entity[0][0] == "ip":
         return []
     return await reaches_json(await preview(views, (entry,), await connected_clients(views)))
 
 
 async def _together(views: Views, entries: Sequence[QuotaAlteration]) -> dict[str, Any]:
     """Return the clients that several edits affect together; empty if a quota callback decides."""
-    if views.quota_callback:
+    if views.quotas.callback:
         return {}
     reaches = await preview(views, entries, await connected_clients(views))
     return {"reach": await reaches_json(reaches)}

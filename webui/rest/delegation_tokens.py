@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from broker.common.errors import ErrorCode
 from broker.controller.delegation_tokens import LONGEST_PRINCIPAL, MAX_RENEWERS, ExpireDelegationToken
-from broker.views.views import DelegationTokenRow, DelegationTokenViews
+from broker.views.delegation_tokens import DelegationTokenRow, DelegationTokenViews
 from webui.rest.access import PROOF_HEADER, require_proof
 from webui.rest.paging import page_query, page_schema, table_page
 from webui.rest.problem import PROBLEM, Problem, problem_schema, raise_refusal

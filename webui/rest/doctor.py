@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from broker.controller.commands import ConfigResource, ResourceType
-from broker.views.views import ConfigRow, Views
+from broker.controller.rows.broker import ConfigRow
+from broker.views.console import Views
 from webui.doctor.checks import Check, Level, RecentTotals, Symptom, Unit
 from webui.doctor.symptoms import examine, level_of
 from webui.rest.routing import Call, Reply, ResponseSpec, Route
@@ -27,10 +28,10 @@ class Settings:
         self._rows: dict[str, ConfigRow] = {}
 
     async def rows(self, node: str) -> Mapping[str, ConfigRow]:
-        version = self._views.version
+        version = self._views.metadata.version
         if version != self._version:
             broker = ConfigResource(ResourceType.BROKER, node)
-            rows = await run_in_slices(self._views.describe_configs(broker))
+            rows = await run_in_slices(self._views.metadata.describe_configs(broker))
             self._rows = {row.name: row for row in rows}
             self._version = version
         return self._rows

@@ -12,8 +12,9 @@ from typing import Any, Final
 
 import trio
 
-from broker.views.views import QuotaRow, Views
-from webui.backend import ConsoleSettings
+from broker.config.sections.console import ConsoleConfig
+from broker.controller.rows.quotas import QuotaRow
+from broker.views.console import Views
 from webui.doctor.checks import RecentTotals
 from webui.live.broadcaster import Live
 from webui.live.snapshot import LiveTable, Report, Snapshot
@@ -56,7 +57,7 @@ async def events(call: Call) -> Reply:
     return Reply(stream(live, subscriber, token, refusal), media=EVENT_STREAM, headers=headers)
 
 
-def _refusal(live: Live, settings: ConsoleSettings, token: str) -> Problem | None:
+def _refusal(live: Live, settings: ConsoleConfig, token: str) -> Problem | None:
     """Return the reason to refuse one more stream of a token, if any. The limit refuses the newest stream
     instead of ending an older one: the page of an ended stream would reconnect at once and end the next.
     """
@@ -162,13 +163,13 @@ def live_tables(views: Views) -> dict[str, LiveTable[Any]]:
 
     def client_rules() -> Iterator[QuotaRow | None]:
         """Yield the rules without those for addresses, which have a table of their own."""
-        return (row for row in views.each_quota() if row is None or row.entity[0][0] != "ip")
+        return (row for row in views.quotas.each_quota() if row is None or row.entity[0][0] != "ip")
 
     async def limits() -> dict[str, Any]:
         return beside(views)
 
     async def unlisted() -> dict[str, Any]:
-        return {"unlisted": views.unlisted_use()}
+        return {"unlisted": views.shares.unlisted_use()}
 
     async def clients() -> dict[str, Any]:
         return missing_clients(views)
@@ -188,16 +189,16 @@ def live_tables(views: Views) -> dict[str, LiveTable[Any]]:
 
     return {
         "quotas": LiveTable(RULES, client_rules, views, unlisted),
-        "usage": LiveTable(USAGE, views.each_usage, views, clients),
+        "usage": LiveTable(USAGE, views.quotas.each_usage, views, clients),
         "connections": LiveTable(
-            CONNECTIONS, views.each_connection, views, elsewhere=partial(elsewhere, views)
+            CONNECTIONS, views.live.each_connection, views, elsewhere=partial(elsewhere, views)
         ),
-        "topics": LiveTable(TOPICS, views.each_topic, views),
-        "groups": LiveTable(GROUPS, views.each_group, views),
-        "transactions": LiveTable(TRANSACTIONS, views.each_transaction, views),
-        "ip-quotas": LiveTable(ADDRESSES, views.each_address, views, limits),
-        "gateway-shares": LiveTable(SHARES, views.each_share, views),
-        "scram-users": LiveTable(CREDENTIALS, views.scram_users, views),
+        "topics": LiveTable(TOPICS, views.topics.each_topic, views),
+        "groups": LiveTable(GROUPS, views.topics.each_group, views),
+        "transactions": LiveTable(TRANSACTIONS, views.topics.each_transaction, views),
+        "ip-quotas": LiveTable(ADDRESSES, views.quotas.each_address, views, limits),
+        "gateway-shares": LiveTable(SHARES, views.shares.shares, views),
+        "scram-users": LiveTable(CREDENTIALS, views.metadata.scram_users, views),
         "delegation-tokens": LiveTable(DELEGATION_TOKENS, tokens.each, views, enabled),
         "acls": LiveTable(ACLS, views.acls.each, views, authorizer),
         "client-instances": LiveTable(INSTANCES, telemetry.instances, views, subscriptions),
@@ -212,7 +213,7 @@ def live_reports(views: Views, recent: RecentTotals) -> dict[str, Report]:
         return await doctor_json(views, recent, now_ms, settings)
 
     async def tasks(_now_ms: int) -> dict[str, Any]:
-        rows = views.tasks()
+        rows = views.live.tasks()
         await yield_to_others()
         return {"items": [task_json(row) for row in rows]}
 

@@ -90,7 +90,7 @@ async def reset(call: Call) -> Reply:
     moves: list[OffsetMove] = await _applied(call, command)
     if not command.validate_only:
         call.console.live.refresh()
-    detail = await run_in_slices(views.group(group))
+    detail = await run_in_slices(views.topics.group(group))
     is_share = detail is not None and detail.group.group_type == "share"
     line = reset_command(views.server_info().endpoint, command, is_share=is_share)
     return Reply({"items": await collect(map(move_json, moves)), "command": line})
@@ -154,7 +154,7 @@ async def _applied(call: Call, command: Any) -> Any:
         if error.code is not ErrorCode.NON_EMPTY_GROUP:
             raise
         refused = Problem.of(error.code, error.message)
-    found = await run_in_slices(call.console.backend.views.group(call.path_params["group"]))
+    found = await run_in_slices(call.console.backend.views.topics.group(call.path_params["group"]))
     refused.members["members"] = [
         {"member_id": each.member_id, "client_id": each.client_id, "address": each.address}
         for each in (() if found is None else found.members)

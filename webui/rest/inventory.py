@@ -5,7 +5,8 @@ from itertools import chain
 from typing import Any, Final
 
 from broker.controller.closing import CloseConnection
-from broker.controller.rows.topics import MemberRow
+from broker.controller.rows.connections import ConnectionRow
+from broker.controller.rows.topics import GroupRow, MemberRow, PartitionRow, TopicRow
 from broker.views.connection_search import (
     DEFAULT_SORT,
     FILTERS,
@@ -14,7 +15,7 @@ from broker.views.connection_search import (
     natural_order,
     search_texts,
 )
-from broker.views.views import ConnectionRow, GroupRow, PartitionRow, TopicRow, Views
+from broker.views.console import Views
 from webui.rest.paging import page_of, page_query, page_schema, table_page
 from webui.rest.problem import PROBLEM, Problem
 from webui.rest.routing import Call, PathName, Query, Reply, ResponseSpec, Route, etag, no_content
@@ -217,21 +218,23 @@ GROUP_DETAIL: Final = Record(
 async def connections(call: Call) -> Reply:
     views = call.console.backend.views
     others = await elsewhere(views, page_of(call))
-    return Reply(await table_page(call, CONNECTIONS, chain(views.each_connection(), others.rows), others))
+    return Reply(
+        await table_page(call, CONNECTIONS, chain(views.live.each_connection(), others.rows), others)
+    )
 
 
 async def elsewhere(views: Views, page: Page) -> "Elsewhere":
     """Ask the other gateways that share limits for what belongs to the page."""
     rows = page.given + page.limit
     query = ConnectionQuery(page.search, page.filter, page.sort, page.descending, rows)
-    found = await views.connections_elsewhere(query)
+    found = await views.shares.connections(query)
     more = found.total - len(found.rows), found.of - len(found.rows)
     return Elsewhere(found.rows, *more, {"unlisted": found.unlisted, "unanswered": found.unanswered})
 
 
 async def connection(call: Call) -> Reply:
     wanted = call.path_params["id"]
-    for row in await collect(call.console.backend.views.each_connection()):
+    for row in await collect(call.console.backend.views.live.each_connection()):
         if row.connection_id == wanted:
             return Reply(connection_json(row))
     raise Problem(404, "Connection not found, or closed.")
@@ -247,28 +250,28 @@ async def close_connection(call: Call) -> Reply:
 
 async def topics(call: Call) -> Reply:
     refuse_for_gateway(call.console.backend.views, "topics")
-    return Reply(await table_page(call, TOPICS, call.console.backend.views.each_topic()))
+    return Reply(await table_page(call, TOPICS, call.console.backend.views.topics.each_topic()))
 
 
 async def topic(call: Call) -> Reply:
     views, wanted = call.console.backend.views, call.path_params["name"]
     refuse_for_gateway(views, "topics")
-    row = views.topic(wanted)
+    row = views.topics.topic(wanted)
     if row is None:
         raise Problem(404, "Topic not found.")
-    partitions = await collect(map(partition_json, views.partitions(wanted)))
+    partitions = await collect(map(partition_json, views.topics.partitions(wanted)))
     return Reply(topic_json(row) | {"partition_list": partitions}, headers={"ETag": etag(row.version)})
 
 
 async def groups(call: Call) -> Reply:
     refuse_for_gateway(call.console.backend.views, "groups")
-    return Reply(await table_page(call, GROUPS, call.console.backend.views.each_group()))
+    return Reply(await table_page(call, GROUPS, call.console.backend.views.topics.each_group()))
 
 
 async def group(call: Call) -> Reply:
     views = call.console.backend.views
     refuse_for_gateway(views, "groups")
-    detail = await run_in_slices(views.group(call.path_params["group"]))
+    detail = await run_in_slices(views.topics.group(call.path_params["group"]))
     if detail is None:
         raise Problem(404, "Group not found.")
     consumers = await collect(consumers_json(detail.members))

@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from broker.common.errors import ErrorCode
 from broker.controller.commands import AlterClientQuotas, EntityPairs, QuotaAlteration, QuotaOp, Role
-from broker.views.views import AddressRow, AddressUse, ConnectionLimitRow, Views
+from broker.controller.rows.connections import AddressRow, AddressUse, ConnectionLimitRow
+from broker.views.console import Views
 from webui.quotas import kafka_configs
 from webui.rest.paging import page_query, page_schema, table_page
 from webui.rest.problem import Problem, problem_schema
@@ -171,16 +172,16 @@ _VALIDATE = Query(
 
 async def list_ip_quotas(call: Call) -> Reply:
     views = call.console.backend.views
-    page = await table_page(call, ADDRESSES, views.each_address())
+    page = await table_page(call, ADDRESSES, views.quotas.each_address())
     return Reply(page | beside(views))
 
 
 def beside(views: Views) -> dict[str, Any]:
     """Return what every page of addresses has besides its rows."""
     return {
-        "limits": [limit_json(row) for row in views.connection_limits()],
-        "unlisted": views.unlisted_addresses(),
-        "unheard": views.unheard_gateways(),
+        "limits": [limit_json(row) for row in views.live.connection_limits()],
+        "unlisted": views.shares.unlisted_addresses(),
+        "unheard": sorted(views.shares.unheard()),
     }
 
 
@@ -226,7 +227,7 @@ async def _alter(call: Call, value: float | None) -> tuple[dict[str, Any], int]:
     answer = {
         "current": address_json(row),
         "command": kafka_configs(endpoint, entry.entity, ops),
-        "reach": _reach(await collect(views.each_address()), _address(call), value),
+        "reach": _reach(await collect(views.quotas.each_address()), _address(call), value),
     }
     return answer, row.version
 
@@ -254,7 +255,7 @@ def _reach(rows: list[AddressRow], address: str | None, value: float | None) -> 
 
 async def _row(call: Call) -> AddressRow | None:
     address = _address(call)
-    rows = await collect(call.console.backend.views.each_address())
+    rows = await collect(call.console.backend.views.quotas.each_address())
     return next((row for row in rows if row.address == address), None)
 
 

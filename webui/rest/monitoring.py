@@ -2,7 +2,9 @@
 
 from typing import Any, Final
 
-from broker.views.views import ClientUsage, ThrottledRow, Views
+from broker.controller.rows.connections import ThrottledRow
+from broker.controller.rows.quotas import ClientUsage
+from broker.views.console import Views
 from webui.live.history import KEPT_S, Sample
 from webui.live.throttled import RECENT_THROTTLES
 from webui.quotas import LIMIT_KEYS
@@ -281,8 +283,8 @@ async def overview(call: Call) -> Reply:
 
 async def throttled_channels(call: Call) -> Reply:
     views = call.console.backend.views
-    page = await table_page(call, _throttled(call.console.now_ms()), views.each_throttled())
-    return Reply(page | {"unlisted": views.unlisted_throttled()})
+    page = await table_page(call, _throttled(call.console.now_ms()), views.quotas.each_throttled())
+    return Reply(page | {"unlisted": views.shares.unlisted_throttled()})
 
 
 async def recent_throttles(call: Call) -> Reply:
@@ -293,18 +295,18 @@ async def recent_throttles(call: Call) -> Reply:
 
 async def usage(call: Call) -> Reply:
     views = call.console.backend.views
-    page = await table_page(call, USAGE, views.each_usage())
+    page = await table_page(call, USAGE, views.quotas.each_usage())
     return Reply(page | missing_clients(views))
 
 
 def missing_clients(views: Views) -> dict[str, Any]:
     """Return what is missing of the clients of other gateways."""
-    return {"unlisted": views.unlisted_clients(), "unheard": views.unheard_gateways()}
+    return {"unlisted": views.shares.unlisted_clients(), "unheard": sorted(views.shares.unheard())}
 
 
 async def tasks(call: Call) -> Reply:
     # The tree is listed in its own order, parents first.
-    rows = enumerate(call.console.backend.views.tasks())
+    rows = enumerate(call.console.backend.views.live.tasks())
     return Reply(await list_page(call, rows, lambda row: task_json(row[1]), lambda row: row[0]))
 
 

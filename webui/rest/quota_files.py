@@ -22,7 +22,8 @@ from broker.controller.commands import (
     QuotaOutcome,
     Role,
 )
-from broker.views.views import QuotaRow, Views
+from broker.controller.rows.quotas import QuotaRow
+from broker.views.console import Views
 from webui.quota_preview import connected_clients, preview
 from webui.quotas import ALL_KEYS, entity_text, json_of, order_of, pairs_of
 from webui.rest.entity_schema import ENTITY
@@ -199,7 +200,9 @@ REFUSED_IMPORT: Final = problem_schema(**_IMPORTED)
 
 
 async def export_quotas(call: Call) -> Reply:
-    rows = await sort_in_slices(call.console.backend.views.each_quota(), lambda row: order_of(row.entity))
+    rows = await sort_in_slices(
+        call.console.backend.views.quotas.each_quota(), lambda row: order_of(row.entity)
+    )
     entries = await collect(document(consumed(rows)))
     return await file_reply("client-quotas", "quotas", entries, form=call.query["format"])
 
@@ -211,7 +214,7 @@ async def import_quotas(call: Call) -> Reply:
     except ListedTwice as error:
         line = lines[error.index]
         raise Problem(400, f"Line {line}: {error}.", where="/quotas", line=line) from error
-    rows = await collect_by_key(call.console.backend.views.each_quota(), _entity)
+    rows = await collect_by_key(call.console.backend.views.quotas.each_quota(), _entity)
     call.to_free.extend([wanted, rows])
     changes = await differences(wanted, rows, prune=call.query["prune"])
     version = await version_of(_each_change(changes))
@@ -279,7 +282,7 @@ async def _answer(changes: Differences, refused: list[dict[str, Any]]) -> dict[s
 
 async def _reach(views: Views, entries: Sequence[QuotaAlteration]) -> dict[str, Any]:
     """Return the connected clients that all entries together reach; empty if a quota callback decides."""
-    if views.quota_callback:
+    if views.quotas.callback:
         return {}
     clients = await collect(entry for entry in entries if entry.entity[0][0] != "ip")
     reaches = await preview(views, clients, await connected_clients(views)) if clients else []

@@ -11,6 +11,7 @@ from weakref import finalize
 
 import trio
 
+from broker.config.sections.console import ConsoleConfig
 from broker.controller.commands import Role
 from broker.controller.topic_records import (
     MAX_PARTITIONS,
@@ -23,7 +24,6 @@ from broker.controller.topic_records import (
     Stop,
     Wanted,
 )
-from webui.backend import ConsoleSettings
 from webui.decoding.decoder import Decoded
 from webui.decoding.schema import SCHEMA, DataSchema, read_schema
 from webui.rest.problem import PROBLEM, Problem
@@ -244,7 +244,7 @@ async def produce(call: Call) -> Reply:
     return Reply(answer, status=201, headers={"Location": location})
 
 
-def browse_role(settings: ConsoleSettings) -> Role:
+def browse_role(settings: ConsoleConfig) -> Role:
     return Role[settings.browse_role.upper()]
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from broker.common.errors import ApiError
 from broker.common.principal import ANONYMOUS
 from broker.controller.commands import QuotaAlteration
-from broker.views.views import ProbeRow, ResolvedLimit
+from broker.controller.rows.quotas import ProbeRow, ResolvedLimit
 from webui.quotas import json_of
 from webui.rest.client_quotas import EDIT, EDIT_OPTIONAL, alteration_of, check_edits
 from webui.rest.entity_schema import ENTITY, LONGEST_NAME
@@ -99,9 +99,9 @@ async def _answer(
     call: Call, user: str, client_id: str, ip: str, edits: Sequence[QuotaAlteration] | None
 ) -> Reply:
     views = call.console.backend.views
-    callback = views.quota_callback
+    callback = views.quotas.callback
     try:
-        limits = await run_in_slices(views.resolve(user or None, client_id, ip or None, edits or ()))
+        limits = await run_in_slices(views.quotas.resolve(user or None, client_id, ip or None, edits or ()))
     except ApiError as error:
         raise Problem.of(error.code, error.message) from error
     return Reply(

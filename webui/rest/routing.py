@@ -11,8 +11,8 @@ from urllib.parse import quote
 import msgspec
 
 from broker.common.errors import ErrorCode
+from broker.config.sections.console import ConsoleConfig
 from broker.controller.commands import Actor, Role, lacks_role
-from webui.backend import ConsoleSettings
 from webui.console import Console
 from webui.live.sse_client import Connection
 from webui.path_names import path_name, unescaped
@@ -143,9 +143,9 @@ class Route(msgspec.Struct, frozen=True):
     is_file: bool = False
     has_slashes: bool = False
     example: Any = None
-    role: Role | Callable[[ConsoleSettings], Role] = Role.VIEWER
+    role: Role | Callable[[ConsoleConfig], Role] = Role.VIEWER
 
-    def check_role(self, actor: Actor, settings: ConsoleSettings) -> None:
+    def check_role(self, actor: Actor, settings: ConsoleConfig) -> None:
         """Raise the Problem that `Control` would answer with."""
         needed = self.role if isinstance(self.role, Role) else self.role(settings)
         if actor.role < needed:

@@ -11,8 +11,8 @@ from typing import Any, Final
 import trio
 
 from broker.controller.commands import AlterUserScramCredentials, Role, ScramDeletion, ScramUpsertion
+from broker.controller.rows.broker import ScramRow
 from broker.controller.scram import DEFAULT_ITERATIONS, LONGEST_USER, deletion_of, unsalted, upsertion_of
-from broker.views.views import ScramRow
 from webui.rest.access import PROOF_HEADER, require_proof
 from webui.rest.paging import page_query, page_schema, table_page
 from webui.rest.problem import PROBLEM, Problem, problem_schema, raise_refusal
@@ -88,7 +88,7 @@ _limiter: Final = trio.CapacityLimiter(HASHED_AT_ONCE)
 
 
 async def list_credentials(call: Call) -> Reply:
-    rows = call.console.backend.views.scram_users()
+    rows = call.console.backend.views.metadata.scram_users()
     return Reply(await table_page(call, CREDENTIALS, rows))
 
 
@@ -136,7 +136,9 @@ async def _apply(
 
 
 def _row(call: Call) -> ScramRow | None:
-    return call.console.backend.views.scram_user(call.path_params["user"], call.path_params["mechanism"])
+    return call.console.backend.views.metadata.scram_user(
+        call.path_params["user"], call.path_params["mechanism"]
+    )
 
 
 def _existing(call: Call) -> ScramRow:

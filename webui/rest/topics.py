@@ -27,7 +27,7 @@ from broker.controller.commands import (
     TopicRef,
 )
 from broker.controller.rows.client_endpoint import ClientEndpoint
-from broker.views.views import TopicRow
+from broker.controller.rows.topics import TopicRow
 from webui.rest.broker_configs import CONFIG, LONGEST_VALUE, OPS, config_json, config_op
 from webui.rest.paging import list_page, list_query, page_schema
 from webui.rest.problem import PROBLEM, Problem, problem_schema
@@ -107,7 +107,7 @@ async def create_topic(call: Call) -> Reply:
     if validate_only:
         return Reply(answer)
     call.console.live.refresh()
-    made = views.topic(topic.name)
+    made = views.topics.topic(topic.name)
     return created(answer, path_of("topics", topic.name), 0 if made is None else made.version)
 
 
@@ -174,12 +174,12 @@ async def alter_configs(call: Call) -> Reply:
 
 async def _configs(call: Call) -> list[dict[str, Any]]:
     resource = ConfigResource(ResourceType.TOPIC, call.path_params["name"])
-    rows = await run_in_slices(call.console.backend.views.describe_configs(resource))
+    rows = await run_in_slices(call.console.backend.views.metadata.describe_configs(resource))
     return await collect(map(config_json, rows))
 
 
 def _topic(call: Call) -> TopicRow:
-    row = call.console.backend.views.topic(call.path_params["name"])
+    row = call.console.backend.views.topics.topic(call.path_params["name"])
     if row is None:
         raise Problem(404, "Topic not found.")
     return row

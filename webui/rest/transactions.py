@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from broker.controller.commands import Role
 from broker.controller.rows.client_endpoint import ClientEndpoint
+from broker.controller.rows.transactions import TransactionRow
 from broker.controller.transaction_changes import AbortedTransaction, AbortTransaction
-from broker.views.views import TransactionRow
 from webui.rest.paging import page_query, page_schema, table_page
 from webui.rest.problem import PROBLEM, Problem
 from webui.rest.routing import Call, PathName, Query, Reply, ResponseSpec, Route
@@ -96,13 +96,13 @@ ABORTED: Final = Record(
 async def transactions(call: Call) -> Reply:
     views = call.console.backend.views
     refuse_for_gateway(views, "transactions")
-    return Reply(await table_page(call, TRANSACTIONS, views.each_transaction()))
+    return Reply(await table_page(call, TRANSACTIONS, views.topics.each_transaction()))
 
 
 async def transaction(call: Call) -> Reply:
     views = call.console.backend.views
     refuse_for_gateway(views, "transactions")
-    detail = await run_in_slices(views.transaction(call.path_params["transactional_id"]))
+    detail = await run_in_slices(views.topics.transaction(call.path_params["transactional_id"]))
     if detail is None:
         raise Problem(404, "Transactional id not found.")
     partitions = await collect(map(named, detail.partitions))

@@ -12,7 +12,7 @@ from broker.controller.rows.upstream import (
     UpstreamNodeRow,
     UpstreamRow,
 )
-from broker.views.views import Views
+from broker.views.console import Views
 from webui.rest.entity_schema import ENTITY
 from webui.rest.paging import list_page, list_query, page_query, page_schema, table_page
 from webui.rest.problem import PROBLEM, Problem
@@ -148,10 +148,10 @@ SHARES: Final[Table[ShareRow]] = Table(
 
 def upstream_report(views: Views) -> dict[str, Any]:
     """Return the live report of the page: `upstream` is null for a broker."""
-    row = views.upstream()
+    gateways = sorted(views.shares.gateways(), key=lambda row: row.gateway_id)
     return {
-        "upstream": None if row is None else upstream_json(row),
-        "gateways": [gateway_json(each) for each in views.gateways()],
+        "upstream": None if views.upstream is None else upstream_json(views.upstream.row()),
+        "gateways": [gateway_json(each) for each in gateways],
     }
 
 
@@ -166,24 +166,24 @@ def _is_broker() -> NoReturn:
 
 
 async def upstream(call: Call) -> Reply:
-    row = call.console.backend.views.upstream()
-    if row is None:
+    source = call.console.backend.views.upstream
+    if source is None:
         _is_broker()
-    return Reply(upstream_json(row))
+    return Reply(upstream_json(source.row()))
 
 
 async def gateways(call: Call) -> Reply:
     views = call.console.backend.views
     if not views.is_gateway:
         _is_broker()
-    return Reply(await list_page(call, views.gateways(), gateway_json, lambda row: row.gateway_id))
+    return Reply(await list_page(call, views.shares.gateways(), gateway_json, lambda row: row.gateway_id))
 
 
 async def shares(call: Call) -> Reply:
     views = call.console.backend.views
     if not views.is_gateway:
         _is_broker()
-    return Reply(await table_page(call, SHARES, views.each_share()))
+    return Reply(await table_page(call, SHARES, views.shares.shares()))
 
 
 GATEWAY_PAGE: Final = page_schema(GATEWAY)

@@ -8,9 +8,10 @@ with their next request.
 from collections.abc import Callable
 from typing import Final
 
+from broker.config.sections.console import ConsoleConfig
 from broker.controller.commands import Actor, ChangeOrigin, Role
-from broker.views.views import TokenRow
-from webui.backend import Backend, ConsoleSettings
+from broker.controller.rows.broker import TokenRow
+from webui.backend import Backend
 from webui.rest.problem import Problem
 from webui.security.backoff import Backoff, Guess
 from webui.security.passwords import Passwords, too_often
@@ -46,7 +47,7 @@ class Authenticator:
     def __init__(
         self,
         backend: Backend,
-        settings: ConsoleSettings,
+        settings: ConsoleConfig,
         now_ms: Callable[[], int],
         wall_ms: Callable[[], int],
     ) -> None:
@@ -186,9 +187,9 @@ class Authenticator:
         """
         if is_of_provider(token):
             return True
-        version = self._backend.views.version
+        version = self._backend.views.metadata.version
         if version != self._current_version:
-            self._current = frozenset(self._backend.views.tokens())
+            self._current = frozenset(self._backend.views.metadata.tokens())
             self._current_version = version
             names = {each.name for each in self._current}
             self._used_ms = {name: ms for name, ms in self._used_ms.items() if name in names}

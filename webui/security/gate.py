@@ -11,7 +11,7 @@ from urllib.parse import unquote_to_bytes
 import msgspec
 
 from broker.controller.commands import Actor, ChangeOrigin
-from broker.views.views import TokenRow
+from broker.controller.rows.broker import TokenRow
 from webui.console import Console
 from webui.rest.problem import Problem
 from webui.rest.problem_types import CROSS_SITE

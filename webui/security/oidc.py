@@ -23,8 +23,8 @@ import msgspec
 from broker.common.http_requests import HttpRequest
 from broker.common.json_web_keys import ALGORITHMS, fits
 from broker.common.principal import is_plain
+from broker.config.sections.console import ConsoleConfig
 from broker.controller.commands import Role
-from webui.backend import ConsoleSettings
 from webui.rest.problem import Problem
 from webui.security.backoff import network_of
 
@@ -78,7 +78,7 @@ class _Provider(msgspec.Struct, frozen=True):
 class Oidc:
     """`now_ms` is a monotonic clock."""
 
-    def __init__(self, settings: ConsoleSettings, fetch: Fetch, now_ms: Callable[[], int]) -> None:
+    def __init__(self, settings: ConsoleConfig, fetch: Fetch, now_ms: Callable[[], int]) -> None:
         self._settings = settings
         self._fetch = fetch
         self._now_ms = now_ms

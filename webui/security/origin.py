@@ -23,7 +23,7 @@ from ipaddress import IPv6Address, ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
-from webui.backend import ConsoleSettings
+from broker.config.sections.console import ConsoleConfig
 from webui.security.headers import HeaderLookup
 
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -135,7 +135,7 @@ class OwnHost:
 
     __slots__ = ("_has_own", "_public", "public_name")
 
-    def __init__(self, settings: ConsoleSettings) -> None:
+    def __init__(self, settings: ConsoleConfig) -> None:
         bound = "" if settings.listener is None else settings.listener.host.lower()
         self._public = settings.public_url.rstrip("/")
         self.public_name = urlsplit(self._public).hostname if self._public else None

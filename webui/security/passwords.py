@@ -11,8 +11,8 @@ from typing import Final, TypeVar
 
 import trio
 
+from broker.controller.rows.broker import TokenRow
 from broker.controller.tokens import HashedPassword
-from broker.views.views import TokenRow
 from webui.backend import Backend
 from webui.http.fair_queue import RateLimit
 from webui.rest.problem import Problem

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from broker.views.views import TokenRow
+from broker.controller.rows.broker import TokenRow
 
 MAX_SESSIONS: Final = 1_024
 MAX_REASONS: Final = 1_024

@@ -14,8 +14,9 @@ from typing import Any, Final
 
 import msgspec
 
-from broker.controller.rows.broker import TaskRow
-from broker.views.views import BrokerMetrics, ConnectionRow, NodeUse, Overview, ThrottledRow
+from broker.controller.rows.broker import BrokerMetrics, Overview, TaskRow
+from broker.controller.rows.connections import ConnectionRow, ThrottledRow
+from broker.controller.rows.quotas import NodeUse
 from webui.tables.slices import sliced
 
 

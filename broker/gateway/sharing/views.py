@@ -16,13 +16,14 @@ from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.kinds import CLIENT_KEYS, KEY_OF
 from broker.quotas.use_elsewhere import SHARED_KINDS, Clients, Elsewhere, use_elsewhere
 from broker.views.connection_search import ConnectionQuery, ConnectionsElsewhere
+from broker.views.upstream_views import ShareViews
 
 MAX_HEARD: Final = 1_000
 """Gateways whose last report's time is remembered, those that are gone included."""
 
 
-class SharedLimits:
-    """A `broker.views.upstream_views.ShareViews` of what `member` knows. `heard` is called with the id of
+class SharedLimits(ShareViews):
+    """What `member` knows of the other gateways. `heard` is called with the id of
     the gateway of each report.
     """
 

@@ -19,7 +19,7 @@ from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.connection_rates import AddressStats
 from broker.quotas.request import PERCENT_OF_A_SECOND_PER_NS
 from broker.quotas.table import UNLIMITED
-from broker.views.live import address_use, history_of
+from broker.views.live_quotas import address_use, history_of
 
 AT_ONCE: Final = 16
 """Rows made between two pauses, at some ten microseconds each."""

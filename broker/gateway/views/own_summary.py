@@ -19,7 +19,7 @@ from broker.quotas.entity import Entity
 from broker.quotas.kinds import KEY_OF
 from broker.quotas.usage import SENSORS_AT_ONCE
 from broker.quotas.use_elsewhere import SensorUse
-from broker.views.live import throttled_row
+from broker.views.live_quotas import throttled_row
 
 
 class OwnSummary:

@@ -35,7 +35,7 @@ from broker.network.metrics.request_metrics import quantiles_ms
 from broker.network.metrics.selector_metrics import totals_of
 from broker.network.socket_server import SocketServer
 from broker.quotas.throttled import Throttle
-from broker.views.upstream_views import NoShares, ShareViews
+from broker.views.upstream_views import ShareViews, UpstreamOf
 
 logger = logging.getLogger(__name__)
 
@@ -125,7 +125,7 @@ class UpstreamViews:
         records: Mapping[str, Records] = MappingProxyType({}),
     ) -> None:
         """`records` are those of the topics that gateways believe."""
-        self.shares: ShareViews = shares or NoShares()
+        self.shares = shares or ShareViews()
         self._records = records
         self._clock = clock
         self._config = config
@@ -182,7 +182,7 @@ class UpstreamViews:
                 found += [RefusedRecords(topic, each, total[each], recent[each]) for each in Refusal]
         return tuple(found)
 
-    def upstream_of(self) -> Callable[[Channel], tuple[str, int | None]]:
+    def upstream_of(self) -> UpstreamOf:
         """Return a function that returns where a connection is forwarded to: the address, "" while there is
         none, and the node there.
         """

@@ -5,27 +5,18 @@ each piece of work.
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from broker.common.glob_patterns import glob
 from broker.common.steps import Steps
 from broker.controller.rows.alerts import Labels
+from broker.controller.rows.connections import ThrottledRow
+from broker.controller.rows.topics import GroupRow
 from broker.controller.rows.upstream import RefusedRecords
 from broker.metadata.alerts import AlertCondition, AlertRule
-from broker.views.views import GroupRow, ThrottledRow
+from broker.views.console import Views
 
 Values = dict[Labels, float]
-
-
-class Observed(Protocol):
-    """The part of `views.views.Views` that is observed."""
-
-    def each_throttled(self) -> Iterator[ThrottledRow | None]: ...
-
-    def each_group(self) -> Iterator[GroupRow | None]: ...
-
-    def refused_records(self) -> Sequence[RefusedRecords]: ...
 
 
 def throttled(rows: Iterable[ThrottledRow | None]) -> Steps[Values]:
@@ -88,12 +79,14 @@ def disk_use(directories: Sequence[str]) -> Values:
     return found
 
 
-def sources(views: Observed) -> Mapping[AlertCondition, Callable[[], Steps[Values]]]:
+def sources(views: Views) -> Mapping[AlertCondition, Callable[[], Steps[Values]]]:
     return {
-        AlertCondition.THROTTLED: lambda: throttled(views.each_throttled()),
-        AlertCondition.IGNORES_THROTTLING: lambda: ignoring(views.each_throttled()),
-        AlertCondition.LAG: lambda: lag(views.each_group()),
-        AlertCondition.REFUSED_RECORDS: lambda: refused(views.refused_records()),
+        AlertCondition.THROTTLED: lambda: throttled(views.quotas.each_throttled()),
+        AlertCondition.IGNORES_THROTTLING: lambda: ignoring(views.quotas.each_throttled()),
+        AlertCondition.LAG: lambda: lag(views.topics.each_group()),
+        AlertCondition.REFUSED_RECORDS: lambda: refused(
+            () if views.upstream is None else views.upstream.refused()
+        ),
     }
 
 

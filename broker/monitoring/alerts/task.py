@@ -29,11 +29,12 @@ from broker.monitoring.alerts.formats import (
     sample_notification,
     webhook_body,
 )
-from broker.monitoring.alerts.observations import Observed, Values, disk_use, matching, sources
+from broker.monitoring.alerts.observations import Values, disk_use, matching, sources
 from broker.monitoring.alerts.outbox import Outbox, SendResult
 from broker.monitoring.alerts.sender import post
 from broker.network.metadata_writer import run_in_slices
 from broker.security.egress import Egress, Endpoint
+from broker.views.console import Views
 
 logger = logging.getLogger(__name__)
 
@@ -70,7 +71,7 @@ class Alerting:
     def __init__(
         self,
         image: Callable[[], Image],
-        views: Observed,
+        views: Views,
         source: Callable[[], Source],
         config: AlertConfig,
         directories: Sequence[str],

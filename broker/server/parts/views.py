@@ -1,44 +1,25 @@
 """The Prometheus page, the task tree, and the views of the console and the REST API."""
 
 import logging
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
 
 from msgspec.structs import replace
 
-from broker.api.requests.callbacks import Callbacks
-from broker.api.requests.retry_storm import RetryStormGate
 from broker.common.version import VERSION
-from broker.coordinator.group_service import GroupService
-from broker.coordinator.transaction_service import TransactionService
-from broker.log.cleaner.manager import CleanerManager
+from broker.controller.rows.broker import ServerInfo
 from broker.monitoring.prometheus.page import PrometheusPage
-from broker.network.clock import LoopIdle, TrioClock
-from broker.network.connection.channel import Channel
-from broker.network.socket_server import SocketServer
-from broker.partitions.event_log import EventBuffer
-from broker.partitions.partitions import Partitions
-from broker.purgatory.purgatory import Purgatory
-from broker.quotas.client_quotas import ClientQuotas
-from broker.quotas.replication import ReplicationQuotas
 from broker.quotas.use_elsewhere import NOWHERE
-from broker.security.acl.authorizer import Authorizer
 from broker.security.console_links import ConsoleLink, ConsoleLinkFile
 from broker.server.parts.control import ServerMetadata
 from broker.server.task_stats import OwnedResources
 from broker.server.task_tree import TaskTree
-from broker.telemetry.state import Telemetry
-from broker.views.live import LiveViews, TopicViewSource
+from broker.views.console import Views
+from broker.views.live_quotas import LiveQuotas
+from broker.views.live_server import LiveServer
+from broker.views.parts import LogParts, ServerParts
+from broker.views.topics import LogViews, TopicViews
 from broker.views.upstream_views import UpstreamViewSource
-from broker.views.views import ServerInfo, Views
 
 logger = logging.getLogger(__name__)
-
-
-class Upstream(UpstreamViewSource, Protocol):
-    """A gateway's `gateway.views.upstream.UpstreamViews`, which a broker does not import."""
-
-    def upstream_of(self) -> Callable[[Channel], tuple[str, int | None]]: ...
 
 
 class ServerViews:
@@ -47,80 +28,42 @@ class ServerViews:
     def __init__(
         self,
         metadata: ServerMetadata,
-        socket_server: SocketServer,
-        quotas: ClientQuotas,
-        retry_storm: RetryStormGate,
-        callbacks: Callbacks,
-        telemetry: Telemetry,
-        topics: TopicViewSource,
-        clock: TrioClock,
-        *,
-        purgatories: Sequence[Purgatory[Any]] = (),
-        partitions: Partitions | None = None,
-        groups: GroupService | None = None,
-        transactions: TransactionService | None = None,
-        replication: ReplicationQuotas | None = None,
-        cleaner: CleanerManager | None = None,
-        events: EventBuffer | None = None,
-        upstream: Upstream | None = None,
-        authorizer: Authorizer | None = None,
+        parts: ServerParts,
+        logs: LogParts | None = None,
+        upstream: UpstreamViewSource | None = None,
     ) -> None:
-        """A server without logs has none of the last seven but `events`; `topics` has the topics and groups.
-        `upstream` is a gateway's.
-        """
+        """`logs` are a broker's; `upstream` is a gateway's."""
         control = metadata.control
-        self._socket_server = socket_server
+        self._socket_server = parts.server
         self._directory = metadata.config.log.dirs[0]
         self._console_link: ConsoleLinkFile | None = None
-        self.loop_idle = LoopIdle(clock)
+        self.loop_idle = parts.loop
         self.prometheus = PrometheusPage(
-            clock,
-            socket_server,
-            self.loop_idle,
-            quotas,
-            retry_storm,
-            callbacks,
-            telemetry,
-            lambda: control.config.quotas.metrics_max_entities,
-            replication=replication,
-            cleaner=cleaner,
-            transactions=transactions,
-            partitions=partitions,
-            purgatories=purgatories,
-            events=events,
-            authorizer=authorizer,
-            upstream=None if upstream is None else upstream.row,
-            gateways=tuple if upstream is None else upstream.shares.gateways,
+            parts, lambda: control.config.quotas.metrics_max_entities, logs, upstream
         )
-        owned_resources = OwnedResources(
-            socket_server,
-            self.loop_idle,
-            metadata.node_id,
-            callbacks,
-            purgatories,
-            retry_storm,
-            quotas,
-            telemetry,
-            groups=groups,
-            partitions=partitions,
-        )
-        self.task_tree = TaskTree(clock, owned_resources)
-        live_views = LiveViews(
-            clock,
-            socket_server,
-            quotas,
-            topics,
-            self.loop_idle,
-            self.task_tree.rows,
-            retry_storm,
-            callbacks,
-            metadata.config.automq.pipeline_high,
-            None if upstream is None else upstream.upstream_of,
-            (lambda: NOWHERE) if upstream is None else upstream.shares.use_elsewhere,
-        )
+        self.task_tree = TaskTree(parts.clock, OwnedResources(parts, metadata.node_id, logs))
+        topics = TopicViews(lambda: control.image)
+        if logs is not None:
+            topics = LogViews(
+                lambda: control.image, logs.partitions, logs.groups, logs.cleaner, logs.transactions
+            )
         self.info = ServerInfo(metadata.node_id, VERSION, (), "")
         self.views = Views(
-            control, live_views, metadata.writer, lambda: self.info, telemetry, upstream, authorizer
+            control,
+            LiveServer(
+                parts,
+                topics,
+                self.task_tree.rows,
+                metadata.config.automq.pipeline_high,
+                None if upstream is None else upstream.upstream_of,
+            ),
+            LiveQuotas(parts, lambda: NOWHERE if upstream is None else upstream.shares.use_elsewhere()),
+            topics,
+            metadata.writer,
+            lambda: self.info,
+            parts.telemetry,
+            upstream,
+            None if logs is None else logs.authorizer,
         )
 
     def update_bootstrap(self) -> None:

@@ -12,8 +12,8 @@ import trio
 
 from broker.common.steps import Steps, finished
 from broker.config.load import load
-from broker.config.sections import TelemetryConfig
 from broker.controller.control import Control
+from broker.controller.rows.broker import ServerInfo
 from broker.controller.rows.quotas import ResolvedLimit
 from broker.gateway.sharing.client_summary import ClientSummary
 from broker.gateway.sharing.member import SharingMember
@@ -28,13 +28,12 @@ from broker.network.clock import TrioClock
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.entity import Entity
 from broker.quotas.kinds import CLIENT_KEYS
-from broker.telemetry.state import Telemetry
-from broker.views.views import ServerInfo, Views
-from tests.controller.live import Live, client, store
+from tests.controller.live import Live, client, store, views_of
 from tests.controller.world import StoreCommitter
 from tests.quotas.scene import Connection
 from tests.support.fake_shares import FakeUpstream
 from tests.support.memory_log import MemoryLog, MemoryTopic
+from tests.support.view_rows import usage_rows
 
 PRODUCE = "producer_byte_rate"
 LIMIT = 1_000_000
@@ -83,14 +82,7 @@ class Gateway:
         info = ServerInfo(1, "weir 1", (), "")
         self.live = QuotaLive(self.quotas, self.clock)
         self.live.clients = [client("bob", FREE, 1_000.0)]
-        self.views = Views(
-            control,
-            self.live,
-            committer,
-            lambda: info,
-            Telemetry(TelemetryConfig()),
-            FakeUpstream(self.shares),
-        )
+        self.views = views_of(control, self.live, committer, info, FakeUpstream(self.shares))
         self.scope = trio.CancelScope()
 
     def _clients(self) -> Steps[ClientSummary]:
@@ -117,7 +109,7 @@ class Gateway:
             await trio.sleep(0.001)
 
     def explain(self, key: str = PRODUCE, who: tuple[str, str] = ("alice", "app")) -> ResolvedLimit:
-        return next(now for now, _ in finished(self.views.resolve(*who)) if now.key == key)
+        return next(now for now, _ in finished(self.views.quotas.resolve(*who)) if now.key == key)
 
     def own_use(self) -> float:
         (sensor,) = self.quotas.produce.sensors()
@@ -176,7 +168,7 @@ async def test_a_gateway_that_tells_nothing_is_named_and_one_that_stops_is_gone(
     found = cluster["a"].explain()
     assert [each.gateway for each in found.gateways] == ["b"]
     assert found.unlisted == ("c",)
-    assert cluster["a"].views.unheard_gateways() == ["c"]
+    assert sorted(cluster["a"].views.shares.unheard()) == ["c"]
     cluster["c"].log.max_bytes = 1_000_000
     await trio.sleep(2)
     assert [each.gateway for each in cluster["a"].explain().gateways] == ["b", "c"]
@@ -184,12 +176,12 @@ async def test_a_gateway_that_tells_nothing_is_named_and_one_that_stops_is_gone(
     await trio.sleep(1)
     found = cluster["a"].explain()
     assert ([each.gateway for each in found.gateways], found.unlisted) == (["b"], ())
-    assert cluster["a"].views.unheard_gateways() == []
+    assert sorted(cluster["a"].views.shares.unheard()) == []
 
 
 async def test_a_client_without_a_limit_is_the_sum_of_all_gateways(cluster: dict[str, Gateway]) -> None:
     await trio.sleep(5)
-    (row,) = cluster["a"].views.usage()
+    (row,) = usage_rows(cluster["a"].views)
     assert (row.user, row.bytes_in_per_s, row.gateways) == ("bob", 3_000.0, ("b", "c"))
     found = cluster["a"].explain(who=("bob", FREE))
     assert (found.bound, found.observed) == (None, 3_000.0)

@@ -14,6 +14,7 @@ from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.quotas.accounts import MAX_ACCOUNTS
 from tests.support.fake_upstream import fake_cluster
 from tests.support.running_gateway import RunningGateway, running_gateway
+from tests.support.view_rows import usage_rows
 
 LISTED = [
     "user",
@@ -61,7 +62,7 @@ async def test_clients_and_addresses_are_those_of_the_console(tmp_path: Path) ->
             client = await gateway.connect()
             await client.ask(ApiVersionsRequest("x", "1"), 3)
         views = gateway.server.views
-        (shown,) = views.usage()  # this updates the accounts
+        (shown,) = usage_rows(views)  # this updates the accounts
         found = measure(gateway)
         (client_row,), (address,) = found.clients, found.addresses
         assert [getattr(client_row, name) for name in LISTED[:3]] == ["ANONYMOUS", shown.client_id, 2]

@@ -22,6 +22,7 @@ from broker.protocol.messages.metadata import MetadataRequest
 from broker.protocol.messages.produce import ProduceResponse
 from tests.support.fake_upstream import CLUSTER_ID, FakeCluster, fake_cluster
 from tests.support.running_gateway import RunningGateway, running_gateway
+from tests.support.view_rows import connection_rows
 
 
 @asynccontextmanager
@@ -41,7 +42,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 def node_row(gateway: RunningGateway, node_id: int) -> UpstreamNodeRow:
-    row = gateway.server.views.upstream()
+    row = gateway.server.views.upstream.row()
     assert row is not None
     return next(node for node in row.nodes if node.node_id == node_id)
 
@@ -60,7 +61,7 @@ async def test_a_cluster_of_two_nodes(tmp_path: Path) -> None:
     async with serving(tmp_path, 2) as (cluster, gateway):
         await until(lambda: is_connected(gateway, 2))
         await until(lambda: gateway.server.node_ports.is_open("PLAINTEXT", 1))
-        row = gateway.server.views.upstream()
+        row = gateway.server.views.upstream.row()
         assert row is not None
         state = gateway.server.cluster.state
         found = replace(row, nodes=(), turn_ms=None)
@@ -93,8 +94,9 @@ async def test_a_cluster_of_two_nodes(tmp_path: Path) -> None:
             )
             for node in cluster.live
         )
-        assert gateway.server.views.is_gateway
-        assert (gateway.server.views.gateways(), list(gateway.server.views.each_share())) == ([], [])
+        views = gateway.server.views
+        assert views.is_gateway
+        assert (list(views.shares.gateways()), list(views.shares.shares())) == ([], [])
         overview = gateway.server.views.overview()
         assert overview.upstream == gateway.server.upstream_views.summary()
         assert overview.upstream is not None and overview.upstream.nodes == 2
@@ -110,7 +112,7 @@ async def test_connections_and_bytes_of_each_node_stay_when_connections_close(
         await direct.ask(ApiVersionsRequest("a", "1"), 3)
         bootstrap = await gateway.connect()
         await bootstrap.ask(MetadataRequest([], False), 9)
-        rows = {row.connection_id: row for row in gateway.server.views.connections()}
+        rows = {row.connection_id: row for row in connection_rows(gateway.server.views)}
         assert sorted(row.upstream for row in rows.values()) == sorted(
             row.address for row in (node_row(gateway, row_node(each)) for each in rows.values())
         )
@@ -157,7 +159,7 @@ async def test_latencies_are_of_forwarded_requests_only(tmp_path: Path) -> None:
         client = await gateway.connect()
         await client.ask(ApiVersionsRequest("a", "1"), 3)
         await client.ask(MetadataRequest([], False), 9)
-        row = gateway.server.views.upstream()
+        row = gateway.server.views.upstream.row()
         assert row is not None
         assert [(each.api, each.requests, each.waits) for each in row.latencies] == [
             ("ApiVersions", 1, False),
@@ -193,7 +195,7 @@ async def test_a_cluster_that_never_answers(tmp_path: Path) -> None:
         cluster.live[0].stop()
         async with running_gateway(tmp_path, cluster.live[0].port, finds_cluster=False) as gateway:
             await until(lambda: gateway.server.upstream_views.summary().condition.is_failing)
-            row = gateway.server.views.upstream()
+            row = gateway.server.views.upstream.row()
             assert row is not None
             assert (row.cluster_id, row.expected_id, row.nodes, row.controller_id) == ("", "", (), -1)
             assert row.condition is UpstreamCondition.UNREACHABLE
@@ -258,13 +260,13 @@ async def test_a_client_that_cannot_use_the_advertised_address_is_logged_once(
 
 async def test_listeners_that_advertise_a_loopback_address_are_listed(tmp_path: Path) -> None:
     async with serving(tmp_path, 1) as (_cluster, gateway):
-        row = gateway.server.views.upstream()
+        row = gateway.server.views.upstream.row()
         assert row is not None
         assert [(each.listener, each.address, each.remote_connections) for each in row.loopback] == [
             ("PLAINTEXT", "127.0.0.1", 0)
         ]
     outside = "advertised.listeners=PLAINTEXT://gateway.example:9092"
     async with serving(tmp_path / "outside", 1, outside) as (_cluster, gateway):
-        row = gateway.server.views.upstream()
+        row = gateway.server.views.upstream.row()
         assert row is not None and row.loopback == ()
         assert node_row(gateway, 0).addresses[0].address == f"gateway.example:{gateway.first_port}"

@@ -8,10 +8,10 @@ import pytest
 from msgspec.structs import replace
 
 from broker.common.steps import finished
+from broker.controller.rows.topics import GroupRow
 from broker.metadata.alerts import AlertCondition, AlertRule
 from broker.monitoring.alerts import observations
 from broker.monitoring.alerts.observations import Values, disk_use, ignoring, lag, matching, throttled
-from broker.views.views import GroupRow
 from tests.webui.rows import throttled as throttled_row
 
 GREEDY = (("client_id", "greedy"), ("user", "ann"))

@@ -3,6 +3,7 @@
 import json
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,13 +25,14 @@ from broker.controller.alerts import (
     plan_set_destination,
     plan_set_rule,
 )
+from broker.controller.rows.connections import ThrottledRow
+from broker.controller.rows.topics import GroupRow
 from broker.controller.rows.upstream import RefusedRecords
 from broker.monitoring.alerts.formats import Source
 from broker.monitoring.alerts.outbox import SendResult
 from broker.monitoring.alerts.task import MAX_EVENTS, Alerting
 from broker.network.clock import TrioClock
 from broker.security.egress import Endpoint
-from broker.views.views import GroupRow, ThrottledRow
 from tests.controller.world import World
 
 LAG = AlertRule(AlertCondition.LAG, 100.0, destinations=("hook",))
@@ -49,7 +51,7 @@ class Scene:
         self.observed = 0
         self.alerting = Alerting(
             lambda: self.world.image,
-            self,
+            self.views(),
             lambda: Source("c", 1, "http://weir/"),
             self.world.configuration.config.alerts,
             (),
@@ -57,15 +59,17 @@ class Scene:
             self.post,
         )
 
+    def views(self) -> Any:
+        """Return the parts of `Views` that are observed."""
+        upstream = SimpleNamespace(refused=lambda: self.refused)
+        return SimpleNamespace(quotas=self, topics=self, upstream=upstream)
+
     def each_throttled(self) -> Iterator[ThrottledRow | None]:
         return iter(())
 
     def each_group(self) -> Iterator[GroupRow | None]:
         self.observed += 1
         return iter([GroupRow(name, "Stable", "consumer", 1, lag) for name, lag in self.lags.items()])
-
-    def refused_records(self) -> Sequence[RefusedRecords]:
-        return self.refused
 
     async def post(
         self, endpoint: Endpoint, body: bytes, headers: Sequence[tuple[str, str]], *_rest: Any

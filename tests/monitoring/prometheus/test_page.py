@@ -279,7 +279,7 @@ async def test_the_request_log_is_switched_over_http_and_the_change_is_on_record
 
         assert b'"Produce"' in await trio.to_thread.run_sync(ask)
         assert broker.server.control.config.request_log == RequestLogConfig(("Produce",), (), 5)
-        changes = await broker.server.views.audit(AuditFilter())
+        changes = await broker.server.views.metadata.audit(AuditFilter())
         assert {"request.log.apis", "request.log.max.per.second"} <= {row.key for row in changes}
         await busy(broker)
         page = parse(broker.server.prometheus.page())

@@ -14,6 +14,7 @@ from broker.quotas.connections import BURST_MS, IP_RATE, PER_IP
 from tests.support.connecting import connect_from
 from tests.support.connections import settle
 from tests.support.running import RunningBroker, running_broker
+from tests.support.view_rows import address_rows
 
 ONE, OTHER, NETWORK = "2001:db8:1:2::7", "2001:db8:1:2::8", "2001:db8:1:2::"
 
@@ -35,10 +36,12 @@ async def test_the_page_and_the_explanation_speak_of_the_network(
         for address in (ONE, OTHER):
             assert connect_from(gate.quotas, account, address, gate.clock.ms()) is None
         views = broker.server.views
-        (row,) = (each for each in views.addresses() if each.use is not None and ":" in each.use.address)
+        (row,) = (each for each in address_rows(views) if each.use is not None and ":" in each.use.address)
         assert (row.address, row.limit) == (NETWORK, 4)
         assert row.use is not None and (row.use.connections, row.use.accepted) == (2, 2)
-        ((now, _),) = [pair for pair in finished(views.resolve(None, None, OTHER)) if pair[0].key == IP_RATE]
+        ((now, _),) = [
+            pair for pair in finished(views.quotas.resolve(None, None, OTHER)) if pair[0].key == IP_RATE
+        ]
         assert now.matched == (("ip", NETWORK),)
         for address in (ONE, OTHER):
             gate.release(account.name, address)

@@ -61,7 +61,7 @@ async def test_the_connection_is_held_although_its_answer_still_waits_for_its_tu
     await greedy.stream.send_all(request(3))
     await wait_all_tasks_blocked(0.02)
     assert in_hand(broker, greedy) == 2  # the third is not read
-    assert len(broker.server.views.throttled()) == 1
+    assert len(broker.server.views.quotas.throttled()) == 1
     # What is owed leaves while the connection is throttled.
     await maker.ask(produce_request(batch_of(b"x")), PRODUCE_VERSION)
     assert await correlation_ids(greedy, 2) == [1, 2]
@@ -79,7 +79,7 @@ async def test_two_throttles_are_one_hold_until_the_later_end(
     greedy = await broker.connect(GREEDY)
     await greedy.stream.send_all(over(1, acks) + over(2, acks) + request(3))
     await wait_all_tasks_blocked(0.02)
-    (row,) = broker.server.views.throttled()
+    (row,) = broker.server.views.quotas.throttled()
     assert row.throttle_ms > 1_000 and row.times == 1
     answers = await correlation_ids(greedy, 2 * acks + 1)
     assert answers[-1] == 3  # all three were here before the hold began
@@ -87,10 +87,10 @@ async def test_two_throttles_are_one_hold_until_the_later_end(
     await wait_all_tasks_blocked(0.02)
     mock_clock.jump((row.throttle_ms - 1) / 1_000)
     await wait_all_tasks_blocked(0.02)
-    assert len(broker.server.views.throttled()) == 1
+    assert len(broker.server.views.quotas.throttled()) == 1
     mock_clock.jump(0.001)
     assert await correlation_ids(greedy, 1) == [4]
-    assert broker.server.views.throttled() == []
+    assert broker.server.views.quotas.throttled() == []
 
 
 async def test_the_end_of_a_hold_serves_what_was_read_already(
@@ -119,11 +119,11 @@ async def test_a_connection_that_closes_while_it_is_held_leaves_nothing_behind(
     greedy = await broker.connect(GREEDY)
     await greedy.stream.send_all(over(1) + over(2) + waiting_fetch(3))
     await wait_all_tasks_blocked(0.02)
-    assert len(broker.server.views.throttled()) == 1
+    assert len(broker.server.views.quotas.throttled()) == 1
     greedy.stream.socket.close()
     mock_clock.jump(60)
     await wait_all_tasks_blocked(0.02)
-    assert broker.server.views.throttled() == []
+    assert broker.server.views.quotas.throttled() == []
     assert len(list(broker.server.socket_server.channels())) == 1
 
 
@@ -137,4 +137,4 @@ async def test_a_limit_that_is_removed_frees_the_connection_at_once(
     broker.server.quotas.apply(Entity(client_id=GREEDY), "producer_byte_rate", None)
     broker.server.socket_server.throttling.poke()
     assert await correlation_ids(greedy, 1) == [3]
-    assert broker.server.views.throttled() == []
+    assert broker.server.views.quotas.throttled() == []

@@ -61,7 +61,7 @@ async def throttles(broker: RunningBroker, key: ApiKey, times: int) -> list[int]
         broker.server.socket_server.listeners[0].routes.clear_caches()  # a handler answers each request
         answer = await client.ask(message, version)
         throttle_times = [
-            row.throttle_ms for row in broker.server.views.throttled() if row.client_id == client_id
+            row.throttle_ms for row in broker.server.views.quotas.throttled() if row.client_id == client_id
         ]
         reported.append(getattr(answer, "throttle_time_ms", sum(throttle_times)))
         assert bool(throttle_times) == bool(reported[-1]), key.name

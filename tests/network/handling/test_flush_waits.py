@@ -160,7 +160,7 @@ async def test_a_produce_that_waited_is_recorded_when_it_is_answered(
     assert sensor is not None and sensor.last_record_ms == broker.server.clock.ms()
     used = round(sensor.observed(sensor.last_record_ms) * 10)
     assert answer.throttle_time_ms == (used - 100) * 100 > 0
-    (row,) = broker.server.views.throttled()
+    (row,) = broker.server.views.quotas.throttled()
     assert row.remaining_ms == answer.throttle_time_ms
 
 

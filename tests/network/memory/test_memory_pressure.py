@@ -23,6 +23,7 @@ from tests.support.memory import BEGUN, BOUNDED, KIB, POOL, readable, settled, t
 from tests.support.produce import batch_of, create_topic, produce_request
 from tests.support.replacing import replace_method
 from tests.support.running import RunningBroker, running_broker
+from tests.support.view_rows import connection_rows
 from tests.support.wire import connect
 
 
@@ -100,9 +101,9 @@ async def test_waiting_connections_are_shown_with_the_used_memory(
     views = broker.server.views
     figures = views.overview().metrics
     assert (figures.memory_pool_used, figures.memory_pool_size) == (POOL, POOL)
-    states = {row.address + row.connection_id: row.mute_state for row in views.connections()}
+    states = {row.address + row.connection_id: row.mute_state for row in connection_rows(views)}
     assert sorted(states.values()) == ["muted_for_memory", "not_muted", "not_muted"]
-    (reaper,) = (row for row in views.tasks() if row.name == "memory-pool-reaper")
+    (reaper,) = (row for row in views.live.tasks() if row.name == "memory-pool-reaper")
     assert reaper.kind == "reaper"
     assert [(each.name, each.now, each.capacity) for each in reaper.owns] == [
         ("bytes of requests", POOL, POOL),

@@ -81,4 +81,4 @@ def test_the_frame_pool_gives_its_mappings_back() -> None:
 
 async def test_each_server_has_its_task(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
-        assert "frame-unmapping-reaper" in {row.name for row in broker.server.views.tasks()}
+        assert "frame-unmapping-reaper" in {row.name for row in broker.server.views.live.tasks()}

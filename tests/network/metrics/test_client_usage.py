@@ -13,15 +13,16 @@ from trio.testing import MockClock
 
 from broker.common.steps import finished
 from broker.controller.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
+from broker.controller.rows.quotas import ClientUsage as ClientUsageRow
+from broker.controller.rows.quotas import MeasuredBy
 from broker.metadata.actor import BROKER_ITSELF
 from broker.network.connection.channel import Channel, NewConnection
 from broker.network.connection.frame_pool import FramePool
 from broker.network.connection.receive import Receive
 from broker.network.metrics.client_usage import CHANNELS_PER_SECOND, TIMED, ApiClient, ClientUsage
-from broker.views.views import ClientUsage as ClientUsageRow
-from broker.views.views import MeasuredBy
 from tests.support.produce import PRODUCE_VERSION, create_topic, produce_request_of
 from tests.support.running import RunningBroker, running_broker
+from tests.support.view_rows import usage_rows
 
 
 def channel_of(client_id: str | None, principal: str = "alice") -> Channel:
@@ -152,7 +153,7 @@ async def broker(tmp_path: Path, mock_clock: MockClock) -> AsyncIterator[Running
 
 
 def row(broker: RunningBroker, client_id: str = BUSY) -> ClientUsageRow:
-    return next(each for each in broker.server.views.usage() if each.client_id == client_id)
+    return next(each for each in usage_rows(broker.server.views) if each.client_id == client_id)
 
 
 async def test_every_byte_and_request_of_a_client_is_there_while_it_is_connected_and_afterwards(
@@ -171,7 +172,7 @@ async def test_every_byte_and_request_of_a_client_is_there_while_it_is_connected
     await trio.testing.wait_all_tasks_blocked(0.02)
     later = row(broker)
     assert (later.connections, later.bytes_in, later.requests) == (1, 16_000, 4)
-    assert next(each.client_id for each in broker.server.views.usage()) == BUSY
+    assert next(each.client_id for each in usage_rows(broker.server.views)) == BUSY
 
 
 async def test_the_rate_is_over_the_last_seconds_and_the_history_over_minutes(
@@ -236,7 +237,7 @@ async def test_a_rule_that_does_not_exist_is_judged_by_the_sum_of_its_clients(
         await trio.testing.wait_all_tasks_blocked(0.01)
     views = broker.server.views
     rule = QuotaAlteration((("client-id", BUSY),), (QuotaOp("producer_byte_rate", 1_000.0),))
-    now, then = finished(views.resolve(None, BUSY, changes=[rule]))[0]
+    now, then = finished(views.quotas.resolve(None, BUSY, changes=[rule]))[0]
     assert (now.bound, now.measured_by, then.bound, then.measured_by) == (
         None,
         MeasuredBy.CONNECTIONS,
@@ -249,6 +250,6 @@ async def test_a_rule_that_does_not_exist_is_judged_by_the_sum_of_its_clients(
     # Once it is there, the quota's own sensor is asked.
     await broker.server.control.apply(AlterClientQuotas((rule,)), BROKER_ITSELF)
     await clients[0].ask(produce_request_of(996, BUSY), PRODUCE_VERSION)
-    (limit, _), *_ = finished(views.resolve(None, BUSY))
+    (limit, _), *_ = finished(views.quotas.resolve(None, BUSY))
     assert limit.measured_by is MeasuredBy.QUOTA and limit.wait_ms
     assert limit.matched == (("client-id", BUSY),)

@@ -18,7 +18,7 @@ from tests.support.running import RunningBroker, running_broker
 
 
 def flow(broker: RunningBroker) -> Flow:
-    return broker.server.views.flow()
+    return broker.server.views.live.flow()
 
 
 def exposed(broker: RunningBroker, name: str) -> float:

@@ -15,11 +15,10 @@ from broker.api.security.client_security import ClientSecurity
 from broker.config.load import load
 from broker.config.table import BrokerConfig
 from broker.controller.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
-from broker.controller.rows.topics import GroupDetail, GroupRow, PartitionRow, TopicSize
 from broker.log.background_jobs import Flush
 from broker.metadata.actor import BROKER_ITSELF
 from broker.network.acceptor.user_gate import UserGates
-from broker.network.clock import TrioClock
+from broker.network.clock import LoopIdle, TrioClock
 from broker.network.failures import Failures
 from broker.network.handling.handler_pool import Completion
 from broker.network.server_factory import ServedApis
@@ -34,34 +33,11 @@ from broker.security.unknown_users import UnknownUsers
 from broker.server.listeners.metadata import ClientMetricsListener, QuotaListener
 from broker.server.parts.control import ServerMetadata, ServerQuotas, ServerTelemetry, retry_storm_reaper
 from broker.server.parts.views import ServerViews
+from broker.views.parts import ServerParts
 from tests.support.clock import ManualClock
+from tests.support.view_rows import quota_rows
 
 ENTITY = (("client-id", "greedy"),)
-
-
-class NoTopics:
-    """A server that hosts no topics and coordinates no groups."""
-
-    def offline_partitions(self) -> int:
-        return 0
-
-    def missing_offsets(self) -> int:
-        return 0
-
-    def topic_size(self, name: str) -> TopicSize:
-        return TopicSize(name, 0, 0)
-
-    def partitions(self, topic: str) -> Sequence[PartitionRow]:
-        return ()
-
-    def group_count(self) -> int:
-        return 0
-
-    def groups(self) -> Sequence[GroupRow]:
-        return ()
-
-    def group(self, group_id: str) -> GroupDetail | None:
-        return None
 
 
 class NoAppends:
@@ -129,16 +105,10 @@ class ServerWithoutLogs:
             (reaper,),
             telemetry.state.manager.disconnected,
         )
-        self.views = ServerViews(
-            self.metadata,
-            self.socket_server,
-            clients,
-            retry_storm,
-            callbacks,
-            telemetry.state,
-            NoTopics(),
-            clock,
+        parts = ServerParts(
+            clock, LoopIdle(clock), self.socket_server, clients, retry_storm, callbacks, telemetry.state
         )
+        self.views = ServerViews(self.metadata, parts)
         image = control.image
         quotas = QuotaListener(image, clock, 1, self.socket_server, clients, self.quotas.connections.values())
         control.subscribe(quotas.on_metadata_update)
@@ -160,7 +130,7 @@ async def test_a_server_without_logs_has_quotas_views_and_metrics(tmp_path: Path
         command = AlterClientQuotas((QuotaAlteration(ENTITY, (QuotaOp("producer_byte_rate", 1_000.0),)),))
         await server.metadata.control.apply(command, BROKER_ITSELF)
         assert server.quotas.clients.managers[QuotaKind.PRODUCE].bound("ANONYMOUS", "greedy") == 1_000
-        assert [row.entity for row in server.views.views.quotas()] == [ENTITY]
+        assert [row.entity for row in quota_rows(server.views.views)] == [ENTITY]
         server.views.update_bootstrap()
         overview = server.views.views.overview()
         assert len(overview.bootstrap) == 1

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from broker.views.views import TokenRow
+from broker.controller.rows.broker import TokenRow
 from tests.webui.browser.conftest import ServedConsole, Watched, refused_buttons, watched
 from tests.webui.fake_access import VIEWER
 from tests.webui.fakes import FakeBroker

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from broker.views.views import ConnectionLimitRow
+from broker.controller.rows.connections import ConnectionLimitRow
 from tests.webui.browser.conftest import Watched, refused_buttons
 from tests.webui.fakes import IP_KEY, FakeBroker
 from tests.webui.rows import use

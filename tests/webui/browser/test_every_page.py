@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from broker.controller.alerts import AlertCondition, AlertRule
+from broker.controller.rows.connections import AddressUse
 from broker.security.acl.acl import Operation
-from broker.views.views import AddressUse
 from tests.security.acl.acls import allow
 from tests.webui.browser.conftest import ServedConsole, Watched, watched
 from tests.webui.browser.test_hostile import NAMES

@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from tests.webui.browser.conftest import DESK, PHONE, ServedConsole, Watched, watched
-from tests.webui.fakes import FakeBroker, FakeSettings
+from tests.webui.fakes import FakeBroker, console_config
 from tests.webui.insights.full import DAY, fill
 from tests.webui.insights.warehouse import deltalake, usage, write
 from webui.insights.reader import STATE_FRESH_S
@@ -43,7 +43,7 @@ def warehouse(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def served(warehouse: Path, broker: FakeBroker) -> Iterator[ServedConsole]:
-    with ServedConsole(broker, FakeSettings(insights_warehouse=str(warehouse), **PRICES)) as served:
+    with ServedConsole(broker, console_config(insights_warehouse=str(warehouse), **PRICES)) as served:
         yield served
 
 
@@ -216,7 +216,7 @@ def test_needs_are_drawn_beside_the_present_limit(page: Watched, expect: Any, br
 def test_without_prices_it_says_which_to_set(
     browser: Any, broker: FakeBroker, warehouse: Path, expect: Any
 ) -> None:
-    settings = FakeSettings(insights_warehouse=str(warehouse))
+    settings = console_config(insights_warehouse=str(warehouse))
     with ServedConsole(broker, settings) as served, watched(browser, served) as opened:
         opened.sign_in()
         insights = opened.go(f"{PAGE}&view=cost")

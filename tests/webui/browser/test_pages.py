@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from broker.controller.rows.client_endpoint import ClientEndpoint
-from broker.views.views import ConnectionLimitRow
+from broker.controller.rows.connections import ConnectionLimitRow
 from tests.webui.browser.conftest import PHONE, ServedConsole, Watched, watched
 from tests.webui.fakes import FakeBroker
 from tests.webui.rows import connection, tasks, throttled, upstream

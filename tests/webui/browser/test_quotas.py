@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from broker.controller.commands import EntityPairs
-from broker.views.views import ShadowUse
+from broker.controller.rows.quotas import ShadowUse
 from tests.webui.browser.conftest import Watched, refused_buttons
 from tests.webui.fake_resolving import usage
 from tests.webui.fakes import FakeBroker

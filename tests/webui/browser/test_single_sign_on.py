@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.webui.browser.conftest import ServedConsole, watched
-from tests.webui.fakes import FakeBroker, FakeSettings
+from tests.webui.fakes import FakeBroker, console_config
 
 PROVIDER = Path(__file__).parents[1] / "oidc_provider"
 SECRET = "client secret of weir"
@@ -34,7 +34,7 @@ def served(broker: FakeBroker) -> Iterator[ServedConsole]:
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]
     settings = replace(
-        FakeSettings(),
+        console_config(),
         oidc_issuer=f"http://127.0.0.1:{port}",
         oidc_client_id="weir",
         oidc_client_secret=SECRET,

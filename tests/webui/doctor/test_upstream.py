@@ -33,13 +33,13 @@ FAILURES = {
 
 
 async def check(row: UpstreamRow, title: str, recent: RecentTotals | None = None) -> Check:
-    symptoms = await examine(FakeBroker(upstream_row=row), recent or RecentTotals(), NOW_MS)
+    symptoms = await examine(FakeBroker(upstream_row=row).views, recent or RecentTotals(), NOW_MS)
     (found,) = [each for symptom in symptoms for each in symptom.checks if each.title == title]
     return found
 
 
 async def test_a_gateway_in_front_of_a_healthy_cluster_is_well() -> None:
-    symptoms = await examine(FakeBroker(upstream_row=upstream()), RecentTotals(), NOW_MS)
+    symptoms = await examine(FakeBroker(upstream_row=upstream()).views, RecentTotals(), NOW_MS)
     assert [symptom.key for symptom in symptoms] == ["connect", "io", "queue", "handlers", "upstream"]
     assert {symptom.level for symptom in symptoms} == {Level.GOOD}
     titles = {each.title for symptom in symptoms for each in symptom.checks}
@@ -47,11 +47,11 @@ async def test_a_gateway_in_front_of_a_healthy_cluster_is_well() -> None:
 
 
 async def test_a_broker_has_no_upstream_checks() -> None:
-    symptoms = await examine(FakeBroker(), RecentTotals(), NOW_MS)
+    symptoms = await examine(FakeBroker().views, RecentTotals(), NOW_MS)
     assert [symptom.key for symptom in symptoms] == ["connect", "io", "queue", "handlers", "storage"]
     titles = {each.title for symptom in symptoms for each in symptom.checks}
     assert titles.isdisjoint({REACHED, PORTS, LOOPBACK, SLOWEST})
-    assert REMOTE_CONNECTIONS not in await totals_of(FakeBroker())
+    assert REMOTE_CONNECTIONS not in await totals_of(FakeBroker().views)
 
 
 @pytest.mark.parametrize(("away", "level"), [(0, "good"), (1, "watch"), (2, "watch"), (3, "urgent")])
@@ -158,7 +158,7 @@ async def test_at_most_five_nodes_are_named() -> None:
 async def test_clients_of_other_machines_that_are_told_a_loopback_address() -> None:
     recent = RecentTotals()
     before = upstream(loopback=(LoopbackAdvertised("PLAINTEXT", "localhost", 4),))
-    recent.add(await totals_of(FakeBroker(upstream_row=before)), NOW_MS - SPAN_MS)
+    recent.add(await totals_of(FakeBroker(upstream_row=before).views), NOW_MS - SPAN_MS)
     assert (await check(before, LOOPBACK, recent)).level is Level.GOOD
     row = upstream(loopback=(LoopbackAdvertised("PLAINTEXT", "localhost", 5),))
     found = await check(row, LOOPBACK, recent)

@@ -8,7 +8,7 @@ import pytest
 import trio
 import trio.testing
 
-from broker.views.views import TokenRow
+from broker.controller.rows.broker import TokenRow
 from tests.webui.fake_access import EDITOR
 from tests.webui.fakes import FakeBroker
 from tests.webui.raw_http import Served, rest_of, served, until

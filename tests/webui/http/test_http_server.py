@@ -13,7 +13,7 @@ import trio
 from broker.common.errors import ConfigError
 from broker.controller.rows.broker import TaskRow
 from tests.support.machine_speed import WITHIN_S
-from tests.webui.fakes import FakeAddress, FakeBroker, FakeSettings
+from tests.webui.fakes import FakeBroker, console_config
 from tests.webui.raw_http import Served, rest_of, served, until
 from tests.webui.rows import throttled
 from webui.http import http_server, hypercorn_connection, request
@@ -267,14 +267,14 @@ async def test_a_broken_connection_is_logged_and_the_broker_goes_on(
 
 async def test_a_taken_port_stops_the_start(broker: FakeBroker) -> None:
     async with served(broker) as server:
-        again = partial(serve_console, broker.backend(), FakeSettings(FakeAddress(port=server.port)))
+        again = partial(serve_console, broker.backend(), console_config(port=server.port))
         with pytest.raises(ConfigError, match="in use"):
             await again(shutdown=trio.Event())
 
 
 async def test_being_cancelled_ends_everything(broker: FakeBroker) -> None:
     with trio.move_on_after(0.5) as scope:
-        await serve_console(broker.backend(), FakeSettings(), shutdown=trio.Event())
+        await serve_console(broker.backend(), console_config(), shutdown=trio.Event())
     assert scope.cancelled_caught
 
 

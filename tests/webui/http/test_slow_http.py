@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import trio
 
-from tests.webui.fakes import FakeBroker, FakeSettings
+from tests.webui.fakes import FakeBroker, console_config
 from tests.webui.raw_http import Served, served
 from webui.console import Console
 from webui.http import app, fair_queue, http_server, hypercorn_connection
@@ -95,4 +95,4 @@ def test_the_limits_are_those_configured(console: Console) -> None:
     of_app = app.build_app(console).config
     assert (of_app["BODY_TIMEOUT"], of_app["RESPONSE_TIMEOUT"]) == (10, 30)
     assert (config.keep_alive_timeout, http_server.STALLED_AFTER_S, app.BODY_TIMEOUT_S) == (5.0, 10.0, 10)
-    assert FakeSettings().max_connections_per_ip > SLOW
+    assert console_config().max_connections_per_ip > SLOW

@@ -8,7 +8,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from broker.views.views import QuotaFilter, QuotaRow
+from broker.controller.rows.quotas import QuotaFilter, QuotaRow
 from tests.webui.fakes import FakeBroker
 from tests.webui.rows import throttled
 from tests.webui.settled import settled
@@ -22,7 +22,7 @@ from webui.tables.listing import Page
 
 @pytest.fixture
 async def live(broker: FakeBroker) -> AsyncGenerator[Live, None]:
-    live = make_live(broker, lambda: broker.now_ms + int(trio.current_time() * 1000))
+    live = make_live(broker.views, lambda: broker.now_ms + int(trio.current_time() * 1000))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(live.run)
         await settled()
@@ -129,7 +129,7 @@ async def test_a_report_is_made_every_two_seconds_and_when_something_was_changed
         made.append(now_ms)
         return {"at": now_ms}
 
-    report = Report(broker, make)
+    report = Report(broker.views, make)
     for now_ms in (1_000, 1_000, 999 + EXAMINED_EVERY_MS):
         assert await report.data(now_ms) == b'{"at":1000}'
     assert await report.data(1_000 + EXAMINED_EVERY_MS) == b'{"at":3000}'
@@ -151,7 +151,7 @@ async def test_a_report_is_made_once_for_all_concurrent_requests(broker: FakeBro
         answers.append(await report.data(5))
 
     async with trio.open_nursery() as nursery:
-        report = Report(broker, make)
+        report = Report(broker.views, make)
         for _ in range(3):
             nursery.start_soon(ask, report)
     assert made == [5] and answers == [b'{"at":5}'] * 3
@@ -210,7 +210,7 @@ class SlowViews(FakeBroker):
 
 
 def live_rules(views: SlowViews) -> LiveTable[QuotaRow]:
-    return LiveTable(RULES, views.quotas, views, clock=lambda: views.seconds)
+    return LiveTable(RULES, views.quotas, views.views, clock=lambda: views.seconds)
 
 
 async def test_gathering_the_rules_takes_a_twentieth_of_the_time() -> None:

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
+from broker.controller.rows.broker import PhaseRow, QueueRow
 from broker.controller.rows.upstream import GatewaySums
-from broker.views.views import PhaseRow, QueueRow
 from tests.webui.rows import broker_metrics
 from webui.live.history import KEPT_S, TIERS, History, sample_json
 

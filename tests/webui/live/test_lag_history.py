@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.views.views import GroupRow
+from broker.controller.rows.topics import GroupRow
 from webui.live.lag_history import MAX_GROUPS, LagHistory
 
 STEP = 10_000

@@ -9,7 +9,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from broker.views.views import Overview
+from broker.controller.rows.broker import Overview
 from tests.webui.fakes import FakeBroker
 from tests.webui.rows import throttled
 from tests.webui.settled import settled
@@ -75,7 +75,7 @@ async def followed(
     is_logged_in: Callable[[], bool] = lambda: True,
 ) -> AsyncIterator[tuple[Live, list[list[bytes]]]]:
     """Live pages with these connections, and the bytes that the framework sends for each."""
-    live = make_live(broker, lambda: broker.now_ms + round(trio.current_time() * 1000))
+    live = make_live(broker.views, lambda: broker.now_ms + round(trio.current_time() * 1000))
     framed: list[list[bytes]] = []
 
     async def follow(pipe: Pipe, sent: list[bytes]) -> None:

@@ -12,7 +12,7 @@ from broker.controller.tokens import hashed
 from tests.support.live import alter_through
 from tests.support.running import RunningBroker, running_broker
 from tests.webui.conftest import PORT, Browserless
-from tests.webui.fakes import FakeSettings
+from tests.webui.fakes import console_config
 from webui.backend import Backend
 from webui.http.app import build_app, make_console
 from webui.rest.broker_configs import ALTERED, CONFIG_PAGE, REFUSED
@@ -41,9 +41,17 @@ async def http(broker: RunningBroker) -> Browserless:
     server = broker.server
     views = server.views
     backend = Backend(
-        server.control, views, views.identify, views.credentials_of, hashed, lambda: "", lambda: True
+        server.control,
+        views,
+        views.metadata.identify,
+        views.metadata.credentials_of,
+        hashed,
+        lambda: "",
+        lambda: True,
     )
-    return Browserless(build_app(make_console(backend, FakeSettings(), PORT)).test_client(use_cookies=False))
+    return Browserless(
+        build_app(make_console(backend, console_config(), PORT)).test_client(use_cookies=False)
+    )
 
 
 async def listed(http: Browserless, token: str, query: str = "") -> dict[str, dict[str, Any]]:

@@ -12,7 +12,7 @@ from broker.controller.tokens import hashed
 from tests.support.produce import PRODUCE_VERSION, create_topic, produce_request_of
 from tests.support.running import RunningBroker, running_broker
 from tests.webui.conftest import PORT, Browserless
-from tests.webui.fakes import FakeSettings
+from tests.webui.fakes import console_config
 from webui.backend import Backend
 from webui.http.app import build_app, make_console
 from webui.rest.broker_quotas import BROKER_QUOTAS
@@ -33,9 +33,17 @@ async def http(broker: RunningBroker, mock_clock: MockClock) -> Browserless:
     server = broker.server
     views = server.views
     backend = Backend(
-        server.control, views, views.identify, views.credentials_of, hashed, lambda: "", lambda: True
+        server.control,
+        views,
+        views.metadata.identify,
+        views.metadata.credentials_of,
+        hashed,
+        lambda: "",
+        lambda: True,
     )
-    return Browserless(build_app(make_console(backend, FakeSettings(), PORT)).test_client(use_cookies=False))
+    return Browserless(
+        build_app(make_console(backend, console_config(), PORT)).test_client(use_cookies=False)
+    )
 
 
 async def token(broker: RunningBroker, role: Role) -> str:

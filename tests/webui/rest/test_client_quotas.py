@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from broker.controller.commands import ChangeOrigin, EntityPairs, Role
-from broker.views.views import ShadowUse
+from broker.controller.rows.quotas import ShadowUse
 from tests.webui.conftest import Browserless
 from tests.webui.fake_resolving import usage
 from tests.webui.fakes import FakeBroker

@@ -13,7 +13,7 @@ from broker.metadata.actor import Role
 from broker.security.delegation_tokens import DelegationTokens
 from tests.controller.world import World, actor
 from tests.webui.conftest import PORT, Browserless
-from tests.webui.fakes import FakeBroker, FakeSettings
+from tests.webui.fakes import FakeBroker, console_config
 from tests.webui.http.test_page_routes import csrf_of, sign_in
 from tests.webui.log_world import LogWorld
 from tests.webui.rows import upstream
@@ -173,7 +173,13 @@ async def console_of(world: LogWorld) -> Browserless:
     await world.control.apply(IssueAdminToken("root", Role.ADMIN, "secret"), actor())
     views = world.views
     backend = Backend(
-        world.control, views, views.identify, views.credentials_of, hashed, lambda: "", lambda: True
+        world.control,
+        views,
+        views.metadata.identify,
+        views.metadata.credentials_of,
+        hashed,
+        lambda: "",
+        lambda: True,
     )
-    app = build_app(make_console(backend, FakeSettings(), PORT))
+    app = build_app(make_console(backend, console_config(), PORT))
     return Browserless(app.test_client(use_cookies=False))

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.webui.conftest import PORT, Browserless
-from tests.webui.fakes import FakeBroker, FakeSettings
+from tests.webui.fakes import FakeBroker, console_config
 from tests.webui.insights.full import DAY, fill
 from tests.webui.insights.warehouse import write
 from webui.console import Console
@@ -33,7 +33,7 @@ PATHS = {
 
 def console_on(warehouse: str) -> tuple[FakeBroker, Console]:
     broker = FakeBroker()
-    settings = FakeSettings(insights_warehouse=warehouse)
+    settings = console_config(insights_warehouse=warehouse)
     return broker, make_console(broker.backend(), settings, PORT, now_ms=lambda: NOON_MS)
 
 
@@ -242,7 +242,7 @@ async def test_the_prices_of_the_configuration_make_the_cost(tmp_path: Path) -> 
     fill(tmp_path)
     broker = FakeBroker()
     prices = {"price_per_gb_produced": 100.0, "price_per_gb_fetched": 200.0, "price_currency": "EUR"}
-    settings = FakeSettings(insights_warehouse=str(tmp_path), **prices)
+    settings = console_config(insights_warehouse=str(tmp_path), **prices)
     console = make_console(broker.backend(), settings, PORT, now_ms=lambda: NOON_MS)
     http = Browserless(build_app(console).test_client(use_cookies=False))
     body = await (await http.get(f"{BASE}/cost")).get_json()

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from msgspec.structs import replace
 
-from broker.views.views import NodeUse
+from broker.controller.rows.quotas import NodeUse
 from tests.webui.conftest import Browserless
 from tests.webui.fake_resolving import usage
 from tests.webui.fakes import FakeBroker

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from broker.controller.commands import EntityPairs
+from broker.controller.rows.quotas import Decided, NodeUse
 from broker.controller.rows.upstream import GatewaySums, Incomplete
 from broker.quotas.entity import Entity
 from broker.quotas.use_elsewhere import SensorUse
-from broker.views.views import Decided, NodeUse
 from tests.webui.conftest import Browserless
 from tests.webui.fake_resolving import usage
 from tests.webui.fakes import FakeBroker

@@ -44,7 +44,7 @@ from tests.controller.world import AUTHORIZER, actor
 from tests.security.acl.acls import allow
 from tests.webui.conftest import PORT, Browserless
 from tests.webui.fake_delegation_tokens import TOKENS_ENABLED
-from tests.webui.fakes import FakeSettings
+from tests.webui.fakes import console_config
 from tests.webui.log_world import LogWorld
 from tests.webui.rest.test_insights_what_if import Played
 from webui.backend import Backend
@@ -172,9 +172,15 @@ class Real:
         self.control.add_planner(CloseConnection, partial(plan_close, self.connection))
         views = world.views
         backend = Backend(
-            self.control, views, views.identify, views.credentials_of, hashed, lambda: "", lambda: True
+            self.control,
+            views,
+            views.metadata.identify,
+            views.metadata.credentials_of,
+            hashed,
+            lambda: "",
+            lambda: True,
         )
-        settings = FakeSettings(browse_role="editor")
+        settings = console_config(browse_role="editor")
         console = replace(make_console(backend, settings, PORT), what_if=Played())
         self.http = Browserless(build_app(console).test_client(use_cookies=False))
         self.quota_seq = 0

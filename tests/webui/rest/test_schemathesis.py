@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from tests.webui.fakes import FakeSettings
+from tests.webui.fakes import console_config
 from tests.webui.insights.full import fill
 from tests.webui.log_world import LoggedBroker, LogWorld
 from tests.webui.served import ServedConsole
@@ -47,7 +47,7 @@ def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedConsole]
     Simulation(broker).step(250)
     warehouse = tmp_path_factory.mktemp("warehouse")
     fill(warehouse)
-    with ServedConsole(broker, FakeSettings(insights_warehouse=str(warehouse))) as served:
+    with ServedConsole(broker, console_config(insights_warehouse=str(warehouse))) as served:
         yield served
     world.close()
 

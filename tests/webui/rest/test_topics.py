@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.webui.conftest import PORT, Browserless
-from tests.webui.fakes import FakeSettings
+from tests.webui.fakes import console_config
 from tests.webui.log_world import LoggedBroker, LogWorld
 from webui.http.app import build_app, make_console
 from webui.rest.inventory import TOPIC_DETAIL
@@ -230,7 +230,7 @@ async def test_deletion_can_be_disabled(tmp_path: Path) -> None:
     (tmp_path / "kept").mkdir()
     world = LogWorld(tmp_path / "kept", "delete.topic.enable=false")
     world.topic("orders")
-    console = make_console(LoggedBroker(world).backend(), FakeSettings(), PORT)
+    console = make_console(LoggedBroker(world).backend(), console_config(), PORT)
     other = Browserless(build_app(console).test_client(use_cookies=False))
     assert (await problem(await other.ask("DELETE", ONE), 409))["code"] == "TOPIC_DELETION_DISABLED"
     world.close()

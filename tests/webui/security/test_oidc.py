@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from broker.common.http_requests import HttpRequest
 from broker.controller.commands import Role
 from tests.webui.conftest import Clock
-from tests.webui.fakes import FakeSettings
+from tests.webui.fakes import console_config
 from webui.rest.problem import Problem
 from webui.security.oidc import DISCOVERED_MS, KEYS_AGAIN_MS, MAX_PENDING, PENDING_MS, Oidc
 
@@ -25,7 +25,7 @@ REDIRECT = "https://weir.example/oidc/callback"
 OURS = rsa.generate_private_key(65_537, 2_048)
 THEIRS = rsa.generate_private_key(65_537, 2_048)
 CURVE = ec.generate_private_key(ec.SECP256R1())
-SETTINGS = FakeSettings(
+SETTINGS = console_config(
     oidc_issuer=ISSUER,
     oidc_client_id="weir",
     oidc_client_secret="client secret",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.webui.fakes import FakeAddress, FakeSettings
+from tests.webui.fakes import console_config
 from webui.security.origin import AllowedHosts, OwnHost, host_name, is_allowed_origin, is_cross_site
 
 OWN = {"Host": "127.0.0.1:8080"}
@@ -119,7 +119,7 @@ def test_the_host_of_the_listener_is_answered() -> None:
 
 
 def at(bound: str = "127.0.0.1", **settings: object) -> OwnHost:
-    return OwnHost(FakeSettings(FakeAddress(bound), **settings))  # type: ignore[arg-type]
+    return OwnHost(console_config(bound, **settings))
 
 
 @pytest.mark.parametrize("bound", ["127.0.0.1", "localhost", "::1", "", "0.0.0.0", "::"])
@@ -146,7 +146,9 @@ def test_pages_by_a_loopback_address_are_at_a_name_with_the_port(
     assert at(bound).redirect_origin("http", header) == origin
 
 
-@pytest.mark.parametrize("settings", [{"bound": "10.0.0.7"}, {"bound": "127.0.0.2"}, {"is_encrypted": True}])
+@pytest.mark.parametrize(
+    "settings", [{"bound": "10.0.0.7"}, {"bound": "127.0.0.2"}, {"ssl_keystore_location": "console.pem"}]
+)
 def test_a_console_on_one_other_address_or_with_a_certificate_keeps_its_name(
     settings: dict[str, object],
 ) -> None:
@@ -206,11 +208,11 @@ def test_only_names_of_ports_are_known(name: str, known: bool) -> None:
         ("::1", {}, "http://weir-8080.localhost:8080/"),
         ("10.0.0.7", {}, "http://10.0.0.7:8080/"),
         ("2001:db8::7", {}, "http://[2001:db8::7]:8080/"),
-        ("127.0.0.1", {"is_encrypted": True}, "https://127.0.0.1:8080/"),
-        ("0.0.0.0", {"is_encrypted": True}, "https://127.0.0.1:8080/"),
+        ("127.0.0.1", {"ssl_keystore_location": "console.pem"}, "https://127.0.0.1:8080/"),
+        ("0.0.0.0", {"ssl_keystore_location": "console.pem"}, "https://127.0.0.1:8080/"),
         ("0.0.0.0", {"public_url": "https://weir.example"}, "https://weir.example/"),
     ],
 )
 def test_the_printed_url_has_the_name(bound: str, settings: dict[str, object], url: str) -> None:
-    encrypted = bool(settings.get("is_encrypted"))
+    encrypted = bool(settings.get("ssl_keystore_location"))
     assert at(bound, **settings).url(bound, 8080, is_encrypted=encrypted) == url

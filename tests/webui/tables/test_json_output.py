@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from broker.controller.rows.broker import TaskRow
-from broker.views.views import BrokerMetrics, ConnectionRow, Overview, PhaseRow, QueueRow, ThrottledRow
+from broker.controller.rows.broker import BrokerMetrics, Overview, PhaseRow, QueueRow, TaskRow
+from broker.controller.rows.connections import ConnectionRow, ThrottledRow
 from tests.webui.fakes import FakeBroker
 from tests.webui.polls import Polls, WorkClock
 from tests.webui.rows import NOW_MS, broker_metrics, connection, tasks, throttled

@@ -5,7 +5,6 @@ from msgspec.structs import replace
 
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.steps import finished
-from broker.config.sections import TelemetryConfig
 from broker.controller.commands import (
     BROKER_ITSELF,
     AlterClientQuotas,
@@ -25,6 +24,10 @@ from broker.controller.commands import (
     TopicRef,
 )
 from broker.controller.control import Control
+from broker.controller.rows.broker import ServerInfo
+from broker.controller.rows.connections import AddressUse, ThrottledRow
+from broker.controller.rows.quotas import MatchType, QuotaFilter, QuotaUse, ShadowUse
+from broker.controller.rows.topics import GroupRow, TopicSize
 from broker.controller.rows.upstream import (
     GatewayRow,
     GatewaySums,
@@ -35,25 +38,16 @@ from broker.controller.rows.upstream import (
     UpstreamSummary,
 )
 from broker.metadata.actor import Role
-from broker.telemetry.state import Telemetry
-from broker.views.upstream_views import NoShares, ShareViews
-from broker.views.views import (
-    AddressUse,
-    AuditFilter,
-    GroupRow,
-    MatchType,
-    QuotaFilter,
-    QuotaKind,
-    QuotaUse,
-    ServerInfo,
-    ShadowUse,
-    ThrottledRow,
-    TopicSize,
-    Views,
-)
-from tests.controller.live import METRICS, Live, store
+from broker.quotas.kinds import QuotaKind
+from broker.views.console import Views
+from broker.views.metadata import AuditFilter
+from broker.views.upstream_views import ShareViews
+from tests.controller.live import METRICS, Live, store, views_of
 from tests.controller.world import StoreCommitter, actor
+from tests.support.view_rows import address_rows, connection_rows, group_rows, quota_rows
 from tests.webui.rows import upstream
+from webui.quotas import order_of
+from webui.rest.upstream import upstream_report
 
 
 def muted(connection_id: str, remaining_ms: int) -> ThrottledRow:
@@ -90,7 +84,7 @@ async def test_the_overview_tells_the_topics_of_users_from_those_of_the_broker(
     assert (views.overview().topics, views.overview().user_topics) == (5, 1)
 
 
-class Shares(NoShares):
+class Shares(ShareViews):
     """Those of another gateway."""
 
     def gateways(self) -> list[GatewayRow]:
@@ -123,22 +117,22 @@ class Upstream:
 
 def test_a_broker_has_no_upstream_cluster(views: Views) -> None:
     assert not views.is_gateway
-    assert (views.upstream(), views.overview().upstream) == (None, None)
-    assert (views.gateways(), list(views.each_share())) == ([], [])
-    assert (views.others(), views.overview().gateways, views.unlisted_throttled()) == (None, None, 0)
+    assert (views.upstream, views.overview().upstream) == (None, None)
+    assert (list(views.shares.gateways()), list(views.shares.shares())) == ([], [])
+    assert (views.shares.others(), views.overview().gateways) == (None, None)
+    assert views.shares.unlisted_throttled() == 0
 
 
 def test_a_gateway_has_an_upstream_cluster_and_other_gateways(
     control: Control, committer: StoreCommitter, live: Live
 ) -> None:
     info = ServerInfo(1, "weir 1", (), "")
-    telemetry = Telemetry(TelemetryConfig())
-    views = Views(control, live, committer, lambda: info, telemetry, Upstream())
+    views = views_of(control, live, committer, info, Upstream())
     assert views.is_gateway
-    assert repr(views.upstream()) == repr(upstream())
+    assert views.upstream is not None and repr(views.upstream.row()) == repr(upstream())
     assert views.overview().upstream == Upstream().summary()
-    assert [row.gateway_id for row in views.gateways()] == ["g1", "g2"]
-    assert list(views.each_share()) == Shares().shares()
+    assert [each["gateway_id"] for each in upstream_report(views)["gateways"]] == ["g1", "g2"]
+    assert list(views.shares.shares()) == Shares().shares()
     own = METRICS
     assert views.overview().gateways == GatewaySums(
         3,
@@ -149,13 +143,13 @@ def test_a_gateway_has_an_upstream_cluster_and_other_gateways(
         3.0 + own.requests_per_s,
     )
     live.throttled_rows = [muted("short", 10), muted("long", 30)]
-    rows = [(row.connection_id, row.gateway) for row in views.throttled()]
+    rows = [(row.connection_id, row.gateway) for row in views.quotas.throttled()]
     assert rows == [("long", ""), ("theirs", "g2"), ("short", "")]
-    assert views.unlisted_throttled() == 3
+    assert views.shares.unlisted_throttled() == 3
 
 
 def test_limits_that_are_not_shared_have_no_shares() -> None:
-    alone = NoShares()
+    alone = ShareViews()
     assert (list(alone.gateways()), list(alone.shares()), list(alone.throttled())) == ([], [], [])
     assert alone.others() is None
     assert alone.unlisted_throttled() == 0
@@ -167,7 +161,7 @@ def test_limits_that_are_not_shared_have_no_shares() -> None:
 
 def test_the_longest_throttle_is_shown_first(views: Views, live: Live) -> None:
     live.throttled_rows = [muted("short", 10), muted("long", 30), muted("middle", 20)]
-    assert [row.connection_id for row in views.throttled()] == ["long", "middle", "short"]
+    assert [row.connection_id for row in views.quotas.throttled()] == ["long", "middle", "short"]
 
 
 # Quotas
@@ -181,8 +175,8 @@ async def test_limits_in_shadow_say_what_they_would_have_done(
     await control.apply(AlterClientQuotas((entry,)), actor())
     would = ShadowUse(alice, "producer_byte_rate", 37, 12_400, 1_000)
     live.shadows = [would, ShadowUse(alice, "consumer_byte_rate", 0, 0, None)]
-    (row,) = views.quotas()
-    assert row == finished(views.quota(alice))
+    (row,) = quota_rows(views)
+    assert row == finished(views.quotas.quota(alice))
     assert row.shadow
     assert [limit.shadow for limit in row.limits] == [would]
 
@@ -193,7 +187,7 @@ async def test_a_quota_row_has_its_limits_use_and_last_change(
     alice: EntityPairs = (("user", "alice"),)
     await store(control, (alice, "producer_byte_rate", 1000.0), (alice, "consumer_byte_rate", 500.0))
     live.use = [QuotaUse(alice, "producer_byte_rate", 1500.0, 2)]
-    (row,) = views.quotas()
+    (row,) = quota_rows(views)
     assert (row.entity, row.version, row.changed_by) == (alice, control.image.version, "ann")
     consumer, producer = row.limits
     assert (producer.key, producer.value, producer.observed, producer.throttled) == (
@@ -205,8 +199,8 @@ async def test_a_quota_row_has_its_limits_use_and_last_change(
     assert producer.used == 1.5
     assert (consumer.observed, consumer.used, consumer.throttled) == (None, None, 0)
     assert row.value("consumer_byte_rate") == 500.0 and row.value("request_percentage") is None
-    assert finished(views.quota(alice)) == row
-    assert finished(views.quota((("user", "bob"),))) is None
+    assert finished(views.quotas.quota(alice)) == row
+    assert finished(views.quotas.quota((("user", "bob"),))) is None
 
 
 async def test_unused_rows_are_made_once_until_a_rule_changes(
@@ -216,17 +210,19 @@ async def test_unused_rows_are_made_once_until_a_rule_changes(
     bob: EntityPairs = (("user", "bob"),)
     await store(control, (alice, "producer_byte_rate", 1000.0), (bob, "producer_byte_rate", 500.0))
     live.use = [QuotaUse(alice, "producer_byte_rate", 1500.0, 2)]
-    used, unused = views.quotas()
+    used, unused = quota_rows(views)
     assert used.limits[0].observed == 1500.0 and unused.limits[0].observed is None
-    again, kept = views.quotas()
+    again, kept = quota_rows(views)
     assert kept is unused and again == used and again is not used
-    assert [row for row in views.each_quota([QuotaFilter("user", MatchType.EXACT, "bob")]) if row] == [unused]
+    assert [row for row in views.quotas.each_quota([QuotaFilter("user", MatchType.EXACT, "bob")]) if row] == [
+        unused
+    ]
     live.use = [QuotaUse(bob, "producer_byte_rate", 7.0, 0)]
-    assert [row.limits[0].observed for row in views.quotas()] == [None, 7.0]
+    assert [row.limits[0].observed for row in quota_rows(views)] == [None, 7.0]
     live.use = []
-    assert [row.limits[0].observed for row in views.quotas()] == [None, None]
+    assert [row.limits[0].observed for row in quota_rows(views)] == [None, None]
     await store(control, (bob, "producer_byte_rate", 600.0))
-    assert [row.value("producer_byte_rate") for row in views.quotas()] == [1000.0, 600.0]
+    assert [row.value("producer_byte_rate") for row in quota_rows(views)] == [1000.0, 600.0]
 
 
 async def test_a_change_makes_the_rows_of_other_rules_not_anew(control: Control, views: Views) -> None:
@@ -235,20 +231,20 @@ async def test_a_change_makes_the_rows_of_other_rules_not_anew(control: Control,
     carol: EntityPairs = (("user", "carol"),)
     limits = [(who, "producer_byte_rate", 1000.0) for who in (alice, bob, carol)]
     await store(control, *limits)
-    first, second, third = views.quotas()
+    first, second, third = quota_rows(views)
     await store(control, (bob, "producer_byte_rate", 600.0), (carol, "producer_byte_rate", None))
-    kept, changed = views.quotas()
+    kept, changed = quota_rows(views)
     assert kept is first
     assert (second.value("producer_byte_rate"), changed.value("producer_byte_rate")) == (1000.0, 600.0)
     await store(control, (carol, "producer_byte_rate", 1000.0))
-    *_, again = views.quotas()
+    *_, again = quota_rows(views)
     assert again is not third and again.version != third.version
 
 
 async def test_the_version_of_the_views_changes_with_every_change(control: Control, views: Views) -> None:
-    before = views.version
+    before = views.metadata.version
     await store(control, ((("user", "alice"),), "producer_byte_rate", 1.0))
-    assert views.version == before + 1
+    assert views.metadata.version == before + 1
 
 
 async def store_thirteen(control: Control) -> None:
@@ -307,7 +303,7 @@ async def test_filters_match_as_kafkas_do(
 ) -> None:
     """ClientQuotasRequestTest.testDescribeClientQuotasMatchPartial."""
     await store_thirteen(control)
-    assert len(views.quotas(components, strict=strict)) == count
+    assert len(quota_rows(views, components, strict=strict)) == count
 
 
 @pytest.mark.parametrize(
@@ -325,13 +321,14 @@ def test_bad_filters_are_refused_as_kafka_does(
 ) -> None:
     """ClientQuotasRequestTest, its tests of unsupported filters."""
     with pytest.raises(ApiError) as caught:
-        views.quotas(components)
+        quota_rows(views, components)
     assert caught.value.code is error
 
 
 async def test_quotas_are_listed_by_name_with_the_defaults_last(control: Control, views: Views) -> None:
     await store_thirteen(control)
-    users = [row.entity[0][1] for row in views.quotas([anyone("user")], strict=True)]
+    rows = quota_rows(views, [anyone("user")], strict=True)
+    users = [row.entity[0][1] for row in sorted(rows, key=lambda row: order_of(row.entity))]
     assert users == ["user-1", "user-2", "user-3", None]
 
 
@@ -348,22 +345,23 @@ async def test_topics_come_with_their_sizes(control: Control, views: Views, live
     )
     live.sizes = [TopicSize("b", 100, 7), TopicSize("gone", 1, 1)]
     assert [
-        (row.name, row.partitions, row.internal, row.size_bytes, row.records) for row in views.topics()
+        (row.name, row.partitions, row.internal, row.size_bytes, row.records)
+        for row in views.topics.each_topic()
     ] == [
         ("__consumer_offsets", 1, True, 0, 0),
         ("b", 2, False, 100, 7),
     ]
-    assert views.topics()[1].configs == (("retention.ms", "5"),)
+    assert list(views.topics.each_topic())[1].configs == (("retention.ms", "5"),)
 
 
 def test_groups_are_sorted_and_connections_are_as_they_are(views: Views, live: Live) -> None:
     live.all_groups = [GroupRow("z", "Stable", "range", 1, None), GroupRow("a", "Empty", "", 0, 3)]
-    assert [row.group_id for row in views.groups()] == ["a", "z"]
-    assert views.connections() == []
+    assert [row.group_id for row in group_rows(views)] == ["a", "z"]
+    assert connection_rows(views) == []
 
 
 def test_settings_are_described(views: Views) -> None:
-    rows = finished(views.describe_configs(ConfigResource(ResourceType.BROKER, "1")))
+    rows = finished(views.metadata.describe_configs(ConfigResource(ResourceType.BROKER, "1")))
     assert "listeners" in [row.name for row in rows]
 
 
@@ -376,7 +374,7 @@ async def test_an_address_is_one_row_with_its_rule_and_what_it_does(
     limits = (limit(None, 5), limit("10.0.0.7", 20), limit("10.0.0.8", 3))
     await control.apply(AlterClientQuotas(limits), actor(Role.ADMIN))
     live.seen = [AddressUse(address, 1.0, 2, None, 9, 1, 0) for address in ("10.0.0.7", "10.0.0.9")]
-    rows = {row.address: row for row in views.addresses()}
+    rows = {row.address: row for row in address_rows(views)}
     assert {address: (row.limit, row.bound) for address, row in rows.items()} == {
         None: (5, 5),
         "10.0.0.7": (20, 20),
@@ -392,7 +390,7 @@ async def test_use_of_the_controllers_listeners_stands_beside_the_brokers(
 ) -> None:
     live.seen = [AddressUse("10.0.0.7", 1.0, 2, None, 9, 1, 0)]
     live.controller_seen = [AddressUse(address, 3.0, 1, 5, 1, 0, 2) for address in ("10.0.0.7", "10.0.0.8")]
-    rows = {row.address: row for row in views.addresses()}
+    rows = {row.address: row for row in address_rows(views)}
     assert set(rows) == {"10.0.0.7", "10.0.0.8"}
     assert rows["10.0.0.7"].uses == (live.seen[0], live.controller_seen[0])
     assert (rows["10.0.0.8"].use, rows["10.0.0.8"].controller_use) == (None, live.controller_seen[1])
@@ -406,7 +404,7 @@ async def test_a_password_among_the_settings_is_not_in_the_trail(control: Contro
         (ConfigOp(key, OpType.DELETE), ConfigOp("num.io.threads", OpType.DELETE)),
     ):
         await control.apply(IncrementalAlterConfigs((ConfigAlteration(resource, ops),)), actor())
-    rows = list(await views.audit(AuditFilter(kind="broker-config")))
+    rows = list(await views.metadata.audit(AuditFilter(kind="broker-config")))
     assert {(row.key, row.old, row.new) for row in rows} == {
         (key, None, "(secret)"),
         (key, "(secret)", None),
@@ -419,11 +417,11 @@ async def test_a_secret_is_identified_and_never_shown(control: Control, views: V
     issued = await control.apply(IssueAdminToken("first", Role.EDITOR), actor())
     await control.apply(IssueAdminToken("first", Role.EDITOR), actor())
     renewed = await control.apply(IssueAdminToken("first", Role.EDITOR), actor())
-    (row,) = views.tokens()
-    assert views.identify(renewed.secret) == row
-    assert views.identify(issued.secret) is None
+    (row,) = views.metadata.tokens()
+    assert views.metadata.identify(renewed.secret) == row
+    assert views.metadata.identify(issued.secret) is None
     assert (row.name, row.role, row.changed_by) == ("first", "editor", "ann")
-    trail = list(await views.audit(AuditFilter(kind="admin-token")))
+    trail = list(await views.metadata.audit(AuditFilter(kind="admin-token")))
     assert [(each.old, each.new) for each in trail] == [
         ("(secret)", "(secret)"),
         ("(secret)", "(secret)"),
@@ -434,7 +432,7 @@ async def test_a_secret_is_identified_and_never_shown(control: Control, views: V
 async def test_the_trail_is_read_with_its_values(control: Control, views: Views) -> None:
     limit = QuotaAlteration((("user", "alice"),), (QuotaOp("producer_byte_rate", 1.0),))
     await control.apply(AlterClientQuotas((limit,)), actor())
-    (row,) = await views.audit(AuditFilter(kind="client-quota"))
+    (row,) = await views.metadata.audit(AuditFilter(kind="client-quota"))
     assert (row.entity, row.key, row.old, row.new) == ('[["user","alice"]]', "producer_byte_rate", None, "1")
 
 
@@ -443,7 +441,7 @@ async def test_the_trail_says_what_can_be_put_back(control: Control, views: View
         entry = QuotaAlteration((("user", "alice"),), (QuotaOp("producer_byte_rate", value),))
         await control.apply(AlterClientQuotas((entry,)), actor())
     await control.apply(IssueAdminToken("first", Role.EDITOR), actor())
-    rows = list(await views.audit(AuditFilter()))
+    rows = list(await views.metadata.audit(AuditFilter()))
     assert [(row.kind, row.final) for row in rows[:3]] == [
         ("admin-token", "A change of kind admin-token cannot be undone"),
         ("client-quota", None),

@@ -11,9 +11,10 @@ from broker.controller.commands import BROKER_ITSELF, AlterClientQuotas, QuotaAl
 from broker.network.metrics.request_metrics import PHASES, AllMetrics
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.quotas.kinds import QuotaKind
-from broker.views.live import PHASES_EVERY_MS, PhaseRows
+from broker.views.live_server import PHASES_EVERY_MS, PhaseRows
 from tests.support.idle import thread_waits
 from tests.support.running import running_broker
+from tests.support.view_rows import address_rows
 
 
 async def test_a_broker_without_a_client_is_idle(tmp_path: Path, mock_clock: MockClock) -> None:
@@ -58,10 +59,10 @@ async def test_addresses_are_seen_without_a_rule_and_throttled_with_one(
         views = broker.server.views
         for _ in range(2):
             await (await broker.connect()).ask(ApiVersionsRequest("x", "1"), 3)
-        (row,) = views.addresses()
+        (row,) = address_rows(views)
         assert row.address == "127.0.0.1" and row.limit is None and row.bound is None
         assert row.use is not None and (row.use.accepted, row.use.connections, row.use.throttled) == (2, 2, 0)
-        whole, plain = views.connection_limits()
+        whole, plain = views.live.connection_limits()
         assert whole.connections == plain.connections == 2 and plain.listener == "PLAINTEXT"
         assert whole.max_connections is None and whole.rejected == ()
         one = QuotaAlteration((("ip", "127.0.0.1"),), (QuotaOp("connection_creation_rate", 1.0),))
@@ -69,9 +70,9 @@ async def test_addresses_are_seen_without_a_rule_and_throttled_with_one(
         for _ in range(2):
             await broker.connect()
         await wait_all_tasks_blocked(0.02)
-        (row,) = views.addresses()
+        (row,) = address_rows(views)
         assert row.bound == 1 and row.use is not None and (row.use.accepted, row.use.throttled) == (3, 1)
-        (throttled,) = views.throttled()
+        (throttled,) = views.quotas.throttled()
         assert (throttled.address, throttled.quota_type) == ("127.0.0.1", QuotaKind.CONNECTION_RATE)
         assert (throttled.entity, throttled.bound, throttled.times) == ((("ip", "127.0.0.1"),), 1.0, 1)
         assert 0 < throttled.remaining_ms <= throttled.throttle_ms <= 1_000
@@ -88,7 +89,7 @@ async def test_the_rows_of_a_thousand_clients_hold_no_history_of_them(
         for number in range(clients):
             accounts._book(("alice", f"client-{number}"), (number, 2, 3, 0), broker.server.clock.ms())
         tracemalloc.start()
-        rows = list(broker.server.views.each_usage())
+        rows = list(broker.server.views.quotas.each_usage())
         kept_bytes, _ = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         assert len(rows) == clients and kept_bytes < clients * 1_000

@@ -1,0 +1,116 @@
+"""What the metadata image and its log tell: settings, admin tokens, SCRAM credentials, alert rules, and who
+changed what. Part of `console.Views`.
+"""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from broker.common.errors import ApiError
+from broker.common.steps import Steps
+from broker.controller.alerts import shown_url
+from broker.controller.commands import ConfigResource
+from broker.controller.control import Committer, Control
+from broker.controller.describe import describe_in_steps
+from broker.controller.rows.alerts import DestinationRow, RuleRow
+from broker.controller.rows.broker import AuditEntry, ConfigRow, ScramRow, TokenRow
+from broker.controller.tokens import Credentials, identify
+from broker.controller.undo import inverse_of
+from broker.metadata.changes import AuditFilter, AuditRow, Kind
+from broker.metadata.image import AdminToken, Image, ScramCredential
+from broker.metadata.sealing import is_secret
+
+__all__ = ["AuditFilter", "MetadataViews"]
+
+
+class MetadataViews:
+    def __init__(self, control: Control, committer: Committer) -> None:
+        self._control = control
+        self._committer = committer
+
+    @property
+    def version(self) -> int:
+        """The version of the metadata image; it changes with every change by an operator."""
+        return self._control.image.version
+
+    def describe_configs(self, resource: ConfigResource) -> Steps[list[ConfigRow]]:
+        """Return every setting of a topic or of the broker with its source, sorted by name.
+
+        Raises ApiError as DescribeConfigs does. The empty broker name means the settings of all brokers.
+        """
+        return describe_in_steps(resource, self._control.image, self._control.configuration)
+
+    def broker_config_version(self, name: str) -> int:
+        """Return the version of the dynamic settings of the broker with this node id, "" for all brokers."""
+        return self._control.image.broker_config_version(name)
+
+    def tokens(self) -> list[TokenRow]:
+        return [_token_row(token) for _, token in sorted(self._control.image.tokens.items())]
+
+    def identify(self, secret: str) -> TokenRow | None:
+        """Return the token with this secret; takes some microseconds per existing token."""
+        token = identify(secret, self._control.image)
+        return None if token is None else _token_row(token)
+
+    def credentials_of(self, name: str) -> Credentials:
+        """Return the credentials of a name; never fails for unknown names."""
+        token = self._control.image.tokens.get(name)
+        return Credentials(None if token is None else _token_row(token), token)
+
+    def scram_users(self) -> Iterator[ScramRow]:
+        """Yield every user's credentials, by user and mechanism."""
+        for user, credentials in sorted(self._control.image.scram.items()):
+            for mechanism in credentials:
+                yield _scram_row(user, mechanism, credentials[mechanism])
+
+    def scram_user(self, user: str, mechanism: str) -> ScramRow | None:
+        known = self._control.image.scram.get(user, {}).get(mechanism)
+        return None if known is None else _scram_row(user, mechanism, known)
+
+    def alert_rules(self) -> Iterator[RuleRow]:
+        """Yield the alert rules by name, without what they evaluate to."""
+        for name, each in sorted(self._control.image.alert_rules.items()):
+            yield RuleRow(name, each.rule, each.version, each.changed_at_ms, each.changed_by)
+
+    def alert_destinations(self) -> Iterator[DestinationRow]:
+        """Yield the destinations of notifications by name, without their secrets."""
+        rules = self._control.image.alert_rules
+        for name, each in sorted(self._control.image.alert_destinations.items()):
+            known = each.destination
+            yield DestinationRow(
+                name,
+                "" if known is None else known.kind.value,
+                "" if known is None else shown_url(known.url),
+                () if known is None else tuple(known.headers),
+                tuple(sorted(rule for rule in rules if name in rules[rule].rule.destinations)),
+                each.version,
+                each.changed_at_ms,
+                each.changed_by,
+            )
+
+    async def audit(self, query: AuditFilter) -> Iterator[AuditEntry]:
+        """Return rows, the newest first, built lazily. Values of secrets read "(secret)"."""
+        rows = await self._committer.history(query)
+        image = self._control.image
+        return (_entry(row, image) for row in rows)
+
+
+def _token_row(token: AdminToken) -> TokenRow:
+    role, at_ms, by = token.role.name.lower(), token.changed_at_ms, token.changed_by
+    return TokenRow(token.name, role, at_ms, by, token.version, token.expires_at_ms, token.password_at_ms)
+
+
+def _scram_row(user: str, mechanism: str, known: ScramCredential) -> ScramRow:
+    return ScramRow(user, mechanism, known.iterations, known.version, known.changed_at_ms, known.changed_by)
+
+
+def _entry(row: AuditRow, image: Image) -> AuditEntry:
+    final = None
+    try:
+        inverse_of(row, (), image)
+    except ApiError as refusal:
+        final = refusal.message
+    shown = msgspec.structs.asdict(row)
+    if row.kind in (Kind.ADMIN_TOKEN, Kind.USER_SCRAM) or is_secret(row.kind, row.key):
+        shown |= {"old": row.old and "(secret)", "new": row.new and "(secret)"}
+    return AuditEntry(**shown, final=final)
