@@ -11,7 +11,7 @@ import trio
 
 from webui.backend import Backend, ConsoleSettings
 from webui.decoding.decoder import Decoder
-from webui.http.fair_queue import FairQueue
+from webui.fair_queue import FairQueue
 from webui.insights.reader import Reader
 from webui.insights.what_if import WhatIf
 from webui.live.broadcaster import Live

@@ -26,8 +26,8 @@ from broker.controller.alerts import (
 )
 from broker.controller.commands import Command, Outcome, Role
 from broker.controller.rows.alerts import AlertEvent, AlertRow, Delivery, DestinationRow, RuleRow
+from webui.problem import PROBLEM, Problem, problem_schema, raise_refusal
 from webui.rest.paging import list_page, list_query, page_schema
-from webui.rest.problem import PROBLEM, Problem, problem_schema, raise_refusal
 from webui.rest.routing import (
     HEADERS,
     Call,
@@ -41,7 +41,7 @@ from webui.rest.routing import (
     no_content,
     path_of_name,
 )
-from webui.rest.schema import (
+from webui.schema import (
     COUNT,
     MAYBE,
     NAME,

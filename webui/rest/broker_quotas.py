@@ -9,7 +9,7 @@ from typing import Any, Final
 from broker.controller.rows.quotas import BrokerQuotas
 from broker.views.views import ServerInfo, Views
 from webui.rest.routing import Call, Reply, ResponseSpec, Route, etag
-from webui.rest.schema import Flag, Listing, Number, Record, Text
+from webui.schema import Flag, Listing, Number, Record, Text
 from webui.tables.json_output import finite, named
 
 

@@ -20,8 +20,8 @@ from broker.controller.commands import (
 )
 from broker.controller.rows.client_endpoint import ClientEndpoint
 from broker.views.client_telemetry import ClientInstanceRow, ClientMetricRow, SubscriptionRow
+from webui.problem import Problem, problem_schema, raise_refusal
 from webui.rest.paging import page_query, page_schema, table_page
-from webui.rest.problem import Problem, problem_schema, raise_refusal
 from webui.rest.routing import (
     HEADERS,
     Call,
@@ -36,7 +36,7 @@ from webui.rest.routing import (
     no_content,
     path_of_name,
 )
-from webui.rest.schema import COUNT, NAME, TIME, Flag, Invalid, Listing, Maybe, Number, Record, Schema, Text
+from webui.schema import COUNT, NAME, TIME, Flag, Invalid, Listing, Maybe, Number, Record, Schema, Text
 from webui.tables.json_output import finite, named, tags_json, utc
 from webui.tables.listing import Table
 from webui.tables.slices import run_in_slices

@@ -15,6 +15,7 @@ from broker.common.errors import ErrorCode
 from broker.controller.commands import AlterClientQuotas, QuotaAlteration, QuotaOp, QuotaOutcome, Role
 from broker.controller.rows.client_endpoint import ClientEndpoint
 from broker.views.views import MatchType, QuotaFilter, QuotaLimit, QuotaRow, Views
+from webui.problem import Problem, problem_schema
 from webui.quota_ids import id_of
 from webui.quota_preview import connected_clients, preview
 from webui.quotas import (
@@ -29,7 +30,6 @@ from webui.quotas import (
 )
 from webui.rest.entity_schema import ENTITY, LONGEST_NAME
 from webui.rest.paging import page_query, page_schema, table_page
-from webui.rest.problem import Problem, problem_schema
 from webui.rest.reach import REACH, reaches_json
 from webui.rest.routing import (
     Call,
@@ -40,7 +40,7 @@ from webui.rest.routing import (
     etag,
     expected_version,
 )
-from webui.rest.schema import (
+from webui.schema import (
     COUNT,
     MAYBE,
     NAME,

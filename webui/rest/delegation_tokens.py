@@ -9,9 +9,9 @@ from typing import Any, Final
 from broker.common.errors import ErrorCode
 from broker.controller.delegation_tokens import LONGEST_PRINCIPAL, MAX_RENEWERS, ExpireDelegationToken
 from broker.views.views import DelegationTokenRow, DelegationTokenViews
+from webui.problem import PROBLEM, Problem, problem_schema, raise_refusal
 from webui.rest.access import PROOF_HEADER, require_proof
 from webui.rest.paging import page_query, page_schema, table_page
-from webui.rest.problem import PROBLEM, Problem, problem_schema, raise_refusal
 from webui.rest.routing import (
     IF_MATCH,
     Call,
@@ -23,8 +23,8 @@ from webui.rest.routing import (
     expected_version,
     no_content,
 )
-from webui.rest.schema import COUNT, NAME, TIME, Listing, Maybe, Record, Text
 from webui.rest.upstream import refuse_for_gateway
+from webui.schema import COUNT, NAME, TIME, Listing, Maybe, Record, Text
 from webui.tables.json_output import utc
 from webui.tables.listing import Table
 

@@ -13,7 +13,7 @@ from broker.views.views import ConfigRow, Views
 from webui.doctor.checks import Check, Level, RecentTotals, Symptom, Unit
 from webui.doctor.symptoms import examine, level_of
 from webui.rest.routing import Call, Reply, ResponseSpec, Route
-from webui.rest.schema import MAYBE, Flag, Listing, Maybe, Record, Text
+from webui.schema import MAYBE, Flag, Listing, Maybe, Record, Text
 from webui.tables.json_output import finite
 from webui.tables.slices import run_in_slices
 

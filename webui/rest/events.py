@@ -19,6 +19,8 @@ from webui.live.broadcaster import Live
 from webui.live.snapshot import LiveTable, Report, Snapshot
 from webui.live.sse_client import QUIET_S, Section, Subscriber
 from webui.live.throttled import RECENT_THROTTLES, RecentThrottles
+from webui.problem import PROBLEM, Problem
+from webui.problem_types import TOO_MANY_STREAMS
 from webui.rest.acls import ACLS
 from webui.rest.broker_quotas import broker_quotas_json
 from webui.rest.client_metrics import INSTANCES, subscription_json
@@ -29,13 +31,11 @@ from webui.rest.inventory import CONNECTIONS, GROUPS, TOPICS, elsewhere
 from webui.rest.ip_quotas import ADDRESSES, beside
 from webui.rest.monitoring import UNLIMITED, USAGE, missing_clients
 from webui.rest.paging import MAX_OFFSET
-from webui.rest.problem import PROBLEM, Problem
-from webui.rest.problem_types import TOO_MANY_STREAMS
 from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
-from webui.rest.schema import Invalid, Number, Text
 from webui.rest.scram_users import CREDENTIALS
 from webui.rest.transactions import TRANSACTIONS
 from webui.rest.upstream import SHARES, upstream_report
+from webui.schema import Invalid, Number, Text
 from webui.tables.json_output import encode, task_json
 from webui.tables.listing import LONGEST_PAGE, Page, Table
 from webui.tables.slices import collect, yield_to_others

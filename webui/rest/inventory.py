@@ -15,11 +15,11 @@ from broker.views.connection_search import (
     search_texts,
 )
 from broker.views.views import ConnectionRow, GroupRow, PartitionRow, TopicRow, Views
+from webui.problem import PROBLEM, Problem
 from webui.rest.paging import page_of, page_query, page_schema, table_page
-from webui.rest.problem import PROBLEM, Problem
 from webui.rest.routing import Call, PathName, Query, Reply, ResponseSpec, Route, etag, no_content
-from webui.rest.schema import COUNT, NAME, TIME, Flag, Listing, Names, Number, Record, Schema, Text
 from webui.rest.upstream import refuse_for_gateway
+from webui.schema import COUNT, NAME, TIME, Flag, Listing, Names, Number, Record, Schema, Text
 from webui.tables.json_output import connection_json, named, utc
 from webui.tables.listing import Elsewhere, Page, Table
 from webui.tables.slices import collect, run_in_slices

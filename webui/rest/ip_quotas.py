@@ -11,9 +11,9 @@ from typing import Any, Final
 from broker.common.errors import ErrorCode
 from broker.controller.commands import AlterClientQuotas, EntityPairs, QuotaAlteration, QuotaOp, Role
 from broker.views.views import AddressRow, AddressUse, ConnectionLimitRow, Views
+from webui.problem import Problem, problem_schema
 from webui.quotas import kafka_configs
 from webui.rest.paging import page_query, page_schema, table_page
-from webui.rest.problem import Problem, problem_schema
 from webui.rest.routing import (
     HEADERS,
     Call,
@@ -27,7 +27,7 @@ from webui.rest.routing import (
     no_content,
     path_of,
 )
-from webui.rest.schema import COUNT, MAYBE, NAME, TIME, Flag, Listing, Maybe, Number, Record, Schema, Text
+from webui.schema import COUNT, MAYBE, NAME, TIME, Flag, Listing, Maybe, Number, Record, Schema, Text
 from webui.tables.json_output import finite, named, utc
 from webui.tables.listing import Table
 from webui.tables.slices import collect

@@ -5,12 +5,12 @@ from typing import Any, Final
 from broker.views.views import ClientUsage, ThrottledRow, Views
 from webui.live.history import KEPT_S, Sample
 from webui.live.throttled import RECENT_THROTTLES
+from webui.problem import Problem
 from webui.quotas import LIMIT_KEYS
 from webui.rest.entity_schema import ENTITY
 from webui.rest.paging import list_page, list_query, page_query, page_schema, table_page
-from webui.rest.problem import Problem
 from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
-from webui.rest.schema import (
+from webui.schema import (
     COUNT,
     MAYBE,
     NAME,

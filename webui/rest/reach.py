@@ -7,7 +7,7 @@ from typing import Any, Final
 from webui.quota_preview import Move, Reach, Rule
 from webui.quotas import json_of
 from webui.rest.entity_schema import ENTITY
-from webui.rest.schema import COUNT, MAYBE, NAME, Flag, Listing, Maybe, Record, Text
+from webui.schema import COUNT, MAYBE, NAME, Flag, Listing, Maybe, Record, Text
 from webui.tables.slices import collect, free_in_slices
 
 MAX_MOVES: Final = 20

@@ -26,7 +26,7 @@ from broker.controller.topic_records import (
 from webui.backend import ConsoleSettings
 from webui.decoding.decoder import Decoded
 from webui.decoding.schema import SCHEMA, DataSchema, read_schema
-from webui.rest.problem import PROBLEM, Problem
+from webui.problem import PROBLEM, Problem
 from webui.rest.record_json import (
     DATA,
     LARGEST_OFFSET,
@@ -40,8 +40,8 @@ from webui.rest.record_json import (
     record_json,
 )
 from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
-from webui.rest.schema import COUNT, Flag, Invalid, Listing, Maybe, Number, OneOf, Record, Text
 from webui.rest.upstream import refuse_for_gateway
+from webui.schema import COUNT, Flag, Invalid, Listing, Maybe, Number, OneOf, Record, Text
 from webui.tables.slices import collect
 
 DEFAULT_LIMIT: Final = 50

@@ -11,12 +11,12 @@ from broker.common.errors import ApiError
 from broker.common.principal import ANONYMOUS
 from broker.controller.commands import QuotaAlteration
 from broker.views.views import ProbeRow, ResolvedLimit
+from webui.problem import Problem
 from webui.quotas import json_of
 from webui.rest.client_quotas import EDIT, EDIT_OPTIONAL, alteration_of, check_edits
 from webui.rest.entity_schema import ENTITY, LONGEST_NAME
-from webui.rest.problem import Problem
 from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
-from webui.rest.schema import (
+from webui.schema import (
     COUNT,
     GATEWAY_USES,
     MAYBE,

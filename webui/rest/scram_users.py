@@ -13,9 +13,9 @@ import trio
 from broker.controller.commands import AlterUserScramCredentials, Role, ScramDeletion, ScramUpsertion
 from broker.controller.scram import DEFAULT_ITERATIONS, LONGEST_USER, deletion_of, unsalted, upsertion_of
 from broker.views.views import ScramRow
+from webui.problem import PROBLEM, Problem, problem_schema, raise_refusal
 from webui.rest.access import PROOF_HEADER, require_proof
 from webui.rest.paging import page_query, page_schema, table_page
-from webui.rest.problem import PROBLEM, Problem, problem_schema, raise_refusal
 from webui.rest.routing import (
     HEADERS,
     Call,
@@ -30,7 +30,7 @@ from webui.rest.routing import (
     no_content,
     path_of_name,
 )
-from webui.rest.schema import COUNT, NAME, TIME, Maybe, Number, Record, Text
+from webui.schema import COUNT, NAME, TIME, Maybe, Number, Record, Text
 from webui.tables.json_output import utc
 from webui.tables.listing import Table
 

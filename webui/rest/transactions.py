@@ -10,11 +10,11 @@ from broker.controller.commands import Role
 from broker.controller.rows.client_endpoint import ClientEndpoint
 from broker.controller.transaction_changes import AbortedTransaction, AbortTransaction
 from broker.views.views import TransactionRow
+from webui.problem import PROBLEM, Problem
 from webui.rest.paging import page_query, page_schema, table_page
-from webui.rest.problem import PROBLEM, Problem
 from webui.rest.routing import Call, PathName, Query, Reply, ResponseSpec, Route
-from webui.rest.schema import COUNT, NAME, TIME, Flag, Listing, Number, Record, Schema, Text
 from webui.rest.upstream import refuse_for_gateway
+from webui.schema import COUNT, NAME, TIME, Flag, Listing, Number, Record, Schema, Text
 from webui.tables.json_output import named, utc
 from webui.tables.listing import Table
 from webui.tables.slices import collect, run_in_slices

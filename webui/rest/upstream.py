@@ -13,12 +13,12 @@ from broker.controller.rows.upstream import (
     UpstreamRow,
 )
 from broker.views.views import Views
+from webui.problem import PROBLEM, Problem
+from webui.problem_types import NOT_SERVED
 from webui.rest.entity_schema import ENTITY
 from webui.rest.paging import list_page, list_query, page_query, page_schema, table_page
-from webui.rest.problem import PROBLEM, Problem
-from webui.rest.problem_types import NOT_SERVED
 from webui.rest.routing import Call, Reply, ResponseSpec, Route
-from webui.rest.schema import COUNT, MAYBE, NAME, RATE, TIME, Flag, Listing, Maybe, Number, Record, Text
+from webui.schema import COUNT, MAYBE, NAME, RATE, TIME, Flag, Listing, Maybe, Number, Record, Text
 from webui.tables.json_output import finite, named, utc
 from webui.tables.listing import Table
 

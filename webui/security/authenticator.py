@@ -11,7 +11,7 @@ from typing import Final
 from broker.controller.commands import Actor, ChangeOrigin, Role
 from broker.views.views import TokenRow
 from webui.backend import Backend, ConsoleSettings
-from webui.rest.problem import Problem
+from webui.problem import Problem
 from webui.security.backoff import Backoff, Guess
 from webui.security.passwords import Passwords, too_often
 from webui.security.sessions import Session, Sessions
