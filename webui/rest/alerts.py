@@ -25,7 +25,7 @@ from broker.controller.alerts import (
     Severity,
 )
 from broker.controller.commands import Command, Outcome, Role
-from broker.controller.rows.alerts import AlertEvent, AlertRow, Delivery, DestinationRow, RuleRow
+from broker.controller.rows.alerts import AlertEvent, AlertRow, Attempt, Delivery, DestinationRow, RuleRow
 from webui.problem import PROBLEM, Problem, problem_schema, raise_refusal
 from webui.rest.paging import list_page, list_query, page_schema
 from webui.rest.routing import (
@@ -55,6 +55,7 @@ from webui.schema import (
     Schema,
     Text,
 )
+from webui.tables.answers import as_json, schema_of
 from webui.tables.json_output import finite, utc
 
 _NAME: Final = Text(min_length=1, max_length=LONGEST_NAME)
@@ -63,7 +64,6 @@ _WAIT: Final = Number(integer=True, minimum=0, maximum=LONGEST_WAIT_MS)
 _CONDITION: Final = Text(choices=tuple(AlertCondition))
 _SEVERITY: Final = Text(choices=tuple(Severity))
 _THRESHOLD: Final = Number(minimum=0, exclusive_maximum=BEYOND)
-_LABELS: Final = Listing(Record({"name": NAME, "value": NAME}))
 
 _RULE_FIELDS: Final[dict[str, Schema]] = {
     "condition": _CONDITION,
@@ -106,37 +106,9 @@ DESTINATION: Final = Record(
     }
 )
 DESTINATIONS: Final = page_schema(DESTINATION)
-ALERTS: Final = page_schema(
-    Record(
-        {
-            "rule": NAME,
-            "severity": Text(),
-            "condition": Text(),
-            "labels": _LABELS,
-            "state": Text(choices=("pending", "firing")),
-            "value": MAYBE,
-            "threshold": Number(),
-            "since": TIME,
-            "fired_at": _MOMENT,
-        }
-    )
-)
-HISTORY: Final = page_schema(
-    Record(
-        {
-            "number": COUNT,
-            "at": TIME,
-            "event": Text(choices=("firing", "resolved", "undelivered", "dropped", "test")),
-            "rule": NAME,
-            "severity": Text(),
-            "labels": _LABELS,
-            "value": MAYBE,
-            "destination": NAME,
-            "text": NAME,
-        }
-    )
-)
-TESTED: Final = Record({"delivered": Flag(), "status": COUNT, "reason": NAME})
+ALERTS: Final = page_schema(schema_of(AlertRow))
+HISTORY: Final = page_schema(schema_of(AlertEvent))
+TESTED: Final = schema_of(Attempt)
 REFUSED_RULE: Final = problem_schema(current=Maybe(RULE))
 REFUSED_DESTINATION: Final = problem_schema(current=Maybe(DESTINATION))
 
@@ -197,38 +169,6 @@ def destination_json(row: DestinationRow, call: Call) -> dict[str, Any]:
 
 def _stamp(row: RuleRow | DestinationRow) -> dict[str, Any]:
     return {"version": row.version, "changed_at": utc(row.changed_at_ms), "changed_by": row.changed_by}
-
-
-def alert_json(row: AlertRow) -> dict[str, Any]:
-    return {
-        "rule": row.rule,
-        "severity": row.severity,
-        "condition": row.condition,
-        "labels": _labels(row.labels),
-        "state": row.state,
-        "value": finite(row.value),
-        "threshold": row.threshold,
-        "since": utc(row.since_at_ms),
-        "fired_at": None if row.fired_at_ms is None else utc(row.fired_at_ms),
-    }
-
-
-def event_json(event: AlertEvent) -> dict[str, Any]:
-    return {
-        "number": event.number,
-        "at": utc(event.at_ms),
-        "event": event.event,
-        "rule": event.rule,
-        "severity": event.severity,
-        "labels": _labels(event.labels),
-        "value": finite(event.value),
-        "destination": event.destination,
-        "text": event.text,
-    }
-
-
-def _labels(labels: tuple[tuple[str, str], ...]) -> list[dict[str, str]]:
-    return [{"name": name, "value": value} for name, value in labels]
 
 
 async def list_rules(call: Call) -> Reply:
@@ -326,8 +266,7 @@ async def test_destination(call: Call) -> Reply:
     # Who may store a destination may send to it.
     unchanged = SetAlertDestination(row.name, DestinationKind(row.kind), None, validate_only=True)
     await _apply_destination(call, unchanged)
-    answer = await call.console.backend.alerts.test(row.name)
-    return Reply({"delivered": answer.delivered, "status": answer.status, "reason": answer.reason})
+    return Reply(as_json(await call.console.backend.alerts.test(row.name)))
 
 
 def _destination(call: Call) -> DestinationRow | None:
@@ -352,12 +291,12 @@ async def _apply_destination(call: Call, command: Command[Outcome]) -> None:
 
 async def list_alerts(call: Call) -> Reply:
     rows = call.console.backend.alerts.active()
-    return Reply(await list_page(call, rows, alert_json, _order))
+    return Reply(await list_page(call, rows, as_json, _order))
 
 
 async def list_events(call: Call) -> Reply:
     rows = call.console.backend.alerts.history()
-    return Reply(await list_page(call, rows, event_json, lambda event: -event.number))
+    return Reply(await list_page(call, rows, as_json, lambda event: -event.number))
 
 
 def _order(row: AlertRow) -> tuple[bool, int, str, tuple[tuple[str, str], ...]]:

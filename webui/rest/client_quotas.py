@@ -15,6 +15,7 @@ from broker.common.errors import ErrorCode
 from broker.controller.commands import AlterClientQuotas, QuotaAlteration, QuotaOp, QuotaOutcome, Role
 from broker.controller.rows.client_endpoint import ClientEndpoint
 from broker.views.views import MatchType, QuotaFilter, QuotaLimit, QuotaRow, Views
+from webui.entity_schema import ENTITY, LONGEST_NAME
 from webui.problem import Problem, problem_schema
 from webui.quota_ids import id_of
 from webui.quota_preview import connected_clients, preview
@@ -28,7 +29,6 @@ from webui.quotas import (
     shape_of,
     shell_command,
 )
-from webui.rest.entity_schema import ENTITY, LONGEST_NAME
 from webui.rest.paging import page_query, page_schema, table_page
 from webui.rest.reach import REACH, reaches_json
 from webui.rest.routing import (
@@ -45,7 +45,6 @@ from webui.schema import (
     MAYBE,
     NAME,
     TIME,
-    UPSTREAM_NODE,
     Flag,
     Invalid,
     Listing,
@@ -77,7 +76,7 @@ LIMIT: Final = Record(
         "shadow_throttles": SHADOW_THROTTLES,
         "changed_at": TIME,
         "changed_by": NAME,
-        "upstream_node": UPSTREAM_NODE,
+        "upstream_node": Number(integer=True, minimum=-1, nullable=True),
         "gateway": NAME,
         "overridden_by": OVERRIDDEN_BY,
     },

@@ -23,7 +23,7 @@ from webui.problem import PROBLEM, Problem
 from webui.problem_types import TOO_MANY_STREAMS
 from webui.rest.acls import ACLS
 from webui.rest.broker_quotas import broker_quotas_json
-from webui.rest.client_metrics import INSTANCES, subscription_json
+from webui.rest.client_metrics import INSTANCES
 from webui.rest.client_quotas import RULES
 from webui.rest.delegation_tokens import TOKENS as DELEGATION_TOKENS
 from webui.rest.doctor import Settings, doctor_json
@@ -36,7 +36,8 @@ from webui.rest.scram_users import CREDENTIALS
 from webui.rest.transactions import TRANSACTIONS
 from webui.rest.upstream import SHARES, upstream_report
 from webui.schema import Invalid, Number, Text
-from webui.tables.json_output import encode, task_json
+from webui.tables.answers import as_json
+from webui.tables.json_output import encode
 from webui.tables.listing import LONGEST_PAGE, Page, Table
 from webui.tables.slices import collect, yield_to_others
 
@@ -183,7 +184,7 @@ def live_tables(views: Views) -> dict[str, LiveTable[Any]]:
     telemetry = views.client_telemetry
 
     async def subscriptions() -> dict[str, Any]:
-        rows = (row and subscription_json(row) for row in telemetry.subscriptions())
+        rows = (row and as_json(row) for row in telemetry.subscriptions())
         return {"subscriptions": await collect(rows)}
 
     return {
@@ -214,7 +215,7 @@ def live_reports(views: Views, recent: RecentTotals) -> dict[str, Report]:
     async def tasks(_now_ms: int) -> dict[str, Any]:
         rows = views.tasks()
         await yield_to_others()
-        return {"items": [task_json(row) for row in rows]}
+        return {"items": [as_json(row) for row in rows]}
 
     async def broker_quotas(_now_ms: int) -> dict[str, Any]:
         return broker_quotas_json(views)

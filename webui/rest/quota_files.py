@@ -23,10 +23,10 @@ from broker.controller.commands import (
     Role,
 )
 from broker.views.views import QuotaRow, Views
+from webui.entity_schema import ENTITY
 from webui.problem import Problem, problem_schema
 from webui.quota_preview import connected_clients, preview
 from webui.quotas import ALL_KEYS, entity_text, json_of, order_of, pairs_of
-from webui.rest.entity_schema import ENTITY
 from webui.rest.files import FORMAT, PREVIEWED, YAML, file_reply, version_of
 from webui.rest.reach import REACH, reaches_json
 from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route, etag, expected_version

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Any, Final
 
+from webui.entity_schema import ENTITY
 from webui.quota_preview import Move, Reach, Rule
 from webui.quotas import json_of
-from webui.rest.entity_schema import ENTITY
 from webui.schema import COUNT, MAYBE, NAME, Flag, Listing, Maybe, Record, Text
 from webui.tables.slices import collect, free_in_slices
 

@@ -8,6 +8,7 @@ from enum import StrEnum
 import msgspec
 
 from broker.controller.commands import EntityPairs
+from broker.controller.rows.fields import Measured, Node, ShownEntity
 from broker.quotas.kinds import QuotaKind
 
 
@@ -34,8 +35,8 @@ class NodeUse(msgspec.Struct, frozen=True):
     node before it is known. `wait_ms` is the throttle time of the next request at this use.
     """
 
-    upstream_node: int
-    observed: float
+    upstream_node: Node
+    observed: Measured
     wait_ms: int
 
 
@@ -46,7 +47,7 @@ class GatewayUse(msgspec.Struct, frozen=True):
     """
 
     gateway: str
-    observed: float
+    observed: Measured
     throttled: int = 0
     share: float | None = None
 
@@ -119,7 +120,7 @@ class ProbeRow(msgspec.Struct, frozen=True):
     limit found is measured, not enforced.
     """
 
-    entity: EntityPairs
+    entity: ShownEntity
     value: float | None
     matched: bool
     shadow: bool = False
@@ -242,7 +243,7 @@ class BrokerLimit(msgspec.Struct, frozen=True):
     key: str
     unit: str
     value: float | None
-    observed: float
+    observed: Measured
     throttled: int
     throttles: int
     throttle_ms: int
@@ -272,15 +273,19 @@ class RetryStormUse(msgspec.Struct, frozen=True):
 
 
 class RetryStormRow(msgspec.Struct, frozen=True):
-    is_enabled: bool
+    """Its setting, and the fields of `RetryStormUse`."""
+
+    is_enabled: bool = msgspec.field(name="enabled")
     max_delay_ms: int
-    use: RetryStormUse
+    delayed: int
+    delayed_ms: int
+    waiting: int
 
 
 class BrokerQuotas(msgspec.Struct, frozen=True):
     """`version` is that of the broker's dynamic settings, which include the limits."""
 
-    is_enabled: bool
+    is_enabled: bool = msgspec.field(name="enabled")
     limits: tuple[BrokerLimit, ...]
     white_lists: tuple[WhiteList, ...]
     cluster: tuple[ClusterLimit, ...]

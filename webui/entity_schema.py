@@ -14,3 +14,6 @@ ENTITY: Final = Record(
     min_properties=1,
     title="Entity",
 )
+
+ANY_ENTITY: Final = Record(ENTITY.fields, optional=ENTITY.optional)
+"""An entity, or {} where a quota callback decides."""
