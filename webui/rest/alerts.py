@@ -7,6 +7,9 @@ destination's path, query or header values: an edit that omits them keeps them.
 from collections.abc import Mapping
 from typing import Any, Final
 
+import msgspec
+from msgspec.structs import replace
+
 from broker.common.errors import ErrorCode
 from broker.controller.alerts import (
     BEYOND,
@@ -42,10 +45,7 @@ from webui.rest.routing import (
     path_of_name,
 )
 from webui.schema import (
-    COUNT,
-    MAYBE,
     NAME,
-    TIME,
     Flag,
     Listing,
     Maybe,
@@ -56,7 +56,6 @@ from webui.schema import (
     Text,
 )
 from webui.tables.answers import as_json, schema_of
-from webui.tables.json_output import finite, utc
 
 _NAME: Final = Text(min_length=1, max_length=LONGEST_NAME)
 _MOMENT: Final = Text(form="date-time", nullable=True)
@@ -76,33 +75,14 @@ _RULE_FIELDS: Final[dict[str, Schema]] = {
     "destinations": Listing(_NAME, max_items=MAX_TARGETS),
     "enabled": Flag(),
 }
-_STAMP: Final[dict[str, Schema]] = {"version": COUNT, "changed_at": TIME, "changed_by": NAME}
-RULE: Final = Record(
-    {
-        "name": NAME,
-        **_RULE_FIELDS,
-        **_STAMP,
-        "pending": COUNT,
-        "firing": COUNT,
-        "unlisted": COUNT,
-        "value": MAYBE,
-    }
-)
+RULE: Final = Record({"name": NAME, **_RULE_FIELDS, **schema_of(RuleRow).fields})
 RULES: Final = page_schema(RULE)
 DESTINATION: Final = Record(
     {
-        "name": NAME,
+        **schema_of(DestinationRow).fields,
         "kind": Text(choices=("", *DestinationKind)),
         "url": Text(max_length=4_096),
-        "header_names": Listing(NAME),
-        "rules": Listing(NAME),
-        **_STAMP,
-        "waiting": COUNT,
-        "sent": COUNT,
-        "undelivered": COUNT,
-        "dropped": COUNT,
-        "problem": NAME,
-        "last_sent_at": _MOMENT,
+        **schema_of(Delivery).fields,
     }
 )
 DESTINATIONS: Final = page_schema(DESTINATION)
@@ -127,48 +107,13 @@ _VALIDATE: Final = Query("validate_only", Flag(), "Only check the change; change
 
 
 def rule_json(row: RuleRow, call: Call) -> dict[str, Any]:
-    rule = row.rule
     pending, firing, unlisted, value = call.console.backend.alerts.rules().get(row.name, (0, 0, 0, None))
-    return {
-        "name": row.name,
-        "condition": rule.condition.value,
-        "threshold": rule.threshold,
-        "clear": rule.clear,
-        "for_ms": rule.for_ms,
-        "resolve_after_ms": rule.resolve_after_ms,
-        "match": rule.match,
-        "severity": rule.severity.value,
-        "destinations": list(rule.destinations),
-        "enabled": rule.enabled,
-        **_stamp(row),
-        "pending": pending,
-        "firing": firing,
-        "unlisted": unlisted,
-        "value": finite(value),
-    }
+    counted = replace(row, pending=pending, firing=firing, unlisted=unlisted, value=value)
+    return {"name": row.name} | as_json(row.rule) | as_json(counted)
 
 
 def destination_json(row: DestinationRow, call: Call) -> dict[str, Any]:
-    delivery = call.console.backend.alerts.deliveries().get(row.name, Delivery())
-    last = delivery.last_sent_at_ms
-    return {
-        "name": row.name,
-        "kind": row.kind,
-        "url": row.url,
-        "header_names": list(row.header_names),
-        "rules": list(row.rules),
-        **_stamp(row),
-        "waiting": delivery.waiting,
-        "sent": delivery.sent,
-        "undelivered": delivery.undelivered,
-        "dropped": delivery.dropped,
-        "problem": delivery.problem,
-        "last_sent_at": None if last is None else utc(last),
-    }
-
-
-def _stamp(row: RuleRow | DestinationRow) -> dict[str, Any]:
-    return {"version": row.version, "changed_at": utc(row.changed_at_ms), "changed_by": row.changed_by}
+    return as_json(row) | as_json(call.console.backend.alerts.deliveries().get(row.name, Delivery()))
 
 
 async def list_rules(call: Call) -> Reply:
@@ -181,18 +126,7 @@ async def get_rule(call: Call) -> Reply:
 
 
 async def put_rule(call: Call) -> Reply:
-    body, name = call.body, call.path_params["name"]
-    rule = AlertRule(
-        condition=AlertCondition(body["condition"]),
-        threshold=float(body["threshold"]),
-        clear=None if body.get("clear") is None else float(body["clear"]),
-        for_ms=body.get("for_ms", 0),
-        resolve_after_ms=body.get("resolve_after_ms", 0),
-        match=body.get("match", ""),
-        severity=Severity(body.get("severity", Severity.WARNING)),
-        destinations=tuple(body.get("destinations", ())),
-        enabled=body.get("enabled", True),
-    )
+    name, rule = call.path_params["name"], msgspec.convert(call.body, AlertRule)
     was_there = _rule(call) is not None
     validate_only = call.query["validate_only"]
     await _apply_rule(call, SetAlertRule(name, rule, expected_version(call.headers), validate_only))

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from broker.common.errors import ErrorCode
 from broker.controller.commands import AlterClientQuotas, QuotaAlteration, QuotaOp, QuotaOutcome, Role
 from broker.controller.rows.client_endpoint import ClientEndpoint
-from broker.views.views import MatchType, QuotaFilter, QuotaLimit, QuotaRow, Views
+from broker.views.views import MatchType, OverriddenBy, QuotaFilter, QuotaLimit, QuotaRow, ShadowUse, Views
 from webui.entity_schema import ENTITY, LONGEST_NAME
 from webui.problem import Problem, problem_schema
 from webui.quota_ids import id_of
@@ -54,18 +54,10 @@ from webui.schema import (
     Schema,
     Text,
 )
+from webui.tables.answers import as_json, schema_of
 from webui.tables.json_output import finite, utc
 from webui.tables.listing import Table
 from webui.tables.slices import collect, run_in_slices
-
-SHADOW_THROTTLES: Final = Record(
-    {"times": COUNT, "throttle_ms": COUNT, "last_at": Text(form="date-time", nullable=True)}
-)
-
-OVERRIDDEN_BY: Final = Record(
-    {"rules": Listing(ENTITY), "more": COUNT, "clients": Number(integer=True, minimum=0, nullable=True)},
-    title="OverriddenBy",
-)
 
 LIMIT: Final = Record(
     {
@@ -73,12 +65,12 @@ LIMIT: Final = Record(
         "observed": MAYBE,
         "used": MAYBE,
         "throttled": COUNT,
-        "shadow_throttles": SHADOW_THROTTLES,
+        "shadow_throttles": schema_of(ShadowUse),
         "changed_at": TIME,
         "changed_by": NAME,
         "upstream_node": Number(integer=True, minimum=-1, nullable=True),
         "gateway": NAME,
-        "overridden_by": OVERRIDDEN_BY,
+        "overridden_by": schema_of(OverriddenBy, "OverriddenBy", rules=Listing(ENTITY)),
     },
     optional=frozenset({"shadow_throttles", "upstream_node", "gateway", "overridden_by"}),
     title="ClientQuotaLimit",
@@ -137,39 +129,22 @@ def row_json(row: QuotaRow) -> dict[str, Any]:
 
 
 def _limit_json(limit: QuotaLimit) -> dict[str, Any]:
-    shadow = limit.shadow
-    shadow_throttles = (
-        None
-        if shadow is None
-        else {
-            "times": shadow.times,
-            "throttle_ms": shadow.throttle_ms,
-            "last_at": None if shadow.last_at_ms is None else utc(shadow.last_at_ms),
-        }
-    )
     node = limit.upstream_node
     optional: dict[str, Any] = {} if node is None else {"upstream_node": node}
     if limit.gateway:
         optional["gateway"] = limit.gateway
     if limit.overridden_by:
-        above = limit.overridden_by
-        optional["overridden_by"] = {
-            "rules": [json_of(rule) for rule in above.rules],
-            "more": above.more,
-            "clients": above.clients,
-        }
-    return (
-        optional
-        | ({} if shadow_throttles is None else {"shadow_throttles": shadow_throttles})
-        | {
-            "value": limit.value,
-            "observed": finite(limit.observed),
-            "used": finite(limit.used),
-            "throttled": limit.throttled,
-            "changed_at": utc(limit.changed_at_ms),
-            "changed_by": limit.changed_by,
-        }
-    )
+        optional["overridden_by"] = as_json(limit.overridden_by)
+    if limit.shadow is not None:
+        optional["shadow_throttles"] = as_json(limit.shadow)
+    return optional | {
+        "value": limit.value,
+        "observed": finite(limit.observed),
+        "used": finite(limit.used),
+        "throttled": limit.throttled,
+        "changed_at": utc(limit.changed_at_ms),
+        "changed_by": limit.changed_by,
+    }
 
 
 def _is(shape: str) -> Callable[[QuotaRow], bool]:

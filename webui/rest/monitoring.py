@@ -15,41 +15,21 @@ from webui.schema import (
     COUNT,
     MAYBE,
     NAME,
-    RATE,
     TIME,
     Listing,
     Number,
     Record,
-    Text,
 )
 from webui.tables.answers import as_json, schema_of
-from webui.tables.json_output import utc
 from webui.tables.listing import LONGEST_PAGE, Page, Table
 from webui.tables.slices import collect
 
 _STEPS: Final = Listing(COUNT, max_items=60)
 
+_HISTORY: Final = Record({"step_ms": COUNT, "bytes_in": _STEPS, "bytes_out": _STEPS, "requests": _STEPS})
+_NODES: Final = Record(dict.fromkeys(LIMIT_KEYS, Listing(schema_of(NodeUse))), optional=frozenset(LIMIT_KEYS))
 USAGE_ROW: Final = Record(
-    {
-        "user": NAME,
-        "client_id": NAME,
-        "connections": COUNT,
-        "bytes_in_per_s": RATE,
-        "bytes_out_per_s": RATE,
-        "requests_per_s": RATE,
-        "request_percentage": Number(minimum=0, nullable=True),
-        "bytes_in": COUNT,
-        "bytes_out": COUNT,
-        "requests": COUNT,
-        "since": TIME,
-        "last_active_at": TIME,
-        "limited_by": Listing(Text(), max_items=4),
-        "history": Record({"step_ms": COUNT, "bytes_in": _STEPS, "bytes_out": _STEPS, "requests": _STEPS}),
-        "gateways": Listing(NAME),
-        "nodes": Record(
-            dict.fromkeys(LIMIT_KEYS, Listing(schema_of(NodeUse))), optional=frozenset(LIMIT_KEYS)
-        ),
-    },
+    {**schema_of(ClientUsage).fields, "history": _HISTORY, "nodes": _NODES},
     optional=frozenset({"nodes"}),
     title="ClientUsage",
 )
@@ -77,23 +57,8 @@ def usage_json(row: ClientUsage) -> dict[str, Any]:
     history = row.history()
     bytes_in, bytes_out, requests = zip(*history, strict=True) if history else ((), (), ())
     nodes = {key: [as_json(use) for use in uses] for key, uses in row.nodes.items()}
-    return ({"nodes": nodes} if nodes else {}) | {
-        "user": row.user,
-        "client_id": row.client_id,
-        "connections": row.connections,
-        "bytes_in_per_s": row.bytes_in_per_s,
-        "bytes_out_per_s": row.bytes_out_per_s,
-        "requests_per_s": row.requests_per_s,
-        "request_percentage": row.request_percentage,
-        "bytes_in": row.bytes_in,
-        "bytes_out": row.bytes_out,
-        "requests": row.requests,
-        "since": utc(row.since_at_ms),
-        "last_active_at": utc(row.last_active_at_ms),
-        "limited_by": list(row.limited_by),
-        "gateways": list(row.gateways),
-        "history": {"step_ms": STEP_MS, "bytes_in": bytes_in, "bytes_out": bytes_out, "requests": requests},
-    }
+    steps = {"step_ms": STEP_MS, "bytes_in": bytes_in, "bytes_out": bytes_out, "requests": requests}
+    return ({"nodes": nodes} if nodes else {}) | as_json(row) | {"history": steps}
 
 
 def _bytes(row: ClientUsage) -> float:

@@ -8,7 +8,7 @@ from typing import Annotated, Protocol
 
 import msgspec
 
-from broker.controller.rows.fields import Measured, Moment, Tags, one_of
+from broker.controller.rows.fields import HIDDEN, Measured, Moment, Tags, one_of
 from broker.metadata.alerts import AlertRule
 
 Labels = Tags
@@ -21,14 +21,14 @@ class RuleRow(msgspec.Struct, frozen=True):
     """
 
     name: str
-    rule: AlertRule
+    rule: Annotated[AlertRule, HIDDEN]
     version: int
-    changed_at_ms: int
+    changed_at_ms: Moment
     changed_by: str
     pending: int = 0
     firing: int = 0
     unlisted: int = 0
-    value: float | None = None
+    value: Measured | None = None
 
 
 class AlertRow(msgspec.Struct, frozen=True):
@@ -76,7 +76,7 @@ class Delivery(msgspec.Struct, frozen=True):
     undelivered: int = 0
     dropped: int = 0
     problem: str = ""
-    last_sent_at_ms: int | None = None
+    last_sent_at_ms: Moment | None = None
 
 
 class DestinationRow(msgspec.Struct, frozen=True):
@@ -90,7 +90,7 @@ class DestinationRow(msgspec.Struct, frozen=True):
     header_names: tuple[str, ...]
     rules: tuple[str, ...]
     version: int
-    changed_at_ms: int
+    changed_at_ms: Moment
     changed_by: str
 
 

@@ -4,11 +4,12 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
+from typing import Annotated
 
 import msgspec
 
 from broker.controller.commands import EntityPairs
-from broker.controller.rows.fields import Measured, Node, ShownEntity
+from broker.controller.rows.fields import HIDDEN, Measured, Moment, Node, Rate, ShownEntity
 from broker.quotas.kinds import QuotaKind
 
 
@@ -58,11 +59,11 @@ class ShadowUse(msgspec.Struct, frozen=True):
     the time of the last throttle (None: never).
     """
 
-    entity: EntityPairs
-    key: str
+    entity: Annotated[EntityPairs, HIDDEN]
+    key: Annotated[str, HIDDEN]
     times: int
     throttle_ms: int
-    last_at_ms: int | None
+    last_at_ms: Moment | None
 
 
 class OverriddenBy(msgspec.Struct, frozen=True):
@@ -71,7 +72,7 @@ class OverriddenBy(msgspec.Struct, frozen=True):
     if none is connected: the one rule precedes the limit for every client.
     """
 
-    rules: tuple[EntityPairs, ...]
+    rules: tuple[ShownEntity, ...]
     more: int = 0
     clients: int | None = None
 
@@ -202,18 +203,18 @@ class ClientUsage(msgspec.Struct, frozen=True):
     user: str
     client_id: str
     connections: int
-    bytes_in_per_s: float
-    bytes_out_per_s: float
-    requests_per_s: float
-    request_percentage: float | None
+    bytes_in_per_s: Rate
+    bytes_out_per_s: Rate
+    requests_per_s: Rate
+    request_percentage: Rate | None
     bytes_in: int
     bytes_out: int
     requests: int
-    since_at_ms: int
-    last_active_at_ms: int
+    since_at_ms: Moment = msgspec.field(name="since")
+    last_active_at_ms: Moment
     limited_by: tuple[str, ...]
-    history: Callable[[], Sequence[tuple[int, int, int]]] = tuple
-    nodes: Mapping[str, tuple[NodeUse, ...]] = msgspec.field(default_factory=dict)
+    history: Annotated[Callable[[], Sequence[tuple[int, int, int]]], HIDDEN] = tuple
+    nodes: Annotated[Mapping[str, tuple[NodeUse, ...]], HIDDEN] = msgspec.field(default_factory=dict)
     gateways: tuple[str, ...] = ()
 
 
