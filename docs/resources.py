@@ -10,10 +10,10 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from broker.controller.commands import Role
-from webui.rest.problem_types import TYPES
+from webui.problem_types import TYPES
 from webui.rest.routes import ROUTES, TAGS
 from webui.rest.routing import BASE, Route
-from webui.rest.schema import Record
+from webui.schema import Record
 
 PATH: Final = Path(__file__).parent / "rest-resources.md"
 LISTED: Final = ("search", "filter", "sort", "order", "limit", "cursor")

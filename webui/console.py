@@ -12,7 +12,7 @@ import trio
 from broker.config.sections.console import ConsoleConfig
 from webui.backend import Backend
 from webui.decoding.decoder import Decoder
-from webui.http.fair_queue import FairQueue
+from webui.fair_queue import FairQueue
 from webui.insights.reader import Reader
 from webui.insights.what_if import WhatIf
 from webui.live.broadcaster import Live

@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from broker.controller.commands import EntityPairs, QuotaAlteration
+from broker.controller.rows.fields import ShownEntity
 from broker.controller.rows.quotas import FirstWait, ResolvedLimit
 from broker.views.console import Views
 from webui.tables.slices import collect, free_in_slices, run_in_slices, sliced, sort_in_slices
@@ -57,7 +58,7 @@ async def connected_clients(views: Views) -> ConnectedClients:
 class Rule(msgspec.Struct, frozen=True):
     """What limits a client: the rule and its limit; None for both if nothing does."""
 
-    entity: EntityPairs | None = None
+    entity: ShownEntity | None = None
     bound: float | None = None
 
     @classmethod

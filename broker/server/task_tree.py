@@ -148,7 +148,7 @@ class _Walk:
     ) -> TaskRow:
         stats = self._owned.get(name, NOTHING)
         idle = self._task_tree.idle(name, stats, began_ms, self._now_ns)
-        return TaskRow(name, kind, parent, depth, stats.owns, idle, began_ms, count)
+        return TaskRow(name, kind, parent, depth, stats.owns, idle, count, began_ms)
 
 
 @lru_cache(MAX_NAMES)

@@ -12,6 +12,7 @@ import msgspec
 
 from broker.common.errors import ErrorCode
 from broker.common.steps import Steps
+from broker.controller.rows.fields import Moment
 from broker.metadata.image import Image, SubscriptionEntry
 from broker.metrics.rate import Meter
 from broker.telemetry.instance import ClientInstance, uuid_bytes, uuid_text
@@ -26,11 +27,11 @@ class SubscriptionRow(msgspec.Struct, frozen=True):
 
     name: str
     metrics: tuple[str, ...]
-    interval_ms: int
+    interval_ms: int = msgspec.field(name="interval.ms")
     match: tuple[str, ...]
     matching: int
     version: int
-    changed_at_ms: int
+    changed_at_ms: Moment
     changed_by: str
 
 
@@ -49,16 +50,16 @@ class ClientInstanceRow(msgspec.Struct, frozen=True):
     connection_id: str
     subscriptions: tuple[str, ...]
     metrics: tuple[str, ...]
-    is_over_limit: bool
     interval_ms: int
     pushes: int
     pushed_bytes: int
     throttles: int
     errors: int
     last_error: str
-    last_push_at_ms: int | None
     terminating: bool
     series: int
+    is_over_limit: bool = msgspec.field(name="over_limit")
+    last_push_at_ms: Moment | None
 
 
 class ClientMetricRow(msgspec.Struct, frozen=True):

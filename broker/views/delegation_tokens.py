@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
+from broker.controller.rows.fields import Moment
 from broker.metadata.image import DelegationToken, Image
 
 
@@ -21,11 +22,11 @@ class DelegationTokenRow(msgspec.Struct, frozen=True):
     owner: str
     requester: str
     renewers: tuple[str, ...]
-    issued_at_ms: int
-    expires_at_ms: int
-    max_at_ms: int
+    issued_at_ms: Moment
+    expires_at_ms: Moment
+    max_at_ms: Moment = msgspec.field(name="max_expires_at")
     version: int
-    changed_at_ms: int
+    changed_at_ms: Moment
     changed_by: str
 
 

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final
 
+import msgspec
+
 from broker.common.steps import Steps
 from broker.config.kinds import LONG_MAX
 from broker.config.sections import BrokerQuotaConfig
@@ -241,7 +243,9 @@ def broker_quotas(
             ClusterLimit(_key("topic_count"), _limit_or_none(config.topic_count), topics),
             ClusterLimit(_key("partition_count"), _limit_or_none(config.partition_count), partitions),
         ),
-        retry_storm=RetryStormRow(config.retry_storm_backoff, config.retry_storm_max_delay_ms, storm),
+        retry_storm=RetryStormRow(
+            config.retry_storm_backoff, config.retry_storm_max_delay_ms, *msgspec.structs.astuple(storm)
+        ),
         version=version,
     )
 

@@ -181,7 +181,7 @@ def _compaction(log: PartitionLog, cleaner: CleanerManager) -> CompactionRow:
         return CompactionRow(dirty, percent, cleaned_to, failure=failure)
     stats = run.stats
     return CompactionRow(
-        dirty, percent, cleaned_to, run.ended_wall_ms, stats.bytes_read, stats.bytes_written, failure
+        dirty, percent, cleaned_to, stats.bytes_read, stats.bytes_written, failure, run.ended_wall_ms
     )
 
 

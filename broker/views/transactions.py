@@ -45,11 +45,11 @@ def _row(transaction: Transaction, holding_back: int) -> TransactionRow:
         data.producer_id,
         data.producer_epoch,
         data.timeout_ms,
-        data.started_ms if data.state in OPEN else None,
-        data.updated_ms,
         len(data.partitions),
         holding_back,
         *(("", "", "") if client is None else client),
+        data.started_ms if data.state in OPEN else None,
+        data.updated_ms,
     )
 
 

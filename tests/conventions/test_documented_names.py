@@ -21,7 +21,7 @@ from tests.conventions.sources import ROOT
 from tests.conventions.test_documents import DOCUMENTS
 from webui.rest.routes import ROUTES
 from webui.rest.routing import BASE, Route
-from webui.rest.schema import Invalid
+from webui.schema import Invalid
 
 DOCS: Final = ROOT / "docs"
 

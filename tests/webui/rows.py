@@ -98,7 +98,7 @@ def throttled(client_id: str = "greedy", **changes: Any) -> ThrottledRow:
 
 
 def task(name: str, kind: str = "handler", **changes: Any) -> TaskRow:
-    row = TaskRow(name, kind, "handlers", 1, (), None, NOW_MS - 90_000)
+    row = TaskRow(name, kind, "handlers", 1, (), None, 1, NOW_MS - 90_000)
     return replace(row, **changes)
 
 
@@ -186,8 +186,8 @@ def transaction(
 ) -> TransactionDetail:
     is_open = state == "Ongoing"
     row = TransactionRow(
-        *(name, state, 4_711, 3, 60_000, NOW_MS - 42_000 if is_open else None, NOW_MS - 42_000),
-        *(int(is_open), int(is_open and holds), "User:payments", client, "10.0.0.7"),
+        *(name, state, 4_711, 3, 60_000, int(is_open), int(is_open and holds)),
+        *("User:payments", client, "10.0.0.7", NOW_MS - 42_000 if is_open else None, NOW_MS - 42_000),
     )
     partition = TransactionPartition(topic, 0, 1_200, 1_200, 1_450 if holds else 1_200, holds)
     return TransactionDetail(row, (partition,) if is_open else ())

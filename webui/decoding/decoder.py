@@ -17,7 +17,7 @@ import trio
 
 from webui.decoding.schema import DataSchema
 from webui.insights.reader import environment
-from webui.rest.problem import Problem
+from webui.problem import Problem
 from webui.tables.json_output import encode
 
 WORKER: Final = (sys.executable, "-P", "-m", "webui.decoding.worker")

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from webui.rest.schema import Invalid, Record, Text
+from webui.schema import Invalid, Record, Text
 
 LONGEST: Final = 32_767
 """Characters of a schema."""

@@ -8,9 +8,11 @@ import math
 from collections import deque
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
+
+from broker.controller.rows.fields import HIDDEN, Measured
 
 
 class Level(StrEnum):
@@ -39,13 +41,13 @@ class Check(msgspec.Struct, frozen=True):
     """
 
     title: str
-    value: float | None
+    value: Measured | None
     unit: Unit
     level: Level
     says: str
     of: float | None = None
-    setting: str | None = None
-    more: bool = False
+    setting: Annotated[str | None, HIDDEN] = None
+    more: Annotated[bool, HIDDEN] = False
     page: str | None = None
 
 

@@ -4,7 +4,6 @@ http_server           connections: accepted, counted, served, closed
 hypercorn_connection  one connection, served by hypercorn's own classes
 connection_limits     the number of connections, in total and per address
 encryption            the TLS handshake
-fair_queue            the order and the rate of requests, one queue per client
 request               one request: its turn, its limits, and adapters to the checks
 app                   the console's objects and all REST routes, bound to the framework
 page_routes           pages, login, logout, static files

@@ -39,14 +39,14 @@ from webui.http.request import (
 from webui.insights.reader import Reader
 from webui.insights.what_if import WhatIf
 from webui.pages import Renderer, shared_renderer
+from webui.problem import PROBLEM_TYPE, Problem
 from webui.rest import bodies as strict_json
 from webui.rest.bodies import read
 from webui.rest.events import make_live
 from webui.rest.files import YAML, read_file
-from webui.rest.problem import PROBLEM_TYPE, Problem
 from webui.rest.routes import ROUTES
 from webui.rest.routing import Call, Reply, Route, read_path_params, read_query, url_rule
-from webui.rest.schema import Invalid, Record
+from webui.schema import Invalid, Record
 from webui.security import headers
 from webui.security.authenticator import Authenticator
 from webui.security.gate import (

@@ -13,7 +13,7 @@ from typing import Final
 
 import trio
 
-from webui.http.fair_queue import FairQueue
+from webui.fair_queue import FairQueue
 
 HANDSHAKE_S: Final = 5.0
 MAX_AT_ONCE: Final = 64

@@ -15,7 +15,7 @@ from webui.console import Console
 from webui.http.page_routes import redirect_to, set_session_cookie, sign_in_page
 from webui.http.request import request_info_of
 from webui.pages import Renderer
-from webui.rest.problem import Problem
+from webui.problem import Problem
 from webui.security.gate import RequestInfo, cookie_name
 
 LOGIN: Final = "/oidc/login"

@@ -24,11 +24,11 @@ from webui.pages import (
     shared_files,
     shared_renderer,
 )
+from webui.problem import Problem
 from webui.rest import bodies as strict_json
 from webui.rest.access import LONGEST_NAME
-from webui.rest.problem import Problem
 from webui.rest.routing import JSON
-from webui.rest.schema import Record, Text
+from webui.schema import Record, Text
 from webui.security import headers
 from webui.security.authenticator import LONGEST_SECRET, is_of_provider, role_of
 from webui.security.gate import RequestInfo, check_body, cookie_name, identity_of, session_of, why_ended

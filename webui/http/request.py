@@ -22,9 +22,9 @@ from werkzeug.exceptions import RequestEntityTooLarge
 
 from broker.controller.commands import Role
 from webui.console import Console
-from webui.http.fair_queue import FairQueue, Kind
+from webui.fair_queue import FairQueue, Kind
 from webui.live.sse_client import Connection
-from webui.rest.problem import PROBLEM_TYPE, Problem
+from webui.problem import PROBLEM_TYPE, Problem
 from webui.rest.routes import ROUTES
 from webui.rest.routing import SHORT_BODY, Route
 from webui.security import headers

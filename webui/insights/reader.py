@@ -17,7 +17,7 @@ import msgspec
 import trio
 
 from webui.insights.location import inherited
-from webui.rest.problem import Problem
+from webui.problem import Problem
 
 LONGEST_S: Final = 60.0
 """Timeout of an answer, including the wait for earlier questions."""

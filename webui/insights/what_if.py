@@ -13,7 +13,7 @@ from typing import Any, Final
 import trio
 
 from webui.insights.reader import check_warehouse, environment, refusal
-from webui.rest.problem import Problem
+from webui.problem import Problem
 from webui.tables.json_output import encode_in_slices
 
 LONGEST_S: Final = 300.0

@@ -12,9 +12,11 @@ from typing import Any, Final, Generic
 import trio
 
 from broker.controller.rows.broker import Overview
+from broker.controller.rows.connections import ThrottledRow
 from broker.views.console import Views
 from webui.live.history import Sample, sample_json
-from webui.tables.json_output import encode, encode_in_slices, overview_json, throttled_json
+from webui.tables.answers import as_json
+from webui.tables.json_output import encode, encode_in_slices, utc
 from webui.tables.listing import Elsewhere, Page, Row, Table
 from webui.tables.slices import collect, yield_to_others
 
@@ -25,6 +27,14 @@ GATHERED_EVERY_S: Final = 0.9
 
 MAX_THROTTLED: Final = 500
 """Rows of one live event, longest wait first; its `total` is the number of all throttled connections."""
+
+
+def overview_json(row: Overview, now_ms: int) -> dict[str, Any]:
+    return {"at": utc(now_ms)} | as_json(row)
+
+
+def throttled_json(row: ThrottledRow, now_ms: int) -> dict[str, Any]:
+    return as_json(row) | {"since": utc(now_ms - row.since_ms)}
 
 
 class Snapshot:
@@ -61,7 +71,7 @@ class Snapshot:
     async def throttled(self) -> bytes:
         if not self._throttled:
             rows = self._views.quotas.throttled()
-            items = throttled_json(rows[:MAX_THROTTLED], self.now_ms)
+            items = [throttled_json(row, self.now_ms) for row in rows[:MAX_THROTTLED]]
             total = len(rows) + self._views.shares.unlisted_throttled()
             self._throttled = encode({"items": items, "total": total})
             await yield_to_others()

@@ -5,12 +5,13 @@ Pure: time is an argument.
 """
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from broker.controller.rows.connections import ThrottledRow
-from webui.tables.json_output import finite, utc
+from broker.controller.rows.fields import Measured, Moment, Node, ShownEntity
+from webui.tables.answers import as_json
 from webui.tables.listing import Table
 
 KEPT_MS: Final = 3_600_000
@@ -29,13 +30,13 @@ class ThrottledClient(msgspec.Struct):
     principal: str
     address: str
     quota_type: str
-    entity: tuple[tuple[str, str | None], ...]
-    upstream_node: int | None
-    first_ms: int
-    last_ms: int
-    times: int = 0
-    longest_ms: int = 0
-    worst: float = 0.0
+    entity: ShownEntity
+    upstream_node: Node | None
+    times: int
+    longest_ms: int
+    worst: Measured
+    first_ms: Moment = msgspec.field(name="first_at")
+    last_ms: Moment = msgspec.field(name="last_at")
 
 
 class RecentThrottles:
@@ -52,14 +53,17 @@ class RecentThrottles:
             client = self._clients.get(key)
             if client is None:
                 client = self._clients[key] = ThrottledClient(
-                    row.client_id,
-                    row.principal,
-                    row.address,
-                    str(row.quota_type),
-                    row.entity,
-                    row.upstream_node,
-                    now_ms,
-                    now_ms,
+                    client_id=row.client_id,
+                    principal=row.principal,
+                    address=row.address,
+                    quota_type=str(row.quota_type),
+                    entity=row.entity,
+                    upstream_node=row.upstream_node,
+                    times=0,
+                    longest_ms=0,
+                    worst=0.0,
+                    first_ms=now_ms,
+                    last_ms=now_ms,
                 )
             client.times += self._new_times(row)
             client.last_ms, client.address = now_ms, row.address
@@ -89,24 +93,8 @@ class RecentThrottles:
         self._counted = {}
 
 
-def throttled_json(client: ThrottledClient) -> dict[str, Any]:
-    return {
-        "client_id": client.client_id,
-        "principal": client.principal,
-        "address": client.address,
-        "quota_type": client.quota_type,
-        "entity": dict(client.entity),
-        "upstream_node": client.upstream_node,
-        "times": client.times,
-        "longest_ms": client.longest_ms,
-        "worst": finite(client.worst),
-        "first_at": utc(client.first_ms),
-        "last_at": utc(client.last_ms),
-    }
-
-
 RECENT_THROTTLES: Final[Table[ThrottledClient]] = Table(
-    json=throttled_json,
+    json=as_json,
     search_texts=lambda row: (
         row.client_id,
         row.principal,

@@ -27,9 +27,9 @@ from broker.common.errors import ApiError, ErrorCode
 from broker.controller.commands import IssueAdminToken, RevokeAdminToken, Role
 from broker.controller.rows.broker import TokenRow
 from broker.controller.tokens import SetPassword
+from webui.problem import PROBLEM, Problem, problem_schema
+from webui.problem_types import ALREADY_EXISTS, LAST_ADMINISTRATOR, SECRET_REQUIRED
 from webui.rest.paging import list_page, list_query, page_schema
-from webui.rest.problem import PROBLEM, Problem, problem_schema
-from webui.rest.problem_types import ALREADY_EXISTS, LAST_ADMINISTRATOR, SECRET_REQUIRED
 from webui.rest.routing import (
     HEADERS,
     Call,
@@ -43,7 +43,7 @@ from webui.rest.routing import (
     no_content,
     path_of_name,
 )
-from webui.rest.schema import COUNT, NAME, TIME, Maybe, Number, Record, Text
+from webui.schema import COUNT, NAME, TIME, Maybe, Number, Record, Text
 from webui.security.authenticator import LONGEST_SECRET, is_of_provider
 from webui.tables.json_output import utc
 from webui.tables.listing import LONGEST_PAGE

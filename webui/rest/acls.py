@@ -29,13 +29,13 @@ from broker.views.acls import (
     filter_of,
     key_of,
 )
+from webui.problem import PROBLEM, Problem
+from webui.problem_types import ALREADY_EXISTS
 from webui.rest.access import PROOF_HEADER, require_proof
 from webui.rest.paging import page_query, page_schema, table_page
-from webui.rest.problem import PROBLEM, Problem
-from webui.rest.problem_types import ALREADY_EXISTS
 from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route, no_content, path_of
-from webui.rest.schema import NAME, TIME, Flag, Invalid, Maybe, Record, Text
 from webui.rest.upstream import refuse_for_gateway
+from webui.schema import NAME, TIME, Flag, Invalid, Maybe, Record, Text
 from webui.tables.json_output import utc
 from webui.tables.listing import Table
 from webui.tables.slices import collect

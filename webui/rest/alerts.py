@@ -7,6 +7,9 @@ destination's path, query or header values: an edit that omits them keeps them.
 from collections.abc import Mapping
 from typing import Any, Final
 
+import msgspec
+from msgspec.structs import replace
+
 from broker.common.errors import ErrorCode
 from broker.controller.alerts import (
     BEYOND,
@@ -25,9 +28,9 @@ from broker.controller.alerts import (
     Severity,
 )
 from broker.controller.commands import Command, Outcome, Role
-from broker.controller.rows.alerts import AlertEvent, AlertRow, Delivery, DestinationRow, RuleRow
+from broker.controller.rows.alerts import AlertEvent, AlertRow, Attempt, Delivery, DestinationRow, RuleRow
+from webui.problem import PROBLEM, Problem, problem_schema, raise_refusal
 from webui.rest.paging import list_page, list_query, page_schema
-from webui.rest.problem import PROBLEM, Problem, problem_schema, raise_refusal
 from webui.rest.routing import (
     HEADERS,
     Call,
@@ -41,11 +44,8 @@ from webui.rest.routing import (
     no_content,
     path_of_name,
 )
-from webui.rest.schema import (
-    COUNT,
-    MAYBE,
+from webui.schema import (
     NAME,
-    TIME,
     Flag,
     Listing,
     Maybe,
@@ -55,7 +55,7 @@ from webui.rest.schema import (
     Schema,
     Text,
 )
-from webui.tables.json_output import finite, utc
+from webui.tables.answers import as_json, schema_of
 
 _NAME: Final = Text(min_length=1, max_length=LONGEST_NAME)
 _MOMENT: Final = Text(form="date-time", nullable=True)
@@ -63,7 +63,6 @@ _WAIT: Final = Number(integer=True, minimum=0, maximum=LONGEST_WAIT_MS)
 _CONDITION: Final = Text(choices=tuple(AlertCondition))
 _SEVERITY: Final = Text(choices=tuple(Severity))
 _THRESHOLD: Final = Number(minimum=0, exclusive_maximum=BEYOND)
-_LABELS: Final = Listing(Record({"name": NAME, "value": NAME}))
 
 _RULE_FIELDS: Final[dict[str, Schema]] = {
     "condition": _CONDITION,
@@ -76,67 +75,20 @@ _RULE_FIELDS: Final[dict[str, Schema]] = {
     "destinations": Listing(_NAME, max_items=MAX_TARGETS),
     "enabled": Flag(),
 }
-_STAMP: Final[dict[str, Schema]] = {"version": COUNT, "changed_at": TIME, "changed_by": NAME}
-RULE: Final = Record(
-    {
-        "name": NAME,
-        **_RULE_FIELDS,
-        **_STAMP,
-        "pending": COUNT,
-        "firing": COUNT,
-        "unlisted": COUNT,
-        "value": MAYBE,
-    }
-)
+RULE: Final = Record({"name": NAME, **_RULE_FIELDS, **schema_of(RuleRow).fields})
 RULES: Final = page_schema(RULE)
 DESTINATION: Final = Record(
     {
-        "name": NAME,
+        **schema_of(DestinationRow).fields,
         "kind": Text(choices=("", *DestinationKind)),
         "url": Text(max_length=4_096),
-        "header_names": Listing(NAME),
-        "rules": Listing(NAME),
-        **_STAMP,
-        "waiting": COUNT,
-        "sent": COUNT,
-        "undelivered": COUNT,
-        "dropped": COUNT,
-        "problem": NAME,
-        "last_sent_at": _MOMENT,
+        **schema_of(Delivery).fields,
     }
 )
 DESTINATIONS: Final = page_schema(DESTINATION)
-ALERTS: Final = page_schema(
-    Record(
-        {
-            "rule": NAME,
-            "severity": Text(),
-            "condition": Text(),
-            "labels": _LABELS,
-            "state": Text(choices=("pending", "firing")),
-            "value": MAYBE,
-            "threshold": Number(),
-            "since": TIME,
-            "fired_at": _MOMENT,
-        }
-    )
-)
-HISTORY: Final = page_schema(
-    Record(
-        {
-            "number": COUNT,
-            "at": TIME,
-            "event": Text(choices=("firing", "resolved", "undelivered", "dropped", "test")),
-            "rule": NAME,
-            "severity": Text(),
-            "labels": _LABELS,
-            "value": MAYBE,
-            "destination": NAME,
-            "text": NAME,
-        }
-    )
-)
-TESTED: Final = Record({"delivered": Flag(), "status": COUNT, "reason": NAME})
+ALERTS: Final = page_schema(schema_of(AlertRow))
+HISTORY: Final = page_schema(schema_of(AlertEvent))
+TESTED: Final = schema_of(Attempt)
 REFUSED_RULE: Final = problem_schema(current=Maybe(RULE))
 REFUSED_DESTINATION: Final = problem_schema(current=Maybe(DESTINATION))
 
@@ -155,80 +107,13 @@ _VALIDATE: Final = Query("validate_only", Flag(), "Only check the change; change
 
 
 def rule_json(row: RuleRow, call: Call) -> dict[str, Any]:
-    rule = row.rule
     pending, firing, unlisted, value = call.console.backend.alerts.rules().get(row.name, (0, 0, 0, None))
-    return {
-        "name": row.name,
-        "condition": rule.condition.value,
-        "threshold": rule.threshold,
-        "clear": rule.clear,
-        "for_ms": rule.for_ms,
-        "resolve_after_ms": rule.resolve_after_ms,
-        "match": rule.match,
-        "severity": rule.severity.value,
-        "destinations": list(rule.destinations),
-        "enabled": rule.enabled,
-        **_stamp(row),
-        "pending": pending,
-        "firing": firing,
-        "unlisted": unlisted,
-        "value": finite(value),
-    }
+    counted = replace(row, pending=pending, firing=firing, unlisted=unlisted, value=value)
+    return {"name": row.name} | as_json(row.rule) | as_json(counted)
 
 
 def destination_json(row: DestinationRow, call: Call) -> dict[str, Any]:
-    delivery = call.console.backend.alerts.deliveries().get(row.name, Delivery())
-    last = delivery.last_sent_at_ms
-    return {
-        "name": row.name,
-        "kind": row.kind,
-        "url": row.url,
-        "header_names": list(row.header_names),
-        "rules": list(row.rules),
-        **_stamp(row),
-        "waiting": delivery.waiting,
-        "sent": delivery.sent,
-        "undelivered": delivery.undelivered,
-        "dropped": delivery.dropped,
-        "problem": delivery.problem,
-        "last_sent_at": None if last is None else utc(last),
-    }
-
-
-def _stamp(row: RuleRow | DestinationRow) -> dict[str, Any]:
-    return {"version": row.version, "changed_at": utc(row.changed_at_ms), "changed_by": row.changed_by}
-
-
-def alert_json(row: AlertRow) -> dict[str, Any]:
-    return {
-        "rule": row.rule,
-        "severity": row.severity,
-        "condition": row.condition,
-        "labels": _labels(row.labels),
-        "state": row.state,
-        "value": finite(row.value),
-        "threshold": row.threshold,
-        "since": utc(row.since_at_ms),
-        "fired_at": None if row.fired_at_ms is None else utc(row.fired_at_ms),
-    }
-
-
-def event_json(event: AlertEvent) -> dict[str, Any]:
-    return {
-        "number": event.number,
-        "at": utc(event.at_ms),
-        "event": event.event,
-        "rule": event.rule,
-        "severity": event.severity,
-        "labels": _labels(event.labels),
-        "value": finite(event.value),
-        "destination": event.destination,
-        "text": event.text,
-    }
-
-
-def _labels(labels: tuple[tuple[str, str], ...]) -> list[dict[str, str]]:
-    return [{"name": name, "value": value} for name, value in labels]
+    return as_json(row) | as_json(call.console.backend.alerts.deliveries().get(row.name, Delivery()))
 
 
 async def list_rules(call: Call) -> Reply:
@@ -241,18 +126,7 @@ async def get_rule(call: Call) -> Reply:
 
 
 async def put_rule(call: Call) -> Reply:
-    body, name = call.body, call.path_params["name"]
-    rule = AlertRule(
-        condition=AlertCondition(body["condition"]),
-        threshold=float(body["threshold"]),
-        clear=None if body.get("clear") is None else float(body["clear"]),
-        for_ms=body.get("for_ms", 0),
-        resolve_after_ms=body.get("resolve_after_ms", 0),
-        match=body.get("match", ""),
-        severity=Severity(body.get("severity", Severity.WARNING)),
-        destinations=tuple(body.get("destinations", ())),
-        enabled=body.get("enabled", True),
-    )
+    name, rule = call.path_params["name"], msgspec.convert(call.body, AlertRule)
     was_there = _rule(call) is not None
     validate_only = call.query["validate_only"]
     await _apply_rule(call, SetAlertRule(name, rule, expected_version(call.headers), validate_only))
@@ -326,8 +200,7 @@ async def test_destination(call: Call) -> Reply:
     # Who may store a destination may send to it.
     unchanged = SetAlertDestination(row.name, DestinationKind(row.kind), None, validate_only=True)
     await _apply_destination(call, unchanged)
-    answer = await call.console.backend.alerts.test(row.name)
-    return Reply({"delivered": answer.delivered, "status": answer.status, "reason": answer.reason})
+    return Reply(as_json(await call.console.backend.alerts.test(row.name)))
 
 
 def _destination(call: Call) -> DestinationRow | None:
@@ -352,12 +225,12 @@ async def _apply_destination(call: Call, command: Command[Outcome]) -> None:
 
 async def list_alerts(call: Call) -> Reply:
     rows = call.console.backend.alerts.active()
-    return Reply(await list_page(call, rows, alert_json, _order))
+    return Reply(await list_page(call, rows, as_json, _order))
 
 
 async def list_events(call: Call) -> Reply:
     rows = call.console.backend.alerts.history()
-    return Reply(await list_page(call, rows, event_json, lambda event: -event.number))
+    return Reply(await list_page(call, rows, as_json, lambda event: -event.number))
 
 
 def _order(row: AlertRow) -> tuple[bool, int, str, tuple[tuple[str, str], ...]]:

@@ -14,16 +14,16 @@ from broker.common.errors import ErrorCode
 from broker.controller.commands import ChangeOrigin, QuotaAlteration, Undo
 from broker.controller.rows.broker import AuditEntry
 from broker.views.metadata import AuditFilter
+from webui.entity_schema import ENTITY
+from webui.problem import PROBLEM, Problem
+from webui.problem_types import CHANGED_SINCE
 from webui.quota_preview import connected_clients, preview
 from webui.rest.access import PROOF_HEADER, require_proof
 from webui.rest.audit_rows import CSV_HEAD, KINDS, csv_line, entry_json, quota_entity, undo_command, undo_op
-from webui.rest.entity_schema import ENTITY
 from webui.rest.paging import NEXT, bad_cursor, list_query, next_of, place_of
-from webui.rest.problem import PROBLEM, Problem
-from webui.rest.problem_types import CHANGED_SINCE
 from webui.rest.reach import REACH, reaches_json
 from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route, path_of
-from webui.rest.schema import COUNT, NAME, TIME, Flag, Listing, Maybe, Number, Record, Text
+from webui.schema import COUNT, NAME, TIME, Flag, Listing, Maybe, Number, Record, Text
 from webui.tables.json_output import encode
 from webui.tables.slices import collect
 

@@ -17,7 +17,7 @@ from itertools import pairwise
 from json.scanner import make_scanner
 from typing import Any, Final, Never
 
-from webui.rest.schema import Listing, Record, Schema
+from webui.schema import Listing, Record, Schema
 from webui.tables.slices import collect
 
 MAX_DIGITS: Final = 20

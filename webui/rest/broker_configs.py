@@ -21,11 +21,11 @@ from broker.controller.commands import (
 )
 from broker.controller.describe import UNKNOWN_TYPE, Source
 from broker.controller.rows.broker import ConfigRow
+from webui.problem import Problem, problem_schema, raise_refusal
 from webui.rest.broker_quotas import alter_brokers
 from webui.rest.paging import list_page, list_query, page_schema
-from webui.rest.problem import Problem, problem_schema, raise_refusal
 from webui.rest.routing import IF_MATCH, Call, Query, Reply, ResponseSpec, Route, etag, expected_version
-from webui.rest.schema import COUNT, NAME, Flag, Invalid, Listing, Number, OneOf, Record, Schema, Text
+from webui.schema import COUNT, NAME, Flag, Invalid, Listing, Number, OneOf, Record, Schema, Text
 from webui.tables.listing import LONGEST_PAGE
 from webui.tables.slices import run_in_slices
 

@@ -19,9 +19,9 @@ from broker.controller.commands import (
     Role,
 )
 from broker.controller.rows.client_endpoint import ClientEndpoint
-from broker.views.client_telemetry import ClientInstanceRow, ClientMetricRow, SubscriptionRow
+from broker.views.client_telemetry import ClientInstanceRow, ClientMetricRow, MatchReach, SubscriptionRow
+from webui.problem import Problem, problem_schema, raise_refusal
 from webui.rest.paging import page_query, page_schema, table_page
-from webui.rest.problem import Problem, problem_schema, raise_refusal
 from webui.rest.routing import (
     HEADERS,
     Call,
@@ -36,34 +36,11 @@ from webui.rest.routing import (
     no_content,
     path_of_name,
 )
-from webui.rest.schema import COUNT, NAME, TIME, Flag, Invalid, Listing, Maybe, Number, Record, Schema, Text
-from webui.tables.json_output import finite, named, tags_json, utc
+from webui.schema import COUNT, NAME, Flag, Invalid, Listing, Maybe, Number, Record, Schema, Text
+from webui.tables.answers import TAGS, as_json, schema_of, tags_json
+from webui.tables.json_output import finite
 from webui.tables.listing import Table
 from webui.tables.slices import run_in_slices
-
-
-def subscription_json(row: SubscriptionRow) -> dict[str, Any]:
-    return {
-        "name": row.name,
-        "metrics": list(row.metrics),
-        "interval.ms": row.interval_ms,
-        "match": list(row.match),
-        "matching": row.matching,
-        "version": row.version,
-        "changed_at": utc(row.changed_at_ms),
-        "changed_by": row.changed_by,
-    }
-
-
-def instance_json(row: ClientInstanceRow) -> dict[str, Any]:
-    fields = named(row)
-    pushed_ms = fields.pop("last_push_at_ms")
-    return fields | {
-        "over_limit": fields.pop("is_over_limit"),
-        "subscriptions": list(row.subscriptions),
-        "metrics": list(row.metrics),
-        "last_push_at": None if pushed_ms is None else utc(pushed_ms),
-    }
 
 
 def metric_json(row: ClientMetricRow) -> dict[str, Any]:
@@ -80,7 +57,7 @@ def metric_json(row: ClientMetricRow) -> dict[str, Any]:
 
 
 SUBSCRIPTIONS: Final[Table[SubscriptionRow]] = Table(
-    json=subscription_json,
+    json=as_json,
     search_texts=lambda row: (row.name, *row.metrics, *row.match, row.changed_by),
     default_sort="name",
     sort_key=lambda row: row.name,
@@ -93,7 +70,7 @@ SUBSCRIPTIONS: Final[Table[SubscriptionRow]] = Table(
 )
 
 INSTANCES: Final[Table[ClientInstanceRow]] = Table(
-    json=instance_json,
+    json=as_json,
     search_texts=lambda row: (
         row.client_id,
         row.instance_id,
@@ -147,60 +124,25 @@ SETTINGS: Final[dict[str, Schema]] = {
     "interval.ms": Number(integer=True),
     "match": Listing(_ITEM, max_items=MAX_ITEMS),
 }
-_SUBSCRIPTION: Final = Record(
-    {
-        "name": NAME,
-        "metrics": Listing(NAME),
-        "interval.ms": COUNT,
-        "match": Listing(NAME),
-        "matching": COUNT,
-        "version": COUNT,
-        "changed_at": TIME,
-        "changed_by": NAME,
-    },
-    title="ClientMetricsSubscription",
-)
+_SUBSCRIPTION: Final = schema_of(SubscriptionRow, "ClientMetricsSubscription")
 SUBSCRIPTION_PAGE: Final = page_schema(_SUBSCRIPTION, instances=COUNT)
-_REACH: Final = Record({"clients": COUNT, "of": COUNT, "examples": Listing(NAME)})
+_REACH: Final = schema_of(MatchReach)
 EDITED: Final = Record(
     {"current": Maybe(_SUBSCRIPTION), "command": Text(max_length=300_000), "reach": _REACH},
     title="ClientMetricsEdit",
 )
 REFUSED: Final = problem_schema(current=Maybe(_SUBSCRIPTION))
-_INSTANCE_FIELDS: Final[dict[str, Schema]] = {
-    "instance_id": NAME,
-    "client_id": NAME,
-    "principal": NAME,
-    "address": NAME,
-    "software_name": NAME,
-    "software_version": NAME,
-    "connection_id": NAME,
-    "subscriptions": Listing(NAME),
-    "metrics": Listing(NAME),
-    "over_limit": Flag(),
-    "interval_ms": COUNT,
-    "pushes": COUNT,
-    "pushed_bytes": COUNT,
-    "throttles": COUNT,
-    "errors": COUNT,
-    "last_error": Text(),
-    "last_push_at": Text(form="date-time", nullable=True),
-    "terminating": Flag(),
-    "series": COUNT,
-}
-INSTANCE_PAGE: Final = page_schema(Record(_INSTANCE_FIELDS, title="ClientInstance"))
+INSTANCE_PAGE: Final = page_schema(schema_of(ClientInstanceRow, "ClientInstance"))
 _METRIC: Final = Record(
     {
         "name": NAME,
-        "attributes": Listing(Record({"name": NAME, "value": NAME})),
+        "attributes": TAGS,
         "shape": Text(choices=("counter", "gauge")),
         "value": Number(nullable=True),
         "history": Record({"at_ms": Listing(COUNT), "values": Listing(Number(nullable=True))}),
     }
 )
-INSTANCE: Final = Record(
-    {**_INSTANCE_FIELDS, "latest_metrics": Listing(_METRIC)}, title="ClientInstanceDetail"
-)
+INSTANCE: Final = schema_of(ClientInstanceRow, "ClientInstanceDetail", latest_metrics=Listing(_METRIC))
 
 _NAME = (PathName("name", Text(max_length=1_024, min_length=1), "The subscription's name."),)
 _INSTANCE_ID = (Query("instance", Text(max_length=64, min_length=1), "22 characters of URL-safe base64."),)
@@ -219,7 +161,7 @@ async def get_subscription(call: Call) -> Reply:
     row = await _row(call)
     if row is None:
         raise Problem(404, "Subscription not found.")
-    return Reply(subscription_json(row), headers={"ETag": etag(row.version)})
+    return Reply(as_json(row), headers={"ETag": etag(row.version)})
 
 
 async def put_subscription(call: Call) -> Reply:
@@ -272,7 +214,7 @@ async def get_instance(call: Call) -> Reply:
         raise Problem(404, "Client instance not found.")
     only = call.query["metric"]
     latest = [metric_json(each) for each in telemetry.metrics_of(instance_id) if only in (None, each.name)]
-    return Reply(instance_json(row) | {"latest_metrics": latest})
+    return Reply(as_json(row) | {"latest_metrics": latest})
 
 
 async def _alter(call: Call, wanted: dict[str, str]) -> tuple[dict[str, Any], int]:
@@ -287,7 +229,7 @@ async def _alter(call: Call, wanted: dict[str, str]) -> tuple[dict[str, Any], in
     command = IncrementalAlterConfigs((alteration,), validate_only)
     (outcome,) = await call.console.backend.control.apply(command, call.actor)
     row = await _row(call)
-    current = None if row is None else subscription_json(row)
+    current = None if row is None else as_json(row)
     raise_refusal(outcome, current)
     if not validate_only:
         call.console.live.refresh()
@@ -295,7 +237,7 @@ async def _alter(call: Call, wanted: dict[str, str]) -> tuple[dict[str, Any], in
     answer: dict[str, Any] = {
         "current": current,
         "command": kafka_client_metrics(endpoint, name, wanted),
-        "reach": named(await run_in_slices(views.client_telemetry.reach(name, wanted))),
+        "reach": as_json(await run_in_slices(views.client_telemetry.reach(name, wanted))),
     }
     return answer, 0 if row is None else row.version
 

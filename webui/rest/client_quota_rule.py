@@ -10,10 +10,10 @@ from msgspec.structs import replace
 
 from broker.controller.commands import AlterClientQuotas, EntityPairs, QuotaAlteration, QuotaOp, Role
 from broker.controller.rows.quotas import QuotaRow
+from webui.problem import Problem, problem_schema, raise_refusal
 from webui.quota_ids import LONGEST_ID, BadId, entity_of
 from webui.quotas import ALL_KEYS, LIMIT_KEYS, shell_command
 from webui.rest.client_quotas import BEYOND, QUOTA, reach_of, row_json
-from webui.rest.problem import Problem, problem_schema, raise_refusal
 from webui.rest.reach import REACH
 from webui.rest.routing import (
     HEADERS,
@@ -28,7 +28,7 @@ from webui.rest.routing import (
     no_content,
     path_of,
 )
-from webui.rest.schema import Flag, Invalid, Listing, Maybe, Number, Record, Text
+from webui.schema import Flag, Invalid, Listing, Maybe, Number, Record, Text
 from webui.tables.slices import run_in_slices
 
 IP_KEY: Final = "connection_creation_rate"

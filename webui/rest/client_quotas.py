@@ -14,8 +14,17 @@ from msgspec.structs import replace
 from broker.common.errors import ErrorCode
 from broker.controller.commands import AlterClientQuotas, QuotaAlteration, QuotaOp, QuotaOutcome, Role
 from broker.controller.rows.client_endpoint import ClientEndpoint
-from broker.controller.rows.quotas import MatchType, QuotaFilter, QuotaLimit, QuotaRow
+from broker.controller.rows.quotas import (
+    MatchType,
+    OverriddenBy,
+    QuotaFilter,
+    QuotaLimit,
+    QuotaRow,
+    ShadowUse,
+)
 from broker.views.console import Views
+from webui.entity_schema import ENTITY, LONGEST_NAME
+from webui.problem import Problem, problem_schema
 from webui.quota_ids import id_of
 from webui.quota_preview import connected_clients, preview
 from webui.quotas import (
@@ -28,9 +37,7 @@ from webui.quotas import (
     shape_of,
     shell_command,
 )
-from webui.rest.entity_schema import ENTITY, LONGEST_NAME
 from webui.rest.paging import page_query, page_schema, table_page
-from webui.rest.problem import Problem, problem_schema
 from webui.rest.reach import REACH, reaches_json
 from webui.rest.routing import (
     Call,
@@ -41,12 +48,11 @@ from webui.rest.routing import (
     etag,
     expected_version,
 )
-from webui.rest.schema import (
+from webui.schema import (
     COUNT,
     MAYBE,
     NAME,
     TIME,
-    UPSTREAM_NODE,
     Flag,
     Invalid,
     Listing,
@@ -56,18 +62,10 @@ from webui.rest.schema import (
     Schema,
     Text,
 )
+from webui.tables.answers import as_json, schema_of
 from webui.tables.json_output import finite, utc
 from webui.tables.listing import Table
 from webui.tables.slices import collect, run_in_slices
-
-SHADOW_THROTTLES: Final = Record(
-    {"times": COUNT, "throttle_ms": COUNT, "last_at": Text(form="date-time", nullable=True)}
-)
-
-OVERRIDDEN_BY: Final = Record(
-    {"rules": Listing(ENTITY), "more": COUNT, "clients": Number(integer=True, minimum=0, nullable=True)},
-    title="OverriddenBy",
-)
 
 LIMIT: Final = Record(
     {
@@ -75,12 +73,12 @@ LIMIT: Final = Record(
         "observed": MAYBE,
         "used": MAYBE,
         "throttled": COUNT,
-        "shadow_throttles": SHADOW_THROTTLES,
+        "shadow_throttles": schema_of(ShadowUse),
         "changed_at": TIME,
         "changed_by": NAME,
-        "upstream_node": UPSTREAM_NODE,
+        "upstream_node": Number(integer=True, minimum=-1, nullable=True),
         "gateway": NAME,
-        "overridden_by": OVERRIDDEN_BY,
+        "overridden_by": schema_of(OverriddenBy, "OverriddenBy", rules=Listing(ENTITY)),
     },
     optional=frozenset({"shadow_throttles", "upstream_node", "gateway", "overridden_by"}),
     title="ClientQuotaLimit",
@@ -139,39 +137,22 @@ def row_json(row: QuotaRow) -> dict[str, Any]:
 
 
 def _limit_json(limit: QuotaLimit) -> dict[str, Any]:
-    shadow = limit.shadow
-    shadow_throttles = (
-        None
-        if shadow is None
-        else {
-            "times": shadow.times,
-            "throttle_ms": shadow.throttle_ms,
-            "last_at": None if shadow.last_at_ms is None else utc(shadow.last_at_ms),
-        }
-    )
     node = limit.upstream_node
     optional: dict[str, Any] = {} if node is None else {"upstream_node": node}
     if limit.gateway:
         optional["gateway"] = limit.gateway
     if limit.overridden_by:
-        above = limit.overridden_by
-        optional["overridden_by"] = {
-            "rules": [json_of(rule) for rule in above.rules],
-            "more": above.more,
-            "clients": above.clients,
-        }
-    return (
-        optional
-        | ({} if shadow_throttles is None else {"shadow_throttles": shadow_throttles})
-        | {
-            "value": limit.value,
-            "observed": finite(limit.observed),
-            "used": finite(limit.used),
-            "throttled": limit.throttled,
-            "changed_at": utc(limit.changed_at_ms),
-            "changed_by": limit.changed_by,
-        }
-    )
+        optional["overridden_by"] = as_json(limit.overridden_by)
+    if limit.shadow is not None:
+        optional["shadow_throttles"] = as_json(limit.shadow)
+    return optional | {
+        "value": limit.value,
+        "observed": finite(limit.observed),
+        "used": finite(limit.used),
+        "throttled": limit.throttled,
+        "changed_at": utc(limit.changed_at_ms),
+        "changed_by": limit.changed_by,
+    }
 
 
 def _is(shape: str) -> Callable[[QuotaRow], bool]:

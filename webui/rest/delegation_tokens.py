@@ -4,14 +4,14 @@ DELETE is the command of ExpireDelegationToken with a negative period. No respon
 token's password. A browser proves its user's secret again for a change, as for SCRAM users.
 """
 
-from typing import Any, Final
+from typing import Final
 
 from broker.common.errors import ErrorCode
 from broker.controller.delegation_tokens import LONGEST_PRINCIPAL, MAX_RENEWERS, ExpireDelegationToken
 from broker.views.delegation_tokens import DelegationTokenRow, DelegationTokenViews
+from webui.problem import PROBLEM, Problem, problem_schema, raise_refusal
 from webui.rest.access import PROOF_HEADER, require_proof
 from webui.rest.paging import page_query, page_schema, table_page
-from webui.rest.problem import PROBLEM, Problem, problem_schema, raise_refusal
 from webui.rest.routing import (
     IF_MATCH,
     Call,
@@ -23,32 +23,17 @@ from webui.rest.routing import (
     expected_version,
     no_content,
 )
-from webui.rest.schema import COUNT, NAME, TIME, Listing, Maybe, Record, Text
 from webui.rest.upstream import refuse_for_gateway
-from webui.tables.json_output import utc
+from webui.schema import Listing, Maybe, Text
+from webui.tables.answers import as_json, schema_of
 from webui.tables.listing import Table
 
 AT_ONCE_MS: Final = -1
 """A period of ExpireDelegationToken: the token is removed."""
 
 
-def token_json(row: DelegationTokenRow) -> dict[str, Any]:
-    return {
-        "token_id": row.token_id,
-        "owner": row.owner,
-        "requester": row.requester,
-        "renewers": list(row.renewers),
-        "issued_at": utc(row.issued_at_ms),
-        "expires_at": utc(row.expires_at_ms),
-        "max_expires_at": utc(row.max_at_ms),
-        "version": row.version,
-        "changed_at": utc(row.changed_at_ms),
-        "changed_by": row.changed_by,
-    }
-
-
 TOKENS: Final[Table[DelegationTokenRow]] = Table(
-    json=token_json,
+    json=as_json,
     search_texts=lambda row: (row.token_id, row.owner, row.requester, *row.renewers),
     default_sort="owner",
     sort_key=lambda row: (row.owner, row.issued_at_ms, row.token_id),
@@ -59,20 +44,10 @@ TOKENS: Final[Table[DelegationTokenRow]] = Table(
     },
 )
 
-TOKEN: Final = Record(
-    {
-        "token_id": NAME,
-        "owner": NAME,
-        "requester": NAME,
-        "renewers": Listing(Text(max_length=LONGEST_PRINCIPAL), max_items=MAX_RENEWERS),
-        "issued_at": TIME,
-        "expires_at": TIME,
-        "max_expires_at": TIME,
-        "version": COUNT,
-        "changed_at": TIME,
-        "changed_by": NAME,
-    },
-    title="DelegationToken",
+TOKEN: Final = schema_of(
+    DelegationTokenRow,
+    "DelegationToken",
+    renewers=Listing(Text(max_length=LONGEST_PRINCIPAL), max_items=MAX_RENEWERS),
 )
 TOKEN_PAGE: Final = page_schema(TOKEN)
 REFUSED: Final = problem_schema(current=Maybe(TOKEN))
@@ -84,7 +59,7 @@ async def list_tokens(call: Call) -> Reply:
 
 async def get_token(call: Call) -> Reply:
     row = _existing(call, _tokens(call))
-    return Reply(token_json(row), headers={"ETag": etag(row.version)})
+    return Reply(as_json(row), headers={"ETag": etag(row.version)})
 
 
 async def expire_token(call: Call) -> Reply:
@@ -95,7 +70,7 @@ async def expire_token(call: Call) -> Reply:
     command = ExpireDelegationToken(token_id, AT_ONCE_MS, call.console.now_ms(), expected)
     outcome = await call.console.backend.control.apply(command, call.actor)
     row = views.one(token_id)
-    raise_refusal(outcome, None if row is None else token_json(row))
+    raise_refusal(outcome, None if row is None else as_json(row))
     call.console.live.refresh()
     return no_content()
 

@@ -11,11 +11,11 @@ from typing import Any, Final
 from broker.controller.commands import ConfigResource, ResourceType
 from broker.controller.rows.broker import ConfigRow
 from broker.views.console import Views
-from webui.doctor.checks import Check, Level, RecentTotals, Symptom, Unit
+from webui.doctor.checks import Check, Level, RecentTotals, Symptom
 from webui.doctor.symptoms import examine, level_of
 from webui.rest.routing import Call, Reply, ResponseSpec, Route
-from webui.rest.schema import MAYBE, Flag, Listing, Maybe, Record, Text
-from webui.tables.json_output import finite
+from webui.schema import Flag, Listing, Maybe, Record, Text
+from webui.tables.answers import as_json, schema_of
 from webui.tables.slices import run_in_slices
 
 
@@ -55,16 +55,8 @@ async def doctor_json(views: Views, recent: RecentTotals, now_ms: int, settings:
         return {"name": row.name, "value": row.value, "dynamic": not row.read_only, "command": command}
 
     def check_json(check: Check) -> dict[str, Any]:
-        return {
-            "title": check.title,
-            "value": finite(check.value),
-            "of": check.of,
-            "unit": check.unit,
-            "level": check.level,
-            "says": check.says,
-            "page": check.page,
-            "setting": setting(check),
-        }
+        first = {"title": check.title, "value": check.value, "of": check.of}  # in this order
+        return first | as_json(check) | {"setting": setting(check)}
 
     def symptom_json(symptom: Symptom) -> dict[str, Any]:
         return {
@@ -78,45 +70,17 @@ async def doctor_json(views: Views, recent: RecentTotals, now_ms: int, settings:
 
 
 _LEVEL: Final = Text(choices=tuple(Level))
-_LINE: Final = Text(max_length=4096, nullable=True)
-DOCTOR: Final = Record(
+_SETTING: Final = Record(
     {
-        "level": _LEVEL,
-        "symptoms": Listing(
-            Record(
-                {
-                    "key": Text(),
-                    "title": Text(),
-                    "level": _LEVEL,
-                    "checks": Listing(
-                        Record(
-                            {
-                                "title": Text(),
-                                "value": MAYBE,
-                                "of": MAYBE,
-                                "unit": Text(choices=tuple(Unit)),
-                                "level": _LEVEL,
-                                "says": Text(max_length=4096),
-                                "page": _LINE,
-                                "setting": Maybe(
-                                    Record(
-                                        {
-                                            "name": Text(),
-                                            "value": _LINE,
-                                            "dynamic": Flag(),
-                                            "command": Text(max_length=8192, nullable=True),
-                                        }
-                                    )
-                                ),
-                            }
-                        )
-                    ),
-                }
-            )
-        ),
-    },
-    title="Diagnosis",
+        "name": Text(),
+        "value": Text(max_length=4096, nullable=True),
+        "dynamic": Flag(),
+        "command": Text(max_length=8192, nullable=True),
+    }
 )
+_CHECKS: Final = Listing(schema_of(Check, setting=Maybe(_SETTING)))
+_SYMPTOM: Final = Record({"key": Text(), "title": Text(), "level": _LEVEL, "checks": _CHECKS})
+DOCTOR: Final = Record({"level": _LEVEL, "symptoms": Listing(_SYMPTOM)}, title="Diagnosis")
 
 
 async def doctor(call: Call) -> Reply:

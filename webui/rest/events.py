@@ -20,9 +20,11 @@ from webui.live.broadcaster import Live
 from webui.live.snapshot import LiveTable, Report, Snapshot
 from webui.live.sse_client import QUIET_S, Section, Subscriber
 from webui.live.throttled import RECENT_THROTTLES, RecentThrottles
+from webui.problem import PROBLEM, Problem
+from webui.problem_types import TOO_MANY_STREAMS
 from webui.rest.acls import ACLS
 from webui.rest.broker_quotas import broker_quotas_json
-from webui.rest.client_metrics import INSTANCES, subscription_json
+from webui.rest.client_metrics import INSTANCES
 from webui.rest.client_quotas import RULES
 from webui.rest.delegation_tokens import TOKENS as DELEGATION_TOKENS
 from webui.rest.doctor import Settings, doctor_json
@@ -30,14 +32,13 @@ from webui.rest.inventory import CONNECTIONS, GROUPS, TOPICS, elsewhere
 from webui.rest.ip_quotas import ADDRESSES, beside
 from webui.rest.monitoring import UNLIMITED, USAGE, missing_clients
 from webui.rest.paging import MAX_OFFSET
-from webui.rest.problem import PROBLEM, Problem
-from webui.rest.problem_types import TOO_MANY_STREAMS
 from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
-from webui.rest.schema import Invalid, Number, Text
 from webui.rest.scram_users import CREDENTIALS
 from webui.rest.transactions import TRANSACTIONS
 from webui.rest.upstream import SHARES, upstream_report
-from webui.tables.json_output import encode, task_json
+from webui.schema import Invalid, Number, Text
+from webui.tables.answers import as_json
+from webui.tables.json_output import encode
 from webui.tables.listing import LONGEST_PAGE, Page, Table
 from webui.tables.slices import collect, yield_to_others
 
@@ -184,7 +185,7 @@ def live_tables(views: Views) -> dict[str, LiveTable[Any]]:
     telemetry = views.client_telemetry
 
     async def subscriptions() -> dict[str, Any]:
-        rows = (row and subscription_json(row) for row in telemetry.subscriptions())
+        rows = (row and as_json(row) for row in telemetry.subscriptions())
         return {"subscriptions": await collect(rows)}
 
     return {
@@ -215,7 +216,7 @@ def live_reports(views: Views, recent: RecentTotals) -> dict[str, Report]:
     async def tasks(_now_ms: int) -> dict[str, Any]:
         rows = views.live.tasks()
         await yield_to_others()
-        return {"items": [task_json(row) for row in rows]}
+        return {"items": [as_json(row) for row in rows]}
 
     async def broker_quotas(_now_ms: int) -> dict[str, Any]:
         return broker_quotas_json(views)

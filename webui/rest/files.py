@@ -13,10 +13,10 @@ from msgspec.structs import replace
 
 from broker.common.steps import Steps
 from broker.common.strict_yaml import BadFileError, Fields, Place, compose_in_steps, emptied
+from webui.problem import Problem
 from webui.rest.bodies import LONGEST_PART, MAX_BRACKETS, NotJson, Reader
-from webui.rest.problem import Problem
 from webui.rest.routing import Query, Reply
-from webui.rest.schema import Invalid, Listing, Record, Text
+from webui.schema import Invalid, Listing, Record, Text
 from webui.tables.json_output import encode
 from webui.tables.slices import collect, consumed, free_in_slices, run_in_slices
 

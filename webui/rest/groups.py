@@ -19,11 +19,11 @@ from broker.controller.group_changes import (
     TopicPartitions,
 )
 from broker.controller.rows.client_endpoint import ClientEndpoint
-from webui.rest.problem import PROBLEM, Problem, problem_schema
+from webui.problem import PROBLEM, Problem, problem_schema
 from webui.rest.record_json import LATEST_MOMENT
 from webui.rest.routing import Call, PathName, Query, Reply, ResponseSpec, Route, no_content
-from webui.rest.schema import COUNT, NAME, Flag, Invalid, Listing, Number, OneOf, Record, Text
 from webui.rest.upstream import refuse_for_gateway
+from webui.schema import COUNT, NAME, Flag, Invalid, Listing, Number, OneOf, Record, Text
 from webui.tables.json_output import utc
 from webui.tables.slices import collect, run_in_slices
 

@@ -15,11 +15,11 @@ from broker.controller.rows.client_endpoint import ClientEndpoint
 from webui.insights.reader import INSTALL, InsightsUnavailable
 from webui.insights.statements import Scope, Selection, TableQuery
 from webui.insights.tables import USAGE
+from webui.problem import Problem
 from webui.rest import insights_schemas as schemas
 from webui.rest.paging import bad_cursor, digest_of, list_query, place_of
-from webui.rest.problem import Problem
 from webui.rest.routing import Call, Query, Reply
-from webui.rest.schema import Invalid, Text
+from webui.schema import Invalid, Text
 
 MAX_DAYS: Final = 92
 USUAL_DAYS: Final = 7

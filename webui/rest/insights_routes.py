@@ -7,13 +7,13 @@ from typing import Any, Final
 from webui.insights import queries
 from webui.insights.queries import ClientFilter, Prices
 from webui.insights.statements import Scope, TableQuery
+from webui.problem import PROBLEM
 from webui.quotas import ALL_KEYS
 from webui.rest import insights_cost, insights_history
 from webui.rest import insights_schemas as schemas
 from webui.rest.insights import SCOPE, page_handler, page_parameters, series_handler, state
-from webui.rest.problem import PROBLEM
 from webui.rest.routing import Call, Query, ResponseSpec, Route
-from webui.rest.schema import Invalid, Record, Text
+from webui.schema import Invalid, Record, Text
 
 
 def _who(call: Call) -> ClientFilter:

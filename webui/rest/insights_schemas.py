@@ -5,7 +5,7 @@ these schemas.
 from typing import Final
 
 from webui.rest.paging import NEXT
-from webui.rest.schema import COUNT, MAYBE, NAME, Flag, Listing, Names, Number, Record, Schema, Text
+from webui.schema import COUNT, MAYBE, NAME, Flag, Listing, Names, Number, Record, Schema, Text
 
 Fields = dict[str, Schema]
 

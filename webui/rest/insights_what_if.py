@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from datetime import date
 from typing import Any, Final
 
+from webui.problem import PROBLEM, Problem
 from webui.quotas import ALL_KEYS, order_of
 from webui.rest import insights_schemas as schemas
 from webui.rest.insights import day_of
-from webui.rest.problem import PROBLEM, Problem
 from webui.rest.quota_files import ENTRIES, document, parse_entries
 from webui.rest.routing import Call, Reply, ResponseSpec, Route
-from webui.rest.schema import COUNT, Flag, Invalid, Listing, Names, Number, Record, Text
+from webui.schema import COUNT, Flag, Invalid, Listing, Names, Number, Record, Text
 from webui.tables.slices import collect, run_in_slices, sort_in_slices
 
 MAX_DAYS: Final = 7

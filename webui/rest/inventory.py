@@ -4,9 +4,11 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any, Final
 
+import msgspec
+
 from broker.controller.closing import CloseConnection
 from broker.controller.rows.connections import ConnectionRow
-from broker.controller.rows.topics import GroupRow, MemberRow, PartitionRow, TopicRow
+from broker.controller.rows.topics import CommittedRow, GroupRow, MemberRow, PartitionRow, TopicRow
 from broker.views.connection_search import (
     DEFAULT_SORT,
     FILTERS,
@@ -16,70 +18,19 @@ from broker.views.connection_search import (
     search_texts,
 )
 from broker.views.console import Views
+from webui.problem import PROBLEM, Problem
 from webui.rest.paging import page_of, page_query, page_schema, table_page
-from webui.rest.problem import PROBLEM, Problem
 from webui.rest.routing import Call, PathName, Query, Reply, ResponseSpec, Route, etag, no_content
-from webui.rest.schema import COUNT, NAME, TIME, Flag, Listing, Names, Number, Record, Schema, Text
 from webui.rest.upstream import refuse_for_gateway
-from webui.tables.json_output import connection_json, named, utc
+from webui.schema import COUNT, NAME, Listing, Text
+from webui.tables.answers import as_json, schema_of
 from webui.tables.listing import Elsewhere, Page, Table
 from webui.tables.slices import collect, run_in_slices
 
 PARTITIONS_AT_ONCE: Final = 128
 """Partitions of a member between two pauses."""
 
-CONNECTION: Final = Record(
-    {
-        "connection_id": NAME,
-        "listener": NAME,
-        "protocol": NAME,
-        "principal": NAME,
-        "client_id": NAME,
-        "software_name": NAME,
-        "software_version": NAME,
-        "address": NAME,
-        "opened_at": TIME,
-        "requests": COUNT,
-        "bytes_in": COUNT,
-        "bytes_out": COUNT,
-        "mute_state": Text(),
-        "tls": Text(),
-        "obeys": Flag(nullable=True),
-        "upstream": NAME,
-        "upstream_node": Number(integer=True, nullable=True),
-        "gateway": NAME,
-    },
-    title="Connection",
-)
-
-
-def topic_json(row: TopicRow) -> dict[str, Any]:
-    return {
-        "name": row.name,
-        "topic_id": row.topic_id.hex(),
-        "partitions": row.partitions,
-        "internal": row.internal,
-        "size_bytes": row.size_bytes,
-        "records": row.records,
-        "configs": dict(row.configs),
-        "version": row.version,
-    }
-
-
-def partition_json(row: PartitionRow) -> dict[str, Any]:
-    shown = named(row)
-    compaction = shown.pop("compaction")
-    if compaction is not None:
-        last = compaction.last_run_ms
-        run_at = {} if last is None else {"last_run_at": utc(last)}
-        numbers = {name: value for name, value in named(compaction).items() if value is not None}
-        numbers.pop("last_run_ms", None)
-        shown["compaction"] = numbers | run_at
-    return shown
-
-
-def group_json(row: GroupRow) -> dict[str, Any]:
-    return named(row)
+CONNECTION: Final = schema_of(ConnectionRow, "Connection")
 
 
 def consumers_json(members: Iterable[MemberRow]) -> Iterator[dict[str, Any] | None]:
@@ -90,11 +41,11 @@ def consumers_json(members: Iterable[MemberRow]) -> Iterator[dict[str, Any] | No
             assigned.append({"topic": topic, "partition": partition})
             if len(assigned) % PARTITIONS_AT_ONCE == 0:
                 yield None
-        yield named(member) | {"assigned": assigned}
+        yield msgspec.structs.asdict(member) | {"assigned": assigned}
 
 
 CONNECTIONS: Final[Table[ConnectionRow]] = Table(
-    json=connection_json,
+    json=as_json,
     search_texts=search_texts,
     default_sort=DEFAULT_SORT,
     sort_key=natural_order,
@@ -103,7 +54,7 @@ CONNECTIONS: Final[Table[ConnectionRow]] = Table(
 )
 
 TOPICS: Final[Table[TopicRow]] = Table(
-    json=topic_json,
+    json=as_json,
     search_texts=lambda row: (row.name,),
     default_sort="name",
     sort_key=lambda row: (row.internal, row.name),
@@ -116,7 +67,7 @@ TOPICS: Final[Table[TopicRow]] = Table(
 )
 
 GROUPS: Final[Table[GroupRow]] = Table(
-    json=group_json,
+    json=as_json,
     search_texts=lambda row: (row.group_id, row.state, row.group_type),
     default_sort="name",
     sort_key=lambda row: row.group_id,
@@ -133,85 +84,17 @@ GROUPS: Final[Table[GroupRow]] = Table(
 )
 
 
-_MAYBE_COUNT = Number(integer=True, minimum=0, nullable=True)
-_TOPIC: Final[dict[str, Schema]] = {
-    "name": NAME,
-    "topic_id": Text(),
-    "partitions": COUNT,
-    "internal": Flag(),
-    "size_bytes": COUNT,
-    "records": COUNT,
-    "configs": Names(Text(max_length=1_000_000)),
-    "version": COUNT,
-}
-TOPIC: Final = Record(_TOPIC, title="Topic")
-_COMPACTION: Final = Record(
-    {
-        "dirty_bytes": COUNT,
-        "dirty_percent": COUNT,
-        "cleaned_to": COUNT,
-        "failure": Text(max_length=10_000),
-        "last_run_at": TIME,
-        "bytes_before": COUNT,
-        "bytes_after": COUNT,
-    },
-    optional=frozenset({"last_run_at", "bytes_before", "bytes_after"}),
-    title="Compaction",
+TOPIC: Final = schema_of(TopicRow, "Topic")
+TOPIC_DETAIL: Final = schema_of(
+    TopicRow, "TopicDetail", partition_list=Listing(schema_of(PartitionRow), max_items=1_000_000)
 )
-TOPIC_DETAIL: Final = Record(
-    {
-        **_TOPIC,
-        "partition_list": Listing(
-            Record(
-                {
-                    "index": COUNT,
-                    "start": COUNT,
-                    "end": COUNT,
-                    "size_bytes": COUNT,
-                    "segments": COUNT,
-                    "offline": Text(max_length=10_000),
-                    "missing": COUNT,
-                    "compaction": _COMPACTION,
-                },
-                optional=frozenset({"compaction"}),
-            ),
-            max_items=1_000_000,
-        ),
-    },
-    title="TopicDetail",
-)
-_GROUP: Final[dict[str, Schema]] = {
-    "group_id": NAME,
-    "state": Text(),
-    "group_type": Text(),
-    "protocol": NAME,
-    "members": COUNT,
-    "lag": _MAYBE_COUNT,
-}
-GROUP: Final = Record(_GROUP, title="Group")
-_PARTITION: Final[dict[str, Schema]] = {"topic": NAME, "partition": COUNT}
-GROUP_DETAIL: Final = Record(
-    {
-        **_GROUP,
-        "assignor": NAME,
-        "consumers": Listing(
-            Record(
-                {
-                    "member_id": NAME,
-                    "instance_id": Text(max_length=32_767, nullable=True),
-                    "client_id": NAME,
-                    "address": NAME,
-                    "assigned": Listing(Record(_PARTITION), max_items=1_000_000),
-                }
-            ),
-            max_items=1_000_000,
-        ),
-        "offsets": Listing(
-            Record({**_PARTITION, "committed": COUNT, "end": _MAYBE_COUNT, "lag": _MAYBE_COUNT}),
-            max_items=1_000_000,
-        ),
-    },
-    title="GroupDetail",
+GROUP: Final = schema_of(GroupRow, "Group")
+GROUP_DETAIL: Final = schema_of(
+    GroupRow,
+    "GroupDetail",
+    assignor=NAME,
+    consumers=Listing(schema_of(MemberRow), max_items=1_000_000),
+    offsets=Listing(schema_of(CommittedRow), max_items=1_000_000),
 )
 
 
@@ -236,7 +119,7 @@ async def connection(call: Call) -> Reply:
     wanted = call.path_params["id"]
     for row in await collect(call.console.backend.views.live.each_connection()):
         if row.connection_id == wanted:
-            return Reply(connection_json(row))
+            return Reply(as_json(row))
     raise Problem(404, "Connection not found, or closed.")
 
 
@@ -259,8 +142,8 @@ async def topic(call: Call) -> Reply:
     row = views.topics.topic(wanted)
     if row is None:
         raise Problem(404, "Topic not found.")
-    partitions = await collect(map(partition_json, views.topics.partitions(wanted)))
-    return Reply(topic_json(row) | {"partition_list": partitions}, headers={"ETag": etag(row.version)})
+    partitions = await collect(map(as_json, views.topics.partitions(wanted)))
+    return Reply(as_json(row) | {"partition_list": partitions}, headers={"ETag": etag(row.version)})
 
 
 async def groups(call: Call) -> Reply:
@@ -275,9 +158,9 @@ async def group(call: Call) -> Reply:
     if detail is None:
         raise Problem(404, "Group not found.")
     consumers = await collect(consumers_json(detail.members))
-    offsets = await collect(map(named, detail.offsets))
+    offsets = await collect(map(as_json, detail.offsets))
     found = {"assignor": detail.assignor, "consumers": consumers, "offsets": offsets}
-    return Reply(group_json(detail.group) | found)
+    return Reply(as_json(detail.group) | found)
 
 
 def _place(name: str, about: str) -> tuple[Query, ...]:

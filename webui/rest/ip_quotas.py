@@ -12,9 +12,9 @@ from broker.common.errors import ErrorCode
 from broker.controller.commands import AlterClientQuotas, EntityPairs, QuotaAlteration, QuotaOp, Role
 from broker.controller.rows.connections import AddressRow, AddressUse, ConnectionLimitRow
 from broker.views.console import Views
+from webui.problem import Problem, problem_schema
 from webui.quotas import kafka_configs
 from webui.rest.paging import page_query, page_schema, table_page
-from webui.rest.problem import Problem, problem_schema
 from webui.rest.routing import (
     HEADERS,
     Call,
@@ -28,8 +28,8 @@ from webui.rest.routing import (
     no_content,
     path_of,
 )
-from webui.rest.schema import COUNT, MAYBE, NAME, TIME, Flag, Listing, Maybe, Number, Record, Schema, Text
-from webui.tables.json_output import finite, named, utc
+from webui.schema import COUNT, MAYBE, NAME, TIME, Flag, Listing, Number, Record, Text
+from webui.tables.answers import as_json, schema_of
 from webui.tables.listing import Table
 from webui.tables.slices import collect
 
@@ -38,25 +38,11 @@ DEFAULT: Final = "<default>"
 
 
 def address_json(row: AddressRow) -> dict[str, Any]:
-    return {
-        "address": DEFAULT if row.address is None else row.address,
-        "connection_creation_rate": row.limit,
-        "bound": row.bound,
-        "version": row.version,
-        "changed_at": None if row.limit is None else utc(row.changed_at_ms),
-        "changed_by": row.changed_by,
-        "use": _use_json(row.use),
-        "controller_use": _use_json(row.controller_use),
-        "elsewhere": [_use_json(use) for use in row.elsewhere],
-    }
-
-
-def _use_json(use: AddressUse | None) -> dict[str, Any] | None:
-    return None if use is None else named(use) | {"rate": finite(use.rate)}
-
-
-def limit_json(row: ConnectionLimitRow) -> dict[str, Any]:
-    return named(row) | {"rejected": [{"rule": rule, "count": count} for rule, count in row.rejected]}
+    shown = as_json(row)
+    shown["address"] = DEFAULT if row.address is None else row.address
+    if row.limit is None:
+        shown["changed_at"] = None
+    return shown
 
 
 def order_of(row: AddressRow) -> tuple[int, int]:
@@ -108,44 +94,12 @@ ADDRESSES: Final[Table[AddressRow]] = Table(
 KEY: Final = "connection_creation_rate"
 BEYOND: Final = 2.0**63
 
-_MAYBE_COUNT = Number(integer=True, minimum=0, nullable=True)
-_USE = Record(
-    {
-        "address": NAME,
-        "rate": Number(minimum=0, nullable=True),
-        "connections": COUNT,
-        "max_connections": _MAYBE_COUNT,
-        "accepted": COUNT,
-        "throttled": COUNT,
-        "refused": COUNT,
-        "gateway": NAME,
-    },
-    title="AddressUse",
+ADDRESS: Final = schema_of(
+    AddressRow, "IpQuota", address=NAME, changed_at=Text(form=TIME.form, nullable=True)
 )
-ADDRESS_FIELDS: Final[dict[str, Schema]] = {
-    "address": NAME,
-    KEY: Number(exclusive_minimum=0, nullable=True),
-    "bound": MAYBE,
-    "version": COUNT,
-    "changed_at": Text(form=TIME.form, nullable=True),
-    "changed_by": NAME,
-    "use": Maybe(_USE),
-    "controller_use": Maybe(_USE),
-    "elsewhere": Listing(_USE),
-}
-ADDRESS: Final = Record(ADDRESS_FIELDS, title="IpQuota")
-_LIMIT = Record(
-    {
-        "server": NAME,
-        "listener": NAME,
-        "connections": COUNT,
-        "max_connections": _MAYBE_COUNT,
-        "rate": Number(minimum=0),
-        "max_rate": _MAYBE_COUNT,
-        "rejected": Listing(Record({"rule": Text(), "count": COUNT})),
-    }
+IP_QUOTAS: Final = page_schema(
+    ADDRESS, limits=Listing(schema_of(ConnectionLimitRow)), unlisted=COUNT, unheard=Listing(NAME)
 )
-IP_QUOTAS: Final = page_schema(ADDRESS, limits=Listing(_LIMIT), unlisted=COUNT, unheard=Listing(NAME))
 EDITED: Final = Record(
     {
         "current": ADDRESS,
@@ -179,7 +133,7 @@ async def list_ip_quotas(call: Call) -> Reply:
 def beside(views: Views) -> dict[str, Any]:
     """Return what every page of addresses has besides its rows."""
     return {
-        "limits": [limit_json(row) for row in views.live.connection_limits()],
+        "limits": [as_json(row) for row in views.live.connection_limits()],
         "unlisted": views.shares.unlisted_addresses(),
         "unheard": sorted(views.shares.unheard()),
     }

@@ -2,57 +2,36 @@
 
 from typing import Any, Final
 
+from broker.controller.rows.broker import Overview, TaskRow
 from broker.controller.rows.connections import ThrottledRow
-from broker.controller.rows.quotas import ClientUsage
+from broker.controller.rows.quotas import ClientUsage, NodeUse
 from broker.views.console import Views
 from webui.live.history import KEPT_S, Sample
-from webui.live.throttled import RECENT_THROTTLES
+from webui.live.snapshot import overview_json, throttled_json
+from webui.live.throttled import RECENT_THROTTLES, ThrottledClient
+from webui.problem import Problem
 from webui.quotas import LIMIT_KEYS
-from webui.rest.entity_schema import ENTITY
 from webui.rest.paging import list_page, list_query, page_query, page_schema, table_page
-from webui.rest.problem import Problem
 from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
-from webui.rest.schema import (
+from webui.schema import (
     COUNT,
     MAYBE,
     NAME,
-    NODE_USES,
-    RATE,
-    TAGS,
     TIME,
-    UPSTREAM_NODE,
-    Flag,
     Listing,
-    Maybe,
     Number,
     Record,
-    Text,
 )
-from webui.tables.json_output import node_use_json, overview_json, task_json, throttled_channel_json, utc
+from webui.tables.answers import as_json, schema_of
 from webui.tables.listing import LONGEST_PAGE, Page, Table
 from webui.tables.slices import collect
 
 _STEPS: Final = Listing(COUNT, max_items=60)
 
+_HISTORY: Final = Record({"step_ms": COUNT, "bytes_in": _STEPS, "bytes_out": _STEPS, "requests": _STEPS})
+_NODES: Final = Record(dict.fromkeys(LIMIT_KEYS, Listing(schema_of(NodeUse))), optional=frozenset(LIMIT_KEYS))
 USAGE_ROW: Final = Record(
-    {
-        "user": NAME,
-        "client_id": NAME,
-        "connections": COUNT,
-        "bytes_in_per_s": RATE,
-        "bytes_out_per_s": RATE,
-        "requests_per_s": RATE,
-        "request_percentage": Number(minimum=0, nullable=True),
-        "bytes_in": COUNT,
-        "bytes_out": COUNT,
-        "requests": COUNT,
-        "since": TIME,
-        "last_active_at": TIME,
-        "limited_by": Listing(Text(), max_items=4),
-        "history": Record({"step_ms": COUNT, "bytes_in": _STEPS, "bytes_out": _STEPS, "requests": _STEPS}),
-        "gateways": Listing(NAME),
-        "nodes": Record(dict.fromkeys(LIMIT_KEYS, NODE_USES), optional=frozenset(LIMIT_KEYS)),
-    },
+    {**schema_of(ClientUsage).fields, "history": _HISTORY, "nodes": _NODES},
     optional=frozenset({"nodes"}),
     title="ClientUsage",
 )
@@ -62,141 +41,12 @@ USAGE_PAGE: Final = page_schema(USAGE_ROW, unlisted=COUNT, unheard=Listing(NAME)
 nothing.
 """
 
-THROTTLED: Final = Record(
-    {
-        "connection_id": NAME,
-        "client_id": NAME,
-        "principal": NAME,
-        "address": NAME,
-        "quota_type": Text(),
-        "entity": Record(ENTITY.fields, optional=ENTITY.optional),
-        "observed": MAYBE,
-        "bound": Number(),
-        "throttle_ms": COUNT,
-        "remaining_ms": COUNT,
-        "since": TIME,
-        "times": COUNT,
-        "obeys": Flag(nullable=True),
-        "tags": TAGS,
-        "upstream_node": UPSTREAM_NODE,
-        "gateway": NAME,
-    },
-    title="ThrottledChannel",
-)
-
-RECENT_THROTTLES_PAGE: Final = page_schema(
-    Record(
-        {
-            "client_id": NAME,
-            "principal": NAME,
-            "address": NAME,
-            "quota_type": Text(),
-            "entity": Record(ENTITY.fields, optional=ENTITY.optional),
-            "upstream_node": UPSTREAM_NODE,
-            "times": COUNT,
-            "longest_ms": COUNT,
-            "worst": MAYBE,
-            "first_at": TIME,
-            "last_at": TIME,
-        }
-    )
-)
-
-TASK: Final = Record(
-    {
-        "name": NAME,
-        "kind": Text(),
-        "parent": Text(max_length=32_767, nullable=True),
-        "depth": COUNT,
-        "count": COUNT,
-        "owns": Listing(
-            Record(
-                {
-                    "name": NAME,
-                    "now": COUNT,
-                    "capacity": Number(integer=True, minimum=0, nullable=True),
-                    "peak": Number(integer=True, minimum=0, nullable=True),
-                }
-            )
-        ),
-        "idle": Number(minimum=0, maximum=1, nullable=True),
-        "since": TIME,
-    },
-    title="Task",
-)
-
-METRICS: Final = Record(
-    {
-        "uptime_ms": COUNT,
-        "bytes_in_total": COUNT,
-        "bytes_out_total": COUNT,
-        "requests_total": COUNT,
-        "bytes_in_per_s": MAYBE,
-        "bytes_out_per_s": MAYBE,
-        "requests_per_s": MAYBE,
-        "connections": COUNT,
-        "throttled": COUNT,
-        "groups": COUNT,
-        "processor_idle": MAYBE,
-        "handler_idle": MAYBE,
-        "thread_idle": MAYBE,
-        "acceptor_blocked": MAYBE,
-        "memory_pool_used": COUNT,
-        "memory_pool_size": Number(integer=True, nullable=True),
-        "controller_memory_pool_used": COUNT,
-        "controller_memory_pool_size": Number(integer=True, nullable=True),
-        "offline_partitions": COUNT,
-        "missing_offsets": COUNT,
-        "queues": Listing(Record({"name": NAME, "depth": COUNT, "capacity": COUNT, "peak": COUNT})),
-        "phases": Listing(
-            Record({"api": Text(), "phase": Text(), "count": COUNT, "p50_ms": MAYBE, "p99_ms": MAYBE})
-        ),
-    },
-    title="BrokerMetrics",
-)
-
-UPSTREAM_SUMMARY: Final = Maybe(
-    Record({"cluster_id": NAME, "condition": Text(), "nodes": COUNT, "connected": COUNT})
-)
-"""Null for a broker."""
-
-ALL_GATEWAYS: Final = Maybe(
-    Record(
-        {
-            "gateways": COUNT,
-            "connections": COUNT,
-            "throttled": COUNT,
-            "bytes_in_per_s": RATE,
-            "bytes_out_per_s": RATE,
-            "requests_per_s": RATE,
-        }
-    )
-)
-"""Their number and sums; null unless limits are shared."""
-
+THROTTLED: Final = schema_of(ThrottledRow, "ThrottledChannel", since=TIME)
+RECENT_THROTTLES_PAGE: Final = page_schema(schema_of(ThrottledClient))
+TASK: Final = schema_of(TaskRow, "Task")
 HISTORY: Final = Record({name: Listing(MAYBE) for name in Sample._fields})
 
-OVERVIEW: Final = Record(
-    {
-        "at": TIME,
-        "cluster_id": NAME,
-        "node_id": Number(integer=True),
-        "software_version": NAME,
-        "bootstrap": Listing(NAME),
-        "console": NAME,
-        "topics": COUNT,
-        "user_topics": COUNT,
-        "partitions": COUNT,
-        "quota_rules": COUNT,
-        "ip_quota_rules": COUNT,
-        "metrics": METRICS,
-        "upstream": UPSTREAM_SUMMARY,
-        "gateways": ALL_GATEWAYS,
-        "history": HISTORY,
-    },
-    title="Overview",
-)
-
+OVERVIEW: Final = schema_of(Overview, "Overview", at=TIME, history=HISTORY)
 
 STEP_MS: Final = 5_000
 """Time step of the history."""
@@ -208,24 +58,9 @@ MAX_UNLIMITED: Final = 8
 def usage_json(row: ClientUsage) -> dict[str, Any]:
     history = row.history()
     bytes_in, bytes_out, requests = zip(*history, strict=True) if history else ((), (), ())
-    nodes = {key: [node_use_json(use) for use in uses] for key, uses in row.nodes.items()}
-    return ({"nodes": nodes} if nodes else {}) | {
-        "user": row.user,
-        "client_id": row.client_id,
-        "connections": row.connections,
-        "bytes_in_per_s": row.bytes_in_per_s,
-        "bytes_out_per_s": row.bytes_out_per_s,
-        "requests_per_s": row.requests_per_s,
-        "request_percentage": row.request_percentage,
-        "bytes_in": row.bytes_in,
-        "bytes_out": row.bytes_out,
-        "requests": row.requests,
-        "since": utc(row.since_at_ms),
-        "last_active_at": utc(row.last_active_at_ms),
-        "limited_by": list(row.limited_by),
-        "gateways": list(row.gateways),
-        "history": {"step_ms": STEP_MS, "bytes_in": bytes_in, "bytes_out": bytes_out, "requests": requests},
-    }
+    nodes = {key: [as_json(use) for use in uses] for key, uses in row.nodes.items()}
+    steps = {"step_ms": STEP_MS, "bytes_in": bytes_in, "bytes_out": bytes_out, "requests": requests}
+    return ({"nodes": nodes} if nodes else {}) | as_json(row) | {"history": steps}
 
 
 def _bytes(row: ClientUsage) -> float:
@@ -267,7 +102,7 @@ def _throttled(now_ms: int) -> Table[ThrottledRow]:
     remaining time changes between two pages.
     """
     return Table(
-        json=lambda row: throttled_channel_json(row, now_ms),
+        json=lambda row: throttled_json(row, now_ms),
         search_texts=lambda row: (row.client_id, row.principal, row.address, row.connection_id),
         default_sort="remaining",
         sort_key=lambda row: (-(now_ms + row.remaining_ms), row.gateway, row.connection_id, row.quota_type),
@@ -307,7 +142,7 @@ def missing_clients(views: Views) -> dict[str, Any]:
 async def tasks(call: Call) -> Reply:
     # The tree is listed in its own order, parents first.
     rows = enumerate(call.console.backend.views.live.tasks())
-    return Reply(await list_page(call, rows, lambda row: task_json(row[1]), lambda row: row[0]))
+    return Reply(await list_page(call, rows, lambda row: as_json(row[1]), lambda row: row[0]))
 
 
 async def metrics(call: Call) -> Reply:

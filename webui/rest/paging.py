@@ -11,10 +11,10 @@ whose sort value stays the same once, whatever comes and goes in between.
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
-from webui.rest.problem import Problem
-from webui.rest.problem_types import INVALID_CURSOR
+from webui.problem import Problem
+from webui.problem_types import INVALID_CURSOR
 from webui.rest.routing import Call, Query
-from webui.rest.schema import COUNT, Listing, Number, Record, Schema, Text
+from webui.schema import COUNT, Listing, Number, Record, Schema, Text
 from webui.tables.cursor import MAX_CURSOR, BadCursor, query_digest, read_cursor, write_cursor
 from webui.tables.listing import LONGEST_PAGE, Elsewhere, Mark, Page, Table
 

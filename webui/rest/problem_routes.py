@@ -2,10 +2,10 @@
 
 from typing import Any, Final
 
+from webui.problem_types import TYPES, ProblemType
 from webui.rest.paging import list_page, list_query, page_schema
-from webui.rest.problem_types import TYPES, ProblemType
 from webui.rest.routing import Call, Reply, ResponseSpec, Route
-from webui.rest.schema import COUNT, Listing, Record, Text
+from webui.schema import COUNT, Listing, Record, Text
 
 _TYPE: Final = Record(
     {"type": Text(form="uri"), "title": Text(), "meaning": Text(), "statuses": Listing(COUNT, min_items=1)},

@@ -22,16 +22,18 @@ from broker.controller.commands import (
     QuotaOutcome,
     Role,
 )
+from broker.controller.rows.fields import ShownEntity
 from broker.controller.rows.quotas import QuotaRow
 from broker.views.console import Views
+from webui.entity_schema import ENTITY
+from webui.problem import Problem, problem_schema
 from webui.quota_preview import connected_clients, preview
 from webui.quotas import ALL_KEYS, entity_text, json_of, order_of, pairs_of
-from webui.rest.entity_schema import ENTITY
 from webui.rest.files import FORMAT, PREVIEWED, YAML, file_reply, version_of
-from webui.rest.problem import Problem, problem_schema
 from webui.rest.reach import REACH, reaches_json
 from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route, etag, expected_version
-from webui.rest.schema import COUNT, MAYBE, Flag, Listing, Number, Record, Text
+from webui.schema import COUNT, Flag, Listing, Number, Record, Text
+from webui.tables.answers import as_json, schema_of
 from webui.tables.slices import collect, collect_by_key, consumed, run_in_slices, sliced, sort_in_slices
 
 Result = TypeVar("Result")
@@ -52,7 +54,7 @@ NOTHING: Final = Wanted()
 class Difference(msgspec.Struct, frozen=True):
     """One changed limit; `old` is None for a new limit, `new` is None for a removed one."""
 
-    entity: EntityPairs
+    entity: ShownEntity
     key: str
     old: float | None
     new: float | None
@@ -175,9 +177,7 @@ _ENTRY: Final = Record(
 )
 ENTRIES: Final = Listing(_ENTRY, max_items=MAX_ENTITIES)
 FILE: Final = Record({"quotas": ENTRIES}, title="QuotaFile")
-_CHANGES: Final = Listing(
-    Record({"entity": ENTITY, "key": Text(), "old": MAYBE, "new": MAYBE}), max_items=10 * MAX_ENTITIES
-)
+_CHANGES: Final = Listing(schema_of(Difference, entity=ENTITY), max_items=10 * MAX_ENTITIES)
 _SHADOWS: Final = Listing(Record({"entity": ENTITY, "shadow": Flag()}), max_items=MAX_ENTITIES)
 _REFUSED: Final = Listing(
     Record(
@@ -245,7 +245,7 @@ async def import_quotas(call: Call) -> Reply:
 
 
 def _each_change(changes: Differences) -> Iterator[Any]:
-    yield from map(_change_json, changes.limits)
+    yield from map(as_json, changes.limits)
     for entity, is_shadow in changes.shadows.items():
         yield json_of(entity), is_shadow
 
@@ -272,7 +272,7 @@ async def _refused(
 
 async def _answer(changes: Differences, refused: list[dict[str, Any]]) -> dict[str, Any]:
     return {
-        "changes": await collect(map(_change_json, changes.limits)),
+        "changes": await collect(map(as_json, changes.limits)),
         "shadow_changes": await collect(
             {"entity": json_of(entity), "shadow": shadow} for entity, shadow in changes.shadows.items()
         ),
@@ -295,10 +295,6 @@ def _problem(outcomes: Sequence[QuotaOutcome], refused: Mapping[str, Any], answe
     line = refused["line"]
     detail = f"Line {line}: {first.message}" if line and first.message else first.message
     return Problem.of(first.error, detail, line=line, **answer)
-
-
-def _change_json(change: Difference) -> dict[str, Any]:
-    return {"entity": json_of(change.entity), "key": change.key, "old": change.old, "new": change.new}
 
 
 ROUTES: Final = (

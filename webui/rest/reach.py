@@ -4,16 +4,17 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Any, Final
 
+from webui.entity_schema import ENTITY
 from webui.quota_preview import Move, Reach, Rule
 from webui.quotas import json_of
-from webui.rest.entity_schema import ENTITY
-from webui.rest.schema import COUNT, MAYBE, NAME, Flag, Listing, Maybe, Record, Text
+from webui.schema import COUNT, MAYBE, NAME, Flag, Listing, Maybe, Record, Text
+from webui.tables.answers import as_json, schema_of
 from webui.tables.slices import collect, free_in_slices
 
 MAX_MOVES: Final = 20
 """Moves of one key; the others have fewer clients."""
 
-_RULE: Final = Record({"entity": Maybe(ENTITY), "bound": MAYBE})
+_RULE: Final = schema_of(Rule, entity=Maybe(ENTITY))
 
 _MOVE: Final = Record(
     {
@@ -75,7 +76,7 @@ async def _reach_json(reach: Reach) -> dict[str, Any]:
         "outranked": await collect(
             {"entity": json_of(entity), "clients": count} for entity, count in reach.outranked.items()
         ),
-        "emptied": await collect(_rule_json(rule) for rule in reach.emptied),
+        "emptied": await collect(as_json(rule) for rule in reach.emptied),
         "first_wait_ms": 0 if wait is None else wait.wait_ms,
         "gentler": gentler,
         "shadow": reach.shadow,
@@ -86,14 +87,10 @@ async def _reach_json(reach: Reach) -> dict[str, Any]:
 
 def _move_json(before: Rule, after: Rule, move: Move) -> dict[str, Any]:
     return {
-        "from": _rule_json(before),
-        "to": _rule_json(after),
+        "from": as_json(before),
+        "to": as_json(after),
         "clients": move.clients,
         "limits": move.limits,
         "at_limit": move.at_limit,
         "examples": [{"user": each.principal, "client_id": each.client_id} for each in move.examples],
     }
-
-
-def _rule_json(rule: Rule) -> dict[str, Any]:
-    return {"entity": None if rule.entity is None else json_of(rule.entity), "bound": rule.bound}

@@ -12,7 +12,7 @@ from typing import Any, Final
 from broker.controller.topic_records import MAX_PARTITIONS, Cut, FoundRecord, PartitionPosition
 from webui.decoding.decoder import Decoded
 from webui.rest import bodies as strict_json
-from webui.rest.schema import COUNT, Flag, Invalid, Listing, Maybe, Number, OneOf, Record, Text
+from webui.schema import COUNT, Flag, Invalid, Listing, Maybe, Number, OneOf, Record, Text
 
 LARGEST_OFFSET: Final = 2**63 - 1
 LATEST_MOMENT: Final = 253_402_300_799_999

@@ -18,15 +18,17 @@ from broker.controller.topic_records import (
     BrowseRecords,
     FoundRecord,
     FoundRecords,
+    PartitionPosition,
     ProduceRecord,
     Start,
     StartKind,
     Stop,
+    UnreadableBatch,
     Wanted,
 )
 from webui.decoding.decoder import Decoded
 from webui.decoding.schema import SCHEMA, DataSchema, read_schema
-from webui.rest.problem import PROBLEM, Problem
+from webui.problem import PROBLEM, Problem
 from webui.rest.record_json import (
     DATA,
     LARGEST_OFFSET,
@@ -40,8 +42,9 @@ from webui.rest.record_json import (
     record_json,
 )
 from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
-from webui.rest.schema import COUNT, Flag, Invalid, Listing, Maybe, Number, OneOf, Record, Text
 from webui.rest.upstream import refuse_for_gateway
+from webui.schema import COUNT, Flag, Invalid, Listing, Maybe, Number, OneOf, Record, Text
+from webui.tables.answers import as_json, schema_of
 from webui.tables.slices import collect
 
 DEFAULT_LIMIT: Final = 50
@@ -82,12 +85,8 @@ BROWSED: Final = Record(
         "stopped": Text(choices=tuple(Stop)),
         "read_records": COUNT,
         "read_bytes": COUNT,
-        "partitions": Listing(
-            Record({"partition": COUNT, "first": _OFFSET, "next": _OFFSET, "end": _OFFSET})
-        ),
-        "unreadable": Listing(
-            Record({"partition": COUNT, "offset": _OFFSET, "reason": Text(max_length=2_000)})
-        ),
+        "partitions": Listing(schema_of(PartitionPosition)),
+        "unreadable": Listing(schema_of(UnreadableBatch)),
     }
 )
 _HEADER: Final = Record({"name": Text(max_length=LONGEST_VALUE), "value": Maybe(DATA)})
@@ -120,14 +119,8 @@ async def browse(call: Call) -> Reply:
             "stopped": found.stopped,
             "read_records": found.read_records,
             "read_bytes": found.read_bytes,
-            "partitions": [
-                {"partition": each.partition, "first": each.first, "next": each.next, "end": each.end}
-                for each in found.positions
-            ],
-            "unreadable": [
-                {"partition": each.partition, "offset": each.offset, "reason": each.reason}
-                for each in found.unreadable
-            ],
+            "partitions": list(map(as_json, found.positions)),
+            "unreadable": list(map(as_json, found.unreadable)),
         }
     )
 

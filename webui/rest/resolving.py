@@ -10,19 +10,16 @@ from typing import Any, Final
 from broker.common.errors import ApiError
 from broker.common.principal import ANONYMOUS
 from broker.controller.commands import QuotaAlteration
-from broker.controller.rows.quotas import ProbeRow, ResolvedLimit
+from broker.controller.rows.quotas import GatewayUse, NodeUse, ProbeRow, ResolvedLimit
+from webui.entity_schema import ANY_ENTITY, ENTITY, LONGEST_NAME
+from webui.problem import Problem
 from webui.quotas import json_of
 from webui.rest.client_quotas import EDIT, EDIT_OPTIONAL, alteration_of, check_edits
-from webui.rest.entity_schema import ENTITY, LONGEST_NAME
-from webui.rest.problem import Problem
 from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
-from webui.rest.schema import (
+from webui.schema import (
     COUNT,
-    GATEWAY_USES,
     MAYBE,
     NAME,
-    NODE_USES,
-    TAGS,
     Flag,
     Listing,
     Number,
@@ -30,7 +27,8 @@ from webui.rest.schema import (
     Schema,
     Text,
 )
-from webui.tables.json_output import finite, named, node_use_json, tags_json
+from webui.tables.answers import TAGS, as_json, schema_of, tags_json
+from webui.tables.json_output import finite
 from webui.tables.slices import run_in_slices
 
 PATH: Final = "/api/v1/client-quotas:resolve"
@@ -44,14 +42,12 @@ _STATE: Final[Mapping[str, Schema]] = {
     "shadow": Flag(),
     "wait_ms": Number(integer=True, minimum=0, nullable=True),
     "first_wait_ms": COUNT,
-    "nodes": NODE_USES,
-    "gateways": GATEWAY_USES,
+    "nodes": Listing(schema_of(NodeUse)),
+    "gateways": Listing(schema_of(GatewayUse)),
     "unlisted": Listing(NAME),
-    "matched": Record(ENTITY.fields, optional=ENTITY.optional),
+    "matched": ANY_ENTITY,
     "callback": Record({"class": NAME, "answered": Flag(), "tags": TAGS}),
-    "probes": Listing(
-        Record({"entity": ENTITY, "value": MAYBE, "matched": Flag(), "shadow": Flag()}), max_items=8
-    ),
+    "probes": Listing(schema_of(ProbeRow, entity=ENTITY), max_items=8),
 }
 _OPTIONAL: Final = frozenset({"first_wait_ms", "matched", "callback", "nodes", "gateways", "unlisted"})
 RESOLVED: Final = Record(
@@ -125,7 +121,7 @@ def _state_json(limit: ResolvedLimit, callback: str) -> dict[str, Any]:
         "measured_by": limit.measured_by,
         "shadow": limit.shadow,
         "wait_ms": limit.wait_ms,
-        "probes": [_probe_json(probe) for probe in limit.probes],
+        "probes": [as_json(probe) for probe in limit.probes],
     }
     if limit.decided is not None:
         tags = limit.decided.tags
@@ -133,21 +129,12 @@ def _state_json(limit: ResolvedLimit, callback: str) -> dict[str, Any]:
     if limit.first_wait is not None:
         state["first_wait_ms"] = limit.first_wait.wait_ms
     if limit.nodes:
-        state["nodes"] = [node_use_json(use) for use in limit.nodes]
+        state["nodes"] = [as_json(use) for use in limit.nodes]
     if limit.gateways:
-        state["gateways"] = [named(use) | {"observed": finite(use.observed)} for use in limit.gateways]
+        state["gateways"] = [as_json(use) for use in limit.gateways]
     if limit.unlisted:
         state["unlisted"] = list(limit.unlisted)
     return state if limit.matched is None else state | {"matched": json_of(limit.matched)}
-
-
-def _probe_json(probe: ProbeRow) -> dict[str, Any]:
-    return {
-        "entity": json_of(probe.entity),
-        "value": probe.value,
-        "matched": probe.matched,
-        "shadow": probe.shadow,
-    }
 
 
 ROUTES: Final = (

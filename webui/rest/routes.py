@@ -1,11 +1,12 @@
 """All routes of the REST API, in the order of the OpenAPI document, and the document built from them.
 
-Validation and description use the same schema values (webui.rest.schema), so they cannot differ.
+Validation and description use the same schema values (webui.schema), so they cannot differ.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
+from webui.problem import PROBLEM, PROBLEM_TYPE
 from webui.rest import (
     access,
     acls,
@@ -36,7 +37,6 @@ from webui.rest import (
     upstream,
 )
 from webui.rest.files import YAML
-from webui.rest.problem import PROBLEM, PROBLEM_TYPE
 from webui.rest.routing import JSON, Call, PathName, Query, Reply, ResponseSpec, Route
 from webui.tables.json_output import encode_in_slices
 from webui.tables.slices import collect

@@ -16,8 +16,8 @@ from broker.controller.commands import Actor, Role, lacks_role
 from webui.console import Console
 from webui.live.sse_client import Connection
 from webui.path_names import path_name, unescaped
-from webui.rest.problem import Problem
-from webui.rest.schema import Flag, Invalid, Number, Schema, Text
+from webui.problem import Problem
+from webui.schema import Flag, Invalid, Number, Schema, Text
 from webui.security.headers import HeaderLookup
 from webui.security.sessions import Session
 

@@ -6,16 +6,16 @@ session must not be enough to create permanent access.
 """
 
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import trio
 
 from broker.controller.commands import AlterUserScramCredentials, Role, ScramDeletion, ScramUpsertion
 from broker.controller.rows.broker import ScramRow
 from broker.controller.scram import DEFAULT_ITERATIONS, LONGEST_USER, deletion_of, unsalted, upsertion_of
+from webui.problem import PROBLEM, Problem, problem_schema, raise_refusal
 from webui.rest.access import PROOF_HEADER, require_proof
 from webui.rest.paging import page_query, page_schema, table_page
-from webui.rest.problem import PROBLEM, Problem, problem_schema, raise_refusal
 from webui.rest.routing import (
     HEADERS,
     Call,
@@ -30,8 +30,8 @@ from webui.rest.routing import (
     no_content,
     path_of_name,
 )
-from webui.rest.schema import COUNT, NAME, TIME, Maybe, Number, Record, Text
-from webui.tables.json_output import utc
+from webui.schema import Maybe, Number, Record, Text
+from webui.tables.answers import as_json, schema_of
 from webui.tables.listing import Table
 
 MECHANISMS: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -40,19 +40,8 @@ HASHED_AT_ONCE: Final = 2
 """Passwords that are hashed at the same time, each in its own thread."""
 
 
-def credential_json(row: ScramRow) -> dict[str, Any]:
-    return {
-        "user": row.user,
-        "mechanism": row.mechanism,
-        "iterations": row.iterations,
-        "version": row.version,
-        "changed_at": utc(row.changed_at_ms),
-        "changed_by": row.changed_by,
-    }
-
-
 CREDENTIALS: Final[Table[ScramRow]] = Table(
-    json=credential_json,
+    json=as_json,
     search_texts=lambda row: (row.user, row.changed_by),
     default_sort="user",
     sort_key=lambda row: (row.user, row.mechanism),
@@ -68,16 +57,7 @@ CREDENTIALS: Final[Table[ScramRow]] = Table(
 )
 
 _MECHANISM: Final = Text(choices=MECHANISMS)
-CREDENTIAL: Final = Record(
-    {
-        "user": NAME,
-        "mechanism": _MECHANISM,
-        "iterations": COUNT,
-        "version": COUNT,
-        "changed_at": TIME,
-        "changed_by": NAME,
-    }
-)
+CREDENTIAL: Final = schema_of(ScramRow, mechanism=_MECHANISM)
 CREDENTIAL_PAGE: Final = page_schema(CREDENTIAL)
 REFUSED: Final = problem_schema(current=Maybe(CREDENTIAL))
 _PLACE: Final = (
@@ -94,7 +74,7 @@ async def list_credentials(call: Call) -> Reply:
 
 async def get_credential(call: Call) -> Reply:
     row = _existing(call)
-    return Reply(credential_json(row), headers={"ETag": etag(row.version)})
+    return Reply(as_json(row), headers={"ETag": etag(row.version)})
 
 
 async def put_credential(call: Call) -> Reply:
@@ -112,8 +92,8 @@ async def put_credential(call: Call) -> Reply:
     await _apply(call, upsertion)
     row = _existing(call)
     if was_there:
-        return Reply(credential_json(row), headers={"ETag": etag(row.version)})
-    return created(credential_json(row), path_of_name(f"scram-users/{mechanism}", user), row.version)
+        return Reply(as_json(row), headers={"ETag": etag(row.version)})
+    return created(as_json(row), path_of_name(f"scram-users/{mechanism}", user), row.version)
 
 
 async def delete_credential(call: Call) -> Reply:
@@ -130,7 +110,7 @@ async def _apply(
     command = AlterUserScramCredentials((alteration,), validate_only)
     (outcome,) = await call.console.backend.control.apply(command, call.actor)
     row = _row(call)
-    raise_refusal(outcome, None if row is None else credential_json(row))
+    raise_refusal(outcome, None if row is None else as_json(row))
     if not validate_only:
         call.console.live.refresh()
 

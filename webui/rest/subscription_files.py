@@ -22,11 +22,11 @@ from broker.controller.commands import (
     Role,
 )
 from broker.views.client_telemetry import SubscriptionRow
+from webui.problem import Problem, problem_schema
 from webui.rest.client_metrics import SETTINGS, configs_of, ops_for
 from webui.rest.files import FORMAT, PREVIEWED, YAML, file_reply, version_of
-from webui.rest.problem import Problem, problem_schema
 from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route, etag, expected_version
-from webui.rest.schema import COUNT, NAME, Flag, Invalid, Listing, Maybe, Number, Record, Schema, Text
+from webui.schema import COUNT, NAME, Flag, Invalid, Listing, Maybe, Number, Record, Schema, Text
 from webui.tables.slices import collect, collect_by_key, consumed, run_in_slices
 
 DEFAULT_INTERVAL_MS: Final = 300_000

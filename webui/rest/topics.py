@@ -28,9 +28,9 @@ from broker.controller.commands import (
 )
 from broker.controller.rows.client_endpoint import ClientEndpoint
 from broker.controller.rows.topics import TopicRow
+from webui.problem import PROBLEM, Problem, problem_schema
 from webui.rest.broker_configs import CONFIG, LONGEST_VALUE, OPS, config_json, config_op
 from webui.rest.paging import list_page, list_query, page_schema
-from webui.rest.problem import PROBLEM, Problem, problem_schema
 from webui.rest.routing import (
     IF_MATCH,
     Call,
@@ -44,8 +44,8 @@ from webui.rest.routing import (
     no_content,
     path_of,
 )
-from webui.rest.schema import COUNT, NAME, Flag, Listing, Maybe, Names, Number, Record, Text
 from webui.rest.upstream import refuse_for_gateway
+from webui.schema import COUNT, NAME, Flag, Listing, Maybe, Names, Number, Record, Text
 from webui.tables.slices import collect, run_in_slices
 
 MAX_COUNT: Final = 2**31 - 1

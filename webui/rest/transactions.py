@@ -4,18 +4,18 @@ broker.controller checks the role and the state, and records an abort.
 """
 
 import shlex
-from typing import Any, Final
+from typing import Final
 
 from broker.controller.commands import Role
 from broker.controller.rows.client_endpoint import ClientEndpoint
-from broker.controller.rows.transactions import TransactionRow
+from broker.controller.rows.transactions import TransactionPartition, TransactionRow
 from broker.controller.transaction_changes import AbortedTransaction, AbortTransaction
+from webui.problem import PROBLEM, Problem
 from webui.rest.paging import page_query, page_schema, table_page
-from webui.rest.problem import PROBLEM, Problem
 from webui.rest.routing import Call, PathName, Query, Reply, ResponseSpec, Route
-from webui.rest.schema import COUNT, NAME, TIME, Flag, Listing, Number, Record, Schema, Text
 from webui.rest.upstream import refuse_for_gateway
-from webui.tables.json_output import named, utc
+from webui.schema import COUNT, Flag, Listing, Number, Record, Text
+from webui.tables.answers import as_json, schema_of
 from webui.tables.listing import Table
 from webui.tables.slices import collect, run_in_slices
 
@@ -23,16 +23,8 @@ LAST_EPOCH: Final = 32_767
 LAST_ID: Final = 2**63 - 1
 
 
-def transaction_json(row: TransactionRow) -> dict[str, Any]:
-    shown = named(row)
-    open_since, updated = shown.pop("open_since_ms"), shown.pop("updated_ms")
-    shown["open_since"] = None if open_since is None else utc(open_since)
-    shown["updated_at"] = utc(updated)
-    return shown
-
-
 TRANSACTIONS: Final[Table[TransactionRow]] = Table(
-    json=transaction_json,
+    json=as_json,
     search_texts=lambda row: (row.transactional_id, row.state, row.principal, row.client_id),
     default_sort="name",
     sort_key=lambda row: row.transactional_id,
@@ -53,40 +45,12 @@ TRANSACTIONS: Final[Table[TransactionRow]] = Table(
 
 _EPOCH: Final = Number(integer=True, minimum=-1, maximum=LAST_EPOCH)
 _ID: Final = Number(integer=True, minimum=0, maximum=LAST_ID)
-_TRANSACTION: Final[dict[str, Schema]] = {
-    "transactional_id": NAME,
-    "state": NAME,
-    "producer_id": _ID,
-    "producer_epoch": _EPOCH,
-    "timeout_ms": COUNT,
-    "partitions": COUNT,
-    "holding_back": COUNT,
-    "principal": NAME,
-    "client_id": NAME,
-    "address": NAME,
-    "open_since": Text(nullable=True),
-    "updated_at": TIME,
-}
-TRANSACTION: Final = Record(_TRANSACTION, title="Transaction")
+TRANSACTION: Final = schema_of(TransactionRow, "Transaction")
 TRANSACTION_PAGE: Final = page_schema(TRANSACTION)
-TRANSACTION_DETAIL: Final = Record(
-    {
-        **_TRANSACTION,
-        "partition_list": Listing(
-            Record(
-                {
-                    "topic": NAME,
-                    "partition": COUNT,
-                    "first_offset": Number(integer=True, minimum=0, nullable=True),
-                    "last_stable_offset": COUNT,
-                    "end": COUNT,
-                    "holds_back": Flag(),
-                }
-            ),
-            max_items=1_000_000,
-        ),
-    },
-    title="TransactionDetail",
+TRANSACTION_DETAIL: Final = schema_of(
+    TransactionRow,
+    "TransactionDetail",
+    partition_list=Listing(schema_of(TransactionPartition), max_items=1_000_000),
 )
 ABORTED: Final = Record(
     {"producer_id": _ID, "producer_epoch": _EPOCH, "partitions": COUNT, "command": Text(max_length=100_000)}
@@ -105,8 +69,8 @@ async def transaction(call: Call) -> Reply:
     detail = await run_in_slices(views.topics.transaction(call.path_params["transactional_id"]))
     if detail is None:
         raise Problem(404, "Transactional id not found.")
-    partitions = await collect(map(named, detail.partitions))
-    return Reply(transaction_json(detail.transaction) | {"partition_list": partitions})
+    partitions = await collect(map(as_json, detail.partitions))
+    return Reply(as_json(detail.transaction) | {"partition_list": partitions})
 
 
 async def abort(call: Call) -> Reply:
@@ -122,7 +86,7 @@ async def abort(call: Call) -> Reply:
     if not command.validate_only:
         call.console.live.refresh()
     line = terminate_command(views.server_info().endpoint, command.transactional_id)
-    return Reply(named(aborted) | {"command": line})
+    return Reply(as_json(aborted) | {"command": line})
 
 
 def terminate_command(endpoint: ClientEndpoint, transactional_id: str) -> str:

@@ -12,7 +12,7 @@ from broker.config.sections.console import ConsoleConfig
 from broker.controller.commands import Actor, ChangeOrigin, Role
 from broker.controller.rows.broker import TokenRow
 from webui.backend import Backend
-from webui.rest.problem import Problem
+from webui.problem import Problem
 from webui.security.backoff import Backoff, Guess
 from webui.security.passwords import Passwords, too_often
 from webui.security.sessions import Session, Sessions

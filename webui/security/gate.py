@@ -13,8 +13,8 @@ import msgspec
 from broker.controller.commands import Actor, ChangeOrigin
 from broker.controller.rows.broker import TokenRow
 from webui.console import Console
-from webui.rest.problem import Problem
-from webui.rest.problem_types import CROSS_SITE
+from webui.problem import Problem
+from webui.problem_types import CROSS_SITE
 from webui.security.authenticator import actor_of
 from webui.security.headers import HeaderLookup
 from webui.security.origin import SAFE_METHODS, host_name, is_allowed_origin

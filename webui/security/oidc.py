@@ -25,7 +25,7 @@ from broker.common.json_web_keys import ALGORITHMS, fits
 from broker.common.principal import is_plain
 from broker.config.sections.console import ConsoleConfig
 from broker.controller.commands import Role
-from webui.rest.problem import Problem
+from webui.problem import Problem
 from webui.security.backoff import network_of
 
 DISCOVERY: Final = "/.well-known/openid-configuration"

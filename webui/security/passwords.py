@@ -14,8 +14,8 @@ import trio
 from broker.controller.rows.broker import TokenRow
 from broker.controller.tokens import HashedPassword
 from webui.backend import Backend
-from webui.http.fair_queue import RateLimit
-from webui.rest.problem import Problem
+from webui.fair_queue import RateLimit
+from webui.problem import Problem
 from webui.security.backoff import Backoff, Guess
 
 AT_ONCE: Final = 1

@@ -1,4 +1,4 @@
-"""JSON of the REST API and of the live stream: the rows of broker.controller as objects, and objects as text.
+"""JSON of the REST API and of the live stream: values and objects as text. webui.tables.answers has rows.
 
 Field names are those of the rows. Timestamps are RFC 3339 in UTC, durations milliseconds, rates per second;
 a missing value is null.
@@ -6,23 +6,13 @@ a missing value is null.
 
 import json
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import aclosing
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Final
 
-import msgspec
-
-from broker.controller.rows.broker import BrokerMetrics, Overview, TaskRow
-from broker.controller.rows.connections import ConnectionRow, ThrottledRow
-from broker.controller.rows.quotas import NodeUse
 from webui.tables.slices import sliced
-
-
-def named(row: msgspec.Struct) -> dict[str, Any]:
-    """Return the fields by name without copying their values."""
-    return msgspec.structs.asdict(row)
 
 
 def finite(value: float | None) -> float | None:
@@ -42,84 +32,6 @@ def utc(epoch_ms: int) -> str:
     seconds, ms = divmod(min(epoch_ms, LAST_MS), 1000)
     moment = datetime.fromtimestamp(seconds, UTC).replace(microsecond=ms * 1000)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def overview_json(row: Overview, now_ms: int) -> dict[str, Any]:
-    return {
-        "at": utc(now_ms),
-        "cluster_id": row.cluster_id,
-        "node_id": row.node_id,
-        "software_version": row.software_version,
-        "bootstrap": list(row.bootstrap),
-        "console": row.console,
-        "topics": row.topics,
-        "user_topics": row.user_topics,
-        "partitions": row.partitions,
-        "quota_rules": row.quota_rules,
-        "ip_quota_rules": row.ip_quota_rules,
-        "metrics": metrics_json(row.metrics),
-        "upstream": None if row.upstream is None else named(row.upstream),
-        "gateways": None if row.gateways is None else named(row.gateways),
-    }
-
-
-def metrics_json(row: BrokerMetrics) -> dict[str, Any]:
-    return {
-        name: finite(value) if isinstance(value, float) else value
-        for name, value in named(row).items()
-        if name not in ("queues", "phases")
-    } | {
-        "queues": [named(queue) for queue in row.queues],
-        "phases": [
-            named(phase) | {"p50_ms": finite(phase.p50_ms), "p99_ms": finite(phase.p99_ms)}
-            for phase in row.phases
-        ],
-    }
-
-
-def throttled_json(rows: Iterable[ThrottledRow], now_ms: int) -> list[dict[str, Any]]:
-    return [throttled_channel_json(row, now_ms) for row in rows]
-
-
-def throttled_channel_json(row: ThrottledRow, now_ms: int) -> dict[str, Any]:
-    return {
-        "connection_id": row.connection_id,
-        "client_id": row.client_id,
-        "principal": row.principal,
-        "address": row.address,
-        "quota_type": str(row.quota_type),
-        "entity": dict(row.entity),
-        "observed": finite(row.observed),
-        "bound": row.bound,
-        "throttle_ms": row.throttle_ms,
-        "remaining_ms": row.remaining_ms,
-        "since": utc(now_ms - row.since_ms),
-        "times": row.times,
-        "obeys": row.obeys,
-        "tags": tags_json(row.tags),
-        "upstream_node": row.upstream_node,
-        "gateway": row.gateway,
-    }
-
-
-def tags_json(tags: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
-    return [{"name": name, "value": value} for name, value in tags]
-
-
-def node_use_json(row: NodeUse) -> dict[str, Any]:
-    return named(row) | {"observed": finite(row.observed)}
-
-
-def task_json(row: TaskRow) -> dict[str, Any]:
-    fields = named(row)
-    fields["since"] = utc(fields.pop("since_at_ms"))
-    return fields | {"owns": [named(owned) for owned in row.owns], "idle": finite(row.idle)}
-
-
-def connection_json(row: ConnectionRow) -> dict[str, Any]:
-    fields = named(row)
-    fields["opened_at"] = utc(fields.pop("opened_at_ms"))
-    return fields
 
 
 AT_ONCE: Final = 16

@@ -4,13 +4,14 @@ Made by broker.monitoring.alerts and by `Views`.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Protocol
+from typing import Annotated, Protocol
 
 import msgspec
 
+from broker.controller.rows.fields import HIDDEN, Measured, Moment, Tags, one_of
 from broker.metadata.alerts import AlertRule
 
-Labels = tuple[tuple[str, str], ...]
+Labels = Tags
 """What an alert is about, by name, such as (("group", "reports"),)."""
 
 
@@ -20,14 +21,14 @@ class RuleRow(msgspec.Struct, frozen=True):
     """
 
     name: str
-    rule: AlertRule
+    rule: Annotated[AlertRule, HIDDEN]
     version: int
-    changed_at_ms: int
+    changed_at_ms: Moment
     changed_by: str
     pending: int = 0
     firing: int = 0
     unlisted: int = 0
-    value: float | None = None
+    value: Measured | None = None
 
 
 class AlertRow(msgspec.Struct, frozen=True):
@@ -39,11 +40,11 @@ class AlertRow(msgspec.Struct, frozen=True):
     severity: str
     condition: str
     labels: Labels
-    state: str
-    value: float
+    state: Annotated[str, one_of("pending", "firing")]
+    value: Measured
     threshold: float
-    since_at_ms: int
-    fired_at_ms: int | None
+    since_at_ms: Moment = msgspec.field(name="since")
+    fired_at_ms: Moment | None
 
 
 class AlertEvent(msgspec.Struct, frozen=True):
@@ -52,12 +53,15 @@ class AlertEvent(msgspec.Struct, frozen=True):
     """
 
     number: int
-    at_ms: int
-    event: str
+    at_ms: Moment
+    event: Annotated[
+        str,
+        msgspec.Meta(extra_json_schema={"enum": ("firing", "resolved", "undelivered", "dropped", "test")}),
+    ]
     rule: str = ""
     severity: str = ""
     labels: Labels = ()
-    value: float | None = None
+    value: Measured | None = None
     destination: str = ""
     text: str = ""
 
@@ -72,7 +76,7 @@ class Delivery(msgspec.Struct, frozen=True):
     undelivered: int = 0
     dropped: int = 0
     problem: str = ""
-    last_sent_at_ms: int | None = None
+    last_sent_at_ms: Moment | None = None
 
 
 class DestinationRow(msgspec.Struct, frozen=True):
@@ -86,7 +90,7 @@ class DestinationRow(msgspec.Struct, frozen=True):
     header_names: tuple[str, ...]
     rules: tuple[str, ...]
     version: int
-    changed_at_ms: int
+    changed_at_ms: Moment
     changed_by: str
 
 

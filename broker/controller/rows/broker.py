@@ -1,8 +1,11 @@
 """The broker's live numbers and addresses, settings, tokens, tasks and audit trail. See `views` for units."""
 
+from typing import Annotated
+
 import msgspec
 
 from broker.controller.rows.client_endpoint import ClientEndpoint
+from broker.controller.rows.fields import Measured, Moment, Node
 from broker.controller.rows.upstream import GatewaySums, UpstreamSummary
 from broker.metadata.changes import AuditRow
 
@@ -24,8 +27,8 @@ class PhaseRow(msgspec.Struct, frozen=True):
     api: str
     phase: str
     count: int
-    p50_ms: float
-    p99_ms: float
+    p50_ms: Measured
+    p99_ms: Measured
 
 
 class BrokerMetrics(msgspec.Struct, frozen=True):
@@ -42,24 +45,24 @@ class BrokerMetrics(msgspec.Struct, frozen=True):
     bytes_in_total: int
     bytes_out_total: int
     requests_total: int
-    bytes_in_per_s: float
-    bytes_out_per_s: float
-    requests_per_s: float
+    bytes_in_per_s: Measured
+    bytes_out_per_s: Measured
+    requests_per_s: Measured
     connections: int
     throttled: int
     groups: int
-    processor_idle: float
-    handler_idle: float
-    acceptor_blocked: float
+    processor_idle: Measured
+    handler_idle: Measured
+    acceptor_blocked: Measured
     memory_pool_used: int
     memory_pool_size: int | None
-    queues: tuple[QueueRow, ...] = ()
-    phases: tuple[PhaseRow, ...] = ()
     controller_memory_pool_used: int = 0
     controller_memory_pool_size: int | None = None
     offline_partitions: int = 0
     missing_offsets: int = 0
-    thread_idle: float = 1.0
+    thread_idle: Measured = 1.0
+    queues: tuple[QueueRow, ...] = ()
+    phases: tuple[PhaseRow, ...] = ()
 
 
 class ServerInfo(msgspec.Struct, frozen=True):
@@ -91,7 +94,7 @@ class Overview(msgspec.Struct, frozen=True):
     """
 
     cluster_id: str
-    node_id: int
+    node_id: Node
     software_version: str
     bootstrap: tuple[str, ...]
     console: str
@@ -100,7 +103,7 @@ class Overview(msgspec.Struct, frozen=True):
     partitions: int
     quota_rules: int
     ip_quota_rules: int
-    metrics: BrokerMetrics
+    metrics: Annotated[BrokerMetrics, msgspec.Meta(title="BrokerMetrics")]
     upstream: UpstreamSummary | None = None
     gateways: GatewaySums | None = None
 
@@ -171,7 +174,7 @@ class ScramRow(msgspec.Struct, frozen=True):
     mechanism: str
     iterations: int
     version: int
-    changed_at_ms: int
+    changed_at_ms: Moment
     changed_by: str
 
 
@@ -198,9 +201,9 @@ class TaskRow(msgspec.Struct, frozen=True):
     parent: str | None
     depth: int
     owns: tuple[Owned, ...]
-    idle: float | None
-    since_at_ms: int
-    count: int = 1
+    idle: Annotated[Measured, msgspec.Meta(ge=0, le=1)] | None
+    count: int
+    since_at_ms: Moment = msgspec.field(name="since")
 
 
 class AuditEntry(AuditRow, frozen=True):

@@ -1,8 +1,10 @@
 """Connections, including throttled ones, addresses, and flow control. See `views` for units."""
 
+from typing import Annotated
+
 import msgspec
 
-from broker.controller.commands import EntityPairs
+from broker.controller.rows.fields import Measured, Moment, Node, Rate, ShownEntity, Tags, pairs
 from broker.quotas.kinds import QuotaKind
 
 
@@ -23,20 +25,20 @@ class ThrottledRow(msgspec.Struct, frozen=True):
     principal: str
     address: str
     quota_type: QuotaKind
-    entity: EntityPairs
-    observed: float
+    entity: ShownEntity
+    observed: Measured
     bound: float
     throttle_ms: int
     remaining_ms: int
-    since_ms: int
+    since_ms: int = msgspec.field(name="since")
     times: int
     obeys: bool | None = None
-    tags: tuple[tuple[str, str], ...] = ()
-    upstream_node: int | None = None
+    tags: Tags = ()
+    upstream_node: Node | None = None
     gateway: str = ""
 
 
-class ConnectionRow(msgspec.Struct, frozen=True):
+class ConnectionRow(msgspec.Struct, frozen=True, kw_only=True):
     """An open connection. `mute_state` is Kafka's ChannelMuteState in lower case: `not_muted` while it is
     read, `muted_for_memory` while it waits for queued.max.request.bytes. `tls` is the version and the cipher
     suite, "" without TLS. `obeys` is None if the client was never throttled. At a gateway, `upstream` is the
@@ -52,7 +54,6 @@ class ConnectionRow(msgspec.Struct, frozen=True):
     software_name: str
     software_version: str
     address: str
-    opened_at_ms: int
     requests: int
     bytes_in: int
     bytes_out: int
@@ -60,8 +61,9 @@ class ConnectionRow(msgspec.Struct, frozen=True):
     tls: str = ""
     obeys: bool | None = None
     upstream: str = ""
-    upstream_node: int | None = None
+    upstream_node: Node | None = None
     gateway: str = ""
+    opened_at_ms: Moment
 
 
 class AddressUse(msgspec.Struct, frozen=True):
@@ -71,13 +73,16 @@ class AddressUse(msgspec.Struct, frozen=True):
     """
 
     address: str
-    rate: float
+    rate: Annotated[Measured, msgspec.Meta(ge=0)]
     connections: int
     max_connections: int | None
     accepted: int
     throttled: int
     refused: int
     gateway: str = ""
+
+
+_Use = Annotated[AddressUse, msgspec.Meta(title="AddressUse")]
 
 
 class AddressRow(msgspec.Struct, frozen=True):
@@ -90,14 +95,14 @@ class AddressRow(msgspec.Struct, frozen=True):
     """
 
     address: str | None
-    limit: float | None
+    limit: Annotated[float, msgspec.Meta(gt=0)] | None = msgspec.field(name="connection_creation_rate")
     bound: float | None
     version: int
-    changed_at_ms: int
+    changed_at_ms: Moment
     changed_by: str
-    use: AddressUse | None
-    controller_use: AddressUse | None = None
-    elsewhere: tuple[AddressUse, ...] = ()
+    use: _Use | None
+    controller_use: _Use | None = None
+    elsewhere: tuple[_Use, ...] = ()
 
     @property
     def uses(self) -> tuple[AddressUse, ...]:
@@ -119,9 +124,9 @@ class ConnectionLimitRow(msgspec.Struct, frozen=True):
     listener: str
     connections: int
     max_connections: int | None
-    rate: float
+    rate: Rate
     max_rate: int | None
-    rejected: tuple[tuple[str, int], ...]
+    rejected: Annotated[tuple[tuple[str, int], ...], pairs("rule", "count")]
     server: str = "broker"
 
 

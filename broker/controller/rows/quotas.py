@@ -4,10 +4,12 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
+from typing import Annotated
 
 import msgspec
 
 from broker.controller.commands import EntityPairs
+from broker.controller.rows.fields import HIDDEN, Measured, Moment, Node, Rate, ShownEntity
 from broker.quotas.kinds import QuotaKind
 
 
@@ -34,8 +36,8 @@ class NodeUse(msgspec.Struct, frozen=True):
     node before it is known. `wait_ms` is the throttle time of the next request at this use.
     """
 
-    upstream_node: int
-    observed: float
+    upstream_node: Node
+    observed: Measured
     wait_ms: int
 
 
@@ -46,7 +48,7 @@ class GatewayUse(msgspec.Struct, frozen=True):
     """
 
     gateway: str
-    observed: float
+    observed: Measured
     throttled: int = 0
     share: float | None = None
 
@@ -57,11 +59,11 @@ class ShadowUse(msgspec.Struct, frozen=True):
     the time of the last throttle (None: never).
     """
 
-    entity: EntityPairs
-    key: str
+    entity: Annotated[EntityPairs, HIDDEN]
+    key: Annotated[str, HIDDEN]
     times: int
     throttle_ms: int
-    last_at_ms: int | None
+    last_at_ms: Moment | None
 
 
 class OverriddenBy(msgspec.Struct, frozen=True):
@@ -70,7 +72,7 @@ class OverriddenBy(msgspec.Struct, frozen=True):
     if none is connected: the one rule precedes the limit for every client.
     """
 
-    rules: tuple[EntityPairs, ...]
+    rules: tuple[ShownEntity, ...]
     more: int = 0
     clients: int | None = None
 
@@ -119,7 +121,7 @@ class ProbeRow(msgspec.Struct, frozen=True):
     limit found is measured, not enforced.
     """
 
-    entity: EntityPairs
+    entity: ShownEntity
     value: float | None
     matched: bool
     shadow: bool = False
@@ -201,18 +203,18 @@ class ClientUsage(msgspec.Struct, frozen=True):
     user: str
     client_id: str
     connections: int
-    bytes_in_per_s: float
-    bytes_out_per_s: float
-    requests_per_s: float
-    request_percentage: float | None
+    bytes_in_per_s: Rate
+    bytes_out_per_s: Rate
+    requests_per_s: Rate
+    request_percentage: Rate | None
     bytes_in: int
     bytes_out: int
     requests: int
-    since_at_ms: int
-    last_active_at_ms: int
+    since_at_ms: Moment = msgspec.field(name="since")
+    last_active_at_ms: Moment
     limited_by: tuple[str, ...]
-    history: Callable[[], Sequence[tuple[int, int, int]]] = tuple
-    nodes: Mapping[str, tuple[NodeUse, ...]] = msgspec.field(default_factory=dict)
+    history: Annotated[Callable[[], Sequence[tuple[int, int, int]]], HIDDEN] = tuple
+    nodes: Annotated[Mapping[str, tuple[NodeUse, ...]], HIDDEN] = msgspec.field(default_factory=dict)
     gateways: tuple[str, ...] = ()
 
 
@@ -242,7 +244,7 @@ class BrokerLimit(msgspec.Struct, frozen=True):
     key: str
     unit: str
     value: float | None
-    observed: float
+    observed: Measured
     throttled: int
     throttles: int
     throttle_ms: int
@@ -272,15 +274,19 @@ class RetryStormUse(msgspec.Struct, frozen=True):
 
 
 class RetryStormRow(msgspec.Struct, frozen=True):
-    is_enabled: bool
+    """Its setting, and the fields of `RetryStormUse`."""
+
+    is_enabled: bool = msgspec.field(name="enabled")
     max_delay_ms: int
-    use: RetryStormUse
+    delayed: int
+    delayed_ms: int
+    waiting: int
 
 
 class BrokerQuotas(msgspec.Struct, frozen=True):
     """`version` is that of the broker's dynamic settings, which include the limits."""
 
-    is_enabled: bool
+    is_enabled: bool = msgspec.field(name="enabled")
     limits: tuple[BrokerLimit, ...]
     white_lists: tuple[WhiteList, ...]
     cluster: tuple[ClusterLimit, ...]

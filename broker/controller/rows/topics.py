@@ -1,6 +1,10 @@
 """Topics and groups. See `views` for units."""
 
+from typing import Annotated
+
 import msgspec
+
+from broker.controller.rows.fields import LEFT_OUT, Configs, Hex, Moment
 
 
 class TopicRow(msgspec.Struct, frozen=True):
@@ -9,12 +13,12 @@ class TopicRow(msgspec.Struct, frozen=True):
     """
 
     name: str
-    topic_id: bytes
+    topic_id: Hex
     partitions: int
     internal: bool
     size_bytes: int
     records: int
-    configs: tuple[tuple[str, str], ...]
+    configs: Configs
     version: int = 0
 
 
@@ -49,10 +53,10 @@ class CompactionRow(msgspec.Struct, frozen=True):
     dirty_bytes: int
     dirty_percent: int
     cleaned_to: int
-    last_run_ms: int | None = None
-    bytes_before: int | None = None
-    bytes_after: int | None = None
+    bytes_before: Annotated[int | None, LEFT_OUT] = None
+    bytes_after: Annotated[int | None, LEFT_OUT] = None
     failure: str = ""
+    last_run_ms: Annotated[Moment | None, LEFT_OUT] = msgspec.field(name="last_run_at", default=None)
 
 
 class PartitionRow(msgspec.Struct, frozen=True):
@@ -69,7 +73,7 @@ class PartitionRow(msgspec.Struct, frozen=True):
     segments: int
     offline: str = ""
     missing: int = 0
-    compaction: CompactionRow | None = None
+    compaction: Annotated[CompactionRow | None, LEFT_OUT, msgspec.Meta(title="Compaction")] = None
 
 
 class MemberRow(msgspec.Struct, frozen=True):
@@ -81,7 +85,10 @@ class MemberRow(msgspec.Struct, frozen=True):
     instance_id: str | None
     client_id: str
     address: str
-    assigned: tuple[tuple[str, int], ...]
+    assigned: Annotated[
+        tuple[tuple[str, int], ...],
+        msgspec.Meta(max_length=1_000_000, extra={"pairs": ("topic", "partition")}),
+    ]
 
 
 class CommittedRow(msgspec.Struct, frozen=True):

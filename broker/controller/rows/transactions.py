@@ -1,6 +1,10 @@
 """Rows of transactional ids and their transactions, for the console and the REST API."""
 
+from typing import Annotated
+
 import msgspec
+
+from broker.controller.rows.fields import Moment
 
 
 class TransactionRow(msgspec.Struct, frozen=True):
@@ -14,16 +18,16 @@ class TransactionRow(msgspec.Struct, frozen=True):
 
     transactional_id: str
     state: str
-    producer_id: int
-    producer_epoch: int
+    producer_id: Annotated[int, msgspec.Meta(le=2**63 - 1)]
+    producer_epoch: Annotated[int, msgspec.Meta(ge=-1, le=32_767)]
     timeout_ms: int
-    open_since_ms: int | None
-    updated_ms: int
     partitions: int
     holding_back: int
-    principal: str = ""
-    client_id: str = ""
-    address: str = ""
+    principal: str
+    client_id: str
+    address: str
+    open_since_ms: Moment | None
+    updated_ms: Moment = msgspec.field(name="updated_at")
 
 
 class TransactionPartition(msgspec.Struct, frozen=True):

@@ -1,10 +1,11 @@
 """The upstream cluster of a gateway, and the gateways in front of it. See `views` for units."""
 
 from enum import StrEnum
+from typing import Annotated
 
 import msgspec
 
-from broker.controller.commands import EntityPairs
+from broker.controller.rows.fields import HIDDEN, Measured, Moment, Node, Rate, ShownEntity, pairs
 
 
 class UpstreamCondition(StrEnum):
@@ -29,7 +30,7 @@ class NodeAddress(msgspec.Struct, frozen=True):
 
     listener: str
     address: str
-    is_open: bool
+    is_open: bool = msgspec.field(name="open")
 
 
 class UpstreamNodeRow(msgspec.Struct, frozen=True):
@@ -45,15 +46,15 @@ class UpstreamNodeRow(msgspec.Struct, frozen=True):
     address: str
     rack: str
     condition: UpstreamCondition
-    since_at_ms: int
     error: str
     latency_ms: float | None
     connections: int
     bytes_in: int
     bytes_out: int
-    bytes_in_per_s: float
-    bytes_out_per_s: float
+    bytes_in_per_s: Rate
+    bytes_out_per_s: Rate
     addresses: tuple[NodeAddress, ...]
+    since_at_ms: Moment = msgspec.field(name="since")
 
 
 class UpstreamLatency(msgspec.Struct, frozen=True):
@@ -64,8 +65,8 @@ class UpstreamLatency(msgspec.Struct, frozen=True):
 
     api: str
     requests: int
-    p50_ms: float
-    p99_ms: float
+    p50_ms: Measured
+    p99_ms: Measured
     waits: bool
 
 
@@ -102,16 +103,16 @@ class UpstreamRow(msgspec.Struct, frozen=True):
     cluster_id: str
     expected_id: str
     condition: UpstreamCondition
-    since_at_ms: int
+    since_at_ms: Moment = msgspec.field(name="since")
     error: str
     bootstrap_servers: tuple[str, ...]
-    controller_id: int
+    controller_id: Node
     nodes: tuple[UpstreamNodeRow, ...]
     latencies: tuple[UpstreamLatency, ...]
-    turn_ms: float | None
+    turn_ms: Measured | None
     loopback: tuple[LoopbackAdvertised, ...] = ()
-    unwritten: tuple[tuple[str, str], ...] = ()
-    refused: tuple[RefusedRecords, ...] = ()
+    unwritten: Annotated[tuple[tuple[str, str], ...], pairs("topic", "error")] = ()
+    refused: Annotated[tuple[RefusedRecords, ...], HIDDEN] = ()
 
     @property
     def connected(self) -> int:
@@ -138,9 +139,9 @@ class GatewayTraffic(msgspec.Struct, frozen=True):
     bytes_in: int
     bytes_out: int
     requests: int
-    bytes_in_per_s: float
-    bytes_out_per_s: float
-    requests_per_s: float
+    bytes_in_per_s: Rate
+    bytes_out_per_s: Rate
+    requests_per_s: Rate
 
 
 class GatewayRow(msgspec.Struct, frozen=True):
@@ -150,7 +151,7 @@ class GatewayRow(msgspec.Struct, frozen=True):
 
     gateway_id: str
     address: str
-    heard_at_ms: int | None
+    heard_at_ms: Moment | None
     traffic: GatewayTraffic | None = None
 
 
@@ -160,9 +161,9 @@ class GatewaySums(msgspec.Struct, frozen=True):
     gateways: int = 0
     connections: int = 0
     throttled: int = 0
-    bytes_in_per_s: float = 0.0
-    bytes_out_per_s: float = 0.0
-    requests_per_s: float = 0.0
+    bytes_in_per_s: Rate = 0.0
+    bytes_out_per_s: Rate = 0.0
+    requests_per_s: Rate = 0.0
 
 
 class Incomplete(msgspec.Struct, frozen=True):
@@ -181,8 +182,8 @@ class ShareRow(msgspec.Struct, frozen=True):
     """
 
     gateway_id: str
-    entity: EntityPairs
+    entity: ShownEntity
     key: str
-    limit: float
-    demand: float
-    share: float
+    limit: Rate
+    demand: Rate
+    share: Rate

@@ -14,7 +14,7 @@ from tests.webui.conftest import Browserless
 from tests.webui.fakes import FakeBroker
 from webui.console import Console
 from webui.http import app
-from webui.rest.problem import PROBLEM
+from webui.problem import PROBLEM
 from webui.rest.routes import ROUTES
 
 PRIVATE = [route for route in ROUTES if not route.public]

@@ -13,7 +13,7 @@ from tests.webui.fake_access import EDITOR
 from tests.webui.fakes import FakeBroker
 from tests.webui.raw_http import Served, rest_of, served, until
 from webui import console
-from webui.http.fair_queue import MAX_AT_ONCE
+from webui.fair_queue import MAX_AT_ONCE
 from webui.security.backoff import FREE_GUESSES
 
 LOGIN: Final = (

@@ -11,11 +11,11 @@ from tests.webui.conftest import Browserless
 from tests.webui.fakes import FakeBroker
 from tests.webui.raw_http import rest_of, served
 from webui.http.request import QUOTAS, UNAUTHENTICATED, BodyLimits, _changes_quotas, refusal_of
+from webui.problem import PROBLEM
 from webui.rest import bodies as strict_json
-from webui.rest.problem import PROBLEM
 from webui.rest.routes import ROUTES
 from webui.rest.routing import SHORT_BODY, Route
-from webui.rest.schema import Listing, Maybe, Names, OneOf, Record, Schema
+from webui.schema import Listing, Maybe, Names, OneOf, Record, Schema
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from tests.webui.conftest import Browserless
 from tests.webui.fakes import ADMIN, FakeBroker
 from webui.console import Console
-from webui.http.app import build_app
-from webui.http.fair_queue import (
+from webui.fair_queue import (
     BURST,
     FLOOD_TURN_S,
     FLOOD_WAIT_S,
@@ -26,6 +25,7 @@ from webui.http.fair_queue import (
     FairQueue,
     Turn,
 )
+from webui.http.app import build_app
 from webui.http.request import ENTRY, WEBSOCKET
 from webui.security.headers import SECURITY_HEADERS
 

@@ -13,8 +13,9 @@ import trio
 
 from tests.webui.fakes import FakeBroker, console_config
 from tests.webui.raw_http import Served, served
+from webui import fair_queue
 from webui.console import Console
-from webui.http import app, fair_queue, http_server, hypercorn_connection
+from webui.http import app, http_server, hypercorn_connection
 
 SLOW = 200
 DRIP_S = 0.25

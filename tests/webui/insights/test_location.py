@@ -13,7 +13,7 @@ from webui.insights.location import inherited, is_remote, of_table, storage_opti
 from webui.insights.queries import ClientFilter
 from webui.insights.reader import Reader, environment
 from webui.insights.statements import Scope
-from webui.rest.problem import Problem
+from webui.problem import Problem
 
 DAYS = Scope(date(2026, 1, 1), date(2026, 1, 31))
 

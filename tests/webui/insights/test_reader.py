@@ -10,7 +10,7 @@ import trio
 import trio.testing
 
 from webui.insights.reader import FRESH_S, IDLE_S, LONGEST_S, InsightsUnavailable, Reader
-from webui.rest.problem import Problem
+from webui.problem import Problem
 
 PARROT = (sys.executable, str(Path(__file__).with_name("parrot.py")))
 

@@ -11,7 +11,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from webui.insights.reader import InsightsUnavailable
 from webui.insights.what_if import LONGEST_S, WhatIf
-from webui.rest.problem import Problem
+from webui.problem import Problem
 
 SAYS = """
 import json, os, sys, time

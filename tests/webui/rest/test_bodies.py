@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.webui.polls import Polls, WorkClock
 from webui.rest import bodies
 from webui.rest.bodies import AT_ONCE, ELEMENTS_AT_ONCE, LONGEST_PART, MAX_SPACE, NotJson, parse, read
-from webui.rest.schema import Flag, Invalid, Listing, Number, Record, Text
+from webui.schema import Flag, Invalid, Listing, Number, Record, Text
 from webui.tables.slices import SLICE_S
 
 SCHEMA = Record(

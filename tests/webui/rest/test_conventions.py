@@ -7,7 +7,7 @@ from tests.support.each import for_each
 from webui.quotas import ALL_KEYS, ENTITY_TYPES
 from webui.rest.routes import ROUTES, TAGS
 from webui.rest.routing import Route
-from webui.rest.schema import Listing, Maybe, Names, OneOf, Record, Schema
+from webui.schema import Listing, Maybe, Names, OneOf, Record, Schema
 
 SNAKE = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 KEBAB = re.compile(r"[a-z]+(-[a-z]+)*")

@@ -16,8 +16,8 @@ from webui.console import Console
 from webui.live.broadcaster import Live
 from webui.live.snapshot import Snapshot
 from webui.live.sse_client import QUIET_S, Section, Subscriber
+from webui.problem import Problem
 from webui.rest.events import make_live, stream
-from webui.rest.problem import Problem
 
 THROTTLED: list[tuple[str, Section]] = [("throttled", Snapshot.throttled)]
 

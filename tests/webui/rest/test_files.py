@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from webui.problem import Problem
 from webui.rest.bodies import LONGEST_PART, MAX_BRACKETS
 from webui.rest.files import YAML, file_reply, read_file, version_of
-from webui.rest.problem import Problem
 from webui.rest.routing import JSON
-from webui.rest.schema import Flag, Listing, Number, Record, Text
+from webui.schema import Flag, Listing, Number, Record, Text
 
 SCHEMA = Record(
     {

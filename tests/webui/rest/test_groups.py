@@ -9,8 +9,8 @@ import pytest
 
 from tests.webui.conftest import Browserless
 from tests.webui.log_world import WALL_MS, LoggedBroker, LogWorld
+from webui.problem import PROBLEM
 from webui.rest.groups import IN_USE, RESET
-from webui.rest.problem import PROBLEM
 
 STRANGE = 'a/b?c#d %2e <script> ../offsets "y"'
 NAMES = ("g", STRANGE)

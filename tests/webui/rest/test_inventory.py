@@ -17,7 +17,7 @@ from webui.rest.inventory import (
     TOPIC_DETAIL,
     TOPIC_PAGE,
 )
-from webui.rest.schema import Schema
+from webui.schema import Schema
 
 STRANGE = 'a/b?c#d %2e%2e <default> ../x "y"'
 

@@ -9,7 +9,7 @@ from tests.webui.fakes import FakeBroker
 from tests.webui.rows import connection, tasks, topic
 from webui.rest.routes import ROUTES
 from webui.rest.routing import Route
-from webui.rest.schema import Invalid, Listing, Record
+from webui.schema import Invalid, Listing, Record
 
 CONNECTIONS = "/api/v1/connections"
 

@@ -15,8 +15,8 @@ from broker.partitions import record_reader
 from tests.webui.conftest import Browserless
 from tests.webui.log_world import WALL_MS, LoggedBroker, LogWorld
 from webui.console import Console
+from webui.problem import PROBLEM
 from webui.rest import records
-from webui.rest.problem import PROBLEM
 from webui.rest.record_json import DATA, LONGEST_VALUE, RECORD
 from webui.rest.records import BROWSED, PRODUCED
 

@@ -4,7 +4,7 @@ import pytest
 
 from webui.rest.routes import ROUTES
 from webui.rest.routing import Query, Reply, Route, read_query
-from webui.rest.schema import Flag, Invalid, Number, Text
+from webui.schema import Flag, Invalid, Number, Text
 
 
 async def nothing(call: object) -> Reply:

@@ -10,8 +10,8 @@ from tests.webui.conftest import PORT, Browserless
 from tests.webui.fakes import console_config
 from tests.webui.log_world import LoggedBroker, LogWorld
 from webui.http.app import build_app, make_console
+from webui.problem import PROBLEM
 from webui.rest.inventory import TOPIC_DETAIL
-from webui.rest.problem import PROBLEM
 from webui.rest.topics import (
     CREATED,
     EDITED_CONFIGS,

@@ -12,7 +12,7 @@ from broker.coordinator.transaction_service import ABORTED_BY_OPERATOR
 from broker.metadata.changes import AuditFilter, Kind
 from tests.webui.conftest import Browserless
 from tests.webui.log_world import LoggedBroker, LogWorld
-from webui.rest.problem import PROBLEM
+from webui.problem import PROBLEM
 from webui.rest.transactions import ABORTED, TRANSACTION_DETAIL, TRANSACTION_PAGE
 
 STRANGE = 'a/b?c#d %2e <script> ../x:abort "y"'

@@ -8,7 +8,7 @@ from tests.webui.conftest import Clock
 from tests.webui.fake_access import ADMIN, VIEWER
 from tests.webui.fakes import FakeBroker
 from webui.console import Console
-from webui.rest.problem import Problem
+from webui.problem import Problem
 from webui.security.authenticator import EXPIRED, LONGEST_SECRET
 from webui.security.gate import (
     RequestInfo,

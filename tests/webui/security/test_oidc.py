@@ -17,7 +17,7 @@ from broker.common.http_requests import HttpRequest
 from broker.controller.commands import Role
 from tests.webui.conftest import Clock
 from tests.webui.fakes import console_config
-from webui.rest.problem import Problem
+from webui.problem import Problem
 from webui.security.oidc import DISCOVERED_MS, KEYS_AGAIN_MS, MAX_PENDING, PENDING_MS, Oidc
 
 ISSUER = "https://id.example/realms/main"

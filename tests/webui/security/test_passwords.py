@@ -12,7 +12,7 @@ from tests.support.machine_speed import WITHIN_S
 from tests.webui.conftest import Clock
 from tests.webui.fakes import FakeBroker
 from webui.console import Console
-from webui.rest.problem import Problem
+from webui.problem import Problem
 from webui.security import passwords
 
 HERE, THERE = "10.0.0.7", "10.0.0.8"

@@ -1,95 +1,23 @@
-"""Control's rows as JSON: nothing is forgotten, everything fits its schema, and slices make the same text."""
+"""Values and objects as JSON: slices make the same text."""
 
 import json
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
-from broker.controller.rows.broker import BrokerMetrics, Overview, PhaseRow, QueueRow, TaskRow
-from broker.controller.rows.connections import ConnectionRow, ThrottledRow
-from tests.webui.fakes import FakeBroker
 from tests.webui.polls import Polls, WorkClock
-from tests.webui.rows import NOW_MS, broker_metrics, connection, tasks, throttled
-from webui.live.history import History
-from webui.rest.inventory import CONNECTION
-from webui.rest.monitoring import METRICS, OVERVIEW, TASK, THROTTLED
+from tests.webui.rows import NOW_MS
 from webui.tables import json_output
 from webui.tables.json_output import (
     AT_ONCE,
     LAST_MS,
     SCALARS_AT_ONCE,
-    connection_json,
     encode,
     encode_in_slices,
     finite,
-    metrics_json,
-    overview_json,
-    task_json,
-    throttled_json,
     utc,
 )
 from webui.tables.slices import SLICE_S
-
-QUEUES = (QueueRow("requests", 1, 500, 9),)
-PHASES = (PhaseRow("PRODUCE", "TotalTimeMs", 3, 0.5, float("nan")),)
-
-
-def test_figures_are_all_there() -> None:
-    answer = metrics_json(broker_metrics(queues=QUEUES, phases=PHASES))
-    assert answer.keys() == set(BrokerMetrics.__struct_fields__)
-    assert answer["phases"][0]["p99_ms"] is None
-    METRICS.check(answer)
-
-
-def test_a_share_that_is_no_number_is_none() -> None:
-    assert metrics_json(broker_metrics(processor_idle=float("nan")))["processor_idle"] is None
-
-
-def test_the_overview_is_all_there(broker: FakeBroker) -> None:
-    answer = overview_json(broker.overview(), NOW_MS)
-    assert answer.keys() == set(Overview.__struct_fields__) | {"at"}
-    OVERVIEW.check(answer | {"history": dict(History().columns(9))})
-
-
-def test_a_connection_is_all_there() -> None:
-    answer = connection_json(connection("app"))
-    assert set(answer) == {name.replace("_at_ms", "_at") for name in ConnectionRow.__struct_fields__}
-    CONNECTION.check(answer)
-
-
-def test_a_task_is_all_there() -> None:
-    for row in tasks():
-        answer = task_json(row)
-        assert set(answer) == {name.replace("_at_ms", "") for name in TaskRow.__struct_fields__}
-        TASK.check(answer)
-
-
-def test_a_throttle_says_since_when() -> None:
-    [answer] = throttled_json([throttled()], NOW_MS)
-    assert set(answer) == {name.replace("since_ms", "since") for name in ThrottledRow.__struct_fields__}
-    assert answer["since"] == "2027-01-15T07:59:59.400Z"
-    THROTTLED.check(answer)
-
-
-def test_a_throttle_by_the_default_names_it_null() -> None:
-    row = replace(throttled(), entity=(("user", None), ("client-id", "<default>")), observed=float("inf"))
-    [answer] = throttled_json([row], NOW_MS)
-    assert answer["entity"] == {"user": None, "client-id": "<default>"} and answer["observed"] is None
-
-
-@pytest.mark.parametrize("node", [None, -1, 0, 2])
-def test_a_throttle_names_the_upstream_node_where_the_limit_holds(node: int | None) -> None:
-    [answer] = throttled_json([throttled(upstream_node=node)], NOW_MS)
-    assert answer["upstream_node"] == node
-    THROTTLED.check(answer)
-
-
-def test_a_throttle_by_a_callback_names_its_tags() -> None:
-    row = replace(throttled(), entity=(), tags=(("group", "red"),))
-    [answer] = throttled_json([row], NOW_MS)
-    assert (answer["entity"], answer["tags"]) == ({}, [{"name": "group", "value": "red"}])
-    THROTTLED.check(answer)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from typing import Final
 
 from webui.quotas import ENTITY_TYPES
-from webui.rest.schema import Record, Text
+from webui.schema import Record, Text
 
 LONGEST_NAME: Final = 1_024
 """Maximum length of a quota entity's name in characters; control rejects longer names from any origin."""
@@ -14,3 +14,6 @@ ENTITY: Final = Record(
     min_properties=1,
     title="Entity",
 )
+
+ANY_ENTITY: Final = Record(ENTITY.fields, optional=ENTITY.optional)
+"""An entity, or {} where a quota callback decides."""

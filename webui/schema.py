@@ -252,19 +252,3 @@ COUNT: Final = Number(integer=True, minimum=0)
 RATE: Final = Number(minimum=0)
 
 MAYBE: Final = Number(nullable=True)
-
-TAGS: Final = Listing(Record({"name": NAME, "value": NAME}))
-"""The tags by which a quota callback identifies a limit."""
-
-UPSTREAM_NODE: Final = Number(integer=True, minimum=-1, nullable=True)
-"""The node at which a limit holds, with quota.scope=broker of a gateway; -1 before it is known, else null."""
-
-GATEWAY_USES: Final = Listing(
-    Record({"gateway": NAME, "observed": MAYBE, "throttled": COUNT, "share": MAYBE})
-)
-"""The use of a limit at each gateway that shares it, "" for this one."""
-
-NODE_USES: Final = Listing(
-    Record({"upstream_node": Number(integer=True, minimum=-1), "observed": MAYBE, "wait_ms": COUNT})
-)
-"""The use of a limit at each upstream node."""

@@ -10,10 +10,10 @@ import pytest
 
 from tests.conventions.sources import ROOT
 from tests.webui.conftest import Browserless
-from webui.rest import problem_types
-from webui.rest.problem import STATUS_OF, Problem
+from webui import problem_types
+from webui.problem import STATUS_OF, Problem
+from webui.problem_types import OF_CODE, OF_STATUS, TYPES, ProblemType, type_of
 from webui.rest.problem_routes import PAGE
-from webui.rest.problem_types import OF_CODE, OF_STATUS, TYPES, ProblemType, type_of
 
 RAISED = ("Problem", "InsightsUnavailable")
 

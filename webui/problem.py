@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from broker.common.errors import ErrorCode
 from broker.controller.commands import Outcome
-from webui.rest.problem_types import ProblemType, type_of
-from webui.rest.schema import Number, Record, Schema, Text
+from webui.problem_types import ProblemType, type_of
+from webui.schema import Number, Record, Schema, Text
 
 STATUS_OF: Final[Mapping[ErrorCode, int]] = {
     ErrorCode.NONE: 200,

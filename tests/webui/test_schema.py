@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from webui.rest.schema import Flag, Invalid, Listing, Number, OneOf, Record, Schema, Text
+from webui.schema import Flag, Invalid, Listing, Number, OneOf, Record, Schema, Text
 
 SHAPE = Record(
     {"name": Text(max_length=3), "rate": Number(exclusive_minimum=0)}, optional=frozenset({"rate"})

@@ -4,7 +4,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from webui.http.fair_queue import (
+from webui.fair_queue import (
     BURST,
     CHANGES_PER_S,
     FLOOD_TURN_S,
