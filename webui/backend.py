@@ -34,7 +34,7 @@ class ListenAddress(Protocol):
 
 
 class ConsoleSettings(Protocol):
-    """The part of `broker.config.ConsoleConfig` that the console reads."""
+    """The part of `broker.config.sections.console.ConsoleConfig` that the console reads."""
 
     @property
     def browse_role(self) -> str: ...

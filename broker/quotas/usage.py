@@ -57,8 +57,9 @@ class ClientSensor:
 
     `user` and `client_id` identify them: None if the rule does not distinguish it (Kafka's metric tag is ""
     then). `rule` is the entity that set `bound`, None if no rule matched. `shadow` counts the verdicts of a
-    limit in shadow mode, None if it is enforced. `group` is the tag group of a callback (`custom`), None
-    without one. `node` is the upstream node that the usage goes to, None unless usage is counted by node.
+    limit in shadow mode, None if it is enforced. `group` is the tag group of a callback (`callback_usage`),
+    None without one. `node` is the upstream node that the usage goes to, None unless usage is counted by
+    node.
     """
 
     __slots__ = (
