@@ -383,7 +383,7 @@ class GatewayServer:
         clients = OwnClients(self._id, self.socket_server, self.quotas, self.clock)
         summaries = Summaries(
             own.measure,
-            hears=self.config.console.listener is not None,
+            keeps_others=self.config.console.listener is not None,
             measure_clients=clients.measure,
         )
         lists = ConnectionLists(
@@ -395,7 +395,7 @@ class GatewayServer:
             records,
         )
         shares = SharedLimits(member, summaries, self.quotas, self.clock, lists)
-        task = SharingTask(member, topic, self.clock, records, shares.heard, summaries, lists)
+        task = SharingTask(member, topic, self.clock, records, shares.note_report, summaries, lists)
         return task, shares
 
     def _logs_in_upstream(self, listener: str) -> bool:

@@ -35,8 +35,6 @@ ID_DIGITS: Final = 8
 class ClusterKey:
     """`id` names the key in records and log lines, and tells nothing about `secret`."""
 
-    __slots__ = ("id", "secret")
-
     def __init__(self, secret: bytes) -> None:
         self.secret = secret
         self.id = hashlib.sha256(b"id of a key of Weir's gateways\0" + secret).hexdigest()[:ID_DIGITS]

@@ -132,7 +132,7 @@ class ConnectionLists:
         self._asked: _Asked | None = None
         self._asking = trio.Lock()
         self._kept: dict[ConnectionQuery, tuple[int, ConnectionsElsewhere]] = {}
-        self._questions, self._heard = trio.open_memory_channel[tuple[float, Question]](MAX_QUESTIONS)
+        self._questions, self._received = trio.open_memory_channel[tuple[float, Question]](MAX_QUESTIONS)
 
     async def ask(self, query: ConnectionQuery) -> ConnectionsElsewhere:
         """Return what the other gateways list, after ANSWERED_S at most, or what they listed just before."""
@@ -163,7 +163,7 @@ class ConnectionLists:
                 del self._kept[next(iter(self._kept))]
             return found
 
-    def hear(self, key: bytes, value: bytes) -> None:
+    def receive(self, key: bytes, value: bytes) -> None:
         """Take a question of another gateway or an answer to this one. Raises UnreadableReport."""
         if key.startswith(QUESTION_PREFIX):
             if key != question_key(self._gateway):
@@ -183,8 +183,8 @@ class ConnectionLists:
 
     async def run(self) -> None:
         """Answer questions until cancelled."""
-        async for heard_at, question in self._heard:
-            if trio.current_time() - heard_at > ANSWERED_S:
+        async for received_at, question in self._received:
+            if trio.current_time() - received_at > ANSWERED_S:
                 continue
             found, cost_us = await self._find(question.query)
             answer = Answer(self._gateway, question.number, found, cost_us)

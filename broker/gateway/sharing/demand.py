@@ -38,8 +38,6 @@ class _Muted:
 class DemandMeter:
     """Remembers little: the last numbers of muted connections of each limit that has some."""
 
-    __slots__ = ("_muted",)
-
     def __init__(self) -> None:
         self._muted: dict[ShareKey, _Muted] = {}
 

@@ -18,7 +18,7 @@ from broker.gateway.sharing import client_summary
 from broker.gateway.sharing.client_summary import client_key_of
 from broker.gateway.sharing.connection_lists import ANSWER_PREFIX, QUESTION_PREFIX, ConnectionLists
 from broker.gateway.sharing.member import LEASE_MS, SharingMember
-from broker.gateway.sharing.report import Report, UnreadableReport, read_in_steps, write_in_steps
+from broker.gateway.sharing.report import Report, UnreadableReport, read_report, write_report
 from broker.gateway.sharing.signing import Records, RefusedRecord
 from broker.gateway.sharing.summaries import Summaries
 from broker.gateway.sharing.summary import KEY_PREFIX, key_of, read_summary, write_summary
@@ -53,19 +53,19 @@ class SharingTask:
         log: TopicLog,
         clock: Clock,
         records: Records,
-        heard: Callable[[str], None] = lambda _gateway: None,
+        on_report: Callable[[str], None] = lambda _gateway: None,
         summaries: Summaries | None = None,
         lists: ConnectionLists | None = None,
     ) -> None:
-        """`heard` is called with the id of the gateway of each report. Without `summaries` none are written
-        or read; without `lists`, no connections are listed.
+        """`on_report` is called with the id of the gateway of each report. Without `summaries` none are
+        written or read; without `lists`, no connections are listed.
         """
         self.is_failing = False
         self._member = member
         self._log = log
         self._clock = clock
         self._records = records
-        self._heard = heard
+        self._on_report = on_report
         self._summaries = summaries
         self._lists = lists
         self._lock = trio.Lock()
@@ -120,11 +120,11 @@ class SharingTask:
                 continue
             self._note("read the reports", None)
             if page.entries:
-                await self._hear(page.entries)
+                await self._receive(page.entries)
             self._offset = page.next_offset
             self._records.read_up_to(self._offset, self._clock.ms())
 
-    async def _hear(self, entries: tuple[Entry, ...]) -> None:
+    async def _receive(self, entries: tuple[Entry, ...]) -> None:
         async with self._lock:
             for entry in entries:
                 await trio.lowlevel.checkpoint()
@@ -134,24 +134,24 @@ class SharingTask:
                     if len(entry.value) > MAX_BYTES:
                         raise UnreadableReport(f"{len(entry.value)} bytes, and at most {MAX_BYTES} are read")
                     value = await self._in_slices(self._records.open_in_steps(entry.key, entry.value))
-                    await self._hear_record(entry.key, value)
+                    await self._receive_record(entry.key, value)
                 except RefusedRecord as error:
                     self._refuse(entry.offset, error)
                 except UnreadableReport as error:
                     self._warn(entry.offset, "unreadable report", str(error))
             await self._in_slices(self._member.enforce(self._clock.ms()))
 
-    async def _hear_record(self, key: bytes, value: bytes) -> None:
+    async def _receive_record(self, key: bytes, value: bytes) -> None:
         """Raises UnreadableReport."""
         if key.startswith(KEY_PREFIX):
-            self._hear_summary(key, value)
+            self._receive_summary(key, value)
         elif key.startswith(client_summary.KEY_PREFIX):
-            await self._hear_clients(key, value)
+            await self._receive_clients(key, value)
         elif key.startswith((QUESTION_PREFIX, ANSWER_PREFIX)):
             if self._lists is not None and self._is_caught_up:
-                self._lists.hear(key, value)
+                self._lists.receive(key, value)
         else:
-            await self._hear_report(value)
+            await self._receive_report(value)
 
     def _refuse(self, offset: int, error: RefusedRecord) -> None:
         """Count a record that is not believed, unless it was there before the start."""
@@ -159,12 +159,12 @@ class SharingTask:
             self._records.refused.add(error.refusal, self._clock.ms())
             self._warn(offset, "a report is not believed", str(error))
 
-    async def _hear_report(self, value: bytes) -> None:
+    async def _receive_report(self, value: bytes) -> None:
         """Raises UnreadableReport."""
         member = self._member
-        report = await self._in_slices(read_in_steps(value))
-        await self._in_slices(member.hear_in_steps(report))
-        self._heard(report.gateway)
+        report = await self._in_slices(read_report(value))
+        await self._in_slices(member.receive(report))
+        self._on_report(report.gateway)
         if report.leaving and self._summaries is not None:
             self._summaries.forget(report.gateway)
         await trio.lowlevel.checkpoint()
@@ -179,22 +179,22 @@ class SharingTask:
             self._warned_ms = now_ms
             logger.warning(what, extra={"offset": offset, "reason": reason})
 
-    def _hear_summary(self, key: bytes, value: bytes) -> None:
+    def _receive_summary(self, key: bytes, value: bytes) -> None:
         """Read the summary of another gateway, but none from before the start. Raises UnreadableReport."""
         summaries = self._summaries
-        if summaries is None or not summaries.hears or not self._is_caught_up:
+        if summaries is None or not summaries.keeps_others or not self._is_caught_up:
             return
         if key != key_of(self._member.gateway):
-            summaries.hear(read_summary(value), self._clock.ms())
+            summaries.receive(read_summary(value), self._clock.ms())
 
-    async def _hear_clients(self, key: bytes, value: bytes) -> None:
-        """As `_hear_summary`."""
+    async def _receive_clients(self, key: bytes, value: bytes) -> None:
+        """As `_receive_summary`."""
         summaries = self._summaries
-        if summaries is None or not summaries.hears or not self._is_caught_up:
+        if summaries is None or not summaries.keeps_others or not self._is_caught_up:
             return
         if key != client_key_of(self._member.gateway):
             clients = await self._in_slices(client_summary.read_in_steps(value))
-            summaries.hear_clients(clients, self._clock.ms())
+            summaries.receive_clients(clients, self._clock.ms())
 
     async def _write_all(self) -> None:
         while True:
@@ -251,7 +251,7 @@ class SharingTask:
 
     async def _append_report(self, report: Report) -> bool:
         """Return whether the report is in the log for certain."""
-        value = await self._in_slices(write_in_steps(report))
+        value = await self._in_slices(write_report(report))
         return await self._append(WRITE, self._member.gateway.encode(), value)
 
     async def _append(self, what: str, key: bytes, value: bytes) -> bool:

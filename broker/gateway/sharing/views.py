@@ -17,13 +17,13 @@ from broker.quotas.kinds import CLIENT_KEYS, KEY_OF
 from broker.quotas.use_elsewhere import SHARED_KINDS, Clients, Elsewhere, use_elsewhere
 from broker.views.connection_search import ConnectionQuery, ConnectionsElsewhere
 
-MAX_HEARD: Final = 1_000
+MAX_REPORT_TIMES: Final = 1_000
 """Gateways whose last report's time is remembered, those that are gone included."""
 
 
 class SharedLimits:
-    """A `broker.views.upstream_views.ShareViews` of what `member` knows. `heard` is called with the id of
-    the gateway of each report.
+    """A `broker.views.upstream_views.ShareViews` of what `member` knows. `note_report` is called with the
+    id of the gateway of each report.
     """
 
     def __init__(
@@ -39,14 +39,14 @@ class SharedLimits:
         self._quotas = quotas
         self._clock = clock
         self._lists = lists
-        self._heard: dict[str, int] = {}
+        self._report_times: dict[str, int] = {}
 
-    def heard(self, gateway: str) -> None:
+    def note_report(self, gateway: str) -> None:
         """Note that a report of a gateway has just been read."""
-        self._heard.pop(gateway, None)
-        self._heard[gateway] = self._clock.wall_ms()
-        if len(self._heard) > MAX_HEARD:
-            del self._heard[next(iter(self._heard))]
+        self._report_times.pop(gateway, None)
+        self._report_times[gateway] = self._clock.wall_ms()
+        if len(self._report_times) > MAX_REPORT_TIMES:
+            del self._report_times[next(iter(self._report_times))]
 
     def gateways(self) -> Sequence[GatewayRow]:
         """Return the gateways that are there, this one first."""
@@ -59,7 +59,7 @@ class SharedLimits:
             if each != self._member.gateway:
                 summary = summaries.get(each)
                 address, traffic = ("", None) if summary is None else (summary.address, summary.traffic)
-                rows.append(GatewayRow(each, address, self._heard.get(each), traffic))
+                rows.append(GatewayRow(each, address, self._report_times.get(each), traffic))
         return rows
 
     def shares(self) -> Iterable[ShareRow]:
