@@ -298,8 +298,6 @@ class RateQuotaManager(QuotaManager[RateSensor]):
     creates the sensors.
     """
 
-    __slots__ = ("_keeps_debts", "_paced", "_throttles_owed", "longest_ms")
-
     def __init__(
         self,
         kind: QuotaKind,

@@ -80,20 +80,6 @@ class BrokerQuota:
     channels of all four kinds.
     """
 
-    __slots__ = (
-        "_bounds",
-        "_client_ids",
-        "_exempt",
-        "_listeners",
-        "_longest_ms",
-        "_sensors",
-        "_users",
-        "_window",
-        "active",
-        "measures_slow_fetches",
-        "throttled",
-    )
-
     def __init__(self, window: Window = CLIENT_QUOTA_WINDOW) -> None:
         self.active = False
         self.measures_slow_fetches = False

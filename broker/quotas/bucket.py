@@ -79,8 +79,6 @@ class BucketQuotaManager(RateQuotaManager):
     again, so it requires its tokens beforehand, or a full bucket if it is larger than the bucket.
     """
 
-    __slots__ = ("_burst_ms",)
-
     def __init__(
         self,
         kind: QuotaKind,

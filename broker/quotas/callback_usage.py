@@ -30,8 +30,6 @@ class CallbackUsage(Usage[S]):
     may have changed.
     """
 
-    __slots__ = ("_callback", "_kind", "_on_reset", "_passes_rules", "_unknown")
-
     def __init__(
         self,
         callback: GuardedCallback,

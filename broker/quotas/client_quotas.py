@@ -44,21 +44,6 @@ class ClientQuotas:
     quota, the broker's or a client's, applies to Produce and Fetch.
     """
 
-    __slots__ = (
-        "_nodes",
-        "_throttlers",
-        "broker",
-        "callback",
-        "fetch",
-        "fetch_active",
-        "managers",
-        "mutation",
-        "produce",
-        "produce_active",
-        "request",
-        "throttle_compliance",
-    )
-
     def __init__(
         self,
         window: Window = CLIENT_QUOTA_WINDOW,
@@ -238,8 +223,6 @@ class NodeQuotas:
     at each broker (quota.scope=broker); see `QuotaManager.part`. `broker`, the quota of the whole gateway, is
     the same for all nodes.
     """
-
-    __slots__ = ("broker", "fetch", "node", "produce", "request")
 
     def __init__(self, quotas: ClientQuotas, node: int) -> None:
         self.node = node

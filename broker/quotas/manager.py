@@ -35,8 +35,6 @@ CLIENT_QUOTA_WINDOW: Final = Window(samples=11, window_ms=1_000)
 class RuleDraft:
     """Changes of the rules of one quota type, in order. `table` is the result."""
 
-    __slots__ = ("bounds", "enforced", "new_rules", "shadows", "table")
-
     def __init__(self, table: QuotaTable) -> None:
         self.table = table
         self.bounds: dict[Rule, float | None] = {}
@@ -73,18 +71,6 @@ class QuotaManager(Generic[S]):
     With a `callback` it is always active: the callback decides, and rules are passed to it. `parts` are the
     managers of what goes to single upstream nodes, by node id; see `RateQuotaManager.part`.
     """
-
-    __slots__ = (
-        "_change",
-        "_new_rules",
-        "_table",
-        "_usage",
-        "_window",
-        "active",
-        "kind",
-        "parts",
-        "throttled",
-    )
 
     def __init__(
         self,

@@ -75,8 +75,6 @@ class RuleUse(msgspec.Struct, frozen=True):
 class _Busiest:
     """The highest use of each rule by clients that share one limit."""
 
-    __slots__ = ("_found",)
-
     def __init__(self) -> None:
         self._found: dict[Governing, tuple[float, int | None, str]] = {}
 

@@ -29,8 +29,6 @@ class ReplicationQuotaManager:
     traffic was recorded.
     """
 
-    __slots__ = ("_bound", "_bucket", "_marked", "_rate", "kind", "used")
-
     def __init__(
         self, kind: QuotaKind, window: Window = REPLICATION_QUOTA_WINDOW, *, paced: bool = False
     ) -> None:
@@ -105,8 +103,6 @@ class ReplicationQuotaManager:
 
 class ReplicationQuotas:
     """The three replication quotas of a broker."""
-
-    __slots__ = ("_node_id", "alter_log_dirs", "follower", "leader")
 
     def __init__(self, config: ReplicationConfig, node_id: int, *, paced: bool = False) -> None:
         window = Window(config.window_num, config.window_size_seconds * 1000)

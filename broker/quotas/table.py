@@ -103,8 +103,6 @@ class QuotaTable:
     set a bound of this kind.
     """
 
-    __slots__ = ("_bounds", "_entities", "_rules_per_level", "enabled", "shadows")
-
     def __init__(self, always: Levels = Levels.NONE) -> None:
         self._bounds: dict[Rule, float] = {}
         self._entities: dict[Rule, Entity] = {}

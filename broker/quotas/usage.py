@@ -196,21 +196,6 @@ class Usage(Generic[S]):
     change. `catch_up` updates the sensors that no request uses meanwhile.
     """
 
-    __slots__ = (
-        "_build",
-        "_by_client",
-        "_change",
-        "_forgotten",
-        "_former_lookups",
-        "_former_sensors",
-        "_max_sensors",
-        "_new_sensors",
-        "_other_share",
-        "_sensors",
-        "_shares",
-        "_table",
-    )
-
     def __init__(
         self,
         table: QuotaTable,

@@ -14,8 +14,6 @@ class Backoff:
     out who try too often. Neither are brokers of another cluster.
     """
 
-    __slots__ = ("_first_ms", "_most_ms", "_next_ms", "_period_ms")
-
     def __init__(self, config: UpstreamConfig) -> None:
         self._first_ms = config.reconnect_backoff_ms
         self._most_ms = config.reconnect_backoff_max_ms
@@ -36,8 +34,6 @@ class Backoff:
 
 class Alarm:
     """A task's sleep that `ring` ends. A ring since the last `reset` ends the next sleep, too."""
-
-    __slots__ = ("_rung",)
 
     def __init__(self) -> None:
         self._rung = trio.Event()
