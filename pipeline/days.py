@@ -2,7 +2,7 @@
 
 `run` notes the days that a batch has changed, after its minutes are in gold; `make` recomputes the noted days
 and removes their notes afterwards. A kill leaves notes, which the next process finds, and a day that is made
-twice is the same. A day that changes while it is made is noted anew.
+twice is the same. A day that changes while it is made is noted again.
 """
 
 import threading

@@ -22,7 +22,7 @@ from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.throttle_compliance import WatchedChannel
 from broker.quotas.throttled import Throttle, ThrottledChannels
-from broker.quotas.usage import Client
+from broker.quotas.usage import UserAndClientId
 
 REAPERS: Final = {
     QuotaKind.PRODUCE: "ThrottledChannelReaper-Produce",
@@ -130,7 +130,7 @@ class Throttling:
     ) -> Steps[None]:
         """Apply added and removed rules of a byte rate to the clients of `channels`, which it counts."""
         concerned: list[Channel] = []
-        clients: list[Client] = []
+        clients: list[UserAndClientId] = []
         for channel in channels:
             clients.append((channel.principal, channel.client_id))
             if manager.concerns(channel.principal, channel.client_id):

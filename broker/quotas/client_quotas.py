@@ -40,7 +40,7 @@ class ClientQuotas:
     quota.max.throttle.ms (None: no limit). `paced`: see `bandwidth`. With `burst_ms` the byte rate quotas are
     token buckets (`bucket`) and not paced; request time is. `shared`: several gateways share each limit, so
     its clients are always paced unless they have token buckets. `callback`, if given, decides in place of the
-    rules. `broker` is the quota of the whole broker. `produce_active` and `fetch_active` tell whether any
+    rules. `broker` is the quota of the whole broker. `produce_active` and `fetch_active` say whether any
     quota, the broker's or a client's, applies to Produce and Fetch.
     """
 

@@ -25,7 +25,7 @@ REPLICATION_QUOTA_WINDOW: Final = Window(samples=11, window_ms=1_000)
 class ReplicationQuotaManager:
     """One of the three replication quotas.
 
-    `bound` is in bytes per second, UNLIMITED by default, and may be set at any time. `used` tells whether any
+    `bound` is in bytes per second, UNLIMITED by default, and may be set at any time. `used` says whether any
     traffic was recorded.
     """
 

@@ -43,16 +43,16 @@ class Resolution(msgspec.Struct, frozen=True):
     bound: float | None
 
 
-Rule = tuple[Name, Name]
+RuleKey = tuple[Name, Name]
 """An entity as (user, client-id), the key of the table."""
 
 
-def matches(rule: Rule, user: str, client_id: str) -> bool:
+def matches(rule: RuleKey, user: str, client_id: str) -> bool:
     """Return whether `rule` is among the eight that can match this client."""
     return rule[0] in (user, DEFAULT, None) and rule[1] in (client_id, DEFAULT, None)
 
 
-def probes(user: str, client_id: str) -> tuple[Rule, ...]:
+def probes(user: str, client_id: str) -> tuple[RuleKey, ...]:
     """Return the eight rules that can match this client, in order of precedence."""
     return (
         (user, client_id),
@@ -66,7 +66,7 @@ def probes(user: str, client_id: str) -> tuple[Rule, ...]:
     )
 
 
-def overriding(rule: Rule) -> tuple[Rule, ...]:
+def overriding(rule: RuleKey) -> tuple[RuleKey, ...]:
     """Return the rules that match every client of `rule` and precede it, in order of precedence. While one of
     them exists, `rule` applies to no client.
     """
@@ -104,11 +104,11 @@ class QuotaTable:
     """
 
     def __init__(self, always: Levels = Levels.NONE) -> None:
-        self._bounds: dict[Rule, float] = {}
-        self._entities: dict[Rule, Entity] = {}
+        self._bounds: dict[RuleKey, float] = {}
+        self._entities: dict[RuleKey, Entity] = {}
         self._rules_per_level = {Levels.CLIENT_ID: 0, Levels.USER: 0, Levels.USER_CLIENT_ID: 0}
         self.enabled = always
-        self.shadows: dict[Rule, ShadowTotal] = {}
+        self.shadows: dict[RuleKey, ShadowTotal] = {}
 
     def set(self, user: Name, client_id: Name, bound: float | None) -> None:
         """Set a rule, or remove it (None). A level without rules is disabled (KAFKA-19282)."""
@@ -142,22 +142,22 @@ class QuotaTable:
         self._rules_per_level, self.shadows = other._rules_per_level, other.shadows
         self.enabled = other.enabled
 
-    def get(self, rule: Rule) -> float | None:
+    def get(self, rule: RuleKey) -> float | None:
         """Return the bound of exactly this rule, or None."""
         return self._bounds.get(rule)
 
-    def entity(self, rule: Rule) -> Entity:
+    def entity(self, rule: RuleKey) -> Entity:
         """Return the rule's entity, created once for all sensors of an existing rule."""
         entity = self._entities.get(rule)
         if entity is None:
             entity = self._entities[rule] = Entity(*rule)
         return entity
 
-    def __getitem__(self, rule: Rule) -> float:
+    def __getitem__(self, rule: RuleKey) -> float:
         """Return the bound of exactly this rule. Raises KeyError if there is no such rule."""
         return self._bounds[rule]
 
-    def match(self, user: str, client_id: str) -> Rule | None:
+    def match(self, user: str, client_id: str) -> RuleKey | None:
         """Return the rule that applies to this client, or None."""
         bounds = self._bounds
         for rule in probes(user, client_id):
@@ -165,10 +165,10 @@ class QuotaTable:
                 return rule
         return None
 
-    def governing(self, user: str | None, client_id: str | None) -> Rule | None:
+    def governing(self, user: str | None, client_id: str | None) -> RuleKey | None:
         """Return the rule of a sensor, from the user and client id of its key (None if not part of it)."""
         if user is None:
-            candidates: tuple[Rule, ...] = ((None, client_id), (None, DEFAULT))
+            candidates: tuple[RuleKey, ...] = ((None, client_id), (None, DEFAULT))
         elif client_id is None:
             candidates = ((user, None), (DEFAULT, None))
         else:

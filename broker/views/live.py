@@ -37,10 +37,10 @@ from broker.quotas.connections import ConnectionQuotas
 from broker.quotas.entity import CLIENT_ID, USER, Entity
 from broker.quotas.kinds import CLIENT_KEYS, IP_KEYS, KEY_OF
 from broker.quotas.quota_metrics import RuleUse, rule_use, rule_use_of, shadow_rule_use
+from broker.quotas.remote_use import NO_REMOTE_USE, Clients, RemoteUse
 from broker.quotas.request import PERCENT_OF_A_SECOND_PER_NS
 from broker.quotas.table import UNLIMITED
 from broker.quotas.throttled import ThrottledRow as MutedRow
-from broker.quotas.use_elsewhere import NOWHERE, Clients, Elsewhere
 from broker.views.throttled_addresses import throttled_addresses
 from broker.views.views import (
     AddressUse,
@@ -235,7 +235,7 @@ class LiveViews:
         callbacks: Callbacks,
         pipeline_high: int,
         upstream_of: UpstreamOf | None = None,
-        elsewhere: Callable[[], Elsewhere] = lambda: NOWHERE,
+        elsewhere: Callable[[], RemoteUse] = lambda: NO_REMOTE_USE,
     ) -> None:
         """`upstream_of` is a gateway's; `elsewhere` returns what other gateways use of shared limits."""
         self._clock = clock

@@ -27,7 +27,7 @@ from broker.controller.rows.quotas import (
 )
 from broker.controller.rows.topics import GroupDetail, GroupRow, PartitionRow, TopicSize
 from broker.controller.rows.transactions import TransactionDetail, TransactionRow
-from broker.quotas.use_elsewhere import Clients
+from broker.quotas.remote_use import Clients
 
 
 class LiveViewSource(Protocol):

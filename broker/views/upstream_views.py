@@ -17,7 +17,7 @@ from broker.controller.rows.upstream import (
     UpstreamRow,
     UpstreamSummary,
 )
-from broker.quotas.use_elsewhere import NOWHERE, Clients, Elsewhere
+from broker.quotas.remote_use import NO_REMOTE_USE, Clients, RemoteUse
 from broker.views.connection_search import ConnectionQuery, ConnectionsElsewhere
 
 
@@ -37,8 +37,8 @@ class ShareViews(Protocol):
     def others(self) -> GatewaySums | None:
         """Return the sums of the other gateways; None if limits are not shared."""
 
-    def use_elsewhere(self) -> Elsewhere:
-        """Return what the other gateways tell of their use of limits: each the most used ones."""
+    def remote_use(self) -> RemoteUse:
+        """Return the use of limits that the other gateways report: each the most used ones."""
 
     def unlisted_use(self) -> int:
         """Return how many limits other gateways use beside those."""
@@ -58,10 +58,10 @@ class ShareViews(Protocol):
         """Return how many addresses other gateways have beside those."""
 
     def unheard(self) -> Sequence[str]:
-        """Return the ids of other gateways that have told nothing of their clients and addresses."""
+        """Return the ids of other gateways that have not reported their clients and addresses."""
 
     def incomplete(self) -> Incomplete:
-        """Return the gateways that do not tell all of this."""
+        """Return the gateways that do not report all of this."""
 
     def share(self, key: str, clients: Clients, gateway: str) -> float | None:
         """Return the fraction of a limit that a gateway has, "" for this one; None if each gateway has the
@@ -107,8 +107,8 @@ class NoShares:
     def others(self) -> None:
         return None
 
-    def use_elsewhere(self) -> Elsewhere:
-        return NOWHERE
+    def remote_use(self) -> RemoteUse:
+        return NO_REMOTE_USE
 
     def unlisted_use(self) -> int:
         return 0

@@ -11,7 +11,7 @@ from broker.controller.commands import (
 from broker.controller.control import Control
 from broker.controller.rows.broker import TaskRow
 from broker.controller.rows.transactions import TransactionDetail, TransactionRow
-from broker.quotas.use_elsewhere import Clients
+from broker.quotas.remote_use import Clients
 from broker.views.views import (
     AddressUse,
     BrokerLimit,

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.quotas.entity import DEFAULT, Entity
-from broker.quotas.table import Levels, QuotaTable, Rule, probes
+from broker.quotas.table import Levels, QuotaTable, RuleKey, probes
 
-ORDER: list[Rule] = [
+ORDER: list[RuleKey] = [
     ("alice", "app"),
     ("alice", DEFAULT),
     ("alice", None),

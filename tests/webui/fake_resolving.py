@@ -10,7 +10,7 @@ from broker.common.steps import Steps
 from broker.controller.client_quotas import proposed
 from broker.controller.commands import EntityPairs, QuotaAlteration
 from broker.metadata.image import Image, Limit, QuotaEntry
-from broker.quotas.use_elsewhere import Clients
+from broker.quotas.remote_use import Clients
 from broker.views.all_clients import all_clients
 from broker.views.resolving import Client, Resolver, all_resolved, keys_for, resolved, steps_for
 from broker.views.views import ClientUsage, Decided, NodeUse, QuotaRow, ResolvedLimit

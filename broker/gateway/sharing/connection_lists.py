@@ -1,7 +1,7 @@
 """Connections of all gateways at the console of one: it asks, and the others answer.
 
-Records of `__weir_shares`, JSON in UTF-8. Nothing is asked while nobody looks. The key `question <gateway>`
-has what to list, the key `answer <asker> <gateway>` the list of one gateway:
+Records of `__weir_shares`, JSON in UTF-8. No gateway asks while no console shows them. The key `question
+<gateway>` has what to list, the key `answer <asker> <gateway>` the list of one gateway:
 
     {"version": 3, "gateway": "1-5f0c", "number": 7, "search": "app", "shape": null, "sort": "bytes_in",
      "descending": true, "rows": 100}
@@ -167,7 +167,7 @@ class ConnectionLists:
         """Take a question of another gateway or an answer to this one. Raises UnreadableReport."""
         if key.startswith(QUESTION_PREFIX):
             if key != question_key(self._gateway):
-                # The asker is told when this gateway does not answer.
+                # The asking gateway counts the gateways that do not answer.
                 with suppress(trio.WouldBlock):
                     self._questions.send_nowait((trio.current_time(), read_question(value)))
             return
@@ -188,7 +188,7 @@ class ConnectionLists:
                 continue
             found, cost_us = await self._find(question.query)
             answer = Answer(self._gateway, question.number, found, cost_us)
-            # The asker waits no longer than ANSWERED_S.
+            # The asking gateway waits no longer than ANSWERED_S.
             with suppress(LogUnavailable, RecordTooLarge):
                 await self._append(answer_key(question.gateway, self._gateway), write_answer(answer))
 

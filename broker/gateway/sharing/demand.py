@@ -11,9 +11,9 @@ from broker.common.steps import Steps
 from broker.gateway.sharing.division import Demand
 from broker.gateway.sharing.report import MAX_AMOUNT, WHOLE, ShareKey
 from broker.quotas.client_quotas import ClientQuotas
+from broker.quotas.remote_use import SHARED_KINDS
 from broker.quotas.table import UNLIMITED
 from broker.quotas.usage import SENSORS_AT_ONCE, ClientSensor
-from broker.quotas.use_elsewhere import SHARED_KINDS
 
 SPAN_MS: Final = 3_000
 """Time over which use is measured, at least two windows of the quotas."""

@@ -13,8 +13,8 @@ from broker.gateway.sharing.report import LINES_AT_ONCE, WHOLE, Line, Report, Sh
 from broker.gateway.sharing.table import Division, ShareTable, starting_share
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.kinds import QuotaKind
+from broker.quotas.remote_use import SHARED_KINDS
 from broker.quotas.usage import SensorKey
-from broker.quotas.use_elsewhere import SHARED_KINDS
 
 SETTLED: Final = 3
 """The first report with which a gateway wants more than it has. By then it has read a report that each of the

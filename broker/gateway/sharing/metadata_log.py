@@ -114,7 +114,7 @@ class UnsignedLog(LogDiverged):
 class MetadataLog:
     """A `broker.controller.control.Committer`. Call `attach` before `run` and before the first change.
 
-    `problem` tells why this gateway can neither follow nor change the metadata, None if it can;
+    `problem` says why this gateway can neither follow nor change the metadata, None if it can;
     `must_be_signed` whether `weir sign-metadata` mends it.
     """
 

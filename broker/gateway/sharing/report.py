@@ -158,7 +158,7 @@ _LINES: Final = msgspec.json.Decoder(list[_Limit])
 def _divided(data: bytes) -> tuple[bytes, Iterator[bytes]]:
     """Return a report whose limits have not been read, and its limits as lists of LINES_AT_ONCE at most.
 
-    Half a million empty limits would take 25 ms to tell from each other: a large report is divided where it
+    Half a million empty limits would take 25 ms to separate: a large report is divided where it
     was put together. Raises UnreadableReport.
     """
     data = data.rstrip()

@@ -65,7 +65,7 @@ class _Rows:
 
 class Survey:
     """What a log has. `unsigned` are the changes without a signature that must be adopted, none if the log
-    is signed; `is_done` tells whether all changes are signed with the first key.
+    is signed; `is_done` says whether all changes are signed with the first key.
     """
 
     def __init__(self, signed: _Rows, by_first: _Rows, old: _Rows, foreign: str | None) -> None:

@@ -101,7 +101,7 @@ class RefusedCounts:
 
 class Records(Protocol):
     """Writes and reads the values of one topic's records. `refused` are those that are not believed, counted
-    by the caller; `is_signed` tells whether values have signatures.
+    by the caller; `is_signed` says whether values have signatures.
     """
 
     is_signed: bool

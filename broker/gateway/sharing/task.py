@@ -45,7 +45,7 @@ MAX_BYTES: Final = 1_048_588
 
 
 class SharingTask:
-    """Runs one `member`. `is_failing` tells whether the log could not be read or written last."""
+    """Runs one `member`. `is_failing` says whether the log could not be read or written last."""
 
     def __init__(
         self,
@@ -235,7 +235,7 @@ class SharingTask:
                 )
 
     async def _write_summaries(self, summaries: Summaries) -> None:
-        """Measure once a second, and tell the others if there are any."""
+        """Measure once a second, and write the summary if there are other gateways."""
         member = self._member
         while True:
             due = trio.current_time() + ROUND_S

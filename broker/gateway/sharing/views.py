@@ -14,7 +14,7 @@ from broker.gateway.sharing.report import WHOLE, ShareKey
 from broker.gateway.sharing.summaries import Summaries
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.kinds import CLIENT_KEYS, KEY_OF
-from broker.quotas.use_elsewhere import SHARED_KINDS, Clients, Elsewhere, use_elsewhere
+from broker.quotas.remote_use import SHARED_KINDS, Clients, RemoteUse, remote_use
 from broker.views.connection_search import ConnectionQuery, ConnectionsElsewhere
 
 MAX_REPORT_TIMES: Final = 1_000
@@ -83,10 +83,10 @@ class SharedLimits:
             sum(each.requests_per_s for each in found),
         )
 
-    def use_elsewhere(self) -> Elsewhere:
-        """Return what the other gateways tell of their use of limits."""
+    def remote_use(self) -> RemoteUse:
+        """Return the use of limits that the other gateways report."""
         summaries = self._summaries.others(self._clock.ms())
-        return use_elsewhere((gateway, summary.uses) for gateway, summary in summaries.items())
+        return remote_use((gateway, summary.uses) for gateway, summary in summaries.items())
 
     def unlisted_use(self) -> int:
         """Return how many limits the other gateways use beside those that they list."""
@@ -109,20 +109,20 @@ class SharedLimits:
         return sum(each.unlisted_addresses for each in self._clients().values())
 
     def unheard(self) -> Sequence[str]:
-        """Return the other gateways that have told nothing of their clients and addresses."""
-        told = self._clients()
-        return [each for each in self._member.table.gateways if each not in (self._member.gateway, *told)]
+        """Return the other gateways that have not reported their clients and addresses."""
+        reported = self._clients()
+        return [each for each in self._member.table.gateways if each not in (self._member.gateway, *reported)]
 
     def incomplete(self) -> Incomplete:
-        """Return the gateways that list less than they have, or were not heard."""
+        """Return the gateways that list less than they have, or have not reported."""
         there = set(self._member.table.gateways) - {self._member.gateway}
-        told, clients = self._summaries.others(self._clock.ms()), self._clients()
-        uses = frozenset(name for name, each in told.items() if each.unlisted_uses)
+        summaries, clients = self._summaries.others(self._clock.ms()), self._clients()
+        uses = frozenset(name for name, each in summaries.items() if each.unlisted_uses)
         more_clients = frozenset(name for name, each in clients.items() if each.unlisted_clients)
         more_addresses = frozenset(name for name, each in clients.items() if each.unlisted_addresses)
         unheard = frozenset(self.unheard())
         return Incomplete(
-            uses | frozenset(there - told.keys()), more_clients | unheard, more_addresses | unheard
+            uses | frozenset(there - summaries.keys()), more_clients | unheard, more_addresses | unheard
         )
 
     def share(self, key: str, clients: Clients, gateway: str) -> float | None:
@@ -152,7 +152,7 @@ class SharedLimits:
         return ConnectionsElsewhere() if self._lists is None else await self._lists.ask(query)
 
     def _clients(self) -> Mapping[str, ClientSummary]:
-        """Return the gateways always in the same order, whichever was heard last."""
+        """Return the gateways always in the same order, whichever reported last."""
         return dict(sorted(self._summaries.clients(self._clock.ms()).items()))
 
 

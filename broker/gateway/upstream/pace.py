@@ -42,8 +42,8 @@ class Alarm:
         self._rung.set()
 
     async def sleep(self, least_s: float, most_s: float) -> None:
-        """Sleep for `most_s`, or until `ring`, but at least `least_s`: thousands of clients can ask for news
-        at once.
+        """Sleep for `most_s`, or until `ring`, but at least `least_s`: thousands of clients can ring at
+        once.
         """
         now = trio.current_time()
         await trio.sleep_until(now + least_s)
@@ -51,5 +51,5 @@ class Alarm:
             await self._rung.wait()
 
     def reset(self) -> None:
-        """Forget the rings until now: the task does now what they ask for."""
+        """Forget earlier rings: the task is about to do what they ask for."""
         self._rung = trio.Event()

@@ -1,4 +1,4 @@
-"""What a gateway tells the consoles of the others of its clients and addresses. Made by `server.gateway`,
+"""This gateway's clients and addresses, for the consoles of the other gateways. Built by `server.gateway`,
 measured by the task that shares limits, once a second while there are other gateways.
 """
 

@@ -17,8 +17,8 @@ from broker.quotas.connection_metrics import ip_rule_use
 from broker.quotas.connections import ConnectionQuotas
 from broker.quotas.entity import Entity
 from broker.quotas.kinds import KEY_OF
+from broker.quotas.remote_use import SensorUse
 from broker.quotas.usage import SENSORS_AT_ONCE
-from broker.quotas.use_elsewhere import SensorUse
 from broker.views.live import throttled_row
 
 

@@ -20,8 +20,8 @@ from broker.partitions.event_log import EventBuffer
 from broker.partitions.partitions import Partitions
 from broker.purgatory.purgatory import Purgatory
 from broker.quotas.client_quotas import ClientQuotas
+from broker.quotas.remote_use import NO_REMOTE_USE
 from broker.quotas.replication import ReplicationQuotas
-from broker.quotas.use_elsewhere import NOWHERE
 from broker.security.acl.authorizer import Authorizer
 from broker.security.console_links import ConsoleLink, ConsoleLinkFile
 from broker.server.parts.control import ServerMetadata
@@ -116,7 +116,7 @@ class ServerViews:
             callbacks,
             metadata.config.automq.pipeline_high,
             None if upstream is None else upstream.upstream_of,
-            (lambda: NOWHERE) if upstream is None else upstream.shares.use_elsewhere,
+            (lambda: NO_REMOTE_USE) if upstream is None else upstream.shares.remote_use,
         )
         self.info = ServerInfo(metadata.node_id, VERSION, (), "")
         self.views = Views(

@@ -25,7 +25,7 @@ from broker.gateway.sharing.summary import (
 )
 from broker.quotas.entity import DEFAULT, Entity
 from broker.quotas.kinds import QuotaKind
-from broker.quotas.use_elsewhere import Clients, SensorUse
+from broker.quotas.remote_use import Clients, SensorUse
 from tests.support.machine_speed import PASS_S, slowness
 
 TRAFFIC = GatewayTraffic(1_200, 3, 81_000, 9_000, 77, 250_000.0, 1_000.5, 310.5)

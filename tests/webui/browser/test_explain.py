@@ -6,7 +6,7 @@ import pytest
 
 from broker.controller.rows.upstream import GatewaySums, Incomplete
 from broker.quotas.entity import Entity
-from broker.quotas.use_elsewhere import SensorUse
+from broker.quotas.remote_use import SensorUse
 from broker.views.views import NodeUse
 from tests.webui.browser.conftest import Watched
 from tests.webui.fakes import IP_KEY, FakeBroker

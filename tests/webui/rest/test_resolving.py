@@ -7,7 +7,7 @@ import pytest
 from broker.controller.commands import EntityPairs
 from broker.controller.rows.upstream import GatewaySums, Incomplete
 from broker.quotas.entity import Entity
-from broker.quotas.use_elsewhere import SensorUse
+from broker.quotas.remote_use import SensorUse
 from broker.views.views import Decided, NodeUse
 from tests.webui.conftest import Browserless
 from tests.webui.fake_resolving import usage
