@@ -8,7 +8,7 @@ ends it. Another reaper checks whether throttled clients wait as long as the res
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, Protocol
 
-from broker.common.steps import Steps
+from broker.common.steps import Steps, finished
 from broker.network.clock import TrioClock
 from broker.network.connection.channel import THROTTLED, Channel, MuteEvent, bytes_waiting
 from broker.network.failures import Failures, Place
@@ -118,7 +118,7 @@ class Throttling:
                 continue
             if not isinstance(manager, RateQuotaManager) or manager is quotas.request:
                 for each in (manager, *manager.parts.values()):
-                    each.recheck_clients((), now_ms)
+                    finished(each.recheck_clients((), now_ms))
                     each.forget_new()
             else:
                 if open_now is None:
@@ -137,8 +137,8 @@ class Throttling:
                 concerned.append(channel)
             if len(clients) % CHANNELS == 0:
                 yield
-        yield from manager.recheck_clients_in_steps(clients, now_ms)
-        yield from manager.adopt_in_steps(self._running(manager.kind, concerned), now_ms)
+        yield from manager.recheck_clients(clients, now_ms)
+        yield from manager.adopt(self._running(manager.kind, concerned), now_ms)
 
     def _running(
         self, kind: QuotaKind, channels: Iterable[Channel]

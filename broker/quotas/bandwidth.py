@@ -12,7 +12,7 @@ from math import inf
 from sys import float_info
 from typing import Final, Self, cast
 
-from broker.common.steps import Steps, finished
+from broker.common.steps import Steps
 from broker.metrics.rate import INT_MAX, Window, java_round, throttle_time_ms
 from broker.quotas.entity import Governing
 from broker.quotas.guarded_callback import GuardedCallback
@@ -371,18 +371,13 @@ class RateQuotaManager(QuotaManager[RateSensor]):
         """Subtract what was recorded for a fetch whose response is empty because of a quota."""
         self.record_unchecked(user, client_id, -value, now_ms)
 
-    def adopt(self, running: Iterable[tuple[str, str | None, float]], now_ms: int) -> None:
+    def adopt(self, running: Iterable[tuple[str, str | None, float]], now_ms: int) -> Steps[None]:
         """Start to count clients that were active before their rule: user, client id and units per second.
+        Yields after every few clients.
 
         Kafka assumes that a new client was idle before and allows it ten seconds' worth at once. A client
         whose known rate exceeds its bound starts with exactly its bound recorded instead, so its next record
-        is throttled. Existing sensors are left as they are.
-        """
-        finished(self.adopt_in_steps(running, now_ms))
-
-    def adopt_in_steps(self, running: Iterable[tuple[str, str | None, float]], now_ms: int) -> Steps[None]:
-        """Do the same as `adopt` and yield after every few clients. Adopts clients of sensors created since
-        the rules changed, too.
+        is throttled. Sensors that are older than the change of the rules are left as they are.
         """
         usage = self._usage
         found: dict[RateSensor, float] = {}

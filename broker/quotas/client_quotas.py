@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Final
 
-from broker.common.steps import Steps, finished
+from broker.common.steps import Steps
 from broker.config.sections.quotas import BrokerQuotaConfig
 from broker.metrics.rate import INT_MAX, Window
 from broker.quotas.bandwidth import RateQuotaManager, RateSensor, SharedRateSensor
@@ -22,7 +22,6 @@ from broker.quotas.mutation import MutationQuotaManager, MutationSensor
 from broker.quotas.request import RequestQuotaManager
 from broker.quotas.throttle_compliance import ThrottleCompliance
 from broker.quotas.throttled import Throttle, Throttleable, ThrottledChannels, ThrottledRow
-from broker.quotas.usage import SensorKey
 
 Drafts = dict[QuotaKind, RuleDraft]
 
@@ -138,12 +137,6 @@ class ClientQuotas:
         """Set whether limits of a user, a client id or both are only measured and counted, not enforced."""
         for manager in self.managers.values():
             manager.set_shadow(entity.user, entity.client_id, is_shadow=is_shadow, now_ms=now_ms)
-
-    def set_shares(
-        self, kind: QuotaKind, shares: Mapping[SensorKey, float], other: float, now_ms: int
-    ) -> None:
-        """Run `QuotaManager.set_shares` of one kind of quota at once."""
-        finished(self.managers[kind].set_shares(shares, other, now_ms))
 
     def update_cluster_metadata(
         self, cluster_id: str, node_id: int, partitions: Mapping[str, int], now_ms: int | None = None

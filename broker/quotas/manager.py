@@ -184,11 +184,7 @@ class QuotaManager(Generic[S]):
         """Return whether a rule added or removed since the last `recheck_clients` could match this client."""
         return not self._new_rules.isdisjoint(probes(user, client_id or ""))
 
-    def recheck_clients(self, clients: Collection[UserAndClientId], now_ms: int) -> None:
-        """Run `recheck_clients_in_steps` at once."""
-        finished(self.recheck_clients_in_steps(clients, now_ms))
-
-    def recheck_clients_in_steps(self, clients: Collection[UserAndClientId], now_ms: int) -> Steps[None]:
+    def recheck_clients(self, clients: Collection[UserAndClientId], now_ms: int) -> Steps[None]:
         """Move the debts of `clients`, one for each open connection, after rules were added or removed.
 
         Kafka starts a new count under another rule. Here a connection keeps its share of the debt of all

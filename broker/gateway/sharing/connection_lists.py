@@ -194,7 +194,7 @@ class ConnectionLists:
 
     async def _append(self, key: bytes, value: bytes) -> None:
         """Append a record. Raises LogUnavailable, RecordTooLarge."""
-        await self._log.append(key, finished(self._records.sign_in_steps(key, value)))
+        await self._log.append(key, finished(self._records.sign(key, value)))
 
     async def _find(self, query: ConnectionQuery) -> tuple[ConnectionList, int]:
         """Return the list, and what it cost in microseconds."""
