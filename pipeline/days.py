@@ -73,12 +73,6 @@ class Days:
             repeated(partial(warehouse.delete, DUE, f"day = '{day}' AND note IN ({done})"))
 
 
-def due_days(warehouse: Warehouse) -> list[str]:
-    """Return the days that are noted."""
-    notes = warehouse.read(DUE).collect() if warehouse.exists(DUE) else []
-    return sorted({row["day"] for row in notes})
-
-
 def _make_day(together: Together, day: str, policy: advice.Policy, batches: Batches) -> None:
     """Recompute the tables of a day; the longest begin first."""
 

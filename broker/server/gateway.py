@@ -60,8 +60,7 @@ from broker.gateway.upstream.pace import Backoff
 from broker.gateway.upstream.renewal import LoginRenewal
 from broker.gateway.upstream.security import UpstreamSecurity, check_credentials
 from broker.gateway.upstream_quotas import UpstreamQuotas
-from broker.gateway.views.own_clients import OwnClients
-from broker.gateway.views.own_summary import OwnSummary
+from broker.gateway.views.own_summaries import OwnClients, OwnSummary
 from broker.gateway.views.upstream import UpstreamViews
 from broker.log.background_jobs import Flush
 from broker.metadata.changes import AuditFilter

@@ -22,7 +22,7 @@ from broker.gateway.sharing.signing import PlainRecords
 from broker.gateway.sharing.summaries import Summaries
 from broker.gateway.sharing.task import SharingTask
 from broker.gateway.sharing.views import SharedLimits
-from broker.gateway.views.own_summary import OwnSummary
+from broker.gateway.views.own_summaries import OwnSummary
 from broker.metadata.store import MetadataStore
 from broker.network.clock import TrioClock
 from broker.quotas.client_quotas import ClientQuotas
