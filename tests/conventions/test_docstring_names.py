@@ -6,11 +6,9 @@ the packages of the file that has the name, as in `live.broadcaster` in a file o
 
 import ast
 import builtins
-import io
 import keyword
 import re
 import sys
-import tokenize
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
@@ -23,6 +21,7 @@ from tests.conventions.sources import ROOT, Module, modules
 
 DOTTED: Final = re.compile(r"(?<![\w./@$-])([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+)(?![\w*/@-]|\.[\w*])")
 QUOTED: Final = re.compile(r"(?<!`)`([A-Za-z_]\w*(?:\.\w+)?)(?:\(\))?`(?!`)")
+COMMENT: Final = re.compile(r"(?:^|\s)# (.*)")
 FILE: Final = re.compile(r"(?<![\w./-])((?:\w+/)+\w+\.py)\b")
 
 OTHER_NAMES: Final = frozenset(
@@ -130,9 +129,9 @@ def _exists(name: str) -> bool:
 
 def _texts(module: Module) -> Iterator[tuple[int, str]]:
     """Yield the lines of docstrings and comments with their numbers."""
-    for token in tokenize.generate_tokens(io.StringIO(module.text).readline):
-        if token.type == tokenize.COMMENT:
-            yield token.start[0], token.string
+    for number, line in enumerate(module.text.split("\n"), 1):
+        if found := COMMENT.search(line):
+            yield number, found[1]
     for node in module.nodes:
         match node:
             case ast.Expr(value=ast.Constant(value=str(text))):
