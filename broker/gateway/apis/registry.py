@@ -1,6 +1,6 @@
 """Which APIs the gateway answers at times, and which of their requests.
 
-A request that is not the gateway's is forwarded untouched, so that nobody pays for a quota that is not set.
+A request that is not the gateway's is forwarded untouched, so no request pays for a quota that is not set.
 """
 
 from collections.abc import Awaitable, Callable

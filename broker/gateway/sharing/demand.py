@@ -1,7 +1,7 @@
 """Measures what a gateway's clients use of each limit, and what waits in the connections that it throttles.
 
-Called once a second by `member`. Costs requests nothing: it reads the sensors and the throttled channels that
-the quota managers have anyway.
+Called once a second by `member`. No request pays for it: it reads the sensors and the throttled channels of
+the quota managers.
 """
 
 from collections import Counter, deque
@@ -36,7 +36,7 @@ class _Muted:
 
 
 class DemandMeter:
-    """Remembers little: the last numbers of muted connections of each limit that has some."""
+    """Keeps the last numbers of muted connections of each limit that has some."""
 
     def __init__(self) -> None:
         self._muted: dict[ShareKey, _Muted] = {}

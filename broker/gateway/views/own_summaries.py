@@ -41,7 +41,7 @@ COMPARED_AT_ONCE: Final = 512
 
 
 class OwnSummary:
-    """Costs requests nothing: it reads the counters and the throttled channels that are there anyway."""
+    """Reads existing counters and throttled channels, so no request pays for it."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class OwnSummary:
 
 
 class OwnClients:
-    """Costs requests nothing: it reads the accounts as of their last update, and the addresses."""
+    """Reads the accounts as of their last update, and the addresses, so no request pays for it."""
 
     def __init__(self, gateway: str, server: SocketServer, quotas: ClientQuotas, clock: TrioClock) -> None:
         self._gateway = gateway
