@@ -2,8 +2,8 @@
 
 Filled by `member` with every report, so every gateway computes the same table, however late it reads. No
 clock: a gateway is gone when another one has written `MISSED` reports since its last, and reports are written
-once a second. So no gateway loses a share while the log cannot be written, and clocks that differ or jump do not
-matter.
+once a second. So no gateway loses a share while the log cannot be written, and clocks that differ or jump do
+not matter.
 
 Why the shares in force never add up to more than a limit, once every gateway has read a report of every
 other: the table raises a gateway's share only with that gateway's own report, and only into room that no

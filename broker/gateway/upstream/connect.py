@@ -29,8 +29,8 @@ class UpstreamSocket(msgspec.Struct, frozen=True):
     """An open connection, from which nothing has been read that does not belong to its opening.
 
     `sock` does not block; `fd` is its descriptor for epoll. After a login, `session_lifetime_ms` is how long
-    the broker accepts requests before it requires another one; 0: for ever (KIP-368). `credentials` are those of
-    the login.
+    the broker accepts requests before it requires another one; 0: for ever (KIP-368). `credentials` are those
+    of the login.
     """
 
     sock: Transport
