@@ -2,7 +2,7 @@
 
 `run` notes the days that a batch has changed, after its minutes are in gold; `make` recomputes the noted days
 and removes their notes afterwards. A kill leaves notes, which the next process finds, and a day that is made
-twice is the same. A day that changes while it is made is noted anew.
+twice is the same. A day that changes while it is made is noted again.
 """
 
 import threading
@@ -71,12 +71,6 @@ class Days:
             _make_day(together, day, self._policy, self._batches)
             done = ", ".join(f"'{row['note']}'" for row in notes if row["day"] == day)
             repeated(partial(warehouse.delete, DUE, f"day = '{day}' AND note IN ({done})"))
-
-
-def due_days(warehouse: Warehouse) -> list[str]:
-    """Return the days that are noted."""
-    notes = warehouse.read(DUE).collect() if warehouse.exists(DUE) else []
-    return sorted({row["day"] for row in notes})
 
 
 def _make_day(together: Together, day: str, policy: advice.Policy, batches: Batches) -> None:

@@ -4,8 +4,8 @@ Offsets of an event topic have no gaps, so a gap between two records that were r
 deleted before the first record that was read does not count. Topics and files agree, because only the records
 matter; a loss ends when a later backfill has the records.
 
-`POSITIONS` knows up to where each partition was read, so that no batch searches older records. It is written
-last: a repeated batch finds the same gaps until then, and nothing afterwards.
+`POSITIONS` has the next offset to read of each partition, so that no batch searches older records. It is
+written last: a repeated batch finds the same gaps until then, and nothing afterwards.
 """
 
 from collections import Counter
@@ -31,10 +31,10 @@ _LOST_SCHEMA: Final = (
 )
 _POSITIONS_SCHEMA: Final = f"{CLUSTER} string, topic string, partition int, next bigint"
 
-Place = tuple[str, int]
+TopicPartition = tuple[str, int]
 """A topic and a partition."""
 
-Positions = dict[tuple[str | None, Place], int]
+Positions = dict[tuple[str | None, TopicPartition], int]
 """The next offset to read, by cluster and place."""
 
 
@@ -43,7 +43,7 @@ class Span:
     """The records of one partition in a batch; `time` is that of the first."""
 
     cluster: str | None
-    place: Place
+    place: TopicPartition
     first: int
     last: int
     rows: int
@@ -117,7 +117,7 @@ def named(spans: list[Span], positions: Positions) -> list[Span]:
     """Return spans whose cluster is known. Records of earlier versions have none: they are of the only
     cluster that their partition has.
     """
-    by_place: dict[Place, list[Span]] = {}
+    by_place: dict[TopicPartition, list[Span]] = {}
     for span in spans:
         by_place.setdefault(span.place, []).append(span)
     found = []
@@ -196,7 +196,7 @@ def _search_again(warehouse: Warehouse, late: list[Span]) -> None:
 
 def _gaps(rows: DataFrame, spans: list[Span]) -> DataFrame:
     """Return rows of `LOST`: the gaps between records, in the partitions of the spans."""
-    owners: Counter[Place] = Counter(span.place for span in spans)
+    owners: Counter[TopicPartition] = Counter(span.place for span in spans)
     places = [
         # A partition with one cluster has records without a name too.
         (span.cluster, *span.place, owners[span.place] == 1)

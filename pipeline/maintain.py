@@ -126,7 +126,7 @@ def compact(warehouse: Warehouse, table: Table) -> int:
 
 
 def cluster(warehouse: Warehouse, table: Table, first: date | None, last: date) -> None:
-    """Write the days from `first` (None: the oldest) to `last` anew, clustered by the table's entity."""
+    """Write the days from `first` (None: the oldest) to `last` again, clustered by the table's entity."""
     _keep_statistics(warehouse, table)
     of_days = f"{DATE} <= DATE '{last}'" + (f" AND {DATE} >= DATE '{first}'" if first else "")
     _delta(warehouse, table).optimize().where(of_days).executeZOrderBy(*ENTITIES[table])

@@ -15,7 +15,7 @@ from pipeline.tables import DATE, Table
 LAYERS: Final = ("bronze", "silver", "gold")
 
 RULES: Final = (silver.TABLES[QUOTA_CHANGES], silver.SNAPSHOTS)
-"""Kept as long as gold: they tell which limit was in force on a day of gold, and are small."""
+"""Kept as long as gold: they are small, and a day of gold needs the limits then in force."""
 
 
 @dataclass(frozen=True, slots=True)

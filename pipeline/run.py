@@ -39,8 +39,8 @@ STREAM: Final = "stream"
 """The name under which tables count the stream's batches."""
 
 ADDED: Final = Table("_added_rows", ("version",), ())
-"""The version of bronze up to which added rows are processed; no table if none were ever added. It is no
-table for readers.
+"""The version of bronze up to which added rows are processed; no table if none were ever added. Only `run`
+reads it.
 """
 
 LOSS: Final = "loss"
@@ -52,7 +52,7 @@ TOPICS: Final = (*silver.TABLES, TELEMETRY)
 
 MAX_INTERPRETED: Final = 5_000
 """The most records of a step whose plans are interpreted. The times of its minutes are constants in them, so
-that each batch would compile them anew, which takes longer than to interpret so few records.
+that each batch would compile them again, which takes longer than to interpret so few records.
 """
 
 MAX_OF_ONE_TASK: Final = 20_000
@@ -104,7 +104,7 @@ Records = Callable[[Warehouse], DataFrame]
 class Pipeline:
     """Brings rows of `sources.RAW` into the tables of one warehouse.
 
-    `days` are told which days a batch has changed. `rows` counts the records that were processed. Steps of up
+    `days` notes the days that a batch has changed. `rows` counts the records that were processed. Steps of up
     to `max_interpreted` records do not compile their plans, nor does gold for minutes of about so many.
     """
 
@@ -179,7 +179,7 @@ class Pipeline:
         """Return the steps of a batch; each takes its warehouse and the batch's records."""
         write, tag = partial(self._append, writer, batch), _tag(writer, batch)
         steps: dict[str, Callable[..., None]] = {
-            # In this order they begin: people wait for the rows of clients.
+            # The order in which they begin: users look at the rows of clients first.
             REQUESTS: partial(self._take_topic, REQUESTS, counts[REQUESTS], tag, write),
             TELEMETRY: partial(self._take_pushes, write),
         }
@@ -249,7 +249,7 @@ class Pipeline:
                 if each.source == topic
             }
             settings = self._settings_for(self._sizes[topic].after(changed, count))
-            # The driver plans a small batch in most of its time: then usage, for which people wait, is first.
+            # The driver plans a small batch in most of its time: then usage, which users look at, is first.
             at_once = 1 if settings is INTERPRETED else None
             self._together.run(tag, made, dict.fromkeys(made, settings), at_once)
         # Afterwards: the days may be made at any time from now on.

@@ -34,7 +34,7 @@ longer to start than to run, and each would write files that all steps open.
 
 class Stream:
     """The stream of a warehouse. Of two streams on one warehouse, Spark ends one. `once` and `continuous`
-    raise TopicMadeAnewError, before anything of the topic is written. `batches` are told when one runs.
+    raise TopicMadeAnewError, before anything of the topic is written. `batches` notes when one runs.
     """
 
     _made_anew: TopicMadeAnewError | None = None

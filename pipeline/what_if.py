@@ -1,8 +1,9 @@
 """Simulates the recorded load under a proposed quota file, on Spark's executors.
 
 Called by `command`. The broker's own quota code (broker.simulation) decides on throttling, so the result is
-what the broker would have done, and what `weir simulate` tells of the same records. Each set of clients that
-share a limit is a group of rows that one task simulates. The driver has a row for each client, and no events.
+what the broker would have done, and what `weir simulate` reports of the same records. Each set of clients
+that share a limit is a group of rows that one task simulates. The driver has a row for each client, and no
+events.
 """
 
 from array import array

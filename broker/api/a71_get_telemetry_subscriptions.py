@@ -21,16 +21,16 @@ from broker.protocol.messages.get_telemetry_subscriptions import (
 )
 from broker.records.compression import Codec
 from broker.records.slices import Slices
-from broker.telemetry.instance import Client
+from broker.telemetry.instance import TelemetryClient
 
 ACCEPTED: Final = (Codec.ZSTD, Codec.LZ4, Codec.GZIP, Codec.SNAPPY)
 """In order of preference, as clients read it."""
 
 
-def telemetry_client(context: RequestContext) -> Client:
+def telemetry_client(context: RequestContext) -> TelemetryClient:
     """Return the client of a telemetry request."""
     connection = context.connection
-    return Client(
+    return TelemetryClient(
         connection.id,
         context.client_id,
         connection.software_name,

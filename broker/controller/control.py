@@ -95,7 +95,8 @@ PLANNERS: Final[dict[type, Callable[[Any, Situation], Plan[Any] | Steps[Plan[Any
 
 
 class Committer(Protocol):
-    """The part of the metadata store that control uses, without threads. Implemented by broker.server.broker.
+    """The part of the metadata store that control uses, without threads. Implemented by
+    broker.network.metadata_writer.
 
     `exclusive` covers everything from reading the image to publishing the next, so that changes do not
     interleave.

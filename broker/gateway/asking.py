@@ -6,8 +6,7 @@ to what the handler asks is the only one that can arrive, and it never reaches t
 the gateway's own logins in the same way.
 """
 
-from collections.abc import Generator
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import trio
 
@@ -16,13 +15,12 @@ from broker.common.errors import BrokerBug, ProtocolViolation
 from broker.gateway.channel import CONNECTING, RENEWING, GatewayChannel
 from broker.gateway.responses import AT_ONCE, decoded
 from broker.gateway.routes import ForwardedRequest, ForwardRoute, Treatment
+from broker.gateway.turns import in_turns
 from broker.gateway.upstream.errors import Reason, UpstreamError
 from broker.network.handling.request_channel import Request
 from broker.protocol import codec
 from broker.protocol.api_key import response_header_version
 from broker.protocol.dismantle import dismantle
-
-Result = TypeVar("Result")
 
 MAX_ASKED_BYTES: Final = 32 * 1024 * 1024
 """The largest response that is asked for: six times the Metadata of 100,000 partitions; ours. Its frame and
@@ -111,14 +109,3 @@ async def ask_whole(context: RequestContext, message: Any, version: int | None =
     )
     channel.client.ask(asked, frame)
     return await asked.wait()
-
-
-async def in_turns(slices: Generator[None, None, Result]) -> Result:
-    """Run slices with a turn for other tasks after each. Returns their result."""
-    while True:
-        try:
-            next(slices)
-        except StopIteration as end:
-            result: Result = end.value
-            return result
-        await trio.lowlevel.checkpoint()

@@ -68,7 +68,7 @@ class ForwardingSteps:
     `observe` sees a request with the offset of its body before it is sent.
     `rewrite` returns a response as the client must see it, `rewrite_in_slices` runs the slices of a large one
     and passes it on. `rewrite_beginning` returns what the beginning of a large Metadata response becomes,
-    given its size, or None if that cannot be told.
+    given its size, or None if its addresses have not arrived.
     """
 
     resume: Callable[[GatewayChannel], None]
@@ -85,7 +85,7 @@ class ForwardingSteps:
 
 class Forwarder:
     """`scratch` is valid within one call. The `charge_...` methods charge the quotas of the channel that they
-    are given: those of the gateway, or with quota.scope=broker those of its upstream node. `quotas` tells
+    are given: those of the gateway, or with quota.scope=broker those of its upstream node. `quotas` says
     whether any quota is active. `kept` remembers rewritten responses, `own` knows the gateways' topics.
     """
 

@@ -40,7 +40,7 @@ class NodePort:
 
 class NodePorts:
     """`nodes` returns the ids of the present upstream nodes. Call `update` when they change. `on_unknown` is
-    called when a client is told of another node: an upstream response has named it first.
+    called when a response to a client names another node.
     """
 
     def __init__(
@@ -87,13 +87,13 @@ class NodePorts:
         return (listener, node_id) in self._ports
 
     def advertised_host(self, listener: str) -> str:
-        """Return the host of the addresses that clients of a listener are told, without SNI names."""
+        """Return the advertised host of a listener, without SNI names."""
         endpoint, _ = self._settings(listener)
         return (endpoint is not None and endpoint.advertised_host) or LOOPBACK
 
     def advertised(self, listener: str, node_id: int) -> Address | None:
-        """Return the address of a node that clients of a listener are told, or None if it has none, or
-        another program has its port.
+        """Return the advertised address of a node on a listener, or None if it has none, or another program
+        has its port.
         """
         key = (listener, node_id)
         try:

@@ -130,7 +130,7 @@ class OwnTopics:
 
     def are_fetched(self, data: memoryview, version: int) -> bool:
         """Return whether a Fetch, or a part of it, names a topic that clients may not read. Raises
-        ProtocolViolation if that cannot be told.
+        ProtocolViolation if the topics cannot be read.
         """
         if version >= IDS_FROM and not self.is_known:
             raise ProtocolViolation(UNKNOWN)
@@ -177,7 +177,7 @@ class FetchTopics:
 class ProduceTopics:
     """Looks through the topics of one Produce as its bytes arrive, without its records.
 
-    `skip` are the next bytes that need not be seen, `is_done` tells that nothing more need be: then the
+    `skip` are the next bytes that need not be seen, `is_done` says that no more need be: then the
     request `is_complete`. One that ends before is not understood, and must not be forwarded: the broker could
     understand something else. `only` is where the name of the first topic ends in the first bytes, if the
     request has no other one, else 0.
@@ -197,7 +197,7 @@ class ProduceTopics:
     )
 
     def __init__(self, version: int, own: OwnTopics, *, flexible: bool) -> None:
-        """Raises ProtocolViolation if topics cannot be told."""
+        """Raises ProtocolViolation if the topics cannot be read."""
         if version >= IDS_FROM and not own.is_known:
             raise ProtocolViolation(UNKNOWN)
         self.skip = 0

@@ -4,8 +4,8 @@ Kafka: SaslClientAuthenticator.ReauthInfo, KafkaChannel.maybeBeginClientReauthen
 A broker with connections.max.reauth.ms closes a connection at its first request after its login has expired.
 So, as Kafka's clients do, the gateway logs in again on the same connection after 85 to 95 % of the lifetime:
 between two requests of the client, after the responses to those before. A connection that is idle then does
-so when its next request arrives. Nothing of this costs a request anything: one reaper for each processor
-tells `client_receive` when it is time, and that mutes the client.
+so when its next request arrives. No request pays for this: one reaper for each processor calls
+`client_receive` when a login is due, and that mutes the client.
 
 `UpstreamTalk` sends the messages of the login on the client's upstream connection; their responses do not
 reach the client.

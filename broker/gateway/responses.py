@@ -202,8 +202,8 @@ def _with_addresses(frame: Buffer, version: int, advertised: Advertised) -> byte
 
 def metadata_beginning(begun: Buffer, size: int, version: int, advertised: Advertised) -> bytes | None:
     """Return what the beginning of a Metadata response of `size` bytes, without its size, is rewritten to,
-    with the size of the rewritten response; what follows stays as it is. None if this cannot be told yet, or
-    only from the whole response.
+    with the size of the rewritten response; what follows is forwarded unchanged. None if the addresses have
+    not arrived yet, or are found only in the whole response.
     """
     try:
         brokers = MetadataBrokers(begun, version)

@@ -63,7 +63,7 @@ class Splice:
 
     def release(self) -> None:
         """Give the pipe back; a pipe that still holds bytes is closed."""
-        self._pool.take_back(self._reader, self._writer, is_empty=not self.held)
+        self._pool.put_back(self._reader, self._writer, is_empty=not self.held)
 
 
 class PipePool:
@@ -84,7 +84,7 @@ class PipePool:
             fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         return Splice(self, reader, writer)
 
-    def take_back(self, reader: int, writer: int, *, is_empty: bool) -> None:
+    def put_back(self, reader: int, writer: int, *, is_empty: bool) -> None:
         if is_empty and len(self._unused) < KEPT:
             self._unused.append((reader, writer))
             return

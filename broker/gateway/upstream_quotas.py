@@ -67,7 +67,7 @@ Subscriptions = dict[str, dict[str, str]]
 
 
 class UpstreamQuotas:
-    """`may_read` tells whether the cluster is the expected one. With `telemetry`, follows client metrics
+    """`may_read` returns whether the cluster is the expected one. With `telemetry`, follows client metrics
     subscriptions too. Once built, `control` refuses other changes of what is followed.
     """
 

@@ -8,7 +8,7 @@ ends it. Another reaper checks whether throttled clients wait as long as the res
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, Protocol
 
-from broker.common.steps import Steps
+from broker.common.steps import Steps, finished
 from broker.network.clock import TrioClock
 from broker.network.connection.channel import THROTTLED, Channel, MuteEvent, bytes_waiting
 from broker.network.failures import Failures, Place
@@ -22,7 +22,7 @@ from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.throttle_compliance import WatchedChannel
 from broker.quotas.throttled import Throttle, ThrottledChannels
-from broker.quotas.usage import Client
+from broker.quotas.usage import UserAndClientId
 
 REAPERS: Final = {
     QuotaKind.PRODUCE: "ThrottledChannelReaper-Produce",
@@ -118,7 +118,7 @@ class Throttling:
                 continue
             if not isinstance(manager, RateQuotaManager) or manager is quotas.request:
                 for each in (manager, *manager.parts.values()):
-                    each.recheck_clients((), now_ms)
+                    finished(each.recheck_clients((), now_ms))
                     each.forget_new()
             else:
                 if open_now is None:
@@ -130,15 +130,15 @@ class Throttling:
     ) -> Steps[None]:
         """Apply added and removed rules of a byte rate to the clients of `channels`, which it counts."""
         concerned: list[Channel] = []
-        clients: list[Client] = []
+        clients: list[UserAndClientId] = []
         for channel in channels:
             clients.append((channel.principal, channel.client_id))
             if manager.concerns(channel.principal, channel.client_id):
                 concerned.append(channel)
             if len(clients) % CHANNELS == 0:
                 yield
-        yield from manager.recheck_clients_in_steps(clients, now_ms)
-        yield from manager.adopt_in_steps(self._running(manager.kind, concerned), now_ms)
+        yield from manager.recheck_clients(clients, now_ms)
+        yield from manager.adopt(self._running(manager.kind, concerned), now_ms)
 
     def _running(
         self, kind: QuotaKind, channels: Iterable[Channel]

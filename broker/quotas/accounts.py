@@ -130,8 +130,6 @@ class Account:
 class Accounts:
     """All accounts. Iteration is in no particular order."""
 
-    __slots__ = ("_accounts", "_booked", "_max_accounts")
-
     def __init__(self, max_accounts: int = MAX_ACCOUNTS) -> None:
         self._accounts: dict[tuple[str, str], Account] = {}
         self._max_accounts = max_accounts

@@ -12,7 +12,7 @@ from math import inf
 from sys import float_info
 from typing import Final, Self, cast
 
-from broker.common.steps import Steps, finished
+from broker.common.steps import Steps
 from broker.metrics.rate import INT_MAX, Window, java_round, throttle_time_ms
 from broker.quotas.entity import Governing
 from broker.quotas.guarded_callback import GuardedCallback
@@ -20,12 +20,12 @@ from broker.quotas.kinds import QuotaKind
 from broker.quotas.manager import CLIENT_QUOTA_WINDOW, QuotaManager
 from broker.quotas.table import UNLIMITED, ShadowTotal
 from broker.quotas.throttled import Throttle, ThrottledChannel
-from broker.quotas.usage import MAX_SENSORS, SENSORS_AT_ONCE, Client, ClientSensor, SensorKey
+from broker.quotas.usage import MAX_SENSORS, SENSORS_AT_ONCE, ClientSensor, SensorKey, UserAndClientId
 
 FOREVER_MS: Final = 2**62
 
 
-class Pace:
+class PacedDebt:
     """The debt of one sensor, in the quota's unit. Over when it is repaid and no throttle was necessary for
     `idle_ms`.
 
@@ -171,7 +171,7 @@ class RateSensor(ClientSensor):
 
     def __init__(self, user: str | None, client_id: str | None, now_ms: int, window: Window) -> None:
         super().__init__(user, client_id, now_ms, window)
-        self.pace: Pace | None = None
+        self.pace: PacedDebt | None = None
         self.fits = float_info.max
         self.repaid = UNLIMITED
         """The last limit. Debts are repaid at this rate, also while no limit applies."""
@@ -269,7 +269,7 @@ class RateSensor(ClientSensor):
         """Pace the sensor's clients with `debt` from `now_ms` on."""
         window = self.rate.window
         if self.pace is None or self.pace.is_over(now_ms):
-            self.pace = Pace(0.0, 0, window.samples * window.window_ms, now_ms)
+            self.pace = PacedDebt(0.0, 0, window.samples * window.window_ms, now_ms)
         self.pace.set_owed(debt, self.repaid, now_ms)
 
 
@@ -287,7 +287,7 @@ class SharedRateSensor(RateSensor):
 
     def __init__(self, user: str | None, client_id: str | None, now_ms: int, window: Window) -> None:
         super().__init__(user, client_id, now_ms, window)
-        self.pace = Pace(0.0, 0, FOREVER_MS, now_ms)
+        self.pace = PacedDebt(0.0, 0, FOREVER_MS, now_ms)
 
 
 class RateQuotaManager(QuotaManager[RateSensor]):
@@ -297,8 +297,6 @@ class RateQuotaManager(QuotaManager[RateSensor]):
     `paced` keeps a client that violated its quota at its bound; without it all verdicts are Kafka's. `build`
     creates the sensors.
     """
-
-    __slots__ = ("_keeps_debts", "_paced", "_throttles_owed", "longest_ms")
 
     def __init__(
         self,
@@ -373,18 +371,13 @@ class RateQuotaManager(QuotaManager[RateSensor]):
         """Subtract what was recorded for a fetch whose response is empty because of a quota."""
         self.record_unchecked(user, client_id, -value, now_ms)
 
-    def adopt(self, running: Iterable[tuple[str, str | None, float]], now_ms: int) -> None:
+    def adopt(self, running: Iterable[tuple[str, str | None, float]], now_ms: int) -> Steps[None]:
         """Start to count clients that were active before their rule: user, client id and units per second.
+        Yields after every few clients.
 
         Kafka assumes that a new client was idle before and allows it ten seconds' worth at once. A client
         whose known rate exceeds its bound starts with exactly its bound recorded instead, so its next record
-        is throttled. Existing sensors are left as they are.
-        """
-        finished(self.adopt_in_steps(running, now_ms))
-
-    def adopt_in_steps(self, running: Iterable[tuple[str, str | None, float]], now_ms: int) -> Steps[None]:
-        """Do the same as `adopt` and yield after every few clients. Adopts clients of sensors created since
-        the rules changed, too.
+        is throttled. Sensors that are older than the change of the rules are left as they are.
         """
         usage = self._usage
         found: dict[RateSensor, float] = {}
@@ -439,7 +432,7 @@ class RateQuotaManager(QuotaManager[RateSensor]):
         return max(wait_ms, former.debt_wait_ms(bound, now_ms))
 
     def _move_debts(
-        self, left: Mapping[Client, RateSensor], clients: Collection[Client], now_ms: int
+        self, left: Mapping[UserAndClientId, RateSensor], clients: Collection[UserAndClientId], now_ms: int
     ) -> Steps[None]:
         if not self._keeps_debts:
             return
@@ -501,12 +494,12 @@ class RateQuotaManager(QuotaManager[RateSensor]):
             owed = sensor.owed_by_windows(observed, now_ms)
             idle_ms = self._window.samples * self._window.window_ms
             judged_until_ms = now_ms + min(wait_ms, idle_ms - self._window.window_ms)
-            sensor.pace = Pace(
+            sensor.pace = PacedDebt(
                 owed, wait_ms, idle_ms, now_ms, observed=observed, judged_until_ms=judged_until_ms
             )
         return self._throttle(sensor, wait_ms, observed, now_ms)
 
-    def _charge(self, sensor: RateSensor, pace: Pace, value: float, now_ms: int) -> Throttle | None:
+    def _charge(self, sensor: RateSensor, pace: PacedDebt, value: float, now_ms: int) -> Throttle | None:
         longest_ms = self.longest_ms
         wait_ms = pace.charge(value, sensor.bound, longest_ms, longest_ms * self._throttles_owed, now_ms)
         if not wait_ms:

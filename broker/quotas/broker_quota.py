@@ -38,7 +38,7 @@ MAX_KNOWN: Final = 16_384
 """Clients whose exemption is cached. Clients choose their ids, so the cache is bounded."""
 
 
-class Client(Protocol):
+class QuotaClient(Protocol):
     """The connection that sent a request."""
 
     principal: str
@@ -76,23 +76,9 @@ class BrokerQuotaSensor(ClientSensor):
 
 class BrokerQuota:
     """The four rates and their limits. While `active` is False callers skip the quota.
-    `measures_slow_fetches` tells whether callers must find out if a fetch read from disk. `throttled` has the
+    `measures_slow_fetches` says whether callers must find out if a fetch read from disk. `throttled` has the
     channels of all four kinds.
     """
-
-    __slots__ = (
-        "_bounds",
-        "_client_ids",
-        "_exempt",
-        "_listeners",
-        "_longest_ms",
-        "_sensors",
-        "_users",
-        "_window",
-        "active",
-        "measures_slow_fetches",
-        "throttled",
-    )
 
     def __init__(self, window: Window = CLIENT_QUOTA_WINDOW) -> None:
         self.active = False
@@ -159,7 +145,7 @@ class BrokerQuota:
         return known
 
     def record_produce(
-        self, client: Client, client_id: str | None, nbytes: int, now_ms: int
+        self, client: QuotaClient, client_id: str | None, nbytes: int, now_ms: int
     ) -> Throttle | None:
         """Count a Produce request of `nbytes`, acks=0 included. Return the longest resulting throttle."""
         if self.is_exempt(client.principal, client_id, client.listener):
@@ -170,7 +156,7 @@ class BrokerQuota:
         )
 
     def record_fetch(
-        self, client: Client, client_id: str | None, nbytes: int, now_ms: int, *, is_slow: bool
+        self, client: QuotaClient, client_id: str | None, nbytes: int, now_ms: int, *, is_slow: bool
     ) -> Throttle | None:
         """Count a Fetch response of `nbytes`; `is_slow`: parts of it are not in memory. Return the longest
         resulting throttle. If the response is sent empty for any throttle, the caller passes the same values
@@ -184,16 +170,16 @@ class BrokerQuota:
         return longer(throttle, self._record(QuotaKind.BROKER_REQUEST_RATE, 1, now_ms))
 
     def unrecord_fetch(
-        self, client: Client, client_id: str | None, nbytes: int, now_ms: int, *, is_slow: bool
+        self, client: QuotaClient, client_id: str | None, nbytes: int, now_ms: int, *, is_slow: bool
     ) -> None:
-        """Subtract the bytes of a fetch whose response is empty. The request itself stays counted."""
+        """Subtract the bytes of a fetch whose response is empty. The request itself remains counted."""
         if self.is_exempt(client.principal, client_id, client.listener):
             return
         self._sensors[QuotaKind.BROKER_FETCH].rate.record(-nbytes, now_ms)
         if is_slow:
             self._sensors[QuotaKind.BROKER_SLOW_FETCH].rate.record(-nbytes, now_ms)
 
-    def fetch_max_bytes(self, client: Client, client_id: str | None) -> float:
+    def fetch_max_bytes(self, client: QuotaClient, client_id: str | None) -> float:
         """Return the limit of a fetch: one second's worth, as in AutoMQ, or the largest float without a
         limit.
         """

@@ -17,7 +17,7 @@ from broker.quotas.entity import Governing
 from broker.quotas.guarded_callback import GuardedCallback
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.manager import CLIENT_QUOTA_WINDOW
-from broker.quotas.table import UNLIMITED, Rule, ShadowTotal
+from broker.quotas.table import UNLIMITED, RuleKey, ShadowTotal
 from broker.quotas.throttled import Throttle, ThrottledChannel
 from broker.quotas.usage import MAX_SENSORS, SENSORS_AT_ONCE
 
@@ -79,8 +79,6 @@ class BucketQuotaManager(RateQuotaManager):
     again, so it requires its tokens beforehand, or a full bucket if it is larger than the bucket.
     """
 
-    __slots__ = ("_burst_ms",)
-
     def __init__(
         self,
         kind: QuotaKind,
@@ -129,7 +127,7 @@ class BucketQuotaManager(RateQuotaManager):
     def _is_withdrawn(self, throttled: ThrottledChannel, bound: float) -> bool:
         return False
 
-    def _rebind(self, rules: Collection[Rule] | None, now_ms: int | None) -> Steps[None]:
+    def _rebind(self, rules: Collection[RuleKey] | None, now_ms: int | None) -> Steps[None]:
         yield from super()._rebind(rules, now_ms)
         if self.kind is QuotaKind.FETCH and now_ms is not None:
             # A fetch that waits for a full bucket waits less for a smaller one.

@@ -2,7 +2,7 @@
 high it is. (Kafka: ClientQuotaCallback, KIP-257)
 
 Public: `client.quota.callback.class` names a class with these methods; docs/quota-callback.md has a working
-example. `callback_class` loads it, `guarded` handles its errors, and `custom` keeps its sensors.
+example. `guarded_callback` loads it and handles its errors, and `callback_usage` keeps its sensors.
 """
 
 from abc import abstractmethod

@@ -12,7 +12,7 @@ from broker.common.steps import Steps
 from broker.quotas.entity import Entity, Governing, TagGroup
 from broker.quotas.guarded_callback import GuardedCallback, Tags
 from broker.quotas.kinds import QuotaKind
-from broker.quotas.table import UNLIMITED, QuotaTable, Rule
+from broker.quotas.table import UNLIMITED, QuotaTable, RuleKey
 from broker.quotas.usage import (
     SENSORS_AT_ONCE,
     ClientSensor,
@@ -29,8 +29,6 @@ class CallbackUsage(Usage[S]):
     """The sensors by tags. The callback supplies a sensor's limit when it is created, and again when limits
     may have changed.
     """
-
-    __slots__ = ("_callback", "_kind", "_on_reset", "_passes_rules", "_unknown")
 
     def __init__(
         self,
@@ -140,7 +138,7 @@ class CallbackUsage(Usage[S]):
     def whole_bound(self, sensor: ClientSensor) -> float:
         return sensor.bound
 
-    def under(self, rule: Rule) -> list[S]:
+    def under(self, rule: RuleKey) -> list[S]:
         """Return the sensors whose tags equal the rule's entity."""
         pairs = Entity(*rule).pairs
         return [

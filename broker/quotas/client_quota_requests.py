@@ -144,8 +144,6 @@ class Component(msgspec.Struct, frozen=True):
 class EntityFilter:
     """A filter all of whose components must match. A strict filter refuses entities with other parts."""
 
-    __slots__ = ("_named", "_strict", "_types")
-
     def __init__(self, components: Iterable[Component], *, strict: bool) -> None:
         """Raises ApiError: UNSUPPORTED_VERSION for an unknown type, else INVALID_REQUEST."""
         self._strict = strict

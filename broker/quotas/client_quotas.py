@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Final
 
-from broker.common.steps import Steps, finished
+from broker.common.steps import Steps
 from broker.config.sections.quotas import BrokerQuotaConfig
 from broker.metrics.rate import INT_MAX, Window
 from broker.quotas.bandwidth import RateQuotaManager, RateSensor, SharedRateSensor
@@ -22,7 +22,6 @@ from broker.quotas.mutation import MutationQuotaManager, MutationSensor
 from broker.quotas.request import RequestQuotaManager
 from broker.quotas.throttle_compliance import ThrottleCompliance
 from broker.quotas.throttled import Throttle, Throttleable, ThrottledChannels, ThrottledRow
-from broker.quotas.usage import SensorKey
 
 Drafts = dict[QuotaKind, RuleDraft]
 
@@ -40,24 +39,9 @@ class ClientQuotas:
     quota.max.throttle.ms (None: no limit). `paced`: see `bandwidth`. With `burst_ms` the byte rate quotas are
     token buckets (`bucket`) and not paced; request time is. `shared`: several gateways share each limit, so
     its clients are always paced unless they have token buckets. `callback`, if given, decides in place of the
-    rules. `broker` is the quota of the whole broker. `produce_active` and `fetch_active` tell whether any
+    rules. `broker` is the quota of the whole broker. `produce_active` and `fetch_active` say whether any
     quota, the broker's or a client's, applies to Produce and Fetch.
     """
-
-    __slots__ = (
-        "_nodes",
-        "_throttlers",
-        "broker",
-        "callback",
-        "fetch",
-        "fetch_active",
-        "managers",
-        "mutation",
-        "produce",
-        "produce_active",
-        "request",
-        "throttle_compliance",
-    )
 
     def __init__(
         self,
@@ -154,12 +138,6 @@ class ClientQuotas:
         for manager in self.managers.values():
             manager.set_shadow(entity.user, entity.client_id, is_shadow=is_shadow, now_ms=now_ms)
 
-    def set_shares(
-        self, kind: QuotaKind, shares: Mapping[SensorKey, float], other: float, now_ms: int
-    ) -> None:
-        """Run `QuotaManager.set_shares` of one kind of quota at once."""
-        finished(self.managers[kind].set_shares(shares, other, now_ms))
-
     def update_cluster_metadata(
         self, cluster_id: str, node_id: int, partitions: Mapping[str, int], now_ms: int | None = None
     ) -> bool:
@@ -238,8 +216,6 @@ class NodeQuotas:
     at each broker (quota.scope=broker); see `QuotaManager.part`. `broker`, the quota of the whole gateway, is
     the same for all nodes.
     """
-
-    __slots__ = ("broker", "fetch", "node", "produce", "request")
 
     def __init__(self, quotas: ClientQuotas, node: int) -> None:
         self.node = node

@@ -15,7 +15,7 @@ from broker.metrics.families import MAX_SERIES, FamilySamples, Kind, Sample, Ste
 from broker.metrics.rate import INT_MAX
 from broker.quotas.connections import IP_RATE, ConnectionQuotas
 from broker.quotas.quota_metrics import RuleUse
-from broker.quotas.use_elsewhere import NOTHING, NOWHERE, Elsewhere
+from broker.quotas.remote_use import NO_REMOTE_USE, NOTHING, RemoteUse
 
 GROUP: Final = "kafka_server_socket_server_metrics"
 
@@ -112,7 +112,7 @@ def label_of(name: str, servers: Collection[str]) -> Labels:
 
 
 def ip_rule_use(
-    servers: Iterable[ConnectionQuotas], now_ms: int, elsewhere: Elsewhere = NOWHERE
+    servers: Iterable[ConnectionQuotas], now_ms: int, remote: RemoteUse = NO_REMOTE_USE
 ) -> Iterator[RuleUse | None]:
     """Yield the use of every address rule under which a client connected in the last hour, here or at another
     gateway.
@@ -120,7 +120,7 @@ def ip_rule_use(
     The use is the rate of the busiest address on one server, since a rule limits each address by itself. None
     between the rules marks that time has passed.
     """
-    others = elsewhere.get(IP_RATE, NOTHING)
+    others = remote.get(IP_RATE, NOTHING)
     busiest = dict(others.highest)
     measured = [(quotas, *each) for quotas in servers for each in quotas.ips.sensors.items()]
     for number, (quotas, address, sensor) in enumerate(measured):

@@ -203,8 +203,6 @@ class AcceptRates(dict[str, AcceptRate]):
     `max_sensors`, some that were idle longest are evicted (`idlest`).
     """
 
-    __slots__ = ("_build", "_max_sensors", "_window")
-
     def __init__(self, window: Window, max_sensors: int, build: type[AcceptRate] = AcceptRate) -> None:
         super().__init__()
         self._window = window
@@ -235,16 +233,6 @@ class IpRates:
 
     Methods take counted addresses (`counted_address`), except `set_rule`. An unlimited address has no sensor.
     """
-
-    __slots__ = (
-        "_build",
-        "_default",
-        "_ipv6_prefix",
-        "_rules",
-        "_window",
-        "active",
-        "sensors",
-    )
 
     def __init__(
         self,
@@ -346,8 +334,6 @@ class Addresses:
     Kafka has metrics only for addresses with a limit; these also show a connection storm from an address
     without one.
     """
-
-    __slots__ = ("_max_addresses", "_seen", "_window")
 
     def __init__(self, window: Window, max_addresses: int = MAX_ADDRESSES) -> None:
         self._max_addresses = max_addresses

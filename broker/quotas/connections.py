@@ -65,17 +65,6 @@ class Limits(msgspec.Struct, frozen=True):
 class ListenerQuota:
     """The connections of one listener. Only `ConnectionQuotas` changes it."""
 
-    __slots__ = (
-        "count",
-        "ip_throttle_time",
-        "max_connections",
-        "name",
-        "protected",
-        "rate",
-        "rejected",
-        "throttle_time",
-    )
-
     def __init__(self, name: str, rate: AcceptRate) -> None:
         self.name = name
         self.protected = False
@@ -109,24 +98,6 @@ class ConnectionQuotas:
     against the rate of the address 0.0.0.0, if it has one (AutoMQ). IPv6 addresses with the same first
     `ipv6_prefix` bits count as one in `counts`, `per_ip`, `ips` and `addresses`.
     """
-
-    __slots__ = (
-        "_broker_wide_ip",
-        "_build",
-        "_protected",
-        "_window",
-        "addresses",
-        "counts",
-        "ips",
-        "ipv6_prefix",
-        "listeners",
-        "max_connections",
-        "per_ip",
-        "protected",
-        "rate",
-        "total",
-        "users",
-    )
 
     def __init__(
         self,
@@ -339,8 +310,6 @@ class Rejections:
     A burst is logged with its count `BURST_MS` after its first refusal; later refusals start the next burst.
     Clients choose their addresses, so beyond `MAX_BURSTS` at a time they are counted together.
     """
-
-    __slots__ = ("_bursts",)
 
     def __init__(self) -> None:
         self._bursts: dict[tuple[str, str, str], Burst] = {}

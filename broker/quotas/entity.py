@@ -35,7 +35,7 @@ EntityPairs = tuple[tuple[str, str | None], ...]
 
 
 class Entity(msgspec.Struct, frozen=True):
-    """An entity with at least one part. `alteration` refuses `ip` together with another part."""
+    """An entity with at least one part. `client_quota_requests` refuses `ip` together with another part."""
 
     user: Name = None
     client_id: Name = None
@@ -62,7 +62,7 @@ class Entity(msgspec.Struct, frozen=True):
 
 
 class TagGroup(msgspec.Struct, frozen=True):
-    """All clients for which a quota callback returns the same tags (`pairs`); see `custom`."""
+    """All clients for which a quota callback returns the same tags (`pairs`); see `callback_usage`."""
 
     pairs: tuple[tuple[str, str], ...]
 

@@ -116,8 +116,6 @@ class GuardedCallback:
     `now_ms` is called only after a failure.
     """
 
-    __slots__ = ("_callback", "_log_at_ms", "_now_ms", "_unlogged", "failures", "name")
-
     def __init__(self, callback: ClientQuotaCallback, name: str, now_ms: Callable[[], int]) -> None:
         self.name = name
         self.failures: dict[str, int] = {}

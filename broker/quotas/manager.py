@@ -14,18 +14,18 @@ from broker.quotas.callback_usage import CallbackUsage
 from broker.quotas.entity import Name
 from broker.quotas.guarded_callback import GuardedCallback
 from broker.quotas.kinds import QuotaKind
-from broker.quotas.table import Levels, QuotaTable, Resolution, Rule, ShadowTotal, probes
+from broker.quotas.table import Levels, QuotaTable, Resolution, RuleKey, ShadowTotal, probes
 from broker.quotas.throttled import Throttle, Throttleable, ThrottledChannel, ThrottledChannels
 from broker.quotas.usage import (
     MAX_SENSORS,
     SENSORS_AT_ONCE,
-    Client,
     ClientSensor,
     Decision,
     RuleChange,
     S,
     SensorKey,
     Usage,
+    UserAndClientId,
 )
 
 CLIENT_QUOTA_WINDOW: Final = Window(samples=11, window_ms=1_000)
@@ -35,16 +35,14 @@ CLIENT_QUOTA_WINDOW: Final = Window(samples=11, window_ms=1_000)
 class RuleDraft:
     """Changes of the rules of one quota type, in order. `table` is the result."""
 
-    __slots__ = ("bounds", "enforced", "new_rules", "shadows", "table")
-
     def __init__(self, table: QuotaTable) -> None:
         self.table = table
-        self.bounds: dict[Rule, float | None] = {}
-        self.shadows: set[Rule] = set()
-        self.enforced: set[Rule] = set()
-        self.new_rules: set[Rule] = set()
+        self.bounds: dict[RuleKey, float | None] = {}
+        self.shadows: set[RuleKey] = set()
+        self.enforced: set[RuleKey] = set()
+        self.new_rules: set[RuleKey] = set()
 
-    def set_bound(self, rule: Rule, bound: float | None) -> None:
+    def set_bound(self, rule: RuleKey, bound: float | None) -> None:
         """Set the limit of a rule; None removes it. The present limit is no change."""
         table = self.table
         before = table.get(rule)
@@ -55,7 +53,7 @@ class RuleDraft:
         if bound is None or before is None:
             self.new_rules.add(rule)
 
-    def set_shadow(self, rule: Rule, *, is_shadow: bool) -> None:
+    def set_shadow(self, rule: RuleKey, *, is_shadow: bool) -> None:
         """Set whether a rule is only measured, not enforced."""
         shadows = self.table.shadows
         self.shadows.add(rule)
@@ -73,18 +71,6 @@ class QuotaManager(Generic[S]):
     With a `callback` it is always active: the callback decides, and rules are passed to it. `parts` are the
     managers of what goes to single upstream nodes, by node id; see `RateQuotaManager.part`.
     """
-
-    __slots__ = (
-        "_change",
-        "_new_rules",
-        "_table",
-        "_usage",
-        "_window",
-        "active",
-        "kind",
-        "parts",
-        "throttled",
-    )
 
     def __init__(
         self,
@@ -105,7 +91,7 @@ class QuotaManager(Generic[S]):
             if callback is None
             else CallbackUsage(callback, kind, self._table, build, max_sensors, self.sweep)
         )
-        self._new_rules: set[Rule] = set()
+        self._new_rules: set[RuleKey] = set()
         self._change: RuleChange | None = None
 
     def set_bound(self, user: Name, client_id: Name, bound: float | None, now_ms: int | None = None) -> None:
@@ -198,11 +184,7 @@ class QuotaManager(Generic[S]):
         """Return whether a rule added or removed since the last `recheck_clients` could match this client."""
         return not self._new_rules.isdisjoint(probes(user, client_id or ""))
 
-    def recheck_clients(self, clients: Collection[Client], now_ms: int) -> None:
-        """Run `recheck_clients_in_steps` at once."""
-        finished(self.recheck_clients_in_steps(clients, now_ms))
-
-    def recheck_clients_in_steps(self, clients: Collection[Client], now_ms: int) -> Steps[None]:
+    def recheck_clients(self, clients: Collection[UserAndClientId], now_ms: int) -> Steps[None]:
         """Move the debts of `clients`, one for each open connection, after rules were added or removed.
 
         Kafka starts a new count under another rule. Here a connection keeps its share of the debt of all
@@ -227,7 +209,7 @@ class QuotaManager(Generic[S]):
         return self._usage.bound(user, client_id)
 
     @property
-    def shadows(self) -> Mapping[Rule, ShadowTotal]:
+    def shadows(self) -> Mapping[RuleKey, ShadowTotal]:
         """The counts of each rule in shadow mode."""
         return self._table.shadows
 
@@ -277,7 +259,7 @@ class QuotaManager(Generic[S]):
         found = [manager.find(user, client_id) for manager in self._managers()]
         return [sensor for sensor in found if sensor is not None]
 
-    def sensors_under(self, rule: Rule) -> Iterator[S]:
+    def sensors_under(self, rule: RuleKey) -> Iterator[S]:
         """Return the sensors that this rule limits."""
         return chain.from_iterable([manager._usage.under(rule) for manager in self._managers()])
 
@@ -322,7 +304,7 @@ class QuotaManager(Generic[S]):
         """Return this manager and its parts."""
         return [self, *self.parts.values()]
 
-    def _rebind(self, rules: Collection[Rule] | None, now_ms: int | None) -> Steps[None]:
+    def _rebind(self, rules: Collection[RuleKey] | None, now_ms: int | None) -> Steps[None]:
         """Update the throttle times of all clients that `rules` could match (None: all)."""
         channels = self.throttled
         if not channels:
@@ -355,7 +337,9 @@ class QuotaManager(Generic[S]):
         there = self._usage.at(sensor)
         return 0 if there is None else there.first_wait_ms(bound, now_ms)
 
-    def _move_debts(self, left: Mapping[Client, S], clients: Collection[Client], now_ms: int) -> Steps[None]:
+    def _move_debts(
+        self, left: Mapping[UserAndClientId, S], clients: Collection[UserAndClientId], now_ms: int
+    ) -> Steps[None]:
         """Move debts of the connections of `clients`; those in `left` may have new sensors."""
         yield from ()
 

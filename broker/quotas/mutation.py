@@ -146,8 +146,6 @@ class MutationQuota:
 class MutationQuotaManager(QuotaManager[MutationSensor]):
     """The token buckets by client."""
 
-    __slots__ = ()
-
     def __init__(
         self,
         window: Window = CLIENT_QUOTA_WINDOW,

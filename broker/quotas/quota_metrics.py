@@ -16,10 +16,10 @@ from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.entity import Entity, Governing
 from broker.quotas.kinds import KEY_OF, QuotaKind
 from broker.quotas.mutation import MutationSensor
+from broker.quotas.remote_use import NO_REMOTE_USE, NOTHING, KeyUse, RemoteUse, SensorUse
 from broker.quotas.replication import ReplicationQuotas
 from broker.quotas.table import UNLIMITED, ShadowTotal
 from broker.quotas.usage import ClientSensor, S
-from broker.quotas.use_elsewhere import NOTHING, NOWHERE, Elsewhere, KeyUse, SensorUse
 
 Labels = tuple[tuple[str, str], ...]
 
@@ -75,8 +75,6 @@ class RuleUse(msgspec.Struct, frozen=True):
 class _Busiest:
     """The highest use of each rule by clients that share one limit."""
 
-    __slots__ = ("_found",)
-
     def __init__(self) -> None:
         self._found: dict[Governing, tuple[float, int | None, str]] = {}
 
@@ -97,13 +95,15 @@ class _Busiest:
             yield RuleUse(rule, key, observed, throttled.get(rule, 0), node, gateway)
 
 
-def rule_use(quotas: ClientQuotas, now_ms: int, elsewhere: Elsewhere = NOWHERE) -> Iterator[RuleUse | None]:
+def rule_use(
+    quotas: ClientQuotas, now_ms: int, remote: RemoteUse = NO_REMOTE_USE
+) -> Iterator[RuleUse | None]:
     """Yield the use of every rule with a sensor, here or at another gateway. None between the rules marks
     that time has passed.
     """
     for kind, manager in quotas.managers.items():
         key = KEY_OF[kind]
-        others = elsewhere.get(key, NOTHING)
+        others = remote.get(key, NOTHING)
         throttled: Counter[Governing] = Counter(others.throttled)
         for each in manager.throttled.all():
             throttled[each.rule] += 1
@@ -121,11 +121,11 @@ def rule_use(quotas: ClientQuotas, now_ms: int, elsewhere: Elsewhere = NOWHERE) 
 
 
 def rule_use_of(
-    quotas: ClientQuotas, entity: Entity, now_ms: int, elsewhere: Elsewhere = NOWHERE
+    quotas: ClientQuotas, entity: Entity, now_ms: int, remote: RemoteUse = NO_REMOTE_USE
 ) -> Iterator[RuleUse]:
     """Yield the use of one entity of users and client ids, reading its own sensors only."""
     for kind, manager in quotas.managers.items():
-        others = elsewhere.get(KEY_OF[kind], NOTHING)
+        others = remote.get(KEY_OF[kind], NOTHING)
         only_there = {each.clients: each for each in others.shared.values() if each.rule == entity}
         busiest = _Busiest()
         for sensor in manager.sensors_under((entity.user, entity.client_id)):

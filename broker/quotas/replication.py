@@ -25,11 +25,9 @@ REPLICATION_QUOTA_WINDOW: Final = Window(samples=11, window_ms=1_000)
 class ReplicationQuotaManager:
     """One of the three replication quotas.
 
-    `bound` is in bytes per second, UNLIMITED by default, and may be set at any time. `used` tells whether any
+    `bound` is in bytes per second, UNLIMITED by default, and may be set at any time. `used` says whether any
     traffic was recorded.
     """
-
-    __slots__ = ("_bound", "_bucket", "_marked", "_rate", "kind", "used")
 
     def __init__(
         self, kind: QuotaKind, window: Window = REPLICATION_QUOTA_WINDOW, *, paced: bool = False
@@ -105,8 +103,6 @@ class ReplicationQuotaManager:
 
 class ReplicationQuotas:
     """The three replication quotas of a broker."""
-
-    __slots__ = ("_node_id", "alter_log_dirs", "follower", "leader")
 
     def __init__(self, config: ReplicationConfig, node_id: int, *, paced: bool = False) -> None:
         window = Window(config.window_num, config.window_size_seconds * 1000)

@@ -23,8 +23,6 @@ PERCENT_OF_A_SECOND_PER_NS: Final = 100.0 / 1e9
 class RequestQuotaManager(RateQuotaManager):
     """Records nanoseconds as percent of one second. `exempt` measures time without a limit."""
 
-    __slots__ = ("exempt",)
-
     def __init__(
         self,
         window: Window = CLIENT_QUOTA_WINDOW,

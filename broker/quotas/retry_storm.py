@@ -111,8 +111,6 @@ class _State:
 class RetryStorm:
     """The states of all connections. `max_delay_ms` is automq.retry.storm.backoff.max.delay.ms."""
 
-    __slots__ = ("_max_states", "_states", "max_delay_ms", "totals")
-
     def __init__(self, max_delay_ms: int = 1_000, max_states: int = MAX_STATES) -> None:
         self.max_delay_ms = max_delay_ms
         self.totals = Totals()

@@ -7,7 +7,7 @@ decide nothing.
 
 The clocks of two runs have only the wall clock in common, so it measures what was repaid between. If it was
 set back meanwhile, nothing was repaid, and no debt has grown; if it was set forward, debts are forgiven for
-that time. Shadow counts, throttle times, the rates of replicas and of the whole broker start anew, and so
+that time. Shadow counts, throttle times, the rates of replicas and of the whole broker start again, and so
 does the usage that a callback has grouped.
 """
 

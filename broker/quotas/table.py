@@ -11,7 +11,6 @@ from typing import Final
 
 import msgspec
 
-from broker.quotas.covered_time import CoveredTime
 from broker.quotas.entity import DEFAULT, Entity, Name
 
 UNLIMITED: Final = float(2**63 - 1)
@@ -43,16 +42,16 @@ class Resolution(msgspec.Struct, frozen=True):
     bound: float | None
 
 
-Rule = tuple[Name, Name]
+RuleKey = tuple[Name, Name]
 """An entity as (user, client-id), the key of the table."""
 
 
-def matches(rule: Rule, user: str, client_id: str) -> bool:
+def matches(rule: RuleKey, user: str, client_id: str) -> bool:
     """Return whether `rule` is among the eight that can match this client."""
     return rule[0] in (user, DEFAULT, None) and rule[1] in (client_id, DEFAULT, None)
 
 
-def probes(user: str, client_id: str) -> tuple[Rule, ...]:
+def probes(user: str, client_id: str) -> tuple[RuleKey, ...]:
     """Return the eight rules that can match this client, in order of precedence."""
     return (
         (user, client_id),
@@ -66,7 +65,7 @@ def probes(user: str, client_id: str) -> tuple[Rule, ...]:
     )
 
 
-def overriding(rule: Rule) -> tuple[Rule, ...]:
+def overriding(rule: RuleKey) -> tuple[RuleKey, ...]:
     """Return the rules that match every client of `rule` and precede it, in order of precedence. While one of
     them exists, `rule` applies to no client.
     """
@@ -74,6 +73,27 @@ def overriding(rule: Rule) -> tuple[Rule, ...]:
     if user is None:
         return tuple(dict.fromkeys(((DEFAULT, client_id), (DEFAULT, DEFAULT), (DEFAULT, None))))
     return ((user, DEFAULT),) if client_id is None else ()
+
+
+class CoveredTime:
+    """The time that intervals cover until now, with overlaps counted once. An interval counts as it passes,
+    so the total never grows faster than the clock. Times are in ms and never go back.
+    """
+
+    __slots__ = ("_covered_ms", "_from_ms", "_until_ms")
+
+    def __init__(self) -> None:
+        self._covered_ms = self._from_ms = self._until_ms = 0
+
+    def add(self, duration_ms: int, now_ms: int) -> None:
+        """Add the interval that begins at `now_ms`, which is not before the last one's begin."""
+        self._covered_ms = self.at(now_ms)
+        self._from_ms = now_ms
+        self._until_ms = max(self._until_ms, now_ms + duration_ms)
+
+    def at(self, now_ms: int) -> int:
+        """Return the time that the intervals cover until `now_ms`."""
+        return self._covered_ms + max(min(self._until_ms, now_ms) - self._from_ms, 0)
 
 
 class ShadowTotal:
@@ -103,14 +123,12 @@ class QuotaTable:
     set a bound of this kind.
     """
 
-    __slots__ = ("_bounds", "_entities", "_rules_per_level", "enabled", "shadows")
-
     def __init__(self, always: Levels = Levels.NONE) -> None:
-        self._bounds: dict[Rule, float] = {}
-        self._entities: dict[Rule, Entity] = {}
+        self._bounds: dict[RuleKey, float] = {}
+        self._entities: dict[RuleKey, Entity] = {}
         self._rules_per_level = {Levels.CLIENT_ID: 0, Levels.USER: 0, Levels.USER_CLIENT_ID: 0}
         self.enabled = always
-        self.shadows: dict[Rule, ShadowTotal] = {}
+        self.shadows: dict[RuleKey, ShadowTotal] = {}
 
     def set(self, user: Name, client_id: Name, bound: float | None) -> None:
         """Set a rule, or remove it (None). A level without rules is disabled (KAFKA-19282)."""
@@ -144,22 +162,22 @@ class QuotaTable:
         self._rules_per_level, self.shadows = other._rules_per_level, other.shadows
         self.enabled = other.enabled
 
-    def get(self, rule: Rule) -> float | None:
+    def get(self, rule: RuleKey) -> float | None:
         """Return the bound of exactly this rule, or None."""
         return self._bounds.get(rule)
 
-    def entity(self, rule: Rule) -> Entity:
+    def entity(self, rule: RuleKey) -> Entity:
         """Return the rule's entity, created once for all sensors of an existing rule."""
         entity = self._entities.get(rule)
         if entity is None:
             entity = self._entities[rule] = Entity(*rule)
         return entity
 
-    def __getitem__(self, rule: Rule) -> float:
+    def __getitem__(self, rule: RuleKey) -> float:
         """Return the bound of exactly this rule. Raises KeyError if there is no such rule."""
         return self._bounds[rule]
 
-    def match(self, user: str, client_id: str) -> Rule | None:
+    def match(self, user: str, client_id: str) -> RuleKey | None:
         """Return the rule that applies to this client, or None."""
         bounds = self._bounds
         for rule in probes(user, client_id):
@@ -167,10 +185,10 @@ class QuotaTable:
                 return rule
         return None
 
-    def governing(self, user: str | None, client_id: str | None) -> Rule | None:
+    def governing(self, user: str | None, client_id: str | None) -> RuleKey | None:
         """Return the rule of a sensor, from the user and client id of its key (None if not part of it)."""
         if user is None:
-            candidates: tuple[Rule, ...] = ((None, client_id), (None, DEFAULT))
+            candidates: tuple[RuleKey, ...] = ((None, client_id), (None, DEFAULT))
         elif client_id is None:
             candidates = ((user, None), (DEFAULT, None))
         else:

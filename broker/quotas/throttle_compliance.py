@@ -145,8 +145,6 @@ class WatchedChannel(Record):
 class ThrottleCompliance:
     """Verdicts on open connections, and on the most recently observed clients by (principal, client id)."""
 
-    __slots__ = ("_checks", "_clients", "_serial", "_watched")
-
     def __init__(self) -> None:
         self._watched: dict[int, WatchedChannel] = {}
         self._clients: dict[tuple[str, str], Record] = {}

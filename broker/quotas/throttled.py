@@ -160,8 +160,6 @@ class ThrottledChannels:
     closed.
     """
 
-    __slots__ = ("_by_channel", "_on_change", "_queue", "_serial")
-
     def __init__(self) -> None:
         self._on_change: Callable[[], None] = _no_op
         self._queue: list[tuple[int, int, ThrottledChannel]] = []

@@ -48,8 +48,6 @@ class _Sent:
 class UnauthenticatedQuotas:
     """The buckets of all addresses. `limits` may be replaced at any time; usage is kept."""
 
-    __slots__ = ("_sent", "limits")
-
     def __init__(self) -> None:
         self.limits = UnauthenticatedLimits()
         self._sent: OrderedDict[str, _Sent] = OrderedDict()

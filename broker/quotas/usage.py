@@ -16,9 +16,8 @@ import msgspec
 from broker.common.idle import expired_in_steps, idlest
 from broker.common.steps import MEASURED_AT_ONCE, Steps, nlargest_in_steps
 from broker.metrics.rate import Avg, Rate, Window
-from broker.quotas.covered_time import CoveredTime
 from broker.quotas.entity import DEFAULT, Default, Entity, Governing, TagGroup
-from broker.quotas.table import UNLIMITED, Levels, QuotaTable, Rule, ShadowTotal, matches
+from broker.quotas.table import UNLIMITED, CoveredTime, Levels, QuotaTable, RuleKey, ShadowTotal, matches
 
 IDLE_MS: Final = 3_600_000
 """A sensor that was idle for longer is removed. (Kafka: INACTIVE_SENSOR_EXPIRATION_TIME_SECONDS)"""
@@ -57,8 +56,9 @@ class ClientSensor:
 
     `user` and `client_id` identify them: None if the rule does not distinguish it (Kafka's metric tag is ""
     then). `rule` is the entity that set `bound`, None if no rule matched. `shadow` counts the verdicts of a
-    limit in shadow mode, None if it is enforced. `group` is the tag group of a callback (`custom`), None
-    without one. `node` is the upstream node that the usage goes to, None unless usage is counted by node.
+    limit in shadow mode, None if it is enforced. `group` is the tag group of a callback (`callback_usage`),
+    None without one. `node` is the upstream node that the usage goes to, None unless usage is counted by
+    node.
     """
 
     __slots__ = (
@@ -138,7 +138,7 @@ class Decision(msgspec.Struct, frozen=True):
 
 S = TypeVar("S", bound=ClientSensor)
 
-Client = tuple[str, str | None]
+UserAndClientId = tuple[str, str | None]
 """User and client id of a request."""
 
 SensorKey = tuple[str | None, str | None] | tuple[tuple[str, str], ...]
@@ -158,18 +158,18 @@ class RuleChange(msgspec.Struct):
     """A change of rules at one moment, as it affects the sensors.
 
     `bounds` has the new bounds of changed rules, `shadows` the rules whose shadow mode changed, and
-    `enforced` those that left it. `moved` tells whether clients may have other sensors now. `now_ms` None: no
+    `enforced` those that left it. `moved` says whether clients may have other sensors now. `now_ms` None: no
     time has passed since the last record of each sensor.
     """
 
-    bounds: dict[Rule, float | None]
-    shadows: Collection[Rule]
-    enforced: Collection[Rule]
+    bounds: dict[RuleKey, float | None]
+    shadows: Collection[RuleKey]
+    enforced: Collection[RuleKey]
     moved: bool
     now_ms: int | None
 
     @property
-    def rules(self) -> list[Rule]:
+    def rules(self) -> list[RuleKey]:
         return [*self.bounds, *self.shadows]
 
     @property
@@ -195,21 +195,6 @@ class Usage(Generic[S]):
     change. `catch_up` updates the sensors that no request uses meanwhile.
     """
 
-    __slots__ = (
-        "_build",
-        "_by_client",
-        "_change",
-        "_forgotten",
-        "_former_lookups",
-        "_former_sensors",
-        "_max_sensors",
-        "_new_sensors",
-        "_other_share",
-        "_sensors",
-        "_shares",
-        "_table",
-    )
-
     def __init__(
         self,
         table: QuotaTable,
@@ -221,13 +206,13 @@ class Usage(Generic[S]):
         self._max_sensors = max_sensors
         self._sensors: dict[SensorKey, S] = {}
         # Cached lookups, kept until a rule changes or a sensor is removed.
-        self._by_client: dict[Client, S] = {}
+        self._by_client: dict[UserAndClientId, S] = {}
         # Sensors of clients that may have another one after rules were added or removed;
         # see `take_former_sensors`.
-        self._former_sensors: dict[Client, S] = {}
+        self._former_sensors: dict[UserAndClientId, S] = {}
         # The change that `catch_up` has not finished, and the lookups from before it.
         self._change: RuleChange | None = None
-        self._former_lookups: dict[Client, S] = {}
+        self._former_lookups: dict[UserAndClientId, S] = {}
         # Sensors created since rules were added or removed; see `is_new`.
         self._new_sensors: set[S] | None = None
         self._forgotten: set[S] = set()
@@ -353,7 +338,7 @@ class Usage(Generic[S]):
         self._new_sensors = None
         self._forgotten.clear()
 
-    def under(self, rule: Rule) -> list[S]:
+    def under(self, rule: RuleKey) -> list[S]:
         """Return the sensors that `rule` limits."""
         bounds = self._table
         return [
@@ -362,7 +347,7 @@ class Usage(Generic[S]):
             if bounds.governing(sensor.user, sensor.client_id) == rule
         ]
 
-    def _matching(self, rule: Rule) -> Sequence[S]:
+    def _matching(self, rule: RuleKey) -> Sequence[S]:
         """Return the sensors that `rule` limits unless another rule takes precedence."""
         user, client_id = rule
         if user is not DEFAULT and client_id is not DEFAULT:
@@ -376,12 +361,12 @@ class Usage(Generic[S]):
             and matches(rule, sensor.user or "", sensor.client_id or "")
         ]
 
-    def take_former_sensors(self) -> dict[Client, S]:
+    def take_former_sensors(self) -> dict[UserAndClientId, S]:
         """Return, once, the former sensors of clients that may have other ones now."""
         left, self._former_sensors = self._former_sensors, {}
         return left
 
-    def current(self, client: Client) -> S | None:
+    def current(self, client: UserAndClientId) -> S | None:
         """Return the sensor that this client last used, or None if it may have changed."""
         return self._by_client.get(client) or self._former_lookups.get(client)
 
@@ -454,7 +439,7 @@ class Usage(Generic[S]):
         return (user, client_id) if self._table.enabled == Levels.USER_CLIENT_ID else (None, client_id)
 
     def _apply_change(self, key: SensorKey, sensor: S, change: RuleChange) -> S | None:
-        """Apply the change to the sensor. Return None if it was removed to start anew."""
+        """Apply the change to the sensor. Return None if it was removed to start again."""
         entity = sensor.rule
         if (
             change.enforced

@@ -50,8 +50,6 @@ class UserConnections:
     (`rates`). `window` is quota.window.*.
     """
 
-    __slots__ = ("count", "counts", "rate", "rates")
-
     def __init__(
         self, window: Window, max_sensors: int = MAX_SENSORS, build: type[AcceptRate] = AcceptRate
     ) -> None:

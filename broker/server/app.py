@@ -115,7 +115,7 @@ async def run_broker(
 
 
 class Server(Protocol):
-    """The common interface of a broker and a gateway; see `server.BrokerServer`."""
+    """The common interface of a broker and a gateway; see `server.broker.BrokerServer`."""
 
     clock: TrioClock
     config: BrokerConfig

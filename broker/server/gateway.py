@@ -57,8 +57,7 @@ from broker.gateway.upstream.pace import Backoff
 from broker.gateway.upstream.renewal import LoginRenewal
 from broker.gateway.upstream.security import UpstreamSecurity, check_credentials
 from broker.gateway.upstream_quotas import UpstreamQuotas
-from broker.gateway.views.own_clients import OwnClients
-from broker.gateway.views.own_summary import OwnSummary
+from broker.gateway.views.own_summaries import OwnClients, OwnSummary
 from broker.gateway.views.upstream import UpstreamViews
 from broker.log.background_jobs import Flush
 from broker.metadata.changes import AuditFilter
@@ -383,7 +382,7 @@ class GatewayServer:
         clients = OwnClients(self._id, self.socket_server, self.quotas, self.clock)
         summaries = Summaries(
             own.measure,
-            hears=self.config.console.listener is not None,
+            keeps_others=self.config.console.listener is not None,
             measure_clients=clients.measure,
         )
         lists = ConnectionLists(
@@ -395,7 +394,7 @@ class GatewayServer:
             records,
         )
         shares = SharedLimits(member, summaries, self.quotas, self.clock, lists)
-        task = SharingTask(member, topic, self.clock, records, shares.heard, summaries, lists)
+        task = SharingTask(member, topic, self.clock, records, shares.note_report, summaries, lists)
         return task, shares
 
     def _logs_in_upstream(self, listener: str) -> bool:

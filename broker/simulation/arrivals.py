@@ -25,8 +25,6 @@ class Arrival(NamedTuple):
 class Count:
     """A number of requests and their bytes."""
 
-    __slots__ = ("nbytes", "requests")
-
     def __init__(self) -> None:
         self.requests = 0
         self.nbytes = 0
@@ -44,8 +42,6 @@ class Sender:
     request expires, None for never. Delayed requests are sent together, up to `batch_bytes`. `not_simulated`
     counts the requests that are not simulated, `expired` those that expired.
     """
-
-    __slots__ = ("batch_bytes", "expired", "free_us", "idle_until", "not_simulated", "patience_us")
 
     def __init__(self, idle_until: Callable[[int], int], batch_bytes: int, patience_us: int | None) -> None:
         self.idle_until = idle_until

@@ -18,8 +18,6 @@ from broker.simulation.idle_periods import IdlePeriods
 class ThrottleTotals:
     """The throttles of a connection for one kind of quota: count, total and maximum."""
 
-    __slots__ = ("count", "longest_ms", "total_ms")
-
     def __init__(self) -> None:
         self.count = 0
         self.total_ms = 0
@@ -38,24 +36,6 @@ class Connection:
 
     `idles` are the idle periods of its limits; `arrivals` makes the iterator of its requests.
     """
-
-    __slots__ = (
-        "_arrivals",
-        "_due",
-        "_handling_ns",
-        "_idle_periods",
-        "_latency_us",
-        "_obeys",
-        "_quotas",
-        "_send_request",
-        "client_id",
-        "kind",
-        "sender",
-        "sent_bytes",
-        "sent_requests",
-        "throttles",
-        "user",
-    )
 
     def __init__(
         self,

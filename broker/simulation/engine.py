@@ -55,7 +55,7 @@ class TooManyEventsError(Exception):
     """The simulation would take too long; the message says how far it got."""
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class SimulationResult(msgspec.Struct, frozen=True):
     """The result of a scenario. `events` counts the requests that were simulated one by one."""
 
     scenario: Scenario
@@ -63,7 +63,7 @@ class Outcome(msgspec.Struct, frozen=True):
     events: int
 
 
-def run_scenario(scenario: Scenario, max_events: int = MAX_EVENTS) -> Outcome:
+def run_scenario(scenario: Scenario, max_events: int = MAX_EVENTS) -> SimulationResult:
     """Run the scenario. Raises TooManyEventsError."""
     clients = make_clients(scenario)
     connections = [client.connection for client in clients]
@@ -90,7 +90,7 @@ def run_scenario(scenario: Scenario, max_events: int = MAX_EVENTS) -> Outcome:
             heappop(heap)
         else:
             heapreplace(heap, (next_us, index, connection))
-    return Outcome(scenario, clients, events)
+    return SimulationResult(scenario, clients, events)
 
 
 def make_clients(scenario: Scenario) -> tuple[SimulatedClient, ...]:

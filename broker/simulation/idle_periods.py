@@ -35,8 +35,6 @@ class IdlePeriods:
     schedule.
     """
 
-    __slots__ = ("_busy_ends", "_busy_starts", "_busy_until_us", "_lead_us")
-
     def __init__(
         self, demands: Iterable[Demand], bound: float, window: Window, burst_ms: int | None = None
     ) -> None:

@@ -1,6 +1,6 @@
 """The totals of a simulation, per group of clients and per rule.
 
-Computed from the outcome of `engine`; shown by `report`.
+Computed from the result of `engine`; shown by `report`.
 """
 
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ import msgspec
 
 from broker.quotas.entity import Entity
 from broker.quotas.kinds import KEY_OF, QuotaKind
-from broker.simulation.engine import Outcome, SimulatedClient, allowance
+from broker.simulation.engine import SimulatedClient, SimulationResult, allowance
 from broker.simulation.scenario import SECOND_US, Group, Scenario
 
 
@@ -98,32 +98,32 @@ class Summary(msgspec.Struct, frozen=True):
     without_effect: tuple[str, ...]
 
 
-def summary_of(outcome: Outcome) -> Summary:
+def summary_of(result: SimulationResult) -> Summary:
     """Return the summary of a whole scenario."""
     return Summary(
-        outcome.scenario.duration_us,
-        outcome.scenario.seed,
-        len(outcome.clients),
-        outcome.events,
-        tuple(groups(outcome)),
-        tuple(rules(outcome)),
-        tuple(limits_without_effect(outcome.scenario)),
+        result.scenario.duration_us,
+        result.scenario.seed,
+        len(result.clients),
+        result.events,
+        tuple(groups(result)),
+        tuple(rules(result)),
+        tuple(limits_without_effect(result.scenario)),
     )
 
 
-def groups(outcome: Outcome) -> list[GroupRow]:
+def groups(result: SimulationResult) -> list[GroupRow]:
     """Return the groups in the order of the scenario; each client of a recorded load is a group."""
     members: dict[int, list[SimulatedClient]] = {}
-    for client in outcome.clients:
+    for client in result.clients:
         members.setdefault(id(client.source), []).append(client)
-    return [_group(clients, outcome) for clients in members.values()]
+    return [_group(clients, result) for clients in members.values()]
 
 
-def rules(outcome: Outcome) -> list[RuleRow]:
+def rules(result: SimulationResult) -> list[RuleRow]:
     """Return every rule that applied to a client, in order of first use."""
     under: dict[tuple[str, Entity], list[SimulatedClient]] = {}
     limits: dict[tuple[str, Entity], float] = {}
-    for client in outcome.clients:
+    for client in result.clients:
         for kind, found in ((client.connection.kind, client.bandwidth), (QuotaKind.REQUEST, client.request)):
             # Without a handling time there is nothing to record for the request quota.
             timed = isinstance(client.source, Group) and client.source.handling_ns
@@ -141,13 +141,13 @@ def rules(outcome: Outcome) -> list[RuleRow]:
             key,
             limits[key, entity],
             len({allowance(entity, (p.connection.user, p.connection.client_id)) for p in clients}),
-            _totals(clients, outcome, [kind for kind, name in KEY_OF.items() if name == key]),
+            _totals(clients, result, [kind for kind, name in KEY_OF.items() if name == key]),
         )
         for (key, entity), clients in under.items()
     ]
 
 
-def _group(clients: list[SimulatedClient], outcome: Outcome) -> GroupRow:
+def _group(clients: list[SimulatedClient], result: SimulationResult) -> GroupRow:
     source, kind = clients[0].source, clients[0].connection.kind
     name = source.name if isinstance(source, Group) else f"{source.user}, {source.client_id}"
     found = {client.bandwidth.matched: client.bandwidth.bound for client in clients}
@@ -159,11 +159,11 @@ def _group(clients: list[SimulatedClient], outcome: Outcome) -> GroupRow:
             None if rule is None or bound is None else (rule, KEY_OF[kind], bound)
             for rule, bound in found.items()
         ),
-        _totals(clients, outcome, [kind, QuotaKind.REQUEST]),
+        _totals(clients, result, [kind, QuotaKind.REQUEST]),
     )
 
 
-def _totals(clients: list[SimulatedClient], outcome: Outcome, kinds: Iterable[QuotaKind]) -> Totals:
+def _totals(clients: list[SimulatedClient], result: SimulationResult, kinds: Iterable[QuotaKind]) -> Totals:
     connections = [client.connection for client in clients]
     accepted = sum(each.accepted_bytes for each in connections)
     expired = sum(each.sender.expired.nbytes for each in connections)
@@ -179,15 +179,15 @@ def _totals(clients: list[SimulatedClient], outcome: Outcome, kinds: Iterable[Qu
         throttles=sum(each.count for each in records),
         throttled_ms=sum(each.total_ms for each in records),
         longest_ms=max((each.longest_ms for each in records), default=0),
-        present_us=sum(_present_us(client, outcome) for client in clients),
+        present_us=sum(_present_us(client, result) for client in clients),
     )
 
 
-def _present_us(client: SimulatedClient, outcome: Outcome) -> int:
+def _present_us(client: SimulatedClient, result: SimulationResult) -> int:
     source = client.source
     if isinstance(source, Group):
         return source.present_us
-    end_us = min((source.seconds[-1] + 1) * SECOND_US, outcome.scenario.duration_us)
+    end_us = min((source.seconds[-1] + 1) * SECOND_US, result.scenario.duration_us)
     return end_us - source.seconds[0] * SECOND_US
 
 

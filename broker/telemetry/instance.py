@@ -34,7 +34,7 @@ def uuid_bytes(text: str) -> bytes:
     return uuid
 
 
-class Client(msgspec.Struct, frozen=True):
+class TelemetryClient(msgspec.Struct, frozen=True):
     """The requesting client, as its connection describes it. `client_id` is None if not given."""
 
     connection_id: str
@@ -103,7 +103,12 @@ class ClientInstance:
     )
 
     def __init__(
-        self, instance_id: bytes, client: Client, effective: Effective, matched: tuple[str, ...], version: int
+        self,
+        instance_id: bytes,
+        client: TelemetryClient,
+        effective: Effective,
+        matched: tuple[str, ...],
+        version: int,
     ) -> None:
         self.id = instance_id
         self.client = client

@@ -129,7 +129,7 @@ class LatestValues:
             yield family, shapes[family], samples
 
     def _begin(self, key: Key, point: Point, series_of: dict[Key, Series]) -> Series | None:
-        """Return a new series; None if the limit is reached, or if the family has another shape elsewhere."""
+        """Return a new series; None if the limit is reached, or if the family already has another shape."""
         family = key[0]
         shape, count = self._shapes.get(family, (point.shape, 0))
         is_full = self.total >= self.max_series or len(series_of) >= self.max_of_one

@@ -20,7 +20,7 @@ from broker.common.errors import ErrorCode
 from broker.common.steps import Steps
 from broker.metrics.rate import Meter
 from broker.records.compression import Codec
-from broker.telemetry.instance import WINDOW, Client, ClientInstance, uuid_text
+from broker.telemetry.instance import WINDOW, ClientInstance, TelemetryClient, uuid_text
 from broker.telemetry.latest import LatestValues
 from broker.telemetry.subscription import Subscription, effective_of, matching
 
@@ -101,7 +101,9 @@ class TelemetryManager:
             instance.matched, instance.matched_version = _names(found), version
         return instance.matched
 
-    def get(self, instance_id: bytes, client: Client, now_ms: int) -> Steps[tuple[ErrorCode, ClientInstance]]:
+    def get(
+        self, instance_id: bytes, client: TelemetryClient, now_ms: int
+    ) -> Steps[tuple[ErrorCode, ClientInstance]]:
         """Handle a Get; the id zero creates a new one. Return NONE or THROTTLING_QUOTA_EXCEEDED.
 
         Pauses after every few patterns, before anything has changed.
@@ -117,7 +119,7 @@ class TelemetryManager:
     def push(
         self,
         instance_id: bytes,
-        client: Client,
+        client: TelemetryClient,
         now_ms: int,
         *,
         subscription_id: int,
@@ -185,7 +187,7 @@ class TelemetryManager:
             else:
                 self._queue_deadline(instance)
 
-    def _refresh(self, instance_id: bytes, client: Client, now_ms: int) -> Steps[ClientInstance]:
+    def _refresh(self, instance_id: bytes, client: TelemetryClient, now_ms: int) -> Steps[ClientInstance]:
         """Return the instance of this id, created if new, with its subscription up to date.
 
         If a subscription changes during a pause, the next request computes it again.
@@ -261,7 +263,7 @@ class TelemetryManager:
                 },
             )
 
-    def _warn_of_prefixes(self, subscriptions: Collection[str], client: Client, now_ms: int) -> None:
+    def _warn_of_prefixes(self, subscriptions: Collection[str], client: TelemetryClient, now_ms: int) -> None:
         if self._warned_of_prefixes_ms is None or now_ms - self._warned_of_prefixes_ms > WARNING_MS:
             self._warned_of_prefixes_ms = now_ms
             logger.warning(

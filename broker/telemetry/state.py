@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from broker.config.sections import TelemetryConfig
-from broker.telemetry.instance import Client, ClientInstance
+from broker.telemetry.instance import ClientInstance, TelemetryClient
 from broker.telemetry.latest import LatestValues
 from broker.telemetry.manager import TelemetryManager
 
@@ -31,7 +31,7 @@ class Push(msgspec.Struct, frozen=True):
     """A push. `payload` is as received, compressed by `codec`; `token` identifies the pending response."""
 
     instance: ClientInstance
-    client: Client
+    client: TelemetryClient
     subscription_id: int
     terminating: bool
     codec: int

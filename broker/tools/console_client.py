@@ -33,8 +33,8 @@ class RefusedError(click.ClickException):
         self.problem = problem
         self.detail = str(problem.get("detail") or problem.get("title"))
         self.where = str(problem.get("where") or "")
-        is_told = not self.where or self.where in self.detail
-        super().__init__(self.detail if is_told else f"{self.detail} ({self.where})")
+        has_place = not self.where or self.where in self.detail
+        super().__init__(self.detail if has_place else f"{self.detail} ({self.where})")
 
 
 class Console(msgspec.Struct, frozen=True):

@@ -26,10 +26,10 @@ from broker.quotas.connections import ConnectionQuotas
 from broker.quotas.entity import CLIENT_ID, USER, Entity
 from broker.quotas.kinds import CLIENT_KEYS, IP_KEYS, KEY_OF, QuotaKind
 from broker.quotas.quota_metrics import RuleUse, rule_use, rule_use_of, shadow_rule_use
+from broker.quotas.remote_use import Clients, RemoteUse
 from broker.quotas.request import PERCENT_OF_A_SECOND_PER_NS
 from broker.quotas.table import UNLIMITED
 from broker.quotas.throttled import ThrottledRow as MutedRow
-from broker.quotas.use_elsewhere import Clients, Elsewhere
 from broker.views.parts import ServerParts
 from broker.views.throttled_addresses import throttled_addresses
 
@@ -37,7 +37,7 @@ from broker.views.throttled_addresses import throttled_addresses
 class LiveQuotas:
     """All calls are fast and synchronous, and return the present state."""
 
-    def __init__(self, parts: ServerParts, elsewhere: Callable[[], Elsewhere]) -> None:
+    def __init__(self, parts: ServerParts, elsewhere: Callable[[], RemoteUse]) -> None:
         """`elsewhere` returns what other gateways use of shared limits."""
         self._clock = parts.clock
         self._server = parts.server

@@ -30,8 +30,8 @@ from broker.controller.rows.upstream import GatewaySums
 from broker.metadata.image import QuotaEntry
 from broker.quotas.entity import CLIENT_ID, DEFAULT, IP, USER, Name
 from broker.quotas.kinds import CLIENT_KEYS, IP_KEYS
+from broker.quotas.remote_use import NOTHING, SHARED_KEYS, Clients, RemoteUse
 from broker.quotas.table import probes
-from broker.quotas.use_elsewhere import NOTHING, SHARED_KEYS, Clients, Elsewhere
 from broker.views.gentle_start import first_wait
 from broker.views.live_quotas import LiveQuotas
 from broker.views.upstream_views import ShareViews
@@ -118,7 +118,7 @@ class Resolver:
         self._shares = shares
         self._others: GatewaySums | None = shares.others()
         self._incomplete = shares.incomplete()
-        self._elsewhere: Elsewhere = shares.use_elsewhere()
+        self._elsewhere: RemoteUse = shares.remote_use()
         self._usage: list[ClientUsage] | None = None
         self._throttled: dict[str, Counter[Clients]] = {}
         self._sums: dict[tuple[Rules, str], dict[Group, ByGateway]] = {}
@@ -281,7 +281,7 @@ class Resolver:
         if observed is not None:
             throttled = (yield from self._throttled_by(key))[clients]
             uses[""] = GatewayUse("", observed, throttled, self._share(key, clients, "", matched))
-        for gateway, told in self._elsewhere.get(key, NOTHING).told.get(clients, {}).items():
+        for gateway, told in self._elsewhere.get(key, NOTHING).by_gateway.get(clients, {}).items():
             share = self._share(key, clients, gateway, matched)
             uses[gateway] = GatewayUse(gateway, told.observed, told.throttled, share)
         return Measured.by_quota(uses, self._incomplete.uses)

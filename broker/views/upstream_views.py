@@ -18,7 +18,7 @@ from broker.controller.rows.upstream import (
     UpstreamSummary,
 )
 from broker.network.connection.channel import Channel
-from broker.quotas.use_elsewhere import NOWHERE, Clients, Elsewhere
+from broker.quotas.remote_use import NO_REMOTE_USE, Clients, RemoteUse
 from broker.views.connection_search import ConnectionQuery, ConnectionsElsewhere
 
 UpstreamOf = Callable[[Channel], tuple[str, int | None]]
@@ -44,9 +44,9 @@ class ShareViews:
         """Return the sums of the other gateways; None if limits are not shared."""
         return None
 
-    def use_elsewhere(self) -> Elsewhere:
-        """Return what the other gateways tell of their use of limits: each the most used ones."""
-        return NOWHERE
+    def remote_use(self) -> RemoteUse:
+        """Return the use of limits that the other gateways report: each the most used ones."""
+        return NO_REMOTE_USE
 
     def unlisted_use(self) -> int:
         """Return how many limits other gateways use beside those."""
@@ -71,11 +71,11 @@ class ShareViews:
         return 0
 
     def unheard(self) -> Sequence[str]:
-        """Return the ids of other gateways that have told nothing of their clients and addresses."""
+        """Return the ids of other gateways that have not reported their clients and addresses."""
         return ()
 
     def incomplete(self) -> Incomplete:
-        """Return the gateways that do not tell all of this."""
+        """Return the gateways that do not report all of this."""
         return Incomplete()
 
     def share(self, key: str, clients: Clients, gateway: str) -> float | None:

@@ -25,7 +25,7 @@ TABLE: Final = Table("gold/client_metrics_per_minute", (MINUTE, *SERIES))
 
 LOOK_BACK: Final = timedelta(days=1)
 """The most that the previous value of a cumulative series may lie back; after a longer gap the series
-starts anew.
+starts again.
 """
 
 _COLUMNS: Final = {
@@ -48,7 +48,7 @@ _HISTOGRAM_MEASURES: Final = ("Count", "Sum", "BucketCounts", "ExplicitBounds", 
 MEASURES: Final = ("Value", *_HISTOGRAM_MEASURES, "AggregationTemporality", "IsMonotonic")
 
 _IS_KNOWN: Final = "is_known"
-"""The column that tells a known total, which belongs to no minute here, from a point."""
+"""The column that distinguishes a known total, which belongs to no minute here, from a point."""
 
 
 def client_metrics_per_minute(

@@ -1,8 +1,8 @@
 """Durations of requests by client software and version, per day.
 
-Requests do not tell the software of their client. Other events of the client do: its connections when they
-close, its throttles, and the metrics that it pushes. A client, a principal with a client id, has the software
-that such events named on the newest day, within a week, on which they named any.
+Request events do not name the software of their client. Other events of the client do: its connections when
+they close, its throttles, and the metrics that it pushes. A client, a principal with a client id, has the
+software that such events named on the newest day, within a week, on which they named any.
 """
 
 from collections.abc import Iterable
@@ -30,7 +30,9 @@ UNKNOWN: Final = "unknown"
 """Values of `attribution`: the software versions that a client had."""
 
 LOOK_BACK: Final = timedelta(days=7)
-"""A connection names its software when it closes; so an earlier one may have to tell that of an open one."""
+"""A connection names its software when it closes; so the software of an open one may have to come from an
+earlier one.
+"""
 
 _WHO: Final = (CLUSTER, *CLIENT)
 

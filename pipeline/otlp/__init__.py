@@ -1,6 +1,5 @@
 """Turns the metrics that clients push (KIP-714) from compressed OTLP into rows. Runs in Spark's executors.
 
-    count       the number of points of a push, before it is parsed
     unpack      compressed OTLP -> checked OTLP, as the protobuf library writes it
     wire        the fields of many protobuf messages at once, as arrays
     repeated    the different ones among repeated texts

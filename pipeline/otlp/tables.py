@@ -189,7 +189,7 @@ def _make_minutes(warehouse: Warehouse, changed: set[int], new: DataFrame | None
 def _later(
     warehouse: Warehouse, known: totals.Known, changed: set[int], new: DataFrame | None
 ) -> set[int] | None:
-    """Return the minutes of the totals after the new ones; None if only silver can tell what is before or
+    """Return the minutes of the totals after the new ones; None if only silver has what is before or
     after the changed minutes.
     """
     first = min(changed)

@@ -1,7 +1,7 @@
 """The last totals of each cumulative series, from which the next ones are subtracted. For `tables`.
 
 The total before a total may be a day old. `LAST_TOTALS` has it, so that no batch searches the day: for each
-series the last total of each of its newest `KEPT` minutes. It is written after gold and knows all totals of
+series the last total of each of its newest `KEPT` minutes. It is written after gold and has all totals of
 silver until then. A batch that is repeated after a kill may find its own totals there, which change nothing.
 
 What comes later than the kept minutes is answered from silver, by `tables`. So is a batch more than a day

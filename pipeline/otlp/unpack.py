@@ -1,17 +1,20 @@
 """Decompresses and checks a push, and writes it in the one form that `wire` reads. For `decode`.
 
 The protobuf library does the checking: it refuses what is not OTLP, merges repeated fields of one value, and
-drops unknown fields.
+drops unknown fields. Points are counted before they are parsed: an empty point of two bytes takes a hundred
+bytes and more then, so a push could take half a gigabyte.
 """
 
-from typing import Final
+from typing import Any, Final
 
+from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
+from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError, EncodeError
+from google.protobuf.message_factory import GetMessageClass
 from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
 
 from broker.common.errors import ApiError, ErrorCode
 from broker.records.compression import Codec, decompress
-from pipeline.otlp.count import count_points
 
 MAX_UNPACKED_BYTES: Final = 8_388_608
 """Maximum decompressed bytes of a push: four times a broker's default limit."""
@@ -24,6 +27,10 @@ MIN_POINT_BYTES: Final = 2
 
 CODECS: Final = {codec.name.lower(): codec for codec in Codec}
 """The codecs of KIP-714, by their names in the header `compression`."""
+
+
+KINDS: Final = {"gauge": 5, "sum": 7, "histogram": 9, "exponential_histogram": 10, "summary": 11}
+"""The fields of a metric's data."""
 
 
 class RefusedError(ValueError):
@@ -64,3 +71,46 @@ def canonical(plain: bytes) -> bytes:
         return bytes(data.SerializeToString())
     except (DecodeError, EncodeError) as error:
         raise RefusedError("not OTLP metrics") from error
+
+
+def count_points(plain: bytes) -> int:
+    """Return the number of points, which are bytes in these messages: OTLP's down to a metric's data, without
+    all other fields. A metric without data counts as one. Raises DecodeError.
+    """
+    data = _MetricsData.FromString(plain)
+    return sum(
+        _count(metric) for resource in data.below for scope in resource.below for metric in scope.below
+    )
+
+
+def _count(metric: Any) -> int:
+    kind = metric.WhichOneof("data")
+    return 1 if kind is None else len(getattr(metric, kind).points)
+
+
+def _metrics_data() -> Any:
+    file = FileDescriptorProto(name="weir/points.proto", package="weir", syntax="proto3")
+    repeated, single = FieldDescriptorProto.LABEL_REPEATED, FieldDescriptorProto.LABEL_OPTIONAL
+    message, as_bytes = FieldDescriptorProto.TYPE_MESSAGE, FieldDescriptorProto.TYPE_BYTES
+    for name, below, number in (
+        ("MetricsData", "Resource", 1),
+        ("Resource", "Scope", 2),
+        ("Scope", "Metric", 2),
+    ):
+        file.message_type.add(name=name).field.add(
+            name="below", number=number, label=repeated, type=message, type_name=f".weir.{below}"
+        )
+    metric = file.message_type.add(name="Metric")
+    metric.oneof_decl.add(name="data")
+    for kind, number in KINDS.items():
+        metric.field.add(
+            name=kind, number=number, label=single, type=message, type_name=".weir.Data", oneof_index=0
+        )
+    points = file.message_type.add(name="Data").field
+    points.add(name="points", number=1, label=repeated, type=as_bytes)
+    pool = DescriptorPool()
+    pool.Add(file)
+    return GetMessageClass(pool.FindMessageTypeByName("weir.MetricsData"))
+
+
+_MetricsData: Final = _metrics_data()

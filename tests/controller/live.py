@@ -29,7 +29,7 @@ from broker.controller.rows.quotas import (
     ShadowUse,
 )
 from broker.controller.rows.topics import GroupRow, TopicSize
-from broker.quotas.use_elsewhere import Clients
+from broker.quotas.remote_use import Clients
 from broker.security.acl.authorizer import Authorizer
 from broker.telemetry.state import Telemetry
 from broker.views.console import Views

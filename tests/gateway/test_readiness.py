@@ -29,7 +29,7 @@ async def test_a_gateway_is_ready_once_its_upstream_has_answered_and_stays_so(tm
         listener = f"listeners=PLAINTEXT://127.0.0.1:{port}"
         async with running_broker(tmp_path / "broker", listener):
             with trio.fail_after(WITHIN_S):
-                await cluster.wait_found()
+                await cluster.found.wait()
                 await until(lambda: bool(cluster.nodes))
             assert await statuses(gateway) == (200, 200)
         await until(lambda: not any(state.condition == "connected" for state in cluster.node_states.values()))

@@ -7,7 +7,8 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: make test-pipeline installs it")
 
-from pipeline.days import DayJob, Days, due_days
+from pipeline.days import DUE, DayJob, Days
+from pipeline.tables import Warehouse
 
 DAY = "2025-11-21"
 WITHIN_S = 60
@@ -37,6 +38,12 @@ class NoWarehouse:
 def job_of(days: Days) -> DayJob:
     warehouse: Any = NoWarehouse()
     return DayJob(days, warehouse, every_s=0)
+
+
+def due_days(warehouse: Warehouse) -> list[str]:
+    """Return the days that are noted."""
+    notes = warehouse.read(DUE).collect() if warehouse.exists(DUE) else []
+    return sorted({row["day"] for row in notes})
 
 
 def test_days_are_made_beside_a_stream_until_it_ends():

@@ -13,10 +13,9 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric, MetricsData
 
 from broker.records.compression import Codec, compress
 from pipeline.otlp import points as rules
-from pipeline.otlp.count import KINDS
 from pipeline.otlp.metrics import MAX_NAMES_LENGTH, MAX_SHARED_BYTES
 from pipeline.otlp.points import AHEAD_MS, LATE_MS
-from pipeline.otlp.unpack import MAX_POINTS, MAX_UNPACKED_BYTES, RefusedError, unpack
+from pipeline.otlp.unpack import KINDS, MAX_POINTS, MAX_UNPACKED_BYTES, RefusedError, unpack
 from tests.pipeline.decoded import decoded
 from tests.pipeline.pushes import counter, distribution, gauge, histogram, number, payload
 

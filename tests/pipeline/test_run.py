@@ -6,7 +6,6 @@ import stat
 import pytest
 
 from pipeline import silver, sources
-from pipeline.days import due_days
 from pipeline.formats import CONNECTIONS, REQUESTS, TELEMETRY, THROTTLES
 from pipeline.gold import advice, client_metrics, usage
 from pipeline.gold.connections import STORMS
@@ -31,6 +30,7 @@ from pipeline.together import Together
 from tests.pipeline.events import NOON_MS, connection, raw, record, request, rows_of, throttle
 from tests.pipeline.everything import contents, some_of_everything
 from tests.pipeline.pushes import counter, number, payload, push
+from tests.pipeline.test_days import due_days
 
 
 def test_some_of_everything_makes_every_table(taken):

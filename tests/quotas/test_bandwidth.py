@@ -295,18 +295,18 @@ def test_the_rest_of_a_wait_is_repaid_under_the_changed_limit(scene, changed, le
 def test_a_client_that_is_over_a_new_rule_already_is_held_at_once(scene, running, throttle_ms):
     """As if ten windows had been recorded at the bound: (10,000 + 1,000) / 10 s is 100 too many."""
     scene.limit(None, DEFAULT, 1_000)
-    scene.manager.adopt(running, scene.clock.ms())
+    finished(scene.manager.adopt(running, scene.clock.ms()))
     assert scene.record("ANONYMOUS", "unknown", 1_000) == throttle_ms
 
 
 def test_a_client_that_has_been_counted_is_not_counted_twice(scene):
     scene.limit(None, DEFAULT, 1_000)
     scene.record("ANONYMOUS", "unknown", 1)
-    scene.manager.adopt([("ANONYMOUS", "unknown", 400_000.0)], scene.clock.ms())
+    finished(scene.manager.adopt([("ANONYMOUS", "unknown", 400_000.0)], scene.clock.ms()))
     assert scene.record("ANONYMOUS", "unknown", 9_999) == 0
     assert scene.record("ANONYMOUS", "unknown", 1_000) == 1_000
 
 
 def test_without_rules_no_client_is_adopted(scene):
-    scene.manager.adopt([("ANONYMOUS", "unknown", 400_000.0)], scene.clock.ms())
+    finished(scene.manager.adopt([("ANONYMOUS", "unknown", 400_000.0)], scene.clock.ms()))
     assert list(scene.manager.sensors()) == []

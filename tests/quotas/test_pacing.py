@@ -7,7 +7,7 @@ from itertools import count
 import pytest
 
 from broker.common.clock import BASE_MS
-from broker.quotas.bandwidth import Allowance, Pace, RateQuotaManager
+from broker.quotas.bandwidth import Allowance, PacedDebt, RateQuotaManager
 from broker.quotas.kinds import QuotaKind
 
 MINUTE_MS = 60_000
@@ -164,13 +164,13 @@ def test_a_debt_never_grows_beyond_what_the_longest_throttle_repays():
 
 
 def test_at_most_one_second_is_saved_up():
-    pace = Pace(owed=0, wait_ms=1, idle_ms=11_000, now_ms=BASE_MS)
+    pace = PacedDebt(owed=0, wait_ms=1, idle_ms=11_000, now_ms=BASE_MS)
     assert pace.charge(3_000, 1_000, 60_000, 60_000, BASE_MS + 5_000) == 0
     assert pace.charge(0, 1_000, 60_000, 60_000, BASE_MS + 5_000) == 2_000
 
 
 def test_a_request_waits_for_what_was_owed_before_it_and_not_for_itself():
-    pace = Pace(owed=500, wait_ms=1, idle_ms=11_000, now_ms=BASE_MS)
+    pace = PacedDebt(owed=500, wait_ms=1, idle_ms=11_000, now_ms=BASE_MS)
     assert pace.charge(10_000, 1_000, 60_000, 60_000, BASE_MS) == 500
     assert pace.charge(0, 1_000, 60_000, 60_000, BASE_MS) == 10_500
     pace.refund(10_000)

@@ -175,7 +175,7 @@ def test_debts_move_at_each_node_by_itself() -> None:
     assert produced(quotas, 2, 5_000) == 0
     quotas.apply(Entity("alice", "app"), PRODUCE, LIMIT, BASE_MS)
     for node in (1, 2):
-        quotas.at_node(node).produce.recheck_clients([("alice", "app")], BASE_MS)
+        finished(quotas.at_node(node).produce.recheck_clients([("alice", "app")], BASE_MS))
     (channel,) = quotas.produce.throttled.all()
     sensors = {sensor.node: sensor for sensor in quotas.produce.sensors_of("alice", "app")}
     assert channel.channel is first

@@ -95,8 +95,8 @@ def test_a_client_that_is_seen_between_the_steps_counts_as_running_all_the_same(
     manager.switch(draft, BASE_MS)
     assert manager.record("alice", "app", 1_000, BASE_MS) is None
     finished(manager.catch_up())
-    manager.recheck_clients([("alice", "app")], BASE_MS)
-    manager.adopt([("alice", "app", 100_000.0)], BASE_MS)
+    finished(manager.recheck_clients([("alice", "app")], BASE_MS))
+    finished(manager.adopt([("alice", "app", 100_000.0)], BASE_MS))
     assert manager.record("alice", "app", 1, BASE_MS) is not None
 
 

@@ -23,10 +23,10 @@ from tests.quotas.scene import Connection, Scene
 from tests.support.clock import ManualClock
 
 CLIENT = ("alice", "app")
-Rule = tuple[Name, Name]
+RuleKey = tuple[Name, Name]
 
 
-def shadowed(manager: RateQuotaManager, rule: Rule = CLIENT, bound: float = 1_000) -> Scene:
+def shadowed(manager: RateQuotaManager, rule: RuleKey = CLIENT, bound: float = 1_000) -> Scene:
     scene = Scene(manager)
     scene.limit(*rule, bound)
     manager.set_shadow(*rule, is_shadow=True)
@@ -38,7 +38,7 @@ LATER_MS: Final = 10**12
 
 
 def figures(
-    manager: RateQuotaManager | MutationQuotaManager, rule: Rule = CLIENT
+    manager: RateQuotaManager | MutationQuotaManager, rule: RuleKey = CLIENT
 ) -> tuple[int, int, int | None]:
     total = manager.shadows[rule]
     return total.times, total.throttled.at(LATER_MS), total.last_ms

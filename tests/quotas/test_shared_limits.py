@@ -24,7 +24,7 @@ def quotas() -> ClientQuotas:
 
 
 def share(quotas: ClientQuotas, alice: float, other: float = 1.0, at_ms: int = 0) -> None:
-    quotas.set_shares(QuotaKind.PRODUCE, {("alice", None): alice}, other, BASE_MS + at_ms)
+    finished(quotas.produce.set_shares({("alice", None): alice}, other, BASE_MS + at_ms))
 
 
 def record(quotas: ClientQuotas, nbytes: int, at_ms: int, user: str = "alice") -> int:

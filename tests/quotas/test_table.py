@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.quotas.entity import DEFAULT, Entity
-from broker.quotas.table import Levels, QuotaTable, Rule, probes
+from broker.quotas.table import CoveredTime, Levels, QuotaTable, RuleKey, probes
 
-ORDER: list[Rule] = [
+ORDER: list[RuleKey] = [
     ("alice", "app"),
     ("alice", DEFAULT),
     ("alice", None),
@@ -96,3 +96,31 @@ def test_a_sensor_is_governed_by_the_rule_that_led_to_it(rules, user, client_id)
 @pytest.mark.parametrize("apart", [("alice", "app"), ("alice", None), (None, "app")])
 def test_a_sensor_that_no_rule_leads_to_any_longer_is_governed_by_none(apart):
     assert QuotaTable().governing(*apart) is None
+
+
+def test_overlapping_intervals_cover_their_time_once():
+    covered = CoveredTime()
+    for duration_ms, now_ms, after_ms in [
+        (1_000, 5_000, 1_000),  # 5.0 to 6.0
+        (1_000, 5_400, 1_400),  # to 6.4
+        (100, 5_500, 1_400),  # within
+        (500, 6_400, 1_900),  # from its very end
+        (500, 10_000, 2_400),  # much later
+    ]:
+        covered.add(duration_ms, now_ms)
+        assert covered.at(now_ms + 60_000) == after_ms
+
+
+def test_an_interval_of_covered_time_counts_as_it_passes():
+    covered = CoveredTime()
+    assert covered.at(5_000) == 0
+    covered.add(67_000, 5_000)
+    passed = [5_000, 5_001, 71_999, 72_000, 72_001]
+    assert [covered.at(now_ms) for now_ms in passed] == [0, 1, 66_999, 67_000, 67_000]
+
+
+def test_covered_time_never_grows_faster_than_time():
+    covered = CoveredTime()
+    for now_ms in range(0, 10_000, 100):
+        covered.add(2_000, now_ms)
+        assert covered.at(now_ms) == now_ms

@@ -5,7 +5,7 @@ from typing import Any
 from broker.config.sections import QuotaConfig
 from broker.quotas.entity import Entity
 from broker.quotas.kinds import QuotaKind
-from broker.simulation.engine import Outcome, SimulatedClient, run_scenario
+from broker.simulation.engine import SimulatedClient, SimulationResult, run_scenario
 from broker.simulation.scenario import SECOND_US, Group, Limit, Piece, Scenario
 
 MINUTE_US = 60 * SECOND_US
@@ -41,8 +41,8 @@ def scenario(*groups: Group, limits: tuple[Limit, ...] = (), **others: Any) -> S
     )
 
 
-def one(outcome: Outcome) -> SimulatedClient:
-    (client,) = outcome.clients
+def one(result: SimulationResult) -> SimulatedClient:
+    (client,) = result.clients
     return client
 
 
@@ -50,5 +50,5 @@ def accepted(client: SimulatedClient) -> int:
     return client.connection.accepted_bytes
 
 
-def simulated(*groups: Group, limits: tuple[Limit, ...] = (), **others: Any) -> Outcome:
+def simulated(*groups: Group, limits: tuple[Limit, ...] = (), **others: Any) -> SimulationResult:
     return run_scenario(scenario(*groups, limits=limits, **others))

@@ -12,7 +12,7 @@ from broker.controller.rows.upstream import (
     UpstreamRow,
     UpstreamSummary,
 )
-from broker.quotas.use_elsewhere import Clients, Elsewhere, SensorUse, use_elsewhere
+from broker.quotas.remote_use import Clients, RemoteUse, SensorUse, remote_use
 from broker.views.upstream_views import ShareViews
 from tests.webui.rows import upstream
 
@@ -31,8 +31,8 @@ class FakeShares(ShareViews):
     def others(self) -> GatewaySums | None:
         return self.sums
 
-    def use_elsewhere(self) -> Elsewhere:
-        return use_elsewhere((gateway, [use]) for gateway, use in self.uses)
+    def remote_use(self) -> RemoteUse:
+        return remote_use((gateway, [use]) for gateway, use in self.uses)
 
     def clients(self) -> Sequence[ClientUsage]:
         return self.client_rows

@@ -86,7 +86,7 @@ async def running_gateway(
             started: Started = await nursery.start(run_server, server, stop)
             try:
                 if finds_cluster:
-                    await server.cluster.wait_found()
+                    await server.cluster.found.wait()
                 running = RunningGateway(server, started, stop, first)
                 yield running
             finally:

@@ -9,7 +9,7 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality, M
 from broker.common.errors import ErrorCode
 from broker.common.steps import finished
 from broker.records.compression import Codec
-from broker.telemetry.instance import Client, ClientInstance
+from broker.telemetry.instance import ClientInstance, TelemetryClient
 from broker.telemetry.latest import LatestValues
 from broker.telemetry.manager import TelemetryManager
 from broker.telemetry.subscription import read_subscription
@@ -18,7 +18,7 @@ DELTA = AggregationTemporality.AGGREGATION_TEMPORALITY_DELTA
 CUMULATIVE = AggregationTemporality.AGGREGATION_TEMPORALITY_CUMULATIVE
 
 
-def client(number: int = 1, **more: Any) -> Client:
+def client(number: int = 1, **more: Any) -> TelemetryClient:
     known = {
         "connection_id": f"127.0.0.1:9092-10.0.0.{number}:50000-0-{number}",
         "client_id": f"client-{number}",
@@ -28,7 +28,7 @@ def client(number: int = 1, **more: Any) -> Client:
         "port": 50_000,
         "principal": "ANONYMOUS",
     }
-    return Client(**{**known, **more})
+    return TelemetryClient(**{**known, **more})
 
 
 class Scene:
@@ -48,7 +48,7 @@ class Scene:
         settings = {key.replace("_", "."): text for key, text in configs.items()}
         self.manager.on_metadata_update({name: read_subscription(name, settings) if settings else None})
 
-    def get(self, instance: ClientInstance | None = None, who: Client | None = None) -> ErrorCode:
+    def get(self, instance: ClientInstance | None = None, who: TelemetryClient | None = None) -> ErrorCode:
         asks = bytes(16) if instance is None else instance.id
         error, _ = finished(
             self.manager.get(asks, who or (instance.client if instance else client()), self.now_ms)
@@ -61,7 +61,7 @@ class Scene:
         assert error is ErrorCode.NONE
         return instance
 
-    def push(self, instance: ClientInstance, who: Client | None = None, **more: Any) -> ErrorCode:
+    def push(self, instance: ClientInstance, who: TelemetryClient | None = None, **more: Any) -> ErrorCode:
         labels = {
             "subscription_id": instance.subscription_id,
             "terminating": False,

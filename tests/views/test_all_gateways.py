@@ -10,7 +10,7 @@ from broker.controller.rows.connections import AddressUse
 from broker.controller.rows.quotas import ClientUsage, FirstWait, GatewayUse, MeasuredBy, ResolvedLimit
 from broker.controller.rows.upstream import Incomplete
 from broker.quotas.entity import DEFAULT, Entity
-from broker.quotas.use_elsewhere import SensorUse
+from broker.quotas.remote_use import SensorUse
 from broker.views.all_clients import AT_ONCE, all_clients
 from broker.views.console import Views
 from tests.controller.live import Live, client, store

@@ -11,7 +11,7 @@ from broker.controller.client_quotas import proposed
 from broker.controller.commands import EntityPairs, QuotaAlteration
 from broker.controller.rows.quotas import ClientUsage, Decided, NodeUse, QuotaRow
 from broker.metadata.image import Image, Limit, QuotaEntry
-from broker.quotas.use_elsewhere import Clients
+from broker.quotas.remote_use import Clients
 from broker.views.all_clients import all_clients
 from broker.views.quota_views import QuotaViews
 from broker.views.resolving import Client, Resolver, steps_for

@@ -77,7 +77,7 @@ from broker.controller.rows.upstream import GatewayRow, GatewaySums, ShareRow, U
 from broker.controller.tokens import SetPassword
 from broker.controller.transaction_changes import AbortedTransaction, AbortTransaction
 from broker.quotas.client_quota_requests import validate_entity
-from broker.quotas.use_elsewhere import Clients
+from broker.quotas.remote_use import Clients
 from broker.security.console_links import ConsoleLinks
 from broker.views.client_telemetry import ClientTelemetry
 from broker.views.connection_search import ConnectionQuery, ConnectionsElsewhere

@@ -7,7 +7,7 @@ from broker.config.sections import TelemetryConfig
 from broker.controller.commands import ConfigAlteration, IncrementalAlterConfigs, ResourceOutcome
 from broker.controller.configs import plan_alter_configs
 from broker.metadata.actor import Actor
-from broker.telemetry.instance import Client, ClientInstance
+from broker.telemetry.instance import ClientInstance, TelemetryClient
 from broker.telemetry.latest import Point, Reading, Shape
 from broker.telemetry.state import Telemetry
 from broker.telemetry.subscription import read_subscription
@@ -36,7 +36,9 @@ class TelemetryWorld:
         """A client asks what to push."""
         number = len(self.state.manager) + 2
         instance_id = number.to_bytes(16, "big")
-        client = Client(f"c-{number}", client_id, software, "4.1.0", f"10.0.0.{number}", 50_000, "alice")
+        client = TelemetryClient(
+            f"c-{number}", client_id, software, "4.1.0", f"10.0.0.{number}", 50_000, "alice"
+        )
         _, instance = finished(self.state.manager.get(instance_id, client, now_ms))
         return instance
 

@@ -20,7 +20,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from broker.common.strict_yaml import BadFileError
-from broker.simulation.engine import LoadSource, Outcome, TooManyEventsError, run_scenario
+from broker.simulation.engine import LoadSource, SimulationResult, TooManyEventsError, run_scenario
 from broker.simulation.recorded import APIS, CLIENT, VERSIONS
 from broker.simulation.scenario import Limit
 from broker.simulation.scenario_file import read_limits, read_scenario
@@ -207,7 +207,7 @@ def _midnight_ms(day: date) -> int:
 
 def simulate_both(
     lines: Iterable[str], now: list[JsonObject], proposed: str, *, keep_unlisted: bool
-) -> tuple[Outcome, Outcome]:
+) -> tuple[SimulationResult, SimulationResult]:
     """Simulate with both sets of rules; `proposed` is the text of a quota file. With `keep_unlisted`, rules
     of now stay for entities that it does not list. Raises BadFileError and TooManyEventsError.
     """
@@ -231,7 +231,7 @@ def _with_unlisted(limits: tuple[Limit, ...], more: tuple[Limit, ...]) -> tuple[
     return (*limits, *(limit for limit in more if limit.entity not in listed))
 
 
-def comparison(before: Outcome, after: Outcome) -> JsonObject:
+def comparison(before: SimulationResult, after: SimulationResult) -> JsonObject:
     """Return the clients throttled under either set of rules: first those whose share of throttled time
     grows most, then by that share.
     """

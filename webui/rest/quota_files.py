@@ -38,7 +38,7 @@ from webui.tables.slices import collect, collect_by_key, consumed, run_in_slices
 
 Result = TypeVar("Result")
 Steps = Generator[None, None, Result]
-"""A generator for `webui.tables.slices.outcome`."""
+"""A generator for `webui.tables.slices.run_in_slices`."""
 
 
 class Wanted(msgspec.Struct, frozen=True):

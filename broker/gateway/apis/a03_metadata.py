@@ -20,9 +20,10 @@ from broker.api.security.access import CREATES_TOPICS
 from broker.gateway.apis.deciding import decides, may_name_reserved
 from broker.gateway.apis.roles import Handle, Roles
 from broker.gateway.apis.work import Addresses, Work, forward_readdressed, in_own_task, in_slices_too
-from broker.gateway.asking import ask, in_turns
+from broker.gateway.asking import ask
 from broker.gateway.responses import AT_ONCE, readdress
 from broker.gateway.routes import Answers, AnswersVersion
+from broker.gateway.turns import in_turns
 from broker.metadata.image import is_reserved
 from broker.network.connection.channel import Channel
 from broker.protocol.api_key import ApiKey

@@ -18,8 +18,9 @@ from broker.common.errors import ErrorCode
 from broker.controller.commands import ResourceType
 from broker.gateway.apis.deciding import decides
 from broker.gateway.apis.work import encoded, in_own_task, reply_of
-from broker.gateway.asking import ask, in_turns
+from broker.gateway.asking import ask
 from broker.gateway.routes import Answers
+from broker.gateway.turns import in_turns
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.list_config_resources import (
     ListConfigResourcesRequest,

@@ -25,9 +25,10 @@ from broker.gateway.apis.deciding import decides, may_name_reserved
 from broker.gateway.apis.own_topics import CODE, MESSAGE
 from broker.gateway.apis.roles import Handle, Roles
 from broker.gateway.apis.work import forward, in_own_task, in_slices_too, reply_of
-from broker.gateway.asking import ask, in_turns
+from broker.gateway.asking import ask
 from broker.gateway.own_topics import is_ours as is_name_of_ours
 from broker.gateway.routes import AnswersVersion
+from broker.gateway.turns import in_turns
 from broker.metadata.actor import Role
 from broker.network.connection.channel import Channel
 from broker.protocol.api_key import ApiKey

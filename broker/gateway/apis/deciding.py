@@ -15,7 +15,7 @@ RESERVED: Final = OUR_TOPICS.strip("_").encode()
 """In every name for which `is_reserved` is true."""
 
 MayBe = Answers
-"""Tells, without reading the message, whether the gateway may have to answer a request."""
+"""Returns, without reading the message, whether the gateway may have to answer a request."""
 
 
 def decides(key: ApiKey, version: int, is_ours: Callable[[Any, Channel], bool], may_be: MayBe) -> Answers:

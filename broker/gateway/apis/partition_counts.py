@@ -118,16 +118,16 @@ class PartitionCounts:
             for config in result.configs:
                 if config.name == NUM_PARTITIONS and config.value is not None:
                     return int(config.value)
-        raise UpstreamError(Reason.PROTOCOL, f"upstream node {node_id} does not tell {NUM_PARTITIONS}")
+        raise UpstreamError(Reason.PROTOCOL, f"upstream node {node_id} does not report {NUM_PARTITIONS}")
 
     def _note(self, error: Exception | None) -> None:
         """Log the first failure, and the end of failing."""
         if error is not None and not self._is_failing:
             logger.warning(
-                "the upstream cluster does not tell the number of partitions: the controller mutation quota "
-                "counts one for each topic",
+                "the upstream cluster does not report the number of partitions: the controller mutation "
+                "quota counts one for each topic",
                 extra={"reason": str(error)},
             )
         elif error is None and self._is_failing:
-            logger.info("the upstream cluster tells the number of partitions again")
+            logger.info("the upstream cluster reports the number of partitions again")
         self._is_failing = error is not None

@@ -1,6 +1,6 @@
 """Which APIs the gateway answers at times, and which of their requests.
 
-A request that is not the gateway's is forwarded untouched, so that nobody pays for a quota that is not set.
+A request that is not the gateway's is forwarded untouched, so no request pays for a quota that is not set.
 """
 
 from collections.abc import Awaitable, Callable
@@ -83,7 +83,7 @@ def add_apis(
         a10_find_coordinator.answers_share_coordinators(roles),
     )
     names_own = own_topics.answers_own(own)
-    # client_receive tells which Produce and Fetch the gateway answers.
+    # client_receive decides which Produce and Fetch the gateway answers.
     apis.add(ApiKey.PRODUCE, own_topics.handle_produce, lambda _version: None, OwnTopics)
     apis.add(ApiKey.FETCH, _handle_fetch, lambda _version: None, OwnTopics)
     apis.add(ApiKey.SHARE_FETCH, own_topics.handle_share_fetch, names_own, OwnTopics)

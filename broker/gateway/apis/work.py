@@ -13,8 +13,9 @@ import trio
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import EncodedResponse, Hangup, Outcome, Response, Sliced
 from broker.config.listeners import Address
-from broker.gateway.asking import ask_whole, in_turns
+from broker.gateway.asking import ask_whole
 from broker.gateway.responses import rewritten
+from broker.gateway.turns import in_turns
 from broker.gateway.upstream.errors import UpstreamError
 from broker.records.slices import SLICE, Slices
 

@@ -2,7 +2,7 @@
 
 The limits of quota.scope=cluster:
 
-    report    what a gateway tells the others once a second about each limit that its clients use
+    report    a gateway's report to the others, once a second, on each limit that its clients use
     division  how a limit is divided among the gateways that use it
     table     the shares of all gateways, as they follow from the log of reports
     demand    measures what a gateway's clients use and wait for
@@ -11,7 +11,7 @@ The limits of quota.scope=cluster:
 
 What one console shows of all gateways:
 
-    summary    what a gateway tells the others about its connections, traffic and throttles
+    summary    a gateway's summary of its connections, traffic and throttles for the others
     summaries  the last summary of each gateway
     connection_lists  connections of the others, asked for when a console shows them
     views      gateways, shares and throttled connections, as the console shows them

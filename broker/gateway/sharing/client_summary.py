@@ -8,7 +8,7 @@ JSON in UTF-8.
 
 `clients` have the fields of `ClientUsage` in the order of CLIENT_FIELDS, and few of them a history; those
 that move the most bytes are first. `addresses` have those of `AddressUse`; the last to connect are first.
-Like a summary, the record is told from a report by its key.
+Like that of a summary, the record's key distinguishes it from a report.
 """
 
 import json
@@ -175,16 +175,16 @@ _RECORDS: Final = msgspec.json.Decoder(_Record)
 
 
 def _client(row: _Client, gateway: str) -> ClientUsage:
-    told: dict[str, Any] = {name: getattr(row, name) for name in CLIENT_FIELDS}
+    fields: dict[str, Any] = {name: getattr(row, name) for name in CLIENT_FIELDS}
     history = row.history[-INTERVALS:]
-    return ClientUsage(**told, limited_by=(), history=lambda: history, gateways=(gateway,))
+    return ClientUsage(**fields, limited_by=(), history=lambda: history, gateways=(gateway,))
 
 
 def _address(row: _Address, gateway: str) -> AddressUse:
-    told: dict[str, Any] = {name: getattr(row, name) for name in ADDRESS_FIELDS}
+    fields: dict[str, Any] = {name: getattr(row, name) for name in ADDRESS_FIELDS}
     # A console orders addresses as numbers.
     canonical_address(row.address)
-    return AddressUse(**told, gateway=gateway)
+    return AddressUse(**fields, gateway=gateway)
 
 
 def _write_client(row: ClientUsage) -> bytes | None:

@@ -33,9 +33,7 @@ ID_DIGITS: Final = 8
 
 
 class ClusterKey:
-    """`id` names the key in records and log lines, and tells nothing about `secret`."""
-
-    __slots__ = ("id", "secret")
+    """`id` names the key in records and log lines, and reveals nothing of `secret`."""
 
     def __init__(self, secret: bytes) -> None:
         self.secret = secret

@@ -1,7 +1,7 @@
 """Connections of all gateways at the console of one: it asks, and the others answer.
 
-Records of `__weir_shares`, JSON in UTF-8. Nothing is asked while nobody looks. The key `question <gateway>`
-has what to list, the key `answer <asker> <gateway>` the list of one gateway:
+Records of `__weir_shares`, JSON in UTF-8. No gateway asks while no console shows them. The key `question
+<gateway>` has what to list, the key `answer <asker> <gateway>` the list of one gateway:
 
     {"version": 3, "gateway": "1-5f0c", "number": 7, "search": "app", "shape": null, "sort": "bytes_in",
      "descending": true, "rows": 100}
@@ -132,7 +132,7 @@ class ConnectionLists:
         self._asked: _Asked | None = None
         self._asking = trio.Lock()
         self._kept: dict[ConnectionQuery, tuple[int, ConnectionsElsewhere]] = {}
-        self._questions, self._heard = trio.open_memory_channel[tuple[float, Question]](MAX_QUESTIONS)
+        self._questions, self._received = trio.open_memory_channel[tuple[float, Question]](MAX_QUESTIONS)
 
     async def ask(self, query: ConnectionQuery) -> ConnectionsElsewhere:
         """Return what the other gateways list, after ANSWERED_S at most, or what they listed just before."""
@@ -163,11 +163,11 @@ class ConnectionLists:
                 del self._kept[next(iter(self._kept))]
             return found
 
-    def hear(self, key: bytes, value: bytes) -> None:
+    def receive(self, key: bytes, value: bytes) -> None:
         """Take a question of another gateway or an answer to this one. Raises UnreadableReport."""
         if key.startswith(QUESTION_PREFIX):
             if key != question_key(self._gateway):
-                # The asker is told when this gateway does not answer.
+                # The asking gateway counts the gateways that do not answer.
                 with suppress(trio.WouldBlock):
                     self._questions.send_nowait((trio.current_time(), read_question(value)))
             return
@@ -183,18 +183,18 @@ class ConnectionLists:
 
     async def run(self) -> None:
         """Answer questions until cancelled."""
-        async for heard_at, question in self._heard:
-            if trio.current_time() - heard_at > ANSWERED_S:
+        async for received_at, question in self._received:
+            if trio.current_time() - received_at > ANSWERED_S:
                 continue
             found, cost_us = await self._find(question.query)
             answer = Answer(self._gateway, question.number, found, cost_us)
-            # The asker waits no longer than ANSWERED_S.
+            # The asking gateway waits no longer than ANSWERED_S.
             with suppress(LogUnavailable, RecordTooLarge):
                 await self._append(answer_key(question.gateway, self._gateway), write_answer(answer))
 
     async def _append(self, key: bytes, value: bytes) -> None:
         """Append a record. Raises LogUnavailable, RecordTooLarge."""
-        await self._log.append(key, finished(self._records.sign_in_steps(key, value)))
+        await self._log.append(key, finished(self._records.sign(key, value)))
 
     async def _find(self, query: ConnectionQuery) -> tuple[ConnectionList, int]:
         """Return the list, and what it cost in microseconds."""

@@ -1,7 +1,7 @@
 """Measures what a gateway's clients use of each limit, and what waits in the connections that it throttles.
 
-Called once a second by `member`. Costs requests nothing: it reads the sensors and the throttled channels that
-the quota managers have anyway.
+Called once a second by `member`. No request pays for it: it reads the sensors and the throttled channels of
+the quota managers.
 """
 
 from collections import Counter, deque
@@ -11,9 +11,9 @@ from broker.common.steps import Steps
 from broker.gateway.sharing.division import Demand
 from broker.gateway.sharing.report import MAX_AMOUNT, WHOLE, ShareKey
 from broker.quotas.client_quotas import ClientQuotas
+from broker.quotas.remote_use import SHARED_KINDS
 from broker.quotas.table import UNLIMITED
 from broker.quotas.usage import SENSORS_AT_ONCE, ClientSensor
-from broker.quotas.use_elsewhere import SHARED_KINDS
 
 SPAN_MS: Final = 3_000
 """Time over which use is measured, at least two windows of the quotas."""
@@ -36,9 +36,7 @@ class _Muted:
 
 
 class DemandMeter:
-    """Remembers little: the last numbers of muted connections of each limit that has some."""
-
-    __slots__ = ("_muted",)
+    """Keeps the last numbers of muted connections of each limit that has some."""
 
     def __init__(self) -> None:
         self._muted: dict[ShareKey, _Muted] = {}

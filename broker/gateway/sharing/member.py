@@ -6,15 +6,15 @@ Run by `task` with a clock and a topic; the simulation in the tests runs it with
 from collections.abc import Mapping
 from typing import Final
 
-from broker.common.steps import Steps, finished
+from broker.common.steps import Steps
 from broker.gateway.sharing.demand import DemandMeter
 from broker.gateway.sharing.division import Demand, divide
 from broker.gateway.sharing.report import LINES_AT_ONCE, WHOLE, Line, Report, ShareKey
 from broker.gateway.sharing.table import Division, ShareTable, starting_share
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.kinds import QuotaKind
+from broker.quotas.remote_use import SHARED_KINDS
 from broker.quotas.usage import SensorKey
-from broker.quotas.use_elsewhere import SHARED_KINDS
 
 SETTLED: Final = 3
 """The first report with which a gateway wants more than it has. By then it has read a report that each of the
@@ -44,20 +44,6 @@ class SharingMember:
     report has reached the log.
     """
 
-    __slots__ = (
-        "_begun_ms",
-        "_heard",
-        "_in_force",
-        "_meter",
-        "_number",
-        "_quotas",
-        "gateway",
-        "has_expired",
-        "lease_ends_ms",
-        "shares",
-        "table",
-    )
-
     def __init__(self, gateway: str, quotas: ClientQuotas) -> None:
         self.gateway = gateway
         self.table = ShareTable()
@@ -65,7 +51,7 @@ class SharingMember:
         self._quotas = quotas
         self._meter = DemandMeter()
         self._number = 0
-        self._heard = 0
+        self._received = 0
         self._begun_ms = 0
         self.lease_ends_ms: int | None = None
         self.has_expired = False
@@ -87,16 +73,16 @@ class SharingMember:
         """Lower the shares that exceed their part from `now_ms` on, and return the next report, which the
         caller appends to the log. Yields after every few sensors.
 
-        Lowers nothing if the last report was not heard: then the others' reports may be missing, too.
+        Lowers nothing if the last report was not read back: then the others' reports may be missing, too.
         """
         other, least = self.other_share, self._starting_share // UNREPORTED_PARTS
         demands = yield from self._meter.measure(self._quotas, least, now_ms)
-        is_heard = self._heard == self._number
+        is_received = self._received == self._number
         self._number += 1
         self._begun_ms = now_ms
         lines: dict[ShareKey, Line] = {}
         for number, (key, demand) in enumerate(demands.items()):
-            lines[key] = self._line(key, demand, self.shares.get(key, other), is_heard)
+            lines[key] = self._line(key, demand, self.shares.get(key, other), is_received)
             if number % 32 == 31:
                 yield
         self.shares = {key: line.share for key, line in lines.items()}
@@ -112,16 +98,13 @@ class SharingMember:
         self._number += 1
         return Report(self.gateway, self._number, leaving=True)
 
-    def hear(self, report: Report) -> None:
-        finished(self.hear_in_steps(report))
-
-    def hear_in_steps(self, report: Report) -> Steps[None]:
+    def receive(self, report: Report) -> Steps[None]:
         """Take the next report of the log. The caller calls `enforce` after one or more of them. Yields after
         every few limits.
         """
         table, name = self.table, self.gateway
         was_there = name in table
-        if not (yield from table.hear_in_steps(report)):
+        if not (yield from table.receive(report)):
             return
         if was_there and name not in table:
             self._give_up_shares()
@@ -129,7 +112,7 @@ class SharingMember:
         # A later report, which may be in the log already, claims less than this one is granted.
         is_last = report.gateway == name and report.number == self._number
         if is_last:
-            self._heard = report.number
+            self._received = report.number
             self.written()
         for number, key in enumerate(report.lines, 1):
             if number % LINES_AT_ONCE == 0:

@@ -114,7 +114,7 @@ class UnsignedLog(LogDiverged):
 class MetadataLog:
     """A `broker.controller.control.Committer`. Call `attach` before `run` and before the first change.
 
-    `problem` tells why this gateway can neither follow nor change the metadata, None if it can;
+    `problem` says why this gateway can neither follow nor change the metadata, None if it can;
     `must_be_signed` whether `weir sign-metadata` mends it.
     """
 
@@ -291,7 +291,7 @@ class MetadataLog:
 
     async def _append(self, name: str, value: bytes) -> None:
         key = name.encode()
-        signed = await self._local.in_slices(self._records.sign_in_steps(key, value))
+        signed = await self._local.in_slices(self._records.sign(key, value))
         await self._log.append(key, signed)
 
     async def _read_or_wait(self) -> None:
@@ -356,7 +356,7 @@ class MetadataLog:
 
     async def _opened(self, key: bytes, data: bytes) -> Commit | Beginning:
         """Return what a record says. Raises RefusedRecord, UnreadableCommit and NewerCommit."""
-        return await _read(lambda: read_commit(finished(self._records.open_in_steps(key, data))), data)
+        return await _read(lambda: read_commit(finished(self._records.open(key, data))), data)
 
     async def _refuse(self, entry: Entry, error: RefusedRecord) -> None:
         """Skip a record that is not believed, and count it, unless it is of a log without signatures."""

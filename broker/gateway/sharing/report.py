@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 
-from broker.common.steps import Steps, finished
+from broker.common.steps import Steps
 from broker.quotas.kinds import QuotaKind
 
 VERSION: Final = 1
@@ -99,12 +99,8 @@ class _Outline(msgspec.Struct):
     limits: list[msgspec.Raw] | None = None
 
 
-def write_report(report: Report) -> bytes:
-    return finished(write_in_steps(report))
-
-
-def write_in_steps(report: Report) -> Steps[bytes]:
-    """As `write_report`; yields after every LINES_AT_ONCE limits."""
+def write_report(report: Report) -> Steps[bytes]:
+    """Return the record. Yields after every LINES_AT_ONCE limits."""
     found: dict[str, Any] = {"version": VERSION, "gateway": report.gateway, "number": report.number}
     if report.leaving:
         found["leaving"] = True
@@ -123,13 +119,8 @@ def write_in_steps(report: Report) -> Steps[bytes]:
     return b'%b,"limits":[%b]}' % (_json(found)[:-1], b",".join(pieces))
 
 
-def read_report(data: bytes) -> Report:
-    """Raises UnreadableReport."""
-    return finished(read_in_steps(data))
-
-
-def read_in_steps(data: bytes) -> Steps[Report]:
-    """As `read_report`; yields after every LINES_AT_ONCE limits."""
+def read_report(data: bytes) -> Steps[Report]:
+    """Yields after every LINES_AT_ONCE limits. Raises UnreadableReport."""
     try:
         head, pieces = _divided(data)
         found = msgspec.json.decode(head, type=_Outline)
@@ -167,7 +158,7 @@ _LINES: Final = msgspec.json.Decoder(list[_Limit])
 def _divided(data: bytes) -> tuple[bytes, Iterator[bytes]]:
     """Return a report whose limits have not been read, and its limits as lists of LINES_AT_ONCE at most.
 
-    Half a million empty limits would take 25 ms to tell from each other: a large report is divided where it
+    Half a million empty limits would take 25 ms to separate: a large report is divided where it
     was put together. Raises UnreadableReport.
     """
     data = data.rstrip()

@@ -13,6 +13,7 @@ from uuid import uuid4
 import msgspec
 import trio
 
+from broker.common.steps import finished
 from broker.gateway.sharing.commits import (
     Beginning,
     Commit,
@@ -65,7 +66,7 @@ class _Rows:
 
 class Survey:
     """What a log has. `unsigned` are the changes without a signature that must be adopted, none if the log
-    is signed; `is_done` tells whether all changes are signed with the first key.
+    is signed; `is_done` says whether all changes are signed with the first key.
     """
 
     def __init__(self, signed: _Rows, by_first: _Rows, old: _Rows, foreign: str | None) -> None:
@@ -104,7 +105,7 @@ async def survey(log: TopicLog, records: SignedRecords, first_key: str) -> Surve
                 continue
             is_signed = True
             try:
-                data = records.open(entry.key, entry.value)
+                data = finished(records.open(entry.key, entry.value))
             except RefusedRecord as error:
                 if error.refusal is not Refusal.UNSIGNED:
                     foreign = str(error)
@@ -148,7 +149,7 @@ async def sign(
             copies.insert(0, write_beginning(found.last))
         for data in copies:
             key = f"signed-{uuid4().hex}".encode()
-            await log.append(key, records.sign(key, data))
+            await log.append(key, finished(records.sign(key, data)))
             appended += 1
     raise CannotSign(f"gateways changed the log during each of {ATTEMPTS} attempts: try again later")
 

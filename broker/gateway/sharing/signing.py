@@ -20,7 +20,7 @@ from collections import Counter, deque
 from enum import StrEnum
 from typing import Final, Protocol
 
-from broker.common.steps import Steps, finished
+from broker.common.steps import Steps
 from broker.gateway.sharing.cluster_keys import ClusterKey, ClusterKeys
 
 VERSION: Final = b"1"
@@ -101,16 +101,16 @@ class RefusedCounts:
 
 class Records(Protocol):
     """Writes and reads the values of one topic's records. `refused` are those that are not believed, counted
-    by the caller; `is_signed` tells whether values have signatures.
+    by the caller; `is_signed` says whether values have signatures.
     """
 
     is_signed: bool
     refused: RefusedCounts
 
-    def sign_in_steps(self, key: bytes, value: bytes) -> Steps[bytes]:
+    def sign(self, key: bytes, value: bytes) -> Steps[bytes]:
         """Return the value to append."""
 
-    def open_in_steps(self, key: bytes, value: bytes) -> Steps[bytes]:
+    def open(self, key: bytes, value: bytes) -> Steps[bytes]:
         """Return the value that was signed; called once for each record. Raises RefusedRecord."""
 
     def read_up_to(self, offset: int, now_ms: int) -> None:
@@ -125,11 +125,11 @@ class PlainRecords:
     def __init__(self) -> None:
         self.refused = RefusedCounts()
 
-    def sign_in_steps(self, key: bytes, value: bytes) -> Steps[bytes]:
+    def sign(self, key: bytes, value: bytes) -> Steps[bytes]:
         yield from ()
         return value
 
-    def open_in_steps(self, key: bytes, value: bytes) -> Steps[bytes]:
+    def open(self, key: bytes, value: bytes) -> Steps[bytes]:
         yield from ()
         if value.startswith(MAGIC):
             raise RefusedRecord(Refusal.KEY, "a signed record, and this gateway has no key")
@@ -155,7 +155,7 @@ class SignedRecords:
         self._marks: deque[tuple[int, int]] = deque()
         self._read_before = 0
 
-    def sign_in_steps(self, key: bytes, value: bytes) -> Steps[bytes]:
+    def sign(self, key: bytes, value: bytes) -> Steps[bytes]:
         self._counter += 1
         signer = self._keys.first
         head = b"%b%b %b %b %d %d " % (
@@ -169,10 +169,7 @@ class SignedRecords:
         signature = yield from self._signature(signer, key, head, memoryview(value))
         return b"%b%b\n%b" % (head, signature, value)
 
-    def sign(self, key: bytes, value: bytes) -> bytes:
-        return finished(self.sign_in_steps(key, value))
-
-    def open_in_steps(self, key: bytes, value: bytes) -> Steps[bytes]:
+    def open(self, key: bytes, value: bytes) -> Steps[bytes]:
         if not value.startswith(MAGIC):
             raise RefusedRecord(Refusal.UNSIGNED, "a record without a signature")
         version = value[:MAX_HEAD].split(b" ", 2)[1]
@@ -194,9 +191,6 @@ class SignedRecords:
             raise RefusedRecord(Refusal.SIGNATURE, "a record with a wrong signature")
         self._accept(writer, int(counter), int(position))
         return value[end + 1 :]
-
-    def open(self, key: bytes, value: bytes) -> bytes:
-        return finished(self.open_in_steps(key, value))
 
     def read_up_to(self, offset: int, now_ms: int) -> None:
         self._position = max(self._position, offset)

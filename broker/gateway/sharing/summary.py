@@ -7,8 +7,8 @@
 
 `channels` are the throttled connections with the longest remaining time; long names are cut. `uses` are the
 limits of which most is used: key, rule, user and client id of its clients, rate and throttled connections.
-The record's key tells it from a report without reading it. Gateways that know only reports skip it, because
-of its version; those that do not know `uses` ignore them.
+The record's key distinguishes it from a report without reading it. Gateways that know only reports skip it,
+because of its version; those that do not know `uses` ignore them.
 """
 
 import json
@@ -23,7 +23,7 @@ from broker.controller.rows.upstream import GatewayTraffic
 from broker.gateway.sharing.report import MAX_VERSION, UnreadableReport
 from broker.quotas.entity import Entity
 from broker.quotas.kinds import QuotaKind
-from broker.quotas.use_elsewhere import SensorUse
+from broker.quotas.remote_use import SensorUse
 
 VERSION: Final = 2
 

@@ -2,8 +2,8 @@
 
 Filled by `member` with every report, so every gateway computes the same table, however late it reads. No
 clock: a gateway is gone when another one has written `MISSED` reports since its last, and reports are written
-once a second. So nobody loses a share while the log cannot be written, and clocks that differ or jump do not
-matter.
+once a second. So no gateway loses a share while the log cannot be written, and clocks that differ or jump do
+not matter.
 
 Why the shares in force never add up to more than a limit, once every gateway has read a report of every
 other: the table raises a gateway's share only with that gateway's own report, and only into room that no
@@ -17,7 +17,7 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from broker.common.steps import Steps, finished
+from broker.common.steps import Steps
 from broker.gateway.sharing.report import LINES_AT_ONCE, WHOLE, Line, Report, ShareKey
 
 MISSED: Final = 5
@@ -77,8 +77,6 @@ class _Member:
 class ShareTable:
     """The gateways that report, and the division of each limit that they use."""
 
-    __slots__ = ("_divisions", "_members", "_position")
-
     def __init__(self) -> None:
         # The gateway that reported longest ago first.
         self._members: OrderedDict[str, _Member] = OrderedDict()
@@ -98,10 +96,7 @@ class ShareTable:
         """The limits that gateways use."""
         return self._divisions
 
-    def hear(self, report: Report) -> bool:
-        return finished(self.hear_in_steps(report))
-
-    def hear_in_steps(self, report: Report) -> Steps[bool]:
+    def receive(self, report: Report) -> Steps[bool]:
         """Take the next report of the log. Returns False for one that comes twice or too late, which changes
         nothing. Yields after every few limits.
         """

@@ -13,16 +13,16 @@ from typing import Final
 import trio
 
 from broker.common.clock import Clock
-from broker.common.steps import Result, Steps
 from broker.gateway.sharing import client_summary
 from broker.gateway.sharing.client_summary import client_key_of
 from broker.gateway.sharing.connection_lists import ANSWER_PREFIX, QUESTION_PREFIX, ConnectionLists
 from broker.gateway.sharing.member import LEASE_MS, SharingMember
-from broker.gateway.sharing.report import Report, UnreadableReport, read_in_steps, write_in_steps
+from broker.gateway.sharing.report import Report, UnreadableReport, read_report, write_report
 from broker.gateway.sharing.signing import Records, RefusedRecord
 from broker.gateway.sharing.summaries import Summaries
 from broker.gateway.sharing.summary import KEY_PREFIX, key_of, read_summary, write_summary
 from broker.gateway.sharing.topic_log import Entry, LogUnavailable, RecordTooLarge, TopicLog
+from broker.gateway.turns import in_turns
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ MAX_BYTES: Final = 1_048_588
 
 
 class SharingTask:
-    """Runs one `member`. `is_failing` tells whether the log could not be read or written last."""
+    """Runs one `member`. `is_failing` says whether the log could not be read or written last."""
 
     def __init__(
         self,
@@ -53,19 +53,19 @@ class SharingTask:
         log: TopicLog,
         clock: Clock,
         records: Records,
-        heard: Callable[[str], None] = lambda _gateway: None,
+        on_report: Callable[[str], None] = lambda _gateway: None,
         summaries: Summaries | None = None,
         lists: ConnectionLists | None = None,
     ) -> None:
-        """`heard` is called with the id of the gateway of each report. Without `summaries` none are written
-        or read; without `lists`, no connections are listed.
+        """`on_report` is called with the id of the gateway of each report. Without `summaries` none are
+        written or read; without `lists`, no connections are listed.
         """
         self.is_failing = False
         self._member = member
         self._log = log
         self._clock = clock
         self._records = records
-        self._heard = heard
+        self._on_report = on_report
         self._summaries = summaries
         self._lists = lists
         self._lock = trio.Lock()
@@ -120,11 +120,11 @@ class SharingTask:
                 continue
             self._note("read the reports", None)
             if page.entries:
-                await self._hear(page.entries)
+                await self._receive(page.entries)
             self._offset = page.next_offset
             self._records.read_up_to(self._offset, self._clock.ms())
 
-    async def _hear(self, entries: tuple[Entry, ...]) -> None:
+    async def _receive(self, entries: tuple[Entry, ...]) -> None:
         async with self._lock:
             for entry in entries:
                 await trio.lowlevel.checkpoint()
@@ -133,25 +133,25 @@ class SharingTask:
                 try:
                     if len(entry.value) > MAX_BYTES:
                         raise UnreadableReport(f"{len(entry.value)} bytes, and at most {MAX_BYTES} are read")
-                    value = await self._in_slices(self._records.open_in_steps(entry.key, entry.value))
-                    await self._hear_record(entry.key, value)
+                    value = await in_turns(self._records.open(entry.key, entry.value))
+                    await self._receive_record(entry.key, value)
                 except RefusedRecord as error:
                     self._refuse(entry.offset, error)
                 except UnreadableReport as error:
                     self._warn(entry.offset, "unreadable report", str(error))
-            await self._in_slices(self._member.enforce(self._clock.ms()))
+            await in_turns(self._member.enforce(self._clock.ms()))
 
-    async def _hear_record(self, key: bytes, value: bytes) -> None:
+    async def _receive_record(self, key: bytes, value: bytes) -> None:
         """Raises UnreadableReport."""
         if key.startswith(KEY_PREFIX):
-            self._hear_summary(key, value)
+            self._receive_summary(key, value)
         elif key.startswith(client_summary.KEY_PREFIX):
-            await self._hear_clients(key, value)
+            await self._receive_clients(key, value)
         elif key.startswith((QUESTION_PREFIX, ANSWER_PREFIX)):
             if self._lists is not None and self._is_caught_up:
-                self._lists.hear(key, value)
+                self._lists.receive(key, value)
         else:
-            await self._hear_report(value)
+            await self._receive_report(value)
 
     def _refuse(self, offset: int, error: RefusedRecord) -> None:
         """Count a record that is not believed, unless it was there before the start."""
@@ -159,12 +159,12 @@ class SharingTask:
             self._records.refused.add(error.refusal, self._clock.ms())
             self._warn(offset, "a report is not believed", str(error))
 
-    async def _hear_report(self, value: bytes) -> None:
+    async def _receive_report(self, value: bytes) -> None:
         """Raises UnreadableReport."""
         member = self._member
-        report = await self._in_slices(read_in_steps(value))
-        await self._in_slices(member.hear_in_steps(report))
-        self._heard(report.gateway)
+        report = await in_turns(read_report(value))
+        await in_turns(member.receive(report))
+        self._on_report(report.gateway)
         if report.leaving and self._summaries is not None:
             self._summaries.forget(report.gateway)
         await trio.lowlevel.checkpoint()
@@ -179,28 +179,28 @@ class SharingTask:
             self._warned_ms = now_ms
             logger.warning(what, extra={"offset": offset, "reason": reason})
 
-    def _hear_summary(self, key: bytes, value: bytes) -> None:
+    def _receive_summary(self, key: bytes, value: bytes) -> None:
         """Read the summary of another gateway, but none from before the start. Raises UnreadableReport."""
         summaries = self._summaries
-        if summaries is None or not summaries.hears or not self._is_caught_up:
+        if summaries is None or not summaries.keeps_others or not self._is_caught_up:
             return
         if key != key_of(self._member.gateway):
-            summaries.hear(read_summary(value), self._clock.ms())
+            summaries.receive(read_summary(value), self._clock.ms())
 
-    async def _hear_clients(self, key: bytes, value: bytes) -> None:
-        """As `_hear_summary`."""
+    async def _receive_clients(self, key: bytes, value: bytes) -> None:
+        """As `_receive_summary`."""
         summaries = self._summaries
-        if summaries is None or not summaries.hears or not self._is_caught_up:
+        if summaries is None or not summaries.keeps_others or not self._is_caught_up:
             return
         if key != client_key_of(self._member.gateway):
-            clients = await self._in_slices(client_summary.read_in_steps(value))
-            summaries.hear_clients(clients, self._clock.ms())
+            clients = await in_turns(client_summary.read_in_steps(value))
+            summaries.receive_clients(clients, self._clock.ms())
 
     async def _write_all(self) -> None:
         while True:
             due = trio.current_time() + ROUND_S
             async with self._lock:
-                report = await self._in_slices(self._member.report(self._clock.ms()))
+                report = await in_turns(self._member.report(self._clock.ms()))
             read_back = trio.Event()
             self._awaited = report.number, read_back
             is_written = False
@@ -228,50 +228,40 @@ class SharingTask:
                 await self._written.wait()
                 continue
             async with self._lock:
-                await self._in_slices(member.enforce(clock.ms()))
+                await in_turns(member.enforce(clock.ms()))
             if member.has_expired:
                 logger.warning(
                     "the shares of this gateway have expired", extra={"lease_s": LEASE_MS // 1_000}
                 )
 
     async def _write_summaries(self, summaries: Summaries) -> None:
-        """Measure once a second, and tell the others if there are any."""
+        """Measure once a second, and write the summary if there are other gateways."""
         member = self._member
         while True:
             due = trio.current_time() + ROUND_S
-            summary = await self._in_slices(summaries.measure())
+            summary = await in_turns(summaries.measure())
             if member.has_others:
                 key, value = key_of(member.gateway), write_summary(summary)
                 await self._append("write the summary", key, value)
                 if summaries.measure_clients is not None:
-                    clients = await self._in_slices(summaries.measure_clients())
-                    value = await self._in_slices(client_summary.write_in_steps(clients))
+                    clients = await in_turns(summaries.measure_clients())
+                    value = await in_turns(client_summary.write_in_steps(clients))
                     await self._append("write the clients", client_key_of(member.gateway), value)
             await trio.sleep_until(due)
 
     async def _append_report(self, report: Report) -> bool:
         """Return whether the report is in the log for certain."""
-        value = await self._in_slices(write_in_steps(report))
+        value = await in_turns(write_report(report))
         return await self._append(WRITE, self._member.gateway.encode(), value)
 
     async def _append(self, what: str, key: bytes, value: bytes) -> bool:
         try:
-            await self._log.append(key, await self._in_slices(self._records.sign_in_steps(key, value)))
+            await self._log.append(key, await in_turns(self._records.sign(key, value)))
         except (LogUnavailable, RecordTooLarge) as error:
             self._note(what, error)
             return False
         self._note(what, None)
         return True
-
-    async def _in_slices(self, steps: Steps[Result]) -> Result:
-        """Run `steps`, and other tasks between them."""
-        while True:
-            try:
-                next(steps)
-            except StopIteration as end:
-                result: Result = end.value
-                return result
-            await trio.lowlevel.checkpoint()
 
     def _note(self, what: str, error: Exception | None) -> None:
         """Log the first failure, and its end."""

@@ -14,16 +14,16 @@ from broker.gateway.sharing.report import WHOLE, ShareKey
 from broker.gateway.sharing.summaries import Summaries
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.kinds import CLIENT_KEYS, KEY_OF
-from broker.quotas.use_elsewhere import SHARED_KINDS, Clients, Elsewhere, use_elsewhere
+from broker.quotas.remote_use import SHARED_KINDS, Clients, RemoteUse, remote_use
 from broker.views.connection_search import ConnectionQuery, ConnectionsElsewhere
 from broker.views.upstream_views import ShareViews
 
-MAX_HEARD: Final = 1_000
+MAX_REPORT_TIMES: Final = 1_000
 """Gateways whose last report's time is remembered, those that are gone included."""
 
 
 class SharedLimits(ShareViews):
-    """What `member` knows of the other gateways. `heard` is called with the id of
+    """What `member` knows of the other gateways. `note_report` is called with the id of
     the gateway of each report.
     """
 
@@ -40,14 +40,14 @@ class SharedLimits(ShareViews):
         self._quotas = quotas
         self._clock = clock
         self._lists = lists
-        self._heard: dict[str, int] = {}
+        self._report_times: dict[str, int] = {}
 
-    def heard(self, gateway: str) -> None:
+    def note_report(self, gateway: str) -> None:
         """Note that a report of a gateway has just been read."""
-        self._heard.pop(gateway, None)
-        self._heard[gateway] = self._clock.wall_ms()
-        if len(self._heard) > MAX_HEARD:
-            del self._heard[next(iter(self._heard))]
+        self._report_times.pop(gateway, None)
+        self._report_times[gateway] = self._clock.wall_ms()
+        if len(self._report_times) > MAX_REPORT_TIMES:
+            del self._report_times[next(iter(self._report_times))]
 
     def gateways(self) -> Sequence[GatewayRow]:
         """Return the gateways that are there, this one first."""
@@ -60,7 +60,7 @@ class SharedLimits(ShareViews):
             if each != self._member.gateway:
                 summary = summaries.get(each)
                 address, traffic = ("", None) if summary is None else (summary.address, summary.traffic)
-                rows.append(GatewayRow(each, address, self._heard.get(each), traffic))
+                rows.append(GatewayRow(each, address, self._report_times.get(each), traffic))
         return rows
 
     def shares(self) -> Iterable[ShareRow]:
@@ -84,10 +84,10 @@ class SharedLimits(ShareViews):
             sum(each.requests_per_s for each in found),
         )
 
-    def use_elsewhere(self) -> Elsewhere:
-        """Return what the other gateways tell of their use of limits."""
+    def remote_use(self) -> RemoteUse:
+        """Return the use of limits that the other gateways report."""
         summaries = self._summaries.others(self._clock.ms())
-        return use_elsewhere((gateway, summary.uses) for gateway, summary in summaries.items())
+        return remote_use((gateway, summary.uses) for gateway, summary in summaries.items())
 
     def unlisted_use(self) -> int:
         """Return how many limits the other gateways use beside those that they list."""
@@ -110,20 +110,20 @@ class SharedLimits(ShareViews):
         return sum(each.unlisted_addresses for each in self._clients().values())
 
     def unheard(self) -> Sequence[str]:
-        """Return the other gateways that have told nothing of their clients and addresses."""
-        told = self._clients()
-        return [each for each in self._member.table.gateways if each not in (self._member.gateway, *told)]
+        """Return the other gateways that have not reported their clients and addresses."""
+        reported = self._clients()
+        return [each for each in self._member.table.gateways if each not in (self._member.gateway, *reported)]
 
     def incomplete(self) -> Incomplete:
-        """Return the gateways that list less than they have, or were not heard."""
+        """Return the gateways that list less than they have, or have not reported."""
         there = set(self._member.table.gateways) - {self._member.gateway}
-        told, clients = self._summaries.others(self._clock.ms()), self._clients()
-        uses = frozenset(name for name, each in told.items() if each.unlisted_uses)
+        summaries, clients = self._summaries.others(self._clock.ms()), self._clients()
+        uses = frozenset(name for name, each in summaries.items() if each.unlisted_uses)
         more_clients = frozenset(name for name, each in clients.items() if each.unlisted_clients)
         more_addresses = frozenset(name for name, each in clients.items() if each.unlisted_addresses)
         unheard = frozenset(self.unheard())
         return Incomplete(
-            uses | frozenset(there - told.keys()), more_clients | unheard, more_addresses | unheard
+            uses | frozenset(there - summaries.keys()), more_clients | unheard, more_addresses | unheard
         )
 
     def share(self, key: str, clients: Clients, gateway: str) -> float | None:
@@ -153,7 +153,7 @@ class SharedLimits(ShareViews):
         return ConnectionsElsewhere() if self._lists is None else await self._lists.ask(query)
 
     def _clients(self) -> Mapping[str, ClientSummary]:
-        """Return the gateways always in the same order, whichever was heard last."""
+        """Return the gateways always in the same order, whichever reported last."""
         return dict(sorted(self._summaries.clients(self._clock.ms()).items()))
 
 

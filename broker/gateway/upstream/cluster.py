@@ -68,7 +68,8 @@ class UpstreamCluster:
         self._watches: dict[int, NodeWatch] = {}
         self._nursery: trio.Nursery | None = None
         self._alarm = Alarm()
-        self._found = trio.Event()
+        self.found = trio.Event()
+        """Set once the expected cluster has answered."""
         self._turn = 0
 
     @property
@@ -124,7 +125,7 @@ class UpstreamCluster:
         Raises UpstreamError CLUSTER while the cluster is refused, and until the expected one has answered if
         an id is expected: nothing must reach another cluster.
         """
-        if self.is_refused or (self.expected_id is not None and not self._found.is_set()):
+        if self.is_refused or (self.expected_id is not None and not self.found.is_set()):
             raise UpstreamError(
                 Reason.CLUSTER, self.state.error or "the upstream cluster has not answered yet"
             )
@@ -134,10 +135,6 @@ class UpstreamCluster:
             targets = list(dict.fromkeys((*known, *self._config.bootstrap_servers)))
         self._turn += 1
         return targets[self._turn % len(targets)]
-
-    async def wait_found(self) -> None:
-        """Wait until the expected cluster has answered once."""
-        await self._found.wait()
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Keep the nodes fresh until cancelled. Closes all connections."""
@@ -306,8 +303,8 @@ class UpstreamCluster:
         if old.condition is Condition.OTHER_CLUSTER and condition.is_failing:
             condition = Condition.OTHER_CLUSTER
         self.state = next_state(old, condition, self._clock.wall_ms(), error=error)
-        if condition is Condition.CONNECTED and not self._found.is_set():
+        if condition is Condition.CONNECTED and not self.found.is_set():
             logger.info("found the upstream cluster", extra={"cluster": self.cluster_id})
-            self._found.set()
+            self.found.set()
         else:
             log_cluster(old, self.state)

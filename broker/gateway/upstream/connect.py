@@ -29,8 +29,8 @@ class UpstreamSocket(msgspec.Struct, frozen=True):
     """An open connection, from which nothing has been read that does not belong to its opening.
 
     `sock` does not block; `fd` is its descriptor for epoll. After a login, `session_lifetime_ms` is how long
-    the broker accepts requests before it wants another one; 0: for ever (KIP-368). `credentials` are those of
-    the login.
+    the broker accepts requests before it requires another one; 0: for ever (KIP-368). `credentials` are those
+    of the login.
     """
 
     sock: Transport
@@ -43,7 +43,7 @@ class UpstreamSocket(msgspec.Struct, frozen=True):
 async def open_connection(
     address: Address, config: UpstreamConfig, security: UpstreamSecurity, *, login: bool
 ) -> UpstreamSocket:
-    """Connect to `address`, whose name is resolved anew; all its addresses are tried. With `login`, log in
+    """Connect to `address`, whose name is resolved again; all its addresses are tried. With `login`, log in
     with the gateway's own credentials if the upstream listener has SASL; without, the client does that.
 
     Raises UpstreamError, after `upstream.socket.connection.setup.timeout.ms` at the latest. If cancelled, no

@@ -4,7 +4,7 @@ Requests are pipelined; a broker answers them in their order. `client` and `node
 """
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ from broker.common.errors import ErrorCode, ProtocolViolation
 from broker.common.version import VERSION
 from broker.config.listeners import Address
 from broker.config.sections import UpstreamConfig
+from broker.gateway.turns import in_turns
 from broker.gateway.upstream.connect import FAILURES, UpstreamSocket, as_upstream_error, open_connection
 from broker.gateway.upstream.errors import Reason, UpstreamError
 from broker.gateway.upstream.frames import MAX_FRAME_BYTES, FrameStream
@@ -32,16 +33,6 @@ RENEW_AT: Final = 0.85
 
 DECODED_AT_ONCE: Final = 16 * 1024
 """Bytes of a response that is decoded with nothing else in between; ours. ApiVersions has a kilobyte."""
-
-
-async def _in_turns(slices: Generator[None, None, Any]) -> Any:
-    """Run slices with a turn for other tasks after each. Returns their result."""
-    while True:
-        try:
-            next(slices)
-        except StopIteration as end:
-            return end.value
-        await trio.lowlevel.checkpoint()
 
 
 class _Pending:
@@ -157,12 +148,12 @@ class UpstreamConnection:
         try:
             if len(pending.frame) <= DECODED_AT_ONCE:
                 return codec.decode_response(key, version)(pending.frame, pending.body_at)
-            return await _in_turns(
+            return await in_turns(
                 codec.decode_response_in_slices(key, version)(pending.frame, pending.body_at)
             )
         except ProtocolViolation as violation:
             found = violation
-        await _in_turns(dismantle(found.take_partial()))
+        await in_turns(dismantle(found.take_partial()))
         raise UpstreamError(Reason.PROTOCOL, f"{self.address}: {found}") from found
 
     def retire(self) -> None:

@@ -29,8 +29,6 @@ class FrameStream:
     connection. A cancelled `receive` loses nothing. Both raise OSError from the socket.
     """
 
-    __slots__ = ("_buffer", "_chunk", "_fd", "_limit", "_sock")
-
     def __init__(self, sock: Transport, fd: int, limit: int = MAX_FRAME_BYTES) -> None:
         self._sock = sock
         self._fd = fd

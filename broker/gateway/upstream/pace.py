@@ -14,8 +14,6 @@ class Backoff:
     out who try too often. Neither are brokers of another cluster.
     """
 
-    __slots__ = ("_first_ms", "_most_ms", "_next_ms", "_period_ms")
-
     def __init__(self, config: UpstreamConfig) -> None:
         self._first_ms = config.reconnect_backoff_ms
         self._most_ms = config.reconnect_backoff_max_ms
@@ -37,8 +35,6 @@ class Backoff:
 class Alarm:
     """A task's sleep that `ring` ends. A ring since the last `reset` ends the next sleep, too."""
 
-    __slots__ = ("_rung",)
-
     def __init__(self) -> None:
         self._rung = trio.Event()
 
@@ -46,8 +42,8 @@ class Alarm:
         self._rung.set()
 
     async def sleep(self, least_s: float, most_s: float) -> None:
-        """Sleep for `most_s`, or until `ring`, but at least `least_s`: thousands of clients can ask for news
-        at once.
+        """Sleep for `most_s`, or until `ring`, but at least `least_s`: thousands of clients can ring at
+        once.
         """
         now = trio.current_time()
         await trio.sleep_until(now + least_s)
@@ -55,5 +51,5 @@ class Alarm:
             await self._rung.wait()
 
     def reset(self) -> None:
-        """Forget the rings until now: the task does now what they ask for."""
+        """Forget earlier rings: the task is about to do what they ask for."""
         self._rung = trio.Event()

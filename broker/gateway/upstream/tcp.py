@@ -25,8 +25,6 @@ _Target = tuple[int, Any]
 class _Lookup:
     """A lookup in progress. Without a result and an error when it is done, it was cancelled."""
 
-    __slots__ = ("done", "error", "targets")
-
     def __init__(self) -> None:
         self.done = trio.Event()
         self.targets: list[_Target] = []

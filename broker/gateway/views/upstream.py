@@ -1,7 +1,7 @@
 """The upstream cluster of a gateway as the console and /metrics show it. Made by `server.gateway`.
 
 Observes connections: what a closed one has transferred still counts for its node, and the first client that
-cannot use the addresses it is told is logged.
+cannot use the advertised addresses is logged.
 """
 
 import logging
@@ -56,7 +56,7 @@ class NodeTraffic:
         self._cluster = cluster
         self._loopback_host = loopback_host
         self._ended: dict[int, tuple[int, int]] = {}
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
         self.remote_connections: Counter[str] = Counter()
         """Connections from other machines by listener, since the start."""
 
@@ -81,8 +81,8 @@ class NodeTraffic:
             return
         listener = channel.listener
         self.remote_connections[listener] += 1
-        if listener not in self._told:
-            self._told.add(listener)
+        if listener not in self._warned:
+            self._warned.add(listener)
             host = self._loopback_host(listener)
             if host:
                 logger.warning(

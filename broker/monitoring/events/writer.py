@@ -157,7 +157,7 @@ class EventWriter:
         if "transactions" in self._wanted:
             self._transactions.aborted(abort)
 
-    # Implements broker.network.observers.Watcher.
+    # Implements broker.network.observers.ConnectionObserver.
 
     def opened(self, channel: Channel) -> None:
         if "connections" in self._wanted:

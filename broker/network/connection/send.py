@@ -1,6 +1,6 @@
 """The unsent part of one response. (Kafka: NetworkSend, and transferTo of records)
 
-Called by `network.processor`. A response is a list of buffers and file regions; the bytes of a region are
+Called by `network.responder`. A response is a list of buffers and file regions; the bytes of a region are
 sent from the page cache to the socket without a copy in Python. Independent of the log: uses the FileRegion
 protocol.
 """

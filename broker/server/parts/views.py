@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from broker.common.version import VERSION
 from broker.controller.rows.broker import ServerInfo
 from broker.monitoring.prometheus.page import PrometheusPage
-from broker.quotas.use_elsewhere import NOWHERE
+from broker.quotas.remote_use import NO_REMOTE_USE
 from broker.security.console_links import ConsoleLink, ConsoleLinkFile
 from broker.server.parts.control import ServerMetadata
 from broker.server.task_stats import OwnedResources
@@ -57,7 +57,7 @@ class ServerViews:
                 metadata.config.automq.pipeline_high,
                 None if upstream is None else upstream.upstream_of,
             ),
-            LiveQuotas(parts, lambda: NOWHERE if upstream is None else upstream.shares.use_elsewhere()),
+            LiveQuotas(parts, lambda: NO_REMOTE_USE if upstream is None else upstream.shares.remote_use()),
             topics,
             metadata.writer,
             lambda: self.info,

@@ -138,7 +138,7 @@ class Quota(_Row):
     shadow: bool
 
 
-class Rule(msgspec.Struct, frozen=True):
+class LimitRow(msgspec.Struct, frozen=True):
     """One limit of one entity."""
 
     entity: str
@@ -148,7 +148,7 @@ class Rule(msgspec.Struct, frozen=True):
     shadow: bool
 
 
-class Client(_Row):
+class ClientRow(_Row):
     """All connections of one user and client id; `request_percentage` is Kafka's."""
 
     client_id: str
@@ -176,7 +176,7 @@ class _QuotaPage(_Row):
 
 
 class _ClientPage(_Row):
-    items: list[Client]
+    items: list[ClientRow]
 
 
 class Snapshot(_Row):
@@ -187,12 +187,12 @@ class Snapshot(_Row):
     quotas: _QuotaPage
     usage: _ClientPage
 
-    def rules(self) -> Iterator[Rule]:
+    def rules(self) -> Iterator[LimitRow]:
         """Yield the limits whose usage is known."""
         for quota in self.quotas.items:
             for key, limit in quota.limits.items():
                 if limit.used is not None:
-                    yield Rule(_entity_text(quota.entity), key, limit, limit.used, quota.shadow)
+                    yield LimitRow(_entity_text(quota.entity), key, limit, limit.used, quota.shadow)
 
 
 def snapshot_of(topics: Mapping[str, Any]) -> Snapshot:

@@ -10,7 +10,7 @@ from typing import Any, Final, Generic, Literal, TypeVar
 
 import msgspec
 
-from broker.tools.top.snapshot import Client, Rule, Snapshot, ThrottledChannel
+from broker.tools.top.snapshot import ClientRow, LimitRow, Snapshot, ThrottledChannel
 
 GAP: Final = 2
 BAR: Final = 10
@@ -186,13 +186,13 @@ RULES: Final = Table(
     Snapshot.rules,
     lambda row: (row.entity, row.key),
     (
-        Column[Rule]("RULE", lambda row: row.entity, 14, 1, 1),
-        Column[Rule]("LIMIT", lambda row: row.key, 24, 4),
+        Column[LimitRow]("RULE", lambda row: row.entity, 14, 1, 1),
+        Column[LimitRow]("LIMIT", lambda row: row.key, 24, 4),
         _number("USED / LIMIT", lambda row: _usage(row.key, row.limit.observed, row.limit.value), 21, 3),
-        Column[Rule]("", lambda row: bar(row.used), BAR + 2, 5),
+        Column[LimitRow]("", lambda row: bar(row.used), BAR + 2, 5),
         _number("USED", lambda row: share(row.used), 6, 2, lambda row: row.used),
         _number("MUTED", lambda row: f"{row.limit.throttled:,}", 6, 6, lambda row: row.limit.throttled),
-        Column[Rule]("MODE", lambda row: "shadow" if row.shadow else "", 6, 7),
+        Column[LimitRow]("MODE", lambda row: "shadow" if row.shadow else "", 6, 7),
     ),
 )
 
@@ -202,14 +202,14 @@ CLIENTS: Final = Table(
     lambda snapshot: snapshot.usage.items,
     lambda row: (row.client_id, row.user),
     (
-        Column[Client]("CLIENT", lambda row: row.client_id or '""', 10, 1, 2),
-        Column[Client]("USER", lambda row: row.user, 9, 6, 1),
+        Column[ClientRow]("CLIENT", lambda row: row.client_id or '""', 10, 1, 2),
+        Column[ClientRow]("USER", lambda row: row.user, 9, 6, 1),
         _number("IN", lambda row: f"{size(row.bytes_in_per_s)}/s", 9, 2, lambda row: row.bytes_in_per_s),
         _number("OUT", lambda row: f"{size(row.bytes_out_per_s)}/s", 9, 3, lambda row: row.bytes_out_per_s),
         _number("REQ/S", lambda row: digits(row.requests_per_s), 7, 4, lambda row: row.requests_per_s),
         _number("TIME", lambda row: f"{digits(row.request_share)} %", 7, 7, lambda row: row.request_share),
         _number("CONNS", lambda row: f"{row.connections:,}", 7, 5, lambda row: row.connections),
-        Column[Client]("LIMITED BY", lambda row: ", ".join(row.limited_by) or MISSING, 18, 8, 1),
+        Column[ClientRow]("LIMITED BY", lambda row: ", ".join(row.limited_by) or MISSING, 18, 8, 1),
     ),
     {
         "IN": "bytes_in",

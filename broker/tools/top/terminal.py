@@ -72,7 +72,7 @@ def show(console: Console, lines: list[Text]) -> None:
 
 
 class Terminal:
-    """The terminal while the full screen is active. Made by `open_terminal`."""
+    """The terminal while the full screen is active, from `opened`."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._in, self._out = sys.stdin.fileno(), sys.stdout.fileno()

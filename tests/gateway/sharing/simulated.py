@@ -43,7 +43,7 @@ class SimulatedClient:
 
 
 class SimulatedGateway:
-    """`delay_ms` is the time until it reads what was written, `loses` tells whether a report is lost."""
+    """`delay_ms` is the time until it reads what was written, `loses` says whether a report is lost."""
 
     def __init__(self, name: str, phase_ms: int) -> None:
         self.name = name
@@ -199,7 +199,7 @@ class SimulatedCluster:
     def _append(self, gateway: SimulatedGateway, report: Report) -> None:
         if gateway.is_cut_off or gateway.loses():
             return
-        self.log.append(read_report(write_report(report)))
+        self.log.append(finished(read_report(finished(write_report(report)))))
         gateway.member.written()
         self._at(self.now_ms + LEASE_MS, lambda: self._expire(gateway))
         for each in self.gateways:
@@ -223,7 +223,7 @@ class SimulatedCluster:
         if gateway.is_cut_off or gateway.is_dead:
             return
         for report in self.log[gateway.read : end]:
-            gateway.member.hear(report)
+            finished(gateway.member.receive(report))
         gateway.read = max(gateway.read, end)
         finished(gateway.member.enforce(BASE_MS + self.now_ms))
         self._after_change(gateway)

@@ -93,7 +93,7 @@ def test_a_record_is_the_documented_json() -> None:
 
 def test_a_gateway_that_knows_only_reports_skips_it() -> None:
     with pytest.raises(UnreadableReport, match="version 4"):
-        read_report(TEXT.encode())
+        finished(read_report(TEXT.encode()))
 
 
 def test_its_key_is_not_that_of_another_record() -> None:

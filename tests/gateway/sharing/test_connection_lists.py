@@ -57,7 +57,7 @@ class Gateway:
                 page = await self.log.read(offset)
                 for entry in page.entries:
                     assert entry.value is not None
-                    self.lists.hear(entry.key, entry.value)
+                    self.lists.receive(entry.key, entry.value)
                 offset = page.next_offset
 
 
@@ -167,7 +167,7 @@ async def test_questions_of_before_are_not_answered_and_few_wait(autojump_clock,
     """A gateway that was busy answers those that are waited for."""
     gateway = Gateway("g1", topic, 1, ())
     for number in range(MAX_QUESTIONS + 1):
-        gateway.lists.hear(b"question g0", write_question(Question("g0", number, QUERY)))
+        gateway.lists.receive(b"question g0", write_question(Question("g0", number, QUERY)))
     with trio.move_on_after(1):
         await gateway.lists.run()
     assert [read_answer(entry.value).number for entry in topic.entries] == list(range(MAX_QUESTIONS))
@@ -176,7 +176,7 @@ async def test_questions_of_before_are_not_answered_and_few_wait(autojump_clock,
 @pytest.mark.parametrize(("after_s", "answers"), [(ANSWERED_S, 1), (ANSWERED_S + 0.001, 0)])
 async def test_a_question_that_is_too_old_is_not_answered(autojump_clock, topic, after_s, answers):
     gateway = Gateway("g1", topic, 1, ())
-    gateway.lists.hear(b"question g0", write_question(Question("g0", 1, QUERY)))
+    gateway.lists.receive(b"question g0", write_question(Question("g0", 1, QUERY)))
     await trio.sleep(after_s)
     with trio.move_on_after(1):
         await gateway.lists.run()

@@ -22,7 +22,7 @@ from broker.gateway.sharing.signing import PlainRecords
 from broker.gateway.sharing.summaries import Summaries
 from broker.gateway.sharing.task import SharingTask
 from broker.gateway.sharing.views import SharedLimits
-from broker.gateway.views.own_summary import OwnSummary
+from broker.gateway.views.own_summaries import OwnSummary
 from broker.metadata.store import MetadataStore
 from broker.network.clock import TrioClock
 from broker.quotas.client_quotas import ClientQuotas
@@ -76,7 +76,7 @@ class Gateway:
             client_endpoints=tuple,
         )
         own = OwnSummary(name, server, self.quotas, (), self.clock)
-        self.summaries = Summaries(own.measure, hears=True, measure_clients=self._clients)
+        self.summaries = Summaries(own.measure, keeps_others=True, measure_clients=self._clients)
         self.shares = SharedLimits(self.member, self.summaries, self.quotas, self.clock)
         self.task = SharingTask(self.member, self.log, self.clock, PlainRecords(), summaries=self.summaries)
         info = ServerInfo(1, "weir 1", (), "")
@@ -150,7 +150,7 @@ async def test_a_client_of_other_gateways_is_explained_with_its_use_share_and_th
         gateway = cluster[use.gateway]
         assert use.share == gateway.member.shares[next(iter(gateway.member.shares))] / WHOLE * LIMIT
         assert use.throttled > 0
-    # Each of them tells the same of all, with its own use as of now.
+    # Each of them shows the same of all, with its own use as of now.
     for name in "bc":
         there = {each.gateway: each for each in cluster[name].explain().gateways}
         assert set(there) == {"", *"bc"} - {name}
@@ -158,7 +158,7 @@ async def test_a_client_of_other_gateways_is_explained_with_its_use_share_and_th
         assert there[""].throttled == len(cluster[name].quotas.produce.throttled)
 
 
-async def test_a_gateway_that_tells_nothing_is_named_and_one_that_stops_is_gone(
+async def test_a_gateway_that_reports_nothing_is_named_and_one_that_stops_is_gone(
     cluster: dict[str, Gateway],
 ) -> None:
     await trio.sleep(10)

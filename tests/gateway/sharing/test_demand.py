@@ -93,7 +93,7 @@ def test_clients_that_wait_for_longer_than_the_use_is_measured_are_not_forgotten
 
 def test_clients_that_wait_pass_their_share():
     measured = Measured()
-    measured.quotas.set_shares(QuotaKind.PRODUCE, {("alice", None): 0.125}, 1.0, BASE_MS)
+    finished(measured.quotas.produce.set_shares({("alice", None): 0.125}, 1.0, BASE_MS))
     for _ in range(3):
         measured.produce(1_000_000, 0)
     assert measured.measure(100)[ALICE].passed == 125_000

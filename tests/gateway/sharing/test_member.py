@@ -35,9 +35,9 @@ class Gateway:
     def report(self, at_ms: int) -> Report:
         return finished(self.member.report(BASE_MS + at_ms))
 
-    def hear(self, *reports: Report, at_ms: int = 0) -> None:
+    def receive(self, *reports: Report, at_ms: int = 0) -> None:
         for report in reports:
-            self.member.hear(report)
+            finished(self.member.receive(report))
         finished(self.member.enforce(BASE_MS + at_ms))
 
     @property
@@ -59,23 +59,23 @@ def test_a_gateway_alone_has_a_quarter_of_each_limit_until_its_third_report():
         assert gateway.member.other_share == 250_000
         report = gateway.report(number * 1_000)
         assert report.number == number
-        gateway.hear(report)
+        gateway.receive(report)
         assert gateway.bound == (LIMIT if number == SETTLED else LIMIT / 4)
     assert gateway.member.other_share == WHOLE
 
 
 def test_a_gateway_that_uses_a_limit_alone_raises_its_share_to_the_whole():
     gateway = Gateway("a")
-    gateway.hear(Report("b", 1))
+    gateway.receive(Report("b", 1))
     gateway.use(200_000, 0)
     for number in range(1, SETTLED):
         report = gateway.report(number * 10)
         assert report.lines == {ALICE: Line(200_000, 0, 125_000, 125_000)}
-        gateway.hear(report)
+        gateway.receive(report)
     report = gateway.report(SETTLED * 10)
     assert report.lines == {ALICE: Line(200_000, 0, 125_000, WHOLE)}
     assert gateway.bound == LIMIT / 8
-    gateway.hear(report)
+    gateway.receive(report)
     assert gateway.member.shares == {ALICE: WHOLE}
     assert gateway.bound == LIMIT
 
@@ -84,56 +84,56 @@ def test_a_gateway_that_uses_a_limit_alone_raises_its_share_to_the_whole():
 def settled() -> Gateway:
     """A gateway with all of alice's limit, of which it uses 400,000 a second; another one is there."""
     gateway = Gateway("a")
-    gateway.hear(Report("other", 1))
+    gateway.receive(Report("other", 1))
     gateway.use(400_000, 0)
     for number in range(1, SETTLED + 1):
-        gateway.hear(gateway.report(number * 10))
+        gateway.receive(gateway.report(number * 10))
     assert gateway.member.shares == {ALICE: WHOLE}
     return gateway
 
 
 def test_a_share_that_is_too_large_is_lowered_at_once_and_reported(settled):
     """By use, 4 to 1. The other begins with its eighth, which the limit does not have left."""
-    settled.hear(other(2, 125_000, 100_000))
+    settled.receive(other(2, 125_000, 100_000))
     assert settled.member.shares == {ALICE: 800_000}
     assert settled.bound == LIMIT * 0.8
     assert settled.report(50).lines == {ALICE: Line(400_000, 0, 800_000, 800_000)}
 
 
 def test_a_share_is_raised_only_when_the_gateway_reads_its_own_report(settled):
-    settled.hear(other(2, 125_000, 100_000))
-    settled.hear(settled.report(50))
-    settled.hear(Report("other", 3))
+    settled.receive(other(2, 125_000, 100_000))
+    settled.receive(settled.report(50))
+    settled.receive(Report("other", 3))
     assert settled.member.shares == {ALICE: 800_000}
     report = settled.report(60)
     assert report.lines == {ALICE: Line(400_000, 0, 800_000, WHOLE)}
     assert settled.bound == LIMIT * 0.8
-    settled.hear(report)
+    settled.receive(report)
     assert settled.bound == LIMIT
 
 
 def test_a_report_that_another_one_has_followed_raises_nothing(settled):
     """The later one, which others may have read, says that the gateway has less."""
-    settled.hear(other(2, 125_000, 100_000))
-    settled.hear(settled.report(50))
-    settled.hear(Report("other", 3))
+    settled.receive(other(2, 125_000, 100_000))
+    settled.receive(settled.report(50))
+    settled.receive(Report("other", 3))
     first, second = settled.report(60), settled.report(70)
-    settled.hear(first)
+    settled.receive(first)
     assert settled.member.shares == {ALICE: 800_000}
-    settled.hear(second)
+    settled.receive(second)
     assert settled.member.shares == {ALICE: WHOLE}
 
 
 def test_a_lost_report_raises_nothing_and_the_share_that_was_in_force_stays(settled):
     settled.report(50)
-    settled.hear(other(2, 0, 100_000))
+    settled.receive(other(2, 0, 100_000))
     assert settled.member.shares == {ALICE: WHOLE}
 
 
 @pytest.mark.parametrize(("passed", "share"), [(8_163, WHOLE), (8_164, 979_998), (8_165, 979_995)])
 def test_a_share_is_lowered_if_it_exceeds_its_part_by_more_than_a_fiftieth(settled, passed, share):
     """400,000 of 408,163 are 980,000.1 millionths."""
-    settled.hear(other(2, 0, passed))
+    settled.receive(other(2, 0, passed))
     assert settled.report(50).lines[ALICE].share == share
 
 
@@ -142,14 +142,14 @@ def test_an_idle_limit_is_not_reported_and_the_starting_share_applies_to_it(sett
     assert report.lines == {}
     assert settled.member.shares == {}
     assert settled.bound == LIMIT / 8
-    settled.hear(report)
+    settled.receive(report)
     assert settled.member.table.divisions == {}
 
 
 @pytest.mark.parametrize(("used", "is_reported"), [(7_812, False), (7_813, True)])
 def test_use_of_less_than_a_sixteenth_of_the_starting_share_is_not_reported(used, is_reported):
     gateway = Gateway("a")
-    gateway.hear(Report("other", 1))
+    gateway.receive(Report("other", 1))
     gateway.use(used, 0)
     assert (ALICE in gateway.report(10).lines) is is_reported
     assert gateway.bound == LIMIT / 8
@@ -165,7 +165,7 @@ def test_waiting_clients_are_reported(settled):
 
 def test_nothing_is_lowered_after_a_report_that_was_not_heard(settled):
     """Otherwise every variation of the use would lower the share, and nothing could raise it."""
-    settled.hear(other(2, 0, 100_000))
+    settled.receive(other(2, 0, 100_000))
     assert settled.report(50).lines[ALICE].share == 800_000
     settled.use(100_000, 3_000)
     assert settled.report(3_010).lines[ALICE] == Line(100_000, 0, 800_000, 500_000)
@@ -173,18 +173,18 @@ def test_nothing_is_lowered_after_a_report_that_was_not_heard(settled):
 
 def test_without_the_others_a_gateway_keeps_its_share_for_five_seconds(settled):
     """Its last report that is in the log was begun at 30 ms."""
-    settled.hear(other(2, 125_000, 100_000))
+    settled.receive(other(2, 125_000, 100_000))
     for second in range(1, 5):
         settled.use(400_000, second * 1_000)
         settled.report(second * 1_000)
         assert settled.bound == LIMIT * 0.8
     for at_ms, bound in ((5_029, 0.8), (5_030, 0.125), (5_031, 0.125), (60_000, 0.125)):
-        settled.hear(at_ms=at_ms)
+        settled.receive(at_ms=at_ms)
         assert settled.bound == LIMIT * bound
         assert settled.member.has_expired is (at_ms >= 5_030)
     settled.use(100_000, 60_400)
     report = settled.report(60_500)
-    settled.hear(report, at_ms=60_600)
+    settled.receive(report, at_ms=60_600)
     assert not settled.member.has_expired
     assert settled.bound == LIMIT / 2
 
@@ -193,7 +193,7 @@ def test_a_report_that_is_written_renews_the_lease(settled):
     settled.report(2_000)
     settled.member.written()
     for at_ms, bound in ((6_999, 1), (7_000, 0.125)):
-        settled.hear(at_ms=at_ms)
+        settled.receive(at_ms=at_ms)
         assert settled.bound == LIMIT * bound
 
 
@@ -201,32 +201,32 @@ def test_before_its_first_report_is_written_a_gateway_has_no_lease():
     gateway = Gateway("a")
     gateway.use(1, 0)
     gateway.report(10)
-    gateway.hear(at_ms=60_000)
+    gateway.receive(at_ms=60_000)
     assert not gateway.member.has_expired
     assert gateway.bound == LIMIT / 4
 
 
 def test_a_gateway_that_the_others_have_given_up_begins_again_with_the_starting_share(settled):
     for number in range(2, 6):
-        settled.hear(Report("other", number))
+        settled.receive(Report("other", number))
         assert settled.member.shares == {ALICE: WHOLE}
-    settled.hear(Report("other", 6))
+    settled.receive(Report("other", 6))
     assert "a" not in settled.member.table
     assert settled.member.shares == {ALICE: 125_000}
     assert settled.bound == LIMIT / 8
-    settled.hear(settled.report(100))
+    settled.receive(settled.report(100))
     assert settled.member.shares == {ALICE: WHOLE}
 
 
 def test_a_farewell_is_the_next_report(settled):
     farewell = settled.member.farewell()
     assert farewell == Report("a", SETTLED + 1, {}, leaving=True)
-    settled.hear(farewell)
+    settled.receive(farewell)
     assert settled.member.table.gateways == ["other"]
     assert settled.member.table.divisions == {}
 
 
 def test_a_changed_limit_applies_to_the_present_share_at_once(settled):
-    settled.hear(other(2, 125_000, 100_000))
+    settled.receive(other(2, 125_000, 100_000))
     settled.quotas.apply(Entity("alice"), "producer_byte_rate", 2 * LIMIT, BASE_MS)
     assert settled.bound == 1_600_000

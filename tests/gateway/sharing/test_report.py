@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from broker.common.steps import finished
 from broker.gateway.sharing.report import (
     LINES_AT_ONCE,
     MAX_AMOUNT,
@@ -14,9 +15,7 @@ from broker.gateway.sharing.report import (
     Report,
     ShareKey,
     UnreadableReport,
-    read_in_steps,
     read_report,
-    write_in_steps,
     write_report,
 )
 from broker.gateway.sharing.task import MAX_BYTES
@@ -32,8 +31,8 @@ TEXT = (
 
 
 def test_a_report_is_the_documented_json():
-    assert write_report(REPORT) == TEXT.encode()
-    assert read_report(TEXT.encode()) == REPORT
+    assert finished(write_report(REPORT)) == TEXT.encode()
+    assert finished(read_report(TEXT.encode())) == REPORT
 
 
 @pytest.mark.parametrize(
@@ -46,17 +45,19 @@ def test_a_report_is_the_documented_json():
 )
 def test_every_name_is_read_as_it_was_written(key):
     report = Report("g", 1, {key: Line(0, 0, 1, 0)})
-    assert read_report(write_report(report)) == report
+    assert finished(read_report(finished(write_report(report)))) == report
 
 
 def test_a_farewell_is_read_as_it_was_written():
-    assert read_report(write_report(Report("g", 3, leaving=True))) == Report("g", 3, {}, leaving=True)
+    assert finished(read_report(finished(write_report(Report("g", 3, leaving=True))))) == Report(
+        "g", 3, {}, leaving=True
+    )
 
 
 def test_fields_that_a_later_version_adds_are_ignored():
     found = json.loads(TEXT)
     found["more"] = found["limits"][0]["more"] = 1
-    assert read_report(json.dumps(found).encode()) == REPORT
+    assert finished(read_report(json.dumps(found).encode())) == REPORT
 
 
 @pytest.mark.parametrize(
@@ -85,7 +86,7 @@ def test_fields_that_a_later_version_adds_are_ignored():
 )
 def test_invalid_reports_are_refused(data):
     with pytest.raises(UnreadableReport):
-        read_report(data)
+        finished(read_report(data))
 
 
 @pytest.mark.parametrize(
@@ -96,14 +97,14 @@ def test_many_limits_are_written_and_read_in_steps(count, pauses):
     """8,000 limits were written at once in 35 ms, and read in 46."""
     lines = {ShareKey(QuotaKind.PRODUCE, f"u{at}", None): Line(at, 1, 2, 3) for at in range(count)}
     report = Report("g", 1, lines)
-    data = write_report(report)
-    assert read_report(data) == report
-    assert (len(list(write_in_steps(report))), len(list(read_in_steps(data)))) == pauses
+    data = finished(write_report(report))
+    assert finished(read_report(data)) == report
+    assert (len(list(write_report(report))), len(list(read_report(data)))) == pauses
 
 
 def test_the_largest_amount_is_read():
     text = TEXT.replace('"share":333333', f'"share":{MAX_AMOUNT}')
-    assert MAX_AMOUNT in {line.share for line in read_report(text.encode()).lines.values()}
+    assert MAX_AMOUNT in {line.share for line in finished(read_report(text.encode())).lines.values()}
 
 
 SPLITTING = '},{"quota":"produce","user":"'
@@ -116,14 +117,14 @@ def test_a_large_report_is_read_as_it_was_written(user):
         ShareKey(QuotaKind.PRODUCE, f"{user}{number}", user): Line(number, 0, 1, 2) for number in range(300)
     }
     report = Report("g", 9, lines)
-    written = write_report(report)
-    assert len(written) > READ_AT_ONCE and read_report(written) == report
+    written = finished(write_report(report))
+    assert len(written) > READ_AT_ONCE and finished(read_report(written)) == report
 
 
 def test_two_of_the_longest_names_in_one_limit_are_read():
     name = "\0" * 32_767
     report = Report("g", 9, {ShareKey(QuotaKind.PRODUCE, name, name): Line(1, 0, 1, 2)})
-    assert read_report(write_report(report)) == report
+    assert finished(read_report(finished(write_report(report)))) == report
 
 
 @pytest.mark.parametrize(("more", "is_read"), [(-1, True), (0, True), (1, False)])
@@ -131,10 +132,10 @@ def test_limits_that_are_not_divided_have_a_maximum(more, is_read):
     head, limit = TEXT[: TEXT.index("[") + 1], TEXT[TEXT.index("[") + 1 : -2]
     data = f"{head}{limit.ljust(MAX_PIECE + more)}]}}".encode()
     if is_read:
-        assert read_report(data) == REPORT
+        assert finished(read_report(data)) == REPORT
     else:
         with pytest.raises(UnreadableReport, match="not divided"):
-            read_report(data)
+            finished(read_report(data))
 
 
 @pytest.mark.parametrize(
@@ -142,7 +143,7 @@ def test_limits_that_are_not_divided_have_a_maximum(more, is_read):
 )
 def test_a_large_record_that_is_no_report_is_refused(data):
     with pytest.raises(UnreadableReport):
-        read_report(data)
+        finished(read_report(data))
 
 
 @pytest.mark.timed
@@ -157,7 +158,7 @@ def test_no_report_holds_the_thread(element):
 
 def longest_step(data):
     """Seconds of the thread."""
-    steps, longest_s, ended = read_in_steps(data), 0.0, False
+    steps, longest_s, ended = read_report(data), 0.0, False
     while not ended:
         began = time.thread_time()
         try:

@@ -7,6 +7,7 @@ from math import inf, nan
 import pytest
 from msgspec.structs import replace
 
+from broker.common.steps import finished
 from broker.controller.rows.connections import ThrottledRow
 from broker.controller.rows.upstream import GatewayTraffic
 from broker.gateway.sharing.report import UnreadableReport, read_report
@@ -24,7 +25,7 @@ from broker.gateway.sharing.summary import (
 )
 from broker.quotas.entity import DEFAULT, Entity
 from broker.quotas.kinds import QuotaKind
-from broker.quotas.use_elsewhere import Clients, SensorUse
+from broker.quotas.remote_use import Clients, SensorUse
 from tests.support.machine_speed import PASS_S, slowness
 
 TRAFFIC = GatewayTraffic(1_200, 3, 81_000, 9_000, 77, 250_000.0, 1_000.5, 310.5)
@@ -70,7 +71,7 @@ def test_a_summary_is_the_documented_json() -> None:
 
 def test_a_gateway_that_knows_only_reports_skips_it() -> None:
     with pytest.raises(UnreadableReport, match="version 2"):
-        read_report(TEXT.encode())
+        finished(read_report(TEXT.encode()))
 
 
 def test_its_key_is_not_that_of_the_report() -> None:

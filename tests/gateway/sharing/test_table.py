@@ -2,6 +2,7 @@
 
 import pytest
 
+from broker.common.steps import finished
 from broker.gateway.sharing.report import LINES_AT_ONCE, WHOLE, Line, Report, ShareKey
 from broker.gateway.sharing.table import MAX_GATEWAYS, MISSED, ShareTable, starting_share
 from broker.quotas.kinds import QuotaKind
@@ -24,7 +25,7 @@ class Script:
 
     def silent(self, gateway: str, lines: dict[ShareKey, Line] | None = None) -> bool:
         self.numbers[gateway] = self.numbers.get(gateway, 0) + 1
-        return self.table.hear(Report(gateway, self.numbers[gateway], lines or {}))
+        return finished(self.table.receive(Report(gateway, self.numbers[gateway], lines or {})))
 
     def shares(self, key: ShareKey = ALICE) -> dict[str, int]:
         division = self.table.divisions.get(key)
@@ -73,9 +74,9 @@ def test_a_report_that_comes_twice_or_too_late_changes_nothing():
     script = Script()
     script.says("a", 300_000)
     late = Report("a", 1, {ALICE: Line(0, 0, 900_000, 900_000)})
-    assert not script.table.hear(late)
+    assert not finished(script.table.receive(late))
     script.says("a", 200_000)
-    assert not script.table.hear(late)
+    assert not finished(script.table.receive(late))
     assert script.shares() == {"a": 200_000}
 
 
@@ -111,10 +112,10 @@ def test_a_gateway_that_leaves_frees_its_shares_at_once():
     script = Script()
     script.says("a", 400_000)
     script.says("b", 600_000)
-    assert script.table.hear(Report("a", 2, leaving=True))
+    assert finished(script.table.receive(Report("a", 2, leaving=True)))
     assert script.shares() == {"b": 600_000}
     assert script.table.gateways == ["b"]
-    assert script.table.hear(Report("z", 9, leaving=True))
+    assert finished(script.table.receive(Report("z", 9, leaving=True)))
     assert script.table.gateways == ["b"]
 
 
@@ -138,7 +139,7 @@ def test_for_another_gateway_than_there_can_be_the_most_silent_makes_room(others
 def test_a_report_of_many_limits_is_taken_in_steps():
     lines = {ShareKey(QuotaKind.PRODUCE, f"u{at}", None): Line(0, 0, 1, 1) for at in range(4 * LINES_AT_ONCE)}
     table = ShareTable()
-    assert len(list(table.hear_in_steps(Report("a", 1, lines)))) == 4
+    assert len(list(table.receive(Report("a", 1, lines)))) == 4
     assert len(table.divisions) == 4 * LINES_AT_ONCE
-    assert len(list(table.hear_in_steps(Report("a", 2)))) == 4
+    assert len(list(table.receive(Report("a", 2)))) == 4
     assert not table.divisions

@@ -44,21 +44,27 @@ class Gateway:
         topic: MemoryTopic,
         connections: int = 0,
         *,
-        tells: bool = False,
-        hears: bool = True,
+        has_summaries: bool = False,
+        keeps_others: bool = True,
         lists: bool = False,
     ) -> None:
-        """`lists`: it also tells its clients."""
+        """`lists`: it also reports its clients."""
         self.clock = TrioClock()
         self.quotas = ClientQuotas(shared=True)
         self.quotas.apply(Entity("alice"), "producer_byte_rate", LIMIT, self.clock.ms())
         self.member = SharingMember(name, self.quotas)
         self.log = MemoryLog(topic, append_s=0.01, read_s=0.005)
         self.summaries = Summaries(
-            self._measured, hears=hears, measure_clients=self._measured_clients if lists else None
+            self._measured,
+            keeps_others=keeps_others,
+            measure_clients=self._measured_clients if lists else None,
         )
         self.task = SharingTask(
-            self.member, self.log, self.clock, PlainRecords(), summaries=self.summaries if tells else None
+            self.member,
+            self.log,
+            self.clock,
+            PlainRecords(),
+            summaries=self.summaries if has_summaries else None,
         )
         self.measured = 0
         self.connections = connections
@@ -122,7 +128,7 @@ def published(topic: MemoryTopic, gateway: str) -> list[Summary]:
 
 
 def reports(topic: MemoryTopic) -> list[Report]:
-    return [read_report(entry.value or b"") for entry in topic.entries]
+    return [finished(read_report(entry.value or b"")) for entry in topic.entries]
 
 
 async def test_a_report_is_written_every_second(autojump_clock, start, topic):
@@ -323,11 +329,11 @@ async def test_an_append_that_may_have_failed_does_not_delay_the_next(autojump_c
 
 
 async def test_summaries_are_reported_once_a_second_while_there_are_others(autojump_clock, start, topic):
-    first = start("a", tells=True)
+    first = start("a", has_summaries=True)
     await trio.sleep(3.5)
     assert first.measured == 4
     assert published(topic, "a") == []
-    second = start("b", tells=True)
+    second = start("b", has_summaries=True)
     await trio.sleep(5)
     assert [each.address for each in published(topic, "a")][:3] == ["5", "6", "7"]
     for gateway, other in ((first, "b"), (second, "a")):
@@ -337,7 +343,7 @@ async def test_summaries_are_reported_once_a_second_while_there_are_others(autoj
 
 
 async def test_a_lost_gateways_summary_is_gone_after_five_seconds(autojump_clock, start):
-    first, second = start("a", tells=True), start("b", tells=True)
+    first, second = start("a", has_summaries=True), start("b", has_summaries=True)
     await trio.sleep(5.5)
     assert list(first.summaries.others(first.clock.ms())) == ["b"]
     second.log.is_away = True
@@ -351,7 +357,7 @@ async def test_a_lost_gateways_summary_is_gone_after_five_seconds(autojump_clock
 
 
 async def test_a_gateway_that_stops_takes_its_summary_with_it(autojump_clock, start):
-    first, second = start("a", tells=True), start("b", tells=True)
+    first, second = start("a", has_summaries=True), start("b", has_summaries=True)
     await trio.sleep(5.5)
     second.scope.cancel()
     await second.ended.wait()
@@ -360,7 +366,7 @@ async def test_a_gateway_that_stops_takes_its_summary_with_it(autojump_clock, st
 
 
 async def test_without_a_console_summaries_are_reported_and_not_read(autojump_clock, start, topic):
-    first, second = start("a", tells=True), start("b", tells=True, hears=False)
+    first, second = start("a", has_summaries=True), start("b", has_summaries=True, keeps_others=False)
     await trio.sleep(5)
     assert list(first.summaries.others(first.clock.ms())) == ["b"]
     assert list(second.summaries.others(second.clock.ms())) == []
@@ -369,7 +375,7 @@ async def test_without_a_console_summaries_are_reported_and_not_read(autojump_cl
 async def test_summaries_from_before_the_start_are_not_read(autojump_clock, start, topic):
     topic.append(key_of("old"), write_summary(replace(SUMMARY, gateway="old")))
     topic.append(key_of("odd"), b"nonsense")
-    gateway = start("a", tells=True)
+    gateway = start("a", has_summaries=True)
     await trio.sleep(0.5)
     assert list(gateway.summaries.others(gateway.clock.ms())) == []
     topic.append(key_of("new"), write_summary(replace(SUMMARY, gateway="new")))
@@ -380,7 +386,7 @@ async def test_summaries_from_before_the_start_are_not_read(autojump_clock, star
 async def test_a_summary_that_cannot_be_read_is_one_line_and_harms_no_report(
     autojump_clock, start, topic, caplog
 ):
-    gateway = start("a", tells=True)
+    gateway = start("a", has_summaries=True)
     await trio.sleep(0.5)
     topic.append(key_of("odd"), b"nonsense")
     await trio.sleep(5)
@@ -392,7 +398,7 @@ async def test_a_summary_that_cannot_be_read_is_one_line_and_harms_no_report(
 async def test_a_summary_that_cannot_be_written_is_one_line_and_harms_no_report(
     autojump_clock, start, topic, caplog
 ):
-    gateway, _ = start("a", tells=True), start("b")
+    gateway, _ = start("a", has_summaries=True), start("b")
     await trio.sleep(0.5)
     gateway.log.max_bytes = 300
     await trio.sleep(5)
@@ -404,23 +410,23 @@ async def test_a_summary_that_cannot_be_written_is_one_line_and_harms_no_report(
 
 
 async def test_clients_are_told_once_a_second_while_there_are_others(autojump_clock, start, topic):
-    first = start("a", tells=True, lists=True)
+    first = start("a", has_summaries=True, lists=True)
     await trio.sleep(3.5)
-    assert told_clients(topic, "a") == []
-    second = start("b", tells=True, lists=True)
-    third = start("c", tells=True, hears=False)
+    assert client_summaries(topic, "a") == []
+    second = start("b", has_summaries=True, lists=True)
+    third = start("c", has_summaries=True, keeps_others=False)
     await trio.sleep(5)
-    assert [each.unlisted_clients for each in told_clients(topic, "a")][:3] == [5, 6, 7]
-    (heard,) = first.summaries.clients(first.clock.ms()).values()
-    assert heard == told_clients(topic, "b")[-1]
+    assert [each.unlisted_clients for each in client_summaries(topic, "a")][:3] == [5, 6, 7]
+    (received,) = first.summaries.clients(first.clock.ms()).values()
+    assert received == client_summaries(topic, "b")[-1]
     assert list(second.summaries.clients(second.clock.ms())) == ["a"]
     # One without a console does not read what the others tell.
     assert list(third.summaries.clients(third.clock.ms())) == []
-    assert told_clients(topic, "c") == []
+    assert client_summaries(topic, "c") == []
 
 
 async def test_clients_are_gone_with_their_gateway(autojump_clock, start):
-    first, second = start("a", tells=True, lists=True), start("b", tells=True, lists=True)
+    first, second = start("a", has_summaries=True, lists=True), start("b", has_summaries=True, lists=True)
     await trio.sleep(5.5)
     second.log.is_away = True
     await trio.sleep(4)
@@ -440,7 +446,7 @@ async def test_clients_that_cannot_be_read_are_one_line_and_harm_no_report(
     autojump_clock, start, topic, caplog
 ):
     topic.append(client_key_of("old"), b"nonsense")
-    gateway = start("a", tells=True, lists=True)
+    gateway = start("a", has_summaries=True, lists=True)
     await trio.sleep(0.5)
     assert caplog.records == []
     for data in (b"nonsense", finished(write_in_steps(CLIENTS)).replace(b"10.0.0.7", b"no address")):
@@ -455,7 +461,7 @@ async def test_clients_that_cannot_be_read_are_one_line_and_harm_no_report(
 
 
 async def test_clients_that_cannot_be_written_are_one_line(autojump_clock, start, topic, caplog):
-    gateway, _ = start("a", tells=True, lists=True), start("b")
+    gateway, _ = start("a", has_summaries=True, lists=True), start("b")
     gateway.log.max_bytes = len(write_summary(replace(SUMMARY, gateway="a", address="100")))
     large = replace(CLIENTS, clients=CLIENTS.clients * 20)
     gateway.summaries.measure_clients = lambda: iter_result(large)
@@ -464,7 +470,7 @@ async def test_clients_that_cannot_be_written_are_one_line(autojump_clock, start
     await trio.sleep(2)
     assert [record.getMessage() for record in caplog.records] == ["cannot write the clients of gateways"]
     assert [report.number for report in reports_of("a", topic)] == list(range(1, 8))
-    assert told_clients(topic, "a") and published(topic, "a")
+    assert client_summaries(topic, "a") and published(topic, "a")
 
 
 def iter_result(result: ClientSummary) -> Steps[ClientSummary]:
@@ -472,10 +478,12 @@ def iter_result(result: ClientSummary) -> Steps[ClientSummary]:
     return result
 
 
-def told_clients(topic: MemoryTopic, gateway: str) -> list[ClientSummary]:
+def client_summaries(topic: MemoryTopic, gateway: str) -> list[ClientSummary]:
     records = [each.value or b"" for each in topic.entries if each.key == client_key_of(gateway)]
     return [finished(read_in_steps(each)) for each in records]
 
 
 def reports_of(gateway: str, topic: MemoryTopic) -> list[Report]:
-    return [read_report(each.value or b"") for each in topic.entries if each.key == gateway.encode()]
+    return [
+        finished(read_report(each.value or b"")) for each in topic.entries if each.key == gateway.encode()
+    ]

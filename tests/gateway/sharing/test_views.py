@@ -7,12 +7,11 @@ from msgspec.structs import replace
 
 from broker.common.steps import Steps, finished
 from broker.controller.rows.upstream import GatewaySums, Incomplete
-from broker.gateway.sharing.last_heard import KEPT_MS
 from broker.gateway.sharing.member import SharingMember
 from broker.gateway.sharing.report import WHOLE, Line, Report, ShareKey
-from broker.gateway.sharing.summaries import Summaries
+from broker.gateway.sharing.summaries import KEPT_MS, Summaries
 from broker.gateway.sharing.summary import Summary
-from broker.gateway.sharing.views import MAX_HEARD, SharedLimits
+from broker.gateway.sharing.views import MAX_REPORT_TIMES, SharedLimits
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.entity import Entity
 from broker.quotas.kinds import QuotaKind
@@ -28,13 +27,13 @@ class World:
         self.clock = ManualClock()
         self.quotas = ClientQuotas()
         self.member = SharingMember("one", self.quotas)
-        self.summaries = Summaries(self._measured, hears=True)
+        self.summaries = Summaries(self._measured, keeps_others=True)
         self.views = SharedLimits(self.member, self.summaries, self.quotas, self.clock)
 
-    def hear(self, summary: Summary) -> None:
-        self.member.hear(Report(summary.gateway, 1))
-        self.views.heard(summary.gateway)
-        self.summaries.hear(summary, self.clock.ms())
+    def receive(self, summary: Summary) -> None:
+        finished(self.member.receive(Report(summary.gateway, 1)))
+        self.views.note_report(summary.gateway)
+        self.summaries.receive(summary, self.clock.ms())
 
     def _measured(self) -> Steps[Summary]:
         yield
@@ -50,11 +49,11 @@ def test_gateways_and_shares_in_the_units_of_the_limits() -> None:
     key = ShareKey(QuotaKind.PRODUCE, None, "app")
     world.clock.advance(500)
     for gateway, wanted in (("two", WHOLE // 4), ("three", WHOLE // 2)):
-        world.member.hear(Report(gateway, 1, {key: Line(WHOLE // 5, WHOLE // 10, 0, wanted)}))
-        views.heard(gateway)
-    heard = world.clock.wall_ms()
+        finished(world.member.receive(Report(gateway, 1, {key: Line(WHOLE // 5, WHOLE // 10, 0, wanted)})))
+        views.note_report(gateway)
+    read_at_ms = world.clock.wall_ms()
     found = [(row.gateway_id, row.heard_at_ms) for row in views.gateways()]
-    assert found == [("one", None), ("two", heard), ("three", heard)]
+    assert found == [("one", None), ("two", read_at_ms), ("three", read_at_ms)]
     rows = {row.gateway_id: (row.entity, row.key, row.limit, row.demand, row.share) for row in views.shares()}
     entity = (("client-id", "app"),)
     assert rows == {
@@ -65,8 +64,8 @@ def test_gateways_and_shares_in_the_units_of_the_limits() -> None:
 
 def test_a_gateway_has_the_traffic_and_address_of_its_last_summary() -> None:
     world = World()
-    world.hear(replace(SUMMARY, gateway="two"))
-    world.member.hear(Report("silent", 1))
+    world.receive(replace(SUMMARY, gateway="two"))
+    finished(world.member.receive(Report("silent", 1)))
     found = {row.gateway_id: (row.address, row.traffic) for row in world.views.gateways()}
     assert found == {"one": ("", None), "two": (SUMMARY.address, TRAFFIC), "silent": ("", None)}
     finished(world.summaries.measure())
@@ -79,7 +78,7 @@ def test_the_others_are_summed_up_without_this_one() -> None:
     finished(world.summaries.measure())
     assert world.views.others() == GatewaySums()
     for name in ("two", "three"):
-        world.hear(replace(SUMMARY, gateway=name))
+        world.receive(replace(SUMMARY, gateway=name))
     assert world.views.others() == GatewaySums(2, 2_400, 6, 500_000.0, 2_001.0, 621.0)
     world.clock.advance(5_001)
     assert world.views.others() == GatewaySums()
@@ -88,33 +87,35 @@ def test_the_others_are_summed_up_without_this_one() -> None:
 def test_throttled_connections_of_the_others_and_how_many_are_not_listed() -> None:
     world = World()
     assert (list(world.views.throttled()), world.views.unlisted_throttled()) == ([], 0)
-    world.hear(SUMMARY)
+    world.receive(SUMMARY)
     assert list(world.views.throttled()) == [CHANNEL]
     assert world.views.unlisted_throttled() == TRAFFIC.throttled - 1
-    world.hear(replace(SUMMARY, traffic=replace(TRAFFIC, throttled=0)))
+    world.receive(replace(SUMMARY, traffic=replace(TRAFFIC, throttled=0)))
     assert world.views.unlisted_throttled() == 0
 
 
 def test_the_times_of_old_gateways_are_forgotten() -> None:
     views = World().views
-    for number in range(MAX_HEARD + 1):
-        views.heard(f"gateway {number}")
-    assert len(views._heard) == MAX_HEARD
-    assert "gateway 0" not in views._heard
+    for number in range(MAX_REPORT_TIMES + 1):
+        views.note_report(f"gateway {number}")
+    assert len(views._report_times) == MAX_REPORT_TIMES
+    assert "gateway 0" not in views._report_times
 
 
-def hear_clients(world: World, gateway: str, **changes: Any) -> None:
-    world.hear(replace(SUMMARY, gateway=gateway, unlisted_uses=0))
+def receive_clients(world: World, gateway: str, **changes: Any) -> None:
+    world.receive(replace(SUMMARY, gateway=gateway, unlisted_uses=0))
     rows = tuple(replace(row, gateways=(gateway,)) for row in CLIENTS.clients)
-    world.summaries.hear_clients(replace(CLIENTS, gateway=gateway, clients=rows, **changes), world.clock.ms())
+    world.summaries.receive_clients(
+        replace(CLIENTS, gateway=gateway, clients=rows, **changes), world.clock.ms()
+    )
 
 
 def test_the_clients_and_addresses_of_the_others() -> None:
     world = World()
     views = world.views
     assert (list(views.clients()), list(views.addresses()), views.unheard()) == ([], [], [])
-    hear_clients(world, "two")
-    hear_clients(world, "three", addresses=())
+    receive_clients(world, "two")
+    receive_clients(world, "three", addresses=())
     assert [(row.user, row.gateways) for row in views.clients()] == [
         ("alice", ("three",)),
         ("alice", ("two",)),
@@ -129,11 +130,11 @@ def test_the_clients_and_addresses_of_the_others() -> None:
 def test_the_gateways_that_do_not_tell_all() -> None:
     world = World()
     assert world.views.incomplete() == Incomplete()
-    hear_clients(world, "all", unlisted_clients=0, unlisted_addresses=0)
-    hear_clients(world, "clients", unlisted_addresses=0)
-    hear_clients(world, "addresses", unlisted_clients=0)
-    world.hear(replace(SUMMARY, gateway="uses", unlisted_uses=1))
-    world.member.hear(Report("silent", 1))
+    receive_clients(world, "all", unlisted_clients=0, unlisted_addresses=0)
+    receive_clients(world, "clients", unlisted_addresses=0)
+    receive_clients(world, "addresses", unlisted_clients=0)
+    world.receive(replace(SUMMARY, gateway="uses", unlisted_uses=1))
+    finished(world.member.receive(Report("silent", 1)))
     assert world.views.unheard() == ["uses", "silent"]
     assert world.views.incomplete() == Incomplete(
         uses=frozenset({"uses", "silent"}),
@@ -148,7 +149,7 @@ def test_the_share_of_each_gateway_in_a_limit() -> None:
     share = partial(world.views.share, "producer_byte_rate", (None, "app"))
     # A gateway that starts does not know yet whether others are there.
     assert share("") == world.member.other_share / WHOLE
-    world.member.hear(Report("two", 1, {key: Line(WHOLE // 5, 0, 0, WHOLE // 4)}))
+    finished(world.member.receive(Report("two", 1, {key: Line(WHOLE // 5, 0, 0, WHOLE // 4)})))
     assert (share("two"), share("three")) == (0.25, None)
     world.member.shares[key] = WHOLE // 2
     assert share("") == 0.5

@@ -84,7 +84,7 @@ async def test_the_cluster_is_found_through_one_bootstrap_server(
         servers = (fake.live[2].address,)
         found: list[str] = []
         async with watching(fake, bootstrap_servers=servers, on_cluster_id=found.append) as cluster:
-            await cluster.wait_found()
+            await cluster.found.wait()
             await settle()
             assert (cluster.cluster_id, found) == (CLUSTER_ID, [CLUSTER_ID])
             assert [(n.node_id, n.address, n.rack) for n in cluster.nodes.values()] == [

@@ -7,7 +7,7 @@ import pytest
 from broker.controller.rows.quotas import NodeUse
 from broker.controller.rows.upstream import GatewaySums, Incomplete
 from broker.quotas.entity import Entity
-from broker.quotas.use_elsewhere import SensorUse
+from broker.quotas.remote_use import SensorUse
 from tests.webui.browser.conftest import Watched
 from tests.webui.fakes import IP_KEY, FakeBroker
 from tests.webui.rows import connection

@@ -8,7 +8,7 @@ from broker.controller.commands import EntityPairs
 from broker.controller.rows.quotas import Decided, NodeUse
 from broker.controller.rows.upstream import GatewaySums, Incomplete
 from broker.quotas.entity import Entity
-from broker.quotas.use_elsewhere import SensorUse
+from broker.quotas.remote_use import SensorUse
 from tests.webui.conftest import Browserless
 from tests.webui.fake_resolving import usage
 from tests.webui.fakes import FakeBroker

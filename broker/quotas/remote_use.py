@@ -1,4 +1,4 @@
-"""What other gateways tell of the use of limits, to be added to this one's. Used by `quota_metrics`.
+"""The use of limits at other gateways, as they report it. `quota_metrics` adds it to this gateway's own use.
 
 Limits of SHARED_KINDS hold for all gateways together, so the rates of one client at all of them are added up.
 Each gateway enforces the others by itself, so of these the highest use counts.
@@ -39,16 +39,16 @@ class SensorUse(msgspec.Struct, frozen=True):
 class KeyUse(msgspec.Struct):
     """The use of the limits of one key at other gateways: `shared` is the sum for the clients of each limit,
     `highest` the highest use of each rule with its gateway, and `throttled` the connections of each rule.
-    `told` has what each gateway tells of the clients of each limit.
+    `by_gateway` has the use of each limit's clients at each gateway.
     """
 
     shared: dict[Clients, SensorUse] = msgspec.field(default_factory=dict)
     highest: dict[Entity, tuple[float, str]] = msgspec.field(default_factory=dict)
     throttled: Counter[Entity] = msgspec.field(default_factory=Counter)
-    told: dict[Clients, dict[str, SensorUse]] = msgspec.field(default_factory=dict)
+    by_gateway: dict[Clients, dict[str, SensorUse]] = msgspec.field(default_factory=dict)
 
     def add(self, gateway: str, use: SensorUse) -> None:
-        self.told.setdefault(use.clients, {})[gateway] = use
+        self.by_gateway.setdefault(use.clients, {})[gateway] = use
         self.throttled[use.rule] += use.throttled
         if use.key in SHARED_KEYS:
             before = self.shared.get(use.clients)
@@ -60,16 +60,16 @@ class KeyUse(msgspec.Struct):
 
 NOTHING: Final = KeyUse()
 
-Elsewhere = Mapping[str, KeyUse]
+RemoteUse = Mapping[str, KeyUse]
 """By key. `NOTHING` for a key that is missing."""
 
-NOWHERE: Final[Elsewhere] = MappingProxyType({})
+NO_REMOTE_USE: Final[RemoteUse] = MappingProxyType({})
 
 
-def use_elsewhere(told: Iterable[tuple[str, Iterable[SensorUse]]]) -> Elsewhere:
-    """Return what the other gateways, by id, tell together."""
+def remote_use(reported: Iterable[tuple[str, Iterable[SensorUse]]]) -> RemoteUse:
+    """Return the use at all other gateways; `reported` has the id and the report of each."""
     found: dict[str, KeyUse] = {}
-    for gateway, uses in told:
+    for gateway, uses in reported:
         for use in uses:
             found.setdefault(use.key, KeyUse()).add(gateway, use)
     return found
