@@ -82,7 +82,7 @@ def _respond(
         request = replace(request, resolved=resolved)
     group_request = PreparedGroupRequest(context, _response)
     coordinator, now = services.groups.coordinator, now_of(context)
-    effects = yield from coordinator.consumer_heartbeat(request, group_request, now)
+    effects = yield from coordinator.consumer.heartbeat(request, group_request, now)
     yield from group_request.prepare(effects)
     outcome = conclude(effects, group_request, services)
     return services.linger.delayed(outcome, context)
@@ -156,7 +156,7 @@ def _resolved(
     def is_allowed(name: str) -> bool:
         return security.allows_topic(context, Operation.DESCRIBE, name, logs=False)
 
-    for regex in services.groups.coordinator.outdated_expressions(request, now_of(context)):
+    for regex in services.groups.coordinator.consumer.outdated_expressions(request, now_of(context)):
         try:
             pattern = compile_expression(regex)
         except ApiError:

@@ -55,7 +55,7 @@ def _respond(
     )
     group_request = PreparedGroupRequest(context, _response)
     coordinator, now = services.groups.coordinator, now_of(context)
-    effects = yield from coordinator.share_heartbeat(request, group_request, now)
+    effects = yield from coordinator.share.heartbeat(request, group_request, now)
     yield from group_request.prepare(effects)
     return conclude(effects, group_request, services)
 

@@ -14,8 +14,8 @@ from typing import Final, NamedTuple
 from broker.common.errors import ApiError, BrokerBug, ErrorCode
 from broker.common.limited_lines import LimitedLines, shown
 from broker.config.sections.transactions import TransactionConfig
-from broker.coordinator.group.coordinator import COORDINATOR_ERRORS
 from broker.coordinator.group.messages import Now
+from broker.coordinator.group.rollback import COORDINATOR_ERRORS
 from broker.coordinator.group_service import OFFSETS_TOPIC, GroupService, coordinator_partition
 from broker.coordinator.offsets_log import OffsetsLog
 from broker.coordinator.transaction.aborts import CoordinatorAbort

@@ -1,6 +1,6 @@
 """Timers of the coordinator: sessions, rebalance phases, offset retention.
 
-The transitions set and cancel timers; `coordinator` pops and handles the due ones. Does not read
+The transitions set and cancel timers; `expiry` pops and handles the due ones. Does not read
 a clock.
 
 A heartbeat only moves its timer's `at_ms`; the queue re-queues the timer when the old time is due. So a

@@ -13,7 +13,7 @@ from typing import Final
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.steps import Steps, finished
 from broker.coordinator.group import rebalance
-from broker.coordinator.group.any_group import Groups
+from broker.coordinator.group.any_group import GroupsById
 from broker.coordinator.group.consumer import classic_members
 from broker.coordinator.group.consumer.assignment import Assignment
 from broker.coordinator.group.consumer.embedded import (
@@ -46,7 +46,7 @@ CONVERTED_COST: Final = 16
 """Elements whose time the conversion of a member takes, besides its topics."""
 
 
-def consumer_group(groups: Groups, group_id: str) -> ConsumerGroup:
+def consumer_group(groups: GroupsById, group_id: str) -> ConsumerGroup:
     """Return a consumer group. Raises ApiError GROUP_ID_NOT_FOUND."""
     group = groups.get(group_id)
     if group is None:
@@ -56,7 +56,7 @@ def consumer_group(groups: Groups, group_id: str) -> ConsumerGroup:
     return group
 
 
-def get_or_create_consumer(transition: Transition, groups: Groups, group_id: str) -> Steps[ConsumerGroup]:
+def get_or_create_consumer(transition: Transition, groups: GroupsById, group_id: str) -> Steps[ConsumerGroup]:
     """Return the group that a member joins, new or converted. Raises ApiError GROUP_ID_NOT_FOUND.
 
     A classic group that is converted is left as it is, but for its timers: call `dismiss` once nothing can
@@ -88,14 +88,14 @@ def dismiss(transition: Transition) -> None:
             _dismiss(transition, group)
 
 
-def to_empty_classic(transition: Transition, groups: Groups, group: ConsumerGroup) -> None:
+def to_empty_classic(transition: Transition, groups: GroupsById, group: ConsumerGroup) -> None:
     """Make an empty consumer group a new classic one, which a member of that protocol joins."""
     finished(_put_classic(transition, groups, group, Group(group.group_id)))
 
 
 def join(
     transition: Transition,
-    groups: Groups,
+    groups: GroupsById,
     group: ConsumerGroup,
     request: JoinRequest,
     new_id: str,
@@ -109,7 +109,7 @@ def join(
 
 def leave(
     transition: Transition,
-    groups: Groups,
+    groups: GroupsById,
     group: ConsumerGroup,
     leaving: Sequence[LeavingMember],
 ) -> Steps[LeaveReply]:
@@ -134,7 +134,7 @@ def leave(
 
 
 def members_expired(
-    transition: Transition, groups: Groups, group: ConsumerGroup, timers: Iterable[Timer]
+    transition: Transition, groups: GroupsById, group: ConsumerGroup, timers: Iterable[Timer]
 ) -> Steps[None]:
     """Remove the members whose timers are due: they sent no heartbeat, or did not revoke, join or sync in
     time. Pauses for each member.
@@ -150,7 +150,7 @@ def members_expired(
 
 def remove_members(
     transition: Transition,
-    groups: Groups,
+    groups: GroupsById,
     group: ConsumerGroup,
     member_ids: Mapping[str, None],
 ) -> Steps[None]:
@@ -164,7 +164,7 @@ def remove_members(
         rebalance.prepare(transition, classic)
 
 
-def remove(transition: Transition, groups: Groups, group: ConsumerGroup) -> None:
+def remove(transition: Transition, groups: GroupsById, group: ConsumerGroup) -> None:
     """Remove an empty group."""
     transition.keep(group)
     for record in finished(tombstones_of(group, transition.pace)):
@@ -272,7 +272,7 @@ def _can_downgrade(transition: Transition, group: ConsumerGroup, *, leaving: Map
     )
 
 
-def _downgrade(transition: Transition, groups: Groups, group: ConsumerGroup) -> Steps[Group]:
+def _downgrade(transition: Transition, groups: GroupsById, group: ConsumerGroup) -> Steps[Group]:
     """Make a group of members of the classic protocol a classic one, stable with their target assignments.
     Pauses after a few members and topics.
     """
@@ -312,7 +312,9 @@ def _downgrade(transition: Transition, groups: Groups, group: ConsumerGroup) -> 
     return classic
 
 
-def _put_classic(transition: Transition, groups: Groups, group: ConsumerGroup, classic: Group) -> Steps[None]:
+def _put_classic(
+    transition: Transition, groups: GroupsById, group: ConsumerGroup, classic: Group
+) -> Steps[None]:
     transition.keep(group)
     for record in (yield from tombstones_of(group, transition.pace)):
         transition.record(record)

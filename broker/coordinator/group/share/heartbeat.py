@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.steps import Steps
-from broker.coordinator.group.any_group import Groups
+from broker.coordinator.group.any_group import GroupsById
 from broker.coordinator.group.consumer.assignment import Topics, subscribed_names
 from broker.coordinator.group.member_limits import check_bytes
 from broker.coordinator.group.messages import ShareHeartbeatReply, ShareHeartbeatRequest
@@ -32,7 +32,7 @@ def check_request(request: ShareHeartbeatRequest) -> None:
 
 def beat(
     transition: Transition,
-    groups: Groups,
+    groups: GroupsById,
     request: ShareHeartbeatRequest,
     session_timeout_ms: int,
     interval_ms: int,
@@ -71,7 +71,7 @@ def changes_nothing(group: ShareGroup, request: ShareHeartbeatRequest, topics: T
     )
 
 
-def share_group(groups: Groups, group_id: str) -> ShareGroup:
+def share_group(groups: GroupsById, group_id: str) -> ShareGroup:
     """Return a share group. Raises ApiError GROUP_ID_NOT_FOUND."""
     group = groups.get(group_id)
     if group is None:
@@ -81,7 +81,7 @@ def share_group(groups: Groups, group_id: str) -> ShareGroup:
     return group
 
 
-def new_group(transition: Transition, groups: Groups, group_id: str) -> ShareGroup:
+def new_group(transition: Transition, groups: GroupsById, group_id: str) -> ShareGroup:
     """Return a new group, which is dropped again if its records cannot be written."""
     group = groups[group_id] = ShareGroup(group_id)
     transition.effects.replaced.append((group_id, None))
@@ -96,7 +96,7 @@ def start_missing(transition: Transition, group: ShareGroup, session_timeout_ms:
             transition.set_timer(timer, session_timeout_ms)
 
 
-def _group(transition: Transition, groups: Groups, request: ShareHeartbeatRequest) -> ShareGroup:
+def _group(transition: Transition, groups: GroupsById, request: ShareHeartbeatRequest) -> ShareGroup:
     """Return the group, a new one if a member joins it. A group of another type stays one, even if empty."""
     group_id = request.group_id
     if group_id in groups:
