@@ -24,6 +24,7 @@ from broker.controller.transaction_changes import TransactionChanges
 from broker.coordinator.group.messages import Now
 from broker.log.partition import PartitionLog
 from broker.monitoring.events.writer import EventWriter, LocalTopics
+from broker.monitoring.sources import ClientSources, LogSources
 from broker.network.acceptor.user_gate import UserGates
 from broker.network.automq.server_mode import automq
 from broker.network.clock import TrioClock
@@ -132,21 +133,21 @@ class BrokerServer:
             self.delayed.transactions.on_abort = self.events.aborted
 
             groups = self.delayed.groups.groups
+            logs = LogSources(
+                self.partitions,
+                groups,
+                self.delayed.transactions,
+                self.storage.replication,
+                self.storage.cleaner.manager,
+                self.delayed.purgatories,
+            )
             self.server_views = ServerViews(
                 self.metadata,
                 self.socket_server,
-                self.quotas,
-                self.retry_storm,
-                self.callbacks,
-                self.telemetry.state,
-                LogViews(self.partitions, groups, self.storage.cleaner.manager, self.delayed.transactions),
+                ClientSources(self.quotas, self.retry_storm, self.callbacks, self.telemetry.state),
+                LogViews(logs.partitions, groups, logs.cleaner, logs.transactions),
                 clock,
-                purgatories=self.delayed.purgatories,
-                partitions=self.partitions,
-                groups=groups,
-                transactions=self.delayed.transactions,
-                replication=self.storage.replication,
-                cleaner=self.storage.cleaner.manager,
+                logs=logs,
                 events=event_log,
                 authorizer=self.authorizer,
             )

@@ -67,6 +67,7 @@ from broker.log.background_jobs import Flush
 from broker.metadata.changes import AuditFilter
 from broker.metadata.store import MetadataStore
 from broker.monitoring.events.writer import EventWriter
+from broker.monitoring.sources import ClientSources
 from broker.network.acceptor.user_gate import UserGates
 from broker.network.clock import TrioClock
 from broker.network.failures import Failures
@@ -223,10 +224,7 @@ class GatewayServer:
         self.server_views = ServerViews(
             self.metadata,
             self.socket_server,
-            self.quotas,
-            self.retry_storm,
-            self.callbacks,
-            self.telemetry.state,
+            ClientSources(self.quotas, self.retry_storm, self.callbacks, self.telemetry.state),
             NoTopics(),
             clock,
             events=self.event_topics,

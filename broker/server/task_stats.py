@@ -3,16 +3,16 @@
 Depends on the queues, connections and purgatories, and on tasks only by name.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from broker.api.requests.callbacks import Callbacks
-from broker.api.requests.retry_storm import RETRY_STORM, RetryStormGate
+from broker.api.requests.retry_storm import RETRY_STORM
 from broker.config.listeners import Plane as PlaneName
 from broker.controller.rows.broker import Owned
-from broker.coordinator.group_service import GroupService
 from broker.monitoring.otlp.export import TASK as OTLP
 from broker.monitoring.otlp.pushes import TASK as PUSHES
+from broker.monitoring.sources import ClientSources, LogSources
 from broker.network.automq.handler_queues import CallbackQueues, RequestQueues
 from broker.network.clock import LoopIdle
 from broker.network.handling.handler_pool import CALLBACKS
@@ -22,13 +22,11 @@ from broker.network.processor import NEW_CONNECTIONS, Processor
 from broker.network.server_factory import Plane
 from broker.network.socket_server import SocketServer
 from broker.network.throttling import BROKER_QUOTA, REAPERS
-from broker.partitions.partitions import Partitions
 from broker.purgatory.purgatory import Purgatory
-from broker.quotas.client_quotas import ClientQuotas
 from broker.server.disk.log_mover import LOG_MOVER
 from broker.server.disk.tasks import FLUSHER_OF_ACKNOWLEDGED
 from broker.server.task_tree import ROOT, TaskStats
-from broker.telemetry.state import MAX_WAITING, Telemetry
+from broker.telemetry.state import MAX_WAITING
 
 
 class OwnedResources:
@@ -39,26 +37,14 @@ class OwnedResources:
         server: SocketServer,
         loop: LoopIdle,
         node_id: int,
-        callbacks: Callbacks,
-        purgatories: Sequence[Purgatory[Any]],
-        retry_storm: RetryStormGate,
-        quotas: ClientQuotas,
-        telemetry: Telemetry,
-        *,
-        groups: GroupService | None = None,
-        partitions: Partitions | None = None,
+        clients: ClientSources,
+        logs: LogSources | None,
     ) -> None:
-        """A server without logs has neither `groups` nor `partitions`."""
         self._server = server
         self._loop = loop
         self._node_id = node_id
-        self._callbacks = callbacks
-        self._purgatories = purgatories
-        self._retry_storm = retry_storm
-        self._quotas = quotas
-        self._groups = groups
-        self._partitions = partitions
-        self._telemetry = telemetry
+        self._clients = clients
+        self._logs = logs
 
     def __call__(self, now_ns: int) -> dict[str, TaskStats]:
         server = self._server
@@ -77,7 +63,7 @@ class OwnedResources:
         return stats
 
     def _handlers(self) -> Iterator[tuple[str, TaskStats]]:
-        server, callbacks = self._server, self._callbacks
+        server, callbacks = self._server, self._clients.callbacks
         queues = []
         for plane in server.planes.values():
             requests = plane.requests
@@ -96,7 +82,7 @@ class OwnedResources:
         yield SLICED, TaskStats((Owned("requests in slices", len(server.handlers.sliced)),))
 
     def _reapers(self) -> Iterator[tuple[str, TaskStats]]:
-        server = self._server
+        server, clients, logs = self._server, self._clients, self._logs
         for each in server.resources.values():
             stats = Owned("delayed authentications", each.users.delayed, each.gate.max_throttled)
             yield each.users.reaper.name, TaskStats((stats,))
@@ -105,19 +91,18 @@ class OwnedResources:
                 line = Owned("connections waiting for memory", each.memory.waiting)
                 owns = Owned("bytes of requests", pool.used, pool.size), line
                 yield each.memory.reaper.name, TaskStats(owns)
-        for purgatory in self._purgatories:
+        for purgatory in () if logs is None else logs.purgatories:
             yield f"ExpirationReaper-{self._node_id}-{purgatory.name}", _purgatory(purgatory)
-        yield RETRY_STORM, _purgatory(self._retry_storm.delayed)
-        for kind, manager in self._quotas.managers.items():
+        yield RETRY_STORM, _purgatory(clients.retry_storm.delayed)
+        for kind, manager in clients.quotas.managers.items():
             yield REAPERS[kind], TaskStats((Owned("throttled connections", len(manager.throttled)),))
-        yield BROKER_QUOTA, TaskStats((Owned("throttled connections", len(self._quotas.broker.throttled)),))
-        if self._groups is not None:
-            groups = len(self._groups.coordinator)
+        yield BROKER_QUOTA, TaskStats((Owned("throttled connections", len(clients.quotas.broker.throttled)),))
+        if logs is not None:
+            groups = len(logs.groups.coordinator)
             yield "group-coordinator-timer", TaskStats((Owned("groups", groups),))
-        if self._partitions is not None:
-            moves = Owned("moving partitions", len(self._partitions.store.moves.running))
+            moves = Owned("moving partitions", len(logs.partitions.store.moves.running))
             yield LOG_MOVER, TaskStats((moves,))
-        telemetry = self._telemetry
+        telemetry = clients.telemetry
         yield "client-metrics-reaper", TaskStats((Owned("instances", len(telemetry.manager)),))
         queue = telemetry.push_queue
         pushes = Owned("pushes", len(queue.waiting), MAX_WAITING, queue.peak)

@@ -1,13 +1,8 @@
 """The page of /metrics: its families and their order. Made by `server`, read by /metrics."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
 
-from broker.api.requests.callbacks import Callbacks
-from broker.api.requests.retry_storm import RetryStormGate
 from broker.controller.rows.upstream import GatewayRow, UpstreamRow
-from broker.coordinator.transaction_service import TransactionService
-from broker.log.cleaner.manager import CleanerManager
 from broker.metrics.families import FamilySamples, Steps, pieces
 from broker.monitoring.prometheus import requests
 from broker.monitoring.prometheus.authorization import authorizer_families
@@ -23,20 +18,16 @@ from broker.monitoring.prometheus.sockets import (
 from broker.monitoring.prometheus.throttling import broker_quota_families, throttle_compliance_families
 from broker.monitoring.prometheus.transactions import transaction_families
 from broker.monitoring.prometheus.upstream import gateway_families, upstream_families
+from broker.monitoring.sources import ClientSources, LogSources
 from broker.network.clock import LoopIdle, TrioClock
 from broker.network.metrics.idle_shares import IdleShares
 from broker.network.socket_server import SocketServer
 from broker.partitions.event_log import EventBuffer
-from broker.partitions.partitions import Partitions
 from broker.purgatory import purgatory
-from broker.purgatory.purgatory import Purgatory
 from broker.quotas import accounts
 from broker.quotas import quota_metrics as quotas
-from broker.quotas.client_quotas import ClientQuotas
-from broker.quotas.replication import ReplicationQuotas
 from broker.security.acl.authorizer import Authorizer
 from broker.telemetry import client_telemetry_metrics as telemetry
-from broker.telemetry.state import Telemetry
 
 
 class PrometheusPage:
@@ -47,43 +38,28 @@ class PrometheusPage:
         clock: TrioClock,
         server: SocketServer,
         loop: LoopIdle,
-        client_quotas: ClientQuotas,
-        retry_storm: RetryStormGate,
-        callbacks: Callbacks,
-        client_telemetry: Telemetry,
+        clients: ClientSources,
         max_entities: Callable[[], int],
         *,
-        replication: ReplicationQuotas | None = None,
-        cleaner: CleanerManager | None = None,
-        transactions: TransactionService | None = None,
-        partitions: Partitions | None = None,
-        purgatories: Iterable[Purgatory[Any]] = (),
+        logs: LogSources | None = None,
         events: EventBuffer | None = None,
         authorizer: Authorizer | None = None,
         upstream: Callable[[], UpstreamRow] | None = None,
         gateways: Callable[[], Sequence[GatewayRow]] = tuple,
     ) -> None:
-        """`max_entities` returns the present quota.metrics.max.entities. A server without logs has none of
-        `replication`, `cleaner`, `transactions`, `partitions` and `purgatories`; `upstream` and `gateways`
-        are a gateway's.
+        """`max_entities` returns the present quota.metrics.max.entities; `upstream` and `gateways` are a
+        gateway's.
         """
         self._clock = clock
         self._server = server
         self._idle = IdleShares(server, loop)
         self._sockets = SocketFamilies(server, clock.ns())
-        self._quotas = client_quotas
-        self._retry_storm = retry_storm
-        self._callbacks = callbacks
-        self._replication = replication
-        self._cleaner = cleaner
-        self._transactions = transactions
-        self._partitions = partitions
-        self._purgatories = tuple(purgatories)
+        self._clients = clients
+        self._logs = logs
         self._events = events
         self._authorizer = authorizer
         self._upstream = upstream
         self._gateways = gateways
-        self._telemetry = client_telemetry
         self._max_entities = max_entities
 
     def page(self) -> str:
@@ -100,12 +76,13 @@ class PrometheusPage:
 
     def _steps(self) -> Steps:
         now_ns, now_ms = self._clock.ns(), self._clock.ms()
-        yield from quotas.families(self._quotas, now_ms, self._max_entities())
-        if self._replication is not None:
-            yield from quotas.replication_families(self._replication, now_ms)
-        yield from broker_quota_families(self._quotas, self._retry_storm, now_ms)
-        yield from quotas.shadow_families(self._quotas, now_ms)
-        yield from throttle_compliance_families(self._quotas.throttle_compliance)
+        clients, logs = self._clients, self._logs
+        yield from quotas.families(clients.quotas, now_ms, self._max_entities())
+        if logs is not None:
+            yield from quotas.replication_families(logs.replication, now_ms)
+        yield from broker_quota_families(clients.quotas, clients.retry_storm, now_ms)
+        yield from quotas.shadow_families(clients.quotas, now_ms)
+        yield from throttle_compliance_families(clients.quotas.throttle_compliance)
         yield from acceptor_families(self._server, now_ms, self._max_entities())
         yield from accounts.families(self._server.accounts.update(), now_ms)
         yield from requests.families(self._server.metrics, now_ms)
@@ -114,18 +91,16 @@ class PrometheusPage:
         yield from self._sockets.families(now_ns, idle)
         yield from handler_families(self._server, idle)
         yield from failure_families(self._server.failures)
-        yield from purgatory.families(self._purgatories)
+        yield from purgatory.families(() if logs is None else logs.purgatories)
         memories = {name.value: each.memory for name, each in self._server.resources.items()}
         yield from memory_families(memories, now_ms)
         yield from automq_families(self._server.requests)
-        yield from flow_families(self._server, self._callbacks, now_ms)
-        if self._partitions is not None:
-            yield from topic_families(self._partitions)
-            yield from log_directory_families(self._partitions.store)
-        if self._cleaner is not None:
-            yield from compaction_families(self._cleaner, self._clock.wall_ms())
-        if self._transactions is not None:
-            yield from transaction_families(self._transactions)
+        yield from flow_families(self._server, clients.callbacks, now_ms)
+        if logs is not None:
+            yield from topic_families(logs.partitions)
+            yield from log_directory_families(logs.partitions.store)
+            yield from compaction_families(logs.cleaner, self._clock.wall_ms())
+            yield from transaction_families(logs.transactions)
         if self._events is not None:
             yield from event_families(self._events)
         if self._authorizer is not None:
@@ -133,4 +108,4 @@ class PrometheusPage:
         if self._upstream is not None:
             yield from upstream_families(self._upstream())
             yield from gateway_families(self._gateways())
-        yield from telemetry.families(self._telemetry, now_ms)
+        yield from telemetry.families(clients.telemetry, now_ms)

@@ -1,33 +1,24 @@
 """The Prometheus page, the task tree, and the views of the console and the REST API."""
 
 import logging
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Protocol
 
 from msgspec.structs import replace
 
-from broker.api.requests.callbacks import Callbacks
-from broker.api.requests.retry_storm import RetryStormGate
 from broker.common.version import VERSION
-from broker.coordinator.group_service import GroupService
-from broker.coordinator.transaction_service import TransactionService
-from broker.log.cleaner.manager import CleanerManager
 from broker.monitoring.prometheus.page import PrometheusPage
+from broker.monitoring.sources import ClientSources, LogSources
 from broker.network.clock import LoopIdle, TrioClock
 from broker.network.connection.channel import Channel
 from broker.network.socket_server import SocketServer
 from broker.partitions.event_log import EventBuffer
-from broker.partitions.partitions import Partitions
-from broker.purgatory.purgatory import Purgatory
-from broker.quotas.client_quotas import ClientQuotas
-from broker.quotas.replication import ReplicationQuotas
 from broker.quotas.use_elsewhere import NOWHERE
 from broker.security.acl.authorizer import Authorizer
 from broker.security.console_links import ConsoleLink, ConsoleLinkFile
 from broker.server.parts.control import ServerMetadata
 from broker.server.task_stats import OwnedResources
 from broker.server.task_tree import TaskTree
-from broker.telemetry.state import Telemetry
 from broker.views.live import LiveViews, TopicViewSource
 from broker.views.upstream_views import UpstreamViewSource
 from broker.views.views import ServerInfo, Views
@@ -48,26 +39,16 @@ class ServerViews:
         self,
         metadata: ServerMetadata,
         socket_server: SocketServer,
-        quotas: ClientQuotas,
-        retry_storm: RetryStormGate,
-        callbacks: Callbacks,
-        telemetry: Telemetry,
+        clients: ClientSources,
         topics: TopicViewSource,
         clock: TrioClock,
         *,
-        purgatories: Sequence[Purgatory[Any]] = (),
-        partitions: Partitions | None = None,
-        groups: GroupService | None = None,
-        transactions: TransactionService | None = None,
-        replication: ReplicationQuotas | None = None,
-        cleaner: CleanerManager | None = None,
+        logs: LogSources | None = None,
         events: EventBuffer | None = None,
         upstream: Upstream | None = None,
         authorizer: Authorizer | None = None,
     ) -> None:
-        """A server without logs has none of the last seven but `events`; `topics` has the topics and groups.
-        `upstream` is a gateway's.
-        """
+        """`topics` has the topics and groups; `upstream` is a gateway's."""
         control = metadata.control
         self._socket_server = socket_server
         self._directory = metadata.config.log.dirs[0]
@@ -77,50 +58,32 @@ class ServerViews:
             clock,
             socket_server,
             self.loop_idle,
-            quotas,
-            retry_storm,
-            callbacks,
-            telemetry,
+            clients,
             lambda: control.config.quotas.metrics_max_entities,
-            replication=replication,
-            cleaner=cleaner,
-            transactions=transactions,
-            partitions=partitions,
-            purgatories=purgatories,
+            logs=logs,
             events=events,
             authorizer=authorizer,
             upstream=None if upstream is None else upstream.row,
             gateways=tuple if upstream is None else upstream.shares.gateways,
         )
-        owned_resources = OwnedResources(
-            socket_server,
-            self.loop_idle,
-            metadata.node_id,
-            callbacks,
-            purgatories,
-            retry_storm,
-            quotas,
-            telemetry,
-            groups=groups,
-            partitions=partitions,
-        )
+        owned_resources = OwnedResources(socket_server, self.loop_idle, metadata.node_id, clients, logs)
         self.task_tree = TaskTree(clock, owned_resources)
         live_views = LiveViews(
             clock,
             socket_server,
-            quotas,
+            clients.quotas,
             topics,
             self.loop_idle,
             self.task_tree.rows,
-            retry_storm,
-            callbacks,
+            clients.retry_storm,
+            clients.callbacks,
             metadata.config.automq.pipeline_high,
             None if upstream is None else upstream.upstream_of,
             (lambda: NOWHERE) if upstream is None else upstream.shares.use_elsewhere,
         )
         self.info = ServerInfo(metadata.node_id, VERSION, (), "")
         self.views = Views(
-            control, live_views, metadata.writer, lambda: self.info, telemetry, upstream, authorizer
+            control, live_views, metadata.writer, lambda: self.info, clients.telemetry, upstream, authorizer
         )
 
     def update_bootstrap(self) -> None:

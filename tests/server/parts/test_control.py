@@ -18,6 +18,7 @@ from broker.controller.commands import AlterClientQuotas, QuotaAlteration, Quota
 from broker.controller.rows.topics import GroupDetail, GroupRow, PartitionRow, TopicSize
 from broker.log.background_jobs import Flush
 from broker.metadata.actor import BROKER_ITSELF
+from broker.monitoring.sources import ClientSources
 from broker.network.acceptor.user_gate import UserGates
 from broker.network.clock import TrioClock
 from broker.network.failures import Failures
@@ -132,10 +133,7 @@ class ServerWithoutLogs:
         self.views = ServerViews(
             self.metadata,
             self.socket_server,
-            clients,
-            retry_storm,
-            callbacks,
-            telemetry.state,
+            ClientSources(clients, retry_storm, callbacks, telemetry.state),
             NoTopics(),
             clock,
         )
