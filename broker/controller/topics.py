@@ -50,8 +50,6 @@ class _Allowance:
     clients would retry in vain.
     """
 
-    __slots__ = ("_left", "_max_partitions", "_max_topics", "_partitions", "_topics")
-
     def __init__(self, at: Situation) -> None:
         limits, topics = at.config.broker_quotas, at.image.topics
         self._left = MAX_PARTITIONS
