@@ -6,9 +6,13 @@ from broker.controller.rows.upstream import GatewayRow, UpstreamRow
 from broker.metrics.families import FamilySamples, Steps, pieces
 from broker.monitoring.prometheus import requests
 from broker.monitoring.prometheus.authorization import authorizer_families
-from broker.monitoring.prometheus.compaction import compaction_families
 from broker.monitoring.prometheus.handlers import automq_families, handler_families, memory_families
-from broker.monitoring.prometheus.logs import event_families, log_directory_families, topic_families
+from broker.monitoring.prometheus.logs import (
+    compaction_families,
+    event_families,
+    log_directory_families,
+    topic_families,
+)
 from broker.monitoring.prometheus.sockets import (
     SocketFamilies,
     acceptor_families,

@@ -3,11 +3,11 @@ members by `group.consumer.migration.policy`.
 
 A classic group with members becomes a consumer group when a member of the consumer protocol joins (upgrade);
 a consumer group becomes a classic one when its last member of the consumer protocol leaves and members of the
-classic protocol remain (downgrade). No member loses its partitions by it. Called by `coordinator`, with all
-groups. (Kafka: convertToConsumerGroup, convertToClassicGroup)
+classic protocol remain (downgrade). No member loses its partitions by it. Called by the coordinators, with
+all groups. (Kafka: convertToConsumerGroup, convertToClassicGroup, consumerGroupFenceMembers)
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from broker.common.errors import ApiError, ErrorCode
@@ -23,17 +23,19 @@ from broker.coordinator.group.consumer.embedded import (
     version_of,
     write_assignment,
 )
+from broker.coordinator.group.consumer.epochs import bump
 from broker.coordinator.group.consumer.group import CONSUMER_PROTOCOL_TYPE, ConsumerGroup
 from broker.coordinator.group.consumer.member import ClassicProtocols, ConsumerMember
-from broker.coordinator.group.consumer.persistence import tombstones_of
+from broker.coordinator.group.consumer.persistence import member_tombstones, tombstones_of
 from broker.coordinator.group.consumer.records import (
+    KeyType,
     current_record,
     epoch_record,
     member_record,
     target_epoch_record,
     target_record,
+    tombstone,
 )
-from broker.coordinator.group.consumer.removal import remove as remove_from
 from broker.coordinator.group.consumer.timing import start_session, stop_timers
 from broker.coordinator.group.group import Group, Member, State
 from broker.coordinator.group.messages import JoinReply, JoinRequest, LeaveReply, LeavingMember, SyncReply
@@ -158,7 +160,7 @@ def remove_members(
     for each member.
     """
     downgrades = _can_downgrade(transition, group, leaving=member_ids)
-    yield from remove_from(transition, group, member_ids.keys())
+    yield from _remove_members(transition, group, member_ids.keys())
     if downgrades:
         classic = yield from _downgrade(transition, groups, group)
         rebalance.prepare(transition, classic)
@@ -322,3 +324,20 @@ def _put_classic(
         stop_timers(transition, group, member_id)
     classic.offsets = group.offsets
     groups[group.group_id] = classic
+
+
+def _remove_members(transition: Transition, group: ConsumerGroup, member_ids: Collection[str]) -> Steps[None]:
+    """Remove members, and begin an epoch: the next heartbeat assigns their partitions to others. Pauses for
+    each member.
+    """
+    transition.keep(group)
+    for member_id in member_ids:
+        yield from group.remove(member_id)
+        stop_timers(transition, group, member_id)
+        for record in member_tombstones(group.group_id, member_id):
+            transition.record(record)
+    subscribed = {member.regex for member in group.members.values()}
+    for regex in [regex for regex in group.expressions if regex not in subscribed]:
+        transition.record(tombstone(KeyType.EXPRESSION, group.group_id, regex))
+        del group.expressions[regex]
+    bump(transition, group)
