@@ -15,7 +15,7 @@ import msgspec
 from broker.common.errors import ApiError, ErrorCode
 from broker.controller.commands import Command
 from broker.controller.control import Control
-from broker.controller.operation import Done, require
+from broker.controller.operation import Done
 from broker.controller.plan import Situation
 from broker.coordinator.group.coordinator import SHARE
 from broker.coordinator.group.messages import (
@@ -313,7 +313,7 @@ class GroupChanges:
         return deleted
 
     def _check(self, at: Situation) -> None:
-        require(at, Role.EDITOR, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        at.require(Role.EDITOR, ErrorCode.GROUP_AUTHORIZATION_FAILED)
         if not self._groups.is_available:
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, "There is no consumer group yet.")
 

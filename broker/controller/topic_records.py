@@ -14,7 +14,7 @@ import msgspec
 from broker.common.errors import ApiError, ErrorCode
 from broker.controller.commands import Command
 from broker.controller.control import Control
-from broker.controller.operation import Done, require
+from broker.controller.operation import Done
 from broker.controller.plan import Situation
 from broker.log.partition import PartitionLog
 from broker.metadata.actor import Role
@@ -149,7 +149,7 @@ class TopicRecords:
     async def browse(self, command: BrowseRecords, at: Situation) -> Done[FoundRecords]:
         """Run BrowseRecords."""
         console = at.config.console
-        require(at, Role[console.browse_role.upper()], ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        at.require(Role[console.browse_role.upper()], ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         if not 1 <= command.limit <= console.browse_max_records:
             most = console.browse_max_records
             raise ApiError(
@@ -186,7 +186,7 @@ class TopicRecords:
 
     async def produce(self, command: ProduceRecord, at: Situation) -> Done[ProducedRecord]:
         """Run ProduceRecord. Does not wait for the flush of flush.messages."""
-        require(at, Role.EDITOR, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        at.require(Role.EDITOR, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         hosted = self._hosted(command.topic)
         if is_internal(hosted.name):
             raise ApiError(
