@@ -18,10 +18,11 @@ from broker.coordinator.group import isolation, rebalance, rollback
 from broker.coordinator.group.any_group import AnyGroup, GroupsById
 from broker.coordinator.group.consumer import migration
 from broker.coordinator.group.consumer.assignment import ClusterTopics, Topics
-from broker.coordinator.group.consumer.group import NO_EPOCH, ConsumerGroup
+from broker.coordinator.group.consumer.group import ConsumerGroup
 from broker.coordinator.group.consumer.timing import start_missing, start_session
 from broker.coordinator.group.group import Group, State
 from broker.coordinator.group.messages import Effects, Now
+from broker.coordinator.group.modern_group import NO_EPOCH
 from broker.coordinator.group.persistence import tombstone_of
 from broker.coordinator.group.share import heartbeat as share_heartbeat
 from broker.coordinator.group.share.group import ShareGroup

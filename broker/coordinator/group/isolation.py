@@ -74,7 +74,7 @@ def changed(
         if isinstance(found, Group):
             own[group_id] = found
         elif found is not None:
-            own[group_id] = _copy(found)
+            own[group_id] = found.isolated()
             transition.effects.replaced.append((group_id, found))
         result = yield from change(transition, own)
         if groups.get(group_id) is found and _facts(found) == facts:
@@ -92,17 +92,6 @@ def _facts(group: AnyGroup | None) -> object:
     if group is None:
         return None
     return group.facts if isinstance(group, Group) else group.revision
-
-
-def _copy(group: ConsumerGroup | ShareGroup) -> ConsumerGroup | ShareGroup:
-    """Return a copy with timers of its own, which takes its members' along."""
-    if isinstance(group, ConsumerGroup):
-        consumers = group.copy()
-        consumers.timers = dict(group.timers)
-        return consumers
-    sharers = group.copy()
-    sharers.timers = dict(group.timers)
-    return sharers
 
 
 def _install(groups: GroupsById, found: AnyGroup | None, made: AnyGroup, transition: Transition) -> None:
