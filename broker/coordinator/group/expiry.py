@@ -16,6 +16,7 @@ from broker.coordinator.group.consumer.group import ConsumerGroup
 from broker.coordinator.group.groups import Groups
 from broker.coordinator.group.isolation import is_large
 from broker.coordinator.group.messages import Effects, Now
+from broker.coordinator.group.modern_group import ModernGroup
 from broker.coordinator.group.retention import OffsetRetention
 from broker.coordinator.group.share.group import ShareGroup
 from broker.coordinator.group.share.removal import sessions_expired
@@ -87,7 +88,7 @@ class TimerExpiry:
                 left -= 1
                 continue
             group = groups.get(timer.group_id)
-            if isinstance(group, ConsumerGroup | ShareGroup) and is_large(group, (), topics):
+            if isinstance(group, ModernGroup) and is_large(group, (), topics):
                 self._due.setdefault(timer.group_id, []).append(timer)
                 left -= 1
                 continue
@@ -108,7 +109,7 @@ class TimerExpiry:
         group = self._groups.get(timer.group_id)
         if timer is self._retention.timer:
             self._retention.expire(transition)
-        elif isinstance(group, ConsumerGroup | ShareGroup):
+        elif isinstance(group, ModernGroup):
             finished(_members_expired([timer], transition, self._groups.by_id))
         elif group is not None:
             self._classic.timer_expired(transition, group, timer)

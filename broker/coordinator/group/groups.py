@@ -22,7 +22,7 @@ from broker.coordinator.group.consumer.group import ConsumerGroup
 from broker.coordinator.group.consumer.timing import start_missing, start_session
 from broker.coordinator.group.group import Group, State
 from broker.coordinator.group.messages import Effects, Now
-from broker.coordinator.group.modern_group import NO_EPOCH
+from broker.coordinator.group.modern_group import NO_EPOCH, ModernGroup
 from broker.coordinator.group.persistence import tombstone_of
 from broker.coordinator.group.share import heartbeat as share_heartbeat
 from broker.coordinator.group.share.group import ShareGroup
@@ -178,10 +178,10 @@ class Groups:
     def _note_assignment(self, group_id: str, transition: Transition) -> None:
         """Note the time of an assignment that a call with pauses has computed: that of the latest call."""
         group = self.by_id.get(group_id)
-        if not isinstance(group, ConsumerGroup | ShareGroup):
+        if not isinstance(group, ModernGroup):
             return
         for replaced_id, before in transition.effects.replaced:
-            known = before.target_epoch if isinstance(before, ConsumerGroup | ShareGroup) else NO_EPOCH
+            known = before.target_epoch if isinstance(before, ModernGroup) else NO_EPOCH
             if replaced_id == group_id and group.target_epoch > max(known, 0):
                 group.assigned_ms = self._latest_ms
 

@@ -16,6 +16,7 @@ from broker.coordinator.group.any_group import AnyGroup, GroupsById
 from broker.coordinator.group.consumer.assignment import Topics
 from broker.coordinator.group.consumer.group import ConsumerGroup
 from broker.coordinator.group.group import Group
+from broker.coordinator.group.modern_group import ModernGroup
 from broker.coordinator.group.share.group import ShareGroup
 from broker.coordinator.group.timers import LaterTimers, SetsTimers, Timers
 from broker.coordinator.group.transition import Transition
@@ -96,7 +97,7 @@ def _facts(group: AnyGroup | None) -> object:
 
 def _install(groups: GroupsById, found: AnyGroup | None, made: AnyGroup, transition: Transition) -> None:
     replaced = transition.effects.replaced
-    if isinstance(found, ConsumerGroup | ShareGroup) and found.__class__ is made.__class__:
+    if isinstance(found, ModernGroup) and found.__class__ is made.__class__:
         replaced[0] = found.group_id, found.copy()
         found.adopt(made)
         if transition.effects.records:

@@ -7,7 +7,7 @@ OpenTransactions)
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Final
 
 from broker.common.errors import BrokerBug, ErrorCode
 from broker.common.steps import Steps
@@ -46,34 +46,16 @@ READINGS: Final = 2
 NO_OFFSETS: Final[Mapping[str, Mapping[int, CommittedOffset]]] = {}
 
 
-class _Place(NamedTuple):
-    group_id: str
-    topic: str
-    partition: int
-
-
-class PendingOffset(NamedTuple):
-    """An offset of a group that takes effect now."""
-
-    group_id: str
-    topic: str
-    partition: int
-    committed: CommittedOffset
-
-
 class PendingOffsets:
     """The offsets of open transactions by producer id; a later one of the same partition replaces the
     earlier.
     """
 
     def __init__(self) -> None:
-        self._by_producer: dict[int, dict[_Place, CommittedOffset]] = {}
-        self._producers: Counter[_Place] = Counter()
+        self._by_producer: dict[int, dict[OffsetKey, CommittedOffset]] = {}
+        self._producers: Counter[OffsetKey] = Counter()
 
-    def add(
-        self, producer_id: int, group_id: str, topic: str, partition: int, committed: CommittedOffset
-    ) -> None:
-        place = _Place(group_id, topic, partition)
+    def add(self, producer_id: int, place: OffsetKey, committed: CommittedOffset) -> None:
         pending = self._by_producer.setdefault(producer_id, {})
         if place not in pending:
             self._producers[place] += 1
@@ -81,16 +63,15 @@ class PendingOffsets:
 
     def has(self, group_id: str, topic: str, partition: int) -> bool:
         """Return whether an open transaction has an offset for this partition."""
-        return bool(self._producers) and _Place(group_id, topic, partition) in self._producers
+        return bool(self._producers) and OffsetKey(group_id, topic, partition) in self._producers
 
-    def end(self, producer_id: int, is_wanted: Callable[[str], bool]) -> list[PendingOffset]:
+    def end(
+        self, producer_id: int, is_wanted: Callable[[str], bool]
+    ) -> list[tuple[OffsetKey, CommittedOffset]]:
         """Remove and return the producer's offsets of the groups that are wanted."""
         pending = self._by_producer.get(producer_id, {})
-        ended = [
-            PendingOffset(*place, offset) for place, offset in pending.items() if is_wanted(place.group_id)
-        ]
-        for group_id, topic, partition, _ in ended:
-            place = _Place(group_id, topic, partition)
+        ended = [(place, offset) for place, offset in pending.items() if is_wanted(place.group_id)]
+        for place, _ in ended:
             del pending[place]
             self._producers[place] -= 1
             if not self._producers[place]:
@@ -111,8 +92,7 @@ class GroupOffsets:
         """Apply one record of an open transaction. Raises UnreadableRecord."""
         place = decode_key(key)
         if isinstance(place, OffsetKey) and value is not None:
-            committed = decode_offset_value(value)
-            self._pending.add(producer_id, place.group_id, place.topic, place.partition, committed)
+            self._pending.add(producer_id, place, decode_offset_value(value))
 
     def commit(self, request: CommitRequest, token: Token, now: Now) -> Effects:
         """Handle an OffsetCommit: commit or reject each offset separately, and restart the session of a
@@ -149,10 +129,10 @@ class GroupOffsets:
 
     def end_transaction(self, producer_id: int, is_wanted: Callable[[str], bool], *, is_commit: bool) -> None:
         """Apply the marker of a transaction to the groups that are wanted."""
-        for group_id, topic, partition, committed in self._pending.end(producer_id, is_wanted):
+        for place, committed in self._pending.end(producer_id, is_wanted):
             if is_commit:
-                group = self._groups.get_or_create(group_id)
-                group.offsets.setdefault(topic, {})[partition] = committed
+                group = self._groups.get_or_create(place.group_id)
+                group.offsets.setdefault(place.topic, {})[place.partition] = committed
 
     def is_pending(self, group_id: str, topic: str, partition: int) -> bool:
         """Return whether an open transaction has committed an offset of this partition."""

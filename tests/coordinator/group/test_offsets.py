@@ -5,7 +5,8 @@ import pytest
 from broker.common.errors import ErrorCode
 from broker.coordinator.group.groups import GROUPS_AT_ONCE
 from broker.coordinator.group.messages import CommittedOffset, OffsetDeleteReply, OffsetToCommit
-from broker.coordinator.group.offsets import OFFSETS_AT_ONCE, PendingOffset, PendingOffsets
+from broker.coordinator.group.offsets import OFFSETS_AT_ONCE, PendingOffsets
+from broker.coordinator.group.records import OffsetKey
 from tests.coordinator.group.conversation import WALL_MS, Conversation
 
 NONE = ErrorCode.NONE
@@ -192,6 +193,10 @@ def test_a_retention_of_the_clients_own_is_recorded():
     assert talk.restarted().coordinator.offsets.committed("g")["t"][0].expire_ms == WALL_MS + 1_000
 
 
+def place(group_id: str) -> OffsetKey:
+    return OffsetKey(group_id, "t", 0)
+
+
 def offset(number: int) -> CommittedOffset:
     return CommittedOffset(number, -1, "", 0)
 
@@ -199,21 +204,21 @@ def offset(number: int) -> CommittedOffset:
 def test_offsets_are_pending_until_every_producer_has_ended() -> None:
     pending = PendingOffsets()
     assert not pending.has("g", "t", 0)
-    pending.add(1, "g", "t", 0, offset(5))
-    pending.add(1, "g", "t", 0, offset(6))
-    pending.add(2, "g", "t", 0, offset(7))
+    pending.add(1, place("g"), offset(5))
+    pending.add(1, place("g"), offset(6))
+    pending.add(2, place("g"), offset(7))
     assert pending.has("g", "t", 0) and not pending.has("g", "t", 1) and not pending.has("h", "t", 0)
-    assert pending.end(1, lambda _: True) == [PendingOffset("g", "t", 0, offset(6))]
+    assert pending.end(1, lambda _: True) == [(place("g"), offset(6))]
     assert pending.has("g", "t", 0)
-    assert pending.end(2, lambda _: True) == [PendingOffset("g", "t", 0, offset(7))]
+    assert pending.end(2, lambda _: True) == [(place("g"), offset(7))]
     assert not pending.has("g", "t", 0)
     assert pending.end(2, lambda _: True) == []
 
 
 def test_a_marker_ends_the_groups_of_its_partition_only() -> None:
     pending = PendingOffsets()
-    pending.add(1, "g", "t", 0, offset(5))
-    pending.add(1, "h", "t", 0, offset(6))
-    assert pending.end(1, lambda group: group == "g") == [PendingOffset("g", "t", 0, offset(5))]
+    pending.add(1, place("g"), offset(5))
+    pending.add(1, place("h"), offset(6))
+    assert pending.end(1, lambda group: group == "g") == [(place("g"), offset(5))]
     assert pending.has("h", "t", 0)
-    assert pending.end(1, lambda group: group == "h") == [PendingOffset("h", "t", 0, offset(6))]
+    assert pending.end(1, lambda group: group == "h") == [(place("h"), offset(6))]

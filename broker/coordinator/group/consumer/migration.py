@@ -39,8 +39,8 @@ from broker.coordinator.group.consumer.records import (
 from broker.coordinator.group.consumer.timing import start_session, stop_timers
 from broker.coordinator.group.group import Group, Member, State
 from broker.coordinator.group.messages import JoinReply, JoinRequest, LeaveReply, LeavingMember, SyncReply
+from broker.coordinator.group.modern_group import ModernGroup
 from broker.coordinator.group.persistence import encode, record_of, tombstone_of
-from broker.coordinator.group.share.group import ShareGroup
 from broker.coordinator.group.timers import Timer
 from broker.coordinator.group.transition import Transition
 
@@ -65,7 +65,7 @@ def get_or_create_consumer(transition: Transition, groups: GroupsById, group_id:
     fail any more. Pauses after a few members and topics.
     """
     found = groups.get(group_id)
-    if isinstance(found, ConsumerGroup | ShareGroup):
+    if isinstance(found, ModernGroup):
         return consumer_group(groups, group_id)
     group = ConsumerGroup(group_id)
     if found is not None and not found.is_empty:

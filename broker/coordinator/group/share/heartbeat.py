@@ -10,7 +10,7 @@ from broker.common.errors import ApiError, ErrorCode
 from broker.common.steps import Steps
 from broker.coordinator.group.any_group import GroupsById
 from broker.coordinator.group.consumer.assignment import Topics, subscribed_names
-from broker.coordinator.group.member_limits import check_bytes
+from broker.coordinator.group.member_checks import check_bytes, invalid, refuse_empty
 from broker.coordinator.group.messages import ShareHeartbeatReply, ShareHeartbeatRequest
 from broker.coordinator.group.share.epochs import advance
 from broker.coordinator.group.share.group import ShareGroup
@@ -21,13 +21,13 @@ from broker.coordinator.group.transition import Transition
 
 def check_request(request: ShareHeartbeatRequest) -> None:
     """Check what does not depend on the group. Raises ApiError."""
-    _refuse_empty(request.member_id, "MemberId can't be empty.")
-    _refuse_empty(request.group_id, "GroupId can't be empty.")
-    _refuse_empty(request.rack_id, "RackId can't be empty.")
+    refuse_empty(request.member_id, "MemberId can't be empty.")
+    refuse_empty(request.group_id, "GroupId can't be empty.")
+    refuse_empty(request.rack_id, "RackId can't be empty.")
     if request.epoch == JOINS and not request.topics:
-        raise _invalid("SubscribedTopicNames must be set in first request.")
+        raise invalid("SubscribedTopicNames must be set in first request.")
     if request.epoch < LEAVES:
-        raise _invalid("MemberEpoch is invalid.")
+        raise invalid("MemberEpoch is invalid.")
 
 
 def beat(
@@ -153,12 +153,3 @@ def _updated(
         client_id=request.client_id,
         client_host=request.client_host,
     )
-
-
-def _refuse_empty(text: str | None, message: str) -> None:
-    if text is not None and not text.strip():
-        raise _invalid(message)
-
-
-def _invalid(message: str) -> ApiError:
-    return ApiError(ErrorCode.INVALID_REQUEST, message)
