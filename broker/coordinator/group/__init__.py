@@ -5,6 +5,5 @@
 order: `group` (states and members of a classic group), `membership` (what members request), `rebalance`,
 `classic`, `modern_group` (what consumer and share groups have in common), `any_group`, `transition` (the
 effects of one call), `groups` with `isolation` and `rollback`, `offsets` with `retention`, `timers` with
-`expiry`. `persistence` turns groups into records and back;
-`records` is the format of __consumer_offsets.
+`expiry`. `persistence` turns groups into records and back; `records` is the format of __consumer_offsets.
 """

@@ -19,7 +19,7 @@ from broker.coordinator.group.messages import Effects, Now
 from broker.coordinator.group.modern_group import ModernGroup
 from broker.coordinator.group.retention import OffsetRetention
 from broker.coordinator.group.share.group import ShareGroup
-from broker.coordinator.group.share.removal import sessions_expired
+from broker.coordinator.group.share.heartbeat import sessions_expired
 from broker.coordinator.group.timers import Timer
 from broker.coordinator.group.transition import Transition
 

@@ -1,8 +1,10 @@
-"""ShareGroupHeartbeat: a member joins, learns its partitions, or leaves.
+"""ShareGroupHeartbeat: a member joins, learns its partitions, or leaves; or its session expires.
 
 Called by `coordinator`, which undoes what a refused request has changed. Every refusal is an ApiError.
-(Kafka: GroupMetadataManager.shareGroupHeartbeat, shareGroupLeave)
+(Kafka: GroupMetadataManager.shareGroupHeartbeat, shareGroupLeave, shareGroupFenceMember)
 """
+
+from collections.abc import Collection, Iterable
 
 from msgspec.structs import replace
 
@@ -12,10 +14,11 @@ from broker.coordinator.group.any_group import GroupsById
 from broker.coordinator.group.consumer.assignment import Topics, subscribed_names
 from broker.coordinator.group.member_checks import check_bytes, invalid, refuse_empty
 from broker.coordinator.group.messages import ShareHeartbeatReply, ShareHeartbeatRequest
-from broker.coordinator.group.share.epochs import advance
+from broker.coordinator.group.share.epochs import advance, bump
 from broker.coordinator.group.share.group import ShareGroup
 from broker.coordinator.group.share.member import JOINS, LEAVES, ShareMember
-from broker.coordinator.group.share.removal import remove
+from broker.coordinator.group.share.persistence import member_tombstones
+from broker.coordinator.group.timers import Timer
 from broker.coordinator.group.transition import Transition
 
 
@@ -40,7 +43,7 @@ def beat(
     """Handle a heartbeat. Raises ApiError. Pauses after a few topics."""
     if request.epoch == LEAVES:
         group = share_group(groups, request.group_id)
-        yield from remove(transition, group, [group.member(request.member_id).member_id])
+        yield from _remove_members(transition, group, [group.member(request.member_id).member_id])
         return ShareHeartbeatReply(ErrorCode.NONE, request.member_id, LEAVES)
     group = _group(transition, groups, request)
     _check_size(transition, group, request.member_id)
@@ -153,3 +156,30 @@ def _updated(
         client_id=request.client_id,
         client_host=request.client_host,
     )
+
+
+def _remove_members(transition: Transition, group: ShareGroup, member_ids: Collection[str]) -> Steps[None]:
+    """Remove members, and begin an epoch: the next heartbeat assigns their partitions to others. Pauses for
+    each member, and after a few topics.
+    """
+    transition.keep(group)
+    for member_id in member_ids:
+        group.remove(member_id)
+        timer = group.timers.pop(member_id, None)
+        if timer is not None:
+            transition.timers.cancel(timer)
+        for record in member_tombstones(group.group_id, member_id):
+            transition.record(record)
+        yield
+    yield from bump(transition, group)
+
+
+def sessions_expired(transition: Transition, group: ShareGroup, timers: Iterable[Timer]) -> Steps[None]:
+    """Remove the members whose timers are due, unless a timer is that of an earlier member of its id."""
+    expired = [
+        timer.member_id
+        for timer in timers
+        if group.timers.get(timer.member_id) is timer and timer.member_id in group.members
+    ]
+    if expired:
+        yield from _remove_members(transition, group, expired)
