@@ -76,7 +76,9 @@ def _commit(
     )
 
     def commit(some: Sequence[OffsetToCommit], token: Token) -> Effects:
-        return services.groups.coordinator.commit(replace(request, offsets=some), token, now_of(context))
+        return services.groups.coordinator.offsets.commit(
+            replace(request, offsets=some), token, now_of(context)
+        )
 
     calls = (partial(commit, some) for some in consumed(offsets, AT_ONCE))
     return DividedGroupRequest(context, calls, on_reply, reply, services, offsets, accepted).begin()

@@ -80,13 +80,13 @@ def _respond(
         topic: str, refusal: ErrorCode, each: tuple[int, CommittedOffset]
     ) -> OffsetFetchResponsePartition:
         index, one = each
-        if not refusal and message.require_stable and coordinator.is_pending(message.group_id, topic, index):
+        if not refusal and message.require_stable and stored.is_pending(message.group_id, topic, index):
             return OffsetFetchResponsePartition(index, -1, -1, "", error_code=UNSTABLE)
         return OffsetFetchResponsePartition(
             index, one.offset, one.leader_epoch, one.metadata, error_code=refusal
         )
 
-    coordinator = services.groups.coordinator
+    stored = services.groups.coordinator.offsets
     topics = []
     for name, refusal, offsets in found:
         partitions = yield from mapped(partial(partition, name, refusal or error), offsets, pace)
@@ -107,9 +107,9 @@ def _group(
 ) -> Slices[OffsetFetchResponseGroup]:
     if not services.security.allows_group(context, Operation.DESCRIBE, requested.group_id):
         error = ErrorCode.GROUP_AUTHORIZATION_FAILED
-    coordinator = services.groups.coordinator
+    stored = services.groups.coordinator.offsets
     if not error and context.api_version >= MEMBERS_SINCE:
-        error = coordinator.check_fetch(requested.group_id, requested.member_id, requested.member_epoch)
+        error = stored.check_fetch(requested.group_id, requested.member_id, requested.member_epoch)
     if error:
         return OffsetFetchResponseGroup(requested.group_id, error_code=error)
     group_id = requested.group_id
@@ -118,7 +118,7 @@ def _group(
         topic: str, refusal: ErrorCode, each: tuple[int, CommittedOffset]
     ) -> OffsetFetchResponsePartitions:
         index, one = each
-        if not refusal and require_stable and coordinator.is_pending(group_id, topic, index):
+        if not refusal and require_stable and stored.is_pending(group_id, topic, index):
             return OffsetFetchResponsePartitions(index, -1, -1, "", error_code=UNSTABLE)
         return OffsetFetchResponsePartitions(
             index, one.offset, one.leader_epoch, one.metadata, error_code=refusal
@@ -140,7 +140,7 @@ def _find(
 
     A named topic that the client may not describe has an error and no offsets; a list of all omits it.
     """
-    committed, security = services.groups.coordinator.committed(group_id), services.security
+    committed, security = services.groups.coordinator.offsets.committed(group_id), services.security
     if topics is None:
         for name, offsets in list(committed.items()):  # it may change between two slices
             if security.allows_topic(context, Operation.DESCRIBE, name, logs=False):

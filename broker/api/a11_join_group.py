@@ -64,7 +64,7 @@ def _join(message: JoinGroupRequest, context: RequestContext, services: GroupSer
         can_skip_assignment=version >= 9,
     )
     group_request = _JoinGroup(context, _response)
-    effects = yield from services.groups.coordinator.join(request, group_request, now_of(context))
+    effects = yield from services.groups.coordinator.classic.join(request, group_request, now_of(context))
     return conclude(effects, group_request, services)
 
 

@@ -20,7 +20,7 @@ def handle(message: HeartbeatRequest, context: RequestContext, services: GroupSe
         return Response(HeartbeatResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
     if not services.groups.is_available:
         return Response(HeartbeatResponse(error_code=ErrorCode.NOT_COORDINATOR))
-    error = services.groups.coordinator.heartbeat(
+    error = services.groups.coordinator.classic.heartbeat(
         message.group_id,
         message.generation_id,
         message.member_id,

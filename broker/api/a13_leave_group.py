@@ -55,7 +55,7 @@ def _leave(message: LeaveGroupRequest, context: RequestContext, services: GroupS
     def leave(some: Sequence[LeavingMember], token: Token) -> Steps[Effects]:
         nonlocal requested
         requested = some
-        return services.groups.coordinator.leave(message.group_id, some, token, now_of(context))
+        return services.groups.coordinator.classic.leave(message.group_id, some, token, now_of(context))
 
     calls = (partial(leave, some) for some in consumed(leaving))
     divided = DividedGroupRequest(context, calls, on_reply, response, services, leaving)

@@ -50,7 +50,7 @@ def _sync(message: SyncGroupRequest, context: RequestContext, services: GroupSer
         assignments,
     )
     group_request = GroupRequest(context, _response)
-    effects = yield from services.groups.coordinator.sync(request, group_request, now_of(context))
+    effects = yield from services.groups.coordinator.classic.sync(request, group_request, now_of(context))
     return conclude(effects, group_request, services)
 
 

@@ -54,7 +54,7 @@ def _respond(
         if not security.allows_group(context, Operation.DESCRIBE, group_id):
             groups.append(DescribedGroup(ErrorCode.GROUP_AUTHORIZATION_FAILED, None, group_id))
         elif distinct.add(group_id):
-            (described,) = coordinator.described((group_id,), missing_is_error=context.api_version >= 6)
+            described = coordinator.classic.described(group_id, missing_is_error=context.api_version >= 6)
             members = yield from mapped(_member, described.members, pace)
             groups.append(_group(described, members))
             if wants_operations and not described.error:

@@ -12,7 +12,7 @@ from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome, Response, in_slices
 from broker.api.requests.pacing import Pace
 from broker.api.requests.services import GroupServices
-from broker.coordinator.group.coordinator import GROUPS_AT_ONCE
+from broker.coordinator.group.groups import GROUPS_AT_ONCE
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from broker.records.slices import Slices

@@ -27,8 +27,8 @@ from broker.api.transactions.outcomes import (
 )
 from broker.common.errors import ErrorCode
 from broker.common.principal import Principal
+from broker.coordinator.producer_ids import NeedsProducerId
 from broker.coordinator.transaction.initialization import KnownProducer
-from broker.coordinator.transaction.new_producer_id import NeedsProducerId
 from broker.coordinator.transaction.state import Change, State, TransactionClient
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse

@@ -104,7 +104,7 @@ def _commit(
         if refused:
             note_refused(transactional_id, producer, error, context, services.transactions)
             return Effects([(token, CommitReply((refused,) * len(some)))])
-        return services.groups.coordinator.commit_in_transaction(
+        return services.groups.coordinator.offsets.commit_in_transaction(
             replace(request, offsets=some), token, now_of(context)
         )
 

@@ -18,8 +18,9 @@ from broker.api.requests.outcome import Outcome, Response, in_slices
 from broker.api.requests.pacing import Distinct, Pace, consumed, mapped
 from broker.api.requests.services import GroupServices
 from broker.common.errors import ErrorCode
-from broker.coordinator.group.coordinator import OFFSETS_AT_ONCE, GroupCoordinator
+from broker.coordinator.group.coordinator import GroupCoordinator
 from broker.coordinator.group.messages import DeleteReply, Effects, Token
+from broker.coordinator.group.offsets import OFFSETS_AT_ONCE
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.delete_groups import (
     DeletableGroupResult,
@@ -69,7 +70,7 @@ def _delete(
     response = DeleteGroupsResponse(results=results)
     pace, share = Pace(), []
     for name in names:
-        if services.groups.coordinator.has_share_states(name):
+        if services.groups.coordinator.share.has_states(name):
             share.append(name)
         if pace.spent():
             yield None
@@ -131,7 +132,7 @@ class _Deletion:
         cost = 0
         for some in consumed(self._names):
             for name in some:
-                size = self._coordinator.count_offsets(name, OFFSETS_AT_ONCE + 1)
+                size = self._coordinator.offsets.count(name, OFFSETS_AT_ONCE + 1)
                 if piece and cost + size > OFFSETS_AT_ONCE:
                     yield partial(self._delete, piece)
                     piece, cost = [], 0
@@ -139,7 +140,7 @@ class _Deletion:
                     yield partial(self._delete_some_offsets, name)
                     if self._errors != (ErrorCode.NONE,):
                         break
-                    size = self._coordinator.count_offsets(name, OFFSETS_AT_ONCE + 1)
+                    size = self._coordinator.offsets.count(name, OFFSETS_AT_ONCE + 1)
                 if size > OFFSETS_AT_ONCE:
                     self._results += map(DeletableGroupResult, (name,), self._errors)
                     continue

@@ -46,7 +46,7 @@ def _delete(
     if not services.groups.is_available:
         return Response(OffsetDeleteResponse(ErrorCode.NOT_COORDINATOR))
     group_id = message.group_id
-    if refusal := services.groups.coordinator.check_delete_offsets(group_id):
+    if refusal := services.groups.coordinator.offsets.check_delete(group_id):
         return Response(OffsetDeleteResponse(refusal))
     response = OffsetDeleteResponse()
     wanted = []
@@ -76,7 +76,7 @@ def _delete(
 
     def read_subscribed() -> Slices[None]:
         nonlocal subscribed
-        subscribed = yield from coordinator.subscribed_topics(group_id, image.topics, subscribed)
+        subscribed = yield from coordinator.offsets.subscribed_topics(group_id, image.topics, subscribed)
 
     def on_reply(reply: OffsetDeleteReply) -> None:
         some = next(remaining)
@@ -85,7 +85,7 @@ def _delete(
 
     def delete(some: Sequence[tuple[str, int]], token: Token) -> Effects:
         assert subscribed is not None
-        return coordinator.delete_offsets(group_id, some, subscribed, token, now_of(context))
+        return coordinator.offsets.delete(group_id, some, subscribed, token, now_of(context))
 
     calls = (partial(delete, some) for some in consumed(wanted))
     request = DividedGroupRequest(

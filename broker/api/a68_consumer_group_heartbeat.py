@@ -20,7 +20,7 @@ from broker.api.requests.services import GroupServices
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.steps import Steps
 from broker.coordinator.group.consumer.regular_expressions import compile_expression, matching_topics
-from broker.coordinator.group.member_limits import MAX_TOPICS as MAX_TOPICS
+from broker.coordinator.group.member_checks import MAX_TOPICS as MAX_TOPICS
 from broker.coordinator.group.messages import ConsumerHeartbeatReply, ConsumerHeartbeatRequest
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.consumer_group_heartbeat import (
@@ -82,7 +82,7 @@ def _respond(
         request = replace(request, resolved=resolved)
     group_request = PreparedGroupRequest(context, _response)
     coordinator, now = services.groups.coordinator, now_of(context)
-    effects = yield from coordinator.consumer_heartbeat(request, group_request, now)
+    effects = yield from coordinator.consumer.heartbeat(request, group_request, now)
     yield from group_request.prepare(effects)
     outcome = conclude(effects, group_request, services)
     return services.linger.delayed(outcome, context)
@@ -156,7 +156,7 @@ def _resolved(
     def is_allowed(name: str) -> bool:
         return security.allows_topic(context, Operation.DESCRIBE, name, logs=False)
 
-    for regex in services.groups.coordinator.outdated_expressions(request, now_of(context)):
+    for regex in services.groups.coordinator.consumer.outdated_expressions(request, now_of(context)):
         try:
             pattern = compile_expression(regex)
         except ApiError:

@@ -62,7 +62,7 @@ def _respond(
         elif not group_id:
             groups.append(DescribedGroup(ErrorCode.INVALID_GROUP_ID, None, group_id))
         elif distinct.add(group_id):
-            described = services.groups.coordinator.described_consumers(group_id)
+            described = services.groups.coordinator.consumer.described(group_id)
             groups.append((yield from _group(described, context, services, pace)))
             if wants_operations and not described.error:
                 groups[-1].authorized_operations = security.operations(context, ResourceType.GROUP, group_id)

@@ -16,7 +16,7 @@ from broker.api.requests.pacing import Pace
 from broker.api.requests.services import GroupServices
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.steps import Steps
-from broker.coordinator.group.member_limits import MAX_TOPICS as MAX_TOPICS
+from broker.coordinator.group.member_checks import MAX_TOPICS as MAX_TOPICS
 from broker.coordinator.group.messages import ShareHeartbeatReply, ShareHeartbeatRequest
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.share_group_heartbeat import (
@@ -55,7 +55,7 @@ def _respond(
     )
     group_request = PreparedGroupRequest(context, _response)
     coordinator, now = services.groups.coordinator, now_of(context)
-    effects = yield from coordinator.share_heartbeat(request, group_request, now)
+    effects = yield from coordinator.share.heartbeat(request, group_request, now)
     yield from group_request.prepare(effects)
     return conclude(effects, group_request, services)
 

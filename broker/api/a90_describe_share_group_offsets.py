@@ -71,7 +71,7 @@ def _all(
     """Describe the share partitions of the topics that exist and that the client may describe."""
     described = []
     topics = services.control.image.topics_by_id
-    for topic_id, named in services.groups.coordinator.share_states(group_id).initialized.items():
+    for topic_id, named in services.groups.coordinator.share.states(group_id).initialized.items():
         topic = topics.get(topic_id)
         if topic is not None and services.security.allows_topic(
             context, Operation.DESCRIBE, topic.name, logs=False

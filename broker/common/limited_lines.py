@@ -19,8 +19,6 @@ LONGEST_SHOWN: Final = 256
 class LimitedLines:
     """The lines about one kind of refusal; a client has `of_client` of them."""
 
-    __slots__ = ("_by_client", "_left", "_left_out", "_of_client", "_until_ms")
-
     def __init__(self, of_client: int = LINES_OF_CLIENT) -> None:
         self._of_client = of_client
         self._by_client: dict[tuple[str, str], int] = {}

@@ -87,7 +87,7 @@ def plan_alter_configs(command: IncrementalAlterConfigs, at: Situation) -> Steps
             if resource in duplicates:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
             if resource.type == ResourceType.BROKER_LOGGER and not command.replaces:
-                _require_role(resource.type, at)
+                at.require(*ROLES[resource.type])
                 _check_ops(alteration.ops)
                 _check_node_id(resource.name or "''", at.node_id)
                 effects.extend(plan_levels(alteration.ops, at.actor.name))
@@ -112,13 +112,13 @@ def _changes(
     resource = alteration.resource
     match resource.type:
         case ResourceType.TOPIC:
-            _require_role(resource.type, at)
+            at.require(*ROLES[resource.type])
             _check_ops(alteration.ops)
             current = _topic_configs(alteration, at)
             wanted = yield from _apply_to_topic(_ops(alteration, current, replaces=replaces), current, at)
             kind = Kind.TOPIC_CONFIG
         case ResourceType.BROKER:
-            _require_role(resource.type, at)
+            at.require(*ROLES[resource.type])
             _check_ops(alteration.ops)
             _check_node_id(resource.name, at.node_id)
             _check_broker_version(alteration, at)
@@ -128,14 +128,14 @@ def _changes(
             brokers[resource.name] = wanted
             kind = Kind.BROKER_CONFIG
         case ResourceType.CLIENT_METRICS:
-            _require_role(resource.type, at)
+            at.require(*ROLES[resource.type])
             _check_ops(alteration.ops)
             current = _current_subscription(alteration, at)
             ops = _ops(alteration, current, replaces=replaces)
             wanted = yield from _apply_to_subscription(replace(alteration, ops=ops), current)
             kind = Kind.CLIENT_METRICS
         case ResourceType.GROUP:
-            _require_role(resource.type, at)
+            at.require(*ROLES[resource.type])
             _check_ops(alteration.ops)
             if not resource.name:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
@@ -156,12 +156,6 @@ def _ops(alteration: ConfigAlteration, current: Mapping[str, str], *, replaces: 
     named = {op.key for op in alteration.ops}
     deletions = [ConfigOp(key, OpType.DELETE) for key in current if replaces and key not in named]
     return (*alteration.ops, *deletions)
-
-
-def _require_role(kind: int, at: Situation) -> None:
-    refusal = at.refusal(*ROLES[kind])
-    if refusal is not None:
-        raise ApiError(refusal.error, refusal.message)
 
 
 def _check_broker_version(alteration: ConfigAlteration, at: Situation) -> None:

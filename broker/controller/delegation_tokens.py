@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from broker.common.errors import ApiError, ErrorCode
+from broker.common.errors import ErrorCode
 from broker.common.random_ids import random_id
 from broker.common.steps import Steps
 from broker.controller.commands import Command, Outcome
@@ -186,9 +186,7 @@ def plan_expire_token(command: ExpireDelegationToken, at: Situation) -> Plan[Del
 def plan_remove_expired(
     command: RemoveExpiredDelegationTokens, at: Situation
 ) -> Steps[Plan[list[RemovedToken]]]:
-    refusal = at.refusal(Role.ADMIN, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    if refusal is not None:
-        raise ApiError(refusal.error, refusal.message)
+    at.require(Role.ADMIN, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     removed: list[RemovedToken] = []
     changes: list[Change] = []
     for number, (token_id, token) in enumerate(at.image.delegation_tokens.items()):

@@ -41,8 +41,6 @@ class _Listener(msgspec.Struct, frozen=True):
 class DynamicConfig:
     """`config` is replaced, never modified."""
 
-    __slots__ = ("_listeners", "config")
-
     def __init__(self, config: BrokerConfig) -> None:
         self.config = config
         self._listeners: list[_Listener] = []

@@ -15,7 +15,7 @@ import msgspec
 from broker.common.errors import ApiError, ErrorCode
 from broker.controller.commands import Command
 from broker.controller.control import Control
-from broker.controller.operation import Done, require
+from broker.controller.operation import Done
 from broker.controller.plan import Situation
 from broker.coordinator.group.coordinator import SHARE
 from broker.coordinator.group.messages import (
@@ -147,7 +147,7 @@ class GroupChanges:
         self._check_empty(group_id)
         if self._is_share(group_id):
             return await self._begin_elsewhere(command, moves)
-        committed = self._groups.coordinator.committed(group_id)
+        committed = self._groups.coordinator.offsets.committed(group_id)
         if command.kind is not ResetKind.SHIFT:
             moves = [msgspec.structs.replace(each, before=_committed(committed, each)) for each in moves]
         elif any(each.before != _committed(committed, each) for each in moves):
@@ -158,7 +158,7 @@ class GroupChanges:
             return Done(moves)
         offsets = [OffsetToCommit(each.topic, each.partition, each.after) for each in moves]
         request = CommitRequest(group_id, -1, "", None, offsets)
-        self._write(lambda token, now: self._groups.coordinator.commit(request, token, now))
+        self._write(lambda token, now: self._groups.coordinator.offsets.commit(request, token, now))
         return Done(moves, _notes(group_id, moves))
 
     async def _begin_elsewhere(
@@ -246,7 +246,7 @@ class GroupChanges:
         group_id = command.group_id
         self._check_empty(group_id)
         coordinator = self._groups.coordinator
-        if coordinator.has_share_states(group_id):
+        if coordinator.share.has_states(group_id):
             _check_outcome(await self._share.delete_all(group_id))
         await self._run(self._delete_offsets(group_id), to_the_end=True)
         self._check_empty(group_id)
@@ -256,7 +256,7 @@ class GroupChanges:
     def _delete_offsets(self, group_id: str) -> Slices[None]:
         """Delete offsets until few are left."""
         coordinator = self._groups.coordinator
-        while coordinator.count_offsets(group_id, MAX_PARTITIONS + 1) > MAX_PARTITIONS:
+        while coordinator.offsets.count(group_id, MAX_PARTITIONS + 1) > MAX_PARTITIONS:
             self._check_empty(group_id)
             self._write(lambda token, now: coordinator.delete_some_offsets(group_id, token, now))
             yield None
@@ -268,7 +268,7 @@ class GroupChanges:
         found = self._overview(group_id)
         if self._is_share(group_id):
             return await self._forget_topic(group_id, topic)
-        if self._groups.coordinator.check_delete_offsets(group_id):
+        if self._groups.coordinator.offsets.check_delete(group_id):
             raise self._not_empty(found)
         deleted = await self._run(self._delete_of_topic(group_id, topic), to_the_end=True)
         if not deleted:
@@ -281,7 +281,7 @@ class GroupChanges:
     async def _forget_topic(self, group_id: str, topic: str) -> Done[int]:
         """Delete the states of a share group's partitions of a topic."""
         self._check_empty(group_id)
-        states = self._groups.coordinator.share_states(group_id).initialized
+        states = self._groups.coordinator.share.states(group_id).initialized
         known = {topic_id: named for topic_id, named in states.items() if named.topic == topic}
         if not known:
             raise ApiError(
@@ -298,10 +298,10 @@ class GroupChanges:
         """
         coordinator = self._groups.coordinator
         deleted = 0
-        while indexes := sorted(coordinator.committed(group_id).get(topic, ()))[:MAX_PARTITIONS]:
-            subscribed = yield from coordinator.subscribed_topics(group_id, (topic,))
+        while indexes := sorted(coordinator.offsets.committed(group_id).get(topic, ()))[:MAX_PARTITIONS]:
+            subscribed = yield from coordinator.offsets.subscribed_topics(group_id, (topic,))
             some = [(topic, index) for index in indexes]
-            delete = partial(coordinator.delete_offsets, group_id, some, subscribed)
+            delete = partial(coordinator.offsets.delete, group_id, some, subscribed)
             try:
                 self._write(delete)
             except ApiError:
@@ -313,7 +313,7 @@ class GroupChanges:
         return deleted
 
     def _check(self, at: Situation) -> None:
-        require(at, Role.EDITOR, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        at.require(Role.EDITOR, ErrorCode.GROUP_AUTHORIZATION_FAILED)
         if not self._groups.is_available:
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, "There is no consumer group yet.")
 

@@ -11,9 +11,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from broker.common.errors import ApiError, ErrorCode
 from broker.controller.plan import Situation
-from broker.metadata.actor import Role
 from broker.metadata.changes import Change
 
 Result = TypeVar("Result")
@@ -30,10 +28,3 @@ class Done(msgspec.Struct, Generic[Result], frozen=True):
 
 Operation = Callable[[Any, Situation], Awaitable[Done[Any]]]
 """Called as (command, situation). Raises ApiError."""
-
-
-def require(at: Situation, role: Role, code: ErrorCode) -> None:
-    """Raise ApiError with `code` if the actor does not have the role."""
-    refusal = at.refusal(role, code)
-    if refusal is not None:
-        raise ApiError(refusal.error, refusal.message)

@@ -11,7 +11,7 @@ from typing import Final, Generic, TypeVar
 
 import msgspec
 
-from broker.common.errors import ErrorCode
+from broker.common.errors import ApiError, ErrorCode
 from broker.common.steps import Steps, freed
 from broker.config.load import Configuration
 from broker.config.table import BrokerConfig
@@ -66,6 +66,12 @@ class Situation(msgspec.Struct, frozen=True):
         if self.actor.origin is ChangeOrigin.WIRE and self.config.security.authorizer_class_name:
             return Outcome(code, f"{self.actor.name} is not authorized")
         return Outcome(code, lacks_role(self.actor.name, self.actor.role, needed))
+
+    def require(self, needed: Role, code: ErrorCode) -> None:
+        """Raise ApiError with `code` for an actor without the needed role."""
+        refusal = self.refusal(needed, code)
+        if refusal is not None:
+            raise ApiError(refusal.error, refusal.message)
 
 
 def repeated(items: Iterable[Item]) -> set[Item]:

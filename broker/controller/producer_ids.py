@@ -13,9 +13,7 @@ _END: Final = 2**63
 
 def plan_producer_ids(command: AllocateProducerIds, at: Situation) -> Plan[ProducerIdBlock]:
     """Raise ApiError for a missing role, and UNKNOWN_SERVER_ERROR if all 2**63 ids are allocated."""
-    refusal = at.refusal(Role.ADMIN, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    if refusal is not None:
-        raise ApiError(refusal.error, refusal.message)
+    at.require(Role.ADMIN, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     first, after = at.image.next_producer_id, at.image.next_producer_id + command.count
     if command.count < 1 or after > _END:
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "All producer ids are allocated")

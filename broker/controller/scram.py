@@ -52,7 +52,6 @@ COUNTED_AT_ONCE: Final = 512
 
 
 def plan_scram(command: AlterUserScramCredentials, at: Situation) -> Steps[Plan[list[UserOutcome]]]:
-    refusal = at.refusal(Role.ADMIN, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     by_user: dict[str, ScramDeletion | ScramUpsertion] = {}
     duplicates: set[str] = set()
     for at_once in range(0, len(command.alterations), COUNTED_AT_ONCE):
@@ -68,8 +67,7 @@ def plan_scram(command: AlterUserScramCredentials, at: Situation) -> Steps[Plan[
         if outcomes and len(outcomes) % HASHED_AT_ONCE == 0:
             yield
         try:
-            if refusal is not None:
-                raise ApiError(refusal.error, refusal.message)
+            at.require(Role.ADMIN, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
             if alteration.user in duplicates:
                 raise ApiError(
                     ErrorCode.DUPLICATE_RESOURCE,

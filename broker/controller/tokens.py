@@ -31,9 +31,7 @@ def plan_issue_token(command: IssueAdminToken, at: Situation) -> Plan[IssuedToke
     """Raise ApiError for a missing role, INVALID_UPDATE_VERSION for a stale edit, and INVALID_REQUEST for an
     unprintable name or if no permanent administrator's token would remain.
     """
-    refusal = at.refusal(Role.ADMIN, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    if refusal is not None:
-        raise ApiError(refusal.error, refusal.message)
+    at.require(Role.ADMIN, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     name = command.name
     if not (0 < len(name) <= LONGEST_NAME and name.isprintable() and name.strip() == name):
         raise ApiError(

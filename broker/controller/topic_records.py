@@ -14,13 +14,12 @@ import msgspec
 from broker.common.errors import ApiError, ErrorCode
 from broker.controller.commands import Command
 from broker.controller.control import Control
-from broker.controller.operation import Done, require
+from broker.controller.operation import Done
 from broker.controller.plan import Situation
 from broker.log.partition import PartitionLog
 from broker.metadata.actor import Role
 from broker.metadata.changes import Change, Kind
 from broker.metadata.image import is_internal
-from broker.partitions.partitioner import partition_for_key
 from broker.partitions.partitions import HostedTopic, Partitions
 from broker.partitions.record_reader import (
     Cut,
@@ -150,7 +149,7 @@ class TopicRecords:
     async def browse(self, command: BrowseRecords, at: Situation) -> Done[FoundRecords]:
         """Run BrowseRecords."""
         console = at.config.console
-        require(at, Role[console.browse_role.upper()], ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        at.require(Role[console.browse_role.upper()], ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         if not 1 <= command.limit <= console.browse_max_records:
             most = console.browse_max_records
             raise ApiError(
@@ -187,7 +186,7 @@ class TopicRecords:
 
     async def produce(self, command: ProduceRecord, at: Situation) -> Done[ProducedRecord]:
         """Run ProduceRecord. Does not wait for the flush of flush.messages."""
-        require(at, Role.EDITOR, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        at.require(Role.EDITOR, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         hosted = self._hosted(command.topic)
         if is_internal(hosted.name):
             raise ApiError(
@@ -288,3 +287,30 @@ def _moment(epoch_ms: int) -> str:
         return datetime.fromtimestamp(epoch_ms / 1000, UTC).isoformat(timespec="milliseconds")
     except (OverflowError, ValueError, OSError):
         return f"{epoch_ms} ms"
+
+
+_SEED: Final = 0x9747B28C
+_FACTOR: Final = 0x5BD1E995
+_MASK: Final = 0xFFFF_FFFF
+
+
+def partition_for_key(key: bytes, partitions: int) -> int:
+    """Return the partition to which Kafka's Java producer sends records with this key.
+
+    (Kafka: BuiltInPartitioner.partitionForKey)
+    """
+    return (murmur2(key) & 0x7FFF_FFFF) % partitions
+
+
+def murmur2(data: bytes) -> int:
+    """Return the hash as an unsigned number of 32 bits. (Kafka: Utils.murmur2)"""
+    value = _SEED ^ len(data)
+    whole = len(data) & ~3
+    for at in range(0, whole, 4):
+        part = int.from_bytes(data[at : at + 4], "little") * _FACTOR & _MASK
+        part = (part ^ part >> 24) * _FACTOR & _MASK
+        value = value * _FACTOR & _MASK ^ part
+    if whole < len(data):
+        value = (value ^ int.from_bytes(data[whole:], "little")) * _FACTOR & _MASK
+    value = (value ^ value >> 13) * _FACTOR & _MASK
+    return value ^ value >> 15

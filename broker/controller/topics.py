@@ -50,8 +50,6 @@ class _Allowance:
     clients would retry in vain.
     """
 
-    __slots__ = ("_left", "_max_partitions", "_max_topics", "_partitions", "_topics")
-
     def __init__(self, at: Situation) -> None:
         limits, topics = at.config.broker_quotas, at.image.topics
         self._left = MAX_PARTITIONS
@@ -88,7 +86,6 @@ class _Allowance:
 
 def plan_create_topics(command: CreateTopics, at: Situation) -> Steps[Plan[list[TopicOutcome]]]:
     duplicates = yield from repeated_in_steps(topic.name for topic in command.topics)
-    refusal = at.refusal(Role.EDITOR, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     outcomes: list[TopicOutcome] = []
     changes: list[Change] = []
     taken: dict[str, str] = {}
@@ -101,8 +98,7 @@ def plan_create_topics(command: CreateTopics, at: Situation) -> Steps[Plan[list[
         if outcomes and len(outcomes) % PLANNED_AT_ONCE == 0:
             yield
         try:
-            if refusal is not None:
-                raise ApiError(refusal.error, refusal.message)
+            at.require(Role.EDITOR, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             if is_reserved(name) and at.actor.origin is not ChangeOrigin.BROKER:
                 raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, ONLY_BY_WEIR)
             if name in duplicates:
@@ -218,7 +214,6 @@ def _creation_changes(topic: TopicOutcome) -> list[Change]:
 
 def plan_create_partitions(command: CreatePartitions, at: Situation) -> Steps[Plan[list[PartitionsOutcome]]]:
     duplicates = yield from repeated_in_steps(topic.topic for topic in command.topics)
-    refusal = at.refusal(Role.EDITOR, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     outcomes: list[PartitionsOutcome] = []
     changes: list[Change] = []
     allowance = _Allowance(at)
@@ -226,8 +221,7 @@ def plan_create_partitions(command: CreatePartitions, at: Situation) -> Steps[Pl
         if outcomes and len(outcomes) % PLANNED_AT_ONCE == 0:
             yield
         try:
-            if refusal is not None:
-                raise ApiError(refusal.error, refusal.message)
+            at.require(Role.EDITOR, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             if name in duplicates:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             added = _added_partitions(wanted, at)
@@ -269,7 +263,6 @@ def _added_partitions(wanted: NewPartitions, at: Situation) -> int:
 
 
 def plan_delete_topics(command: DeleteTopics, at: Situation) -> Steps[Plan[list[TopicOutcome]]]:
-    refusal = at.refusal(Role.ADMIN, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     duplicates = yield from repeated_in_steps(command.topics)
     outcomes: list[TopicOutcome] = []
     deleted: dict[str, Topic] = {}
@@ -277,8 +270,7 @@ def plan_delete_topics(command: DeleteTopics, at: Situation) -> Steps[Plan[list[
         if outcomes and len(outcomes) % PLANNED_AT_ONCE == 0:
             yield
         try:
-            if refusal is not None:
-                raise ApiError(refusal.error, refusal.message)
+            at.require(Role.ADMIN, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             if not at.config.topics.delete_topics:
                 raise ApiError(ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled.")
             topic = _existing_topic(wanted, wanted in duplicates, at)

@@ -12,7 +12,7 @@ import msgspec
 from broker.common.errors import ApiError, ErrorCode
 from broker.controller.commands import Command
 from broker.controller.control import Control
-from broker.controller.operation import Done, require
+from broker.controller.operation import Done
 from broker.controller.plan import Situation
 from broker.coordinator.group.messages import Now
 from broker.coordinator.transaction.state import NAMES, State
@@ -58,7 +58,7 @@ class TransactionChanges:
 
     async def abort(self, command: AbortTransaction, at: Situation) -> Done[AbortedTransaction]:
         """Run AbortTransaction."""
-        require(at, Role.ADMIN, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        at.require(Role.ADMIN, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         name = command.transactional_id
         transaction = self._transactions.coordinator.get(name)
         if transaction is None:

@@ -15,7 +15,9 @@ from broker.config.sections.consumer_groups import ConsumerGroupConfig
 from broker.config.sections.groups import GroupConfig
 from broker.config.sections.share_groups import ShareGroupConfig
 from broker.coordinator.group.consumer.assignment import ClusterTopics
-from broker.coordinator.group.coordinator import GroupCoordinator, OnTimerFailure, TimesOf
+from broker.coordinator.group.coordinator import GroupCoordinator
+from broker.coordinator.group.expiry import OnTimerFailure
+from broker.coordinator.group.groups import TimesOf
 from broker.coordinator.group.java_hash import java_hash
 from broker.coordinator.group.messages import CommittedOffset, Effects, Now, Record
 from broker.coordinator.group.records import decode_key
@@ -125,7 +127,7 @@ class GroupService:
     def _pend(self, producer_id: int, written: Iterable[Record]) -> None:
         for key, value in written:
             try:
-                self.coordinator.replay_pending(producer_id, key, value)
+                self.coordinator.offsets.replay_pending(producer_id, key, value)
             except UnreadableRecord as error:
                 logger.error("skipping an unreadable record of %s: %s", OFFSETS_TOPIC, error)
 
@@ -163,7 +165,7 @@ class GroupService:
         return writing.effects
 
     def expire(self, now: Now, on_failure: OnTimerFailure | None = None) -> Effects:
-        """Handle due timers and commit their records. `on_failure`: see `GroupCoordinator.expire`.
+        """Handle due timers and commit their records. `on_failure`: see `TimerExpiry.expire`.
 
         Never call it between staging and commit of another append.
         """
@@ -171,7 +173,7 @@ class GroupService:
 
     def partitions_deleted(self, group_id: str, partitions: Collection[tuple[str, int]], now: Now) -> Effects:
         """Remove the group's offsets for deleted partitions. Commits as `expire` does."""
-        return self.write_now(self.coordinator.partitions_deleted(group_id, partitions, now), now)
+        return self.write_now(self.coordinator.offsets.partitions_deleted(group_id, partitions, now), now)
 
     def log_of(self, group_id: str) -> PartitionLog:
         """Return the log with the group's offsets. Raises ApiError."""
@@ -187,7 +189,7 @@ class GroupService:
             return
         count = topic.count
         self._log(topic, index).end_transaction(producer_id, is_commit=is_commit)
-        self.coordinator.end_transaction(
+        self.coordinator.offsets.end_transaction(
             producer_id, lambda group_id: coordinator_partition(group_id, count) == index, is_commit=is_commit
         )
 
@@ -212,9 +214,9 @@ class GroupService:
         """Return where a group reads on, by topic and partition: its committed offsets, or the start offsets
         of a share group, as far as they are chosen. Pauses after every few share partitions.
         """
-        states = self.coordinator.share_states(group_id)
+        states = self.coordinator.share.states(group_id)
         if not states.initialized:
-            return self.coordinator.committed(group_id)
+            return self.coordinator.offsets.committed(group_id)
         looked_up = 0
         found: dict[str, dict[int, CommittedOffset]] = {}
         for topic_id, (topic, partitions) in states.initialized.items():

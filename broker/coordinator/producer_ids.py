@@ -5,7 +5,7 @@ partly used block is not reused after a restart, so producer ids are unique.
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 
 class ProducerIds:
@@ -25,3 +25,11 @@ class ProducerIds:
 
     def add(self, block: range) -> None:
         self._blocks.append(iter(block))
+
+
+NewProducerId = Callable[[], int | None]
+"""Returns a producer id that was never used; None if a block of them must be allocated first."""
+
+
+class NeedsProducerId(Exception):  # noqa: N818 - not an error
+    """A new producer id is needed and none is left: allocate a block, and call again."""

@@ -14,16 +14,22 @@ from typing import Final, NamedTuple
 from broker.common.errors import ApiError, BrokerBug, ErrorCode
 from broker.common.limited_lines import LimitedLines, shown
 from broker.config.sections.transactions import TransactionConfig
-from broker.coordinator.group.coordinator import COORDINATOR_ERRORS
 from broker.coordinator.group.messages import Now
+from broker.coordinator.group.rollback import COORDINATOR_ERRORS
 from broker.coordinator.group_service import OFFSETS_TOPIC, GroupService, coordinator_partition
 from broker.coordinator.offsets_log import OffsetsLog
-from broker.coordinator.transaction.aborts import CoordinatorAbort
 from broker.coordinator.transaction.completion import RETRY_MS, Completion
 from broker.coordinator.transaction.coordinator import TransactionCoordinator
 from broker.coordinator.transaction.ending import fence
 from broker.coordinator.transaction.records import encode_key, encode_value
-from broker.coordinator.transaction.state import DECIDED, Change, State, TopicPartition, Transaction
+from broker.coordinator.transaction.state import (
+    DECIDED,
+    Change,
+    CoordinatorAbort,
+    State,
+    TopicPartition,
+    Transaction,
+)
 from broker.log.partition import PartitionLog
 from broker.log.staged import Staged
 from broker.partitions.partitions import LEADER_EPOCH, HostedTopic, Partitions

@@ -136,14 +136,6 @@ class SparseIndex:
         self._last_key = key
         self._unwritten.append((key, value))
 
-    def at_or_before(self, key: int) -> tuple[int, int] | None:
-        """Return the last entry whose key is not above `key`."""
-        unwritten = self._unwritten
-        if unwritten and unwritten[0][0] <= key:
-            return unwritten[bisect_right(unwritten, key, key=_first) - 1]
-        found = self.count_to(key)
-        return self[found - 1] if found else None
-
     def count_to(self, key: int) -> int:
         """Return the number of entries whose key is not above `key`."""
         return bisect_right(range(len(self)), key, key=lambda at: self[at][0])

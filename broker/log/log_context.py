@@ -39,8 +39,6 @@ a second reaches it in two minutes, with readers or without.
 class PositionLimit:
     """Counts the cached positions of all partitions and drops all of them at the limit."""
 
-    __slots__ = ("_count", "_limit", "_used")
-
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._count = 0
@@ -68,24 +66,6 @@ class LogContext(Generic[Partition]):
     records. `inspected`: records read since the last commit by checks before staging. `rolls`: segments
     rolled since the start. `failures`: how often staged batches were lost, or a partition went offline.
     """
-
-    __slots__ = (
-        "appended_positions",
-        "dirty",
-        "failed",
-        "failures",
-        "files",
-        "gapped",
-        "inspected",
-        "offline",
-        "offline_listeners",
-        "overdue",
-        "read_positions",
-        "rolled",
-        "rolls",
-        "transfer",
-        "unflushed",
-    )
 
     def __init__(self, files: OpenFiles, transfer: Transfer) -> None:
         self.files = files

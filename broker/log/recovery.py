@@ -20,7 +20,7 @@ import msgspec
 from broker.common.errors import ApiError
 from broker.log import disk
 from broker.log.aborted_transactions import AbortedTransaction
-from broker.log.disk import OpenFiles
+from broker.log.disk import MIN_OPEN_FILES, OpenFiles
 from broker.log.layout import (
     CLEANED,
     DELETED,
@@ -39,7 +39,6 @@ from broker.log.permissions import Exposure
 from broker.log.producer_state import BatchMetadata, ProducerStates, parse_snapshot, sequence_after
 from broker.log.scan import Damage, scan
 from broker.log.segment import BatchPosition, Segment
-from broker.log.swap import finish_swaps
 from broker.records.control import marker_of
 from broker.records.header import (
     HEADER_BYTES,
@@ -181,7 +180,7 @@ def load(
     offset. `start_is_proven`: `start_offset` has a checksum, so the log continues there if it ends earlier.
     Raises OSError.
     """
-    finish_swaps(directory)
+    _finish_swaps(directory)
     bases, snapshots, with_aborted = _list(directory)
     if not bases:
         end = max(start_offset, recovery_point) if recovery_point < _MAX_RECOVERY_POINT else start_offset
@@ -454,3 +453,35 @@ def _cut_tail(active: Segment) -> int:
         disk.truncate(active.open(), active.size)
         active.verified.forget_tail(active.size)
     return left
+
+
+def _finish_swaps(directory: str) -> None:
+    """Complete the replacement of segments by their cleaned copy. A kill meanwhile leaves work for the next
+    start. Raises OSError.
+
+    `PartitionLog.replace` does the same while the broker runs, in this order, so that a kill at any point
+    leaves either the old segments or their copy:
+
+        00..0.log.cleaned   the copy is being written: a start removes it
+        00..0.log.swap      the copy is complete and on disk: a start removes the segments that it replaces
+        00..0.log.deleted   a segment that was replaced: a start removes it
+        00..0.log           the copy has its final name
+
+    The copy ends with the last offset of the segments that it replaces, so its own records tell which they
+    are.
+    """
+    names = disk.names_in(directory)
+    for name in names:
+        if not name.endswith(LOG + SWAP):
+            continue
+        parsed = parse_segment_file(name.removesuffix(SWAP))
+        if parsed is None:
+            continue
+        size = disk.size_of(os.path.join(directory, name))
+        cleaned = Segment(OpenFiles(MIN_OPEN_FILES), directory, parsed[0], size=size, name_suffix=SWAP)
+        end = cleaned.last_extent().end_offset
+        for other in names:
+            replaced = parse_segment_file(other)
+            if replaced is not None and cleaned.base_offset < replaced[0] < end:
+                disk.remove(os.path.join(directory, other))
+        cleaned.rename("")

@@ -72,8 +72,6 @@ def scan(
 class _Window:
     """A sliding part of the file in memory."""
 
-    __slots__ = ("_ceiling", "_chunk", "_end", "_file", "_start")
-
     def __init__(self, file: OpenFile, position: int, end: int, ceiling: int | None) -> None:
         self._file = file
         self._start = position

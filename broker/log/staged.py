@@ -51,8 +51,6 @@ class Staged:
 class FailedAppend(Generic[Partition]):
     """Staged batches that a commit could not write and rolled back."""
 
-    __slots__ = ("error", "partition", "staged")
-
     def __init__(self, partition: Partition, staged: list[Staged], error: OSError) -> None:
         self.partition = partition
         self.staged = staged

@@ -72,8 +72,6 @@ class Transfer(Protocol):
 class Sendfile:
     """sendfile(2): reports an unreadable page as an error of the call and maps nothing."""
 
-    __slots__ = ()
-
     def piece(self, file: OpenFile, position: int, length: int, used: int = 0) -> memoryview | None:
         return _copy(file, position, length, used) if used + length <= MAX_COPIED_BYTES else None
 
@@ -89,8 +87,6 @@ class MappedWindows:
 
     No view of a window outlives a call, so a window can be closed between any two calls.
     """
-
-    __slots__ = ("_most", "_windows")
 
     def __init__(self, max_bytes: int) -> None:
         self._most = max(max_bytes // WINDOW_BYTES, 1)

@@ -108,8 +108,6 @@ For long work, it returns an iterator that does it in steps.
 
 
 class Publisher:
-    __slots__ = ("_preparing", "_subscribers", "image")
-
     def __init__(self, image: Image) -> None:
         self.image = image
         self._preparing: list[Subscriber] = []

@@ -40,8 +40,6 @@ def is_secret(kind: str, key: str) -> bool:
 class Seals:
     """The current key, and the previous one if there is one."""
 
-    __slots__ = ("_by_id", "key")
-
     def __init__(self, key: SecretKey, old: SecretKey | None = None) -> None:
         self.key = key
         self._by_id = {each.id: each for each in (old, key) if each is not None}

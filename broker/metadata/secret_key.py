@@ -38,8 +38,6 @@ _HOW_TO_MAKE: Final = "(umask 077; openssl rand -base64 32 > {0})"
 class SecretKey:
     """`id` identifies the key without revealing it. AES is loaded with the first value."""
 
-    __slots__ = ("_aes", "_key", "id")
-
     def __init__(self, key: bytes) -> None:
         self._key = key
         self._aes: Any = None
@@ -83,8 +81,6 @@ class KeyFiles:
     """The paths of the key files. `configured`: an operator named the file, so the broker never creates it: a
     wrong path or an unmounted volume must not look like a first start.
     """
-
-    __slots__ = ("configured", "old_path", "path")
 
     def __init__(self, default: Path, configured: str = "", old: str = "") -> None:
         self.configured = bool(configured)

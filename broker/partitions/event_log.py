@@ -5,6 +5,7 @@ once a second. Offering never waits and never fails: records beyond the limit ar
 `docs/events.md` defines the records.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -123,3 +124,23 @@ class EventLog(EventBuffer):
         staged = log.stage(build_batch(batch, codec=codec_of(batch)), now_wall_ms=wall_ms, internal=True)
         self._partitions.commit()
         return len(batch) if staged.error is None else 0
+
+
+Headers = tuple[tuple[str, bytes | None], ...]
+
+
+class EventOrigin(msgspec.Struct, frozen=True):
+    """Where an event comes from: headers of every record in an event topic, so that tables of several
+    clusters, brokers and gateways can be one.
+
+    `cluster` returns the cluster's id, empty while it is unknown; a gateway's is that of its upstream
+    cluster. `gateway` is the gateway's own id, empty for a broker.
+    """
+
+    node_id: int
+    cluster: Callable[[], str]
+    gateway: str = ""
+
+    def headers(self) -> Headers:
+        named = {"cluster": self.cluster(), "node": str(self.node_id), "gateway": self.gateway}
+        return tuple((name, text.encode()) for name, text in named.items() if text)

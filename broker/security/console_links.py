@@ -55,8 +55,6 @@ class ConsoleLinks:
     their number is not limited.
     """
 
-    __slots__ = ("_key", "_redeemed")
-
     def __init__(self, key: bytes) -> None:
         self._key = key
         self._redeemed: dict[bytes, int] = {}
@@ -107,8 +105,6 @@ class ConsoleLink(NamedTuple):
 
 class ConsoleLinkFile:
     """The file, which exists until `close`. Raises OSError if it cannot be written."""
-
-    __slots__ = ("_descriptor", "_path")
 
     def __init__(self, directory: str, link: ConsoleLink) -> None:
         self._path = Path(directory, FILE_NAME)

@@ -35,8 +35,6 @@ class TokenSecret(msgspec.Struct, frozen=True):
 class DelegationTokens:
     """The tokens with these `ids`. `secret` "": delegation tokens are disabled, and there are none."""
 
-    __slots__ = ("_by_hmac", "_credentials", "_secret")
-
     def __init__(self, secret: str = "", ids: Iterable[str] = ()) -> None:
         self._secret = secret.encode()
         self._by_hmac: dict[bytes, str] = {}

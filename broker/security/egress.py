@@ -52,8 +52,6 @@ class Endpoint(msgspec.Struct, frozen=True):
 class Egress:
     """The allow list."""
 
-    __slots__ = ("_patterns",)
-
     def __init__(self, patterns: Sequence[HostPattern]) -> None:
         self._patterns = tuple(patterns)
 

@@ -93,8 +93,6 @@ class RefreshTimes:
     `next_ms` is the time of the next attempt.
     """
 
-    __slots__ = ("_backoff_max_ms", "_backoff_ms", "_demanded_ms", "_failures", "_refresh_ms", "next_ms")
-
     def __init__(self, source: KeySource, now_ms: int) -> None:
         self._refresh_ms = source.refresh_ms
         self._backoff_ms = source.backoff_ms

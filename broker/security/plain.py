@@ -31,8 +31,6 @@ _JAAS_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 class PlainAuthenticator:
     """`users` maps listener names in capitals to user names to passwords."""
 
-    __slots__ = ("_digests", "_key", "_unknown_user")
-
     def __init__(self, users: Mapping[str, Mapping[str, str]]) -> None:
         self._key = secrets.token_bytes(32)
         self._unknown_user = secrets.token_bytes(32)

@@ -108,8 +108,6 @@ def _has_ascii(text: str) -> bool:
 class PrincipalRules:
     """Mapping rules. Raises ConfigError for invalid rules; `key` is their setting's name."""
 
-    __slots__ = ("_rules", "_text", "longest")
-
     def __init__(self, text: str = "DEFAULT", key: str = KEY) -> None:
         self._text = text.strip()
         self._rules: list[_Rule] = []

@@ -81,8 +81,6 @@ class UnknownUsers:
     `users`, and then incrementally as users change.
     """
 
-    __slots__ = ("_counts", "_secret", "_shapes")
-
     def __init__(self, secret: bytes, users: Users) -> None:
         self._secret = secret
         self._counts: dict[str, Counter[Shape]] = {name: Counter() for name in MECHANISMS}
@@ -161,8 +159,6 @@ def _shape(credential: Credential) -> Shape:
 
 class _Stream:
     """A byte stream determined only by the secret and the text."""
-
-    __slots__ = ("_secret", "_text")
 
     def __init__(self, secret: bytes, text: bytes) -> None:
         self._secret = secret

@@ -34,8 +34,7 @@ from broker.network.reaper import Reaper
 from broker.network.server_factory import KAFKA, ServedApis
 from broker.network.socket_server import SocketServer
 from broker.network.supervisor import TaskStarter
-from broker.partitions.event_log import EventLog
-from broker.partitions.event_origin import EventOrigin
+from broker.partitions.event_log import EventLog, EventOrigin
 from broker.protocol.api_key import ApiKey
 from broker.security.acl.authorizer import Authorizer
 from broker.security.delegation_tokens import DelegationTokens

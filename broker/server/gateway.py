@@ -74,7 +74,7 @@ from broker.network.server_factory import ServedApis
 from broker.network.socket_server import SocketServer
 from broker.network.supervisor import TaskStarter
 from broker.network.throttling import Throttling
-from broker.partitions.event_origin import EventOrigin
+from broker.partitions.event_log import EventOrigin
 from broker.protocol.api_key import NAMES, ApiKey
 from broker.purgatory.purgatory import Purgatory
 from broker.security.delegation_tokens import DelegationTokens

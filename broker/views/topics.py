@@ -203,7 +203,7 @@ def group_detail(groups: GroupService, partitions: Partitions, group_id: str) ->
         return None
     members = []
     if found.group_type == CONSUMER_TYPE:
-        consumers = groups.coordinator.described_consumers(group_id)
+        consumers = groups.coordinator.consumer.described(group_id)
         protocol_type, assignor = CONSUMER, consumers.assignor
         for consumer in consumers.members:
             assigned = yield from _named(consumer.assigned, partitions)
@@ -218,14 +218,14 @@ def group_detail(groups: GroupService, partitions: Partitions, group_id: str) ->
             )
             yield
     elif found.group_type == SHARE:
-        sharers = groups.coordinator.described_share(group_id)
+        sharers = groups.coordinator.share.described(group_id)
         protocol_type, assignor = SHARE, sharers.assignor
         for sharer in sharers.members:
             assigned = yield from _named(sharer.assigned, partitions)
             members.append(MemberRow(sharer.member_id, None, sharer.client_id, sharer.client_host, assigned))
             yield
     else:
-        (described,) = groups.coordinator.described([group_id], missing_is_error=True)
+        described = groups.coordinator.classic.described(group_id, missing_is_error=True)
         protocol_type, assignor = described.protocol_type, described.protocol
         for each in described.members:
             assigned = (yield from _assigned(each.assignment)) if protocol_type == CONSUMER else ()

@@ -6,8 +6,9 @@ import pytest
 
 from broker.common.errors import ErrorCode
 from broker.common.steps import finished
-from broker.coordinator.group.coordinator import OFFSETS_AT_ONCE, GroupCoordinator
+from broker.coordinator.group.coordinator import GroupCoordinator
 from broker.coordinator.group.messages import Effects, JoinRequest, Now
+from broker.coordinator.group.offsets import OFFSETS_AT_ONCE
 from broker.coordinator.group_service import GroupService, Writing
 from broker.log import disk
 from broker.protocol.messages.delete_groups import DeleteGroupsRequest
@@ -79,7 +80,7 @@ async def test_a_group_with_many_members_is_described_in_slices(
         request = JoinRequest(
             GROUP, "", f"i{number}", "c", "/h", 10_000, 10_000, "consumer", (("r", b""),), False, False
         )
-        finished(coordinator.join(request, number, ready.now))
+        finished(coordinator.classic.join(request, number, ready.now))
     asking = await ready.stage(DescribeGroupsRequest([GROUP]))
     assert len(ready.answer(asking).groups[0].members) == members
     assert asking.pauses == pauses
@@ -222,7 +223,7 @@ async def test_a_large_group_that_gets_a_member_meanwhile_is_not_deleted(
         request = JoinRequest(
             GROUP, "", None, "c", "/h", 10_000, 10_000, "consumer", (("r", b""),), False, False
         )
-        finished(coordinator.join(request, object(), args[-1]))
+        finished(coordinator.classic.join(request, object(), args[-1]))
         return effects
 
     monkeypatch.setattr(GroupCoordinator, "delete_some_offsets", joined_after)
@@ -232,7 +233,7 @@ async def test_a_large_group_that_gets_a_member_meanwhile_is_not_deleted(
         ErrorCode.NON_EMPTY_GROUP,
         ErrorCode.GROUP_ID_NOT_FOUND,
     ]
-    assert coordinator.count_offsets(GROUP, MANY) == MANY - OFFSETS_AT_ONCE
+    assert coordinator.offsets.count(GROUP, MANY) == MANY - OFFSETS_AT_ONCE
 
 
 async def test_a_large_group_that_cannot_be_written_keeps_what_is_left(
@@ -253,4 +254,4 @@ async def test_a_large_group_that_cannot_be_written_keeps_what_is_left(
     monkeypatch.setattr(disk, "write_at", refuse_the_second)
     reply = await ready.ask(DeleteGroupsRequest(["large"]))
     assert [each.error_code for each in reply.results] == [ErrorCode.NOT_COORDINATOR]
-    assert ready.groups.coordinator.count_offsets("large", MANY) == MANY - OFFSETS_AT_ONCE
+    assert ready.groups.coordinator.offsets.count("large", MANY) == MANY - OFFSETS_AT_ONCE

@@ -203,12 +203,12 @@ async def test_a_group_that_goes_between_two_parts_refuses_the_other_partitions(
     parts = [OffsetCommitRequestPartition(index, 1) for index in range(513)]
     await harness.ask(OffsetCommitRequest(GROUP, topics=[OffsetCommitRequestTopic("wide", partitions=parts)]))
     coordinator = harness.groups.coordinator
-    really = coordinator.delete_offsets
+    really = coordinator.offsets.delete
 
     def last(group_id: str, partitions: Any, *rest: Any) -> Any:
         return really("nobody" if len(partitions) == 1 else group_id, partitions, *rest)
 
-    monkeypatch.setattr(coordinator, "delete_offsets", last)
+    monkeypatch.setattr(coordinator.offsets, "delete", last)
     assert await delete(harness, *(("wide", index) for index in range(513))) == (
         0,
         [0] * 512 + [ErrorCode.GROUP_ID_NOT_FOUND],
@@ -229,12 +229,12 @@ async def test_a_generation_between_two_parts_has_its_topics_read(
         request = JoinRequest(
             GROUP, member_id, None, "c", "/h", 10_000, 60_000, "consumer", protocols, False, True
         )
-        ((_, reply),) = finished(coordinator.join(request, object(), harness.now)).replies
+        ((_, reply),) = finished(coordinator.classic.join(request, object(), harness.now)).replies
         assert isinstance(reply, JoinReply) and reply.error is ErrorCode.NONE
         return reply.member_id
 
     member_id = join("", "other")
-    really = coordinator.delete_offsets
+    really = coordinator.offsets.delete
 
     def first(*arguments: Any) -> Any:
         effects = really(*arguments)
@@ -242,7 +242,7 @@ async def test_a_generation_between_two_parts_has_its_topics_read(
             join(member_id, "wide")
         return effects
 
-    monkeypatch.setattr(coordinator, "delete_offsets", first)
+    monkeypatch.setattr(coordinator.offsets, "delete", first)
     assert await delete(harness, *(("wide", index) for index in range(513))) == (
         0,
         [0] * 512 + [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC],

@@ -242,7 +242,7 @@ async def test_an_empty_group_begins_elsewhere(harness):
     assert ("other", 0, 3, 0) in await offsets(harness)
     (topic,) = (await harness.ask(alter("none", (0, 3)))).responses
     assert (topic.topic_id, topic.partitions[0].error_code) == (ZERO, unknown)
-    assert not harness.groups.coordinator.share_states(GROUP).is_pending
+    assert not harness.groups.coordinator.share.states(GROUP).is_pending
 
 
 @pytest.mark.parametrize(("start", "error"), [(-2, ErrorCode.INVALID_REQUEST), (-1, 0), (0, 0)])

@@ -1,4 +1,6 @@
-"""Reading and producing records as an operator: roles, where a reading begins, the audit trail, refusals."""
+"""Reading and producing records as an operator: roles, where a reading begins, the partition of a key, the
+audit trail, refusals.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,10 +17,11 @@ from broker.controller.topic_records import (
     ProduceRecord,
     Start,
     StartKind,
+    murmur2,
+    partition_for_key,
 )
 from broker.metadata.actor import Role
 from broker.metadata.changes import AuditFilter, AuditRow
-from broker.partitions.partitioner import partition_for_key
 from tests.controller.world import actor
 from tests.webui.log_world import WALL_MS, LogWorld
 
@@ -225,3 +228,25 @@ async def test_a_record_that_was_produced_and_not_recorded_says_both(world: LogW
     world.committer.fault = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "disk full")
     with pytest.raises(ApiError, match=r"cannot be written .*, but: produced t: partition 0, offset 0"):
         await produce(world)
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        (b"21", -973932308),
+        (b"foobar", -790332482),
+        (b"a-little-bit-long-string", -985981536),
+        (b"a-little-bit-longer-string", -1486304829),
+        (b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8", -58897971),
+        (b"abc", 479470107),
+    ],
+)
+def test_the_hash_is_kafkas(key: bytes, expected: int) -> None:
+    """The vectors of Kafka's UtilsTest.testMurmur2."""
+    assert murmur2(key) == expected & 0xFFFF_FFFF
+
+
+@pytest.mark.parametrize(("key", "partition"), [(b"", 681), (b"abc", 107), (b"21", 340)])
+def test_the_partition_is_the_hash_without_its_sign(key: bytes, partition: int) -> None:
+    assert partition_for_key(key, 1_000) == partition
+    assert partition_for_key(key, 1) == 0

@@ -14,7 +14,8 @@ def fresh(tmp_path: Path, entry=OFFSET_ENTRY) -> SparseIndex:
 
 
 def found(index, key):
-    return index.at_or_before(key)
+    count = index.count_to(key)
+    return index[count - 1] if count else None
 
 
 @pytest.mark.parametrize("spilled", [0, 1, 3, 5])

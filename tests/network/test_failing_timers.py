@@ -10,7 +10,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from broker.api.fetch.pending import PendingFetch
 from broker.common.errors import ErrorCode
-from broker.coordinator.group.coordinator import FAILED_TIMER_RETRY_MS, GroupCoordinator
+from broker.coordinator.group.expiry import FAILED_TIMER_RETRY_MS, TimerExpiry
 from broker.coordinator.transaction.completion import RETRY_MS
 from broker.coordinator.transaction.state import State
 from broker.coordinator.transaction_service import TransactionService
@@ -91,12 +91,10 @@ async def test_a_group_whose_timer_fails_disturbs_no_other_and_has_another_turn(
         coordinator = scene.broker.server.delayed.groups.groups.coordinator
 
         def members(group: str) -> int:
-            (described,) = coordinator.described([group], missing_is_error=False)
+            described = coordinator.classic.described(group, missing_is_error=False)
             return len(described.members)
 
-        scene.break_once(
-            GroupCoordinator, "_handle_timer", lambda _self, _turn, timer: timer.group_id == "one"
-        )
+        scene.break_once(TimerExpiry, "_handle", lambda _self, _turn, timer: timer.group_id == "one")
         await scene.passes(10)
         assert [members(name) for name in ("one", "two")] == [1, 0]
         assert counted(scene) == {Place.GROUP_TIMER: 1}

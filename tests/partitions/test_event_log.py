@@ -1,4 +1,4 @@
-"""The bounded buffers of event topics, and records that do not fit."""
+"""The bounded buffers of event topics, records that do not fit, and the headers with an event's origin."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 from broker.common.errors import ApiError, ErrorCode
 from broker.controller.commands import BROKER_ITSELF, CreateTopics, NewTopic
-from broker.partitions.event_log import EventLog
+from broker.partitions.event_log import EventLog, EventOrigin
 from broker.partitions.event_partitions import RECORD_OVERHEAD
 from broker.records.build import NewRecord
 from tests.api.harness import WALL_MS, Harness
@@ -159,3 +159,25 @@ def _none_left(*_: object, **__: object) -> memoryview:
 
 def _refuse(*_: object) -> int:
     raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize(
+    ("cluster", "gateway", "expected"),
+    [
+        ("c1", "", (("cluster", b"c1"), ("node", b"7"))),
+        ("c1", "7-ab", (("cluster", b"c1"), ("node", b"7"), ("gateway", b"7-ab"))),
+        ("", "7-ab", (("node", b"7"), ("gateway", b"7-ab"))),
+    ],
+)
+def test_only_what_is_known_is_a_header(
+    cluster: str, gateway: str, expected: tuple[tuple[str, bytes], ...]
+) -> None:
+    assert EventOrigin(7, lambda: cluster, gateway).headers() == expected
+
+
+def test_a_cluster_that_is_found_later_is_in_later_records() -> None:
+    found = ""
+    origin = EventOrigin(7, lambda: found)
+    assert origin.headers() == (("node", b"7"),)
+    found = "c1"
+    assert origin.headers() == (("cluster", b"c1"), ("node", b"7"))

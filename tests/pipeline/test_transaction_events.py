@@ -4,8 +4,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: make test-pipeline installs it")
 
-from broker.coordinator.transaction.aborts import CoordinatorAbort
-from broker.coordinator.transaction.state import TransactionClient, TransactionData
+from broker.coordinator.transaction.state import CoordinatorAbort, TransactionClient, TransactionData
 from broker.monitoring.events.transactions import TransactionEvents
 from pipeline import silver
 from pipeline.formats import TRANSACTIONS

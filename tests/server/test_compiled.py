@@ -174,7 +174,7 @@ def test_weir_refuses_a_build_that_is_older_than_a_source(tmp_path: Path) -> Non
         return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
 
     assert run("top", "--help").returncode == 0
-    (tmp_path / "broker" / "errors.py").touch()
+    (tmp_path / "broker" / "common" / "errors.py").touch()
     refused = run("top", "--help")
     if COMPILED:
         assert refused.returncode == 1

@@ -144,7 +144,7 @@ class LogWorld:
         """Send a heartbeat of the member "m" of a share group."""
         now, token = self.now(), object()
         request = ShareHeartbeatRequest(group, "m", epoch, None, topics or None, "client", "/10.0.0.1")
-        effects = finished(self.groups.coordinator.share_heartbeat(request, token, now))
+        effects = finished(self.groups.coordinator.share.heartbeat(request, token, now))
         effects = self.groups.write_now(effects, now)
         ((_, reply),) = effects.replies
         assert reply.error is ErrorCode.NONE
@@ -210,7 +210,7 @@ class LogWorld:
             self.topic(OFFSETS_TOPIC)
         wanted = [OffsetToCommit(topic, index, offset) for index, offset in enumerate(offsets)]
         request = CommitRequest(group, -1, "", None, wanted)
-        effects = self.groups.coordinator.commit(request, object(), self.now())
+        effects = self.groups.coordinator.offsets.commit(request, object(), self.now())
         self.groups.write_now(effects, self.now())
 
     def join(self, group: str, client_id: str = "app", host: str = "/10.0.0.7") -> None:
@@ -228,7 +228,7 @@ class LogWorld:
             False,
             False,
         )
-        effects = finished(self.groups.coordinator.join(request, object(), self.now()))
+        effects = finished(self.groups.coordinator.classic.join(request, object(), self.now()))
         self.groups.write_now(effects, self.now())
 
     def consume(self, group: str, topic: str, client_id: str = "app", host: str = "/10.0.0.7") -> None:
@@ -243,7 +243,7 @@ class LogWorld:
             client_id=client_id,
             client_host=host,
         )
-        effects = finished(self.groups.coordinator.consumer_heartbeat(request, object(), self.now()))
+        effects = finished(self.groups.coordinator.consumer.heartbeat(request, object(), self.now()))
         self.groups.write_now(effects, self.now())
 
     def transact(
@@ -281,7 +281,7 @@ class LogWorld:
         return producer_id, epoch
 
     def committed(self, group: str, topic: str) -> dict[int, int]:
-        found = self.groups.coordinator.committed(group).get(topic, {})
+        found = self.groups.coordinator.offsets.committed(group).get(topic, {})
         return {index: offset.offset for index, offset in sorted(found.items())}
 
 

@@ -15,7 +15,7 @@ from broker.api.requests.outcome import DELAYED, Outcome, Response, Sliced, Stag
 from broker.api.requests.pacing import Pace
 from broker.api.requests.services import GroupServices
 from broker.common.steps import Steps, finished
-from broker.coordinator.group.coordinator import OnTimerFailure
+from broker.coordinator.group.expiry import OnTimerFailure
 from broker.coordinator.group.messages import Effects, Now, Token
 from broker.coordinator.group_service import Writing
 from broker.protocol.schema import Struct
@@ -154,7 +154,7 @@ def expire_groups(
 ) -> None:
     """Expire members and rebalances that are due. Never called from a handler's batch.
 
-    `on_failure`: see `GroupCoordinator.expire`.
+    `on_failure`: see `TimerExpiry.expire`.
     """
     _deliver(services.groups.expire(Now(now_ms, wall_ms), on_failure), None, services)
 
@@ -167,7 +167,7 @@ def forget_topics(
     `topics` maps each name to its number of partitions. Never called from a handler's batch; yields after a
     few groups and offsets.
     """
-    for group_id, partitions in services.groups.coordinator.committed_in(topics):
+    for group_id, partitions in services.groups.coordinator.offsets.committed_in(topics):
         if partitions:
             now = Now(now_ms(), wall_ms())
             _deliver(services.groups.partitions_deleted(group_id, partitions, now), None, services)
@@ -183,10 +183,10 @@ def forget_states(
     """Forget the share partitions of deleted topics. Never called from a handler's batch; yields after a few
     groups.
     """
-    for group_id in services.groups.coordinator.with_states_of(topic_ids):
+    for group_id in services.groups.coordinator.share.with_states_of(topic_ids):
         if group_id is not None:
             now = Now(now_ms(), wall_ms())
-            effects = yield from services.groups.coordinator.topics_gone(group_id, topic_ids, now)
+            effects = yield from services.groups.coordinator.share.topics_gone(group_id, topic_ids, now)
             _deliver(services.groups.write_now(effects, now), None, services)
         yield
 

@@ -6,5 +6,4 @@ from broker.coordinator.group.share.group import ShareGroup
 
 AnyGroup = Group | ConsumerGroup | ShareGroup
 
-Groups = dict[str, AnyGroup]
-"""By group id."""
+GroupsById = dict[str, AnyGroup]

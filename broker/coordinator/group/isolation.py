@@ -4,7 +4,7 @@ A change is made in a copy that nobody else sees, and the group takes it over at
 nothing had been between. If somebody else has changed the group meanwhile, the change begins anew. So a call
 that fails, is dropped with its client or ends with the broker has changed nothing.
 
-Used by `coordinator`. (Kafka has a thread for all changes of a group, which no client waits for)
+Used by `groups`. (Kafka has a thread for all changes of a group, which no client waits for)
 """
 
 from collections.abc import Callable, Collection, Iterable
@@ -12,10 +12,11 @@ from typing import Final, Protocol, TypeVar
 
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.steps import Steps
-from broker.coordinator.group.any_group import AnyGroup, Groups
+from broker.coordinator.group.any_group import AnyGroup, GroupsById
 from broker.coordinator.group.consumer.assignment import Topics
 from broker.coordinator.group.consumer.group import ConsumerGroup
 from broker.coordinator.group.group import Group
+from broker.coordinator.group.modern_group import ModernGroup
 from broker.coordinator.group.share.group import ShareGroup
 from broker.coordinator.group.timers import LaterTimers, SetsTimers, Timers
 from broker.coordinator.group.transition import Transition
@@ -40,7 +41,7 @@ class Change(Protocol[Returned]):
     a copy: it may be replaced, but not changed.
     """
 
-    def __call__(self, transition: Transition, groups: Groups) -> Steps[Returned]: ...
+    def __call__(self, transition: Transition, groups: GroupsById) -> Steps[Returned]: ...
 
 
 def is_large(
@@ -62,7 +63,7 @@ def is_costly(group: Group) -> bool:
 
 
 def changed(
-    groups: Groups, timers: Timers, group_id: str, begin: Begin, change: "Change[Result]"
+    groups: GroupsById, timers: Timers, group_id: str, begin: Begin, change: "Change[Result]"
 ) -> Steps[tuple[Transition, Result]]:
     """Make the change, with pauses, and return its transition. Raises ApiError; then nothing has changed."""
     for _ in range(TRIES):
@@ -70,11 +71,11 @@ def changed(
         facts = _facts(found)
         later = LaterTimers()
         transition = begin(later)
-        own: Groups = {}
+        own: GroupsById = {}
         if isinstance(found, Group):
             own[group_id] = found
         elif found is not None:
-            own[group_id] = _copy(found)
+            own[group_id] = found.isolated()
             transition.effects.replaced.append((group_id, found))
         result = yield from change(transition, own)
         if groups.get(group_id) is found and _facts(found) == facts:
@@ -94,20 +95,9 @@ def _facts(group: AnyGroup | None) -> object:
     return group.facts if isinstance(group, Group) else group.revision
 
 
-def _copy(group: ConsumerGroup | ShareGroup) -> ConsumerGroup | ShareGroup:
-    """Return a copy with timers of its own, which takes its members' along."""
-    if isinstance(group, ConsumerGroup):
-        consumers = group.copy()
-        consumers.timers = dict(group.timers)
-        return consumers
-    sharers = group.copy()
-    sharers.timers = dict(group.timers)
-    return sharers
-
-
-def _install(groups: Groups, found: AnyGroup | None, made: AnyGroup, transition: Transition) -> None:
+def _install(groups: GroupsById, found: AnyGroup | None, made: AnyGroup, transition: Transition) -> None:
     replaced = transition.effects.replaced
-    if isinstance(found, ConsumerGroup | ShareGroup) and found.__class__ is made.__class__:
+    if isinstance(found, ModernGroup) and found.__class__ is made.__class__:
         replaced[0] = found.group_id, found.copy()
         found.adopt(made)
         if transition.effects.records:

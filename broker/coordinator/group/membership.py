@@ -1,6 +1,6 @@
 """Handles the requests of members: JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
 
-Called by `coordinator` with an existing group. Replies to the request or keeps it pending in the group.
+Called by `classic` with an existing group. Replies to the request or keeps it pending in the group.
 (Kafka: GroupCoordinator.handleJoinGroup, doSyncGroup, handleHeartbeat and handleLeaveGroup; KIP-394 member
 ids, KIP-345 static members and batches of leaving members, KIP-814 skipped assignment.)
 """

@@ -135,7 +135,7 @@ class ConsumerHeartbeatRequest(msgspec.Struct, frozen=True):
     None means that the member does not state the field, or that it has not changed; a rebalance timeout of -1
     means the same. `owned` are the partitions that the member uses. `requires_member_id` (1 and later): the
     client makes the member id. `resolved` are the topics of the regular expressions that
-    `GroupCoordinator.outdated_expressions` has asked for.
+    `ConsumerCoordinator.outdated_expressions` has asked for.
     """
 
     group_id: str
@@ -277,7 +277,7 @@ class Effects(msgspec.Struct, frozen=True):
     """The effects of one call, which may include replies to other members' pending requests.
 
     `overwritten` holds the previous offsets (group, topic, partition, offset), so that
-    `GroupCoordinator.roll_back` can restore them if the records cannot be written. `replaced` holds the
+    `Groups.roll_back` can restore them if the records cannot be written. `replaced` holds the
     groups as they were before the call changed or converted them, None for a new one.
     """
 

@@ -1,31 +1,271 @@
-"""Committed offsets of a group: commit, delete, expire.
+"""The committed offsets of groups of all types: committed, fetched, deleted.
 
-Called by `coordinator`. Independent of the group's type. (Kafka: OffsetMetadataManager.)
+Those that a transaction commits are pending until its marker. (Kafka: OffsetMetadataManager with its
+OpenTransactions)
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from typing import Final
 
 from broker.common.errors import BrokerBug, ErrorCode
+from broker.common.steps import Steps
 from broker.coordinator.group.any_group import AnyGroup
+from broker.coordinator.group.consumer.group import ConsumerGroup
 from broker.coordinator.group.group import Group
+from broker.coordinator.group.groups import GROUPS_AT_ONCE, Groups
 from broker.coordinator.group.messages import (
     CommitReply,
     CommitRequest,
     CommittedOffset,
+    Effects,
+    Now,
     OffsetDeleteReply,
     OffsetToCommit,
     Token,
 )
 from broker.coordinator.group.rebalance import start_session
-from broker.coordinator.group.records import encode_offset_key, encode_offset_value
+from broker.coordinator.group.records import (
+    OffsetKey,
+    decode_key,
+    decode_offset_value,
+    encode_offset_key,
+    encode_offset_value,
+)
 from broker.coordinator.group.share.group import ShareGroup
-from broker.coordinator.group.subscriptions import SubscribedTopics
+from broker.coordinator.group.subscriptions import SubscribedTopics, subscribed_topics
 from broker.coordinator.group.transition import Transition
 
+OFFSETS_AT_ONCE: Final = 64
+"""Offsets dropped between two pauses, each of which writes a record."""
 
-def commit(transition: Transition, group: AnyGroup, request: CommitRequest, token: Token) -> None:
-    """Commit or reject each offset separately, and restart the session of a committing member."""
+READINGS: Final = 2
+"""Times that an OffsetDelete reads the topics of a group before it gives up; ours."""
+
+NO_OFFSETS: Final[Mapping[str, Mapping[int, CommittedOffset]]] = {}
+
+
+class PendingOffsets:
+    """The offsets of open transactions by producer id; a later one of the same partition replaces the
+    earlier.
+    """
+
+    def __init__(self) -> None:
+        self._by_producer: dict[int, dict[OffsetKey, CommittedOffset]] = {}
+        self._producers: Counter[OffsetKey] = Counter()
+
+    def add(self, producer_id: int, place: OffsetKey, committed: CommittedOffset) -> None:
+        pending = self._by_producer.setdefault(producer_id, {})
+        if place not in pending:
+            self._producers[place] += 1
+        pending[place] = committed
+
+    def has(self, group_id: str, topic: str, partition: int) -> bool:
+        """Return whether an open transaction has an offset for this partition."""
+        return bool(self._producers) and OffsetKey(group_id, topic, partition) in self._producers
+
+    def end(
+        self, producer_id: int, is_wanted: Callable[[str], bool]
+    ) -> list[tuple[OffsetKey, CommittedOffset]]:
+        """Remove and return the producer's offsets of the groups that are wanted."""
+        pending = self._by_producer.get(producer_id, {})
+        ended = [(place, offset) for place, offset in pending.items() if is_wanted(place.group_id)]
+        for place, _ in ended:
+            del pending[place]
+            self._producers[place] -= 1
+            if not self._producers[place]:
+                del self._producers[place]
+        if not pending:
+            self._by_producer.pop(producer_id, None)
+        return ended
+
+
+class GroupOffsets:
+    """The offsets of all groups, which hold them."""
+
+    def __init__(self, groups: Groups) -> None:
+        self._groups = groups
+        self._pending = PendingOffsets()
+
+    def replay_pending(self, producer_id: int, key: bytes, value: bytes | None) -> None:
+        """Apply one record of an open transaction. Raises UnreadableRecord."""
+        place = decode_key(key)
+        if isinstance(place, OffsetKey) and value is not None:
+            self._pending.add(producer_id, place, decode_offset_value(value))
+
+    def commit(self, request: CommitRequest, token: Token, now: Now) -> Effects:
+        """Handle an OffsetCommit: commit or reject each offset separately, and restart the session of a
+        committing member. The caller checks that the topics exist.
+        """
+        groups = self._groups
+        transition = groups.transition(now)
+        group = groups.get(request.group_id)
+        if group is None and request.generation_id >= 0:
+            missing = (
+                ErrorCode.GROUP_ID_NOT_FOUND if request.knows_missing_groups else ErrorCode.ILLEGAL_GENERATION
+            )
+            transition.reply(token, CommitReply((missing,) * len(request.offsets)))
+            return transition.effects
+        if group is None:
+            group = groups.get_or_create(request.group_id)
+        _commit(transition, group, request, token)
+        if isinstance(group, Group):
+            groups.discard_if_blank(group)
+        return transition.effects
+
+    def commit_in_transaction(self, request: CommitRequest, token: Token, now: Now) -> Effects:
+        """Handle a TxnOffsetCommit: reject each offset separately, or write it as one of the transaction. It
+        is pending once the records are written.
+        """
+        transition = self._groups.transition(now)
+        group = self._groups.get(request.group_id)
+        if group is None and request.generation_id >= 0:
+            missing = (ErrorCode.ILLEGAL_GENERATION,) * len(request.offsets)
+            transition.reply(token, CommitReply(missing))
+        else:
+            _commit_in_transaction(transition, group, request, token)
+        return transition.effects
+
+    def end_transaction(self, producer_id: int, is_wanted: Callable[[str], bool], *, is_commit: bool) -> None:
+        """Apply the marker of a transaction to the groups that are wanted."""
+        for place, committed in self._pending.end(producer_id, is_wanted):
+            if is_commit:
+                group = self._groups.get_or_create(place.group_id)
+                group.offsets.setdefault(place.topic, {})[place.partition] = committed
+
+    def is_pending(self, group_id: str, topic: str, partition: int) -> bool:
+        """Return whether an open transaction has committed an offset of this partition."""
+        return self._pending.has(group_id, topic, partition)
+
+    def committed(self, group_id: str) -> Mapping[str, Mapping[int, CommittedOffset]]:
+        """Return the offsets by topic and partition: the group's own mapping, not a copy.
+
+        Empty for a missing group.
+        """
+        group = self._groups.get(group_id)
+        return NO_OFFSETS if group is None else group.offsets
+
+    def check_fetch(self, group_id: str, member_id: str | None, epoch: int) -> ErrorCode:
+        """Return the error of an OffsetFetch that states a member; classic groups do not check it."""
+        group = self._groups.get(group_id)
+        return group.check_fetch(member_id, epoch) if isinstance(group, ConsumerGroup) else ErrorCode.NONE
+
+    def check_delete(self, group_id: str) -> ErrorCode:
+        """Return the top-level error of an OffsetDelete, before any partition is checked."""
+        if not group_id:  # it may exist, because offsets can be committed to it
+            return ErrorCode.INVALID_GROUP_ID
+        group = self._groups.get(group_id)
+        return ErrorCode.GROUP_ID_NOT_FOUND if group is None else _check_delete(group)
+
+    def subscribed_topics(
+        self, group_id: str, wanted: Container[str], known: SubscribedTopics | None = None
+    ) -> Steps[SubscribedTopics]:
+        """Return which of the `wanted` topics the group consumes. Pauses after every few topics.
+
+        `known` is an earlier result, which is returned if no generation has begun since. Reads the topics
+        again if a generation begins meanwhile; a group that begins another one before they are read is taken
+        to consume every topic.
+        """
+        get = self._groups.get
+        for _ in range(READINGS):
+            group = get(group_id)
+            if group is None:
+                break
+            if known is not None and known.is_of(group):
+                return known
+            subscribed = yield from subscribed_topics(group, wanted)
+            if get(group_id) is group and subscribed.is_of(group):
+                return subscribed
+        group = get(group_id)
+        return SubscribedTopics(None if group is None else group.subscriptions, None)
+
+    def delete(
+        self,
+        group_id: str,
+        partitions: Sequence[tuple[str, int]],
+        subscribed: SubscribedTopics,
+        token: Token,
+        now: Now,
+    ) -> Effects:
+        """Handle an OffsetDelete: delete offsets of topics that no member consumes. No pause has been since
+        `subscribed_topics` returned `subscribed`.
+        """
+        transition = self._groups.transition(now)
+        group = self._groups.get(group_id)
+        error = ErrorCode.GROUP_ID_NOT_FOUND if group is None else _check_delete(group)
+        if group is None or error:
+            transition.reply(token, OffsetDeleteReply(error))
+            return transition.effects
+        if not subscribed.is_of(group):
+            raise BrokerBug(f"group {group_id}: the subscribed topics are of an earlier generation")
+        errors = tuple(
+            _delete_one(transition, group, topic, partition, subscribed) for topic, partition in partitions
+        )
+        transition.reply(token, OffsetDeleteReply(ErrorCode.NONE, errors))
+        return transition.effects
+
+    def committed_in(self, topics: Mapping[str, int]) -> Iterator[tuple[str, list[tuple[str, int]]]]:
+        """Yield in batches the partitions of `topics` for which groups have committed offsets.
+
+        `topics` maps names to partition counts. An empty batch is a pause after groups and topics without
+        such commits. Skips groups created meanwhile.
+        """
+        looked_up = 0
+        for group_id in list(self._groups.by_id):
+            committed = self.committed(group_id)
+            found: list[tuple[str, int]] = []
+            for topic in list(topics if len(topics) < len(committed) else committed):
+                if topic in committed and topic in topics:
+                    found += [(topic, each) for each in committed[topic] if each < topics[topic]]
+                while len(found) >= OFFSETS_AT_ONCE:
+                    yield group_id, found[:OFFSETS_AT_ONCE]
+                    del found[:OFFSETS_AT_ONCE]
+                looked_up += 1
+                if looked_up % GROUPS_AT_ONCE == 0:
+                    yield group_id, []
+            looked_up += 1
+            if found or looked_up % GROUPS_AT_ONCE == 0:
+                yield group_id, found
+
+    def partitions_deleted(self, group_id: str, partitions: Collection[tuple[str, int]], now: Now) -> Effects:
+        """Remove the group's offsets for partitions of deleted topics."""
+        transition = self._groups.transition(now)
+        group = self._groups.get(group_id)
+        if group is not None:
+            drop(transition, group, partitions)
+        return transition.effects
+
+    def count(self, group_id: str, most: int) -> int:
+        """Return the number of the group's offsets, or `most` if there are more."""
+        count = 0
+        for by_partition in self.committed(group_id).values():
+            count += len(by_partition)
+            if count >= most:
+                return most
+        return count
+
+
+def drop(transition: Transition, group: AnyGroup, partitions: Iterable[tuple[str, int]]) -> None:
+    """Remove offsets even if in use: the partitions or the group are deleted."""
+    for topic, partition in partitions:
+        transition.drop_offset(group.group_id, group.offsets, topic, partition)
+
+
+def drop_some(transition: Transition, group: AnyGroup) -> None:
+    """Remove the first OFFSETS_AT_ONCE offsets, of a group that is to be deleted."""
+    pairs = ((topic, partition) for topic, some in group.offsets.items() for partition in some)
+    drop(transition, group, list(islice(pairs, OFFSETS_AT_ONCE)))
+
+
+def partitions_of(group: AnyGroup) -> Iterator[tuple[str, int]]:
+    """Yield every partition with a committed offset. Offsets may be dropped and added meanwhile."""
+    for topic in list(group.offsets):
+        for partition in list(group.offsets.get(topic, ())):
+            yield topic, partition
+
+
+def _commit(transition: Transition, group: AnyGroup, request: CommitRequest, token: Token) -> None:
     error = group.check_commit(request)
     if error:
         transition.reply(token, CommitReply((error,) * len(request.offsets)))
@@ -37,10 +277,20 @@ def commit(transition: Transition, group: AnyGroup, request: CommitRequest, toke
     transition.reply(token, CommitReply(errors))
 
 
-def commit_in_transaction(
+def _commit_one(
+    transition: Transition, group: AnyGroup, one: OffsetToCommit, expire_ms: int | None
+) -> ErrorCode:
+    metadata = one.metadata or ""
+    if len(metadata) > transition.config.offset_metadata_max_bytes:
+        return ErrorCode.OFFSET_METADATA_TOO_LARGE
+    committed = CommittedOffset(one.offset, one.leader_epoch, metadata, transition.wall_ms, expire_ms)
+    transition.put_offset(group.group_id, group.offsets, one.topic, one.partition, committed)
+    return ErrorCode.NONE
+
+
+def _commit_in_transaction(
     transition: Transition, group: AnyGroup | None, request: CommitRequest, token: Token
 ) -> None:
-    """Reject each offset separately, or write it as one of a transaction."""
     error = ErrorCode.NONE if group is None else group.check_transactional_commit(request)
     errors: list[ErrorCode] = []
     for one in request.offsets:
@@ -60,37 +310,7 @@ def commit_in_transaction(
     transition.reply(token, CommitReply(tuple(errors)))
 
 
-def _commit_one(
-    transition: Transition, group: AnyGroup, one: OffsetToCommit, expire_ms: int | None
-) -> ErrorCode:
-    metadata = one.metadata or ""
-    if len(metadata) > transition.config.offset_metadata_max_bytes:
-        return ErrorCode.OFFSET_METADATA_TOO_LARGE
-    committed = CommittedOffset(one.offset, one.leader_epoch, metadata, transition.wall_ms, expire_ms)
-    transition.put_offset(group.group_id, group.offsets, one.topic, one.partition, committed)
-    return ErrorCode.NONE
-
-
-def delete(
-    transition: Transition,
-    group: AnyGroup,
-    partitions: Sequence[tuple[str, int]],
-    subscribed: SubscribedTopics,
-    token: Token,
-) -> None:
-    """Delete offsets of topics that no member consumes. `subscribed` is of the present generation."""
-    if error := check_delete(group):
-        transition.reply(token, OffsetDeleteReply(error))
-        return
-    if not subscribed.is_of(group):
-        raise BrokerBug(f"group {group.group_id}: the subscribed topics are of an earlier generation")
-    errors = tuple(
-        _delete_one(transition, group, topic, partition, subscribed) for topic, partition in partitions
-    )
-    transition.reply(token, OffsetDeleteReply(ErrorCode.NONE, errors))
-
-
-def check_delete(group: AnyGroup) -> ErrorCode:
+def _check_delete(group: AnyGroup) -> ErrorCode:
     """Reject share groups, and classic groups with members of another type than consumers: their
     subscriptions are unknown.
     """
@@ -107,74 +327,3 @@ def _delete_one(
         return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
     transition.drop_offset(group.group_id, group.offsets, topic, partition)
     return ErrorCode.NONE
-
-
-def drop(transition: Transition, group: AnyGroup, partitions: Iterable[tuple[str, int]]) -> None:
-    """Remove offsets even if in use: the partitions or the group are deleted."""
-    for topic, partition in partitions:
-        transition.drop_offset(group.group_id, group.offsets, topic, partition)
-
-
-def partitions_of(group: AnyGroup) -> Iterator[tuple[str, int]]:
-    """Yield every partition with a committed offset. Offsets may be dropped and added meanwhile."""
-    for topic in list(group.offsets):
-        for partition in list(group.offsets.get(topic, ())):
-            yield topic, partition
-
-
-def count_of(group: AnyGroup, most: int) -> int:
-    """Return the number of committed offsets, or `most` if there are more."""
-    count = 0
-    for by_partition in group.offsets.values():
-        count += len(by_partition)
-        if count >= most:
-            return most
-    return count
-
-
-def drop_first(transition: Transition, group: AnyGroup, count: int) -> None:
-    """Remove the first `count` offsets, of a group that is to be deleted."""
-    pairs = ((topic, partition) for topic, some in group.offsets.items() for partition in some)
-    drop(transition, group, list(islice(pairs, count)))
-
-
-def any_expired(
-    group: AnyGroup, partitions: Iterable[tuple[str, int]], wall_ms: int, retention_ms: int
-) -> bool:
-    """Return whether an offset of these partitions expires if the group no longer consumes its topic."""
-    return next(_expired(group, partitions, wall_ms, retention_ms), None) is not None
-
-
-def expire(
-    transition: Transition,
-    group: AnyGroup,
-    partitions: Iterable[tuple[str, int]],
-    subscribed: SubscribedTopics | None,
-) -> None:
-    """Remove the expired offsets of these partitions (KIP-211).
-
-    The retention runs from when a classic group became empty. It runs from the commit if a stable group no
-    longer consumes the topic, in a consumer group, or if the group never had members. Nothing expires during
-    a rebalance, nor without the `subscribed` topics of a group with members.
-    """
-    if group.is_empty:
-        subscribed = None
-    elif subscribed is None or not (group.is_settled and subscribed.is_known and subscribed.is_of(group)):
-        return
-    retention_ms = transition.config.offsets_retention_ms
-    for topic, partition in _expired(group, partitions, transition.wall_ms, retention_ms):
-        if subscribed is None or topic not in subscribed:
-            transition.drop_offset(group.group_id, group.offsets, topic, partition)
-
-
-def _expired(
-    group: AnyGroup, partitions: Iterable[tuple[str, int]], wall_ms: int, retention_ms: int
-) -> Iterator[tuple[str, int]]:
-    since_ms = group.empty_since_ms
-    for topic, partition in partitions:
-        committed = group.offsets.get(topic, {}).get(partition)
-        if committed is None:
-            continue
-        kept_since_ms = committed.commit_ms if since_ms is None else since_ms
-        if committed.is_expired(wall_ms, retention_ms, kept_since_ms):
-            yield topic, partition

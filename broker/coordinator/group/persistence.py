@@ -4,7 +4,7 @@ The last record of a key wins. Independent of the byte format, which `records` d
 GroupMetadataManager.)
 """
 
-from broker.coordinator.group.any_group import AnyGroup, Groups
+from broker.coordinator.group.any_group import AnyGroup, GroupsById
 from broker.coordinator.group.consumer import persistence as consumer_persistence
 from broker.coordinator.group.consumer.group import ConsumerGroup
 from broker.coordinator.group.consumer.records import ConsumerKey, KeyType
@@ -87,7 +87,7 @@ def _restore(group: Group, value: StoredGroup) -> None:
     group.keep_subscriptions()
 
 
-def replay(groups: Groups, key: bytes, value: bytes | None) -> None:
+def replay(groups: GroupsById, key: bytes, value: bytes | None) -> None:
     """Apply one record. Skips records of other group types. Raises UnreadableRecord."""
     match decode_key(key):
         case OffsetKey(group_id, topic, partition):
@@ -100,7 +100,9 @@ def replay(groups: Groups, key: bytes, value: bytes | None) -> None:
             _replay_share(groups, share_key, value)
 
 
-def _replay_offset(groups: Groups, group_id: str, topic: str, partition: int, value: bytes | None) -> None:
+def _replay_offset(
+    groups: GroupsById, group_id: str, topic: str, partition: int, value: bytes | None
+) -> None:
     if value is not None:
         group = groups.get(group_id)
         if group is None:
@@ -113,7 +115,7 @@ def _replay_offset(groups: Groups, group_id: str, topic: str, partition: int, va
             del offsets[topic]
 
 
-def _replay_group(groups: Groups, group_id: str, value: bytes | None) -> None:
+def _replay_group(groups: GroupsById, group_id: str, value: bytes | None) -> None:
     before = groups.get(group_id)
     if value is None:
         # Another type of group may have taken the place of the classic one, with its offsets.
@@ -127,7 +129,7 @@ def _replay_group(groups: Groups, group_id: str, value: bytes | None) -> None:
     groups[group_id] = group
 
 
-def _forget_members(groups: Groups, group: AnyGroup) -> None:
+def _forget_members(groups: GroupsById, group: AnyGroup) -> None:
     """Remove a group, but not offsets whose tombstones have not been read."""
     del groups[group.group_id]
     if group.offsets:
@@ -135,7 +137,7 @@ def _forget_members(groups: Groups, group: AnyGroup) -> None:
         simple.offsets = group.offsets
 
 
-def _replay_consumer(groups: Groups, key: ConsumerKey, value: bytes | None) -> None:
+def _replay_consumer(groups: GroupsById, key: ConsumerKey, value: bytes | None) -> None:
     group = groups.get(key.group_id)
     if not isinstance(group, ConsumerGroup):
         if value is None:
@@ -148,7 +150,7 @@ def _replay_consumer(groups: Groups, key: ConsumerKey, value: bytes | None) -> N
         _forget_members(groups, group)
 
 
-def _replay_share(groups: Groups, key: ShareKey, value: bytes | None) -> None:
+def _replay_share(groups: GroupsById, key: ShareKey, value: bytes | None) -> None:
     group = groups.get(key.group_id)
     if not isinstance(group, ShareGroup):
         if value is None:

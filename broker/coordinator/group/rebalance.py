@@ -1,6 +1,6 @@
 """Rebalances: the transition of a classic group from one generation to the next.
 
-Called by `membership` and, when a timer expires, by `coordinator`. (Kafka: DelayedJoin,
+Called by `membership` and, when a timer expires, by `classic`. (Kafka: DelayedJoin,
 InitialDelayedJoin, DelayedSync, DelayedHeartbeat.)
 """
 

@@ -1,7 +1,7 @@
 """The topics that the members of a consumer group subscribe to, read from their metadata when asked for.
 
-Called by `coordinator` before offsets are deleted or expire. A generation only keeps its members' metadata:
-reading 10,000 topics takes 3 ms for each member, and most generations never need them. (Kafka:
+Called by `offsets` and `retention` before offsets are deleted or expire. A generation only keeps its members'
+metadata: reading 10,000 topics takes 3 ms for each member, and most generations never need them. (Kafka:
 ClassicGroup.computeSubscribedTopics) Members of the consumer protocol state their topics.
 """
 
@@ -11,8 +11,7 @@ from typing import Final
 
 from broker.common.steps import Steps
 from broker.coordinator.group.any_group import AnyGroup
-from broker.coordinator.group.consumer.group import ConsumerGroup
-from broker.coordinator.group.share.group import ShareGroup
+from broker.coordinator.group.modern_group import ModernGroup
 
 READ_AT_ONCE: Final = 1_024
 """Topics read between two pauses, each of which takes a third of a microsecond; ours."""
@@ -50,7 +49,7 @@ def subscribed_topics(group: AnyGroup, wanted: Container[str]) -> Steps[Subscrib
 
     Pauses after every few topics; the result is of the generation at the start.
     """
-    if isinstance(group, ConsumerGroup | ShareGroup):
+    if isinstance(group, ModernGroup):
         return SubscribedTopics(group.subscriptions, {topic for topic in group.subscribed if topic in wanted})
     subscriptions = group.subscriptions
     if subscriptions is None:

@@ -1,6 +1,6 @@
 """Timers of the coordinator: sessions, rebalance phases, offset retention.
 
-The transitions set and cancel timers; `coordinator` pops and handles the due ones. Does not read
+The transitions set and cancel timers; `expiry` pops and handles the due ones. Does not read
 a clock.
 
 A heartbeat only moves its timer's `at_ms`; the queue re-queues the timer when the old time is due. So a
@@ -54,8 +54,6 @@ class SetsTimers(Protocol):
 class LaterTimers:
     """What becomes of timers if a call succeeds that has paused."""
 
-    __slots__ = ("_changes",)
-
     def __init__(self) -> None:
         self._changes: dict[Timer, int | None] = {}
 
@@ -75,8 +73,6 @@ class LaterTimers:
 
 class Timers:
     """All timers of the coordinator, earliest first; timers with equal times in queueing order."""
-
-    __slots__ = ("_queue", "_serial")
 
     def __init__(self) -> None:
         self._queue: list[tuple[int, int, Timer]] = []

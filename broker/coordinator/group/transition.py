@@ -1,6 +1,6 @@
 """One call to the coordinator in progress: its time, its configuration and its effects so far.
 
-Created by `coordinator` and passed through every transition; the result is `Effects`.
+Created by `groups` and passed through every transition; the result is `Effects`.
 """
 
 from typing import NamedTuple, Protocol
@@ -25,7 +25,7 @@ from broker.coordinator.group.records import encode_offset_key, encode_offset_va
 from broker.coordinator.group.timers import SetsTimers, Timer
 
 PendingTokens = dict[str, Token | None]
-"""The tokens of a group's pending requests by member id; None after the client disconnected."""
+"""The tokens of a group's pending requests by member id; None after `release`."""
 
 
 class PendingRequest(NamedTuple):

@@ -169,14 +169,6 @@ class SharePartition:
         """Return the states of the records in flight."""
         return merged(StateBatch(each.first, each.last, each.state, each.count) for each in self._runs)
 
-    def held_by(self, member: str) -> tuple[Span, ...]:
-        """Return the records that the member holds."""
-        return tuple(
-            Span(each.first, each.last)
-            for each in self._runs
-            if each.lock is not None and each.lock.member == member
-        )
-
     def next_fetch_offset(self) -> int:
         """Return the first offset to read from the log: of records that are available again, or the end."""
         if self._has_free:

@@ -11,12 +11,12 @@ from itertools import count
 
 from broker.common.errors import ErrorCode
 from broker.config.sections.transactions import TransactionConfig
+from broker.coordinator.producer_ids import NeedsProducerId, NewProducerId
 from broker.coordinator.transaction import ending, initialization, partitions
 from broker.coordinator.transaction.completion import RETRY_MS, Completion
 from broker.coordinator.transaction.ending import EndRequest
 from broker.coordinator.transaction.expiration import Sweep, expire, is_expired, is_timed_out
 from broker.coordinator.transaction.initialization import KnownProducer
-from broker.coordinator.transaction.new_producer_id import NeedsProducerId, NewProducerId
 from broker.coordinator.transaction.records import decode_key, decode_value
 from broker.coordinator.transaction.state import (
     DECIDED,

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from broker.common.errors import ErrorCode
-from broker.coordinator.transaction.new_producer_id import NeedsProducerId, NewProducerId
+from broker.coordinator.producer_ids import NeedsProducerId, NewProducerId
 from broker.coordinator.transaction.state import (
     DECIDED,
     LAST_EPOCH,

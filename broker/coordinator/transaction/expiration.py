@@ -20,8 +20,6 @@ class Sweep:
     """A periodic look at all transactional ids, a few at a time. `due_ms`: the next one, on the monotonic
     clock."""
 
-    __slots__ = ("_interval_ms", "_left", "due_ms")
-
     def __init__(self, interval_ms: int) -> None:
         self._interval_ms = interval_ms
         self._left: list[str] = []

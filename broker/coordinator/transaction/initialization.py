@@ -7,8 +7,8 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from broker.common.errors import ErrorCode
+from broker.coordinator.producer_ids import NeedsProducerId, NewProducerId
 from broker.coordinator.transaction.ending import fence
-from broker.coordinator.transaction.new_producer_id import NeedsProducerId, NewProducerId
 from broker.coordinator.transaction.state import (
     DECIDED,
     IDLE,

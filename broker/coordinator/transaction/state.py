@@ -137,3 +137,15 @@ class Change(msgspec.Struct, frozen=True):
 
 def is_exhausted(epoch: int) -> bool:
     return epoch >= LAST_EPOCH - 1
+
+
+class CoordinatorAbort(NamedTuple):
+    """`reason` is a decision of the transaction service. `before` is the transaction as it was open, with the
+    epoch of its producer; `wall_ms` the time of the abort, in ms since the epoch.
+    """
+
+    transactional_id: str
+    reason: str
+    before: TransactionData
+    client: TransactionClient | None
+    wall_ms: int

@@ -11,6 +11,7 @@ unfinished copy end in `.cleaned`; `discard` removes them, or the next start doe
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from crc32c import crc32c
@@ -23,7 +24,6 @@ from broker.log.cleaner.offset_map import NONE, SLOT_BYTES, OffsetMap
 from broker.log.cleaner.pace import Pace
 from broker.log.cleaner.rewriting import emptied, rewritten
 from broker.log.cleaner.selection import Retained, note_keys, select
-from broker.log.cleaner.statistics import CleanerStats
 from broker.log.cleaner.transactions import CleanedTransactions
 from broker.log.disk import MIN_OPEN_FILES, OpenFile, OpenFiles
 from broker.log.layout import CLEANED
@@ -32,6 +32,26 @@ from broker.log.segment import Segment
 from broker.log.staged import Staged
 from broker.records.compression import decompress
 from broker.records.header import CRC_FROM, HEADER_BYTES, MAGIC, BatchHeader, Buffer, header_at
+
+
+@dataclass(slots=True)
+class CleanerStats:
+    """Counts of one pass: bytes read for the offset map; bytes and records read and written by the copies.
+
+    `keyless` counts records without a key, which were removed. Times in ms; `utilization` is that of the
+    offset map.
+    """
+
+    map_bytes_read: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+    records_read: int = 0
+    records_written: int = 0
+    keyless: int = 0
+    index_ms: int = 0
+    elapsed_ms: int = 0
+    utilization: float = 0.0
+
 
 GROUPED_AT_MOST: Final = 8
 """Segments that one copy replaces, at most; ours. Renaming the files of one takes a tenth of a

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from broker.common.steps import Steps
 from broker.log.cleaner.cleanable import Cleanable, assess
-from broker.log.cleaner.statistics import CleanerStats
+from broker.log.cleaner.cleaning import CleanerStats
 from broker.log.directories import LogDirectory
 from broker.log.partition import PartitionLog
 from broker.log.store import LogStore

@@ -25,8 +25,6 @@ class OffsetMap:
     Takes `slots` times SLOT_BYTES of memory, but pages that were never written take none.
     """
 
-    __slots__ = ("_buffer", "_most", "_slots", "_used", "end_offset")
-
     def __init__(self, slots: int, load_factor: float) -> None:
         """`load_factor`: the share of the slots that may be used. Raises ValueError if that is less than
         one.

@@ -17,8 +17,6 @@ STEP_BYTES: Final = 8_192
 class Pace:
     """Calls `rest` after STEPS_AT_ONCE steps of work."""
 
-    __slots__ = ("_left", "_rest")
-
     def __init__(self, rest: Callable[[], object]) -> None:
         """`rest` blocks the calling thread for some time."""
         self._rest = rest

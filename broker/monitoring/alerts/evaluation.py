@@ -38,8 +38,6 @@ class Alert:
     while `fired_ms` is None.
     """
 
-    __slots__ = ("calm_since_ms", "fired_at_ms", "fired_ms", "labels", "since_at_ms", "since_ms", "value")
-
     def __init__(self, labels: Labels, value: float, now_ms: int, wall_ms: int) -> None:
         self.labels = labels
         self.value = value
@@ -52,8 +50,6 @@ class Alert:
 
 class RuleState:
     """The alerts of one rule. `unlisted` counts subjects above the threshold that are not tracked."""
-
-    __slots__ = ("_alerts", "unlisted", "value")
 
     def __init__(self) -> None:
         self._alerts: dict[Labels, Alert] = {}

@@ -62,20 +62,6 @@ Lost = Callable[[str, int, str], None]
 
 
 class Outbox:
-    __slots__ = (
-        "_clock",
-        "_dropped",
-        "_in_flight",
-        "_last_sent_at_ms",
-        "_lost",
-        "_problem",
-        "_send",
-        "_sent",
-        "_undelivered",
-        "_waiting",
-        "_wake",
-    )
-
     def __init__(self, send: Send, lost: Lost, clock: Clock) -> None:
         self._send = send
         self._lost = lost

@@ -5,8 +5,7 @@ from itertools import groupby, islice
 from operator import itemgetter
 from typing import Final
 
-from broker.coordinator.transaction.aborts import CoordinatorAbort
-from broker.coordinator.transaction.state import TransactionClient
+from broker.coordinator.transaction.state import CoordinatorAbort, TransactionClient
 from broker.metadata.image import OUR_TOPICS
 from broker.monitoring.events.activity import Event, encode
 

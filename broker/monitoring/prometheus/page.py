@@ -1,13 +1,20 @@
 """The page of /metrics: its families and their order. Made by `server`, read by /metrics."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator
+from typing import Final
 
-from broker.metrics.families import FamilySamples, Steps, pieces
+from broker.coordinator.transaction.state import NAMES, State
+from broker.coordinator.transaction_service import TransactionService
+from broker.metrics.families import FamilySamples, Kind, Sample, Steps, pieces
 from broker.monitoring.prometheus import requests
-from broker.monitoring.prometheus.authorization import authorizer_families
-from broker.monitoring.prometheus.compaction import compaction_families
 from broker.monitoring.prometheus.handlers import automq_families, handler_families, memory_families
-from broker.monitoring.prometheus.logs import event_families, log_directory_families, topic_families
+from broker.monitoring.prometheus.logs import (
+    compaction_families,
+    event_families,
+    log_directory_families,
+    topic_families,
+)
 from broker.monitoring.prometheus.sockets import (
     SocketFamilies,
     acceptor_families,
@@ -15,12 +22,13 @@ from broker.monitoring.prometheus.sockets import (
     flow_families,
 )
 from broker.monitoring.prometheus.throttling import broker_quota_families, throttle_compliance_families
-from broker.monitoring.prometheus.transactions import transaction_families
 from broker.monitoring.prometheus.upstream import gateway_families, upstream_families
 from broker.network.metrics.idle_shares import IdleShares
 from broker.purgatory import purgatory
 from broker.quotas import accounts
 from broker.quotas import quota_metrics as quotas
+from broker.security.acl.acl import Operation, ResourceType
+from broker.security.acl.authorizer import Authorizer
 from broker.telemetry import client_telemetry_metrics as telemetry
 from broker.views.parts import LogParts, ServerParts
 from broker.views.upstream_views import UpstreamViewSource
@@ -94,3 +102,52 @@ class PrometheusPage:
             yield from upstream_families(self._upstream.row())
             yield from gateway_families(self._upstream.shares.gateways())
         yield from telemetry.families(self._parts.telemetry, now_ms)
+
+
+def authorizer_families(authorizer: Authorizer) -> Iterator[FamilySamples]:
+    """Yield the ACLs, and what was denied. (Kafka: AuthorizerMetrics)"""
+    yield FamilySamples(
+        "weir_authorizer_acls", "ACLs in force", Kind.GAUGE, [Sample((), authorizer.acl_count)]
+    )
+    denied = [
+        Sample(
+            (("operation", Operation(operation).name), ("resource_type", ResourceType(resource_type).name)),
+            count,
+        )
+        for (operation, resource_type), count in sorted(authorizer.denials.items())
+    ]
+    yield FamilySamples(
+        "weir_authorizer_denied_total",
+        "Operations that the authorizer has denied to clients, the ones without a line in the log included",
+        Kind.COUNTER,
+        denied,
+    )
+
+
+COUNTED_AT_ONCE: Final = 1_024
+"""Transactional ids that are counted between two pauses."""
+
+
+def transaction_families(transactions: TransactionService) -> Iterator[FamilySamples | None]:
+    """Yield the families, and None after work that produced none."""
+    states: Counter[State] = Counter()
+    for number, transaction in enumerate(transactions.coordinator.transactions()):
+        states[transaction.data.state] += 1
+        if number % COUNTED_AT_ONCE == COUNTED_AT_ONCE - 1:
+            yield None
+    yield FamilySamples(
+        "weir_transactional_ids",
+        "Transactional ids by the state of their transaction",
+        Kind.GAUGE,
+        [
+            Sample((("state", name),), states[state])
+            for state, name in NAMES.items()
+            if state is not State.DEAD
+        ],
+    )
+    yield FamilySamples(
+        "weir_transactions_decided_total",
+        "Transactions that were decided since the start, by decision",
+        Kind.COUNTER,
+        [Sample((("decision", each),), count) for each, count in transactions.decisions.items()],
+    )

@@ -34,8 +34,6 @@ class Rule(NamedTuple):
 class AclIndex:
     """`is_open` allows everything on resources without any ACL. (allow.everyone.if.no.acl.found)"""
 
-    __slots__ = ("_by_subject", "_is_open", "_lengths", "_patterns", "_prefix_lengths", "size")
-
     def __init__(self, acls: Iterable[Acl] = (), *, is_open: bool = False) -> None:
         self._is_open = is_open
         self._by_subject: dict[Subject, OfSubject] = {}

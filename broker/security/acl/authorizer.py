@@ -35,8 +35,6 @@ class Authorizer:
     kafka.authorizer.logger, which has a line for each)
     """
 
-    __slots__ = ("_decisions", "_index", "_lines", "_super_users", "denials")
-
     def __init__(self, acls: Iterable[Acl], super_users: Collection[str], *, is_open: bool) -> None:
         self._index = AclIndex(acls, is_open=is_open)
         self._super_users = frozenset(super_users)

@@ -24,7 +24,7 @@ from broker.network.clock import TrioClock
 from broker.network.metadata_writer import MetadataWriter
 from broker.network.reaper import Reaper
 from broker.network.supervisor import TaskStarter
-from broker.partitions.event_origin import EventOrigin
+from broker.partitions.event_log import EventOrigin
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.connections import ConnectionQuotas
 from broker.quotas.guarded_callback import GuardedCallback, load_callback

@@ -74,11 +74,11 @@ class ShareGroupStates:
 
     def next_deadline(self) -> int | None:
         """Return 0 if a group has states to initialize or to delete, else None."""
-        return 0 if self._groups.coordinator.has_pending_states else None
+        return 0 if self._groups.coordinator.share.has_pending_states else None
 
     def begin(self, _now_ms: int) -> None:
         """Begin with the groups that have states to initialize or to delete. `run` goes on."""
-        self._left += self._groups.coordinator.take_pending_states()
+        self._left += self._groups.coordinator.share.take_pending_states()
         if self._left:
             self._wake.set()
 
@@ -102,7 +102,7 @@ class ShareGroupStates:
 
     async def _finish_deletions(self, group_id: str) -> None:
         topics = self._topics()
-        deleting = self._groups.coordinator.share_states(group_id).deleting
+        deleting = self._groups.coordinator.share.states(group_id).deleting
         counts = {topic_id: topics[topic_id].partitions if topic_id in topics else 0 for topic_id in deleting}
         await self._delete(group_id, {each: range(count) for each, count in counts.items()})
 
@@ -117,7 +117,7 @@ class ShareGroupStates:
         pace = Pace()
         wanted: list[SharePartition] = []
         missing: list[SharePartition] = []
-        for topic_id, named in self._groups.coordinator.share_states(group_id).initializing.items():
+        for topic_id, named in self._groups.coordinator.share.states(group_id).initializing.items():
             for index in named.partitions:
                 wanted.append((topic_id, index))
                 if self._states.summary(group_id, topic_id, index) is None:
@@ -141,7 +141,7 @@ class ShareGroupStates:
         coordinator = self._groups.coordinator
         async with self._lock(group_id):
             reply = await self._write(
-                lambda token, now: coordinator.begin_states(group_id, named, token, now)
+                lambda token, now: coordinator.share.begin_states(group_id, named, token, now)
             )
             if reply.error:
                 return Outcome(reply.error, reply.message)
@@ -150,7 +150,7 @@ class ShareGroupStates:
     async def delete(self, group_id: str, topic_ids: Collection[bytes]) -> Outcome:
         """Delete the states of topics. One without a state is UNKNOWN_TOPIC_OR_PARTITION."""
         async with self._lock(group_id):
-            known = self._groups.coordinator.share_states(group_id)
+            known = self._groups.coordinator.share.states(group_id)
             wanted = [each for each in topic_ids if each in known.initialized or each in known.deleting]
             outcome = await self._begin_deletion(group_id, wanted, known)
             unknown = ApiError(
@@ -162,7 +162,7 @@ class ShareGroupStates:
     async def delete_all(self, group_id: str) -> Outcome:
         """Delete all states of a group, which is deleted next."""
         async with self._lock(group_id):
-            known = self._groups.coordinator.share_states(group_id)
+            known = self._groups.coordinator.share.states(group_id)
             wanted = dict.fromkeys((*known.initialized, *known.initializing, *known.deleting))
             return await self._begin_deletion(group_id, list(wanted), known)
 
@@ -171,7 +171,7 @@ class ShareGroupStates:
     ) -> Outcome:
         coordinator = self._groups.coordinator
         reply = await self._write(
-            lambda token, now: coordinator.begin_deletion(group_id, topic_ids, token, now)
+            lambda token, now: coordinator.share.begin_deletion(group_id, topic_ids, token, now)
         )
         if reply.error:
             return Outcome(reply.error, reply.message)
@@ -199,7 +199,7 @@ class ShareGroupStates:
         left = await run_in_slices(by_topic(failed, Pace()))
         coordinator = self._groups.coordinator
         reply = await self._write(
-            lambda token, now: coordinator.complete_states(group_id, done, left, token, now)
+            lambda token, now: coordinator.share.complete_states(group_id, done, left, token, now)
         )
         return Outcome(reply.error, reply.message, failed)
 
@@ -216,7 +216,7 @@ class ShareGroupStates:
         gone = [each for each in partitions if each not in failed]
         coordinator = self._groups.coordinator
         reply = await self._write(
-            lambda token, now: coordinator.complete_deletion(group_id, gone, token, now)
+            lambda token, now: coordinator.share.complete_deletion(group_id, gone, token, now)
         )
         return Outcome(reply.error, reply.message, topics=failed)
 

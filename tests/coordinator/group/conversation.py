@@ -5,6 +5,7 @@ deadline, so that replies have exact times. Every record is kept, so that a seco
 from them.
 """
 
+from collections.abc import Collection
 from itertools import count
 from typing import Any
 
@@ -21,6 +22,7 @@ from broker.coordinator.group.messages import (
     Effects,
     JoinRequest,
     LeavingMember,
+    ListedGroup,
     Now,
     OffsetToCommit,
     Record,
@@ -122,7 +124,7 @@ class Conversation:
             requires_member_id=not old_client,
             can_skip_assignment=can_skip,
         )
-        self._take(finished(self.coordinator.join(request, ask, self.now)))
+        self._take(finished(self.coordinator.classic.join(request, ask, self.now)))
         return ask
 
     def join_twice(self, **options: Any) -> tuple[str, Ask]:
@@ -144,18 +146,18 @@ class Conversation:
         ask = Ask()
         pairs = list((assignments or {}).items())
         request = SyncRequest(group, generation, member_id, instance, protocol_type, protocol, dict(pairs))
-        self._take(finished(self.coordinator.sync(request, ask, self.now)))
+        self._take(finished(self.coordinator.classic.sync(request, ask, self.now)))
         return ask
 
     def heartbeat(
         self, member_id: str, generation: int, *, group: str = "g", instance: str | None = None
     ) -> ErrorCode:
-        return self.coordinator.heartbeat(group, generation, member_id, instance, self.now)
+        return self.coordinator.classic.heartbeat(group, generation, member_id, instance, self.now)
 
     def leave(self, *leaving: str | LeavingMember, group: str = "g") -> Any:
         ask = Ask()
         members = [LeavingMember(one) if isinstance(one, str) else one for one in leaving]
-        self._take(finished(self.coordinator.leave(group, members, ask, self.now)))
+        self._take(finished(self.coordinator.classic.leave(group, members, ask, self.now)))
         return ask.reply
 
     def commit(
@@ -173,17 +175,19 @@ class Conversation:
         request = CommitRequest(
             group, generation, member_id, instance, wanted, retention, knows_missing_groups=not old_client
         )
-        self._take(self.coordinator.commit(request, ask, self.now))
+        self._take(self.coordinator.offsets.commit(request, ask, self.now))
         return list(ask.reply.errors)
 
     def committed(self, topic: str = "t", partition: int = 0, group: str = "g") -> int | None:
-        found = self.coordinator.committed(group).get(topic, {}).get(partition)
+        found = self.coordinator.offsets.committed(group).get(topic, {}).get(partition)
         return None if found is None else found.offset
 
     def delete_offsets(self, *partitions: tuple[str, int], group: str = "g") -> Any:
         ask = Ask()
-        subscribed = finished(self.coordinator.subscribed_topics(group, {topic for topic, _ in partitions}))
-        self._take(self.coordinator.delete_offsets(group, partitions, subscribed, ask, self.now))
+        subscribed = finished(
+            self.coordinator.offsets.subscribed_topics(group, {topic for topic, _ in partitions})
+        )
+        self._take(self.coordinator.offsets.delete(group, partitions, subscribed, ask, self.now))
         return ask.reply
 
     def delete(self, *groups: str) -> list[ErrorCode]:
@@ -202,12 +206,16 @@ class Conversation:
             self._take(self.coordinator.roll_back(effects, error, self.now))
 
     def state(self, group: str = "g") -> str:
-        return self.coordinator.described([group], missing_is_error=False)[0].state
+        return self.coordinator.classic.described(group, missing_is_error=False).state
 
     def members(self, group: str = "g") -> dict[str, bytes]:
         """Return the assignments by member id."""
-        described = self.coordinator.described([group], missing_is_error=False)[0]
+        described = self.coordinator.classic.described(group, missing_is_error=False)
         return {member.member_id: member.assignment for member in described.members}
+
+    def listed(self, states: Collection[str] = (), types: Collection[str] = ()) -> list[ListedGroup]:
+        pieces = self.coordinator.listed_in_pieces(states, types)
+        return [group for piece in pieces for group in piece]
 
     def stable(self, size: int = 2, **options: Any) -> list[str]:
         """Create a group of dynamic members in its first generation; the first one leads."""

@@ -2,8 +2,9 @@
 
 import pytest
 
-from broker.coordinator.group.coordinator import MEMBERS_AT_ONCE, OFFSETS_AT_ONCE, TIMERS_AT_ONCE
+from broker.coordinator.group.expiry import MEMBERS_AT_ONCE, TIMERS_AT_ONCE
 from broker.coordinator.group.messages import OffsetToCommit
+from broker.coordinator.group.offsets import OFFSETS_AT_ONCE
 from tests.coordinator.group.conversation import Conversation
 
 WEEK = 10_080 * 60_000
@@ -47,7 +48,7 @@ def test_with_the_last_offset_an_empty_group_goes(quick):
     assert quick.state() == "Empty"
     quick.wait(1_000)
     assert quick.state() == "Dead"
-    assert quick.restarted().coordinator.listed() == []
+    assert quick.restarted().listed() == []
 
 
 def test_an_empty_group_with_an_id_given_out_stays(quick):
@@ -153,7 +154,7 @@ def test_many_groups_are_checked_a_few_in_each_call(quick):
     quick.wait(59_999)
     found = pieces(quick, 1)
     assert sum(found) == 4 * OFFSETS_AT_ONCE and max(found) <= OFFSETS_AT_ONCE + 2
-    assert quick.coordinator.listed() == []
+    assert quick.listed() == []
 
 
 def test_offsets_committed_or_used_between_two_pieces_do_not_expire(quick):
@@ -179,7 +180,7 @@ def test_so_many_sessions_expire_in_one_call(talk, count):
     left = sum(talk.state(f"g{number}") != "Dead" for number in range(count))
     assert left == max(count - TIMERS_AT_ONCE, 0)
     talk.wait_in_one_go(0)
-    assert talk.coordinator.listed() == []
+    assert talk.listed() == []
 
 
 @pytest.mark.parametrize(("members", "groups"), [(MEMBERS_AT_ONCE - 1, 16), (MEMBERS_AT_ONCE, 8)])

@@ -11,7 +11,7 @@ from broker.common.steps import PIECE, Steps, finished
 from broker.config.sections.consumer_groups import ConsumerGroupConfig
 from broker.config.sections.share_groups import ShareGroupConfig
 from broker.coordinator.group.consumer import migration
-from broker.coordinator.group.coordinator import CHANGING_MS, FAILED_TIMER_RETRY_MS
+from broker.coordinator.group.expiry import CHANGING_MS, FAILED_TIMER_RETRY_MS
 from broker.coordinator.group.isolation import SMALL, TRIES
 from broker.coordinator.group.messages import Effects, LeavingMember
 from tests.coordinator.group.consumer.consumers import REBALANCE_MS, SESSION_MS, Consumers, topic_id
@@ -301,7 +301,7 @@ def upgraded(talk: Consumers, count: int, topics: tuple[str, ...] = NAMES) -> li
 def leaving(talk: Any, *member_ids: str) -> tuple[Ask, Steps[Effects]]:
     ask = Ask()
     members = [LeavingMember(each) for each in member_ids]
-    return ask, talk.coordinator.leave("g", members, ask, talk.now)
+    return ask, talk.coordinator.classic.leave("g", members, ask, talk.now)
 
 
 MEMBERS = 24
@@ -487,7 +487,7 @@ def test_a_large_consumer_group_becomes_a_classic_group_in_pieces(expires: bool)
     assert pauses > MEMBERS // 2
     assert talk.state() == "PreparingRebalance"
     assert set(talk.members()) == set(ids)
-    generation = talk.coordinator._groups["g"].generation_id
+    generation = talk.coordinator.groups.by_id["g"].generation_id
     assert talk.heartbeat(ids[0], generation) is ErrorCode.REBALANCE_IN_PROGRESS
     assert talk.restarted(max_group_bytes=1_000_000).members().keys() == set(ids)
 

@@ -62,7 +62,7 @@ def test_an_id_that_was_not_assigned_is_unknown(talk, group):
 )
 def test_a_member_without_protocols_is_refused_and_leaves_no_group_behind(talk, options):
     assert talk.join(**options).reply.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    assert talk.coordinator.listed() == []
+    assert talk.listed() == []
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_an_id_that_was_given_out_is_waited_for_until_its_session_ends(talk):
 def test_an_id_that_was_never_used_cannot_be_used_after_its_session(talk):
     member_id = talk.join(session=7_000).reply.member_id
     talk.wait(7_000)
-    assert talk.coordinator.listed() == []
+    assert talk.listed() == []
     assert talk.join(member_id).reply.error is ErrorCode.UNKNOWN_MEMBER_ID
 
 

@@ -3,8 +3,9 @@
 import pytest
 
 from broker.common.errors import ErrorCode
-from broker.coordinator.group.coordinator import GROUPS_AT_ONCE, OFFSETS_AT_ONCE
+from broker.coordinator.group.groups import GROUPS_AT_ONCE
 from broker.coordinator.group.messages import DescribedGroup, DescribedMember, ListedGroup, OffsetToCommit
+from broker.coordinator.group.offsets import OFFSETS_AT_ONCE
 from tests.coordinator.group.conversation import Conversation, subscription
 
 
@@ -29,23 +30,23 @@ def three(talk) -> Conversation:
     ],
 )
 def test_groups_are_listed_by_state_whatever_the_case(three, states, groups):
-    assert "".join(group.group_id for group in three.coordinator.listed(states)) == groups
+    assert "".join(group.group_id for group in three.listed(states)) == groups
 
 
 @pytest.mark.parametrize(
     ("types", "count"), [((), 3), (("classic",), 3), (("Classic", "consumer"), 3), (("consumer",), 0)]
 )
 def test_groups_are_listed_by_type(three, types, count):
-    assert len(three.coordinator.listed((), types)) == count
+    assert len(three.listed((), types)) == count
 
 
 def test_a_listed_group_says_what_it_is(three):
-    assert three.coordinator.listed(["stable"]) == [ListedGroup("g", "consumer", "Stable", "classic", 1)]
+    assert three.listed(["stable"]) == [ListedGroup("g", "consumer", "Stable", "classic", 1)]
 
 
 def test_a_stable_group_is_described_with_metadata_and_assignments(talk):
     first, second = talk.stable(2)
-    (described,) = talk.coordinator.described(["g"], missing_is_error=True)
+    described = talk.coordinator.classic.described("g", missing_is_error=True)
     assert described == DescribedGroup(
         ErrorCode.NONE,
         "g",
@@ -62,7 +63,7 @@ def test_a_stable_group_is_described_with_metadata_and_assignments(talk):
 def test_a_group_between_generations_is_described_without_metadata(talk):
     first, _ = talk.stable(2)
     talk.join(first)
-    (described,) = talk.coordinator.described(["g"], missing_is_error=True)
+    described = talk.coordinator.classic.described("g", missing_is_error=True)
     assert (described.state, described.protocol) == ("PreparingRebalance", "")
     assert {member.metadata for member in described.members} == {b""}
 
@@ -74,11 +75,9 @@ def test_a_group_between_generations_is_described_without_metadata(talk):
         (True, DescribedGroup(ErrorCode.GROUP_ID_NOT_FOUND, "x", "Dead", message="Group x not found.")),
     ],
 )
-def test_every_group_asked_for_is_described_in_order_the_missing_ones_as_dead(talk, is_error, expected):
+def test_a_missing_group_is_described_as_dead(talk, is_error, expected):
     talk.stable(1)
-    described = talk.coordinator.described(["x", "g", "x"], missing_is_error=is_error)
-    assert [group.group_id for group in described] == ["x", "g", "x"]
-    assert described[0] == described[2] == expected
+    assert talk.coordinator.classic.described("x", missing_is_error=is_error) == expected
 
 
 def test_only_empty_groups_are_deleted_and_their_offsets_with_them(three):
@@ -89,8 +88,8 @@ def test_only_empty_groups_are_deleted_and_their_offsets_with_them(three):
         ErrorCode.GROUP_ID_NOT_FOUND,
         ErrorCode.GROUP_ID_NOT_FOUND,
     ]
-    assert three.state("s") == "Dead" and three.coordinator.committed("s") == {}
-    assert [group.group_id for group in three.restarted().coordinator.listed()] == ["g"]
+    assert three.state("s") == "Dead" and three.coordinator.offsets.committed("s") == {}
+    assert [group.group_id for group in three.restarted().listed()] == ["g"]
 
 
 def test_a_deleted_group_begins_anew(talk):
@@ -128,13 +127,13 @@ def test_some_offsets_of_a_group_are_deleted_before_it(talk):
     offsets = [OffsetToCommit("t", partition, 1) for partition in range(OFFSETS_AT_ONCE + 1)]
     talk.commit("", -1, *offsets, OffsetToCommit("u", 0, 1))
     coordinator = talk.coordinator
-    assert [coordinator.count_offsets("g", most) for most in (1, OFFSETS_AT_ONCE + 3)] == [
+    assert [coordinator.offsets.count("g", most) for most in (1, OFFSETS_AT_ONCE + 3)] == [
         1,
         OFFSETS_AT_ONCE + 2,
     ]
     effects = coordinator.delete_some_offsets("g", object(), talk.now)
     assert effects.replies[0][1].errors == (ErrorCode.NONE,)
-    assert len(effects.records) == OFFSETS_AT_ONCE and coordinator.count_offsets("g", 9) == 2
+    assert len(effects.records) == OFFSETS_AT_ONCE and coordinator.offsets.count("g", 9) == 2
     assert talk.delete("g") == [ErrorCode.NONE]
 
 

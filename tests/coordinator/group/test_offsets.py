@@ -1,10 +1,12 @@
-"""Committing and deleting offsets: permissions, refusals, and kept offsets."""
+"""Offsets that are committed, pending in transactions, deleted: permissions, refusals, and kept offsets."""
 
 import pytest
 
 from broker.common.errors import ErrorCode
-from broker.coordinator.group.coordinator import GROUPS_AT_ONCE, OFFSETS_AT_ONCE
+from broker.coordinator.group.groups import GROUPS_AT_ONCE
 from broker.coordinator.group.messages import CommittedOffset, OffsetDeleteReply, OffsetToCommit
+from broker.coordinator.group.offsets import OFFSETS_AT_ONCE, PendingOffsets
+from broker.coordinator.group.records import OffsetKey
 from tests.coordinator.group.conversation import WALL_MS, Conversation
 
 NONE = ErrorCode.NONE
@@ -14,7 +16,7 @@ def test_a_member_of_the_generation_commits(talk):
     (member_id,) = talk.stable(1)
     offset = OffsetToCommit("t", 3, 42, 7, "note")
     assert talk.commit(member_id, 1, offset) == [NONE]
-    assert talk.coordinator.committed("g") == {
+    assert talk.coordinator.offsets.committed("g") == {
         "t": {3: CommittedOffset(42, 7, "note", WALL_MS + talk.elapsed, None)}
     }
 
@@ -28,14 +30,14 @@ def test_the_last_commit_counts(talk):
 def test_a_consumer_without_a_group_makes_one_by_committing(talk):
     assert talk.commit() == [NONE]
     assert talk.state() == "Empty"
-    assert [group.protocol_type for group in talk.coordinator.listed()] == [""]
+    assert [group.protocol_type for group in talk.listed()] == [""]
 
 
 def test_a_commit_that_is_refused_leaves_no_group_behind(talk):
     assert talk.commit("", -1, OffsetToCommit("t", 0, 1, metadata="x" * 5_000)) == [
         ErrorCode.OFFSET_METADATA_TOO_LARGE
     ]
-    assert talk.coordinator.listed() == []
+    assert talk.listed() == []
 
 
 @pytest.mark.parametrize(
@@ -43,7 +45,7 @@ def test_a_commit_that_is_refused_leaves_no_group_behind(talk):
 )
 def test_a_generation_of_a_group_that_does_not_exist(talk, old_client, error):
     assert talk.commit("m", 0, old_client=old_client) == [error]
-    assert talk.coordinator.listed() == []
+    assert talk.listed() == []
 
 
 @pytest.mark.parametrize(
@@ -104,7 +106,7 @@ def test_metadata_has_a_limit_that_refuses_one_offset_and_not_the_others(talk, s
 
 
 def test_a_missing_group_has_no_offsets(talk):
-    assert talk.coordinator.committed("none") == {}
+    assert talk.coordinator.offsets.committed("none") == {}
 
 
 def test_offsets_outlive_the_members_and_a_restart(talk):
@@ -123,7 +125,7 @@ def test_offsets_of_unsubscribed_topics_can_be_deleted(talk):
     reply = talk.delete_offsets(("t", 0), ("old", 0), ("old", 9))
     assert reply == OffsetDeleteReply(NONE, (ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, NONE, NONE))
     assert (talk.committed("t"), talk.committed("old", 0), talk.committed("old", 1)) == (1, None, 3)
-    assert talk.restarted().coordinator.committed("g").keys() == {"t", "old"}
+    assert talk.restarted().coordinator.offsets.committed("g").keys() == {"t", "old"}
 
 
 def test_all_offsets_of_an_empty_group_can_be_deleted(talk):
@@ -131,8 +133,8 @@ def test_all_offsets_of_an_empty_group_can_be_deleted(talk):
     talk.commit(member_id, 1)
     talk.leave(member_id)
     assert talk.delete_offsets(("t", 0)) == OffsetDeleteReply(NONE, (NONE,))
-    assert talk.coordinator.committed("g") == {}
-    assert talk.restarted().coordinator.committed("g") == {}
+    assert talk.coordinator.offsets.committed("g") == {}
+    assert talk.restarted().coordinator.offsets.committed("g") == {}
 
 
 def test_a_consumer_whose_subscription_cannot_be_read_is_taken_to_use_everything(talk):
@@ -157,19 +159,21 @@ def test_the_offsets_of_a_deleted_topic_go_in_every_group(talk):
     talk.commit(member_id, 1, OffsetToCommit("t", 0, 1), OffsetToCommit("u", 0, 2))
     talk.commit("", -1, OffsetToCommit("t", 0, 1), OffsetToCommit("t", 1, 1), group="h")
     coordinator = talk.coordinator
-    found = [(group, partitions) for group, partitions in coordinator.committed_in({"t": 3}) if partitions]
+    found = [
+        (group, partitions) for group, partitions in coordinator.offsets.committed_in({"t": 3}) if partitions
+    ]
     assert found == [("g", [("t", 0)]), ("h", [("t", 0), ("t", 1)])]
-    effects = [coordinator.partitions_deleted(*each, talk.now) for each in found]
+    effects = [coordinator.offsets.partitions_deleted(*each, talk.now) for each in found]
     assert [len(each.records) for each in effects] == [1, 2] and not any(each.replies for each in effects)
-    assert talk.coordinator.committed("g").keys() == {"u"}
-    assert talk.coordinator.committed("h") == {}
+    assert talk.coordinator.offsets.committed("g").keys() == {"u"}
+    assert talk.coordinator.offsets.committed("h") == {}
 
 
 @pytest.mark.parametrize("count", [OFFSETS_AT_ONCE - 1, OFFSETS_AT_ONCE, OFFSETS_AT_ONCE + 1])
 def test_the_offsets_of_deleted_topics_are_found_a_few_at_a_time(talk, count):
     talk.commit("", -1, *[OffsetToCommit(f"t{number}", 0, 1) for number in range(count)])
     topics = {f"t{number}": 1 for number in range(2 * count)}
-    found = [len(partitions) for _, partitions in talk.coordinator.committed_in(topics) if partitions]
+    found = [len(partitions) for _, partitions in talk.coordinator.offsets.committed_in(topics) if partitions]
     assert found == [min(count, OFFSETS_AT_ONCE)] + [1] * (count > OFFSETS_AT_ONCE)
 
 
@@ -177,7 +181,7 @@ def test_the_offsets_of_deleted_topics_are_found_a_few_at_a_time(talk, count):
 def test_topics_that_a_group_does_not_consume_are_looked_up_a_few_at_a_time(talk, count):
     talk.commit("", -1, *[OffsetToCommit(f"t{number}", 0, 1) for number in range(count)])
     topics = {f"deleted{number}": 1 for number in range(count)}
-    found = list(talk.coordinator.committed_in(topics))
+    found = list(talk.coordinator.offsets.committed_in(topics))
     assert len(found) in (count // GROUPS_AT_ONCE, count // GROUPS_AT_ONCE + 1)
     assert not any(partitions for _, partitions in found)
 
@@ -185,5 +189,36 @@ def test_topics_that_a_group_does_not_consume_are_looked_up_a_few_at_a_time(talk
 def test_a_retention_of_the_clients_own_is_recorded():
     talk = Conversation()
     talk.commit("", -1, retention=1_000)
-    assert talk.coordinator.committed("g")["t"][0].expire_ms == WALL_MS + 1_000
-    assert talk.restarted().coordinator.committed("g")["t"][0].expire_ms == WALL_MS + 1_000
+    assert talk.coordinator.offsets.committed("g")["t"][0].expire_ms == WALL_MS + 1_000
+    assert talk.restarted().coordinator.offsets.committed("g")["t"][0].expire_ms == WALL_MS + 1_000
+
+
+def place(group_id: str) -> OffsetKey:
+    return OffsetKey(group_id, "t", 0)
+
+
+def offset(number: int) -> CommittedOffset:
+    return CommittedOffset(number, -1, "", 0)
+
+
+def test_offsets_are_pending_until_every_producer_has_ended() -> None:
+    pending = PendingOffsets()
+    assert not pending.has("g", "t", 0)
+    pending.add(1, place("g"), offset(5))
+    pending.add(1, place("g"), offset(6))
+    pending.add(2, place("g"), offset(7))
+    assert pending.has("g", "t", 0) and not pending.has("g", "t", 1) and not pending.has("h", "t", 0)
+    assert pending.end(1, lambda _: True) == [(place("g"), offset(6))]
+    assert pending.has("g", "t", 0)
+    assert pending.end(2, lambda _: True) == [(place("g"), offset(7))]
+    assert not pending.has("g", "t", 0)
+    assert pending.end(2, lambda _: True) == []
+
+
+def test_a_marker_ends_the_groups_of_its_partition_only() -> None:
+    pending = PendingOffsets()
+    pending.add(1, place("g"), offset(5))
+    pending.add(1, place("h"), offset(6))
+    assert pending.end(1, lambda group: group == "g") == [(place("g"), offset(5))]
+    assert pending.has("h", "t", 0)
+    assert pending.end(1, lambda group: group == "h") == [(place("h"), offset(6))]

@@ -15,13 +15,13 @@ from tests.coordinator.group.conversation import Ask, Conversation, subscription
 def durable(talk: Conversation) -> dict[str, object]:
     """Return the persistent state: every group's offsets, and the group itself unless it is rebalancing."""
     known: dict[str, object] = {}
-    for group in talk.coordinator.listed():
-        (described,) = talk.coordinator.described([group.group_id], missing_is_error=True)
+    for group in talk.listed():
+        described = talk.coordinator.classic.described(group.group_id, missing_is_error=True)
         if described.state in ("Stable", "Empty"):
             known[group.group_id] = described
         known[f"{group.group_id} offsets"] = {
             topic: dict(by_partition)
-            for topic, by_partition in talk.coordinator.committed(group.group_id).items()
+            for topic, by_partition in talk.coordinator.offsets.committed(group.group_id).items()
         }
     return {name: value for name, value in known.items() if value != {}}
 
@@ -50,7 +50,6 @@ class Crowd:
             self.leave,
             self.pass_time,
             self.pass_time,
-            self.forget,
             self.administer,
         ]
         self.chance.choice(actions)(self.chance.choice("gh"))
@@ -125,12 +124,6 @@ class Crowd:
     def pass_time(self, group: str) -> None:
         self.talk.wait(self.chance.choice([10, 1_000, 1_000, 4_000, 40_000]))
 
-    def forget(self, group: str) -> None:
-        if self.asks:
-            request = self.chance.choice(self.asks)
-            if self.talk.coordinator.forget(request[2]):
-                self.asks.remove(request)
-
     def administer(self, group: str) -> None:
         if self.chance.random() < 0.5:
             self.talk.delete_offsets(("t", 0), ("v", 1), group=group)
@@ -193,7 +186,7 @@ def test_the_last_record_of_a_key_counts_and_a_tombstone_ends_it(talk):
 
 def test_records_of_other_kinds_of_groups_are_passed_over(talk):
     talk.coordinator.replay(b"\x00\x11\x00\x01g", b"\x00\x00")
-    assert talk.coordinator.listed() == []
+    assert talk.listed() == []
 
 
 def test_an_unreadable_record_changes_nothing(talk):

@@ -3,8 +3,8 @@
 import pytest
 
 from broker.common.errors import ErrorCode
-from broker.coordinator.group.coordinator import COORDINATOR_ERRORS
 from broker.coordinator.group.messages import OffsetToCommit
+from broker.coordinator.group.rollback import COORDINATOR_ERRORS
 
 GONE = ErrorCode.NOT_COORDINATOR
 
@@ -16,7 +16,7 @@ def test_a_commit_that_was_not_written_is_refused_and_not_seen(talk):
     talk.fail(talk.last)
     assert ask.reply.errors == (GONE, GONE)
     assert (talk.committed("t"), talk.committed("u")) == (1, None)
-    assert talk.coordinator.committed("g").keys() == {"t"}
+    assert talk.coordinator.offsets.committed("g").keys() == {"t"}
 
 
 def test_a_refused_offset_keeps_its_own_error(talk):

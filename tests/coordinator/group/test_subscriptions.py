@@ -113,7 +113,7 @@ def next_generation(talk: Conversation, member_id: str) -> None:
 
 def test_topics_are_read_again_after_a_generation_has_begun(talk):
     (leader,) = talk.stable(1, protocols=many_topics())
-    steps = talk.coordinator.subscribed_topics("g", {"0", "t"})
+    steps = talk.coordinator.offsets.subscribed_topics("g", {"0", "t"})
     next(steps)
     next_generation(talk, leader)
     pauses, subscribed = pauses_of(steps)
@@ -123,7 +123,7 @@ def test_topics_are_read_again_after_a_generation_has_begun(talk):
 
 def test_a_group_that_begins_generations_all_the_time_consumes_everything(talk):
     (leader,) = talk.stable(1, protocols=many_topics())
-    steps = talk.coordinator.subscribed_topics("g", {"t"})
+    steps = talk.coordinator.offsets.subscribed_topics("g", {"t"})
     next(steps)
     next_generation(talk, leader)
     next(steps)
@@ -131,24 +131,24 @@ def test_a_group_that_begins_generations_all_the_time_consumes_everything(talk):
     pauses, subscribed = pauses_of(steps)
     assert pauses == 0 and not subscribed.is_known
     ask = Ask()
-    effects = talk.coordinator.delete_offsets("g", [("t", 0)], subscribed, ask, talk.now)
+    effects = talk.coordinator.offsets.delete("g", [("t", 0)], subscribed, ask, talk.now)
     ((_, reply),) = effects.replies
     assert reply.errors == (ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,)
 
 
 def test_known_topics_are_read_again_only_for_another_generation(talk):
     (leader,) = talk.stable(1, protocols=many_topics())
-    known = finished(talk.coordinator.subscribed_topics("g", {"t"}))
-    assert pauses_of(talk.coordinator.subscribed_topics("g", {"t"}, known)) == (0, known)
+    known = finished(talk.coordinator.offsets.subscribed_topics("g", {"t"}))
+    assert pauses_of(talk.coordinator.offsets.subscribed_topics("g", {"t"}, known)) == (0, known)
     next_generation(talk, leader)
-    pauses, again = pauses_of(talk.coordinator.subscribed_topics("g", {"t"}, known))
+    pauses, again = pauses_of(talk.coordinator.offsets.subscribed_topics("g", {"t"}, known))
     assert pauses == 1 and again is not known
     with pytest.raises(BrokerBug, match="earlier generation"):
-        talk.coordinator.delete_offsets("g", [("t", 0)], known, Ask(), talk.now)
+        talk.coordinator.offsets.delete("g", [("t", 0)], known, Ask(), talk.now)
 
 
 def test_a_missing_group_consumes_nothing_that_is_known(talk):
-    assert not finished(talk.coordinator.subscribed_topics("none", {"t"})).is_known
+    assert not finished(talk.coordinator.offsets.subscribed_topics("none", {"t"})).is_known
 
 
 @pytest.fixture

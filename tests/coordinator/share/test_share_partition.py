@@ -307,7 +307,7 @@ def test_a_member_that_leaves_gives_back_deliveries() -> None:
     change = group.partition.release("a")
     assert change.batches == (StateBatch(0, 9, AVAILABLE, 0),)
     group.partition.complete(change, is_stored=True)
-    assert group.partition.held_by("b") == (Span(10, 19),)
+    assert group.states == (StateBatch(0, 9, AVAILABLE, 0), StateBatch(10, 19, ACQUIRED, 1))
     assert group.fetch("b") == [AcquiredRange(0, 9, 1)]
 
 

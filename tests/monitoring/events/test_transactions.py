@@ -8,8 +8,7 @@ import pytest
 from trio.testing import MockClock
 
 from broker.controller.transaction_changes import AbortTransaction
-from broker.coordinator.transaction.aborts import CoordinatorAbort
-from broker.coordinator.transaction.state import TransactionData
+from broker.coordinator.transaction.state import CoordinatorAbort, TransactionData
 from broker.metadata.actor import Actor, ChangeOrigin, Role
 from broker.monitoring.events.transactions import MAX_PARTITIONS, TransactionEvents
 from broker.protocol.messages.end_txn import EndTxnRequest

@@ -1,4 +1,4 @@
-"""The topics' traffic and the log directories on /metrics."""
+"""The topics' traffic, the log directories and the log cleaner on /metrics."""
 
 import errno
 import os
@@ -8,13 +8,18 @@ from pathlib import Path
 import pytest
 from trio.testing import MockClock
 
+from broker.common.steps import finished
 from broker.config.sections.log import LogConfig
 from broker.log import disk
+from broker.log.cleaner.manager import CleanerManager
 from broker.log.store import LogStore
-from broker.monitoring.prometheus.logs import log_directory_families
+from broker.monitoring.prometheus.logs import compaction_families, log_directory_families
 from broker.partitions.partitions import TRAFFIC_AT_ONCE
 from broker.protocol.messages.delete_topics import DeleteTopicsRequest
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from tests.log.cleaner.harness import clean, close_segment, compacted
+from tests.log.cleaner.test_manager import sized_put
+from tests.log.harness import NOW, open_store
 from tests.support.produce import batch_of, create_topic, produce_request
 from tests.support.prometheus import parse
 from tests.support.running import RunningBroker, running_broker
@@ -171,4 +176,38 @@ def test_the_space_of_each_directory_is_reported_and_of_none_that_does_not_say(
     store.directories.named(two).go_offline(OSError(errno.EIO, "broken"))
     assert samples(store, "weir_log_directory_free_bytes") == {one: 400}
     assert samples(store, "kafka_log_logmanager_logdirectoryoffline") == {one: 0, two: 1}
+    store.close()
+
+
+def values(manager: CleanerManager, now: int) -> dict[str, float]:
+    return {
+        family.name: sample.value for family in compaction_families(manager, now) for sample in family.samples
+    }
+
+
+def test_what_the_cleaner_tells(tmp_path: Path) -> None:
+    store, _ = open_store(tmp_path / "data")
+    manager = CleanerManager(store)
+    assert set(values(manager, NOW).values()) == {0}
+    log = compacted(store)
+    sized_put(log, 500)
+    sized_put(log, 500)
+    close_segment(log)
+    run = clean(store, log, manager=manager)
+    run.stats.elapsed_ms, run.stats.utilization = 2_999, 0.456
+    sized_put(log, 500)
+    close_segment(log)
+    finished(manager.choose(NOW))
+    manager.fail(log, "damaged")
+    found = values(manager, NOW + 77)
+    assert found == {
+        "kafka_log_logcleanermanager_max_dirty_percent": 50,
+        "kafka_log_logcleanermanager_time_since_last_run_ms": 77,
+        "kafka_log_logcleanermanager_uncleanable_partitions_count": 1,
+        "kafka_log_logcleanermanager_uncleanable_bytes": 500,
+        "kafka_log_logcleaner_max_buffer_utilization_percent": 45,
+        "kafka_log_logcleaner_cleaner_recopy_percent": 50,
+        "kafka_log_logcleaner_max_clean_time_secs": 2,
+        "kafka_log_logcleaner_max_compaction_delay_secs": 0,
+    }
     store.close()

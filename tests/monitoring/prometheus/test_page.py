@@ -1,4 +1,4 @@
-"""The page of /metrics has exactly the documented names."""
+"""The page of /metrics has exactly the documented names, and counts transactions by their state."""
 
 import re
 from collections.abc import Callable
@@ -16,6 +16,7 @@ from broker.config.listeners import Plane
 from broker.config.sections import RequestLogConfig
 from broker.metadata.changes import AuditFilter
 from broker.metrics.families import render
+from broker.monitoring.prometheus.page import transaction_families
 from broker.network.handling.request_channel import Request as BrokerRequest
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.messages.list_groups import ListGroupsRequest
@@ -24,6 +25,7 @@ from tests.support.idle import thread_waits
 from tests.support.produce import batch_of, create_topic, produce_request
 from tests.support.prometheus import Family, parse
 from tests.support.running import RunningBroker, running_broker
+from tests.webui.log_world import LogWorld
 
 DOCUMENT: Final = Path(__file__).parents[3] / "docs" / "metrics.md"
 ROW: Final = re.compile(r"^\| `((?:kafka|weir)_[^`]+)` \|", re.MULTILINE)
@@ -284,3 +286,35 @@ async def test_the_request_log_is_switched_over_http_and_the_change_is_on_record
         await busy(broker)
         page = parse(broker.server.prometheus.page())
         assert page["weir_request_log_lines_total"].value(result="written") == 1
+
+
+def values(world: LogWorld) -> dict[str, float]:
+    return {
+        f"{family.name} {sample.labels[0][1]}": sample.value
+        for family in transaction_families(world.transactions)
+        if family is not None
+        for sample in family.samples
+        if sample.value
+    }
+
+
+def test_states_and_decisions_are_counted(tmp_path: Path) -> None:
+    world = LogWorld(tmp_path)
+    world.topic("t")
+    assert values(world) == {}
+    world.transact("idle")
+    world.transact("late", ("t", 0), timeout_ms=1_000)
+    world.transact("aborted", ("t", 0))
+    assert values(world) == {"weir_transactional_ids Empty": 1, "weir_transactional_ids Ongoing": 2}
+    aborted = world.transactions.coordinator.get("aborted")
+    assert aborted is not None and not world.transactions.abort(aborted, world.now())
+    world.clock.advance(20_000)
+    for _ in range(3):
+        world.transactions.run(world.now())
+    assert values(world) == {
+        "weir_transactional_ids Empty": 1,
+        "weir_transactional_ids CompleteAbort": 2,
+        "weir_transactions_decided_total timed_out": 1,
+        "weir_transactions_decided_total aborted_by_operator": 1,
+    }
+    world.close()

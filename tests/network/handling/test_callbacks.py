@@ -125,7 +125,7 @@ async def test_the_members_of_a_large_group_are_answered_a_turn_at_a_time(
 
 def _joined(broker: RunningBroker) -> int:
     coordinator = broker.server.delayed.groups.groups.coordinator
-    (group,) = coordinator.described(["g"], missing_is_error=False)
+    group = coordinator.classic.described("g", missing_is_error=False)
     return len(group.members)
 
 

@@ -23,7 +23,7 @@ from broker.network.failures import Failures
 from broker.network.handling.handler_pool import Completion
 from broker.network.server_factory import ServedApis
 from broker.network.socket_server import SocketServer
-from broker.partitions.event_origin import EventOrigin
+from broker.partitions.event_log import EventOrigin
 from broker.purgatory.purgatory import Purgatory
 from broker.quotas.entity import Entity
 from broker.quotas.kinds import QuotaKind

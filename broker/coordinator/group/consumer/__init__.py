@@ -1,9 +1,9 @@
 """Groups of the consumer protocol (KIP-848), without I/O.
 
 The coordinator computes the target assignment of a group, and each member reaches it with its heartbeats: it
-first revokes what it has to, then receives what the others have released. `heartbeat` is what the coordinator
-of `groups` calls. Reading order: `assignment`, `member`, `owners`, `group`, `reconciliation` (from the
-current assignment to the target), `assignors` with `uniform` and `range_assignor` (the target), `epochs`
-(what a change of a member brings about), `heartbeat`, `removal`; `classic_members` and `migration` for
-members of the classic protocol in such a group; `records` and `persistence` for __consumer_offsets.
+first revokes what it has to, then receives what the others have released. `coordinator` is the interface.
+Reading order: `assignment`, `member`, `owners`, `group`, `reconciliation` (from the current assignment to the
+target), `assignors` with `uniform` (the target), `epochs` (what a change of a member brings about),
+`heartbeat`; `classic_members` and `migration` for members of the classic protocol in such a group; `records`
+and `persistence` for __consumer_offsets.
 """

@@ -2,7 +2,7 @@
 
 A JoinGroup is answered at once, with the member's epoch as its generation; the assignment follows with
 SyncGroup. Heartbeat tells the member to join again when it has to take the next step. Called by `migration`
-and `coordinator`. (Kafka: classicGroupJoinToConsumerGroup and its companions)
+and `classic`. (Kafka: classicGroupJoinToConsumerGroup and its companions)
 """
 
 from collections import Counter

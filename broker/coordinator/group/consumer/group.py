@@ -1,27 +1,22 @@
-"""A consumer group: its members, their target and current assignments, and its epochs. (Kafka: ModernGroup,
-ConsumerGroup)
+"""A consumer group: its members, their target and current assignments, and its epochs. (Kafka: ConsumerGroup)
 
-Used by the transitions of this package. Members and assignments are immutable and replaced, so that `copy`
-keeps the state before a call at the cost of its dictionaries.
+Used by the transitions of this package.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from enum import Enum
 from operator import is_
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 from msgspec.structs import replace
 
-from broker.common.errors import ApiError, ErrorCode
+from broker.common.errors import ErrorCode
 from broker.common.steps import Steps
-from broker.coordinator.group.consumer.assignment import NO_PARTITIONS, Assignment, Topics
+from broker.coordinator.group.consumer.assignment import Assignment, Topics
 from broker.coordinator.group.consumer.member import ConsumerMember, MemberTimers
 from broker.coordinator.group.consumer.owners import Owners
-from broker.coordinator.group.messages import CommitRequest, Offsets
-from broker.coordinator.group.subscribers import Subscriptions
-
-NO_EPOCH: Final = -1
-"""The epoch of the target assignment before the first one."""
+from broker.coordinator.group.messages import CommitRequest
+from broker.coordinator.group.modern_group import ModernGroup
 
 CONSUMER_PROTOCOL_TYPE: Final = "consumer"
 
@@ -43,80 +38,31 @@ class ResolvedExpression(NamedTuple):
     wall_ms: int
 
 
-class ConsumerGroup:
+class ConsumerGroup(ModernGroup[ConsumerMember, MemberTimers]):
     """A consumer group.
 
-    `epoch` increases with each change of members, subscriptions or topics; `target_epoch` is the epoch that
-    `targets` were computed for, at `assigned_ms` (monotonic) in a large group. `owners` has the partitions
-    that are assigned or still to be revoked.
-    `subscribers` has the subscriptions, and `revision` increases with each call that changes the group.
-    `expressions` are the subscribed regular expressions that have been resolved, at `resolved_ms`
-    (monotonic) against the topics in `resolved_topics`; `known_topics` are the topics at the last comparison
-    with `metadata_hash`. `timers` belong to the coordinator and are not part of a copy's state.
+    `owners` has the partitions that are assigned or still to be revoked. `expressions` are the subscribed
+    regular expressions that have been resolved, at `resolved_ms` (monotonic) against the topics in
+    `resolved_topics`.
     """
 
-    __slots__ = (
-        "_state",
-        "assigned_ms",
-        "epoch",
-        "expressions",
-        "group_id",
-        "known_topics",
-        "members",
-        "metadata_hash",
-        "offsets",
-        "owners",
-        "resolved_ms",
-        "resolved_topics",
-        "revision",
-        "size",
-        "static_ids",
-        "subscribers",
-        "target_epoch",
-        "targets",
-        "timers",
-    )
+    __slots__ = ("_state", "expressions", "owners", "resolved_ms", "resolved_topics", "static_ids")
 
     def __init__(self, group_id: str) -> None:
-        self.group_id = group_id
-        self.epoch = 0
-        self.target_epoch = NO_EPOCH
-        self.assigned_ms: int | None = None
-        self.metadata_hash = 0
-        self.members: dict[str, ConsumerMember] = {}
+        super().__init__(group_id)
         self.static_ids: dict[str, str] = {}
-        self.targets: dict[str, Assignment] = {}
         self.owners = Owners()
-        self.subscribers = Subscriptions()
         self.expressions: dict[str, ResolvedExpression] = {}
-        self.known_topics: Topics | None = None
         self.resolved_topics: Topics | None = None
         self.resolved_ms: int | None = None
-        self.size = 0
-        self.revision = 0
-        self.timers: dict[str, MemberTimers] = {}
-        self.offsets: Offsets = {}
         self._state: ConsumerGroupState | None = None
 
-    def copy(self) -> "ConsumerGroup":
-        """Return the group as it is now, to be restored if the records of a call cannot be written."""
-        other = ConsumerGroup(self.group_id)
-        other.epoch, other.target_epoch = self.epoch, self.target_epoch
-        other.assigned_ms = self.assigned_ms
-        other.metadata_hash, other.size = self.metadata_hash, self.size
-        other.members, other.static_ids = dict(self.members), dict(self.static_ids)
-        other.targets, other.owners = dict(self.targets), self.owners.copy()
-        other.subscribers, other.revision = self.subscribers.copy(), self.revision
+    def copy(self) -> Self:
+        other = super().copy()
+        other.static_ids, other.owners = dict(self.static_ids), self.owners.copy()
         other.expressions = dict(self.expressions)
-        other.known_topics, other.resolved_topics = self.known_topics, self.resolved_topics
-        other.resolved_ms = self.resolved_ms
-        other.timers, other.offsets = self.timers, self.offsets
+        other.resolved_topics, other.resolved_ms = self.resolved_topics, self.resolved_ms
         return other
-
-    def adopt(self, other: object) -> None:
-        """Take over the state of a copy that has been changed."""
-        for name in self.__slots__:
-            setattr(self, name, getattr(other, name))
 
     @property
     def state(self) -> ConsumerGroupState:
@@ -125,46 +71,13 @@ class ConsumerGroup:
         return self._state
 
     @property
-    def is_empty(self) -> bool:
-        return not self.members
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether the subscriptions are known: always, as each member states its topics."""
-        return True
-
-    @property
     def is_obsolete(self) -> bool:
         """Whether the group can be removed: it has neither members nor offsets."""
         return not (self.members or self.offsets)
 
-    @property
-    def empty_since_ms(self) -> None:
-        """The time is not stored, as in Kafka: the retention runs from the commit."""
-        return None
-
-    @property
-    def subscribed(self) -> Mapping[str, int]:
-        """The number of subscriptions by topic name."""
-        return self.subscribers.topics
-
-    @property
-    def subscriptions(self) -> object:
-        """Identifies the present subscriptions, for `SubscribedTopics`."""
-        return self.subscribers.version
-
     def topics_of(self, member: ConsumerMember) -> Collection[str]:
         """Return the topics that a member subscribes to by name and by regular expression."""
         return self.subscribers.topics_of(member.topics, member.regex)
-
-    def member(self, member_id: str) -> ConsumerMember:
-        """Return a member. Raises ApiError UNKNOWN_MEMBER_ID."""
-        member = self.members.get(member_id)
-        if member is None:
-            raise ApiError(
-                ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}."
-            )
-        return member
 
     def put(self, member: ConsumerMember) -> ConsumerMember:
         """Add a member, or replace the one of the same id. Return it with the names that the group holds."""
@@ -214,9 +127,6 @@ class ConsumerGroup:
         self.expressions[regex] = resolved
         if known is None or known.topics != resolved.topics:
             self.subscribers.select(regex, resolved.topics)
-
-    def target_of(self, member_id: str) -> Assignment:
-        return self.targets.get(member_id, NO_PARTITIONS)
 
     def timers_of(self, member_id: str) -> MemberTimers:
         timers = self.timers.get(member_id)

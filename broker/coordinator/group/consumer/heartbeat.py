@@ -23,7 +23,7 @@ from broker.coordinator.group.consumer.member import (
 from broker.coordinator.group.consumer.persistence import member_tombstones
 from broker.coordinator.group.consumer.records import current_record, member_record, target_record
 from broker.coordinator.group.consumer.timing import start_session, stop_timers
-from broker.coordinator.group.member_limits import check_bytes
+from broker.coordinator.group.member_checks import check_bytes, invalid, refuse_empty
 from broker.coordinator.group.messages import ConsumerHeartbeatReply, ConsumerHeartbeatRequest
 from broker.coordinator.group.transition import Transition
 
@@ -32,23 +32,23 @@ def check_request(request: ConsumerHeartbeatRequest, assignors: tuple[str, ...])
     """Check what does not depend on the group. Raises ApiError."""
     epoch = request.epoch
     if request.requires_member_id or epoch > 0 or epoch == LEAVES:
-        _refuse_empty(request.member_id, "MemberId can't be empty.")
-    _refuse_empty(request.group_id, "GroupId can't be empty.")
-    _refuse_empty(request.instance_id, "InstanceId can't be empty.")
-    _refuse_empty(request.rack_id, "RackId can't be empty.")
+        refuse_empty(request.member_id, "MemberId can't be empty.")
+    refuse_empty(request.group_id, "GroupId can't be empty.")
+    refuse_empty(request.instance_id, "InstanceId can't be empty.")
+    refuse_empty(request.rack_id, "RackId can't be empty.")
     if epoch == JOINS:
         if request.rebalance_timeout_ms == -1:
-            raise _invalid("RebalanceTimeoutMs must be provided in first request.")
+            raise invalid("RebalanceTimeoutMs must be provided in first request.")
         if request.owned is None or request.owned:
-            raise _invalid("TopicPartitions must be empty when (re-)joining.")
+            raise invalid("TopicPartitions must be empty when (re-)joining.")
         if request.topics is None and request.regex is None:
-            raise _invalid(
+            raise invalid(
                 "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining."
             )
     elif epoch == LEAVES_FOR_NOW and request.instance_id is None:
-        raise _invalid("InstanceId can't be null.")
+        raise invalid("InstanceId can't be null.")
     elif epoch < LEAVES_FOR_NOW:
-        raise _invalid("MemberEpoch is invalid.")
+        raise invalid("MemberEpoch is invalid.")
     if request.assignor is not None and request.assignor not in assignors:
         raise ApiError(
             ErrorCode.UNSUPPORTED_ASSIGNOR,
@@ -258,12 +258,3 @@ def _is_full(request: ConsumerHeartbeatRequest) -> bool:
     """Return whether the member states everything, as it does when it joins or after an error."""
     subscribes = request.topics is not None or request.regex is not None
     return request.rebalance_timeout_ms != -1 and subscribes and request.owned is not None
-
-
-def _refuse_empty(text: str | None, message: str) -> None:
-    if text is not None and not text.strip():
-        raise _invalid(message)
-
-
-def _invalid(message: str) -> ApiError:
-    return ApiError(ErrorCode.INVALID_REQUEST, message)

@@ -3,17 +3,17 @@ members by `group.consumer.migration.policy`.
 
 A classic group with members becomes a consumer group when a member of the consumer protocol joins (upgrade);
 a consumer group becomes a classic one when its last member of the consumer protocol leaves and members of the
-classic protocol remain (downgrade). No member loses its partitions by it. Called by `coordinator`, with all
-groups. (Kafka: convertToConsumerGroup, convertToClassicGroup)
+classic protocol remain (downgrade). No member loses its partitions by it. Called by the coordinators, with
+all groups. (Kafka: convertToConsumerGroup, convertToClassicGroup, consumerGroupFenceMembers)
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.steps import Steps, finished
 from broker.coordinator.group import rebalance
-from broker.coordinator.group.any_group import Groups
+from broker.coordinator.group.any_group import GroupsById
 from broker.coordinator.group.consumer import classic_members
 from broker.coordinator.group.consumer.assignment import Assignment
 from broker.coordinator.group.consumer.embedded import (
@@ -23,22 +23,24 @@ from broker.coordinator.group.consumer.embedded import (
     version_of,
     write_assignment,
 )
+from broker.coordinator.group.consumer.epochs import bump
 from broker.coordinator.group.consumer.group import CONSUMER_PROTOCOL_TYPE, ConsumerGroup
 from broker.coordinator.group.consumer.member import ClassicProtocols, ConsumerMember
-from broker.coordinator.group.consumer.persistence import tombstones_of
+from broker.coordinator.group.consumer.persistence import member_tombstones, tombstones_of
 from broker.coordinator.group.consumer.records import (
+    KeyType,
     current_record,
     epoch_record,
     member_record,
     target_epoch_record,
     target_record,
+    tombstone,
 )
-from broker.coordinator.group.consumer.removal import remove as remove_from
 from broker.coordinator.group.consumer.timing import start_session, stop_timers
 from broker.coordinator.group.group import Group, Member, State
 from broker.coordinator.group.messages import JoinReply, JoinRequest, LeaveReply, LeavingMember, SyncReply
+from broker.coordinator.group.modern_group import ModernGroup
 from broker.coordinator.group.persistence import encode, record_of, tombstone_of
-from broker.coordinator.group.share.group import ShareGroup
 from broker.coordinator.group.timers import Timer
 from broker.coordinator.group.transition import Transition
 
@@ -46,7 +48,7 @@ CONVERTED_COST: Final = 16
 """Elements whose time the conversion of a member takes, besides its topics."""
 
 
-def consumer_group(groups: Groups, group_id: str) -> ConsumerGroup:
+def consumer_group(groups: GroupsById, group_id: str) -> ConsumerGroup:
     """Return a consumer group. Raises ApiError GROUP_ID_NOT_FOUND."""
     group = groups.get(group_id)
     if group is None:
@@ -56,14 +58,14 @@ def consumer_group(groups: Groups, group_id: str) -> ConsumerGroup:
     return group
 
 
-def get_or_create_consumer(transition: Transition, groups: Groups, group_id: str) -> Steps[ConsumerGroup]:
+def get_or_create_consumer(transition: Transition, groups: GroupsById, group_id: str) -> Steps[ConsumerGroup]:
     """Return the group that a member joins, new or converted. Raises ApiError GROUP_ID_NOT_FOUND.
 
     A classic group that is converted is left as it is, but for its timers: call `dismiss` once nothing can
     fail any more. Pauses after a few members and topics.
     """
     found = groups.get(group_id)
-    if isinstance(found, ConsumerGroup | ShareGroup):
+    if isinstance(found, ModernGroup):
         return consumer_group(groups, group_id)
     group = ConsumerGroup(group_id)
     if found is not None and not found.is_empty:
@@ -88,14 +90,14 @@ def dismiss(transition: Transition) -> None:
             _dismiss(transition, group)
 
 
-def to_empty_classic(transition: Transition, groups: Groups, group: ConsumerGroup) -> None:
+def to_empty_classic(transition: Transition, groups: GroupsById, group: ConsumerGroup) -> None:
     """Make an empty consumer group a new classic one, which a member of that protocol joins."""
     finished(_put_classic(transition, groups, group, Group(group.group_id)))
 
 
 def join(
     transition: Transition,
-    groups: Groups,
+    groups: GroupsById,
     group: ConsumerGroup,
     request: JoinRequest,
     new_id: str,
@@ -109,7 +111,7 @@ def join(
 
 def leave(
     transition: Transition,
-    groups: Groups,
+    groups: GroupsById,
     group: ConsumerGroup,
     leaving: Sequence[LeavingMember],
 ) -> Steps[LeaveReply]:
@@ -134,7 +136,7 @@ def leave(
 
 
 def members_expired(
-    transition: Transition, groups: Groups, group: ConsumerGroup, timers: Iterable[Timer]
+    transition: Transition, groups: GroupsById, group: ConsumerGroup, timers: Iterable[Timer]
 ) -> Steps[None]:
     """Remove the members whose timers are due: they sent no heartbeat, or did not revoke, join or sync in
     time. Pauses for each member.
@@ -150,7 +152,7 @@ def members_expired(
 
 def remove_members(
     transition: Transition,
-    groups: Groups,
+    groups: GroupsById,
     group: ConsumerGroup,
     member_ids: Mapping[str, None],
 ) -> Steps[None]:
@@ -158,13 +160,13 @@ def remove_members(
     for each member.
     """
     downgrades = _can_downgrade(transition, group, leaving=member_ids)
-    yield from remove_from(transition, group, member_ids.keys())
+    yield from _remove_members(transition, group, member_ids.keys())
     if downgrades:
         classic = yield from _downgrade(transition, groups, group)
         rebalance.prepare(transition, classic)
 
 
-def remove(transition: Transition, groups: Groups, group: ConsumerGroup) -> None:
+def remove(transition: Transition, groups: GroupsById, group: ConsumerGroup) -> None:
     """Remove an empty group."""
     transition.keep(group)
     for record in finished(tombstones_of(group, transition.pace)):
@@ -272,7 +274,7 @@ def _can_downgrade(transition: Transition, group: ConsumerGroup, *, leaving: Map
     )
 
 
-def _downgrade(transition: Transition, groups: Groups, group: ConsumerGroup) -> Steps[Group]:
+def _downgrade(transition: Transition, groups: GroupsById, group: ConsumerGroup) -> Steps[Group]:
     """Make a group of members of the classic protocol a classic one, stable with their target assignments.
     Pauses after a few members and topics.
     """
@@ -312,7 +314,9 @@ def _downgrade(transition: Transition, groups: Groups, group: ConsumerGroup) -> 
     return classic
 
 
-def _put_classic(transition: Transition, groups: Groups, group: ConsumerGroup, classic: Group) -> Steps[None]:
+def _put_classic(
+    transition: Transition, groups: GroupsById, group: ConsumerGroup, classic: Group
+) -> Steps[None]:
     transition.keep(group)
     for record in (yield from tombstones_of(group, transition.pace)):
         transition.record(record)
@@ -320,3 +324,20 @@ def _put_classic(transition: Transition, groups: Groups, group: ConsumerGroup, c
         stop_timers(transition, group, member_id)
     classic.offsets = group.offsets
     groups[group.group_id] = classic
+
+
+def _remove_members(transition: Transition, group: ConsumerGroup, member_ids: Collection[str]) -> Steps[None]:
+    """Remove members, and begin an epoch: the next heartbeat assigns their partitions to others. Pauses for
+    each member.
+    """
+    transition.keep(group)
+    for member_id in member_ids:
+        yield from group.remove(member_id)
+        stop_timers(transition, group, member_id)
+        for record in member_tombstones(group.group_id, member_id):
+            transition.record(record)
+    subscribed = {member.regex for member in group.members.values()}
+    for regex in [regex for regex in group.expressions if regex not in subscribed]:
+        transition.record(tombstone(KeyType.EXPRESSION, group.group_id, regex))
+        del group.expressions[regex]
+    bump(transition, group)

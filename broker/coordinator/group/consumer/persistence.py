@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from broker.common.steps import Pace, Steps
 from broker.coordinator.group.consumer.assignment import overlap
-from broker.coordinator.group.consumer.group import NO_EPOCH, ConsumerGroup
+from broker.coordinator.group.consumer.group import ConsumerGroup
 from broker.coordinator.group.consumer.member import ConsumerMember
 from broker.coordinator.group.consumer.records import (
     ConsumerKey,
@@ -25,6 +25,7 @@ from broker.coordinator.group.consumer.records import (
     tombstone,
 )
 from broker.coordinator.group.messages import Record
+from broker.coordinator.group.modern_group import NO_EPOCH
 
 logger = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""The timers of members: they are started here and handled by `coordinator` when due."""
+"""The timers of members: they are started here and handled by `expiry` when due."""
 
 from broker.coordinator.group.consumer.group import ConsumerGroup
 from broker.coordinator.group.consumer.member import ConsumerMember, MemberState

@@ -1,27 +1,21 @@
-"""A share group: its members, their target and current assignments, and its epochs. (Kafka: ModernGroup,
-ShareGroup)
+"""A share group: its members, their target and current assignments, and its epochs. (Kafka: ShareGroup)
 
-Used by the transitions of this package. Members, assignments and the partitions with states are immutable and
-replaced, so that `copy` keeps the state before a call at the cost of its dictionaries.
+Used by the transitions of this package.
 """
 
-from collections.abc import Mapping
 from enum import Enum
-from typing import Final
+from typing import Final, Self
 
 from msgspec.structs import replace
 
-from broker.common.errors import ApiError, ErrorCode
+from broker.common.errors import ErrorCode
 from broker.common.steps import Pace, Steps, sorted_in_steps
-from broker.coordinator.group.consumer.assignment import NO_PARTITIONS, Assignment, Topics
-from broker.coordinator.group.messages import CommitRequest, Offsets
+from broker.coordinator.group.consumer.assignment import Topics
+from broker.coordinator.group.messages import CommitRequest
+from broker.coordinator.group.modern_group import ModernGroup
 from broker.coordinator.group.share.member import ShareMember
 from broker.coordinator.group.share.state_partitions import NamedPartitions, StatePartitions
-from broker.coordinator.group.subscribers import Subscriptions
 from broker.coordinator.group.timers import Kind, Timer
-
-NO_EPOCH: Final = -1
-"""The epoch of the target assignment before the first one."""
 
 SHARE_PROTOCOL_TYPE: Final = "share"
 
@@ -33,111 +27,34 @@ class ShareGroupState(Enum):
     STABLE = "Stable"
 
 
-class ShareGroup:
-    """A share group.
+class ShareGroup(ModernGroup[ShareMember, Timer]):
+    """A share group, of which several members can have the same partition.
 
-    `epoch` increases with each change of members, subscriptions, topics or partitions with a state;
-    `target_epoch` is the epoch that `targets` were computed for, at `assigned_ms` (monotonic)
-    in a large group. Several members can have the same partition.
-    `subscribers` has the subscriptions, and `revision` increases with each call that changes the group.
-    `states` are the share partitions that have a state: only those are assigned. `known_topics` are the
-    topics at the last comparison with `metadata_hash`. `timers` are the sessions by member id; they belong to
-    the coordinator and are not part of a copy's state. `offsets` are those of an earlier group with this
-    name that were committed in a transaction; a share group has none.
+    `states` are the share partitions that have a state: only those are assigned, and a change of them begins
+    an epoch. `timers` are the sessions by member id. `offsets` are those of an earlier group with this name
+    that were committed in a transaction; a share group has none.
     """
 
-    __slots__ = (
-        "_checked",
-        "assigned_ms",
-        "epoch",
-        "group_id",
-        "known_topics",
-        "members",
-        "metadata_hash",
-        "offsets",
-        "revision",
-        "size",
-        "states",
-        "subscribers",
-        "target_epoch",
-        "targets",
-        "timers",
-    )
+    __slots__ = ("_checked", "states")
 
     def __init__(self, group_id: str) -> None:
-        self.group_id = group_id
-        self.epoch = 0
-        self.target_epoch = NO_EPOCH
-        self.assigned_ms: int | None = None
-        self.metadata_hash = 0
-        self.members: dict[str, ShareMember] = {}
-        self.targets: dict[str, Assignment] = {}
+        super().__init__(group_id)
         self.states = StatePartitions()
-        self.known_topics: Topics | None = None
-        self.subscribers = Subscriptions()
-        self.size = 0
-        self.revision = 0
-        self.timers: dict[str, Timer] = {}
-        self.offsets: Offsets = {}
         self._checked: tuple[object, ...] = ()
 
-    def copy(self) -> "ShareGroup":
-        """Return the group as it is now, to be restored if the records of a call cannot be written."""
-        other = ShareGroup(self.group_id)
-        other.epoch, other.target_epoch = self.epoch, self.target_epoch
-        other.assigned_ms = self.assigned_ms
-        other.metadata_hash, other.size = self.metadata_hash, self.size
-        other.members, other.targets = dict(self.members), dict(self.targets)
-        other.states, other.known_topics = self.states, self.known_topics
-        other.subscribers, other.revision = self.subscribers.copy(), self.revision
-        other.timers, other.offsets = self.timers, self.offsets
+    def copy(self) -> Self:
+        other = super().copy()
+        other.states = self.states
         return other
-
-    def adopt(self, other: object) -> None:
-        """Take over the state of a copy that has been changed."""
-        for name in self.__slots__:
-            setattr(self, name, getattr(other, name))
 
     @property
     def state(self) -> ShareGroupState:
         return ShareGroupState.STABLE if self.members else ShareGroupState.EMPTY
 
     @property
-    def is_empty(self) -> bool:
-        return not self.members
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether the subscriptions are known: always, as each member states its topics."""
-        return True
-
-    @property
     def is_obsolete(self) -> bool:
         """Whether the group can be removed: only on request, as in Kafka."""
         return False
-
-    @property
-    def empty_since_ms(self) -> None:
-        return None
-
-    @property
-    def subscribed(self) -> Mapping[str, int]:
-        """The number of subscriptions by topic name."""
-        return self.subscribers.topics
-
-    @property
-    def subscriptions(self) -> object:
-        """Identifies the present subscriptions, for `SubscribedTopics`."""
-        return self.subscribers.version
-
-    def member(self, member_id: str) -> ShareMember:
-        """Return a member. Raises ApiError UNKNOWN_MEMBER_ID."""
-        member = self.members.get(member_id)
-        if member is None:
-            raise ApiError(
-                ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}."
-            )
-        return member
 
     def put(self, member: ShareMember) -> ShareMember:
         """Add a member, or replace the one of the same id. Return it with the names that the group holds."""
@@ -158,9 +75,6 @@ class ShareGroup:
         self.subscribers.remove(member.topics, None)
         self.size -= member.size
         self.targets.pop(member_id, None)
-
-    def target_of(self, member_id: str) -> Assignment:
-        return self.targets.get(member_id, NO_PARTITIONS)
 
     def timer_of(self, member_id: str) -> Timer:
         """Return the timer of the member's session."""

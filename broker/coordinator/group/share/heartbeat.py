@@ -1,38 +1,41 @@
-"""ShareGroupHeartbeat: a member joins, learns its partitions, or leaves.
+"""ShareGroupHeartbeat: a member joins, learns its partitions, or leaves; or its session expires.
 
 Called by `coordinator`, which undoes what a refused request has changed. Every refusal is an ApiError.
-(Kafka: GroupMetadataManager.shareGroupHeartbeat, shareGroupLeave)
+(Kafka: GroupMetadataManager.shareGroupHeartbeat, shareGroupLeave, shareGroupFenceMember)
 """
+
+from collections.abc import Collection, Iterable
 
 from msgspec.structs import replace
 
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.steps import Steps
-from broker.coordinator.group.any_group import Groups
+from broker.coordinator.group.any_group import GroupsById
 from broker.coordinator.group.consumer.assignment import Topics, subscribed_names
-from broker.coordinator.group.member_limits import check_bytes
+from broker.coordinator.group.member_checks import check_bytes, invalid, refuse_empty
 from broker.coordinator.group.messages import ShareHeartbeatReply, ShareHeartbeatRequest
-from broker.coordinator.group.share.epochs import advance
+from broker.coordinator.group.share.epochs import advance, bump
 from broker.coordinator.group.share.group import ShareGroup
 from broker.coordinator.group.share.member import JOINS, LEAVES, ShareMember
-from broker.coordinator.group.share.removal import remove
+from broker.coordinator.group.share.persistence import member_tombstones
+from broker.coordinator.group.timers import Timer
 from broker.coordinator.group.transition import Transition
 
 
 def check_request(request: ShareHeartbeatRequest) -> None:
     """Check what does not depend on the group. Raises ApiError."""
-    _refuse_empty(request.member_id, "MemberId can't be empty.")
-    _refuse_empty(request.group_id, "GroupId can't be empty.")
-    _refuse_empty(request.rack_id, "RackId can't be empty.")
+    refuse_empty(request.member_id, "MemberId can't be empty.")
+    refuse_empty(request.group_id, "GroupId can't be empty.")
+    refuse_empty(request.rack_id, "RackId can't be empty.")
     if request.epoch == JOINS and not request.topics:
-        raise _invalid("SubscribedTopicNames must be set in first request.")
+        raise invalid("SubscribedTopicNames must be set in first request.")
     if request.epoch < LEAVES:
-        raise _invalid("MemberEpoch is invalid.")
+        raise invalid("MemberEpoch is invalid.")
 
 
 def beat(
     transition: Transition,
-    groups: Groups,
+    groups: GroupsById,
     request: ShareHeartbeatRequest,
     session_timeout_ms: int,
     interval_ms: int,
@@ -40,7 +43,7 @@ def beat(
     """Handle a heartbeat. Raises ApiError. Pauses after a few topics."""
     if request.epoch == LEAVES:
         group = share_group(groups, request.group_id)
-        yield from remove(transition, group, [group.member(request.member_id).member_id])
+        yield from _remove_members(transition, group, [group.member(request.member_id).member_id])
         return ShareHeartbeatReply(ErrorCode.NONE, request.member_id, LEAVES)
     group = _group(transition, groups, request)
     _check_size(transition, group, request.member_id)
@@ -71,7 +74,7 @@ def changes_nothing(group: ShareGroup, request: ShareHeartbeatRequest, topics: T
     )
 
 
-def share_group(groups: Groups, group_id: str) -> ShareGroup:
+def share_group(groups: GroupsById, group_id: str) -> ShareGroup:
     """Return a share group. Raises ApiError GROUP_ID_NOT_FOUND."""
     group = groups.get(group_id)
     if group is None:
@@ -81,7 +84,7 @@ def share_group(groups: Groups, group_id: str) -> ShareGroup:
     return group
 
 
-def new_group(transition: Transition, groups: Groups, group_id: str) -> ShareGroup:
+def new_group(transition: Transition, groups: GroupsById, group_id: str) -> ShareGroup:
     """Return a new group, which is dropped again if its records cannot be written."""
     group = groups[group_id] = ShareGroup(group_id)
     transition.effects.replaced.append((group_id, None))
@@ -96,7 +99,7 @@ def start_missing(transition: Transition, group: ShareGroup, session_timeout_ms:
             transition.set_timer(timer, session_timeout_ms)
 
 
-def _group(transition: Transition, groups: Groups, request: ShareHeartbeatRequest) -> ShareGroup:
+def _group(transition: Transition, groups: GroupsById, request: ShareHeartbeatRequest) -> ShareGroup:
     """Return the group, a new one if a member joins it. A group of another type stays one, even if empty."""
     group_id = request.group_id
     if group_id in groups:
@@ -155,10 +158,28 @@ def _updated(
     )
 
 
-def _refuse_empty(text: str | None, message: str) -> None:
-    if text is not None and not text.strip():
-        raise _invalid(message)
+def _remove_members(transition: Transition, group: ShareGroup, member_ids: Collection[str]) -> Steps[None]:
+    """Remove members, and begin an epoch: the next heartbeat assigns their partitions to others. Pauses for
+    each member, and after a few topics.
+    """
+    transition.keep(group)
+    for member_id in member_ids:
+        group.remove(member_id)
+        timer = group.timers.pop(member_id, None)
+        if timer is not None:
+            transition.timers.cancel(timer)
+        for record in member_tombstones(group.group_id, member_id):
+            transition.record(record)
+        yield
+    yield from bump(transition, group)
 
 
-def _invalid(message: str) -> ApiError:
-    return ApiError(ErrorCode.INVALID_REQUEST, message)
+def sessions_expired(transition: Transition, group: ShareGroup, timers: Iterable[Timer]) -> Steps[None]:
+    """Remove the members whose timers are due, unless a timer is that of an earlier member of its id."""
+    expired = [
+        timer.member_id
+        for timer in timers
+        if group.timers.get(timer.member_id) is timer and timer.member_id in group.members
+    ]
+    if expired:
+        yield from _remove_members(transition, group, expired)

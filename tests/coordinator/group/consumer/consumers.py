@@ -71,12 +71,12 @@ class Consumers(Conversation):
             regex: finished(
                 matching_topics(compile_expression(regex), self.topics.by_name, lambda _name: True)
             )
-            for regex in self.coordinator.outdated_expressions(request, self.now)
+            for regex in self.coordinator.consumer.outdated_expressions(request, self.now)
         }
         request = ConsumerHeartbeatRequest(
             **{name: getattr(request, name) for name in request.__struct_fields__} | {"resolved": resolved}
         )
-        return ask, self.coordinator.consumer_heartbeat(request, ask, self.now)
+        return ask, self.coordinator.consumer.heartbeat(request, ask, self.now)
 
     def end(self, ask: Ask, steps: Steps[Effects]) -> ConsumerHeartbeatReply:
         """Go on with a heartbeat to its end."""
@@ -93,12 +93,12 @@ class Consumers(Conversation):
         return self.beat(member_id, 0, group, topics=names, **(stated | fields))
 
     def group(self, group_id: str = "g") -> ConsumerGroup:
-        found = self.coordinator._groups[group_id]
+        found = self.coordinator.groups.by_id[group_id]
         assert isinstance(found, ConsumerGroup)
         return found
 
     def described(self, group_id: str = "g") -> DescribedConsumerGroup:
-        return self.coordinator.described_consumers(group_id)
+        return self.coordinator.consumer.described(group_id)
 
     def owned(self, group_id: str = "g") -> dict[str, Partitions]:
         """Return the assigned partitions by member."""
@@ -106,7 +106,7 @@ class Consumers(Conversation):
 
     def snapshot(self, group_id: str = "g") -> Any:
         """Return everything that must survive a restart, or be as before after a failed write."""
-        group = self.coordinator._groups.get(group_id)
+        group = self.coordinator.groups.by_id.get(group_id)
         if not isinstance(group, ConsumerGroup):
             return group and (type(group), group.state, list(group.members))
         held, subscribers = Owners(), Subscriptions()

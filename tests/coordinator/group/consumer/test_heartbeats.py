@@ -34,7 +34,7 @@ INVALID = [
 def test_an_invalid_request_is_refused(talk, member_id, epoch, fields, message):
     reply = talk.beat(member_id, epoch, **fields)
     assert (reply.error, reply.message) == (ErrorCode.INVALID_REQUEST, message)
-    assert talk.coordinator.listed() == []
+    assert talk.listed() == []
     assert talk.records == []
 
 
@@ -119,7 +119,7 @@ def test_groups_are_listed_by_type_and_state(talk):
     talk.commit(group="simple")
 
     def listed(states: tuple[str, ...] = (), types: tuple[str, ...] = ()) -> list[tuple[str, str, str, str]]:
-        found = talk.coordinator.listed(states, types)
+        found = talk.listed(states, types)
         return [(each.group_id, each.protocol_type, each.state, each.group_type) for each in found]
 
     assert listed(types=("Consumer",)) == [("g", "consumer", "Stable", "consumer")]
@@ -132,7 +132,7 @@ def test_groups_are_listed_by_type_and_state(talk):
 
 def test_describe_groups_does_not_know_a_consumer_group(talk):
     talk.enter("a")
-    (described,) = talk.coordinator.described(["g"], missing_is_error=True)
+    described = talk.coordinator.classic.described("g", missing_is_error=True)
     assert (described.error, described.message) == (
         ErrorCode.GROUP_ID_NOT_FOUND,
         "Group g is not a classic group.",
@@ -148,8 +148,8 @@ def test_a_consumer_group_is_deleted_when_it_is_empty(talk):
     assert talk.delete("g") == [ErrorCode.NON_EMPTY_GROUP]
     talk.beat("a", -1)
     assert talk.delete("g") == [ErrorCode.NONE]
-    assert talk.coordinator.listed() == []
-    assert talk.reborn().coordinator.listed() == []
+    assert talk.listed() == []
+    assert talk.reborn().listed() == []
 
 
 def test_a_new_group_may_take_the_name_of_a_deleted_one(talk):

@@ -41,7 +41,7 @@ def test_an_old_client_cannot_commit_as_a_member(talk):
     talk.enter("a")
     request = CommitRequest("g", 1, "a", None, (OffsetToCommit("t", 0, 1),), knows_member_epochs=False)
     ask = Ask()
-    talk._take(talk.coordinator.commit(request, ask, talk.now))
+    talk._take(talk.coordinator.offsets.commit(request, ask, talk.now))
     assert ask.reply.errors == (ErrorCode.UNSUPPORTED_VERSION,)
 
 
@@ -59,7 +59,7 @@ def test_a_transaction_states_the_epoch_as_its_generation(talk, member_id, epoch
     talk.enter("a")
     request = CommitRequest("g", epoch, member_id, None, (OffsetToCommit("t", 0, 1),))
     ask = Ask()
-    talk._take(talk.coordinator.commit_in_transaction(request, ask, talk.now))
+    talk._take(talk.coordinator.offsets.commit_in_transaction(request, ask, talk.now))
     assert ask.reply.errors == (error,)
 
 
@@ -69,13 +69,13 @@ def test_a_transaction_states_the_epoch_as_its_generation(talk, member_id, epoch
 )
 def test_a_member_fetches_with_its_epoch(talk, member_id, epoch, error):
     talk.enter("a")
-    assert talk.coordinator.check_fetch("g", member_id, epoch) is error
+    assert talk.coordinator.offsets.check_fetch("g", member_id, epoch) is error
 
 
 def test_a_classic_or_missing_group_does_not_check_a_fetch(talk):
     talk.join(group="c")
-    assert talk.coordinator.check_fetch("c", "a", 7) is NONE
-    assert talk.coordinator.check_fetch("none", "a", 7) is NONE
+    assert talk.coordinator.offsets.check_fetch("c", "a", 7) is NONE
+    assert talk.coordinator.offsets.check_fetch("none", "a", 7) is NONE
 
 
 def test_offsets_of_subscribed_topics_are_not_deleted(talk):
@@ -105,5 +105,5 @@ def test_offsets_expire_after_the_commit_unless_their_topic_is_subscribed(talk):
     # Seven days have gone by since the commit: once the group is empty, the next check deletes all of it.
     talk.beat("a", -1)
     talk.wait(600_000)
-    assert talk.coordinator.listed() == []
-    assert talk.reborn().coordinator.listed() == []
+    assert talk.listed() == []
+    assert talk.reborn().listed() == []

@@ -191,7 +191,7 @@ def test_a_kill_at_any_record_leaves_members_that_carry_on(seed):
             again.coordinator.replay(key, value)
         again._take(again.coordinator.loaded(again.now))
         survivors = [Consumer(again, name) for name in "abc"]
-        group_now = again.coordinator._groups.get("g")
+        group_now = again.coordinator.groups.by_id.get("g")
         for each in survivors:
             stored = group_now.members.get(each.member_id) if isinstance(group_now, ConsumerGroup) else None
             if stored is not None and stored.epoch > 0:
@@ -271,7 +271,7 @@ def test_a_failed_heartbeat_is_answered_with_an_error(talk):
     ((ask, _),) = effects.replies
     talk.fail(effects)
     assert (ask.reply.error, ask.reply.assignment) == (ErrorCode.NOT_COORDINATOR, None)
-    assert talk.coordinator.listed() == []
+    assert talk.listed() == []
 
 
 def test_keys_are_told_apart():

@@ -35,7 +35,7 @@ class Sharers(Conversation):
         request = ShareHeartbeatRequest(
             group, member_id, epoch, client_id="client", client_host="/10.0.0.1", **fields
         )
-        self._take(finished(self.coordinator.share_heartbeat(request, ask, self.now)))
+        self._take(finished(self.coordinator.share.heartbeat(request, ask, self.now)))
         reply: ShareHeartbeatReply = ask.reply
         return reply
 
@@ -47,13 +47,13 @@ class Sharers(Conversation):
 
     def initialize(self, group: str = "g", *, failed: Mapping[bytes, frozenset[int]] | None = None) -> None:
         """Complete the states that are being initialized; those of `failed` could not be."""
-        self.coordinator.take_pending_states()
+        self.coordinator.share.take_pending_states()
         failed = failed or {}
         done = {
             topic: named.partitions - failed.get(topic, frozenset())
-            for topic, named in self.coordinator.share_states(group).initializing.items()
+            for topic, named in self.coordinator.share.states(group).initializing.items()
         }
-        self._take(finished(self.coordinator.complete_states(group, done, failed, Ask(), self.now)))
+        self._take(finished(self.coordinator.share.complete_states(group, done, failed, Ask(), self.now)))
 
     def ready(self, *member_ids: str, topics: Iterable[str] = ("t",)) -> None:
         """Let members enter, and have the partitions of the topics."""
@@ -65,12 +65,12 @@ class Sharers(Conversation):
                 self.beat(member_id, self.group().members[member_id].epoch)
 
     def group(self, group_id: str = "g") -> ShareGroup:
-        found = self.coordinator._groups[group_id]
+        found = self.coordinator.groups.by_id[group_id]
         assert isinstance(found, ShareGroup)
         return found
 
     def described(self, group_id: str = "g") -> DescribedShareGroup:
-        return self.coordinator.described_share(group_id)
+        return self.coordinator.share.described(group_id)
 
     def assigned(self, group_id: str = "g") -> dict[str, Partitions]:
         """Return the assigned partitions by member."""
@@ -80,25 +80,25 @@ class Sharers(Conversation):
         """Begin the states of partitions on request, and return the reply."""
         ask = Ask()
         named = {topic_id(start): NamedPartitions(start, frozenset(partitions))}
-        self._take(finished(self.coordinator.begin_states(group, named, ask, self.now)))
+        self._take(finished(self.coordinator.share.begin_states(group, named, ask, self.now)))
         return ask.reply
 
     def begin_deletion(self, *topics: str, group: str = "g") -> Any:
         """Begin to delete the states of topics, of all without any, and return the reply."""
         ask = Ask()
         wanted = [topic_id(name) for name in topics] or None
-        self._take(finished(self.coordinator.begin_deletion(group, wanted, ask, self.now)))
+        self._take(finished(self.coordinator.share.begin_deletion(group, wanted, ask, self.now)))
         return ask.reply
 
     def complete_deletion(self, *topics: str, group: str = "g") -> Any:
         ask = Ask()
         gone = [topic_id(name) for name in topics]
-        self._take(finished(self.coordinator.complete_deletion(group, gone, ask, self.now)))
+        self._take(finished(self.coordinator.share.complete_deletion(group, gone, ask, self.now)))
         return ask.reply
 
     def snapshot(self, group_id: str = "g") -> Any:
         """Return everything that must survive a restart, or be as before after a failed write."""
-        group = self.coordinator._groups.get(group_id)
+        group = self.coordinator.groups.by_id.get(group_id)
         if not isinstance(group, ShareGroup):
             return group and (type(group), group.state)
         return (

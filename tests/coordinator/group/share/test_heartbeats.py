@@ -69,14 +69,14 @@ def test_a_new_partition_is_initialized_and_assigned(talk):
     talk.set_topics(t=5)
     # Its metadata has changed, so an epoch begins; the partition has no state yet.
     assert talk.beat("a", 2) == ShareHeartbeatReply(OK, "a", 3, INTERVAL_MS, None)
-    assert talk.coordinator.share_states("g").initializing[topic_id("t")].partitions == {4}
+    assert talk.coordinator.share.states("g").initializing[topic_id("t")].partitions == {4}
     talk.initialize()
     assert by_name(talk.beat("a", 3).assignment) == {"t": {0, 1, 2, 3, 4}}
 
 
 def test_a_topic_that_appears_later_is_found(talk):
     talk.enter("a", ("new",))
-    assert not talk.coordinator.share_states("g").initializing
+    assert not talk.coordinator.share.states("g").initializing
     talk.set_topics(t=4, new=1)
     assert talk.beat("a", 1).epoch == 2
     talk.initialize()
@@ -134,7 +134,7 @@ def test_an_invalid_request_is_refused(talk, fields: dict[str, Any], message):
     stated: dict[str, Any] = {"member_id": "a", "epoch": 0, "topics": ("t",)} | fields
     reply = talk.beat(stated.pop("member_id"), stated.pop("epoch"), **stated)
     assert reply == ShareHeartbeatReply(ErrorCode.INVALID_REQUEST, message=message)
-    assert talk.coordinator.listed() == []
+    assert talk.listed() == []
 
 
 def test_a_member_of_a_missing_group_has_to_join(talk):
@@ -194,7 +194,7 @@ def test_a_group_of_another_type_is_no_share_group(talk):
     )
     talk.commit(group="simple")
     assert talk.enter("a", group="simple").error is ErrorCode.GROUP_ID_NOT_FOUND
-    assert talk.coordinator.committed("simple")
+    assert talk.coordinator.offsets.committed("simple")
 
 
 def test_members_of_other_types_are_refused_by_a_share_group(talk):
@@ -207,10 +207,10 @@ def test_members_of_other_types_are_refused_by_a_share_group(talk):
     assert talk.commit() == [ErrorCode.GROUP_ID_NOT_FOUND]
     assert talk.commit("a", 2) == [ErrorCode.GROUP_ID_NOT_FOUND]
     assert talk.delete_offsets(("t", 0)).error is ErrorCode.GROUP_ID_NOT_FOUND
-    assert talk.coordinator.check_delete_offsets("g") is ErrorCode.GROUP_ID_NOT_FOUND
-    assert talk.coordinator.check_fetch("g", None, -1) is OK
-    assert talk.coordinator.described_consumers("g").error is ErrorCode.GROUP_ID_NOT_FOUND
-    (described,) = talk.coordinator.described(["g"], missing_is_error=True)
+    assert talk.coordinator.offsets.check_delete("g") is ErrorCode.GROUP_ID_NOT_FOUND
+    assert talk.coordinator.offsets.check_fetch("g", None, -1) is OK
+    assert talk.coordinator.consumer.described("g").error is ErrorCode.GROUP_ID_NOT_FOUND
+    described = talk.coordinator.classic.described("g", missing_is_error=True)
     assert (described.error, described.message) == (
         ErrorCode.GROUP_ID_NOT_FOUND,
         "Group g is not a classic group.",
@@ -226,7 +226,7 @@ def test_a_consumer_does_not_join_a_share_group(talk, is_empty):
     before = talk.snapshot()
     ask = Ask()
     request = ConsumerHeartbeatRequest("g", "c", 0, rebalance_timeout_ms=1, topics=("t",), owned={})
-    talk._take(finished(talk.coordinator.consumer_heartbeat(request, ask, talk.now)))
+    talk._take(finished(talk.coordinator.consumer.heartbeat(request, ask, talk.now)))
     assert (ask.reply.error, ask.reply.message) == (
         ErrorCode.GROUP_ID_NOT_FOUND,
         "Group g is not a consumer group.",
@@ -237,7 +237,7 @@ def test_a_consumer_does_not_join_a_share_group(talk, is_empty):
 def test_groups_are_listed_by_type_and_state(talk):
     talk.ready("a")
     talk.commit(group="simple")
-    (listed,) = talk.coordinator.listed(types=("share",))
+    (listed,) = talk.listed(types=("share",))
     assert (listed.group_id, listed.protocol_type, listed.state, listed.group_type, listed.members) == (
         "g",
         "share",
@@ -245,8 +245,8 @@ def test_groups_are_listed_by_type_and_state(talk):
         "share",
         1,
     )
-    assert [each.group_id for each in talk.coordinator.listed(states=("stable",))] == ["g"]
-    assert [each.group_id for each in talk.coordinator.listed(states=("empty",))] == ["simple"]
+    assert [each.group_id for each in talk.listed(states=("stable",))] == ["g"]
+    assert [each.group_id for each in talk.listed(states=("empty",))] == ["simple"]
     overview = talk.coordinator.overview("g")
     assert overview is not None and (overview.group_type, overview.clients) == (
         "share",

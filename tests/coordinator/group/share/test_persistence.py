@@ -130,12 +130,12 @@ def test_a_restart_keeps_everything(talk):
 def test_states_that_were_begun_are_completed_after_a_restart(talk):
     talk.enter("a")
     again = talk.reborn()
-    assert again.coordinator.take_pending_states() == ["g"]
+    assert again.coordinator.share.take_pending_states() == ["g"]
     again.initialize()
     assert again.beat("a", 1).epoch == 2
     again.beat("a", -1)
     again.begin_deletion("t")
-    assert again.reborn().coordinator.take_pending_states() == ["g"]
+    assert again.reborn().coordinator.share.take_pending_states() == ["g"]
 
 
 def test_the_order_of_the_keys_does_not_matter(talk):
@@ -161,7 +161,7 @@ def test_a_kill_at_any_record_leaves_members_that_carry_on(seed):
     talk, chance = Sharers(), random.Random(seed)
     topics = [("t",), ("u",), ("t", "u")]
     for _ in range(30):
-        name, known = chance.choice("abc"), talk.coordinator._groups.get("g")
+        name, known = chance.choice("abc"), talk.coordinator.groups.by_id.get("g")
         member = known.members.get(name) if isinstance(known, ShareGroup) else None
         match chance.randrange(6):
             case 0 if member is not None:
@@ -182,7 +182,7 @@ def test_a_kill_at_any_record_leaves_members_that_carry_on(seed):
         again = talk.reborn(killed_after)
         again.set_topics(t=3, u=2)
         for name in "abc":
-            group = again.coordinator._groups.get("g")
+            group = again.coordinator.groups.by_id.get("g")
             stored = group.members.get(name) if isinstance(group, ShareGroup) else None
             # A live client states its epoch, or joins again if that is refused.
             if stored is None or again.beat(name, stored.epoch or 1).error is not ErrorCode.NONE:
@@ -190,7 +190,7 @@ def test_a_kill_at_any_record_leaves_members_that_carry_on(seed):
                     again.beat(name, -1)
                 assert again.enter(name, ("t", "u")).error is ErrorCode.NONE
         for _ in range(4):
-            again.complete_deletion(*again.coordinator.share_states("g").deleting.values())
+            again.complete_deletion(*again.coordinator.share.states("g").deleting.values())
             again.initialize()
             for name in "abc":
                 member = again.group().members[name]
@@ -224,13 +224,13 @@ def test_records_of_two_types_of_groups_are_unreadable(talk):
     again = Sharers()
     again.coordinator.replay(*epoch_record(group()))
     again.coordinator.replay(*classic[-1])
-    assert again.coordinator.described(["g"], missing_is_error=False)[0].state == "Stable"
+    assert again.coordinator.classic.described("g", missing_is_error=False).state == "Stable"
 
 
 def test_tombstones_of_what_is_not_there_are_passed_over(talk):
     for key_type in KeyType:
         talk.coordinator.replay(encode_key(ShareKey(key_type, "g", "m")), None)
-    assert talk.coordinator.listed() == []
+    assert talk.listed() == []
 
 
 @pytest.mark.parametrize("error", [ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.MESSAGE_TOO_LARGE])
@@ -281,7 +281,7 @@ def test_a_failed_heartbeat_is_answered_with_an_error(talk):
     ((ask, _),) = effects.replies
     talk.fail(effects)
     assert (ask.reply.error, ask.reply.assignment) == (ErrorCode.NOT_COORDINATOR, None)
-    assert talk.coordinator.listed() == []
+    assert talk.listed() == []
 
 
 def test_a_member_without_a_target_makes_the_next_heartbeat_begin_an_epoch(talk):

@@ -17,10 +17,10 @@ def named(name: str, *partitions: int) -> dict[bytes, NamedPartitions]:
 
 def test_a_first_heartbeat_leaves_states_to_initialize(talk):
     talk.enter("a")
-    assert talk.coordinator.share_states("g") == StatePartitions(named("t", 0, 1, 2, 3))
-    assert talk.coordinator.has_pending_states
-    assert talk.coordinator.take_pending_states() == ["g"]
-    assert not talk.coordinator.has_pending_states
+    assert talk.coordinator.share.states("g") == StatePartitions(named("t", 0, 1, 2, 3))
+    assert talk.coordinator.share.has_pending_states
+    assert talk.coordinator.share.take_pending_states() == ["g"]
+    assert not talk.coordinator.share.has_pending_states
     # Another heartbeat begins nothing anew.
     before = len(talk.records)
     talk.beat("a", 1)
@@ -30,9 +30,9 @@ def test_a_first_heartbeat_leaves_states_to_initialize(talk):
 def test_what_could_not_be_initialized_is_begun_again_by_the_next_heartbeat(talk):
     talk.enter("a")
     talk.initialize(failed={T: frozenset({1, 3})})
-    assert talk.coordinator.share_states("g") == StatePartitions({}, named("t", 0, 2))
+    assert talk.coordinator.share.states("g") == StatePartitions({}, named("t", 0, 2))
     assert by_name(talk.beat("a", 1).assignment) == {"t": {0, 2}}
-    assert talk.coordinator.share_states("g").initializing == named("t", 1, 3)
+    assert talk.coordinator.share.states("g").initializing == named("t", 1, 3)
     talk.initialize()
     assert by_name(talk.beat("a", 2).assignment) == {"t": {0, 1, 2, 3}}
 
@@ -42,15 +42,15 @@ def test_an_empty_group_can_begin_elsewhere(talk):
     assert talk.begin("t", 0, 1).error is ErrorCode.NON_EMPTY_GROUP
     talk.beat("a", -1)
     assert talk.begin("t", 0, 1).error is ErrorCode.NONE
-    states = talk.coordinator.share_states("g")
+    states = talk.coordinator.share.states("g")
     assert (states.initializing, states.initialized) == (named("t", 0, 1), named("t", 0, 1, 2, 3))
     talk.initialize()
-    assert talk.coordinator.share_states("g") == StatePartitions({}, named("t", 0, 1, 2, 3))
+    assert talk.coordinator.share.states("g") == StatePartitions({}, named("t", 0, 1, 2, 3))
     # A topic that nobody has subscribed to yet.
     talk.set_topics(t=4, u=1)
     talk.begin("u", 0)
     talk.initialize()
-    assert talk.coordinator.share_states("g").initialized == named("t", 0, 1, 2, 3) | named("u", 0)
+    assert talk.coordinator.share.states("g").initialized == named("t", 0, 1, 2, 3) | named("u", 0)
 
 
 @pytest.mark.parametrize(
@@ -83,28 +83,28 @@ def test_deletion_is_begun_and_completed(talk):
     assert talk.begin_deletion("t").error is ErrorCode.NON_EMPTY_GROUP
     talk.beat("a", -1)
     assert talk.begin_deletion("t").deleting == {T: "t"}
-    assert talk.coordinator.share_states("g") == StatePartitions({}, named("u", 0), {T: "t"})
+    assert talk.coordinator.share.states("g") == StatePartitions({}, named("u", 0), {T: "t"})
     # A member that joins meanwhile gets the topic's partitions after the deletion.
     assert by_name(talk.enter("b", ("t", "u")).assignment) == {"u": {0}}
-    assert not talk.coordinator.share_states("g").initializing
-    assert talk.coordinator.take_pending_states() == ["g"]
+    assert not talk.coordinator.share.states("g").initializing
+    assert talk.coordinator.share.take_pending_states() == ["g"]
     talk.complete_deletion("t")
     talk.beat("b", talk.group().members["b"].epoch)
-    assert talk.coordinator.share_states("g") == StatePartitions(named("t", 0, 1), named("u", 0))
+    assert talk.coordinator.share.states("g") == StatePartitions(named("t", 0, 1), named("u", 0))
 
 
 def test_all_states_are_deleted_with_their_group(talk):
     talk.set_topics(t=2, u=1)
     talk.ready("a", topics=("t", "u"))
     talk.beat("a", -1)
-    assert talk.coordinator.has_share_states("g")
+    assert talk.coordinator.share.has_states("g")
     assert talk.begin_deletion().deleting == {T: "t", U: "u"}
-    assert talk.coordinator.has_share_states("g")
+    assert talk.coordinator.share.has_states("g")
     talk.complete_deletion("t", "u")
-    assert not talk.coordinator.has_share_states("g")
+    assert not talk.coordinator.share.has_states("g")
     assert talk.delete("g") == [ErrorCode.NONE]
-    assert talk.coordinator.listed() == []
-    assert talk.reborn().coordinator.listed() == []
+    assert talk.listed() == []
+    assert talk.reborn().listed() == []
 
 
 def test_a_group_with_members_is_not_deleted(talk):
@@ -116,19 +116,21 @@ def test_the_states_of_a_deleted_topic_are_forgotten(talk):
     talk.set_topics(t=2, u=1)
     talk.ready("a", topics=("t", "u"))
     talk.commit(group="other")
-    assert [each for each in talk.coordinator.with_states_of({T}) if each] == ["g"]
-    talk._take(finished(talk.coordinator.topics_gone("g", {T}, talk.now)))
-    assert talk.coordinator.share_states("g") == StatePartitions({}, named("u", 0))
-    assert [each for each in talk.coordinator.with_states_of({T}) if each] == []
+    assert [each for each in talk.coordinator.share.with_states_of({T}) if each] == ["g"]
+    talk._take(finished(talk.coordinator.share.topics_gone("g", {T}, talk.now)))
+    assert talk.coordinator.share.states("g") == StatePartitions({}, named("u", 0))
+    assert [each for each in talk.coordinator.share.with_states_of({T}) if each] == []
     talk.set_topics(u=1)
     assert by_name(talk.beat("a", 2).assignment) == {"u": {0}}
 
 
 def test_a_topic_that_is_deleted_while_it_is_initialized_stays_forgotten(talk):
     talk.enter("a")
-    talk._take(finished(talk.coordinator.topics_gone("g", {T}, talk.now)))
-    talk._take(finished(talk.coordinator.complete_states("g", by_id({"t": {0, 1}}), {}, Ask(), talk.now)))
-    assert talk.coordinator.share_states("g") == StatePartitions()
+    talk._take(finished(talk.coordinator.share.topics_gone("g", {T}, talk.now)))
+    talk._take(
+        finished(talk.coordinator.share.complete_states("g", by_id({"t": {0, 1}}), {}, Ask(), talk.now))
+    )
+    assert talk.coordinator.share.states("g") == StatePartitions()
 
 
 def test_what_is_not_being_initialized_is_not_completed():

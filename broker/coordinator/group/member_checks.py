@@ -1,4 +1,4 @@
-"""The limits on members and their bytes, which consumer groups and share groups have in common."""
+"""The checks of members that consumer groups and share groups have in common."""
 
 from typing import Final
 
@@ -18,3 +18,13 @@ def check_bytes(config: GroupConfig, others: int, before: int, after: int) -> No
         raise ApiError(
             ErrorCode.GROUP_MAX_SIZE_REACHED, f"The members of the group have more than {most} bytes."
         )
+
+
+def refuse_empty(text: str | None, message: str) -> None:
+    """Raise ApiError INVALID_REQUEST if a field is there, but blank."""
+    if text is not None and not text.strip():
+        raise invalid(message)
+
+
+def invalid(message: str) -> ApiError:
+    return ApiError(ErrorCode.INVALID_REQUEST, message)

@@ -1,0 +1,151 @@
+"""The coordinator of the consumer protocol: ConsumerGroupHeartbeat and ConsumerGroupDescribe.
+
+`heartbeat` and `migration` do the work. (Kafka: the consumer part of GroupMetadataManager)
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+from msgspec.structs import replace
+
+from broker.common.errors import ApiError, ErrorCode
+from broker.common.steps import Steps, finished
+from broker.config.sections.consumer_groups import ConsumerGroupConfig
+from broker.coordinator.group.any_group import GroupsById
+from broker.coordinator.group.consumer import heartbeat, migration
+from broker.coordinator.group.consumer.epochs import preferred_assignor
+from broker.coordinator.group.consumer.group import ConsumerGroup
+from broker.coordinator.group.consumer.member import JOINS, LEAVES, LEAVES_FOR_NOW
+from broker.coordinator.group.consumer.regular_expressions import outdated_expressions
+from broker.coordinator.group.group import Group
+from broker.coordinator.group.groups import Groups
+from broker.coordinator.group.isolation import is_costly, is_large
+from broker.coordinator.group.messages import (
+    ConsumerHeartbeatReply,
+    ConsumerHeartbeatRequest,
+    DescribedConsumer,
+    DescribedConsumerGroup,
+    Effects,
+    Now,
+    Token,
+)
+from broker.coordinator.group.share.group import ShareGroup
+from broker.coordinator.group.transition import Transition
+
+
+class ConsumerCoordinator:
+    """`new_uuid` makes the id of a member that states none."""
+
+    def __init__(self, groups: Groups, config: ConsumerGroupConfig, new_uuid: Callable[[], str]) -> None:
+        self._groups = groups
+        self._config = config
+        self._new_uuid = new_uuid
+
+    def outdated_expressions(self, request: ConsumerHeartbeatRequest, now: Now) -> tuple[str, ...]:
+        """Return the regular expressions whose topics the caller looks up before `heartbeat`."""
+        group = self._groups.get(request.group_id)
+        regex = None if request.epoch < JOINS else request.regex
+        if not isinstance(group, ConsumerGroup):
+            return (regex,) if regex else ()
+        interval_ms = self._config.regex_refresh_interval_ms
+        return outdated_expressions(group, regex, self._groups.topics, now.ms, interval_ms)
+
+    def heartbeat(self, request: ConsumerHeartbeatRequest, token: Token, now: Now) -> Steps[Effects]:
+        """Handle a ConsumerGroupHeartbeat. The reply follows at once. Pauses where the group is large: of
+        several such calls, each goes on to its end before the next one does.
+        """
+        groups = self._groups
+        transition = groups.transition(now)
+        try:
+            heartbeat.check_request(request, self._config.assignors)
+            if self._is_large(request):
+                yield from groups.in_turn(request.group_id, request.member_id, now)
+                transition, reply = yield from groups.changed(
+                    request.group_id, now, partial(self._beat, request)
+                )
+            else:
+                reply = finished(self._beat(request, transition, groups.by_id))
+            migration.dismiss(transition)
+        except ApiError as error:
+            transition = groups.undone(transition, error.code)
+            reply = ConsumerHeartbeatReply(error.code, message=error.message)
+        transition.reply(token, reply)
+        return transition.effects
+
+    def described(self, group_id: str) -> DescribedConsumerGroup:
+        """Handle ConsumerGroupDescribe for one group."""
+        group = self._groups.get(group_id)
+        if isinstance(group, ConsumerGroup):
+            return _described(group, self._config.assignors)
+        what = "not found." if group is None else "is not a consumer group."
+        message = f"Group {group_id} {what}"
+        return DescribedConsumerGroup(ErrorCode.GROUP_ID_NOT_FOUND, group_id, message=message)
+
+    def _is_large(self, request: ConsumerHeartbeatRequest) -> bool:
+        """Return whether what a heartbeat changes is too much for one piece."""
+        group = self._groups.get(request.group_id)
+        if isinstance(group, ShareGroup):
+            return False
+        if isinstance(group, Group):
+            if request.epoch != JOINS:
+                return False
+            if is_costly(group):
+                return True
+            group = None
+        topics = self._groups.topics
+        if group is not None and heartbeat.changes_nothing(group, request, topics):
+            return False
+        stated = [request.topics or (), *request.resolved.values()]
+        return is_large(group, stated, topics)
+
+    def _beat(
+        self, request: ConsumerHeartbeatRequest, transition: Transition, groups: GroupsById
+    ) -> Steps[ConsumerHeartbeatReply]:
+        if request.epoch in (LEAVES, LEAVES_FOR_NOW):
+            group = migration.consumer_group(groups, request.group_id)
+            member = heartbeat.leaving_member(group, request)
+            if request.epoch == LEAVES_FOR_NOW:
+                yield from heartbeat.leave_for_now(transition, group, member)
+            else:
+                yield from migration.remove_members(transition, groups, group, {member.member_id: None})
+            return ConsumerHeartbeatReply(ErrorCode.NONE, member.member_id, request.epoch)
+        if request.epoch == JOINS:
+            group = yield from migration.get_or_create_consumer(transition, groups, request.group_id)
+        else:
+            group = migration.consumer_group(groups, request.group_id)
+        if not request.member_id:
+            request = replace(request, member_id=self._new_uuid())
+        times = self._groups.times_of(request.group_id)
+        return (
+            yield from heartbeat.beat(
+                transition, group, request, times.session_timeout_ms, times.heartbeat_interval_ms
+            )
+        )
+
+
+def _described(group: ConsumerGroup, assignors: tuple[str, ...]) -> DescribedConsumerGroup:
+    members = tuple(
+        DescribedConsumer(
+            member.member_id,
+            member.instance_id,
+            member.rack_id,
+            member.epoch,
+            member.client_id,
+            member.client_host,
+            member.topics,
+            member.regex,
+            member.assigned,
+            group.target_of(member.member_id),
+            member.classic is not None,
+        )
+        for member in group.members.values()
+    )
+    return DescribedConsumerGroup(
+        ErrorCode.NONE,
+        group.group_id,
+        group.state.value,
+        group.epoch,
+        group.target_epoch,
+        preferred_assignor(group, assignors),
+        members,
+    )

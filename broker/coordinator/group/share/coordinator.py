@@ -1,0 +1,241 @@
+"""The coordinator of share groups: their members, and which partitions have a state.
+
+`heartbeat` does the work of ShareGroupHeartbeat. The states themselves are `broker.coordinator.share`'s: a
+group records the changes of them before and after they are made. (Kafka: the share part of
+GroupMetadataManager, with completeAlterShareGroupOffsets, sharePartitionsEligibleForOffsetDeletion,
+initializeShareGroupState, uninitializeShareGroupState, completeDeleteShareGroupOffsets)
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
+
+from broker.common.errors import ApiError, ErrorCode
+from broker.common.steps import Steps, finished
+from broker.config.sections.share_groups import ShareGroupConfig
+from broker.coordinator.group.any_group import GroupsById
+from broker.coordinator.group.consumer.assignment import Assignment
+from broker.coordinator.group.consumer.group import ConsumerGroup
+from broker.coordinator.group.group import Group
+from broker.coordinator.group.groups import GROUPS_AT_ONCE, Groups
+from broker.coordinator.group.isolation import is_large
+from broker.coordinator.group.messages import (
+    DescribedShareGroup,
+    DescribedShareMember,
+    Effects,
+    Now,
+    ShareHeartbeatReply,
+    ShareHeartbeatRequest,
+    ShareStatesReply,
+    Token,
+)
+from broker.coordinator.group.share import epochs, heartbeat
+from broker.coordinator.group.share.group import ShareGroup
+from broker.coordinator.group.share.records import states_record
+from broker.coordinator.group.share.state_partitions import ByTopicId, StatePartitions
+from broker.coordinator.group.transition import Transition
+
+
+class ShareCoordinator:
+    def __init__(self, groups: Groups, config: ShareGroupConfig) -> None:
+        self._groups = groups
+        self._config = config
+
+    def heartbeat(self, request: ShareHeartbeatRequest, token: Token, now: Now) -> Steps[Effects]:
+        """Handle a ShareGroupHeartbeat. The reply follows at once. Pauses where the group is large."""
+        groups = self._groups
+        transition = groups.transition(now)
+        try:
+            heartbeat.check_request(request)
+            if self._is_large(request):
+                yield from groups.in_turn(request.group_id, request.member_id, now)
+                transition, reply = yield from groups.changed(
+                    request.group_id, now, partial(self._beat, request)
+                )
+            else:
+                reply = finished(self._beat(request, transition, groups.by_id))
+        except ApiError as error:
+            transition = groups.undone(transition, error.code)
+            reply = ShareHeartbeatReply(error.code, message=error.message)
+        transition.reply(token, reply)
+        groups.note_states(request.group_id)
+        return transition.effects
+
+    def described(self, group_id: str) -> DescribedShareGroup:
+        """Handle ShareGroupDescribe for one group."""
+        try:
+            group = heartbeat.share_group(self._groups.by_id, group_id)
+        except ApiError as error:
+            return DescribedShareGroup(error.code, group_id, message=error.message)
+        return _described(group, self._config.assignors[0])
+
+    # States
+
+    @property
+    def has_pending_states(self) -> bool:
+        return bool(self._groups.pending_states)
+
+    def take_pending_states(self) -> list[str]:
+        """Return the share groups that may have states to initialize or to delete since the last call."""
+        taken = list(self._groups.pending_states)
+        self._groups.pending_states.clear()
+        return taken
+
+    def states(self, group_id: str) -> StatePartitions:
+        """Return the share partitions of a group that have a state; none of a group of another type."""
+        group = self._groups.get(group_id)
+        return group.states if isinstance(group, ShareGroup) else StatePartitions()
+
+    def has_states(self, group_id: str) -> bool:
+        """Return whether a share group has states, or some that are being initialized or deleted."""
+        states = self.states(group_id)
+        return bool(states.initialized or states.is_pending)
+
+    def with_states_of(self, topic_ids: Collection[bytes]) -> Iterator[str | None]:
+        """Yield the share groups with states of these topics; None is a pause."""
+        for looked_up, group_id in enumerate(list(self._groups.by_id), 1):
+            if self.states(group_id).has_any(topic_ids):
+                yield group_id
+            if looked_up % GROUPS_AT_ONCE == 0:
+                yield None
+
+    def begin_states(self, group_id: str, partitions: ByTopicId, token: Token, now: Now) -> Steps[Effects]:
+        """Record that the states of `partitions` are initialized next. The group must be empty; a missing one
+        is created.
+        """
+
+        def begin(transition: Transition, group: ShareGroup) -> Steps[None]:
+            _check_empty(group)
+            states = yield from group.states.begin(partitions, transition.pace)
+            yield from _record_states(transition, group, states)
+
+        return self._change_states(group_id, token, now, begin, creates=bool(partitions))
+
+    def complete_states(
+        self, group_id: str, done: Assignment, failed: Assignment, token: Token, now: Now
+    ) -> Steps[Effects]:
+        """Record which states have been initialized, and which could not be."""
+
+        def complete(transition: Transition, group: ShareGroup) -> Steps[None]:
+            states = yield from group.states.completed(done, failed, transition.pace)
+            yield from _record_states(transition, group, states)
+
+        return self._change_states(group_id, token, now, complete)
+
+    def begin_deletion(
+        self, group_id: str, topic_ids: Collection[bytes] | None, token: Token, now: Now
+    ) -> Steps[Effects]:
+        """Record that the states of topics, None for all, are deleted next. The group must be empty."""
+
+        def begin(transition: Transition, group: ShareGroup) -> Steps[None]:
+            _check_empty(group)
+            known = {*group.states.initialized, *group.states.initializing}
+            wanted = known if topic_ids is None else known.intersection(topic_ids)
+            states = yield from group.states.delete(wanted, transition.pace)
+            yield from _record_states(transition, group, states)
+
+        return self._change_states(group_id, token, now, begin)
+
+    def complete_deletion(
+        self, group_id: str, topic_ids: Collection[bytes], token: Token, now: Now
+    ) -> Steps[Effects]:
+        """Record that the states of topics have been deleted."""
+
+        def complete(transition: Transition, group: ShareGroup) -> Steps[None]:
+            states = yield from group.states.deleted(topic_ids, transition.pace)
+            yield from _record_states(transition, group, states)
+
+        return self._change_states(group_id, token, now, complete)
+
+    def topics_gone(self, group_id: str, topic_ids: Collection[bytes], now: Now) -> Steps[Effects]:
+        """Forget the states of deleted topics."""
+
+        def forget(transition: Transition, group: ShareGroup) -> Steps[None]:
+            if group.states.has_any(topic_ids):
+                states = yield from group.states.without(topic_ids, transition.pace)
+                yield from _record_states(transition, group, states)
+
+        return self._change_states(group_id, None, now, forget)
+
+    def _is_large(self, request: ShareHeartbeatRequest) -> bool:
+        group = self._groups.get(request.group_id)
+        if isinstance(group, Group | ConsumerGroup):
+            return False
+        topics = self._groups.topics
+        if group is not None and heartbeat.changes_nothing(group, request, topics):
+            return False
+        return is_large(group, [request.topics or ()], topics)
+
+    def _beat(
+        self, request: ShareHeartbeatRequest, transition: Transition, groups: GroupsById
+    ) -> Steps[ShareHeartbeatReply]:
+        times = self._groups.share_times_of(request.group_id)
+        return (
+            yield from heartbeat.beat(
+                transition, groups, request, times.session_timeout_ms, times.heartbeat_interval_ms
+            )
+        )
+
+    def _change_states(
+        self,
+        group_id: str,
+        token: Token | None,
+        now: Now,
+        change: Callable[[Transition, ShareGroup], Steps[None]],
+        *,
+        creates: bool = False,
+    ) -> Steps[Effects]:
+        """Change the states of a group, with pauses."""
+
+        def changed_states(transition: Transition, groups: GroupsById) -> Steps[Mapping[bytes, str]]:
+            if creates and group_id not in groups:
+                group = heartbeat.new_group(transition, groups, group_id)
+                yield from epochs.bump(transition, group)
+            else:
+                group = heartbeat.share_group(groups, group_id)
+            yield from change(transition, group)
+            return group.states.deleting
+
+        transition = self._groups.transition(now)
+        try:
+            if isinstance(self._groups.get(group_id), Group):
+                heartbeat.share_group(self._groups.by_id, group_id)
+            transition, deleting = yield from self._groups.changed(group_id, now, changed_states)
+            reply = ShareStatesReply(ErrorCode.NONE, deleting=deleting)
+        except ApiError as error:
+            reply = ShareStatesReply(error.code, error.message)
+        if token is not None:
+            transition.reply(token, reply)
+        return transition.effects
+
+
+def _check_empty(group: ShareGroup) -> None:
+    """Raise ApiError NON_EMPTY_GROUP for a group with members."""
+    if group.members:
+        raise ApiError(ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")
+
+
+def _record_states(transition: Transition, group: ShareGroup, states: StatePartitions) -> Steps[None]:
+    """Replace and record the partitions with a state, unless nothing has changed."""
+    if states != group.states:
+        transition.keep(group)
+        group.states = states
+        yield
+        transition.record((yield from states_record(group, transition.pace)))
+
+
+def _described(group: ShareGroup, assignor: str) -> DescribedShareGroup:
+    members = tuple(
+        DescribedShareMember(
+            member.member_id,
+            member.rack_id,
+            member.epoch,
+            member.client_id,
+            member.client_host,
+            member.topics,
+            member.assigned,
+        )
+        for member in group.members.values()
+    )
+    return DescribedShareGroup(
+        ErrorCode.NONE, group.group_id, group.state.value, group.epoch, group.target_epoch, assignor, members
+    )
