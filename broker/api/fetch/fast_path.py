@@ -365,11 +365,7 @@ class FetchFastPath:
         if not quotas.fetch_active:
             return None, None
         recorded = RecordedFetch(size, self._services.clock.ms(), is_slow=False)
-        throttle = recorded.record(quotas, context)
-        if throttle is None:
-            return recorded, None
-        recorded.unrecord(quotas, context)
-        return None, throttle
+        return recorded, recorded.record(quotas, context)
 
 
 class _SentRecords:

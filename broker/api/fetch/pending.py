@@ -85,7 +85,6 @@ class PendingFetch:
             recorded = RecordedFetch(size, self.services.clock.ms(), is_slow=is_slow)
             throttle = recorded.record(quotas, self.context)
             if throttle is not None:
-                recorded.unrecord(quotas, self.context)
                 return self.without_records(throttle, found)
         if quotas.request.active:
             return Response(reply, withhold=UnsettledFetch(self, found, recorded).withhold)
@@ -101,7 +100,6 @@ class PendingFetch:
             recorded = RecordedFetch(size, self.services.clock.ms(), is_slow=is_slow)
             throttle = recorded.record(quotas, self.context)
             if throttle is not None:
-                recorded.unrecord(quotas, self.context)
                 return (yield from self._without_records_in_slices(throttle, found))
         if quotas.request.active:
             return Response(reply, withhold=UnsettledFetch(self, found, recorded).withhold)
