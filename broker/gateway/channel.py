@@ -174,10 +174,12 @@ class GatewayChannel(Channel):
         self.settle_mute()
 
     def on(self, event: MuteEvent) -> MuteState:
-        """Apply the response of a request that was answered here, or the start or end of a throttle; several
+        """Apply a request that is answered here, its response, or the start or end of a throttle; several
         kinds of quota may throttle a connection at once. Raises BrokerBug for an end without a start.
         """
         match event:
+            case MuteEvent.REQUEST_RECEIVED:
+                self.flags |= LOCAL
             case MuteEvent.RESPONSE_SENT:
                 self.flags &= ~LOCAL
             case MuteEvent.THROTTLE_STARTED:
@@ -196,10 +198,8 @@ class GatewayChannel(Channel):
         flags = self.flags & ~DRAINING
         if not flags:
             state = MuteState.NOT_MUTED
-        elif flags == LOCAL:
-            state = MuteState.MUTED_AND_RESPONSE_PENDING
         elif not flags & THROTTLED:
-            state = MuteState.MUTED
+            state = MuteState.MUTED_AND_RESPONSE_PENDING if flags & LOCAL else MuteState.MUTED
         elif self.requests_in_flight:
             state = MuteState.MUTED_AND_THROTTLED_AND_RESPONSE_PENDING
         else:

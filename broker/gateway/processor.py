@@ -42,7 +42,7 @@ from broker.gateway.upstream.connect import UpstreamSocket
 from broker.gateway.upstream.errors import Reason, UpstreamError
 from broker.gateway.upstream.renewal import LoginRenewal
 from broker.gateway.upstream_receive import ForwardedSend, UpstreamReceive
-from broker.network.connection.channel import Channel, MuteState, bytes_waiting, has_ended
+from broker.network.connection.channel import Channel, MuteEvent, MuteState, bytes_waiting, has_ended
 from broker.network.connection.endings import Ending
 from broker.network.connection.receive import EndOfStream, Frame, Receive
 from broker.network.failures import Place
@@ -170,9 +170,8 @@ class GatewayResponder(Responder):
             self.close_answered(channel)
 
     def _after_response(self, channel: Channel) -> None:
-        super()._after_response(channel)
-        assert isinstance(channel, GatewayChannel)
-        self._continue(channel)
+        channel.on(MuteEvent.RESPONSE_SENT)
+        self._after_unmute(channel)
 
     def _continue(self, channel: GatewayChannel) -> None:
         """Do what has waited for the response of a request that was answered here."""

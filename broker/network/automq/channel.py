@@ -74,10 +74,12 @@ class PipelinedChannel(Channel):
         self._delayed.clear()
 
     def on(self, event: MuteEvent) -> MuteState:
-        """Start or end a throttle; several kinds of quota may throttle a connection at once. The responder
-        handles requests and responses. Raises BrokerBug for an end without a start.
+        """Start or end a throttle; several kinds of quota may throttle a connection at once. A request mutes
+        nothing by itself, and the responder handles responses. Raises BrokerBug for an end without a start.
         """
         match event:
+            case MuteEvent.REQUEST_RECEIVED:
+                return self.mute_state
             case MuteEvent.THROTTLE_STARTED:
                 self._throttles += 1
                 self.flags |= THROTTLE
