@@ -118,8 +118,8 @@ class ClientSide(Protocol):
 class GatewayChannel(ReadAheadChannel):
     """Muted while any bit of `flags` but DRAINING is set. `node_id` is the upstream node that the client
     connected to; None on a bootstrap port. `upstream_address` is where it is forwarded to, None before.
-    `login` observes logins that the upstream broker decides. `quotas` are those that its requests are charged to: with
-    quota.scope=broker those of its upstream node; see `node_scope`.
+    `login` observes logins that the upstream broker decides. `quotas` are those that its requests are charged
+    to: with quota.scope=broker those of its upstream node; see `node_scope`.
     """
 
     __slots__ = (

@@ -38,7 +38,7 @@ from broker.network.connection.read_ahead_channel import ENDED, THROTTLED
 from broker.network.connection.receive import EndOfStream, Frame, Receive
 from broker.network.failures import Place
 from broker.network.handling.request_time import RequestTime
-from broker.network.handling.route import CachedResponse, Route
+from broker.network.handling.routes import CachedResponse, Route
 from broker.network.processor import BUFFERED, Processor, ProcessorServices, ProcessorSettings
 from broker.network.responder import NOT_MUTED, Responder
 from broker.network.selector import READ, WRITE

@@ -28,8 +28,7 @@ from broker.network.connection.unauthenticated import OverLimit, Unauthenticated
 from broker.network.failures import Failures, Place
 from broker.network.handling.request_channel import Request, Requests
 from broker.network.handling.request_time import RequestTime
-from broker.network.handling.routes import Routes
-from broker.network.handling.token_route import with_header
+from broker.network.handling.routes import Routes, with_header
 from broker.network.memory.leased_receive import polling, receiving
 from broker.network.responder import NOT_MUTED, Responder
 from broker.network.selector import BROKEN, READ, WRITE, Selector, expire_idle

@@ -21,7 +21,7 @@ from broker.network.connection.send import IOV_MAX, Part, Send, copy_regions, se
 from broker.network.failures import Failures, Place
 from broker.network.handling.request_channel import Request, ResponseSend
 from broker.network.handling.request_time import RequestTime
-from broker.network.handling.route import CachedResponse, Route
+from broker.network.handling.routes import CachedResponse, Route
 from broker.network.selector import NO_MEMORY, READ, WRITE, Selector
 from broker.network.unsendable import RateLimitedWarning, UnsendableResponses, without_unreadable
 

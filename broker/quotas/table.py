@@ -11,7 +11,6 @@ from typing import Final
 
 import msgspec
 
-from broker.quotas.covered_time import CoveredTime
 from broker.quotas.entity import DEFAULT, Entity, Name
 
 UNLIMITED: Final = float(2**63 - 1)
@@ -74,6 +73,29 @@ def overriding(rule: Rule) -> tuple[Rule, ...]:
     if user is None:
         return tuple(dict.fromkeys(((DEFAULT, client_id), (DEFAULT, DEFAULT), (DEFAULT, None))))
     return ((user, DEFAULT),) if client_id is None else ()
+
+
+class CoveredTime:
+    """The time that intervals cover until now, with overlaps counted once: that of throttles in shadow mode.
+
+    An interval counts as it passes, so the total never grows faster than the clock. Times are in ms and never
+    go back.
+    """
+
+    __slots__ = ("_covered_ms", "_from_ms", "_until_ms")
+
+    def __init__(self) -> None:
+        self._covered_ms = self._from_ms = self._until_ms = 0
+
+    def add(self, duration_ms: int, now_ms: int) -> None:
+        """Add the interval that begins at `now_ms`, which is not before the last one's begin."""
+        self._covered_ms = self.at(now_ms)
+        self._from_ms = now_ms
+        self._until_ms = max(self._until_ms, now_ms + duration_ms)
+
+    def at(self, now_ms: int) -> int:
+        """Return the time that the intervals cover until `now_ms`."""
+        return self._covered_ms + max(min(self._until_ms, now_ms) - self._from_ms, 0)
 
 
 class ShadowTotal:

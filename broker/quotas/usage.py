@@ -16,9 +16,8 @@ import msgspec
 from broker.common.idle import expired_in_steps, idlest
 from broker.common.steps import MEASURED_AT_ONCE, Steps, nlargest_in_steps
 from broker.metrics.rate import Avg, Rate, Window
-from broker.quotas.covered_time import CoveredTime
 from broker.quotas.entity import DEFAULT, Default, Entity, Governing, TagGroup
-from broker.quotas.table import UNLIMITED, Levels, QuotaTable, Rule, ShadowTotal, matches
+from broker.quotas.table import UNLIMITED, CoveredTime, Levels, QuotaTable, Rule, ShadowTotal, matches
 
 IDLE_MS: Final = 3_600_000
 """A sensor that was idle for longer is removed. (Kafka: INACTIVE_SENSOR_EXPIRATION_TIME_SECONDS)"""

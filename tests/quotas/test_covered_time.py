@@ -1,6 +1,6 @@
 """The time that intervals cover."""
 
-from broker.quotas.covered_time import CoveredTime
+from broker.quotas.table import CoveredTime
 
 
 def test_overlapping_intervals_cover_their_time_once():

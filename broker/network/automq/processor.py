@@ -26,7 +26,7 @@ from broker.network.connection.read_ahead_channel import ENDED, QUEUE_FULL
 from broker.network.connection.receive import EndOfStream
 from broker.network.failures import Failures
 from broker.network.handling.request_channel import Request, ResponseSend
-from broker.network.handling.route import CachedResponse, Route
+from broker.network.handling.routes import CachedResponse, Route
 from broker.network.processor import Event, Processor, ProcessorServices, ProcessorSettings
 from broker.network.responder import Responder
 from broker.network.selector import Selector
