@@ -17,8 +17,8 @@ def requested_partitions(
 ) -> Slices[tuple[list[RequestedPartition], FetchSession | None, bool]]:
     """Return the partitions to read, the session, and whether the response is incremental.
 
-    Pauses after many partitions, and after each log that is created, which takes a millisecond. The session's
-    epoch has already advanced, so no other request of the session runs in between.
+    Pauses after many partitions, and between logs that are created, which takes a millisecond each. The
+    session's epoch has already advanced, so no other request of the session runs in between.
     """
     session_id, epoch, pace = message.session_id, message.session_epoch, Pace()
     by_id = context.api_version >= 13
@@ -41,29 +41,29 @@ def requested_partitions(
     elif session_id != NO_SESSION:
         services.sessions.close(session_id)
     named: list[RequestedPartition] = []
+    has_made = False
     for topic in message.topics:
         hosted, error = _hosted(topic.topic, topic.topic_id, services.partitions)
         for partition in topic.partitions:
-            log = None if hosted is None else hosted.open_logs.get(partition.partition)
+            makes_log = hosted is not None and hosted.makes_log(partition.partition)
+            if pace.spent() or (makes_log and has_made):
+                yield None
+                hosted, error = _hosted(topic.topic, topic.topic_id, services.partitions)
+            has_made |= makes_log
             each = RequestedPartition(
                 topic.topic,
                 topic.topic_id,
                 partition.partition,
                 partition.fetch_offset,
                 partition.partition_max_bytes,
-                log,
-                error if log is None else check_epoch(partition.current_leader_epoch),
+                None,
+                error,
             )
             named.append(each)
-            cost = 1
-            if log is None and hosted is not None:
-                cost = SLICE if hosted.makes_log(partition.partition) else 1
+            if hosted is not None:
                 _find_log(each, hosted)
                 if each.log is not None:
                     each.error = check_epoch(partition.current_leader_epoch)
-            if pace.spent(cost):
-                yield None
-                hosted, error = _hosted(topic.topic, topic.topic_id, services.partitions)
         if pace.spent():
             yield None
     if full and (epoch == FINAL_EPOCH or not named):
