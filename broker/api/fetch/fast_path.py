@@ -4,7 +4,7 @@ One pass over the frame finds the log and the offset of each partition, a second
 writes the response between the records, which pass from the page cache to the socket. A request that finds
 too little waits as a `PendingFetch`. It serves requests without a session, and incremental requests of a
 session that change offsets only (KIP-227). `a01_fetch` handles requests that fail, open a session or log
-files, are charged to the broker's quota, name many partitions, or read committed records where a transaction
+files, may exceed a limit of slow fetches, name many partitions, or read committed records where a transaction
 is ongoing or was aborted.
 """
 
@@ -144,7 +144,7 @@ class FetchFastPath:
         max_bytes = prologue.max_bytes
         quotas = self._services.quotas
         if quotas.fetch_active:
-            if quotas.broker.active:
+            if quotas.broker.measures_slow_fetches:
                 raise Unusual
             max_bytes = fetch_max_bytes(quotas, context, max_bytes)
         # Below this, the request waits.
