@@ -12,7 +12,7 @@ import trio
 
 from broker.api.requests.context import RequestContext
 from broker.common.errors import BrokerBug, ProtocolViolation
-from broker.gateway.channel import CONNECTING, RENEWING, GatewayChannel
+from broker.gateway.channel import GatewayChannel
 from broker.gateway.responses import AT_ONCE, decoded
 from broker.gateway.routes import ForwardedRequest, ForwardRoute, Treatment
 from broker.gateway.turns import in_turns
@@ -90,7 +90,7 @@ async def ask_whole(context: RequestContext, message: Any, version: int | None =
     assert isinstance(context, Request)
     channel = context.channel
     assert isinstance(channel, GatewayChannel)
-    if channel.in_flight or channel.flags & (CONNECTING | RENEWING):
+    if channel.in_flight or channel.is_logging_in:
         raise BrokerBug("a handler asks the upstream broker while it waits for a response")
     if channel.fd < 0:
         raise UpstreamError(Reason.CLOSED, LOST)

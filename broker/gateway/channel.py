@@ -1,55 +1,59 @@
 """A client's connection at the gateway: its forwarded requests in flight, and why it is not read.
 
 Independent of sockets. `client_receive` adds requests, `upstream_receive` removes them; the mute state
-follows from the flags, as in AutoMQ's mode.
+follows from the flags; two of them stand for states.
 """
 
 import socket
 from collections import deque
 from collections.abc import Callable
+from enum import IntEnum
 from typing import Final, Protocol
 
-from broker.common.errors import BrokerBug
 from broker.config.listeners import Address
 from broker.gateway.credentials import SaslObserver
 from broker.gateway.routes import ForwardedRequest, Treatment
-from broker.network.connection.channel import Channel, ChannelResponder, MuteEvent, MuteState, NewConnection
+from broker.network.connection.channel import ChannelResponder, MuteEvent, MuteState, NewConnection
+from broker.network.connection.read_ahead_channel import ENDED, THROTTLED, ReadAheadChannel
 from broker.network.connection.receive import Receive
 from broker.quotas.client_quotas import ClientQuotas, NodeQuotas
 from broker.security.client_login import ClientCredentials
 
-THROTTLED: Final = 1
-"""A quota throttles the connection."""
-
-QUEUE_FULL: Final = 2
-"""gateway.max.in.flight.requests.per.connection requests wait for their responses."""
-
-CONNECTING: Final = 4
-"""Its upstream connection is not open yet."""
-
 BLOCKED: Final = 8
 """The upstream broker does not take what was read."""
 
-LOCAL_DUE: Final = 16
-"""The next request is answered here, after the responses of all requests before it."""
+LOCAL: Final = 16
+"""The state of a request that is answered here is another than NONE."""
 
-LOCAL: Final = 32
-"""A request is being answered here."""
+UPSTREAM: Final = 32
+"""The state of the upstream connection is another than READY."""
 
-ENDED: Final = 64
-"""The peer sends no more; requests in flight are answered, then the connection closes."""
-
-RENEWAL_DUE: Final = 128
-"""The gateway logs in upstream again after the responses in flight."""
-
-RENEWING: Final = 256
-"""The gateway is logging in upstream again."""
-
-
-DRAINING: Final = 512
+DRAINING: Final = 64
 """The gateway stops: requests in flight are answered, then the connection closes. It mutes nothing: the
 processor knows what it still reads.
 """
+
+
+class LocalRequest(IntEnum):
+    """A request that is answered here."""
+
+    NONE = 0
+    DUE = 1
+    """It waits for the responses of all requests before it."""
+    IN_HAND = 2
+    """It is being answered."""
+
+
+class UpstreamState(IntEnum):
+    """Whether requests can be forwarded now. A client without an upstream connection is READY for one."""
+
+    READY = 0
+    CONNECTING = 1
+    """The connection is not open yet."""
+    RENEWAL_DUE = 2
+    """The gateway logs in again after the responses in flight."""
+    RENEWING = 3
+    """The gateway is logging in again."""
 
 
 ChannelQuotas = ClientQuotas | NodeQuotas
@@ -111,22 +115,22 @@ class ClientSide(Protocol):
         """Send the request of a handler; opens the upstream connection if there is none."""
 
 
-class GatewayChannel(Channel):
-    """Muted while any bit of `flags` is set. `node_id` is the upstream node that the client connected to;
-    None on a bootstrap port. `upstream_address` is where it is forwarded to, None before. `login` observes
-    logins that the upstream broker decides. `quotas` are those that its requests are charged to: with
-    quota.scope=broker those of its upstream node; see `node_scope`.
+class GatewayChannel(ReadAheadChannel):
+    """Muted while any bit of `flags` but DRAINING is set. `node_id` is the upstream node that the client
+    connected to; None on a bootstrap port. `upstream_address` is where it is forwarded to, None before.
+    `login` observes logins that the upstream broker decides. `quotas` are those that its requests are charged
+    to: with quota.scope=broker those of its upstream node; see `node_scope`.
     """
 
     __slots__ = (
-        "_throttles",
         "client",
-        "flags",
         "in_flight",
+        "local_request",
         "login",
         "node_id",
         "quotas",
         "upstream_address",
+        "upstream_state",
     )
 
     client: ClientSide
@@ -140,11 +144,11 @@ class GatewayChannel(Channel):
         connection: NewConnection,
     ) -> None:
         self.in_flight: deque[ForwardedRequest] = deque()
-        self.flags = 0
+        self.local_request = LocalRequest.NONE
+        self.upstream_state = UpstreamState.READY
         self.node_id: int | None = None
         self.upstream_address: Address | None = None
         self.login: SaslObserver | None = None
-        self._throttles = 0
         super().__init__(sock, responder, receive, connection)
 
     @property
@@ -155,7 +159,16 @@ class GatewayChannel(Channel):
     def requests_in_flight(self) -> int:
         # While a request is answered here, only what its handler asks upstream is in flight. A request leaves
         # `in_flight` before the client has taken all of its response.
-        return 1 if self.flags & LOCAL else len(self.in_flight) or int(self.send is not None)
+        return (
+            1
+            if self.local_request is LocalRequest.IN_HAND
+            else len(self.in_flight) or int(self.send is not None)
+        )
+
+    @property
+    def is_logging_in(self) -> bool:
+        """Whether the upstream connection is being opened, or the gateway logs in on it again."""
+        return self.upstream_state in (UpstreamState.CONNECTING, UpstreamState.RENEWING)
 
     @property
     def only_polls(self) -> bool:
@@ -163,46 +176,42 @@ class GatewayChannel(Channel):
         upstream = self.client.upstream
         return (
             self.send is None
-            and not self.flags & LOCAL
+            and self.local_request is not LocalRequest.IN_HAND
             and upstream is not None
             and not upstream.is_within_response
             and all(request.route.treatment is Treatment.FETCH for request in self.in_flight)
         )
 
-    def set_flag(self, flag: int) -> None:
-        self.flags |= flag
+    def set_local(self, state: LocalRequest) -> None:
+        self.local_request = state
+        is_due = state is not LocalRequest.NONE
+        self.flags = self.flags | LOCAL if is_due else self.flags & ~LOCAL
         self.settle_mute()
 
-    def on(self, event: MuteEvent) -> MuteState:
-        """Apply the response of a request that was answered here, or the start or end of a throttle; several
-        kinds of quota may throttle a connection at once. Raises BrokerBug for an end without a start.
-        """
-        match event:
-            case MuteEvent.RESPONSE_SENT:
-                self.flags &= ~LOCAL
-            case MuteEvent.THROTTLE_STARTED:
-                self._throttles += 1
-                self.flags |= THROTTLED
-            case MuteEvent.THROTTLE_ENDED if self._throttles:
-                self._throttles -= 1
-                if not self._throttles:
-                    self.flags &= ~THROTTLED
-            case _:
-                raise BrokerBug(f"invalid mute event {event.name} for a connection of the gateway")
+    def set_upstream(self, state: UpstreamState) -> MuteState:
+        """Change the state of the upstream connection and return the mute state."""
+        self.upstream_state = state
+        is_ready = state is UpstreamState.READY
+        self.flags = self.flags & ~UPSTREAM if is_ready else self.flags | UPSTREAM
         return self.settle_mute()
+
+    def on(self, event: MuteEvent) -> MuteState:
+        """Apply a request that is answered here, its response, or the start or end of a throttle."""
+        match event:
+            case MuteEvent.REQUEST_RECEIVED:
+                self.set_local(LocalRequest.IN_HAND)
+            case MuteEvent.RESPONSE_SENT:
+                self.set_local(LocalRequest.NONE)
+            case _:
+                return super().on(event)
+        return self.mute_state
 
     def settle_mute(self) -> MuteState:
         """Set and return the mute state that the flags imply, in Kafka's names."""
-        flags = self.flags & ~DRAINING
-        if not flags:
-            state = MuteState.NOT_MUTED
-        elif flags == LOCAL:
-            state = MuteState.MUTED_AND_RESPONSE_PENDING
-        elif not flags & THROTTLED:
-            state = MuteState.MUTED
-        elif self.requests_in_flight:
-            state = MuteState.MUTED_AND_THROTTLED_AND_RESPONSE_PENDING
+        if self.local_request is LocalRequest.IN_HAND and not self.flags & THROTTLED:
+            self.mute_state = MuteState.MUTED_AND_RESPONSE_PENDING
+        elif self.flags == DRAINING:
+            self.mute_state = MuteState.NOT_MUTED
         else:
-            state = MuteState.MUTED_AND_THROTTLED
-        self.mute_state = state
-        return state
+            super().settle_mute()
+        return self.mute_state

@@ -16,16 +16,7 @@ from typing import Final
 
 from broker.common.errors import ProtocolViolation
 from broker.gateway.asking import AskedRequest
-from broker.gateway.channel import (
-    CONNECTING,
-    LOCAL,
-    LOCAL_DUE,
-    QUEUE_FULL,
-    RENEWAL_DUE,
-    RENEWING,
-    GatewayChannel,
-    Upstream,
-)
+from broker.gateway.channel import GatewayChannel, LocalRequest, Upstream, UpstreamState
 from broker.gateway.forwarder import COPIES, SCRATCH_BYTES, SMALL_BYTES, Forwarder
 from broker.gateway.own_topics import IDS_FROM, PREFIX, FetchTopics, ProduceTopics
 from broker.gateway.routes import ForwardedRequest, ForwardRoute, ForwardRoutes, Treatment
@@ -33,6 +24,7 @@ from broker.gateway.splice import Splice
 from broker.gateway.upstream_receive import UpstreamReceive
 from broker.network.connection.channel import has_arrivals
 from broker.network.connection.frame_pool import FramePool
+from broker.network.connection.read_ahead_channel import QUEUE_FULL
 from broker.network.connection.receive import EndOfStream, Frame, Receive, invalid_size
 from broker.network.connection.transport import Transport
 from broker.protocol.api_key import ApiKey
@@ -388,9 +380,9 @@ class ClientReceive(Receive):
         channel = self.channel
         self._asked = request, frame
         if self.upstream is None:
-            channel.set_flag(CONNECTING)
+            channel.set_upstream(UpstreamState.CONNECTING)
             self._forwarder.open_upstream(channel)
-        elif channel.flags & RENEWAL_DUE:
+        elif channel.upstream_state is UpstreamState.RENEWAL_DUE:
             self._begin_renewal()
         else:
             self._send_asked(self.upstream)
@@ -400,12 +392,12 @@ class ClientReceive(Receive):
         if the connection is idle, when a request arrives. A large request is sent to its end first.
         """
         channel, upstream = self.channel, self.upstream
-        if upstream is None:
+        if upstream is None or channel.upstream_state is UpstreamState.RENEWING:
             return
         if self._left:
             self._renews = True
         elif channel.flags or channel.in_flight or channel.send is not None or channel.receive.has_buffered:
-            channel.set_flag(RENEWAL_DUE)
+            channel.set_upstream(UpstreamState.RENEWAL_DUE)
             upstream.check_turn()
         else:
             channel.read_with(partial(self._read_after_renewal, channel.read))
@@ -428,8 +420,7 @@ class ClientReceive(Receive):
 
     def _begin_renewal(self) -> None:
         channel = self.channel
-        channel.flags &= ~RENEWAL_DUE
-        channel.set_flag(RENEWING)
+        channel.set_upstream(UpstreamState.RENEWING)
         self._forwarder.renew(channel)
 
     def _send_asked(self, upstream: Upstream) -> None:
@@ -489,7 +480,7 @@ class ClientReceive(Receive):
                         first = at
                         return self._begin_local(data, at, end)
                 if upstream is None:
-                    channel.set_flag(CONNECTING)
+                    channel.set_upstream(UpstreamState.CONNECTING)
                     forwarder.open_upstream(channel)
                     break
                 if frame_end > end and (size <= SMALL_BYTES or treatment is WHOLE):
@@ -696,7 +687,7 @@ class ClientReceive(Receive):
         channel = self.channel
         if channel.in_flight or channel.send is not None or (self.upstream and self.upstream.is_blocked):
             self._rest = bytes(data[at:end])
-            channel.set_flag(LOCAL_DUE)
+            channel.set_local(LocalRequest.DUE)
             return None
         self._rest = b""
         self._local.limit = self.limit
@@ -714,7 +705,7 @@ class ClientReceive(Receive):
         """Hand over a whole request, and take back the bytes behind it."""
         self._local_is_partial = False
         self._rest = self._local.take_rest()
-        self.channel.set_flag(LOCAL)
+        self.channel.set_local(LocalRequest.IN_HAND)
         return frame
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from broker.api.requests.byte_quotas import record_produce
+from broker.api.requests.byte_quotas import record_fetch, record_produce
 from broker.gateway.channel import ChannelQuotas, GatewayChannel
 from broker.gateway.kept_responses import KeptResponses
 from broker.gateway.own_topics import OwnTopics
@@ -18,7 +18,7 @@ from broker.network.clock import TrioClock
 from broker.network.selector import Selector
 from broker.network.throttling import Throttling
 from broker.quotas.client_quotas import ClientQuotas
-from broker.quotas.throttled import Throttle, longer
+from broker.quotas.throttled import Throttle
 
 SCRATCH_BYTES: Final = 128 * 1024
 """The buffer that every read of a processor uses: most requests and responses pass through it whole."""
@@ -152,13 +152,8 @@ class Forwarder:
         """Charge the response of a Fetch, of `size` bytes, and throttle its connection if it exceeds a quota;
         the response is delivered, as its records have arrived. Call only if `quotas.fetch_active`.
         """
-        connection, client_id = request.channel, request.client_id
         now_ms = now // 1_000_000 + self.clock.base_ms
-        throttle = quotas.fetch.record(connection.principal, client_id, size, now_ms)
-        if quotas.broker.active:
-            whole = quotas.broker.record_fetch(connection, client_id, size, now_ms, is_slow=False)
-            throttle = longer(throttle, whole)
-        self._throttle(request, throttle)
+        self._throttle(request, record_fetch(quotas, request, size, now_ms, is_slow=False))
 
     def charge_request(self, request: ForwardedRequest, quotas: ChannelQuotas, now: int) -> None:
         """Charge the thread's time that the connection has taken since it was last charged, and throttle the

@@ -18,17 +18,7 @@ from broker.common.errors import ProtocolViolation
 from broker.config.listeners import Address
 from broker.gateway.api_versions import intersect
 from broker.gateway.asking import LOST
-from broker.gateway.channel import (
-    BLOCKED,
-    CONNECTING,
-    DRAINING,
-    ENDED,
-    LOCAL,
-    RENEWAL_DUE,
-    RENEWING,
-    THROTTLED,
-    GatewayChannel,
-)
+from broker.gateway.channel import BLOCKED, DRAINING, GatewayChannel, LocalRequest, UpstreamState
 from broker.gateway.client_receive import ClientReceive
 from broker.gateway.forwarder import Forwarder, ForwardingSteps, ForwardLimits, UpstreamEvents
 from broker.gateway.kept_responses import KEPT_RESPONSE_BYTES, KeptResponses
@@ -42,12 +32,13 @@ from broker.gateway.upstream.connect import UpstreamSocket
 from broker.gateway.upstream.errors import Reason, UpstreamError
 from broker.gateway.upstream.renewal import LoginRenewal
 from broker.gateway.upstream_receive import ForwardedSend, UpstreamReceive
-from broker.network.connection.channel import Channel, MuteState, bytes_waiting, has_ended
+from broker.network.connection.channel import Channel, MuteEvent, MuteState, bytes_waiting, has_ended
 from broker.network.connection.endings import Ending
+from broker.network.connection.read_ahead_channel import ENDED, THROTTLED
 from broker.network.connection.receive import EndOfStream, Frame, Receive
 from broker.network.failures import Place
 from broker.network.handling.request_time import RequestTime
-from broker.network.handling.route import CachedResponse, Route
+from broker.network.handling.routes import CachedResponse, Route
 from broker.network.processor import BUFFERED, Processor, ProcessorServices, ProcessorSettings
 from broker.network.responder import NOT_MUTED, Responder
 from broker.network.selector import READ, WRITE
@@ -66,9 +57,6 @@ POLLS_END_S: Final = 0.5
 """How long a drain waits for Fetches without records, as long as most wait upstream (fetch.max.wait.ms).
 Ours. A client whose Fetch is not answered sends it again on another connection.
 """
-
-HELD_UP: Final = CONNECTING | RENEWING | THROTTLED
-"""What a drain does not wait for."""
 
 ENDED_STREAM: Final = "closed by the peer"
 
@@ -138,7 +126,8 @@ class GatewayResponder(Responder):
 
     def _after_unmute(self, channel: Channel) -> None:
         assert isinstance(channel, GatewayChannel)
-        channel.flags &= ~LOCAL
+        if channel.local_request is LocalRequest.IN_HAND:
+            channel.set_local(LocalRequest.NONE)
         if channel.settle_mute() is MuteState.NOT_MUTED:
             super()._after_unmute(channel)
             return
@@ -156,7 +145,8 @@ class GatewayResponder(Responder):
         channel.set_flag(DRAINING)
         if channel.flags & BLOCKED:
             return
-        if not self.polls_end and not channel.flags & HELD_UP and bytes_waiting(channel):
+        is_held_up = channel.flags & THROTTLED or channel.is_logging_in
+        if not self.polls_end and not is_held_up and bytes_waiting(channel):
             return
         if self.polls_end and channel.only_polls:
             self._selector.end_channel(channel)
@@ -170,15 +160,14 @@ class GatewayResponder(Responder):
             self.close_answered(channel)
 
     def _after_response(self, channel: Channel) -> None:
-        super()._after_response(channel)
-        assert isinstance(channel, GatewayChannel)
-        self._continue(channel)
+        channel.on(MuteEvent.RESPONSE_SENT)
+        self._after_unmute(channel)
 
     def _continue(self, channel: GatewayChannel) -> None:
         """Do what has waited for the response of a request that was answered here."""
         if channel.flags & ENDED and not channel.in_flight:
             self._selector.close_channel(channel, ENDED_STREAM, ending=Ending.DISCONNECTED)
-        elif channel.flags & RENEWAL_DUE and channel.client.upstream is not None:
+        elif channel.upstream_state is UpstreamState.RENEWAL_DUE and channel.client.upstream is not None:
             channel.client.upstream.check_turn()
 
 
@@ -284,7 +273,8 @@ class GatewayProcessor(Processor):
                 return channel.receive.next_buffered()
             if mask & READ:
                 return channel.read(channel.sock)
-        if mask & READ and channel.flags & LOCAL and not channel.flags & ENDED and has_ended(channel):
+        is_answered_here = channel.local_request is LocalRequest.IN_HAND
+        if mask & READ and is_answered_here and not channel.flags & ENDED and has_ended(channel):
             channel.set_flag(ENDED)
         return super()._on_event(channel, mask)
 
@@ -350,8 +340,7 @@ class GatewayProcessor(Processor):
             if self._forwarding.by_node is not None:
                 self._forwarding.by_node.assign(channel)
             channel.client.connected(upstream)
-            channel.flags &= ~CONNECTING
-            if channel.settle_mute() is MuteState.NOT_MUTED:
+            if channel.set_upstream(UpstreamState.READY) is MuteState.NOT_MUTED:
                 self._resume(channel)
         except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
             opened.sock.close()
@@ -368,7 +357,7 @@ class GatewayProcessor(Processor):
             if channel.fd < 0:
                 return
             self._renewals.add(channel, lifetime_ms)
-            channel.flags &= ~RENEWING
+            channel.set_upstream(UpstreamState.READY)
             channel.client.renewed()
             if channel.settle_mute() is MuteState.NOT_MUTED:
                 self._resume(channel)

@@ -14,17 +14,7 @@ from typing import Final
 
 from broker.common.errors import ProtocolViolation
 from broker.gateway.asking import AskedRequest
-from broker.gateway.channel import (
-    BLOCKED,
-    DRAINING,
-    ENDED,
-    LOCAL,
-    LOCAL_DUE,
-    QUEUE_FULL,
-    RENEWAL_DUE,
-    RENEWING,
-    GatewayChannel,
-)
+from broker.gateway.channel import BLOCKED, DRAINING, GatewayChannel, LocalRequest, UpstreamState
 from broker.gateway.forwarder import COPIES, SMALL_BYTES, Forwarder
 from broker.gateway.responses import AT_ONCE, Slices
 from broker.gateway.routes import ForwardedRequest, ForwardRoute, Treatment
@@ -32,6 +22,7 @@ from broker.gateway.splice import Splice
 from broker.gateway.throttle_time import raise_throttle_time
 from broker.gateway.upstream.connect import UpstreamSocket
 from broker.network.connection.channel import MuteState
+from broker.network.connection.read_ahead_channel import ENDED, QUEUE_FULL
 from broker.network.connection.send import Send
 from broker.network.connection.transport import Readable, Transport
 from broker.network.selector import READ, WRITE
@@ -283,8 +274,7 @@ class UpstreamReceive:
             return
         self._watch(self._interest & ~WRITE)
         self.is_blocked = False
-        channel.flags &= ~BLOCKED
-        if channel.settle_mute() is MuteState.NOT_MUTED:
+        if channel.clear_flag(BLOCKED) is MuteState.NOT_MUTED:
             self._forwarder.resume(channel)
         else:
             self.check_turn()
@@ -589,25 +579,24 @@ class UpstreamReceive:
             return
         in_flight = len(channel.in_flight)
         if flags & QUEUE_FULL and in_flight <= self._forwarder.max_in_flight // 2:
-            flags &= ~QUEUE_FULL
+            channel.flags &= ~QUEUE_FULL
         if not in_flight and channel.send is None and not flags & BLOCKED:
-            if flags & ENDED and not flags & LOCAL:
+            is_answered_here = channel.local_request is LocalRequest.IN_HAND
+            if flags & ENDED and not is_answered_here:
                 self._forwarder.close(channel, "closed by the peer")
                 return
             if flags & DRAINING:
                 self._forwarder.close_answered(channel)
                 if channel.fd < 0:
                     return
-            flags &= ~LOCAL_DUE
-            if flags & RENEWAL_DUE and not flags & LOCAL:
-                channel.flags = flags & ~RENEWAL_DUE
-                channel.set_flag(RENEWING)
+            if channel.local_request is LocalRequest.DUE:
+                channel.set_local(LocalRequest.NONE)
+            if channel.upstream_state is UpstreamState.RENEWAL_DUE and not is_answered_here:
+                channel.set_upstream(UpstreamState.RENEWING)
                 self._forwarder.renew(channel)
                 return
-        if flags != channel.flags:
-            channel.flags = flags
-            if channel.settle_mute() is MuteState.NOT_MUTED:
-                self._forwarder.resume(channel)
+        if flags != channel.flags and channel.settle_mute() is MuteState.NOT_MUTED:
+            self._forwarder.resume(channel)
 
     def _lost(self, reason: str) -> None:
         """Close the client's connection, after it has taken what arrived."""

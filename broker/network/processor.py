@@ -20,7 +20,7 @@ from broker.common.errors import ProtocolViolation
 from broker.config.listeners import Address
 from broker.network.clock import TrioClock
 from broker.network.connection.authentication import FailedLogins, LateLogins, Sessions
-from broker.network.connection.channel import Channel, ConnectionIds, NewConnection, has_arrivals
+from broker.network.connection.channel import Channel, ConnectionIds, MuteEvent, NewConnection, has_arrivals
 from broker.network.connection.endings import Ending
 from broker.network.connection.frame_pool import FramePool
 from broker.network.connection.receive import SCRATCH_BYTES, EndOfStream, Frame
@@ -28,10 +28,9 @@ from broker.network.connection.unauthenticated import OverLimit, Unauthenticated
 from broker.network.failures import Failures, Place
 from broker.network.handling.request_channel import Request, Requests
 from broker.network.handling.request_time import RequestTime
-from broker.network.handling.routes import Routes
-from broker.network.handling.token_route import with_header
+from broker.network.handling.routes import Routes, with_header
 from broker.network.memory.leased_receive import polling, receiving
-from broker.network.responder import NOT_MUTED, PENDING, Responder
+from broker.network.responder import NOT_MUTED, Responder
 from broker.network.selector import BROKEN, READ, WRITE, Selector, expire_idle
 from broker.network.supervisor import TaskStarter
 from broker.network.tls.handshakes import Handshakes
@@ -391,7 +390,7 @@ class Processor:
                 if cached is not None and (time is None or time.admits_cached(channel, cached.client_id)):
                     self.responder.send_cached(channel, route, cached, frame, now)
                     return None
-            channel.mute_state = PENDING  # mute, then REQUEST_RECEIVED
+            channel.on(MuteEvent.REQUEST_RECEIVED)
             request = Request(self.responder, channel, route, frame, correlation_id, now)
             self._has_queued = True
             try:
@@ -416,7 +415,7 @@ class Processor:
                 return None
         channel.requests += 1
         channel.bytes_in += size
-        channel.mute_state = PENDING
+        channel.on(MuteEvent.REQUEST_RECEIVED)
         channel.read_no_further()
         request = Request(self.responder, channel, self._routes.tokens(), frame, 0, now)
         self._has_queued = True

@@ -21,7 +21,7 @@ from broker.network.connection.send import IOV_MAX, Part, Send, copy_regions, se
 from broker.network.failures import Failures, Place
 from broker.network.handling.request_channel import Request, ResponseSend
 from broker.network.handling.request_time import RequestTime
-from broker.network.handling.route import CachedResponse, Route
+from broker.network.handling.routes import CachedResponse, Route
 from broker.network.selector import NO_MEMORY, READ, WRITE, Selector
 from broker.network.unsendable import RateLimitedWarning, UnsendableResponses, without_unreadable
 
@@ -32,8 +32,6 @@ BURST: Final = 16
 """Responses written between two readings of the clock, about a tenth of a millisecond; ours. Time stamps of
 the last response are early by at most that.
 """
-
-PENDING: Final = MuteState.MUTED_AND_RESPONSE_PENDING
 
 
 class Responder:
@@ -137,11 +135,7 @@ class Responder:
                 request.route.metrics.record(request, now, size)
                 if request.login is not None and not self._after_login(request, request.login):
                     continue
-                if channel.mute_state is PENDING:
-                    channel.mute_state = NOT_MUTED
-                    self._after_unmute(channel)
-                else:
-                    self._after_response(channel)
+                self._after_response(channel)
             except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
                 self.fail(channel, Place.SEND, error)
 
@@ -165,7 +159,7 @@ class Responder:
             self._selector.close_channel(channel, str(error), ending=Ending.DISCONNECTED)
             return
         if n != size:
-            channel.mute_state = PENDING
+            channel.on(MuteEvent.REQUEST_RECEIVED)
             request = Request(self, channel, route, frame, 0, received)
             request.client_id = cached.client_id
             request.dequeued = request.completed = received
@@ -347,7 +341,7 @@ class Responder:
             self.drained.set()
 
     def _after_response(self, channel: Channel) -> None:
-        """Update the mute state after a response that was not sent at once, or that ends in a throttle."""
+        """Unmute the channel after its response, unless it is throttled."""
         if channel.on(MuteEvent.RESPONSE_SENT) is NOT_MUTED:
             self._after_unmute(channel)
         else:

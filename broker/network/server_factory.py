@@ -30,8 +30,7 @@ from broker.network.failures import Failures
 from broker.network.handling.handler_pool import Completion, HandlerPool
 from broker.network.handling.request_channel import RequestChannel, Requests
 from broker.network.handling.request_time import RequestTime
-from broker.network.handling.route import Wrapper
-from broker.network.handling.routes import Routes
+from broker.network.handling.routes import Routes, Wrapper
 from broker.network.listener import Listener
 from broker.network.metrics.client_usage import ClientUsage
 from broker.network.metrics.request_log import RequestLog

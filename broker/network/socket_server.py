@@ -30,7 +30,7 @@ from broker.network.failures import Failures, Place
 from broker.network.handling.handler_pool import Completion
 from broker.network.handling.request_channel import ResponseSend
 from broker.network.handling.request_time import RequestTime
-from broker.network.handling.route import Wrapper
+from broker.network.handling.routes import Wrapper
 from broker.network.listener import Listener
 from broker.network.metrics.client_usage import ClientAccounts
 from broker.network.observers import ConnectionObservers

@@ -76,8 +76,10 @@ def overriding(rule: RuleKey) -> tuple[RuleKey, ...]:
 
 
 class CoveredTime:
-    """The time that intervals cover until now, with overlaps counted once. An interval counts as it passes,
-    so the total never grows faster than the clock. Times are in ms and never go back.
+    """The time that intervals cover until now, with overlaps counted once: that of throttles in shadow mode.
+
+    An interval counts as it passes, so the total never grows faster than the clock. Times are in ms and never
+    go back.
     """
 
     __slots__ = ("_covered_ms", "_from_ms", "_until_ms")

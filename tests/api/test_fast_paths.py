@@ -286,6 +286,49 @@ async def test_fetch_in_a_session(
         assert pair.served_fast >= served
 
 
+@pytest.mark.parametrize(
+    ("version", "in_session"), [(5, False), (7, True), (11, False), (12, True), (13, False), (18, True)]
+)
+async def test_a_fetch_that_waits_is_not_decoded_and_gets_the_same_answer(
+    pair: Pair, version: int, in_session: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = itertools.count()
+    monkeypatch.setattr("secrets.randbelow", lambda below: next(drawn) // 2)
+    await pair.ask(lambda: produce_of("events"), 9)
+    wanted = [FetchPartition(0, -1, 1, partition_max_bytes=1_000)]
+    request = FetchRequest(
+        max_wait_ms=500, min_bytes=1, session_epoch=-1, topics=[FetchTopic("events", id_of("events"), wanted)]
+    )
+    if in_session:
+        request.session_epoch, request.max_wait_ms = 0, 0
+        opened, _ = await pair.ask(lambda: request, version)
+        assert isinstance(opened, bytes)
+        request.session_id, request.session_epoch = decoded(opened, version).session_id, 1
+        request.max_wait_ms = 500
+    frame = bytearray(join(codec.encode_request(ApiKey.FETCH, version)(request, 7, "test")))[4:]
+    decode, decodes = codec.decode_request, []
+
+    def counted(key: int, of_version: int) -> Any:
+        decodes.append(key)
+        return decode(key, of_version)
+
+    monkeypatch.setattr(codec, "decode_request", counted)
+    waiting = []
+    for harness, connection, expected in zip(pair.both, pair.connections, ([], [ApiKey.FETCH]), strict=True):
+        asking = asking_of(harness, connection, ApiKey.FETCH, version)
+        waiting.append(await harness.stage_frame(bytearray(frame), asking))
+        assert decodes == expected
+        harness.deliver([asking])
+        assert asking.outcome is None and connection.waiting is not None
+    await pair.ask(lambda: produce_of("events"), 9)
+    one, other = (harness.answer_frame(asking) for harness, asking in zip(pair.both, waiting, strict=True))
+    assert one == other and len(one) > 100
+    pair.check()
+    sessions = [list(each.services[FetchServices].sessions._sessions.values()) for each in pair.both]
+    assert [shown(each) for each in sessions[0]] == [shown(each) for each in sessions[1]]
+    assert len(sessions[0]) == in_session
+
+
 def decoded(frame: bytes, version: int) -> FetchResponse:
     reply = codec.decode_response(ApiKey.FETCH, version)(frame[4:], 5 if version >= 12 else 4)
     assert isinstance(reply, FetchResponse)

@@ -1,4 +1,4 @@
-"""A fetch of more than MANY_BYTES waits for `min_bytes` and `max_wait_ms` as a small one does.
+"""A fetch of more than MANY partitions waits for `min_bytes` and `max_wait_ms` as a small one does.
 
 An append makes it read only the appended partition, and it misses no append between the slices in which it
 reads its partitions. Times are exact. (Kafka: DelayedFetch)
@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from broker.api import a01_fetch
-from broker.api.fetch import many as fetch_many
-from broker.api.fetch.partitions import requested_in_slices
+from broker.api.fetch import pending, usual
+from broker.api.fetch.partitions import requested_partitions
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Response
 from broker.api.requests.services import FetchServices
@@ -29,7 +28,7 @@ from tests.support.produce import batch_of, produce_request
 
 VERSION = 12
 PARTITIONS = 600
-"""Exceeds MANY_BYTES and one slice; all but three of the partitions do not exist."""
+"""Exceeds MANY and one slice; all but three of the partitions do not exist."""
 
 BATCH = len(batch_of(b"x"))
 
@@ -77,8 +76,8 @@ def is_unwatched(harness: Harness) -> bool:
 
 
 async def test_it_is_large_enough_to_be_read_in_slices(topics: Harness) -> None:
-    asking = await topics.put(request(1), VERSION)
-    assert asking.context.size > a01_fetch.MANY_BYTES and PARTITIONS > SLICE
+    await topics.put(request(1), VERSION)
+    assert PARTITIONS > pending.MANY and PARTITIONS > SLICE
     assert len(topics.fetches.any_watchers) == 1
 
 
@@ -188,7 +187,7 @@ async def test_nothing_that_is_appended_between_two_slices_is_missed(
     topics: Harness,
 ) -> None:
     """The append follows each of the slices in turn."""
-    fetch = fetch_many.fetch_many
+    fetch = usual.fetch
     slices = sum(1 for _ in fetch(request(1), -1, await _context(topics), topics.services[FetchServices]))
     assert slices > 6
     for stop in range(slices):
@@ -213,10 +212,10 @@ async def _context(harness: Harness) -> RequestContext:
 
 async def test_a_fetch_that_is_given_up_between_two_slices_watches_nothing(topics: Harness) -> None:
     services = topics.services[FetchServices]
-    slices = sum(1 for _ in fetch_many.fetch_many(request(1), -1, await _context(topics), services))
+    slices = sum(1 for _ in usual.fetch(request(1), -1, await _context(topics), services))
     pass_ms(topics, WAIT_MS)
     for stop in range(1, slices):
-        work = fetch_many.fetch_many(request(1), -1, await _context(topics), topics.services[FetchServices])
+        work = usual.fetch(request(1), -1, await _context(topics), topics.services[FetchServices])
         for _ in range(stop):
             next(work)
         work.close()
@@ -227,7 +226,7 @@ async def test_a_fetch_that_is_given_up_between_two_slices_watches_nothing(topic
 async def test_the_fetches_that_wait_have_so_many_partitions_together(
     topics: Harness, monkeypatch: pytest.MonkeyPatch, over: int, waits: bool
 ) -> None:
-    monkeypatch.setattr(fetch_many, "MAX_WAITING", 2 * (PARTITIONS + 2) + over)
+    monkeypatch.setattr(usual, "MAX_WAITING", 2 * (PARTITIONS + 2) + over)
     correlation_ids = [await topics.put(request(1), VERSION) for _ in range(2)]
     assert [asking.outcome is None for asking in correlation_ids] == [True, waits]
 
@@ -257,12 +256,12 @@ async def test_a_session_that_is_closed_between_two_slices_is_not_found(topics: 
     services = topics.services[FetchServices]
     session_id = await begin_session(topics)
     message = FetchRequest(session_id=session_id, session_epoch=1, topics=[])
-    slices = sum(1 for _ in fetch_many.fetch_many(message, -1, await _context(topics), services))
+    slices = sum(1 for _ in usual.fetch(message, -1, await _context(topics), services))
     found = set()
     for stop in range(1, slices):
         session_id = await begin_session(topics)
         message = FetchRequest(max_wait_ms=0, session_id=session_id, session_epoch=1, topics=[])
-        work = fetch_many.fetch_many(message, -1, await _context(topics), services)
+        work = usual.fetch(message, -1, await _context(topics), services)
         for _ in range(stop):
             next(work)
         services.sessions.close(session_id)
@@ -282,7 +281,7 @@ async def test_the_partitions_of_a_session_are_gone_through_in_slices(topics: Ha
         session.add(("none", bytes(16), at), requested)
     services.sessions.recount(session)
     message = FetchRequest(max_wait_ms=0, session_id=session.id, session_epoch=1, topics=[])
-    steps = requested_in_slices(message, await _context(topics), services)
+    steps = requested_partitions(message, await _context(topics), services)
     assert sum(1 for _ in steps) == 3 * count // SLICE, "looked at, looked up, and returned"
 
 
@@ -294,7 +293,7 @@ async def test_unsent_partitions_become_news_again_in_slices(topics: Harness) ->
     session.unsent = [FetchedPartition(each, ErrorCode.NONE, 0, 0, b"") for each in requested] * 4
     left = [len(session.unsent)]
     message = FetchRequest(max_wait_ms=0, session_id=session_id, session_epoch=2, topics=[])
-    for _ in requested_in_slices(message, await _context(topics), services):
+    for _ in requested_partitions(message, await _context(topics), services):
         left.append(len(session.unsent))
     assert left[-1] == 0 and max(one - two for one, two in pairwise(left)) == SLICE
     assert all(each.high_watermark == -1 for each in session.partitions.values())

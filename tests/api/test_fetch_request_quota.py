@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.api import a01_fetch
+from broker.api.fetch import pending
 from broker.api.requests.outcome import EncodedResponse, Response
 from broker.api.requests.services import FetchServices
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
@@ -21,7 +21,7 @@ async def shared(
     """Usual fetches take the fast path, and large ones are read and answered in slices."""
     harness.uses_fast_paths = request.param == "the fast path"
     if request.param == "in slices":
-        monkeypatch.setattr(a01_fetch, "MANY_BYTES", 0)
+        monkeypatch.setattr(pending, "MANY", 0)
     await prepare(harness)
     return harness
 

@@ -7,14 +7,13 @@ from typing import Any
 import pytest
 
 from broker.api.a00_produce import _append_all
-from broker.api.a01_fetch import SOME_BYTES
 from broker.api.a02_list_offsets import _respond as list_offsets_in_slices
 from broker.api.a21_delete_records import WRITE_COST
 from broker.api.a21_delete_records import _respond as delete_records_in_slices
 from broker.api.a23_offset_for_leader_epoch import _respond as epochs_in_slices
 from broker.api.a34_alter_replica_log_dirs import _respond as moves_in_slices
 from broker.api.a61_describe_producers import _respond as producers_in_slices
-from broker.api.fetch.many import fetch_many
+from broker.api.fetch.usual import fetch as fetch_usual
 from broker.api.produce.pending import APPEND_COST, CHUNK
 from broker.api.requests.services import FetchServices, PartitionServices, ProduceServices
 from broker.log.checkpoints import OffsetFile
@@ -128,7 +127,7 @@ async def slices_of(harness: Harness, api: str) -> Slices[Any]:
     context = (await harness.put(ListOffsetsRequest(-1, 0, []), 7)).context
     services = harness.services[PartitionServices]
     make: Callable[[], Slices[Any]] = {
-        "fetch": lambda: fetch_many(fetch(), -1, context, harness.services[FetchServices]),
+        "fetch": lambda: fetch_usual(fetch(), -1, context, harness.services[FetchServices]),
         "list offsets": lambda: list_offsets_in_slices(list_offsets(), context, services),
         "produce": lambda: _append_all(produce(), context, harness.services[ProduceServices]),
         "delete records": lambda: delete_records_in_slices(delete_records(), context, services),
@@ -275,19 +274,9 @@ async def test_a_piece_of_a_produce_stages_so_many_appends(
     assert [each for each in commits.staged if each] == [min(most + over, most)] + [over] * (over > 0)
 
 
-async def test_a_small_fetch_that_makes_logs_is_read_in_slices(
-    harness: Harness, made: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_small_fetch_that_makes_logs_is_read_in_slices(harness: Harness, made: list[int]) -> None:
     await harness.create_topic("wide", PARTITIONS)
     made.clear()
-    in_slices: list[int] = []
-
-    def seen(*args: Any) -> Any:
-        in_slices.append(len(made))
-        return fetch_many(*args)
-
-    monkeypatch.setattr("broker.api.a01_fetch.fetch_many", seen)
-    assert (await harness.put(fetch(), 12)).context.size > SOME_BYTES
-    assert in_slices == [0] and len(made) == PARTITIONS
-    await harness.put(fetch(), 12)
-    assert in_slices == [0], "they are there now"
+    asking = await harness.put(fetch(), 12)
+    assert len(made) == PARTITIONS and asking.pauses == PARTITIONS - 1, "one between two of them"
+    assert (await harness.put(fetch(), 12)).pauses == 0, "they are there now"

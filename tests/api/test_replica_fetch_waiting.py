@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from broker.api.fetch.many import fetch_many
+from broker.api.fetch.usual import fetch
 from broker.api.requests.services import FetchServices
 from broker.common.errors import ErrorCode
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -124,6 +124,6 @@ async def test_a_slice_of_a_large_replica_fetch_checks_one_piece_of_its_partitio
     checked.clear()
     most = before = 0
     with throttled(topics, "wide"):
-        for _ in fetch_many(message, 2, asking.context, topics.services[FetchServices]):
+        for _ in fetch(message, 2, asking.context, topics.services[FetchServices]):
             most, before = max(most, len(checked) - before), len(checked)
     assert most == SLICE and len(checked) == 4 * SLICE, "when it reads and when it records"

@@ -14,10 +14,10 @@ import trio
 from trio.testing import MockClock
 
 from broker.controller.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
-from broker.gateway.channel import THROTTLED
 from broker.gateway.client_receive import BURST
 from broker.gateway.forwarder import SCRATCH_BYTES
 from broker.metadata.actor import BROKER_ITSELF
+from broker.network.connection.read_ahead_channel import THROTTLED
 from broker.protocol import codec
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.api_versions import ApiVersionsRequest

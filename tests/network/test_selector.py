@@ -8,8 +8,7 @@ import pytest
 import trio
 
 from broker.network.handling.request_channel import Request
-from broker.network.handling.route import Route
-from broker.network.handling.routes import Routes
+from broker.network.handling.routes import Route, Routes
 from broker.network.processor import Processor
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tests.network.test_pipelining import connections, correlation_ids, encoded, numbered, stored

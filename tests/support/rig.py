@@ -7,7 +7,7 @@ from broker.network.connection.channel import Channel, NewConnection
 from broker.network.connection.receive import SCRATCH_BYTES
 from broker.network.failures import Failures
 from broker.network.handling.request_channel import Request
-from broker.network.handling.route import Route
+from broker.network.handling.routes import Route
 from broker.network.memory.leased_receive import LeasedFrames, receiving
 from broker.network.memory.memory_pool import MemoryPool
 from broker.network.metrics.request_metrics import RequestMetrics

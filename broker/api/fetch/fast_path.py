@@ -1,17 +1,18 @@
 """The fast path of Fetch: consumers' requests that records are ready for.
 
 One pass over the frame finds the log and the offset of each partition, a second one reads the logs, a third
-writes the response between the records, which pass from the page cache to the socket. It serves requests
-without a session, and incremental requests of a session that change offsets only (KIP-227). `a01_fetch`
-handles requests that wait, fail, open a session or log files, are throttled, name many partitions, or read
-committed records where a transaction is ongoing or was aborted.
+writes the response between the records, which pass from the page cache to the socket. A request that finds
+too little waits as a `PendingFetch`. It serves requests without a session, and incremental requests of a
+session that change offsets only (KIP-227). `a01_fetch` handles requests that fail, open a session or log
+files, may exceed a limit of slow fetches, name many partitions, or read committed records where a transaction
+is ongoing or was aborted.
 """
 
 import struct
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from broker.api.fetch.pending import empty_reply
+from broker.api.fetch.pending import PendingFetch, empty_reply, reading_of, wait
 from broker.api.fetch.withheld_records import WithheldRecords
 from broker.api.requests.byte_quotas import RecordedFetch, fetch_max_bytes
 from broker.api.requests.context import Connection, RequestContext
@@ -25,6 +26,7 @@ from broker.log.windows import MAX_COPIED_BYTES
 from broker.partitions.fetch_sessions import FINAL_EPOCH, NO_SESSION, CachedPartition, FetchSession
 from broker.partitions.fetching import NOTHING, SENT_TOGETHER, RequestedPartition
 from broker.partitions.partitions import LEADER_EPOCH, HostedTopic
+from broker.protocol.api_key import ApiKey
 from broker.protocol.client_id import client_id_and_body
 from broker.protocol.schema import ZERO_UUID, Buffer
 from broker.protocol.varint import uvarint
@@ -60,14 +62,15 @@ TopicRecords = tuple[bytes, list[Found]]
 class FetchPrologue(NamedTuple):
     """What a Fetch has before its first partition, which is at `end`.
 
-    `min_bytes` is 0 for a request that does not wait. `topics` is the number of topics, and `counted` its
-    bytes; `first` is the first topic, with its head and the number of its partitions. `is_committed`:
-    the client reads committed records only.
+    `wait_ms` and `min_bytes` are 0 for a request that does not wait. `topics` is the number of topics, and
+    `counted` its bytes; `first` is the first topic, with its head and the number of its partitions.
+    `is_committed`: the client reads committed records only.
     """
 
     client_id: str | None
     session_id: int
     epoch: int
+    wait_ms: int
     min_bytes: int
     max_bytes: int
     topics: int
@@ -141,7 +144,7 @@ class FetchFastPath:
         max_bytes = prologue.max_bytes
         quotas = self._services.quotas
         if quotas.fetch_active:
-            if quotas.broker.active:
+            if quotas.broker.measures_slow_fetches:
                 raise Unusual
             max_bytes = fetch_max_bytes(quotas, context, max_bytes)
         # Below this, the request waits.
@@ -172,6 +175,7 @@ class FetchFastPath:
             client_id,
             session_id,
             epoch,
+            max(wait_ms, 0),
             min_bytes if wait_ms > 0 else 0,
             min(max_bytes, self._services.max_bytes),
             topics,
@@ -223,14 +227,22 @@ class FetchFastPath:
         """Serve a request without a session: the response has every partition that the request names."""
         reads = _Reads(max_bytes, prologue.is_committed)
         found: list[TopicRecords] = []
-        for hosted, head, wanted in self._named(frame, prologue):
+        named = self._named(frame, prologue)
+        for hosted, head, wanted in named:
             if self._authorizes:
                 self._check_allowed(hosted.name, context)
             found.append(
                 (head, [(index, log, reads.read(log, offset, limit)) for index, log, offset, limit in wanted])
             )
-        if reads.size < least or not any(partitions for _, partitions in found):
+        if not reads.count:
             raise Unusual
+        if reads.size < least:
+            requested = [
+                RequestedPartition(*self._key(hosted), index, offset, limit, log, ErrorCode.NONE)
+                for hosted, _, wanted in named
+                for index, log, offset, limit in wanted
+            ]
+            return self._wait(prologue, context, requested, max_bytes, least, None)
         parts, size = self._layout.encode(context.correlation_id, NO_SESSION, prologue.counted, found)
         recorded, throttle = self._record(context, size)
         for _, partitions in found:
@@ -263,7 +275,7 @@ class FetchFastPath:
             raise Unusual
         changes: dict[CachedPartition, Wanted] = {}
         for hosted, _, wanted in self._named(frame, prologue):
-            name, topic_id = ("", hosted.topic_id) if self._uses_ids else (hosted.name, ZERO_UUID)
+            name, topic_id = self._key(hosted)
             for each in wanted:
                 cached = session.partitions.get((name, topic_id, each[0]))
                 if cached is None:
@@ -283,7 +295,10 @@ class FetchFastPath:
                 self._check_allowed(log.topic, context)
             found.append((cached, log, reads.read(log, offset, limit)))
         if reads.size < least:
-            raise Unusual
+            if not found:
+                raise Unusual
+            self._advance(session, changes, context)
+            return self._wait(prologue, context, session.requested(), max_bytes, least, session)
         news = [
             each
             for each in found
@@ -298,12 +313,7 @@ class FetchFastPath:
             log.metrics.reads += 1
             if throttle is None:
                 log.metrics.bytes_out += len(records)
-        self._services.sessions.advance(session, context.now_ms)
-        for cached, (index, log, offset, limit) in changes.items():
-            old = cached.requested
-            cached.requested = RequestedPartition(
-                old.topic, old.topic_id, index, offset, limit, log, ErrorCode.NONE
-            )
+        self._advance(session, changes, context)
         if throttle is not None:
             for cached, _, _ in news:
                 cached.high_watermark = -1  # so that the next response includes it
@@ -316,6 +326,39 @@ class FetchFastPath:
         told = [(cached, len(records)) for cached, _, records in news]
         sent = _SentRecords(self._services, context, recorded, logs, session, told)
         return EncodedResponse(parts, None, self._layout.throttle_at, sent.withhold)
+
+    def _key(self, hosted: HostedTopic) -> tuple[str, bytes]:
+        """Return the name and the id of a topic as requests have them: one of the two."""
+        return ("", hosted.topic_id) if self._uses_ids else (hosted.name, ZERO_UUID)
+
+    def _advance(
+        self, session: FetchSession, changes: dict[CachedPartition, Wanted], context: RequestContext
+    ) -> None:
+        """Note in the session what the request changes."""
+        self._services.sessions.advance(session, context.now_ms)
+        for cached, (index, log, offset, limit) in changes.items():
+            old = cached.requested
+            cached.requested = RequestedPartition(
+                old.topic, old.topic_id, index, offset, limit, log, ErrorCode.NONE
+            )
+
+    def _wait(
+        self,
+        prologue: "FetchPrologue",
+        context: RequestContext,
+        requested: list[RequestedPartition],
+        max_bytes: int,
+        least: int,
+        session: FetchSession | None,
+    ) -> Outcome:
+        """Let a request wait that has been read and found less than `least` bytes."""
+        for each in requested:
+            assert each.log is not None
+            each.log.metrics.reads += 1
+        context.api_key, context.api_version = ApiKey.FETCH, self._version
+        reading = reading_of(requested, max_bytes, is_committed=prologue.is_committed)
+        pending = PendingFetch(self._services, context, reading, session, session is not None)
+        return wait(pending, prologue.wait_ms, least)
 
     def _wanted(self, frame: Buffer, at: int, count: int, hosted: HostedTopic) -> tuple[list[Wanted], int]:
         """Return the partitions of a topic that start at `at`, and the position after them."""
@@ -365,11 +408,7 @@ class FetchFastPath:
         if not quotas.fetch_active:
             return None, None
         recorded = RecordedFetch(size, self._services.clock.ms(), is_slow=False)
-        throttle = recorded.record(quotas, context)
-        if throttle is None:
-            return recorded, None
-        recorded.unrecord(quotas, context)
-        return None, throttle
+        return recorded, recorded.record(quotas, context)
 
 
 class _SentRecords:
@@ -418,12 +457,12 @@ class _SentRecords:
 class _Reads:
     """The reads of one request, in its order, with the rules of `partitions.fetching.Reading`."""
 
-    __slots__ = ("_count", "_is_committed", "_left", "size")
+    __slots__ = ("_is_committed", "_left", "count", "size")
 
     def __init__(self, max_bytes: int, is_committed: bool) -> None:
         self._left = max_bytes
         self._is_committed = is_committed
-        self._count = 0
+        self.count = 0
         self.size = 0
 
     def read(self, log: PartitionLog, offset: int, limit: int) -> FileSlice | bytes:
@@ -434,12 +473,12 @@ class _Reads:
         if self._is_committed and (log.has_aborted or log.last_stable_offset != log.high_watermark):
             raise Unusual
         total, left = self.size, self._left
-        self._count += 1
+        self.count += 1
         if offset == log.high_watermark or (total and left <= 0):
             return NOTHING
         records = log.read(offset, limit if limit < left else left, min_one_batch=total == 0)
         size = records.remaining
-        if total and size and (total + size > MAX_COPIED_BYTES or self._count > SENT_TOGETHER):
+        if total and size and (total + size > MAX_COPIED_BYTES or self.count > SENT_TOGETHER):
             log.check_readable(records)
             size = records.remaining
         self.size = total + size

@@ -6,84 +6,25 @@ from broker.api.requests.services import FetchServices
 from broker.common.errors import ApiError, ErrorCode
 from broker.partitions.fetch_sessions import FINAL_EPOCH, FIRST_EPOCH, NO_SESSION, FetchSession
 from broker.partitions.fetching import RequestedPartition, check_epoch
-from broker.partitions.partitions import Partitions
-from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from broker.partitions.partitions import HostedTopic, Partitions
+from broker.protocol.messages.fetch import FetchRequest
 from broker.protocol.schema import ZERO_UUID
 from broker.records.slices import SLICE, Slices
 
 
 def requested_partitions(
     message: FetchRequest, context: RequestContext, services: FetchServices
-) -> tuple[list[RequestedPartition], FetchSession | None, bool]:
-    """Return the partitions to read, the session, and whether the response is incremental."""
-    session_id, epoch = message.session_id, message.session_epoch
-    if epoch == FINAL_EPOCH and session_id == NO_SESSION:
-        return _resolve_all(message.topics, services.partitions), None, False
-    by_id = context.api_version >= 13
-    if epoch in (FINAL_EPOCH, FIRST_EPOCH):
-        services.sessions.close(session_id)
-        requested = _resolve_all(message.topics, services.partitions)
-        session = None
-        if epoch == FIRST_EPOCH and requested:
-            session = services.sessions.create(
-                partitions=len(requested), uses_topic_ids=by_id, now_ms=context.now_ms
-            )
-        if session is not None:
-            for each in requested:
-                session.add((each.topic, each.topic_id, each.partition), each)
-            services.sessions.recount(session)
-        return requested, session, False
-    session = services.sessions.resume(session_id, epoch, uses_topic_ids=by_id, now_ms=context.now_ms)
-    for known in session.requested():
-        if known.log is None or known.log.deleted:
-            _look_up(known, services.partitions)
-    for each in _resolve_all(message.topics, services.partitions):
-        session.add((each.topic, each.topic_id, each.partition), each)
-    for topic in message.forgotten_topics_data:
-        for index in topic.partitions:
-            session.forget((topic.topic, topic.topic_id, index))
-    services.sessions.recount(session)
-    return session.requested(), session, True
-
-
-def _resolve_all(topics: list[FetchTopic], partitions: Partitions) -> list[RequestedPartition]:
-    requested = []
-    for topic in topics:
-        for partition in topic.partitions:
-            requested.append(_resolve(topic, partition, partitions))
-    return requested
-
-
-def _resolve(topic: FetchTopic, partition: FetchPartition, partitions: Partitions) -> RequestedPartition:
-    each = RequestedPartition(
-        topic.topic,
-        topic.topic_id,
-        partition.partition,
-        partition.fetch_offset,
-        partition.partition_max_bytes,
-        None,
-        ErrorCode.NONE,
-    )
-    _look_up(each, partitions)
-    if each.log is not None:
-        each.error = check_epoch(partition.current_leader_epoch)
-    return each
-
-
-def requested_in_slices(
-    message: FetchRequest, context: RequestContext, services: FetchServices
 ) -> Slices[tuple[list[RequestedPartition], FetchSession | None, bool]]:
-    """Compute `requested_partitions` for many partitions, in slices.
+    """Return the partitions to read, the session, and whether the response is incremental.
 
-    The session's epoch has already advanced, so no other request of the session runs in between.
+    Pauses after many partitions, and between logs that are created, which takes a millisecond each. The
+    session's epoch has already advanced, so no other request of the session runs in between.
     """
     session_id, epoch, pace = message.session_id, message.session_epoch, Pace()
     by_id = context.api_version >= 13
     full = epoch in (FINAL_EPOCH, FIRST_EPOCH)
     session = None
-    if full:
-        services.sessions.close(session_id)
-    else:
+    if not full:
         session = services.sessions.resume(session_id, epoch, uses_topic_ids=by_id, now_ms=context.now_ms)
         while session.unsent:
             session.untold(session.unsent[-SLICE:])
@@ -91,16 +32,38 @@ def requested_in_slices(
             yield None
         for known in (yield from _requested_of(session, pace)):
             if known.log is None or known.log.deleted:
-                _look_up(known, services.partitions)
+                hosted, known.error = _hosted(known.topic, known.topic_id, services.partitions)
+                known.log = None
+                if hosted is not None:
+                    _find_log(known, hosted)
             if pace.spent():
                 yield None
+    elif session_id != NO_SESSION:
+        services.sessions.close(session_id)
     named: list[RequestedPartition] = []
+    has_made = False
     for topic in message.topics:
+        hosted, error = _hosted(topic.topic, topic.topic_id, services.partitions)
         for partition in topic.partitions:
-            cost = SLICE if _makes_log(topic, partition, services.partitions) else 1
-            named.append(_resolve(topic, partition, services.partitions))
-            if pace.spent(cost):
+            makes_log = hosted is not None and hosted.makes_log(partition.partition)
+            if pace.spent() or (makes_log and has_made):
                 yield None
+                hosted, error = _hosted(topic.topic, topic.topic_id, services.partitions)
+            has_made |= makes_log
+            each = RequestedPartition(
+                topic.topic,
+                topic.topic_id,
+                partition.partition,
+                partition.fetch_offset,
+                partition.partition_max_bytes,
+                None,
+                error,
+            )
+            named.append(each)
+            if hosted is not None:
+                _find_log(each, hosted)
+                if each.log is not None:
+                    each.error = check_epoch(partition.current_leader_epoch)
         if pace.spent():
             yield None
     if full and (epoch == FINAL_EPOCH or not named):
@@ -142,30 +105,15 @@ def _requested_of(session: FetchSession, pace: Pace) -> Slices[list[RequestedPar
     return requested
 
 
-def makes_logs(message: FetchRequest, partitions: Partitions) -> bool:
-    """Return whether resolving the request's partitions creates log files."""
-    return any(
-        _makes_log(topic, partition, partitions) for topic in message.topics for partition in topic.partitions
-    )
+def _hosted(topic: str, topic_id: bytes, partitions: Partitions) -> tuple[HostedTopic | None, ErrorCode]:
+    """Return a topic by its id if it has one, else by name, and the error of its partitions."""
+    if topic_id != ZERO_UUID:
+        return partitions.by_id.get(topic_id), ErrorCode.UNKNOWN_TOPIC_ID
+    return partitions.by_name.get(topic), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def _makes_log(topic: FetchTopic, partition: FetchPartition, partitions: Partitions) -> bool:
-    by_id = topic.topic_id != ZERO_UUID
-    hosted = partitions.by_id.get(topic.topic_id) if by_id else partitions.by_name.get(topic.topic)
-    return hosted is not None and hosted.makes_log(partition.partition)
-
-
-def _look_up(requested: RequestedPartition, partitions: Partitions) -> None:
-    """Set the log of one partition, or its error; a session outlives topics."""
-    if requested.topic_id != ZERO_UUID:
-        hosted = partitions.by_id.get(requested.topic_id)
-        requested.error = ErrorCode.UNKNOWN_TOPIC_ID
-    else:
-        hosted = partitions.by_name.get(requested.topic)
-        requested.error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    requested.log = None
-    if hosted is None:
-        return
+def _find_log(requested: RequestedPartition, hosted: HostedTopic) -> None:
+    """Set the log of one partition, or its error."""
     try:
         requested.log = hosted.log(requested.partition)
     except ApiError as refused:

@@ -1,7 +1,7 @@
 """A Fetch in progress: how it reads, and how its response is built. (Kafka: handleFetchRequest)
 
-`api.a01_fetch` and `api.fetch.many` create it and complete it at once or, after a wait, through
-`api.requests.delayed_operations`.
+`api.fetch.usual` creates it, and the fast path for a request that waits. It is completed at once or, after a
+wait, through `api.requests.delayed_operations`.
 
 Client quotas do not apply to replicas. A throttled partition whose replica is out of sync has no records in
 the response while the leader's replication quota is exceeded; the quota always counts the bytes sent for
@@ -10,18 +10,19 @@ ReplicaManager.shouldLeaderThrottle, KIP-73)
 """
 
 from collections.abc import Sequence
-from typing import Final
+from typing import ClassVar, Final
 
 from broker.api.fetch.withheld_records import WithheldRecords
 from broker.api.requests.byte_quotas import RecordedFetch, fetch_max_bytes, needs_the_disk
 from broker.api.requests.context import RequestContext
-from broker.api.requests.outcome import Response, Sliced
+from broker.api.requests.outcome import DELAYED, Outcome, Response, Sliced
 from broker.api.requests.pacing import pieces
 from broker.api.requests.services import FetchServices
 from broker.common.errors import ErrorCode
 from broker.partitions.fetch_sessions import NO_SESSION, FetchSession
 from broker.partitions.fetching import (
     CommittedReading,
+    DelayedFetch,
     FetchedPartition,
     Reading,
     ReplicaReading,
@@ -33,16 +34,23 @@ from broker.protocol.messages.fetch import AbortedTransaction as WireAborted
 from broker.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from broker.protocol.schema import ZERO_UUID, Struct
 from broker.quotas.throttled import Throttle
-from broker.records.slices import SLICE, Slices
+from broker.records.slices import SLICE, Slices, run_through
 from broker.security.acl.acl import Operation
 
 READ_COMMITTED: Final = 1
 
+MANY: Final = 256
+"""Partitions above which a fetch is read and answered in slices; ours. Each takes two microseconds."""
+
 
 class PendingFetch:
-    """A Fetch in progress; `incremental` responses omit unchanged partitions."""
+    """A Fetch in progress; `incremental` responses omit unchanged partitions. One of many partitions
+    (`is_many`) is read and answered in slices, and what it leaves behind is freed in slices.
+    """
 
-    __slots__ = ("context", "incremental", "reading", "services", "session")
+    __slots__ = ("context", "incremental", "is_many", "reading", "recorded", "services", "session")
+
+    is_replica: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -57,102 +65,152 @@ class PendingFetch:
         self.reading = reading
         self.session = session
         self.incremental = incremental
+        self.is_many = len(reading.requested) > MANY
+        self.recorded: RecordedFetch | None = None
+        """What the fetch quotas have recorded."""
 
-    def response(self, *, fresh: bool = False) -> Response | Sliced:
-        """Build the response; `fresh` means that the partitions have just been read."""
-        reading = self.reading
-        if not fresh:
-            reading.read()
-        found = reading.found
-        session = self.session
+    def response(self) -> Outcome:
+        """Return the response after a wait: read the partitions again first."""
+        if self.is_many:
+            return Sliced(self._read_and_respond(), None)
+        self.reading.read()
+        return self.respond()
+
+    def respond(self) -> Response:
+        """Build the response from few partitions that have just been read."""
+        found, session, quotas = self.reading.found, self.session, self.services.quotas
+        session_id = NO_SESSION
         if session is not None:
+            session_id = session.id
             news = session.news(found)
             if self.incremental:
                 found = news
-        session_id = session.id if session is not None else NO_SESSION
-        response = self.settle(reply_for(found, session_id), found)
-        if response.throttle is None:
-            reading.count_sent()
-        return response
-
-    def settle(self, reply: FetchResponse, found: list[FetchedPartition]) -> Response:
-        """Record the response in the quotas at response time; a response with a throttle has no records."""
-        quotas = self.services.quotas
-        recorded = None
-        if quotas.fetch_active:
-            size = size_of(reply, self.context.api_version)
-            is_slow = quotas.broker.measures_slow_fetches and needs_the_disk(found)
-            recorded = RecordedFetch(size, self.services.clock.ms(), is_slow=is_slow)
-            throttle = recorded.record(quotas, self.context)
+        reply = reply_for(found, session_id)
+        if quotas.fetch_active or self.is_replica:
+            throttle = run_through(self.record(reply, found))
             if throttle is not None:
-                recorded.unrecord(quotas, self.context)
                 return self.without_records(throttle, found)
-        if quotas.request.active:
-            return Response(reply, withhold=UnsettledFetch(self, found, recorded).withhold)
+        self.reading.count_sent()
+        if quotas.request.active and not self.is_replica:
+            return Response(reply, withhold=UnsettledFetch(self, found).withhold)
         return Response(reply)
 
-    def settle_in_slices(self, reply: FetchResponse, found: list[FetchedPartition]) -> Slices[Response]:
-        """`settle` for many partitions, in slices."""
-        quotas = self.services.quotas
-        recorded = None
-        if quotas.fetch_active:
-            size = yield from size_in_slices(reply, self.context.api_version)
-            is_slow = quotas.broker.measures_slow_fetches and (yield from _needs_the_disk_in_slices(found))
-            recorded = RecordedFetch(size, self.services.clock.ms(), is_slow=is_slow)
-            throttle = recorded.record(quotas, self.context)
+    def respond_in_slices(self) -> Slices[Response]:
+        """`respond` from many partitions, which are freed in slices too."""
+        reading, session, quotas = self.reading, self.session, self.services.quotas
+        read = found = reading.found
+        session_id = NO_SESSION
+        if session is not None:
+            session_id = session.id
+            news: list[FetchedPartition] = []
+            for some in pieces(read):
+                news += session.news(list(some))
+                yield None
+            if self.incremental:
+                found = news
+        reply = yield from reply_in_slices(found, session_id)
+        if quotas.fetch_active or self.is_replica:
+            throttle = yield from self.record(reply, found)
             if throttle is not None:
-                recorded.unrecord(quotas, self.context)
-                return (yield from self._without_records_in_slices(throttle, found))
-        if quotas.request.active:
-            return Response(reply, withhold=UnsettledFetch(self, found, recorded).withhold)
+                return self.without_records(throttle, found)
+        for some in pieces(read):
+            reading.count_sent(some)
+            yield None
+        if quotas.request.active and not self.is_replica:  # it may still withhold the records
+            return Response(reply, withhold=UnsettledFetch(self, found).withhold)
+        for items in (found, read, reading.requested):
+            yield from freed(items)
         return Response(reply)
+
+    def _read_and_respond(self) -> Slices[Outcome]:
+        yield from read_in_slices(self.reading)
+        return (yield from self.respond_in_slices())
+
+    def record(self, reply: FetchResponse, found: list[FetchedPartition]) -> Slices[Throttle | None]:
+        """Record the response in the quotas at response time, and return the throttle, if any."""
+        quotas = self.services.quotas
+        version = self.context.api_version
+        size = (yield from size_in_slices(reply, version)) if self.is_many else size_of(reply, version)
+        is_slow = quotas.broker.measures_slow_fetches and (yield from self._needs_the_disk(found))
+        self.recorded = RecordedFetch(size, self.services.clock.ms(), is_slow=is_slow)
+        return self.recorded.record(quotas, self.context)
 
     def without_records(self, throttle: Throttle, found: list[FetchedPartition]) -> Response:
         """Return the empty response of a throttled fetch. (Kafka: getThrottledResponse)
 
-        The session continues as if nothing had been found; a session that this fetch created is closed.
+        The session continues as if nothing had been found: the next response includes its partitions again.
+        A session that this fetch created is closed.
         """
         session_id = NO_SESSION
-        session = self.session
-        if session is not None:
-            if self.incremental:
-                session.untold(found)
-                session_id = session.id
+        session, sessions, reading = self.session, self.services.sessions, self.reading
+        if session is None or not self.incremental:
+            if session is not None:
+                sessions.close(session.id)
+            if self.is_many:
+                sessions.discard(found)
+        else:
+            session_id = session.id
+            if self.is_many:
+                session.unsent += found
             else:
-                self.services.sessions.close(session.id)
-        self.reading.drop()
+                session.untold(found)
+        if self.is_many:
+            assert isinstance(reading.requested, list)
+            sessions.discard(reading.found)
+            sessions.discard(reading.requested)
+        reading.drop()
         return Response(empty_reply(throttle.throttle_ms, session_id), throttle)
 
     def discard(self, reply: Struct) -> None:
         """Free a reply whose records are withheld."""
+        if self.is_many:
+            self.services.sessions.discard(reply)
 
-    def _without_records_in_slices(
-        self, throttle: Throttle, found: list[FetchedPartition]
-    ) -> Slices[Response]:
-        if self.session is not None and self.incremental:
-            for at in range(len(found), 0, -SLICE):
-                self.session.untold(found[max(at - SLICE, 0) : at])
+    def _needs_the_disk(self, found: list[FetchedPartition]) -> Slices[bool]:
+        for some in pieces(found):
+            if needs_the_disk(some):
+                return True
+            if self.is_many:
                 yield None
-        return self.without_records(throttle, [])
+        return False
+
+
+class PendingReplicaFetch(PendingFetch):
+    """A replica's fetch, exempt from client quotas and recorded in the leader's replication quota."""
+
+    __slots__ = ()
+
+    is_replica: ClassVar[bool] = True
+
+    def record(self, reply: FetchResponse, found: list[FetchedPartition]) -> Slices[Throttle | None]:
+        """Record the throttled partitions; the response is sent all the same."""
+        quota = self.services.replication.leader
+        marked: list[FetchedPartition] = []
+        for some in pieces(found):
+            for each in some:
+                log = each.requested.log
+                if log is not None and quota.is_marked(log.topic, log.index):
+                    marked.append(each)
+            if self.is_many:
+                yield None
+        if marked:
+            if len(marked) != len(found):
+                sliced = reply_in_slices(marked, reply.session_id)
+                reply = (yield from sliced) if self.is_many else reply_for(marked, reply.session_id)
+            version = self.context.api_version
+            size = (yield from size_in_slices(reply, version)) if self.is_many else size_of(reply, version)
+            quota.record(size, self.services.clock.ms())
+        return None
 
 
 class UnsettledFetch:
-    """A consumer's fetch while a request quota is set, which may still withhold its records.
+    """A consumer's fetch while a request quota is set, which may still withhold its records."""
 
-    `recorded` is what the fetch quotas recorded, or None.
-    """
+    __slots__ = ("_found", "_pending", "_records")
 
-    __slots__ = ("_found", "_pending", "_recorded", "_records")
-
-    def __init__(
-        self,
-        pending: PendingFetch,
-        found: list[FetchedPartition],
-        recorded: RecordedFetch | None,
-    ) -> None:
+    def __init__(self, pending: PendingFetch, found: list[FetchedPartition]) -> None:
         self._pending = pending
         self._found = found
-        self._recorded = recorded
         self._records = WithheldRecords(pending.context.connection, pending.reading.size)
 
     def withhold(self, response: Response, throttle: Throttle) -> Response:
@@ -161,8 +219,8 @@ class UnsettledFetch:
         services = pending.services
         if not self._records.are_withheld(throttle, services.clock.ms()):
             return response
-        if self._recorded is not None:
-            self._recorded.unrecord(services.quotas, pending.context)
+        if pending.recorded is not None:
+            pending.recorded.unrecord(services.quotas, pending.context)
         pending.reading.count_unsent()
         pending.discard(response.reply)
         return pending.without_records(throttle, self._found)
@@ -215,41 +273,7 @@ def _name_of(requested: RequestedPartition, services: FetchServices) -> str | No
     return None if hosted is None else hosted.name
 
 
-class PendingReplicaFetch(PendingFetch):
-    """A replica's fetch, exempt from client quotas and recorded in the leader's replication quota."""
-
-    __slots__ = ()
-
-    def settle(self, reply: FetchResponse, found: list[FetchedPartition]) -> Response:
-        marked = self._marked(found)
-        if marked:
-            self._record(size_of(reply_for(marked, reply.session_id), self.context.api_version))
-        return Response(reply)
-
-    def settle_in_slices(self, reply: FetchResponse, found: list[FetchedPartition]) -> Slices[Response]:
-        marked: list[FetchedPartition] = []
-        for some in pieces(found):
-            marked += self._marked(some)
-            yield None
-        if marked:
-            counted = yield from reply_in_slices(marked, reply.session_id)
-            self._record((yield from size_in_slices(counted, self.context.api_version)))
-        return Response(reply)
-
-    def _marked(self, found: Sequence[FetchedPartition]) -> list[FetchedPartition]:
-        quota = self.services.replication.leader
-        return [
-            each
-            for each in found
-            if (log := each.requested.log) is not None and quota.is_marked(log.topic, log.index)
-        ]
-
-    def _record(self, size: int) -> None:
-        self.services.replication.leader.record(size, self.services.clock.ms())
-
-
 def pending_fetch(
-    kind: type[PendingFetch],
     message: FetchRequest,
     replica: int,
     requested: list[RequestedPartition],
@@ -258,19 +282,47 @@ def pending_fetch(
     context: RequestContext,
     services: FetchServices,
 ) -> PendingFetch:
-    """Return a fetch that has read nothing yet.
-
-    `kind` builds its response; `replica` is negative for a consumer.
-    """
+    """Return a fetch that has read nothing yet; `replica` is negative for a consumer."""
     max_bytes = min(message.max_bytes, services.max_bytes)
     if replica >= 0:
         reading = replica_reading(replica, requested, max_bytes, services)
-    else:
-        if services.quotas.fetch_active:
-            max_bytes = fetch_max_bytes(services.quotas, context, max_bytes)
-        is_committed = message.isolation_level == READ_COMMITTED
-        reading = CommittedReading(requested, max_bytes) if is_committed else Reading(requested, max_bytes)
-    return kind(services, context, reading, session, incremental)
+        return PendingReplicaFetch(services, context, reading, session, incremental)
+    if services.quotas.fetch_active:
+        max_bytes = fetch_max_bytes(services.quotas, context, max_bytes)
+    reading = reading_of(requested, max_bytes, is_committed=message.isolation_level == READ_COMMITTED)
+    return PendingFetch(services, context, reading, session, incremental)
+
+
+def reading_of(requested: list[RequestedPartition], max_bytes: int, *, is_committed: bool) -> Reading:
+    """Return a consumer's reading."""
+    return CommittedReading(requested, max_bytes) if is_committed else Reading(requested, max_bytes)
+
+
+def wait(pending: PendingFetch, max_wait_ms: int, min_bytes: int) -> Outcome:
+    """Let a fetch of few partitions, which have been read, wait for `min_bytes`."""
+    pending.reading.drop()
+    services, context = pending.services, pending.context
+    operation = DelayedFetch(max_wait_ms, pending, min_bytes)
+    keys = [each.log for each in pending.reading.requested if each.log is not None]
+    if services.fetches.try_complete_else_watch(operation, keys, context.now_ms):
+        return pending.response()
+    context.connection.waiting = operation
+    return DELAYED
+
+
+def read_in_slices(reading: Reading) -> Slices[None]:
+    reading.begin()
+    for some in pieces(reading.requested):
+        reading.read(some)
+        yield None
+
+
+def freed(items: Sequence[object]) -> Slices[None]:
+    """Free the elements in slices rather than all at once with the list."""
+    assert isinstance(items, list)
+    while items:
+        del items[-SLICE:]
+        yield None
 
 
 def reply_for(found: list[FetchedPartition], session_id: int) -> FetchResponse:
@@ -324,14 +376,6 @@ def size_in_slices(reply: FetchResponse, version: int) -> Slices[int]:
         size += sum(map(len, some))
         yield None
     return size
-
-
-def _needs_the_disk_in_slices(found: list[FetchedPartition]) -> Slices[bool]:
-    for some in pieces(found):
-        if needs_the_disk(some):
-            return True
-        yield None
-    return False
 
 
 def empty_reply(throttle_ms: int, session_id: int) -> FetchResponse:

@@ -395,15 +395,8 @@ class _FastProduce(AfterCommit):
         if services.fetches.watched:
             for log in self.logs:
                 services.fetches.complete(log)
-        throttle = None
         quotas = services.quotas
-        if quotas.produce_active:
-            if quotas.broker.active:
-                throttle = record_produce(quotas, context)
-            else:
-                throttle = quotas.produce.record(
-                    context.connection.principal, context.client_id, context.size, context.now_ms
-                )
+        throttle = record_produce(quotas, context) if quotas.produce_active else None
         if has_errors:
             return self._with_errors(throttle, ErrorCode.NONE)
         if self._prologue.acks == 0:

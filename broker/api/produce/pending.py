@@ -156,16 +156,8 @@ class PendingProduce(AfterCommit):
                 services.fetches.complete(log)
         if not self.is_staged:
             return Sliced(self.stage_next(), None)
-        throttle = None
         quotas = services.quotas
-        if quotas.produce_active:
-            context = self.context
-            if quotas.broker.active:
-                throttle = record_produce(quotas, context)
-            else:
-                throttle = quotas.produce.record(
-                    context.connection.principal, context.client_id, context.size, context.now_ms
-                )
+        throttle = record_produce(quotas, self.context) if quotas.produce_active else None
         if self.acks == 0:
             errors = {p.error_code for topic in self.responses for p in topic.partition_responses} - {0}
             if errors:

@@ -31,6 +31,18 @@ def fetch_max_bytes(quotas: ClientQuotas, context: RequestContext, max_bytes: in
     return int(min(max_bytes, most))
 
 
+def record_fetch(
+    quotas: ClientQuotas | NodeQuotas, context: RequestContext, size: int, now_ms: int, *, is_slow: bool
+) -> Throttle | None:
+    """Record a response of `size` bytes and return the longer throttle; of equal ones, the client's."""
+    connection, client_id = context.connection, context.client_id
+    throttle = quotas.fetch.record(connection.principal, client_id, size, now_ms)
+    if quotas.broker.active:
+        whole = quotas.broker.record_fetch(connection, client_id, size, now_ms, is_slow=is_slow)
+        throttle = longer(throttle, whole)
+    return throttle
+
+
 class RecordedFetch:
     """A Fetch response of `size` bytes recorded at `now_ms`, and whether it needs the disk (`is_slow`)."""
 
@@ -42,23 +54,14 @@ class RecordedFetch:
         self._is_slow = is_slow
 
     def record(self, quotas: ClientQuotas, context: RequestContext) -> Throttle | None:
-        """Return the longer throttle; of equal ones, the client's.
-
-        With a throttle, the caller sends an empty response and calls `unrecord`.
-        """
-        connection, client_id = context.connection, context.client_id
-        throttle = quotas.fetch.record(connection.principal, client_id, self._size, self._now_ms)
-        if not quotas.broker.active:
-            return throttle
-        return longer(
-            throttle,
-            quotas.broker.record_fetch(
-                connection, client_id, self._size, self._now_ms, is_slow=self._is_slow
-            ),
-        )
+        """Return the throttle, if any: the bytes are then taken back, because the response is sent empty."""
+        throttle = record_fetch(quotas, context, self._size, self._now_ms, is_slow=self._is_slow)
+        if throttle is not None:
+            self.unrecord(quotas, context)
+        return throttle
 
     def unrecord(self, quotas: ClientQuotas, context: RequestContext) -> None:
-        """Take the recorded bytes back because the response is sent empty."""
+        """Take the recorded bytes back."""
         connection, client_id = context.connection, context.client_id
         quotas.fetch.unrecord(connection.principal, client_id, self._size, self._now_ms)
         if quotas.broker.active:

@@ -276,7 +276,6 @@ class PendingShareFetch:
             recorded = RecordedFetch(size, self.services.clock.ms(), is_slow=is_slow)
             throttle = recorded.record(quotas, self.context)
             if throttle is not None:
-                recorded.unrecord(quotas, self.context)
                 return self._without_records(throttle)
         for each in found:
             each.wanted.log.metrics.bytes_out += len(each.records)

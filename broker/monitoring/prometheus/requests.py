@@ -12,7 +12,7 @@ from typing import Final
 from broker.common.errors import ErrorCode
 from broker.metrics.families import QUANTILES, FamilySamples, Kind, Sample
 from broker.metrics.histogram import quantiles
-from broker.network.handling.route import UNKNOWN_VERSION
+from broker.network.handling.routes import UNKNOWN_VERSION
 from broker.network.metrics.request_log import RequestLog
 from broker.network.metrics.request_metrics import PHASES, AllMetrics, ApiMetrics, quantiles_ms
 

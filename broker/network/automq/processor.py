@@ -16,16 +16,17 @@ from functools import partial
 from typing import ClassVar, Final
 
 from broker.common.errors import ProtocolViolation
-from broker.network.automq.channel import ENDED, QUEUE_FULL, PipelinedChannel
+from broker.network.automq.channel import PipelinedChannel
 from broker.network.automq.responses_in_order import ResponsesInOrder
 from broker.network.clock import TrioClock
 from broker.network.connection.authentication import FailedLogins
 from broker.network.connection.channel import Channel, MuteState
 from broker.network.connection.endings import Ending
+from broker.network.connection.read_ahead_channel import ENDED, QUEUE_FULL
 from broker.network.connection.receive import EndOfStream
 from broker.network.failures import Failures
 from broker.network.handling.request_channel import Request, ResponseSend
-from broker.network.handling.route import CachedResponse, Route
+from broker.network.handling.routes import CachedResponse, Route
 from broker.network.processor import Event, Processor, ProcessorServices, ProcessorSettings
 from broker.network.responder import Responder
 from broker.network.selector import Selector

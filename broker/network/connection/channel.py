@@ -62,6 +62,19 @@ MUTE_TABLE: Final = {
     (_S.MUTED_AND_THROTTLED, _E.THROTTLE_ENDED): _S.MUTED,
 }
 
+
+def _row(state: MuteState) -> tuple[MuteState | None, ...]:
+    """Return a channel's state after each event. A channel is muted when it receives a request, and unmuted
+    when nothing keeps it in MUTED.
+    """
+    before = _S.MUTED if state is _S.NOT_MUTED else state
+    row = [MUTE_TABLE.get((before, event)) for event in _E]
+    return tuple(_S.NOT_MUTED if after is _S.MUTED else after for after in row)
+
+
+_AFTER: Final = tuple([_row(state) for state in _S])
+"""The mute state of a channel by its state and the event; None for an event that is impossible."""
+
 RESPONSE_PENDING: Final = frozenset(
     {_S.MUTED_AND_RESPONSE_PENDING, _S.MUTED_AND_THROTTLED_AND_RESPONSE_PENDING}
 )
@@ -275,10 +288,10 @@ class Channel:
             self.waiting = None
 
     def on(self, event: MuteEvent) -> MuteState:
-        """Apply an event of the mute table. A channel that nothing keeps in MUTED is unmuted."""
-        state = mute_state_after(self.mute_state, event)
-        if state is MuteState.MUTED and event is not MuteEvent.REQUEST_RECEIVED:
-            state = MuteState.NOT_MUTED
+        """Apply an event of the mute table. Raises BrokerBug for one that is impossible now."""
+        state = _AFTER[self.mute_state][event]
+        if state is None:
+            return mute_state_after(self.mute_state, event)  # raises
         self.mute_state = state
         return state
 

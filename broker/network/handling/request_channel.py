@@ -17,7 +17,7 @@ from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Login
 from broker.network.connection.channel import Channel
 from broker.network.connection.send import Part, Send
-from broker.network.handling.route import Route
+from broker.network.handling.routes import Route
 
 Reply = bytes | list[Part] | None
 """A whole frame, a frame that contains file regions, or None if no response is sent."""

@@ -11,8 +11,8 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from broker.network import unsendable
-from broker.network.automq.channel import QUEUE_FULL
 from broker.network.automq.handler_queues import RequestQueues
+from broker.network.connection.read_ahead_channel import QUEUE_FULL
 from broker.network.processor import Event
 from broker.server.compiled import COMPILED
 from tests.network.automq.frames import (

@@ -16,7 +16,7 @@ from broker.api.requests.outcome import Outcome, Response, in_slices
 from broker.controller.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
 from broker.metadata.actor import BROKER_ITSELF
 from broker.network.handling.request_time import MAX_UNRECORDED_NS
-from broker.network.handling.route import Route
+from broker.network.handling.routes import Route
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.messages.metadata import MetadataRequest, MetadataResponse

@@ -11,7 +11,7 @@ import trio
 from trio.testing import MockClock
 
 from broker.api.requests.outcome import Hangup, Outcome
-from broker.network.handling.route import Route
+from broker.network.handling.routes import Route
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.messages.metadata import MetadataRequest
 from broker.quotas.entity import Entity

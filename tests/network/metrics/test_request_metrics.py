@@ -9,6 +9,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from broker.metrics.histogram import bucket_of, no_counts, quantiles
+from broker.network.connection.channel import MuteState
 from broker.network.handling.request_channel import Request
 from broker.network.metrics.request_metrics import (
     PHASES,
@@ -18,7 +19,7 @@ from broker.network.metrics.request_metrics import (
     RequestMetrics,
     quantiles_ms,
 )
-from broker.network.responder import BURST, PENDING
+from broker.network.responder import BURST
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from broker.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -117,7 +118,7 @@ def test_the_clock_is_looked_at_once_for_a_burst_of_answers(answers: int, looks:
     route = unused_route(metrics)
     for _ in range(answers):
         channel, _ = rig.connect()
-        channel.mute_state = PENDING
+        channel.mute_state = MuteState.MUTED_AND_RESPONSE_PENDING
         request = Request(rig.responder, channel, route, b"", 0, 0)
         request.dequeued = request.completed = 0
         request.reply = b"answer"
