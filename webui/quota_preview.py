@@ -2,7 +2,8 @@
 
 Used by webui.rest before an edit, a removal, an import and an undo. Resolves every connected client, of all
 gateways that share limits, with the current rules and with the rules after all edits
-(`views.quotas.resolve_all`). The usage of clients that would share a limit is added up. Changes nothing.
+(`quota_views.QuotaViews.resolve_all`). The usage of clients that would share a limit is added up. Changes
+nothing.
 """
 
 from collections.abc import Generator, Sequence

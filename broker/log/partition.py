@@ -745,7 +745,7 @@ class PartitionLog:
 
         Returns None, with the log unchanged, if it has lost one of `old` meanwhile, was moved or is unusable.
         Raises ApiError KAFKA_STORAGE_ERROR. If the partition is then offline, the next start completes the
-        replacement (`swap`). Blocks for one or two renames a file.
+        replacement (`recovery`). Blocks for one or two renames a file.
         """
         at = bisect_right(self.segments, old[0].base_offset, key=_base_offset) - 1
         is_current = self.segments[at : at + len(old)] == list(old) and at + len(old) < len(self.segments)

@@ -20,7 +20,7 @@ from tests.webui.rows import NOW_MS
 
 
 class FakeResolving:
-    """What `Views.resolve` and `resolve_all` answer of `rows`, `usage_rows` and `observed`."""
+    """What `QuotaViews.resolve` and `resolve_all` answer of `rows`, `usage_rows`, `observed`."""
 
     rows: dict[EntityPairs, QuotaRow]
     usage_rows: list[ClientUsage]
