@@ -13,7 +13,6 @@ from trio.testing import MockClock
 
 from broker.config.listeners import Address
 from broker.controller.rows.upstream import NodeAddress, UpstreamCondition, UpstreamNodeRow
-from broker.gateway.channel import GatewayChannel
 from broker.gateway.upstream.conditions import Condition
 from broker.gateway.views.upstream import NodeTraffic, is_loopback
 from broker.protocol.api_key import ApiKey
@@ -222,7 +221,7 @@ def test_loopback_addresses(host: str, expected: bool) -> None:
     assert is_loopback(host) is expected
 
 
-class Peer(GatewayChannel):
+class Peer:
     """A connection as far as `NodeTraffic` looks at it."""
 
     def __init__(self, address: str, listener: str = "PLAINTEXT") -> None:
