@@ -20,7 +20,13 @@ from broker.common.errors import ProtocolViolation
 from broker.config.listeners import Address
 from broker.network.clock import TrioClock
 from broker.network.connection.authentication import FailedLogins, LateLogins, Sessions
-from broker.network.connection.channel import Channel, ConnectionIds, MuteEvent, NewConnection, has_arrivals
+from broker.network.connection.channel import (
+    REQUEST_RECEIVED,
+    Channel,
+    ConnectionIds,
+    NewConnection,
+    has_arrivals,
+)
 from broker.network.connection.endings import Ending
 from broker.network.connection.frame_pool import FramePool
 from broker.network.connection.receive import SCRATCH_BYTES, EndOfStream, Frame
@@ -390,7 +396,7 @@ class Processor:
                 if cached is not None and (time is None or time.admits_cached(channel, cached.client_id)):
                     self.responder.send_cached(channel, route, cached, frame, now)
                     return None
-            channel.on(MuteEvent.REQUEST_RECEIVED)
+            channel.on(REQUEST_RECEIVED)
             request = Request(self.responder, channel, route, frame, correlation_id, now)
             self._has_queued = True
             try:
@@ -415,7 +421,7 @@ class Processor:
                 return None
         channel.requests += 1
         channel.bytes_in += size
-        channel.on(MuteEvent.REQUEST_RECEIVED)
+        channel.on(REQUEST_RECEIVED)
         channel.read_no_further()
         request = Request(self.responder, channel, self._routes.tokens(), frame, 0, now)
         self._has_queued = True

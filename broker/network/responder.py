@@ -15,7 +15,7 @@ from broker.api.requests.outcome import Login
 from broker.common.errors import BrokerBug, UnreadableRegion
 from broker.network.clock import TrioClock
 from broker.network.connection.authentication import FailedLogins, log_authenticated
-from broker.network.connection.channel import Channel, MuteEvent, MuteState
+from broker.network.connection.channel import REQUEST_RECEIVED, RESPONSE_SENT, Channel, MuteEvent, MuteState
 from broker.network.connection.endings import Ending
 from broker.network.connection.send import IOV_MAX, Part, Send, copy_regions, send_at_once
 from broker.network.failures import Failures, Place
@@ -159,7 +159,7 @@ class Responder:
             self._selector.close_channel(channel, str(error), ending=Ending.DISCONNECTED)
             return
         if n != size:
-            channel.on(MuteEvent.REQUEST_RECEIVED)
+            channel.on(REQUEST_RECEIVED)
             request = Request(self, channel, route, frame, 0, received)
             request.client_id = cached.client_id
             request.dequeued = request.completed = received
@@ -342,7 +342,7 @@ class Responder:
 
     def _after_response(self, channel: Channel) -> None:
         """Unmute the channel after its response, unless it is throttled."""
-        if channel.on(MuteEvent.RESPONSE_SENT) is NOT_MUTED:
+        if channel.on(RESPONSE_SENT) is NOT_MUTED:
             self._after_unmute(channel)
         else:
             self.close_answered(channel)

@@ -75,6 +75,10 @@ def _row(state: MuteState) -> tuple[MuteState | None, ...]:
 _AFTER: Final = tuple([_row(state) for state in _S])
 """The mute state of a channel by its state and the event; None for an event that is impossible."""
 
+REQUEST_RECEIVED: Final = MuteEvent.REQUEST_RECEIVED
+RESPONSE_SENT: Final = MuteEvent.RESPONSE_SENT
+"""The events of every request: CPython 3.11 looks a member up by a Python function of its enumeration."""
+
 RESPONSE_PENDING: Final = frozenset(
     {_S.MUTED_AND_RESPONSE_PENDING, _S.MUTED_AND_THROTTLED_AND_RESPONSE_PENDING}
 )
