@@ -32,6 +32,9 @@ def process(request, whole, tmp_path_factory):
         print(request.path.name, number, os.getpid(), folder, file=file)
 """
 
+SET_OUTSIDE: Final = ("TEST_PROCESS", "CI", "BUILD_NUMBER")
+"""Variables that change what pytest prints; a summary of a CI run repeats every error in full."""
+
 FILE: Final = """
 import pytest
 
@@ -64,9 +67,9 @@ def run(suite: Path, *arguments: str) -> tuple[int, str]:
         "-v",
         *arguments,
     ]
-    environment = {key: value for key, value in os.environ.items() if key != "TEST_PROCESS"}
+    kept = {key: value for key, value in os.environ.items() if key not in SET_OUTSIDE}
     done = subprocess.run(
-        command, cwd=suite, env=environment | {"PYTHONPATH": str(ROOT)}, text=True, capture_output=True
+        command, cwd=suite, env=kept | {"PYTHONPATH": str(ROOT)}, text=True, capture_output=True
     )
     return done.returncode, done.stdout + done.stderr
 

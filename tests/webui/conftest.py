@@ -13,7 +13,7 @@ from tests.webui.fakes import FakeBroker, console_config
 from tests.webui.polls import Polls, WorkClock
 from webui.console import Console
 from webui.http.app import build_app, make_console
-from webui.http.matched_rule import MatchedRule
+from webui.http.url_rules import MatchedRule
 from webui.tables import slices
 
 PORT = 8080

@@ -22,7 +22,6 @@ from broker.config.sections.console import ConsoleConfig
 from broker.controller.commands import Actor, ChangeOrigin, Role
 from webui.backend import Backend
 from webui.console import Console, monotonic_ms, wall_clock_ms
-from webui.http.matched_rule import MatchedRule
 from webui.http.oidc_routes import add_single_sign_on
 from webui.http.page_routes import add_pages
 from webui.http.request import (
@@ -36,6 +35,7 @@ from webui.http.request import (
     refusal_of,
     request_info_of,
 )
+from webui.http.url_rules import MatchedRule, NamePath
 from webui.insights.reader import Reader
 from webui.insights.what_if import WhatIf
 from webui.pages import Renderer, shared_renderer
@@ -108,6 +108,7 @@ def build_app(console: Console) -> QuartTrio:
         console.fair_queue, partial(queue_of, console), partial(refusal_of, limits)
     )
     app.url_rule_class = MatchedRule
+    app.url_map.converters["path"] = NamePath
     app.url_map.merge_slashes = False
     app.request_class = limited_request(limits)
     app.config["BODY_TIMEOUT"] = BODY_TIMEOUT_S

@@ -1,4 +1,4 @@
-"""The console's rules match, and make no URLs."""
+"""The console's rules match every name, and make no URLs."""
 
 import pytest
 from werkzeug.exceptions import MethodNotAllowed, NotFound
@@ -6,7 +6,9 @@ from werkzeug.routing import Map
 
 from webui.console import Console
 from webui.http.app import build_app
-from webui.http.matched_rule import MatchedRule
+from webui.http.url_rules import MatchedRule
+from webui.rest.routes import ROUTES
+from webui.rest.routing import Route
 
 
 def test_a_rule_matches_and_makes_no_url() -> None:
@@ -24,3 +26,13 @@ def test_a_rule_matches_and_makes_no_url() -> None:
 def test_every_rule_of_the_console_only_matches(console: Console) -> None:
     rules = list(build_app(console).url_map.iter_rules())
     assert rules and all(isinstance(rule, MatchedRule) for rule in rules)
+
+
+@pytest.mark.parametrize("name", ["a\nb", "\na", "a\n", "\r\n", "\x85a\u2028"])
+@pytest.mark.parametrize(
+    "route", [route for route in ROUTES if route.path_params], ids=lambda route: route.operation
+)
+def test_a_name_may_have_line_feeds(console: Console, route: Route, name: str) -> None:
+    given = {each.name: name for each in route.path_params}
+    adapter = build_app(console).url_map.bind("localhost")
+    assert adapter.match(route.path.format(**given), route.method) == (route.operation, given)
