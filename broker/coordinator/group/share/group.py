@@ -1,4 +1,5 @@
-"""A share group: its members, their target and current assignments, and its epochs. (Kafka: ShareGroup)
+"""A share group: its members, their target and current assignments, and its epochs. (Kafka: ShareGroup,
+ShareGroupMember)
 
 Used by the transitions of this package.
 """
@@ -6,16 +7,53 @@ Used by the transitions of this package.
 from enum import Enum
 from typing import Final, Self
 
+import msgspec
 from msgspec.structs import replace
 
 from broker.common.errors import ErrorCode
 from broker.common.steps import Pace, Steps, sorted_in_steps
-from broker.coordinator.group.consumer.assignment import Topics
+from broker.coordinator.group.consumer.assignment import NO_PARTITIONS, Assignment, Topics
 from broker.coordinator.group.messages import CommitRequest
 from broker.coordinator.group.modern_group import ModernGroup
-from broker.coordinator.group.share.member import ShareMember
 from broker.coordinator.group.share.state_partitions import NamedPartitions, StatePartitions
+from broker.coordinator.group.subscribers import bytes_of
 from broker.coordinator.group.timers import Kind, Timer
+
+LEAVES: Final = -1
+"""The epoch with which a member leaves."""
+
+JOINS: Final = 0
+"""The epoch with which a member joins."""
+
+STABLE: Final = 0
+"""The only state of a member in the records: it gives up partitions without being asked."""
+
+
+class ShareMember(msgspec.Struct, frozen=True):
+    """A member and its current assignment. `topics` are the subscribed names, sorted."""
+
+    member_id: str
+    rack_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    topics: tuple[str, ...] = ()
+    epoch: int = JOINS
+    previous_epoch: int = -1
+    assigned: Assignment = NO_PARTITIONS
+
+    @property
+    def size(self) -> int:
+        """The bytes of its names, for `group.max.bytes`."""
+        texts = (self.member_id, self.rack_id, self.client_id, self.client_host)
+        return bytes_of([text for text in texts if text]) + bytes_of(self.topics)
+
+    def without_assignment(self) -> "ShareMember":
+        return replace(self, epoch=JOINS, previous_epoch=-1, assigned=NO_PARTITIONS)
+
+    def moved(self, epoch: int, assigned: Assignment) -> "ShareMember":
+        """Return the member with the assignment of this epoch. It keeps its epoch as the previous one."""
+        return replace(self, epoch=epoch, previous_epoch=self.epoch, assigned=assigned)
+
 
 SHARE_PROTOCOL_TYPE: Final = "share"
 

@@ -15,8 +15,7 @@ from broker.coordinator.group.consumer.assignment import Topics, subscribed_name
 from broker.coordinator.group.member_checks import check_bytes, invalid, refuse_empty
 from broker.coordinator.group.messages import ShareHeartbeatReply, ShareHeartbeatRequest
 from broker.coordinator.group.share.epochs import advance, bump
-from broker.coordinator.group.share.group import ShareGroup
-from broker.coordinator.group.share.member import JOINS, LEAVES, ShareMember
+from broker.coordinator.group.share.group import JOINS, LEAVES, ShareGroup, ShareMember
 from broker.coordinator.group.share.persistence import member_tombstones
 from broker.coordinator.group.timers import Timer
 from broker.coordinator.group.transition import Transition

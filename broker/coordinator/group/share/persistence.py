@@ -8,8 +8,7 @@ from msgspec.structs import replace
 
 from broker.coordinator.group.messages import Record
 from broker.coordinator.group.modern_group import NO_EPOCH
-from broker.coordinator.group.share.group import ShareGroup
-from broker.coordinator.group.share.member import ShareMember
+from broker.coordinator.group.share.group import ShareGroup, ShareMember
 from broker.coordinator.group.share.records import (
     KeyType,
     ShareKey,

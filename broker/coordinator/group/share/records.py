@@ -26,8 +26,7 @@ from broker.coordinator.group.record_fields import (
     strings,
     value_of,
 )
-from broker.coordinator.group.share.group import ShareGroup
-from broker.coordinator.group.share.member import STABLE, ShareMember
+from broker.coordinator.group.share.group import STABLE, ShareGroup, ShareMember
 from broker.coordinator.group.share.state_partitions import ByTopicId, NamedPartitions, StatePartitions
 from broker.records.stored_fields import FlexibleFields, varint
 

@@ -6,8 +6,7 @@ import pytest
 
 from broker.common.errors import ErrorCode
 from broker.common.steps import Pace, finished
-from broker.coordinator.group.share.group import ShareGroup
-from broker.coordinator.group.share.member import ShareMember
+from broker.coordinator.group.share.group import ShareGroup, ShareMember
 from broker.coordinator.group.share.records import (
     KeyType,
     ShareKey,
