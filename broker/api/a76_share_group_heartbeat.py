@@ -16,8 +16,8 @@ from broker.api.requests.pacing import Pace
 from broker.api.requests.services import GroupServices
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.steps import Steps
-from broker.coordinator.group.member_checks import MAX_TOPICS as MAX_TOPICS
 from broker.coordinator.group.messages import ShareHeartbeatReply, ShareHeartbeatRequest
+from broker.coordinator.group.modern_group import MAX_TOPICS as MAX_TOPICS
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.share_group_heartbeat import (
     Assignment,

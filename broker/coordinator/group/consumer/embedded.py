@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from broker.common.errors import ApiError, ErrorCode, ProtocolViolation
 from broker.common.steps import Pace, Steps, sorted_in_steps
 from broker.coordinator.group.consumer.assignment import Assignment, Topics, subscribed_names
-from broker.coordinator.group.member_checks import MAX_TOPICS
+from broker.coordinator.group.modern_group import MAX_TOPICS
 from broker.protocol.codec import decode_data, decode_data_in_slices, encode_data
 from broker.protocol.messages.consumer_protocol_assignment import (
     ConsumerProtocolAssignment,

@@ -23,8 +23,8 @@ from broker.coordinator.group.consumer.member import (
 from broker.coordinator.group.consumer.persistence import member_tombstones
 from broker.coordinator.group.consumer.records import current_record, member_record, target_record
 from broker.coordinator.group.consumer.timing import start_session, stop_timers
-from broker.coordinator.group.member_checks import check_bytes, invalid, refuse_empty
 from broker.coordinator.group.messages import ConsumerHeartbeatReply, ConsumerHeartbeatRequest
+from broker.coordinator.group.modern_group import check_bytes, invalid, refuse_empty
 from broker.coordinator.group.transition import Transition
 
 

@@ -12,8 +12,8 @@ from broker.common.errors import ApiError, ErrorCode
 from broker.common.steps import Steps
 from broker.coordinator.group.any_group import GroupsById
 from broker.coordinator.group.consumer.assignment import Topics, subscribed_names
-from broker.coordinator.group.member_checks import check_bytes, invalid, refuse_empty
 from broker.coordinator.group.messages import ShareHeartbeatReply, ShareHeartbeatRequest
+from broker.coordinator.group.modern_group import check_bytes, invalid, refuse_empty
 from broker.coordinator.group.share.epochs import advance, bump
 from broker.coordinator.group.share.group import JOINS, LEAVES, ShareGroup, ShareMember
 from broker.coordinator.group.share.persistence import member_tombstones
