@@ -14,8 +14,7 @@ import trio
 from broker.common.clock import Clock
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.steps import Pace, Steps
-from broker.coordinator.group.consumer.assignment import TopicFacts
-from broker.coordinator.group.consumer.subscriber import by_topic
+from broker.coordinator.group.consumer.assignment import TopicFacts, by_topic
 from broker.coordinator.group.messages import Effects, Now, ShareStatesReply, Token
 from broker.coordinator.group.share.state_partitions import NamedPartitions, StatePartitions
 from broker.coordinator.group.share.states import ShareStates, ShareStateSummary

@@ -10,7 +10,7 @@ from typing import Final
 from broker.common.steps import Pace, Steps
 from broker.config.sections.consumer_groups import RANGE, UNIFORM
 from broker.coordinator.group.consumer import uniform
-from broker.coordinator.group.consumer.subscriber import Assigned, Subscriber
+from broker.coordinator.group.consumer.assignment import Assigned, Subscriber
 
 
 def assign_ranges(members: Mapping[str, Subscriber], partitions: Mapping[bytes, int]) -> Steps[Assigned]:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from broker.common.steps import Steps
-from broker.coordinator.group.consumer.assignment import Assignment, topic_ids
+from broker.coordinator.group.consumer.assignment import COMPARED, Assignment, Subscriber, topic_ids
 from broker.coordinator.group.consumer.assignors import ASSIGNORS
 from broker.coordinator.group.consumer.group import ConsumerGroup
 from broker.coordinator.group.consumer.member import ConsumerMember, MemberState
@@ -22,7 +22,6 @@ from broker.coordinator.group.consumer.records import (
     target_record,
 )
 from broker.coordinator.group.consumer.regular_expressions import keep_expressions
-from broker.coordinator.group.consumer.subscriber import COMPARED, Subscriber
 from broker.coordinator.group.transition import Transition
 
 

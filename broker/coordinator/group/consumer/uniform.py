@@ -11,8 +11,13 @@ from heapq import heapify, heappop, heappush, heapreplace
 from typing import Final
 
 from broker.common.steps import Pace, Steps, sorted_in_steps
-from broker.coordinator.group.consumer.assignment import Assignment
-from broker.coordinator.group.consumer.subscriber import Assigned, Subscriber, by_topic, have_same_topics
+from broker.coordinator.group.consumer.assignment import (
+    Assigned,
+    Assignment,
+    Subscriber,
+    by_topic,
+    have_same_topics,
+)
 
 Partition = tuple[bytes, int]
 

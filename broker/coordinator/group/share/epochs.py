@@ -7,8 +7,7 @@ takes its target at once. (Kafka: GroupMetadataManager.shareGroupHeartbeat)
 """
 
 from broker.common.steps import Steps
-from broker.coordinator.group.consumer.assignment import Assignment, topic_ids
-from broker.coordinator.group.consumer.subscriber import COMPARED, Subscriber
+from broker.coordinator.group.consumer.assignment import COMPARED, Assignment, Subscriber, topic_ids
 from broker.coordinator.group.share.group import ShareGroup, ShareMember
 from broker.coordinator.group.share.records import (
     current_record,

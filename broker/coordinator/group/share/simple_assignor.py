@@ -9,8 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import cycle
 
 from broker.common.steps import Pace, Steps, sorted_in_steps
-from broker.coordinator.group.consumer.assignment import Assignment
-from broker.coordinator.group.consumer.subscriber import Assigned, Subscriber, by_topic, have_same_topics
+from broker.coordinator.group.consumer.assignment import (
+    Assigned,
+    Assignment,
+    Subscriber,
+    by_topic,
+    have_same_topics,
+)
 from broker.coordinator.group.java_hash import java_hash
 
 Partition = tuple[bytes, int]

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.common.steps import finished
+from broker.coordinator.group.consumer.assignment import Subscriber
 from broker.coordinator.group.consumer.assignors import ASSIGNORS
-from broker.coordinator.group.consumer.subscriber import Subscriber
 from broker.coordinator.group.consumer.uniform import assign as uniform
 
 Assigned = dict[str, dict[bytes, frozenset[int]]]

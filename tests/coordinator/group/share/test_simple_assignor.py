@@ -5,8 +5,7 @@ import random
 import pytest
 
 from broker.common.steps import finished
-from broker.coordinator.group.consumer.assignment import pairs
-from broker.coordinator.group.consumer.subscriber import Subscriber
+from broker.coordinator.group.consumer.assignment import Subscriber, pairs
 from broker.coordinator.group.java_hash import java_hash
 from broker.coordinator.group.share.simple_assignor import assign
 
