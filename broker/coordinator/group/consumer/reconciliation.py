@@ -7,8 +7,8 @@ given up its partitions before it moves to the target's epoch. (Kafka: CurrentAs
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.steps import Pace, Steps
 from broker.coordinator.group.consumer.assignment import Assignment, overlap
+from broker.coordinator.group.consumer.group import NONE, Owners
 from broker.coordinator.group.consumer.member import ConsumerMember, MemberState
-from broker.coordinator.group.consumer.owners import NONE, Owners
 
 
 def reconciled(

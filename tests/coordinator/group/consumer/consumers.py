@@ -11,8 +11,7 @@ from broker.common.errors import ErrorCode
 from broker.common.steps import Steps, finished
 from broker.config.sections.consumer_groups import ConsumerGroupConfig
 from broker.coordinator.group.consumer.assignment import ClusterTopics
-from broker.coordinator.group.consumer.group import ConsumerGroup
-from broker.coordinator.group.consumer.owners import Owners
+from broker.coordinator.group.consumer.group import ConsumerGroup, Owners
 from broker.coordinator.group.consumer.regular_expressions import compile_expression, matching_topics
 from broker.coordinator.group.messages import (
     ConsumerHeartbeatReply,

@@ -5,8 +5,8 @@ import random
 import pytest
 
 from broker.common.errors import ErrorCode
+from broker.coordinator.group.consumer.group import Owners
 from broker.coordinator.group.consumer.member import MemberState
-from broker.coordinator.group.consumer.owners import Owners
 from tests.coordinator.group.consumer.consumers import Consumer, Consumers, settle
 
 SEEDS = range(40)

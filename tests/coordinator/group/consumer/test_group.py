@@ -3,7 +3,7 @@
 import pytest
 
 from broker.common.errors import BrokerBug
-from broker.coordinator.group.consumer.owners import Owners
+from broker.coordinator.group.consumer.group import Owners
 
 T, U = b"t" * 16, b"u" * 16
 
