@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from broker.common.steps import finished
 from broker.coordinator.group.consumer.assignment import Subscriber
-from broker.coordinator.group.consumer.assignors import ASSIGNORS
-from broker.coordinator.group.consumer.uniform import assign as uniform
+from broker.coordinator.group.consumer.assignors import ASSIGNORS, assign_uniformly
 
 Assigned = dict[str, dict[bytes, frozenset[int]]]
 
@@ -70,7 +69,7 @@ def test_each_partition_has_exactly_one_subscriber(name, wanted, counts, seed):
 @given(wanted=subscriptions, counts=partition_counts)
 def test_uniform_is_balanced_among_the_subscribers_of_each_topic(wanted, counts):
     asked = {member: Subscriber(None, frozenset(topics), {}) for member, topics in wanted.items()}
-    assigned = finished(uniform(asked, counts))
+    assigned = finished(assign_uniformly(asked, counts))
     for one, other in combinations(sorted(wanted), 2):
         for giver, receiver in ((one, other), (other, one)):
             if any(topic in wanted[receiver] for topic in assigned[giver]):
@@ -83,24 +82,24 @@ def test_uniform_is_balanced_among_the_subscribers_of_each_topic(wanted, counts)
 )
 def test_uniform_moves_the_fewest_partitions_that_balance_needs(counts, names):
     total = sum(counts.values())
-    settled = finished(uniform(members(*names, topics=b"tuvw"), counts))
-    assert finished(uniform(members(*names, topics=b"tuvw", before=settled), counts)) == settled
+    settled = finished(assign_uniformly(members(*names, topics=b"tuvw"), counts))
+    assert finished(assign_uniformly(members(*names, topics=b"tuvw", before=settled), counts)) == settled
     # One leaves: the others keep all they have.
-    fewer = finished(uniform(members(*names[1:], topics=b"tuvw", before=settled), counts))
+    fewer = finished(assign_uniformly(members(*names[1:], topics=b"tuvw", before=settled), counts))
     assert moved(settled, fewer) == 0
     # One comes: it takes no more than its share, and the others exchange nothing.
-    more = finished(uniform(members(*names, "new", topics=b"tuvw", before=settled), counts))
+    more = finished(assign_uniformly(members(*names, "new", topics=b"tuvw", before=settled), counts))
     assert moved(settled, more) == size(more["new"]) <= -(-total // (len(names) + 1))
 
 
 def test_the_members_with_most_partitions_keep_the_extra_ones():
     before = {"b": {b"t": frozenset({0, 1, 2})}, "a": {b"t": frozenset({3, 4})}}
-    assert finished(uniform(members("a", "b", before=before), {b"t": 5})) == before
+    assert finished(assign_uniformly(members("a", "b", before=before), {b"t": 5})) == before
 
 
 def test_uniform_gives_a_partition_with_two_owners_to_one():
     before = {"a": {b"t": frozenset({0})}, "b": {b"t": frozenset({0})}}
-    assigned = finished(uniform(members("a", "b", before=before), {b"t": 2}))
+    assigned = finished(assign_uniformly(members("a", "b", before=before), {b"t": 2}))
     assert sorted(index for each in assigned.values() for index in each[b"t"]) == [0, 1]
 
 
@@ -134,7 +133,7 @@ def test_a_chain_of_subscriptions_is_balanced_in_a_few_passes():
         for number in range(count)
     }
     partitions = {number.to_bytes(2, "big"): 10 for number in range(count + 1)}
-    assigned = finished(uniform(asked, partitions))
+    assigned = finished(assign_uniformly(asked, partitions))
     assert sum(map(size, assigned.values())) == 10 * (count + 1)
     assert max(map(size, assigned.values())) - min(map(size, assigned.values())) <= 10
 
