@@ -1,6 +1,6 @@
 """Timeouts and expiry, a few ids at a time."""
 
-from broker.coordinator.transaction.expiration import (
+from broker.coordinator.transaction.coordinator import (
     CHANGED_AT_ONCE,
     CHECKED_AT_ONCE,
     Sweep,
