@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from broker.common.errors import ErrorCode
 from broker.config.sections.transactions import TransactionConfig
 from broker.coordinator.producer_ids import NeedsProducerId, NewProducerId
-from broker.coordinator.transaction import ending, initialization, partitions
+from broker.coordinator.transaction import ending, initialization
 from broker.coordinator.transaction.completion import RETRY_MS, Completion
 from broker.coordinator.transaction.ending import EndRequest
 from broker.coordinator.transaction.initialization import KnownProducer
@@ -91,6 +91,15 @@ def expire(transaction: Transaction) -> Change:
     return Change(transaction, replace(transaction.data, state=State.DEAD))
 
 
+def _refusal(data: TransactionData, producer_id: int, epoch: int) -> ErrorCode:
+    """Return why a producer may not write in the transaction, or NONE."""
+    if data.producer_id != producer_id:
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    if data.producer_epoch != epoch:
+        return ErrorCode.PRODUCER_FENCED
+    return ErrorCode.CONCURRENT_TRANSACTIONS if data.state in DECIDED else ErrorCode.NONE
+
+
 class TransactionCoordinator:
     """The coordinator, one per broker."""
 
@@ -162,16 +171,50 @@ class TransactionCoordinator:
         client_version: int,
         wall_ms: int,
     ) -> ErrorCode | Change:
-        """Handle an AddPartitionsToTxn."""
+        """Handle an AddPartitionsToTxn. Return NONE if the transaction has all of the partitions.
+
+        AddOffsetsToTxn adds partitions too, and so do Produce and TxnOffsetCommit of clients with KIP-890.
+        (Kafka: handleAddPartitionsToTransaction)
+        """
         if not transactional_id:
             return ErrorCode.INVALID_REQUEST
-        return partitions.add(self.get(transactional_id), producer_id, epoch, added, client_version, wall_ms)
+        transaction = self.get(transactional_id)
+        if transaction is None:
+            return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        if transaction.pending is not None:
+            return ErrorCode.CONCURRENT_TRANSACTIONS
+        data = transaction.data
+        error = _refusal(data, producer_id, epoch)
+        if error:
+            return error
+        is_ongoing = data.state is State.ONGOING
+        if is_ongoing and data.partitions.issuperset(added):
+            return ErrorCode.NONE
+        grown = replace(
+            data,
+            state=State.ONGOING,
+            partitions=data.partitions.union(added) if is_ongoing else frozenset(added),
+            started_ms=data.started_ms if is_ongoing else wall_ms,
+            updated_ms=wall_ms,
+            client_version=client_version,
+        )
+        return Change(transaction, grown)
 
     def verify(
         self, transactional_id: str, producer_id: int, epoch: int, partition: TopicPartition
     ) -> ErrorCode:
-        """Return whether a write belongs to the transaction: NONE, or TRANSACTION_ABORTABLE and others."""
-        return partitions.verify(self.get(transactional_id), producer_id, epoch, partition)
+        """Return whether a write belongs to the transaction: NONE, or TRANSACTION_ABORTABLE and others.
+        (Kafka: handleVerifyPartitionsInTransaction)
+        """
+        transaction = self.get(transactional_id)
+        if transaction is None:
+            return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        data = transaction.data
+        error = _refusal(data, producer_id, epoch)
+        if error:
+            return error
+        is_in = data.state is State.ONGOING and partition in data.partitions
+        return ErrorCode.NONE if is_in else ErrorCode.TRANSACTION_ABORTABLE
 
     def end(
         self, transactional_id: str, request: EndRequest, new_producer_id: NewProducerId, wall_ms: int
