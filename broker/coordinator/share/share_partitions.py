@@ -2,18 +2,28 @@
 SharePartitionManager)
 
 Called by the handlers of ShareFetch and ShareAcknowledge, and by the timer of the locks. A share partition is
-read from its stored state with the first fetch, and dropped when its state is set anew or deleted.
+read from its stored state with the first fetch, and dropped when its state is set anew or deleted. The
+settings of a group are read whenever they are needed, so that a change applies from the next acquisition on.
+(Kafka: GroupConfig)
 """
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from broker.common.clock import Clock
 from broker.common.errors import ApiError, ErrorCode
-from broker.config.sections.share import SharePartitionConfig
-from broker.config.sections.share_groups import EARLIEST, duration_ms
+from broker.config.sections.share import LOCK_DURATION, SharePartitionConfig
+from broker.config.sections.share_groups import (
+    EARLIEST,
+    ISOLATION_LEVEL,
+    LATEST,
+    OFFSET_RESET,
+    READ_COMMITTED,
+    SHARE,
+    duration_ms,
+)
 from broker.coordinator.share.persister import (
     READ_UNINITIALIZED,
     ShareStatePersister,
@@ -21,13 +31,39 @@ from broker.coordinator.share.persister import (
     WrittenState,
 )
 from broker.coordinator.share.records import ShareState
-from broker.coordinator.share.settings import SettingsOf, ShareSettings
 from broker.coordinator.share.share_partition import Change, Limits, Lock, SharePartition
 from broker.coordinator.share.states import NOT_SET, ShareKey
 from broker.log.partition import PartitionLog
 from broker.partitions.partitions import LEADER_EPOCH, Partitions
 from broker.purgatory.timing_wheel import Timer
 from broker.records.slices import Slices
+
+RECORD_LOCK_DURATION: Final = f"{SHARE}.{LOCK_DURATION}"
+
+
+class ShareSettings(NamedTuple):
+    """`auto_offset_reset` is `latest`, `earliest`, or `by_duration:` with an ISO 8601 duration."""
+
+    record_lock_duration_ms: int = 30_000
+    auto_offset_reset: str = LATEST
+    is_committed: bool = False
+    """Whether the group reads committed records only."""
+
+
+SettingsOf = Callable[[str], ShareSettings]
+"""Returns the settings of a group by its id."""
+
+
+def share_settings(configs: Mapping[str, str], config: SharePartitionConfig) -> ShareSettings:
+    """Return the settings of a group with these configs of its own, which are valid. A lock duration outside
+    the broker's range, which may have changed since, counts as the limit.
+    """
+    return ShareSettings(
+        config.record_lock_duration.of_group(configs, RECORD_LOCK_DURATION),
+        configs.get(OFFSET_RESET.key, LATEST).strip(),
+        configs.get(ISOLATION_LEVEL.key, "").strip() == READ_COMMITTED,
+    )
+
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from broker.common.errors import ErrorCode
 from broker.common.steps import finished
 from broker.config.sections.share import SharePartitionConfig
 from broker.config.sections.share_groups import READ_COMMITTED, duration_ms
-from broker.coordinator.share.settings import ShareSettings, share_settings
+from broker.coordinator.share.share_partitions import ShareSettings, share_settings
 from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from broker.quotas.entity import Entity
 from broker.records.build import NewRecord, build_batch
