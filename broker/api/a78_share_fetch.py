@@ -17,6 +17,7 @@ from collections.abc import Awaitable
 from broker.api.registry import api
 from broker.api.requests.byte_quotas import fetch_max_bytes
 from broker.api.requests.context import RequestContext
+from broker.api.requests.delayed_operations import DelayedShareFetch
 from broker.api.requests.outcome import DELAYED, Outcome, Response, in_slices, outcome_of
 from broker.api.requests.pacing import Pace
 from broker.api.requests.services import ShareServices
@@ -30,7 +31,6 @@ from broker.api.share.fetch_pending import (
 from broker.common.errors import ApiError, ErrorCode
 from broker.coordinator.share.sessions import FINAL_EPOCH, FIRST_EPOCH, MemberKey
 from broker.coordinator.share.states import ShareKey
-from broker.coordinator.share.waiting import DelayedShareFetch
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.share_fetch import ShareFetchRequest, ShareFetchResponse
 from broker.records.slices import Slices

@@ -10,7 +10,6 @@ from typing import Final, Protocol, TypeVar, cast
 from broker.api.requests.callbacks import Callbacks
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import AfterCommit, Outcome
-from broker.coordinator.share.waiting import DelayedShareFetch
 from broker.log.background_jobs import Flush
 from broker.partitions.fetching import DelayedFetch
 from broker.purgatory.purgatory import DelayedOperation, Purgatory
@@ -59,6 +58,31 @@ class DelayedReads(Purgatory[Op]):
         for operation in settled:
             pending = cast(_Pending, operation.pending)  # type: ignore[attr-defined]
             self._callbacks.post(pending.context, pending.response)
+
+
+class PendingShareFetch(Protocol):
+    """A ShareFetch whose response is pending."""
+
+    def try_acquire(self) -> bool:
+        """Acquire records if that completes the fetch, and return whether it is complete."""
+
+
+class DelayedShareFetch(DelayedOperation):
+    """A ShareFetch that waits for an append, for a release, or for its timeout. (Kafka: DelayedShareFetch)
+    `pending` builds the response.
+
+    It watches the logs and the share partitions of its member. The first waiting fetch that is checked
+    acquires what became available, so that the others wait on.
+    """
+
+    __slots__ = ("pending",)
+
+    def __init__(self, timeout_ms: int, pending: PendingShareFetch) -> None:
+        super().__init__(timeout_ms)
+        self.pending = pending
+
+    def is_ready(self) -> bool:
+        return self.pending.try_acquire()
 
 
 class DelayedShareFetches(DelayedReads[DelayedShareFetch]):

@@ -18,11 +18,11 @@ from typing import Final, NamedTuple
 from broker.common.clock import Clock
 from broker.common.errors import ApiError, BrokerBug, ErrorCode
 from broker.config.sections.share import ShareCoordinatorConfig
-from broker.coordinator.group.share.states import ShareStateSummary
 from broker.coordinator.group_service import coordinator_partition
 from broker.coordinator.share.records import ShareState, ShareUpdate
 from broker.coordinator.share.state_log import StagedState, StateLog
 from broker.coordinator.share.states import NOT_SET, ShareKey, StateBatch
+from broker.coordinator.share_states import ShareStateSummary
 from broker.log.partition import PartitionLog
 from broker.partitions.partitions import HostedTopic, Partitions
 
