@@ -21,8 +21,8 @@ from broker.coordinator.group.groups import TimesOf
 from broker.coordinator.group.java_hash import java_hash
 from broker.coordinator.group.messages import CommittedOffset, Effects, Now, Record
 from broker.coordinator.group.records import decode_key
-from broker.coordinator.group.share.states import ShareStateSummary
 from broker.coordinator.offsets_log import OffsetsLog
+from broker.coordinator.share_states import ShareStateSummary
 from broker.log.partition import PartitionLog
 from broker.log.staged import Staged
 from broker.partitions.partitions import HostedTopic, Partitions

@@ -1,13 +1,40 @@
-"""What handlers change in the states of share partitions of a group. `server.parts` implements it.
+"""The states of share partitions, as the group coordinator uses and the handlers change them.
 
-A call returns once its change is recorded and the states are durable.
+A share partition is a partition of a topic as one group reads it. Its state says what the group has
+acknowledged, and is kept by `coordinator.share.persister` (Kafka: Persister). What handlers change,
+`server.parts` implements: a call returns once its change is recorded and the states are durable.
 """
 
 from collections.abc import Collection, Mapping
 from typing import NamedTuple, Protocol
 
 from broker.common.errors import ApiError, ErrorCode
-from broker.coordinator.group.share.states import ShareStateSummary
+
+
+class ShareStateSummary(NamedTuple):
+    """`start_offset` is -1 until the partition's leader has chosen it."""
+
+    start_offset: int
+    state_epoch: int
+    leader_epoch: int
+
+
+class ShareStates(Protocol):
+    """The states by group id, topic id of 16 bytes, and partition."""
+
+    async def initialize(self, group_id: str, topic_id: bytes, partition: int, start_offset: int) -> None:
+        """Begin a state, or begin it anew. It is durable on return. Raises ApiError.
+
+        With a `start_offset` of -1, the partition's leader chooses it by the group's
+        `share.auto.offset.reset`.
+        """
+
+    def summary(self, group_id: str, topic_id: bytes, partition: int) -> ShareStateSummary | None:
+        """Return what is known of a state; None if it is not initialized."""
+
+    async def delete(self, group_id: str, topic_id: bytes, partition: int) -> None:
+        """Delete a state. It need not exist. Raises ApiError."""
+
 
 SharePartition = tuple[bytes, int]
 """Topic id and index."""
