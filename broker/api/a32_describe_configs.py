@@ -9,7 +9,7 @@ in Kafka 4.1 (KIP-966).
 from collections.abc import Awaitable, Sequence
 from typing import Final
 
-from broker.api.configs.authorization import MESSAGES, config_refusal
+from broker.api.configs.changes import MESSAGES, config_refusal
 from broker.api.configs.required_replicas import as_kafka_describes, of_all_brokers
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext

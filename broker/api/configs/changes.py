@@ -1,18 +1,19 @@
-"""Applies AlterConfigs and IncrementalAlterConfigs, whose messages differ in two fields only.
+"""Applies AlterConfigs and IncrementalAlterConfigs, whose messages differ in two fields only, and says
+whether a client may read or change configs. (Kafka: ConfigHelper, ControllerApis)
 
 Each handler passes its differences in a `ConfigChanges`. The request is read and the response is built in
 slices.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from broker.api.configs.authorization import MESSAGES, config_refusal
 from broker.api.requests.change_limits import entries_of, refused, results_of
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome, Response, in_slices, outcome_of
 from broker.api.requests.pacing import Pace
 from broker.api.requests.services import ControlServices
+from broker.api.security.client_security import ClientSecurity
 from broker.common.errors import ErrorCode
 from broker.controller.commands import (
     ConfigAlteration,
@@ -20,10 +21,12 @@ from broker.controller.commands import (
     ConfigResource,
     IncrementalAlterConfigs,
     ResourceOutcome,
+    ResourceType,
 )
 from broker.protocol.schema import Struct
 from broker.records.slices import Slices
-from broker.security.acl.acl import Operation
+from broker.security.acl.acl import CLUSTER_NAME, Operation
+from broker.security.acl.acl import ResourceType as AclResourceType
 
 
 class ConfigChanges(NamedTuple):
@@ -112,3 +115,30 @@ def _results(
         Pace(),
     )
     return Response(changes.reply(responses))
+
+
+NAMED: Final[dict[int, tuple[AclResourceType, ErrorCode]]] = {
+    ResourceType.TOPIC: (AclResourceType.TOPIC, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+    ResourceType.GROUP: (AclResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
+}
+"""The resources that are authorized by their names; all others are authorized as the cluster."""
+
+MESSAGES: Final = {
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Topic authorization failed.",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "Group authorization failed.",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Cluster authorization failed.",
+}
+
+
+def config_refusal(
+    kind: int, name: str, operation: Operation, context: RequestContext, security: ClientSecurity
+) -> ErrorCode:
+    """Return why the client may not do this with a resource's configs, or NONE."""
+    if security.authorizer is None or kind == ResourceType.UNKNOWN:
+        return ErrorCode.NONE
+    if kind == ResourceType.BROKER_LOGGER and operation is Operation.ALTER_CONFIGS:
+        operation = Operation.CLUSTER_ACTION
+    resource_type, error = NAMED.get(kind, (AclResourceType.CLUSTER, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+    if resource_type is AclResourceType.CLUSTER:
+        name = CLUSTER_NAME
+    return ErrorCode.NONE if security.allows(context, operation, resource_type, name) else error
