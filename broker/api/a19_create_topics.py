@@ -9,7 +9,7 @@ and the client is throttled.
 
 from collections.abc import Awaitable
 
-from broker.api.configs.required_replicas import as_kafka_describes
+from broker.api.a32_describe_configs import as_kafka_describes
 from broker.api.registry import api
 from broker.api.requests.change_limits import Mutations, divided, entries_of, refused, results_of
 from broker.api.requests.context import RequestContext

@@ -6,20 +6,23 @@ have no value. A repeated resource has one entry. min.insync.replicas always has
 in Kafka 4.1 (KIP-966).
 """
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from typing import Final
 
+from msgspec.structs import replace
+
 from broker.api.configs.changes import MESSAGES, config_refusal
-from broker.api.configs.required_replicas import as_kafka_describes, of_all_brokers
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome, Response, in_slices
 from broker.api.requests.pacing import Distinct, Pace, pieces
 from broker.api.requests.services import ControlServices
 from broker.common.errors import ApiError, ErrorCode
+from broker.config.load import Configuration
 from broker.controller.commands import ConfigResource, ResourceType
-from broker.controller.describe import describe
-from broker.controller.rows.broker import ConfigRow
+from broker.controller.describe import Source, describe, describe_topic
+from broker.controller.rows.broker import ConfigRow, ConfigSynonym
+from broker.metadata.image import Image
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -114,3 +117,38 @@ def _config(row: ConfigRow, message: DescribeConfigsRequest) -> DescribeConfigsR
         row.type,
         (row.documentation or None) if message.include_documentation else None,
     )
+
+
+MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
+_SET_BY_NOBODY: Final = (Source.STATIC_BROKER, Source.DEFAULT)
+
+
+def as_kafka_describes(rows: Iterable[ConfigRow]) -> list[ConfigRow]:
+    """Return the rows of a topic or of one broker, min.insync.replicas with a default of all brokers.
+
+    Kafka 4.1 sets it for all brokers at its first start, to the value of the file or to 1, so that clients
+    find it among the settings that are not defaults. This broker stores no such setting and describes it
+    alike, here and in CreateTopics. (Kafka: ActivationRecordsGenerator)
+    """
+    return [_with_default(row) if row.name == MIN_INSYNC_REPLICAS else row for row in rows]
+
+
+def of_all_brokers(rows: Iterable[ConfigRow], image: Image, configuration: Configuration) -> list[ConfigRow]:
+    """Return the rows of all brokers, and that of min.insync.replicas if it is not among them."""
+    found = {row.name: row for row in rows}
+    if MIN_INSYNC_REPLICAS not in found:
+        topic = describe_topic({}, image, configuration)
+        (row,) = as_kafka_describes(row for row in topic if row.name == MIN_INSYNC_REPLICAS)
+        own = tuple(each for each in row.synonyms if each.source == Source.DYNAMIC_DEFAULT_BROKER)
+        found[row.name] = replace(row, synonyms=own)
+    return [found[name] for name in sorted(found)]
+
+
+def _with_default(row: ConfigRow) -> ConfigRow:
+    if any(each.source == Source.DYNAMIC_DEFAULT_BROKER for each in row.synonyms):
+        return row
+    place = next(i for i, each in enumerate(row.synonyms) if each.source in _SET_BY_NOBODY)
+    value = row.synonyms[place].value
+    default = ConfigSynonym(MIN_INSYNC_REPLICAS, value, Source.DYNAMIC_DEFAULT_BROKER)
+    synonyms = (*row.synonyms[:place], default, *row.synonyms[place:])
+    return replace(row, source=synonyms[0].source, synonyms=synonyms)
