@@ -2,23 +2,23 @@
 
 Versions 0-4. A higher version gets UNSUPPORTED_VERSION in the format of version 0, with the range of
 ApiVersions itself, so that the client can retry (KIP-511). From 3 the client names its software, which the
-connection stores, and the response has the features of `api.requests.features`: metadata.version, finalized
-at 27 (4.1-IV1), transaction.version at 2 (KIP-890), group.version at 1 (KIP-848), share.version at 1
-(KIP-932; in Kafka 4.1 an operator's choice) and eligible.leader.replicas.version at 1 (KIP-966). A minimum
-level of 0 is told as 1 below version 4, whose clients cannot read it. Left out: kraft.version, because there
-is no quorum of controllers; Kafka supports 0 and 1, and begins with 0. So `kafka-features.sh upgrade
---release-version`, which names it, is refused as a whole.
+connection stores, and the response has these features: metadata.version, finalized at 27 (4.1-IV1),
+transaction.version at 2 (KIP-890), group.version at 1 (KIP-848), share.version at 1 (KIP-932; in Kafka 4.1 an
+operator's choice) and eligible.leader.replicas.version at 1 (KIP-966). A minimum level of 0 is told as 1
+below version 4, whose clients cannot read it. Left out: kraft.version, because there is no quorum of
+controllers; Kafka supports 0 and 1, and begins with 0. So `kafka-features.sh upgrade --release-version`,
+which names it, is refused as a whole.
 """
 
 import re
-from typing import Final
+from typing import Final, NamedTuple
 
 from broker.api.registry import api
 from broker.api.requests.context import Connection, RequestContext
-from broker.api.requests.features import FEATURES, FEATURES_EPOCH
 from broker.api.requests.outcome import Outcome, Response
 from broker.api.requests.services import ClusterServices
 from broker.common.errors import ErrorCode
+from broker.coordinator.transaction.ending import BUMPS_EPOCH
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.api_versions import (
     ApiVersion,
@@ -27,6 +27,41 @@ from broker.protocol.messages.api_versions import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
+
+
+class Feature(NamedTuple):
+    """The least level that this broker supports, and the highest, which is finalized. (KIP-584)
+
+    UpdateFeatures refuses every level but the finalized one.
+    """
+
+    least: int
+    level: int
+
+
+FEATURES: Final = {
+    "eligible.leader.replicas.version": Feature(0, 1),
+    "group.version": Feature(0, 1),
+    "metadata.version": Feature(7, 27),
+    "share.version": Feature(0, 1),
+    "transaction.version": Feature(0, BUMPS_EPOCH),
+}
+"""Each with the levels of Kafka 4.1.1, whose new clusters finalize the same but for share.version.
+
+`eligible.leader.replicas.version` 1: min.insync.replicas is a default of the whole cluster, and an only
+replica stays the leader (KIP-966). `group.version` 1: consumer groups (KIP-848). `metadata.version` 27:
+4.1-IV1, whose requests and settings are served. `share.version` 1: share groups (KIP-932).
+`transaction.version` 2: producers get a new epoch with each transaction and add partitions by writing to them
+(KIP-890).
+"""
+
+NEVER_FINALIZED: Final = frozenset({"kraft.version", "streams.version"})
+"""Features of Kafka 4.1 that this broker does not support, so that their level is 0: it has neither a quorum
+of controllers nor streams groups.
+"""
+
+FEATURES_EPOCH: Final = 0
+"""The finalized features never change."""
 
 SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 """The format of a client's software name and version (Kafka: ApiVersionsRequest.isValid)."""

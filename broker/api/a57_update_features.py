@@ -12,9 +12,9 @@ which then has no results; otherwise each update has a result, up to version 1 (
 from collections.abc import Awaitable
 from typing import Final
 
+from broker.api.a18_api_versions import FEATURES, NEVER_FINALIZED
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
-from broker.api.requests.features import FEATURES, NEVER_FINALIZED
 from broker.api.requests.outcome import Outcome, Response, in_slices
 from broker.api.requests.pacing import Pace, mapped
 from broker.api.requests.services import ControlServices

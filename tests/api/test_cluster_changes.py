@@ -6,6 +6,7 @@ import errno
 
 import pytest
 
+from broker.api.a18_api_versions import FEATURES, NEVER_FINALIZED
 from broker.api.a43_elect_leaders import PREFERRED, UNCLEAN
 from broker.api.a57_update_features import (
     SAFE_DOWNGRADE,
@@ -13,7 +14,6 @@ from broker.api.a57_update_features import (
     UNSAFE_DOWNGRADE,
     UPGRADE,
 )
-from broker.api.requests.features import FEATURES, NEVER_FINALIZED
 from broker.common.errors import ErrorCode
 from broker.protocol.messages.add_raft_voter import AddRaftVoterRequest
 from broker.protocol.messages.api_versions import ApiVersionsRequest
