@@ -5,10 +5,10 @@ Version 0. UNSUPPORTED_VERSION, as in a Kafka with kraft.version 0; another clus
 INCONSISTENT_CLUSTER_ID, and a voter without id or directory INVALID_REQUEST.
 """
 
+from broker.api.a80_add_raft_voter import refusal
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome, Response
-from broker.api.requests.raft_voters import refusal
 from broker.api.requests.services import ControlServices
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
