@@ -18,9 +18,9 @@ from broker.api.security.delegation_tokens import (
     may_request_tokens,
     principal_of,
     requester_of,
-    split_principal,
 )
 from broker.common.errors import ErrorCode
+from broker.common.principal import split_principal
 from broker.controller.delegation_tokens import MAX_RENEWERS, CreateDelegationToken, DelegationTokenOutcome
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.create_delegation_token import (

@@ -26,3 +26,9 @@ class Principal(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         return f"{self.type}:{self.name}"
+
+
+def split_principal(text: str) -> tuple[str, str]:
+    """Return type and name of a principal."""
+    kind, _, name = text.partition(":")
+    return kind, name

@@ -16,9 +16,3 @@ def requester_of(context: RequestContext) -> str:
 
 def principal_of(kind: str, name: str) -> str:
     return str(Principal(name, kind))
-
-
-def split_principal(text: str) -> tuple[str, str]:
-    """Return type and name of a principal."""
-    kind, _, name = text.partition(":")
-    return kind, name

@@ -3,7 +3,7 @@
 from functools import partial
 
 from broker.api.requests.services import LoginServices
-from broker.api.security.delegation_tokens import split_principal
+from broker.common.principal import split_principal
 from broker.security import oauthbearer, plain
 from broker.security.oauthbearer import OAuthBearerLogin
 from broker.security.plain import PlainLogin
