@@ -14,13 +14,8 @@ from broker.api.registry import api
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome, Response
 from broker.api.requests.services import DelegationTokenServices
-from broker.api.security.delegation_tokens import (
-    may_request_tokens,
-    principal_of,
-    requester_of,
-)
 from broker.common.errors import ErrorCode
-from broker.common.principal import split_principal
+from broker.common.principal import ANONYMOUS, Principal, split_principal
 from broker.controller.delegation_tokens import MAX_RENEWERS, CreateDelegationToken, DelegationTokenOutcome
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.create_delegation_token import (
@@ -28,6 +23,20 @@ from broker.protocol.messages.create_delegation_token import (
     CreateDelegationTokenResponse,
 )
 from broker.security.acl.acl import Operation, ResourceType
+
+
+def may_request_tokens(context: RequestContext) -> bool:
+    """Whether the client has logged in, and not with a token itself. (Kafka: KafkaApis.allowTokenRequests)"""
+    connection = context.connection
+    return connection.principal != ANONYMOUS and not connection.by_token
+
+
+def requester_of(context: RequestContext) -> str:
+    return str(Principal(context.connection.principal))
+
+
+def principal_of(kind: str, name: str) -> str:
+    return str(Principal(name, kind))
 
 
 @api(ApiKey.CREATE_DELEGATION_TOKEN, versions=(1, 3), services=DelegationTokenServices)

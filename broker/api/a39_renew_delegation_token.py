@@ -7,11 +7,11 @@ its lifetime. Refused on the connections of CreateDelegationToken.
 
 from collections.abc import Awaitable
 
+from broker.api.a38_create_delegation_token import may_request_tokens
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome, Response
 from broker.api.requests.services import DelegationTokenServices
-from broker.api.security.delegation_tokens import may_request_tokens
 from broker.common.errors import ErrorCode
 from broker.controller.delegation_tokens import RenewDelegationToken
 from broker.protocol.api_key import ApiKey

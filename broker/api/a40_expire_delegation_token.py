@@ -7,11 +7,11 @@ token lasts until the token's former expiry, as in Kafka. Refused on the connect
 
 from collections.abc import Awaitable
 
+from broker.api.a38_create_delegation_token import may_request_tokens
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome, Response
 from broker.api.requests.services import DelegationTokenServices
-from broker.api.security.delegation_tokens import may_request_tokens
 from broker.common.errors import ErrorCode
 from broker.controller.delegation_tokens import ExpireDelegationToken
 from broker.protocol.api_key import ApiKey

@@ -9,16 +9,12 @@ listed until they are removed. Refused on the connections of CreateDelegationTok
 
 from collections.abc import Awaitable
 
+from broker.api.a38_create_delegation_token import may_request_tokens, principal_of, requester_of
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome, Response, in_slices
 from broker.api.requests.pacing import Pace, emptied
 from broker.api.requests.services import DelegationTokenServices
-from broker.api.security.delegation_tokens import (
-    may_request_tokens,
-    principal_of,
-    requester_of,
-)
 from broker.common.errors import ErrorCode
 from broker.common.principal import split_principal
 from broker.metadata.actor import Role
