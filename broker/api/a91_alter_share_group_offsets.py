@@ -8,16 +8,16 @@ another type GROUP_ID_NOT_FOUND; as in Kafka, a request of no topic that exists 
 does not look at the group. Requires READ of the group and of the topics.
 """
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
 from typing import Any, Final
 
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
-from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.outcome import Outcome, Response, Sliced, in_slices
 from broker.api.requests.pacing import Pace
 from broker.api.requests.services import GroupServices
-from broker.api.share.discarded import in_place_of
 from broker.common.errors import ErrorCode
+from broker.common.steps import freed
 from broker.coordinator.share_states import SharePartition
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.alter_share_group_offsets import (
@@ -26,7 +26,7 @@ from broker.protocol.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsResponsePartition,
     AlterShareGroupOffsetsResponseTopic,
 )
-from broker.protocol.schema import ZERO_UUID
+from broker.protocol.schema import ZERO_UUID, Struct
 from broker.records.slices import Slices
 from broker.security.acl.acl import Operation
 
@@ -108,3 +108,16 @@ async def _alter(
         entry = entries[partition]
         entry.error_code, entry.error_message = error.code, error.message
     return Response(response)
+
+
+def in_place_of(discarded: Struct, lists: Iterable[list[Any]], reply: Struct) -> Outcome:
+    """Return `reply` after the `lists` of the discarded response have been freed in slices, in this order: a
+    request that fails as a whole has a large response already. For DeleteShareGroupOffsets too.
+    """
+    return Sliced(_freed(lists, reply), None, discarded)
+
+
+def _freed(lists: Iterable[list[Any]], reply: Struct) -> Slices[Outcome]:
+    for each in lists:
+        yield from freed(each)
+    return Response(reply)

@@ -10,12 +10,12 @@ and READ of the topics.
 from collections.abc import Awaitable
 from typing import Final
 
+from broker.api.a91_alter_share_group_offsets import in_place_of
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome, Response, in_slices
 from broker.api.requests.pacing import Pace
 from broker.api.requests.services import GroupServices
-from broker.api.share.discarded import in_place_of
 from broker.common.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.delete_share_group_offsets import (
