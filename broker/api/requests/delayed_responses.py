@@ -1,15 +1,18 @@
 """Complete responses that are sent later.
 
 A delayed response waits in a purgatory like a fetch: its connection is not read meanwhile, and no thread
-waits. Used by `retry_storm` and `append_linger`.
+waits. Used by `retry_storm`, and by the handler of ConsumerGroupHeartbeat through `AppendLinger`.
 """
 
 from collections.abc import Sequence
+from functools import partial
 
 from broker.api.requests.callbacks import Callbacks
 from broker.api.requests.context import RequestContext
 from broker.api.requests.delayed_operations import AT_ONCE
-from broker.api.requests.outcome import DELAYED, Outcome, Response
+from broker.api.requests.outcome import DELAYED, AfterCommit, MappedCommit, Outcome, Response
+from broker.common.clock import Clock
+from broker.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from broker.purgatory.purgatory import DelayedOperation, Purgatory
 
 
@@ -56,3 +59,37 @@ class DelayedResponses(Purgatory[DelayedResponse]):
     def _post(self, settled: Sequence[DelayedResponse]) -> None:
         for operation in settled:
             self._callbacks.post(operation.context, operation.response)
+
+
+class AppendLinger:
+    """Delays the responses of heartbeats that wrote records: `group.coordinator.append.linger.ms`.
+
+    The response waits at least this time after the write. Kafka collects the records of this time in one
+    write, so its clients do not receive such a response earlier. librdkafka 2.13 needs that time: if it is
+    told to give up partitions just before the application unsubscribes, it may join again with a heartbeat
+    that every broker refuses, and the consumer fails. The broker writes at once, so that nothing that another
+    client sees can get lost.
+    """
+
+    __slots__ = ("_clock", "_linger_ms", "responses")
+
+    def __init__(self, linger_ms: int, callbacks: Callbacks, clock: Clock) -> None:
+        self._linger_ms = linger_ms
+        self._clock = clock
+        self.responses = DelayedResponses("GroupAppend", callbacks)
+
+    def delayed(self, outcome: Outcome, context: RequestContext) -> Outcome:
+        """Return `outcome`, whose response waits if it depends on a commit that succeeds."""
+        if not self._linger_ms or not isinstance(outcome, AfterCommit):
+            return outcome
+        return MappedCommit(outcome, partial(self._written, context))
+
+    def _written(self, context: RequestContext, outcome: Outcome) -> Outcome:
+        if not isinstance(outcome, Response):
+            return outcome
+        reply = outcome.reply
+        if isinstance(reply, ConsumerGroupHeartbeatResponse) and reply.error_code:
+            return outcome
+        # The millisecond that has begun does not count, or the response would be early.
+        begun = self._clock.ns() % 1_000_000 > 0
+        return self.responses.delay(self._linger_ms + begun, context, outcome, self._clock.ms())
