@@ -13,7 +13,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from broker.api.groups.offsets_to_commit import sorted_offsets, topic_denial
+from broker.api.a08_offset_commit import sorted_offsets, topic_denial
 from broker.api.groups.replies import LONGEST_NAME, DividedGroupRequest, now_of
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
