@@ -12,8 +12,7 @@ import struct
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from broker.api.fetch.pending import PendingFetch, empty_reply, reading_of, wait
-from broker.api.fetch.withheld_records import WithheldRecords
+from broker.api.fetch.pending import PendingFetch, WithheldRecords, empty_reply, reading_of, wait
 from broker.api.requests.byte_quotas import RecordedFetch, fetch_max_bytes
 from broker.api.requests.context import Connection, RequestContext
 from broker.api.requests.fast_path import INT32, REFUSALS, Prologues, TopicReader, Unusual

@@ -12,9 +12,8 @@ ReplicaManager.shouldLeaderThrottle, KIP-73)
 from collections.abc import Sequence
 from typing import ClassVar, Final
 
-from broker.api.fetch.withheld_records import WithheldRecords
 from broker.api.requests.byte_quotas import RecordedFetch, fetch_max_bytes, needs_the_disk
-from broker.api.requests.context import RequestContext
+from broker.api.requests.context import Connection, RequestContext
 from broker.api.requests.outcome import DELAYED, Outcome, Response, Sliced
 from broker.api.requests.pacing import pieces
 from broker.api.requests.services import FetchServices
@@ -33,9 +32,53 @@ from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.fetch import AbortedTransaction as WireAborted
 from broker.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from broker.protocol.schema import ZERO_UUID, Struct
+from broker.quotas.bandwidth import RateSensor
 from broker.quotas.throttled import Throttle
 from broker.records.slices import SLICE, Slices, run_through
 from broker.security.acl.acl import Operation
+
+
+class WithheldRecords:
+    """Whether a consumer's fetch over the request quota has records. (KIP-124)
+
+    The decision for one fetch with `size` bytes of records, made while a request quota is set.
+
+    Kafka withholds the records of every fetch over the request quota. Because the throttle is at most one
+    window, a client whose fetches exceed its share of a window would never receive a record. Here such a
+    client receives records once in the whole span that the quota measures (all of its windows); the throttle
+    stays.
+
+    A paced client that always wants more is throttled with every request, for what the one before took. Its
+    records are never withheld twice in a row: the time is spent either way.
+    """
+
+    __slots__ = ("_connection", "_since_ms", "_size")
+
+    def __init__(self, connection: Connection, size: int) -> None:
+        self._connection = connection
+        self._size = size
+        self._since_ms = connection.withheld_since_ms
+        if size:
+            connection.withheld_since_ms = 0
+
+    def are_withheld(self, throttle: Throttle, now_ms: int) -> bool:
+        """Return whether `throttle` withholds the records, and note since when the connection has none."""
+        if self._size:
+            since_ms = self._since_ms
+            if since_ms and now_ms - since_ms >= _longest_ms(throttle):
+                return False
+            self._connection.withheld_since_ms = since_ms or now_ms
+        return True
+
+
+def _longest_ms(throttle: Throttle) -> int:
+    """Return for how long a connection gets no records."""
+    sensor = throttle.sensor
+    if isinstance(sensor, RateSensor) and sensor.pace is not None:
+        return 0
+    window = sensor.rate.window
+    return window.samples * window.window_ms
+
 
 READ_COMMITTED: Final = 1
 

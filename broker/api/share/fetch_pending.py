@@ -10,7 +10,7 @@ back: they do not count as delivered.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from broker.api.fetch.withheld_records import WithheldRecords
+from broker.api.fetch.pending import WithheldRecords
 from broker.api.requests.byte_quotas import RecordedFetch, needs_the_disk
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Response
