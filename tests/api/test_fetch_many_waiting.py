@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from broker.api.fetch import pending, usual
+from broker.api import a01_fetch
+from broker.api.fetch import pending
 from broker.api.fetch.partitions import requested_partitions
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Response
@@ -187,7 +188,7 @@ async def test_nothing_that_is_appended_between_two_slices_is_missed(
     topics: Harness,
 ) -> None:
     """The append follows each of the slices in turn."""
-    fetch = usual.fetch
+    fetch = a01_fetch.fetch
     slices = sum(1 for _ in fetch(request(1), -1, await _context(topics), topics.services[FetchServices]))
     assert slices > 6
     for stop in range(slices):
@@ -212,10 +213,10 @@ async def _context(harness: Harness) -> RequestContext:
 
 async def test_a_fetch_that_is_given_up_between_two_slices_watches_nothing(topics: Harness) -> None:
     services = topics.services[FetchServices]
-    slices = sum(1 for _ in usual.fetch(request(1), -1, await _context(topics), services))
+    slices = sum(1 for _ in a01_fetch.fetch(request(1), -1, await _context(topics), services))
     pass_ms(topics, WAIT_MS)
     for stop in range(1, slices):
-        work = usual.fetch(request(1), -1, await _context(topics), topics.services[FetchServices])
+        work = a01_fetch.fetch(request(1), -1, await _context(topics), topics.services[FetchServices])
         for _ in range(stop):
             next(work)
         work.close()
@@ -226,7 +227,7 @@ async def test_a_fetch_that_is_given_up_between_two_slices_watches_nothing(topic
 async def test_the_fetches_that_wait_have_so_many_partitions_together(
     topics: Harness, monkeypatch: pytest.MonkeyPatch, over: int, waits: bool
 ) -> None:
-    monkeypatch.setattr(usual, "MAX_WAITING", 2 * (PARTITIONS + 2) + over)
+    monkeypatch.setattr(a01_fetch, "MAX_WAITING", 2 * (PARTITIONS + 2) + over)
     correlation_ids = [await topics.put(request(1), VERSION) for _ in range(2)]
     assert [asking.outcome is None for asking in correlation_ids] == [True, waits]
 
@@ -256,12 +257,12 @@ async def test_a_session_that_is_closed_between_two_slices_is_not_found(topics: 
     services = topics.services[FetchServices]
     session_id = await begin_session(topics)
     message = FetchRequest(session_id=session_id, session_epoch=1, topics=[])
-    slices = sum(1 for _ in usual.fetch(message, -1, await _context(topics), services))
+    slices = sum(1 for _ in a01_fetch.fetch(message, -1, await _context(topics), services))
     found = set()
     for stop in range(1, slices):
         session_id = await begin_session(topics)
         message = FetchRequest(max_wait_ms=0, session_id=session_id, session_epoch=1, topics=[])
-        work = usual.fetch(message, -1, await _context(topics), services)
+        work = a01_fetch.fetch(message, -1, await _context(topics), services)
         for _ in range(stop):
             next(work)
         services.sessions.close(session_id)

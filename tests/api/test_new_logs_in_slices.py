@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from broker.api.a00_produce import _append_all
+from broker.api.a01_fetch import fetch as fetch_usual
 from broker.api.a02_list_offsets import _respond as list_offsets_in_slices
 from broker.api.a21_delete_records import WRITE_COST
 from broker.api.a21_delete_records import _respond as delete_records_in_slices
 from broker.api.a23_offset_for_leader_epoch import _respond as epochs_in_slices
 from broker.api.a34_alter_replica_log_dirs import _respond as moves_in_slices
 from broker.api.a61_describe_producers import _respond as producers_in_slices
-from broker.api.fetch.usual import fetch as fetch_usual
 from broker.api.produce.pending import APPEND_COST, CHUNK
 from broker.api.requests.services import FetchServices, PartitionServices, ProduceServices
 from broker.log.checkpoints import OffsetFile
@@ -35,11 +35,7 @@ from broker.protocol.messages.delete_records import (
 from broker.protocol.messages.delete_topics import DeleteTopicsRequest
 from broker.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from broker.protocol.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsTopic,
-)
+from broker.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from broker.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from broker.api.fetch.usual import fetch
+from broker.api.a01_fetch import fetch
 from broker.api.requests.services import FetchServices
 from broker.common.errors import ErrorCode
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic

@@ -1,6 +1,6 @@
 """A Fetch in progress: how it reads, and how its response is built. (Kafka: handleFetchRequest)
 
-`api.fetch.usual` creates it, and the fast path for a request that waits. It is completed at once or, after a
+`api.a01_fetch` creates it, and the fast path for a request that waits. It is completed at once or, after a
 wait, through `api.requests.delayed_operations`.
 
 Client quotas do not apply to replicas. A throttled partition whose replica is out of sync has no records in
