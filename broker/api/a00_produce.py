@@ -16,13 +16,13 @@ INVALID_TXN_STATE.
 from collections.abc import Awaitable
 from functools import partial
 
-from broker.api.groups.replies import now_of
 from broker.api.produce.fast_path import ProduceFastPath
 from broker.api.produce.pending import PendingProduce
 from broker.api.produce.rules import ZSTD_SINCE, hosted_topic, refusal_of, topic_refusal
 from broker.api.produce.transactions import TransactionalWrite, added_partitions
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
+from broker.api.requests.group_replies import now_of
 from broker.api.requests.outcome import Outcome, Sliced, StagedAppends, in_slices
 from broker.api.requests.pacing import Pace
 from broker.api.requests.services import ProduceServices

@@ -13,9 +13,9 @@ from typing import Final, TypeVar
 
 from msgspec.structs import replace
 
-from broker.api.groups.replies import LONGEST_NAME, DividedGroupRequest, now_of
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
+from broker.api.requests.group_replies import LONGEST_NAME, DividedGroupRequest, now_of
 from broker.api.requests.outcome import Outcome, Response, in_slices
 from broker.api.requests.pacing import Pace, consumed
 from broker.api.requests.services import GroupServices

@@ -8,9 +8,9 @@ which is not stored. From 9 a leader may skip the assignment (KIP-814).
 
 from typing import Final
 
-from broker.api.groups.replies import LONGEST_NAME, GroupRequest, conclude, now_of
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
+from broker.api.requests.group_replies import LONGEST_NAME, GroupRequest, conclude, now_of
 from broker.api.requests.outcome import Outcome, Response, outcome_of
 from broker.api.requests.pacing import Pace, mapped
 from broker.api.requests.services import GroupServices

@@ -3,9 +3,9 @@
 Versions 0-4. Static members from 3 (KIP-345).
 """
 
-from broker.api.groups.replies import now_of
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
+from broker.api.requests.group_replies import now_of
 from broker.api.requests.outcome import Outcome, Response
 from broker.api.requests.services import GroupServices
 from broker.common.errors import ErrorCode

@@ -8,9 +8,9 @@ stored.
 from collections.abc import Awaitable, Sequence
 from functools import partial
 
-from broker.api.groups.replies import DividedGroupRequest, now_of
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
+from broker.api.requests.group_replies import DividedGroupRequest, now_of
 from broker.api.requests.outcome import Outcome, Response, in_slices
 from broker.api.requests.pacing import Pace, consumed, mapped
 from broker.api.requests.services import GroupServices

@@ -6,9 +6,9 @@ names the protocol type and name, which must be the group's.
 
 from collections.abc import Awaitable
 
-from broker.api.groups.replies import GroupRequest, conclude, now_of
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
+from broker.api.requests.group_replies import GroupRequest, conclude, now_of
 from broker.api.requests.outcome import Outcome, Response, in_slices
 from broker.api.requests.pacing import Pace
 from broker.api.requests.services import GroupServices

@@ -12,9 +12,9 @@ from collections.abc import Awaitable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple
 
-from broker.api.groups.replies import now_of
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
+from broker.api.requests.group_replies import now_of
 from broker.api.requests.outcome import Outcome, Response, Sliced, StagedAppends, in_slices
 from broker.api.requests.pacing import Pace, emptied
 from broker.api.requests.services import TransactionServices

@@ -14,9 +14,9 @@ from typing import Final
 from msgspec.structs import replace
 
 from broker.api.a08_offset_commit import sorted_offsets, topic_denial
-from broker.api.groups.replies import LONGEST_NAME, DividedGroupRequest, now_of
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
+from broker.api.requests.group_replies import LONGEST_NAME, DividedGroupRequest, now_of
 from broker.api.requests.outcome import Outcome, Response, Sliced, StagedAppends, in_slices
 from broker.api.requests.pacing import consumed
 from broker.api.requests.services import GroupServices

@@ -11,9 +11,9 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from broker.api.groups.replies import LONGEST_NAME, PreparedGroupRequest, conclude, now_of
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
+from broker.api.requests.group_replies import LONGEST_NAME, PreparedGroupRequest, conclude, now_of
 from broker.api.requests.outcome import Outcome, Response, in_slices
 from broker.api.requests.pacing import Pace, pieces
 from broker.api.requests.services import GroupServices

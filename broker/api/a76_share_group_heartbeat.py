@@ -8,9 +8,9 @@ GROUP_ID_NOT_FOUND. Left out: racks have no effect on the assignment, as in Kafk
 
 from collections.abc import Awaitable
 
-from broker.api.groups.replies import LONGEST_NAME, PreparedGroupRequest, conclude, now_of
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
+from broker.api.requests.group_replies import LONGEST_NAME, PreparedGroupRequest, conclude, now_of
 from broker.api.requests.outcome import Outcome, Response, in_slices
 from broker.api.requests.pacing import Pace
 from broker.api.requests.services import GroupServices

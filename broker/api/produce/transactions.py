@@ -7,9 +7,9 @@ partition that its end would not reach. (Kafka: AddPartitionsToTxnManager, KIP-8
 
 from typing import Final
 
-from broker.api.groups.replies import now_of
 from broker.api.produce.rules import hosted_topic, topic_refusal
 from broker.api.requests.context import RequestContext
+from broker.api.requests.group_replies import now_of
 from broker.api.requests.pacing import Pace
 from broker.api.requests.services import ProduceServices
 from broker.api.transactions.outcomes import note_refused

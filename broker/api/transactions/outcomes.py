@@ -6,8 +6,8 @@ Called by the transaction handlers. A change that needs a producer id waits for 
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from broker.api.groups.replies import now_of
 from broker.api.requests.context import RequestContext
+from broker.api.requests.group_replies import now_of
 from broker.api.requests.outcome import Outcome, StagedAppends
 from broker.api.requests.services import TransactionServices
 from broker.api.security.client_security import ClientSecurity

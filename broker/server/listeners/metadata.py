@@ -10,8 +10,8 @@ receives the response. `QuotaListener` and `ClientMetricsListener` need no logs.
 import logging
 from collections.abc import Iterable, Sequence
 
-from broker.api.groups.replies import forget_states, forget_topics
 from broker.api.requests.delayed_operations import DelayedFetches
+from broker.api.requests.group_replies import forget_states, forget_topics
 from broker.api.requests.services import GroupServices
 from broker.common.clock import Clock
 from broker.common.errors import ApiError

@@ -1,1 +1,0 @@
-"""What the handlers of groups have in common: replies of the coordinator."""
