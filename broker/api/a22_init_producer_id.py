@@ -16,8 +16,7 @@ from broker.api.registry import api
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome, Response
 from broker.api.requests.services import TransactionServices
-from broker.api.security.client_security import ClientSecurity
-from broker.api.transactions.outcomes import (
+from broker.api.requests.transaction_outcomes import (
     conclude,
     denial,
     fenced,
@@ -25,6 +24,7 @@ from broker.api.transactions.outcomes import (
     unavailable,
     with_producer_ids,
 )
+from broker.api.security.client_security import ClientSecurity
 from broker.common.errors import ErrorCode
 from broker.common.principal import Principal
 from broker.coordinator.producer_ids import NeedsProducerId

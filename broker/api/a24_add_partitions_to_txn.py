@@ -18,8 +18,8 @@ from broker.api.requests.group_replies import now_of
 from broker.api.requests.outcome import Outcome, Response, Sliced, StagedAppends, in_slices
 from broker.api.requests.pacing import Pace, emptied
 from broker.api.requests.services import TransactionServices
+from broker.api.requests.transaction_outcomes import denial, fenced, note_refused, unavailable
 from broker.api.security.access import ACCESS
-from broker.api.transactions.outcomes import denial, fenced, note_refused, unavailable
 from broker.common.errors import ErrorCode
 from broker.coordinator.transaction.state import Change, TopicPartition
 from broker.coordinator.transaction_service import WrittenChange

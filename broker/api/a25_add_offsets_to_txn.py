@@ -9,7 +9,7 @@ from broker.api.registry import api
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome, Response
 from broker.api.requests.services import TransactionServices
-from broker.api.transactions.outcomes import conclude, denial, fenced, note_refused, unavailable
+from broker.api.requests.transaction_outcomes import conclude, denial, fenced, note_refused, unavailable
 from broker.common.errors import ErrorCode
 from broker.coordinator.transaction.state import Change
 from broker.protocol.api_key import ApiKey

@@ -15,7 +15,7 @@ from broker.api.registry import api
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome, Response
 from broker.api.requests.services import TransactionServices
-from broker.api.transactions.outcomes import (
+from broker.api.requests.transaction_outcomes import (
     conclude,
     denial,
     fenced,

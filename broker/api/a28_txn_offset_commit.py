@@ -20,7 +20,7 @@ from broker.api.requests.group_replies import LONGEST_NAME, DividedGroupRequest,
 from broker.api.requests.outcome import Outcome, Response, Sliced, StagedAppends, in_slices
 from broker.api.requests.pacing import consumed
 from broker.api.requests.services import GroupServices
-from broker.api.transactions.outcomes import denial, note_refused, unavailable
+from broker.api.requests.transaction_outcomes import denial, note_refused, unavailable
 from broker.common.errors import ApiError, ErrorCode
 from broker.coordinator.group.messages import CommitReply, CommitRequest, Effects, OffsetToCommit, Token
 from broker.coordinator.transaction.ending import BUMPS_EPOCH

@@ -11,7 +11,7 @@ from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome, Response, in_slices
 from broker.api.requests.pacing import Pace
 from broker.api.requests.services import TransactionServices
-from broker.api.transactions.outcomes import unavailable
+from broker.api.requests.transaction_outcomes import unavailable
 from broker.common.errors import ErrorCode
 from broker.coordinator.transaction.state import NAMES
 from broker.protocol.api_key import ApiKey

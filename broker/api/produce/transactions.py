@@ -12,7 +12,7 @@ from broker.api.requests.context import RequestContext
 from broker.api.requests.group_replies import now_of
 from broker.api.requests.pacing import Pace
 from broker.api.requests.services import ProduceServices
-from broker.api.transactions.outcomes import note_refused
+from broker.api.requests.transaction_outcomes import note_refused
 from broker.common.errors import ApiError, ErrorCode
 from broker.coordinator.transaction.ending import BUMPS_EPOCH
 from broker.coordinator.transaction.state import TopicPartition

@@ -1,1 +1,0 @@
-"""What the handlers of transactions have in common."""
