@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from broker.api import a01_fetch
+from broker.api.a01_fetch import requested_partitions
 from broker.api.fetch import pending
-from broker.api.fetch.partitions import requested_partitions
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Response
 from broker.api.requests.services import FetchServices
