@@ -57,8 +57,7 @@ from broker.controller.delegation_tokens import (
     plan_renew_token,
 )
 from broker.controller.dynamic_config import DynamicConfig, warn_of_inert_changes
-from broker.controller.operation import Operation
-from broker.controller.plan import Plan, Situation
+from broker.controller.plan import Operation, Plan, Situation
 from broker.controller.producer_ids import plan_producer_ids
 from broker.controller.scram import plan_scram
 from broker.controller.tokens import SetPassword, plan_issue_token, plan_revoke_token, plan_set_password

@@ -15,8 +15,7 @@ import msgspec
 from broker.common.errors import ApiError, ErrorCode
 from broker.controller.commands import Command
 from broker.controller.control import Control
-from broker.controller.operation import Done
-from broker.controller.plan import Situation
+from broker.controller.plan import Done, Situation
 from broker.coordinator.group.coordinator import SHARE
 from broker.coordinator.group.messages import (
     CommitRequest,

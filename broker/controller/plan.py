@@ -1,13 +1,19 @@
-"""Planning a command: the current state, the resulting plan, and the search for repeated entries.
+"""Planning a command: the current state, the resulting plan, and the search for repeated entries; and
+operations.
 
 Every planner in this package is a pure function (command, situation) -> Plan. `Control` commits the changes,
 runs the effects, and only then returns the result. Planners of commands with entries are generators that
 yield None after every PLANNED_AT_ONCE entries and return the plan.
+
+An operation is the work of a command outside the metadata, such as reading records or resetting a group's
+offsets. `Control` runs it and then writes its notes to the audit trail, before the caller gets the result. An
+operation checks the role first. It either waits for nothing after its work, or changes nothing: a cancelled
+caller never leaves work without notes.
 """
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable
-from typing import Final, Generic, TypeVar
+from collections.abc import Awaitable, Callable, Hashable, Iterable
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
@@ -90,3 +96,16 @@ def repeated_in_steps(items: Iterable[Item]) -> Steps[set[Item]]:
     if len(seen) > KEYS_AT_ONCE:
         yield from freed(seen)
     return duplicates
+
+
+class Done(msgspec.Struct, Generic[Result], frozen=True):
+    """The result of an operation. `notes` are rows of the audit trail that have no state; without any, there
+    is nothing to record.
+    """
+
+    result: Result
+    notes: tuple[Change, ...] = ()
+
+
+Operation = Callable[[Any, Situation], Awaitable[Done[Any]]]
+"""Called as (command, situation). Raises ApiError."""

@@ -14,8 +14,7 @@ import msgspec
 from broker.common.errors import ApiError, ErrorCode
 from broker.controller.commands import Command
 from broker.controller.control import Control
-from broker.controller.operation import Done
-from broker.controller.plan import Situation
+from broker.controller.plan import Done, Situation
 from broker.log.partition import PartitionLog
 from broker.metadata.actor import Role
 from broker.metadata.changes import Change, Kind

@@ -12,8 +12,7 @@ import msgspec
 from broker.common.errors import ApiError, ErrorCode
 from broker.controller.commands import Command
 from broker.controller.control import Control
-from broker.controller.operation import Done
-from broker.controller.plan import Situation
+from broker.controller.plan import Done, Situation
 from broker.coordinator.group.messages import Now
 from broker.coordinator.transaction.state import NAMES, State
 from broker.coordinator.transaction_service import TransactionService
