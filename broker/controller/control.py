@@ -42,6 +42,7 @@ from broker.controller.commands import (
     IncrementalAlterConfigs,
     IssueAdminToken,
     Outcome,
+    ProducerIdBlock,
     RevokeAdminToken,
     Undo,
 )
@@ -58,16 +59,31 @@ from broker.controller.delegation_tokens import (
 )
 from broker.controller.dynamic_config import DynamicConfig, warn_of_inert_changes
 from broker.controller.plan import Operation, Plan, Situation
-from broker.controller.producer_ids import plan_producer_ids
 from broker.controller.scram import plan_scram
 from broker.controller.tokens import SetPassword, plan_issue_token, plan_revoke_token, plan_set_password
 from broker.controller.topics import plan_create_partitions, plan_create_topics, plan_delete_topics
 from broker.controller.undo import inverse_of, preceding_rows
+from broker.metadata.actor import Role
 from broker.metadata.changes import AuditFilter, AuditRow, Change, Kind
 from broker.metadata.image import Image
 from broker.metadata.publisher import Delta, Publisher, Subscriber
 
 Result = TypeVar("Result")
+
+_END_OF_PRODUCER_IDS: Final = 2**63
+
+
+def plan_producer_ids(command: AllocateProducerIds, at: Situation) -> Plan[ProducerIdBlock]:
+    """Plan the allocation of a block of producer ids. (Kafka: ProducerIdControlManager)
+
+    Raises ApiError for a missing role, and UNKNOWN_SERVER_ERROR if all 2**63 ids are allocated.
+    """
+    at.require(Role.ADMIN, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    first, after = at.image.next_producer_id, at.image.next_producer_id + command.count
+    if command.count < 1 or after > _END_OF_PRODUCER_IDS:
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "All producer ids are allocated")
+    return Plan(ProducerIdBlock(first, command.count), (Change(Kind.PRODUCER_IDS, "", "next", str(after)),))
+
 
 PLANNERS: Final[dict[type, Callable[[Any, Situation], Plan[Any] | Steps[Plan[Any]]]]] = {
     AlterClientQuotas: plan_client_quotas,

@@ -39,6 +39,7 @@ from broker.controller.commands import (
     NewTopic,
     OpType,
     Outcome,
+    ProducerIdBlock,
     QuotaAlteration,
     QuotaOp,
     ResourceType,
@@ -47,7 +48,7 @@ from broker.controller.commands import (
     TopicRef,
     Undo,
 )
-from broker.controller.control import PLANNERS, Control
+from broker.controller.control import PLANNERS, Control, plan_producer_ids
 from broker.controller.delegation_tokens import (
     CreateDelegationToken,
     ExpireDelegationToken,
@@ -64,7 +65,7 @@ from broker.metadata.image import Image
 from broker.metadata.publisher import Delta, QuotaChange
 from broker.security.acl.acl import Operation
 from broker.security.acl.acl_filter import AclFilter
-from tests.controller.world import StoreCommitter, actor
+from tests.controller.world import StoreCommitter, World, actor
 from tests.security.acl.acls import allow
 
 ALICE = (("user", "alice"),)
@@ -351,3 +352,26 @@ async def test_the_last_slice_of_a_change_has_freed_it(
     before = sum(type(each) in (Change, QuotaChange) for each in gc.get_objects())
     await control.apply(AlterClientQuotas(entries), actor())
     assert max(left) >= before + 1_000 and left[-1] == before
+
+
+def test_each_block_begins_where_the_last_one_ended(world: World) -> None:
+    blocks = [world.do(plan_producer_ids, AllocateProducerIds(count)) for count in (1000, 1, 10)]
+    assert blocks == [ProducerIdBlock(0, 1000), ProducerIdBlock(1000, 1), ProducerIdBlock(1001, 10)]
+    assert world.image.next_producer_id == 1011
+
+
+@pytest.mark.parametrize(("count", "fine"), [(9, True), (10, True), (11, False), (0, False)])
+def test_ids_end_at_2_to_the_63(world: World, count: int, fine: bool) -> None:
+    world.write([Change(Kind.PRODUCER_IDS, "", "next", str(2**63 - 10))])
+    if fine:
+        assert world.do(plan_producer_ids, AllocateProducerIds(count)).first == 2**63 - 10
+    else:
+        with pytest.raises(ApiError) as caught:
+            world.do(plan_producer_ids, AllocateProducerIds(count))
+        assert caught.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def test_blocks_are_the_brokers_own_affair(world: World) -> None:
+    with pytest.raises(ApiError):
+        world.do(plan_producer_ids, AllocateProducerIds(), Role.EDITOR)
+    assert world.image.next_producer_id == 0
