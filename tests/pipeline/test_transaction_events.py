@@ -5,7 +5,7 @@ import pytest
 pytest.importorskip("pyspark", reason="pyspark is not installed: make test-pipeline installs it")
 
 from broker.coordinator.transaction.state import CoordinatorAbort, TransactionClient, TransactionData
-from broker.monitoring.events.transactions import TransactionEvents
+from broker.monitoring.events.activity import TransactionEvents
 from pipeline import silver
 from pipeline.formats import TRANSACTIONS
 from tests.pipeline.events import NOON_MS, abort, raw, record, rows_of

@@ -19,9 +19,14 @@ from broker.controller.commands import CreateTopics
 from broker.controller.control import Control
 from broker.coordinator.transaction.state import CoordinatorAbort
 from broker.metadata.actor import BROKER_ITSELF
-from broker.monitoring.events.activity import ConnectionEvents, RequestEvents, Source, ThrottleEvents
+from broker.monitoring.events.activity import (
+    ConnectionEvents,
+    RequestEvents,
+    Source,
+    ThrottleEvents,
+    TransactionEvents,
+)
 from broker.monitoring.events.quota_changes import QuotaChangeEvents
-from broker.monitoring.events.transactions import TransactionEvents
 from broker.network.connection.channel import Channel
 from broker.network.socket_server import SocketServer
 from broker.partitions.event_log import EventBuffer, EventLog, EventOrigin

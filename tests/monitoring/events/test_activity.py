@@ -10,7 +10,7 @@ from trio.testing import MockClock
 from broker.controller.transaction_changes import AbortTransaction
 from broker.coordinator.transaction.state import CoordinatorAbort, TransactionData
 from broker.metadata.actor import Actor, ChangeOrigin, Role
-from broker.monitoring.events.transactions import MAX_PARTITIONS, TransactionEvents
+from broker.monitoring.events.activity import MAX_PARTITIONS, TransactionEvents
 from broker.protocol.messages.end_txn import EndTxnRequest
 from tests.monitoring.events.transacting import TOPIC, begin, time_out
 from tests.monitoring.events.written import event_records, second_passes, written
