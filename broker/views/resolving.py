@@ -1,7 +1,8 @@
 """Finds the rule that applies to a client, its current use, and the result under other rules.
 
 Called by `quota_views` for REST, pages and the preview of an edit. Looks rules up in the metadata image in
-the order of the quota managers, so that hypothetical rules can be resolved too.
+the order of the quota managers, so that hypothetical rules can be resolved too. For clients that a lowered
+limit would throttle for long at first, `first_wait` finds a higher one to begin with.
 
 If the same clients share a sensor before and after, the use is the sensor's value. Otherwise no sensor has
 measured these clients together, and the use is the sum of their accounts: all bytes of their connections,
@@ -11,6 +12,7 @@ slightly more than quotas count. If gateways share limits, this is so at each of
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import chain
+from math import ceil, floor, log10
 from typing import Final, NamedTuple
 
 from broker.common.steps import Steps, freed
@@ -32,7 +34,6 @@ from broker.quotas.entity import CLIENT_ID, DEFAULT, IP, USER, Name
 from broker.quotas.kinds import CLIENT_KEYS, IP_KEYS
 from broker.quotas.remote_use import NOTHING, SHARED_KEYS, Clients, RemoteUse
 from broker.quotas.table import probes
-from broker.views.gentle_start import first_wait
 from broker.views.live_quotas import LiveQuotas
 from broker.views.upstream_views import ShareViews
 
@@ -366,3 +367,36 @@ def _group(entity: EntityPairs, user: str, client_id: str) -> Group:
 
 def _shadow(found: Matched | None) -> bool:
     return found is not None and found.shadow
+
+
+GENTLE_MS: Final = 2_000
+"""A first throttle up to this long needs no gentler start."""
+
+_HALVINGS: Final = 24
+_DOUBLINGS: Final = 64
+
+
+def first_wait(wait_ms: Callable[[float], int], bound: float) -> FirstWait:
+    """Return the first throttle under `bound` and, if it is longer than GENTLE_MS, about the lowest limit
+    whose first throttle is not. `wait_ms` returns the first throttle of a limit; higher limits have shorter
+    ones.
+    """
+    wait = wait_ms(bound)
+    if wait <= GENTLE_MS:
+        return FirstWait(wait)
+    low = high = bound
+    for _ in range(_DOUBLINGS):
+        low, high = high, high * 2
+        if wait_ms(high) <= GENTLE_MS:
+            break
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if wait_ms(middle) <= GENTLE_MS else (middle, high)
+    gentler = round_up(high)
+    return FirstWait(wait, gentler, wait_ms(gentler))
+
+
+def round_up(limit: float) -> float:
+    """Round up to two significant digits."""
+    step = 10.0 ** (floor(log10(limit)) - 1)
+    return float(f"{ceil(limit / step - 1e-9) * step:.12g}")
