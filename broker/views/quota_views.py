@@ -1,7 +1,8 @@
 """The quotas with their use, here and at the other gateways that share limits. Part of `console.Views`."""
 
-from collections.abc import Collection, Iterator, Sequence
-from itertools import chain
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import chain, zip_longest
 from typing import Final
 
 from broker.common.principal import ANONYMOUS
@@ -21,7 +22,6 @@ from broker.controller.rows.quotas import (
 from broker.quotas.client_quota_requests import Component, EntityFilter
 from broker.quotas.client_quota_requests import MatchType as KafkaMatchType
 from broker.quotas.entity import Entity
-from broker.views.all_clients import all_clients
 from broker.views.live_quotas import LiveQuotas
 from broker.views.quota_rows import QuotaRows, address_key, address_rows, broker_quotas
 from broker.views.resolving import Client, Resolver, keys_for
@@ -32,6 +32,11 @@ _MATCHES: Final = {
     MatchType.DEFAULT: KafkaMatchType.DEFAULT,
     MatchType.ANY: KafkaMatchType.SPECIFIED,
 }
+
+AT_ONCE: Final = 64
+"""Clients of other gateways that are looked at between two pauses."""
+
+History = Sequence[tuple[int, int, int]]
 
 
 class QuotaViews:
@@ -154,3 +159,54 @@ class QuotaViews:
             (len(topics), sum(topic.partitions for topic in topics)),
             image.broker_config_version(str(config.broker.node_id)),
         )
+
+
+def all_clients(
+    own: Iterable[ClientUsage],
+    others: Iterable[ClientUsage],
+    limited_by: Callable[[str, str], tuple[str, ...]],
+) -> Iterator[ClientUsage | None]:
+    """Yield the clients of all gateways that share limits, in no order: one that uses several of them is one
+    row. `others` are those of other gateways. None stands for work without a row yet. `limited_by` returns
+    the keys of the limits of a user and client id.
+    """
+    there: dict[tuple[str, str], list[ClientUsage]] = {}
+    for number, row in enumerate(others):
+        there.setdefault((row.user, row.client_id), []).append(row)
+        if number % AT_ONCE == AT_ONCE - 1:
+            yield None
+    for row in own:
+        same = there.pop((row.user, row.client_id), None)
+        yield row if same is None else _together([row, *same], row.limited_by)
+    for rows in there.values():
+        yield _together(rows, limited_by(rows[0].user, rows[0].client_id))
+
+
+def _together(rows: Sequence[ClientUsage], limited_by: tuple[str, ...]) -> ClientUsage:
+    first = rows[0]
+    times = [row.request_percentage for row in rows if row.request_percentage is not None]
+    return ClientUsage(
+        user=first.user,
+        client_id=first.client_id,
+        connections=sum(row.connections for row in rows),
+        bytes_in_per_s=sum(row.bytes_in_per_s for row in rows),
+        bytes_out_per_s=sum(row.bytes_out_per_s for row in rows),
+        requests_per_s=sum(row.requests_per_s for row in rows),
+        request_percentage=max(times, default=None),
+        bytes_in=sum(row.bytes_in for row in rows),
+        bytes_out=sum(row.bytes_out for row in rows),
+        requests=sum(row.requests for row in rows),
+        since_at_ms=min(row.since_at_ms for row in rows),
+        last_active_at_ms=max(row.last_active_at_ms for row in rows),
+        limited_by=limited_by,
+        history=partial(_histories, [row.history for row in rows]),
+        nodes=first.nodes,
+        gateways=tuple(dict.fromkeys(name for row in rows for name in row.gateways)),
+    )
+
+
+def _histories(histories: Iterable[Callable[[], History]]) -> History:
+    """Return the sums of each interval. The last intervals of all are the same, within five seconds."""
+    backwards = zip_longest(*(reversed(history()) for history in histories), fillvalue=(0, 0, 0))
+    sums = [tuple(map(sum, zip(*rows, strict=True))) for rows in backwards]
+    return [(row[0], row[1], row[2]) for row in reversed(sums)]

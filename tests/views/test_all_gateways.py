@@ -11,8 +11,8 @@ from broker.controller.rows.quotas import ClientUsage, FirstWait, GatewayUse, Me
 from broker.controller.rows.upstream import Incomplete
 from broker.quotas.entity import DEFAULT, Entity
 from broker.quotas.remote_use import SensorUse
-from broker.views.all_clients import AT_ONCE, all_clients
 from broker.views.console import Views
+from broker.views.quota_views import AT_ONCE, all_clients
 from tests.controller.live import Live, client, store
 from tests.controller.world import actor
 from tests.support.fake_shares import FakeShares

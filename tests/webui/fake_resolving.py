@@ -12,8 +12,7 @@ from broker.controller.commands import EntityPairs, QuotaAlteration
 from broker.controller.rows.quotas import ClientUsage, Decided, NodeUse, QuotaRow
 from broker.metadata.image import Image, Limit, QuotaEntry
 from broker.quotas.remote_use import Clients
-from broker.views.all_clients import all_clients
-from broker.views.quota_views import QuotaViews
+from broker.views.quota_views import QuotaViews, all_clients
 from broker.views.resolving import Client, Resolver, steps_for
 from tests.support.fake_shares import FakeShares
 from tests.webui.rows import NOW_MS
