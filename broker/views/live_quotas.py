@@ -19,6 +19,7 @@ from broker.controller.rows.quotas import (
     ShadowUse,
 )
 from broker.metrics.rate import INT_MAX
+from broker.network.socket_server import SocketServer
 from broker.quotas.accounts import Account
 from broker.quotas.connection_metrics import ip_rule_use
 from broker.quotas.connection_rates import AddressStats
@@ -31,7 +32,6 @@ from broker.quotas.request import PERCENT_OF_A_SECOND_PER_NS
 from broker.quotas.table import UNLIMITED
 from broker.quotas.throttled import ThrottledRow as MutedRow
 from broker.views.parts import ServerParts
-from broker.views.throttled_addresses import throttled_addresses
 
 
 class LiveQuotas:
@@ -271,3 +271,29 @@ def throttled_row(row: MutedRow) -> ThrottledRow:
 def history_of(account: Account, now_ms: int) -> list[tuple[int, int, int]]:
     """Return bytes in, bytes out and requests of each interval, the oldest first."""
     return [(row[0], row[1], row[2]) for row in account.recent.rows(now_ms)]
+
+
+def throttled_addresses(server: SocketServer, now_ms: int) -> Iterator[ThrottledRow]:
+    """Yield a row for each address that exceeds its connection rate, with the connection that waits longest
+    from now. Such a connection is accepted and not read yet, so it has neither a client id nor a user.
+    """
+    for listener in server.listeners:
+        gate = listener.acceptor.gate
+        quotas = gate.quotas
+        last = {quotas.counted(each.peer[0]): each for each in gate.throttled_sockets}
+        for address, each in last.items():
+            sensor, stats = quotas.ips.sensors.get(address), quotas.addresses.get(address)
+            yield ThrottledRow(
+                connection_id=f"{listener.name} {address}",
+                client_id="",
+                principal="",
+                address=address,
+                quota_type=QuotaKind.CONNECTION_RATE,
+                entity=quotas.ips.rule_of(address).pairs,
+                observed=each.bound if sensor is None else max(sensor.peek(now_ms), each.bound),
+                bound=each.bound,
+                throttle_ms=each.throttle_ms,
+                remaining_ms=max(each.end_ms - now_ms, 0),
+                since_ms=max(now_ms - (each.end_ms - each.throttle_ms), 0),
+                times=1 if stats is None else max(stats.delayed, 1),
+            )

@@ -20,9 +20,8 @@ from broker.network.metrics.selector_metrics import (
     totals_of,
 )
 from broker.quotas.connections import ConnectionQuotas
-from broker.views.live_quotas import limit_or_none
+from broker.views.live_quotas import limit_or_none, throttled_addresses
 from broker.views.parts import ServerParts
-from broker.views.throttled_addresses import throttled_addresses
 from broker.views.topics import TopicViews
 from broker.views.upstream_views import UpstreamOf
 
