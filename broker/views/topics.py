@@ -18,24 +18,29 @@ from broker.controller.rows.topics import (
     TopicRow,
     TopicSize,
 )
-from broker.controller.rows.transactions import TransactionDetail, TransactionRow
+from broker.controller.rows.transactions import TransactionDetail, TransactionPartition, TransactionRow
 from broker.coordinator.group.coordinator import CONSUMER as CONSUMER_TYPE
 from broker.coordinator.group.coordinator import SHARE
 from broker.coordinator.group.messages import CommittedOffset
 from broker.coordinator.group_service import GroupService
+from broker.coordinator.transaction.state import DECIDED, NAMES, State, TopicPartition, Transaction
 from broker.coordinator.transaction_service import TransactionService
 from broker.log.cleaner.manager import CleanerManager
 from broker.log.partition import PartitionLog
 from broker.metadata.image import Image, Topic
 from broker.partitions.partitions import Partitions
 from broker.protocol.codec import decode_data_in_slices
-from broker.views.transactions import transaction_detail, transaction_rows
 
 CONSUMER = "consumer"
 VERSION_BYTES = 2
 
 ROWS_AT_ONCE: Final = 128
 """Topics sorted, or rows made, between two pauses."""
+
+
+OPEN: Final = DECIDED | {State.ONGOING}
+PARTITIONS_AT_ONCE: Final = 64
+"""Partitions that are looked at between two pauses."""
 
 
 class TopicViews:
@@ -52,7 +57,7 @@ class TopicViews:
         topic = self._image().topics.get(name)
         return None if topic is None else self._row(name, topic)
 
-    def _row(self, name: str, topic: Topic) -> TopicRow:
+    def _transaction_row(self, name: str, topic: Topic) -> TopicRow:
         size = self.topic_size(name)
         return TopicRow(
             name,
@@ -289,3 +294,66 @@ def _assigned(data: bytes) -> Steps[tuple[tuple[str, int], ...]]:
             yield
     yield from freed(assignment.assigned_partitions)
     return tuple(found)
+
+
+def transaction_rows(
+    transactions: TransactionService, partitions: Partitions
+) -> Iterator[TransactionRow | None]:
+    """Yield the transactional ids in no order, and None after work that produced no row. Opens no log: a
+    partition whose log is not open has no record of a transaction.
+    """
+    for transaction in transactions.coordinator.transactions():
+        held = yield from _held_back(transaction, partitions)
+        yield _transaction_row(transaction, sum(each.holds_back for each in held))
+
+
+def transaction_detail(
+    transactions: TransactionService, partitions: Partitions, transactional_id: str
+) -> Steps[TransactionDetail | None]:
+    """Return one transactional id with its partitions; None if there is none."""
+    transaction = transactions.coordinator.get(transactional_id)
+    if transaction is None:
+        return None
+    held = yield from _held_back(transaction, partitions)
+    return TransactionDetail(
+        _transaction_row(transaction, sum(each.holds_back for each in held)), tuple(held)
+    )
+
+
+def _transaction_row(transaction: Transaction, holding_back: int) -> TransactionRow:
+    data, client = transaction.data, transaction.client
+    return TransactionRow(
+        transaction.transactional_id,
+        NAMES[data.state],
+        data.producer_id,
+        data.producer_epoch,
+        data.timeout_ms,
+        len(data.partitions),
+        holding_back,
+        *(("", "", "") if client is None else client),
+        data.started_ms if data.state in OPEN else None,
+        data.updated_ms,
+    )
+
+
+def _held_back(transaction: Transaction, partitions: Partitions) -> Steps[list[TransactionPartition]]:
+    held = []
+    for number, each in enumerate(sorted(transaction.data.partitions)):
+        held.append(_transaction_partition(each, transaction.data.producer_id, partitions))
+        if number % PARTITIONS_AT_ONCE == PARTITIONS_AT_ONCE - 1:
+            yield
+    return held
+
+
+def _transaction_partition(
+    place: TopicPartition, producer_id: int, partitions: Partitions
+) -> TransactionPartition:
+    topic, index = place
+    hosted = partitions.by_name.get(topic)
+    log = None if hosted is None else hosted.opened_log(index)
+    if log is None:
+        return TransactionPartition(topic, index, None, 0, 0, False)
+    producer = log.producers.get(producer_id)
+    first = None if producer is None or producer.first_offset < 0 else producer.first_offset
+    stable, end = log.last_stable_offset, log.high_watermark
+    return TransactionPartition(topic, index, first, stable, end, first is not None and first <= stable < end)
