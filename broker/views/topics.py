@@ -37,7 +37,6 @@ VERSION_BYTES = 2
 ROWS_AT_ONCE: Final = 128
 """Topics sorted, or rows made, between two pauses."""
 
-
 OPEN: Final = DECIDED | {State.ONGOING}
 PARTITIONS_AT_ONCE: Final = 64
 """Partitions that are looked at between two pauses."""
