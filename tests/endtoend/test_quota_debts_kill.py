@@ -9,8 +9,7 @@ import pytest
 from confluent_kafka import Producer, ThrottleEvent
 
 from broker.quotas.saved_usage import Entry, Saved
-from broker.quotas.usage_format import decode
-from broker.server.parts.quota_usage import FILE
+from broker.server.parts.quota_usage import FILE, decode
 from tests.support.broker_process import BrokerProcess, within
 
 pytestmark = pytest.mark.endtoend

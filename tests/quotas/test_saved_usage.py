@@ -13,8 +13,8 @@ from broker.quotas.connections import ConnectionQuotas, Limits, Throttled
 from broker.quotas.entity import DEFAULT, Entity
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.saved_usage import COLLECTED_AT_ONCE, LEAST_WORTH_S, Saved, UsageOfClients
-from broker.quotas.usage_format import decode, encode
 from broker.quotas.user_connections import TooFastOfUser, UserLimit
+from broker.server.parts.quota_usage import decode, encode
 
 WINDOW = Window(11, 1_000)
 WALL_MS = 1_800_000_000_000
