@@ -55,9 +55,14 @@ from broker.server.listeners.settings import (
     register_security_listeners,
     register_storage_listeners,
 )
-from broker.server.parts.control import ServerMetadata, ServerQuotas, ServerTelemetry, quota_callback
-from broker.server.parts.delegation_tokens import TASK as TOKEN_EXPIRY
-from broker.server.parts.delegation_tokens import remove_expired_tokens
+from broker.server.parts.control import (
+    EXPIRY_TASK,
+    ServerMetadata,
+    ServerQuotas,
+    ServerTelemetry,
+    quota_callback,
+    remove_expired_tokens,
+)
 from broker.server.parts.share_group_states import SHARE_GROUP_STATES
 from broker.server.parts.storage import DelayedRequests, ServerStorage
 from broker.server.parts.views import ServerViews
@@ -193,9 +198,7 @@ class BrokerServer:
         nursery.start_soon(self.delayed.share_states.run, name=SHARE_GROUP_STATES)
         if self.tokens.enabled:
             interval_ms = self.config.security.delegation_token_expiry_check_interval_ms
-            nursery.start_soon(
-                remove_expired_tokens, self.control, interval_ms, self.clock, name=TOKEN_EXPIRY
-            )
+            nursery.start_soon(remove_expired_tokens, self.control, interval_ms, self.clock, name=EXPIRY_TASK)
 
     async def metadata_ready(self) -> None:
         """Return at once: the metadata is a broker's own."""

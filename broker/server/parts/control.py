@@ -1,19 +1,28 @@
-"""The metadata and its control, the quotas of clients, and their telemetry; none of it needs a log."""
+"""The metadata and its control, the quotas of clients, their telemetry, and the expiry of tokens; none of it
+needs a log.
+"""
 
+import logging
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from typing import Final
+
+import trio
 
 from broker.api.requests.callbacks import Callbacks
 from broker.api.requests.retry_storm import RETRY_STORM, RetryStormGate
 from broker.api.requests.services import TelemetryServices
 from broker.common.clock import Clock
+from broker.common.errors import ApiError
 from broker.common.steps import Steps
 from broker.config.listeners import Server
 from broker.config.load import Configuration
 from broker.config.sections import TelemetryConfig
 from broker.config.table import BrokerConfig
 from broker.controller.control import Committer, Control
+from broker.controller.delegation_tokens import RemoveExpiredDelegationTokens
 from broker.controller.dynamic_config import explaining_dynamic_settings, warn_of_inert_settings
+from broker.metadata.actor import BROKER_ITSELF
 from broker.metadata.store import MetadataStore
 from broker.metrics.rate import Window
 from broker.monitoring.otlp.export import TASK as OTLP
@@ -33,6 +42,11 @@ from broker.server.disk.stores import open_metadata
 from broker.server.parts.quota_usage import QuotaUsageFile
 from broker.telemetry.receiver import load_receivers
 from broker.telemetry.state import Telemetry
+
+logger = logging.getLogger(__name__)
+
+EXPIRY_TASK: Final = "delegation-token-expiry"
+"""The name of the task that removes expired delegation tokens."""
 
 
 class ServerMetadata:
@@ -174,3 +188,21 @@ def retry_storm_reaper(gate: RetryStormGate, clock: TrioClock, deliver: Callable
         deliver()
 
     return Reaper(RETRY_STORM, gate.delayed.next_deadline, expire, clock)
+
+
+async def remove_expired_tokens(control: Control, interval_ms: int, clock: Clock) -> None:
+    """Remove expired delegation tokens every `interval_ms`, until cancelled: those that remain are of no use,
+    and the next start removes them. (Kafka: QuorumController, sweepExpiredDelegationTokens)
+    """
+    while True:
+        await trio.sleep(interval_ms / 1_000)
+        try:
+            removed = await control.apply(RemoveExpiredDelegationTokens(clock.wall_ms()), BROKER_ITSELF)
+        except ApiError as error:
+            logger.error("cannot remove expired delegation tokens", extra={"reason": error.message})
+            continue
+        failed = [each for each in removed if not each.ok]
+        if failed:
+            logger.error("cannot remove expired delegation tokens", extra={"reason": failed[0].message})
+        elif removed:
+            logger.info("removed expired delegation tokens", extra={"tokens": len(removed)})

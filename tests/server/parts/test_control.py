@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from broker.api import registry
 from broker.api.requests.callbacks import Callbacks
@@ -12,11 +14,15 @@ from broker.api.requests.delayed_operations import DelayedFetches, DelayedProduc
 from broker.api.requests.retry_storm import RetryStormGate
 from broker.api.requests.services import Endpoints, control_services
 from broker.api.security.client_security import ClientSecurity
+from broker.common.errors import ApiError, ErrorCode
 from broker.config.load import load
 from broker.config.table import BrokerConfig
 from broker.controller.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
+from broker.controller.control import Control
+from broker.controller.delegation_tokens import CreateDelegationToken
 from broker.log.background_jobs import Flush
-from broker.metadata.actor import BROKER_ITSELF
+from broker.metadata.actor import BROKER_ITSELF, Actor, ChangeOrigin, Role
+from broker.metadata.store import MetadataStore
 from broker.network.acceptor.user_gate import UserGates
 from broker.network.clock import LoopIdle, TrioClock
 from broker.network.failures import Failures
@@ -31,9 +37,16 @@ from broker.records.build import NewRecord
 from broker.security.delegation_tokens import DelegationTokens
 from broker.security.unknown_users import UnknownUsers
 from broker.server.listeners.metadata import ClientMetricsListener, QuotaListener
-from broker.server.parts.control import ServerMetadata, ServerQuotas, ServerTelemetry, retry_storm_reaper
+from broker.server.parts.control import (
+    ServerMetadata,
+    ServerQuotas,
+    ServerTelemetry,
+    remove_expired_tokens,
+    retry_storm_reaper,
+)
 from broker.server.parts.views import ServerViews
 from broker.views.parts import ServerParts
+from tests.controller.world import StoreCommitter
 from tests.support.clock import ManualClock
 from tests.support.view_rows import quota_rows
 
@@ -150,3 +163,81 @@ def test_clients_of_shared_limits_are_paced_from_their_first_request(shared: boo
     assert quotas.record_produce("alice", "app", 100, clock.ms()) is None
     throttle = quotas.record_produce("alice", "app", 100, clock.ms())
     assert (0 if throttle is None else throttle.throttle_ms) == throttle_ms
+
+
+ANN = Actor("User:ann", Role.VIEWER, "10.0.0.1", ChangeOrigin.WIRE)
+INTERVAL_MS = 10_000
+
+
+class Removing:
+    """A control with tokens and its clock."""
+
+    def __init__(self, directory: Path) -> None:
+        self.store = MetadataStore.open(directory / "metadata.sqlite", 0)
+        self.committer = StoreCommitter(self.store)
+        self.control = Control(
+            self.store.image, load(None, ["delegation.token.secret.key=k"], {}), self.committer
+        )
+        self.clock = TrioClock()
+
+    async def token(self, lifetime_ms: int) -> str:
+        command = CreateDelegationToken("User:ann", (), lifetime_ms, self.clock.wall_ms())
+        return (await self.control.apply(command, ANN)).token_id
+
+    @property
+    def tokens(self) -> list[str]:
+        return list(self.control.image.delegation_tokens)
+
+
+async def at(clock: MockClock, seconds: float) -> None:
+    clock.jump(seconds - trio.current_time())
+    await wait_all_tasks_blocked()
+
+
+async def test_expired_tokens_are_removed_at_each_interval(
+    tmp_path: Path, mock_clock: MockClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    removing = Removing(tmp_path)
+    began = trio.current_time()
+    monkeypatch.setattr(removing.clock, "wall_ms", lambda: round((trio.current_time() - began) * 1_000))
+    first, second, last = [await removing.token(each) for each in (9_999, 10_000, 20_001)]
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(remove_expired_tokens, removing.control, INTERVAL_MS, removing.clock)
+        await wait_all_tasks_blocked()
+        await at(mock_clock, began + 9.999)
+        assert removing.tokens == [first, second, last]
+        await at(mock_clock, began + 10)
+        assert removing.tokens == [second, last]
+        await at(mock_clock, began + 20)
+        assert removing.tokens == [last]
+        await at(mock_clock, began + 30)
+        assert removing.tokens == []
+        nursery.cancel_scope.cancel()
+    assert [each.__dict__["tokens"] for each in caplog.records if "removed expired" in each.message] == [
+        1,
+        1,
+        1,
+    ]
+    removing.store.close()
+
+
+async def test_a_failed_removal_is_tried_again_at_the_next_interval(
+    tmp_path: Path, mock_clock: MockClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    removing = Removing(tmp_path)
+    began = trio.current_time()
+    monkeypatch.setattr(removing.clock, "wall_ms", lambda: round((trio.current_time() - began) * 1_000))
+    token = await removing.token(1)
+    removing.committer.fault = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "disk full")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(remove_expired_tokens, removing.control, INTERVAL_MS, removing.clock)
+        await wait_all_tasks_blocked()
+        await at(mock_clock, began + 10)
+        assert removing.tokens == [token]
+        assert "cannot remove expired delegation tokens" in caplog.text
+        removing.committer.fault = None
+        await at(mock_clock, began + 20)
+        assert removing.tokens == []
+        nursery.cancel_scope.cancel()
+    removing.store.close()
