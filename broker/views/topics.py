@@ -56,7 +56,7 @@ class TopicViews:
         topic = self._image().topics.get(name)
         return None if topic is None else self._row(name, topic)
 
-    def _transaction_row(self, name: str, topic: Topic) -> TopicRow:
+    def _row(self, name: str, topic: Topic) -> TopicRow:
         size = self.topic_size(name)
         return TopicRow(
             name,
