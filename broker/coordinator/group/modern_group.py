@@ -22,6 +22,8 @@ class AnyMember(Protocol):
     @property
     def client_host(self) -> str: ...
 
+    def without_assignment(self) -> Self: ...
+
 
 Member = TypeVar("Member", bound=AnyMember)
 TimersOfMember = TypeVar("TimersOfMember")
@@ -91,6 +93,12 @@ class ModernGroup(Generic[Member, TimersOfMember]):
         """Take over the state of a copy that has been changed."""
         for name in (*ModernGroup.__slots__, *self.__slots__):
             setattr(self, name, getattr(other, name))
+
+    def unassign(self, member_id: str) -> None:
+        """Forget the assignment that a member has, if there is such a member."""
+        member = self.members.get(member_id)
+        if member is not None:
+            self.members[member_id] = member.without_assignment()
 
     @property
     def is_empty(self) -> bool:

@@ -7,9 +7,10 @@ GroupMetadataManager.)
 from broker.coordinator.group.any_group import AnyGroup, GroupsById
 from broker.coordinator.group.consumer import persistence as consumer_persistence
 from broker.coordinator.group.consumer.group import ConsumerGroup
-from broker.coordinator.group.consumer.records import ConsumerKey, KeyType
 from broker.coordinator.group.group import Group, Member, State
 from broker.coordinator.group.messages import Offsets, Record
+from broker.coordinator.group.modern_group import NO_EPOCH
+from broker.coordinator.group.record_fields import KeyType, ModernKey
 from broker.coordinator.group.records import (
     GroupKey,
     OffsetKey,
@@ -23,8 +24,7 @@ from broker.coordinator.group.records import (
 )
 from broker.coordinator.group.share import persistence as share_persistence
 from broker.coordinator.group.share.group import ShareGroup
-from broker.coordinator.group.share.records import KeyType as ShareKeyType
-from broker.coordinator.group.share.records import ShareKey
+from broker.coordinator.group.share.state_partitions import StatePartitions
 from broker.records.stored_fields import UnreadableRecord
 
 
@@ -94,10 +94,8 @@ def replay(groups: GroupsById, key: bytes, value: bytes | None) -> None:
             _replay_offset(groups, group_id, topic, partition, value)
         case GroupKey(group_id):
             _replay_group(groups, group_id, value)
-        case ConsumerKey() as consumer_key:
-            _replay_consumer(groups, consumer_key, value)
-        case ShareKey() as share_key:
-            _replay_share(groups, share_key, value)
+        case ModernKey() as modern_key:
+            _replay_modern(groups, modern_key, value)
 
 
 def _replay_offset(
@@ -137,30 +135,41 @@ def _forget_members(groups: GroupsById, group: AnyGroup) -> None:
         simple.offsets = group.offsets
 
 
-def _replay_consumer(groups: GroupsById, key: ConsumerKey, value: bytes | None) -> None:
-    group = groups.get(key.group_id)
-    if not isinstance(group, ConsumerGroup):
+def _replay_modern(groups: GroupsById, key: ModernKey, value: bytes | None) -> None:
+    group, kind = groups.get(key.group_id), ShareGroup if key.type.is_of_share_group else ConsumerGroup
+    if not isinstance(group, kind):
         if value is None:
             return
         offsets = _offsets_of_simple(group)
-        group = groups[key.group_id] = ConsumerGroup(key.group_id)
+        group = groups[key.group_id] = kind(key.group_id)
         group.offsets = offsets
-    consumer_persistence.apply(group, key, value)
-    if value is None and key.type is KeyType.GROUP:
-        _forget_members(groups, group)
+    if value is None:
+        _replay_tombstone(groups, group, key)
+    elif isinstance(group, ShareGroup):
+        share_persistence.apply(group, key, value)
+    else:
+        consumer_persistence.apply(group, key, value)
 
 
-def _replay_share(groups: GroupsById, key: ShareKey, value: bytes | None) -> None:
-    group = groups.get(key.group_id)
-    if not isinstance(group, ShareGroup):
-        if value is None:
-            return
-        offsets = _offsets_of_simple(group)
-        group = groups[key.group_id] = ShareGroup(key.group_id)
-        group.offsets = offsets
-    share_persistence.apply(group, key, value)
-    if value is None and key.type is ShareKeyType.GROUP:
-        _forget_members(groups, group)
+def _replay_tombstone(groups: GroupsById, group: ConsumerGroup | ShareGroup, key: ModernKey) -> None:
+    name = key.name
+    match key.type:
+        case KeyType.TARGET | KeyType.SHARE_TARGET:
+            group.target_epoch = NO_EPOCH
+        case KeyType.MEMBER | KeyType.SHARE_MEMBER:
+            group.members.pop(name, None)
+        case KeyType.TARGET_OF_MEMBER | KeyType.SHARE_TARGET_OF_MEMBER:
+            group.targets.pop(name, None)
+        case KeyType.CURRENT | KeyType.SHARE_CURRENT:
+            group.unassign(name)
+        case KeyType.GROUP | KeyType.SHARE_GROUP:
+            _forget_members(groups, group)
+        case KeyType.EXPRESSION if isinstance(group, ConsumerGroup):
+            group.expressions.pop(name, None)
+        case KeyType.SHARE_STATES if isinstance(group, ShareGroup):
+            group.states = StatePartitions()
+        case _:
+            pass
 
 
 def _offsets_of_simple(group: AnyGroup | None) -> Offsets:

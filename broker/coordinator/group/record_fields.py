@@ -1,20 +1,95 @@
-"""The fields that the records of consumer groups and share groups have in common, in Kafka's format.
+"""The keys of the records of consumer groups and share groups, and the fields that their values have in
+common, in Kafka's format.
 
-Used by `consumer.records` and `coordinator.share.records`. A key has plain strings; a value begins with its
+Used by `consumer.records` and `share.records`. A key has plain strings; a value begins with its
 version, and has compact lengths and tagged fields.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from enum import IntEnum
 from itertools import islice
 from struct import Struct, pack
-from typing import Final
+from typing import Final, NamedTuple
 
 from broker.common.steps import PIECE, Pace, Steps
+from broker.coordinator.group.messages import Record
 from broker.records.stored_fields import FlexibleFields, UnreadableRecord, varint
 
 _INT16, _INT32 = (Struct(f">{code}") for code in "hi")
 
 _VALUE_VERSION: Final = 0
+
+
+class KeyType(IntEnum):
+    """What a record is about: the version of its key. (Kafka: CoordinatorRecordType)"""
+
+    GROUP = 3
+    PARTITIONS = 4
+    MEMBER = 5
+    TARGET = 6
+    TARGET_OF_MEMBER = 7
+    CURRENT = 8
+    EXPRESSION = 16
+
+    SHARE_MEMBER = 10
+    SHARE_GROUP = 11
+    SHARE_TARGET = 12
+    SHARE_TARGET_OF_MEMBER = 13
+    SHARE_CURRENT = 14
+    SHARE_STATES = 15
+
+    @property
+    def is_of_share_group(self) -> bool:
+        return KeyType.SHARE_MEMBER <= self <= KeyType.SHARE_STATES
+
+
+NAMED: Final = frozenset(
+    {
+        KeyType.MEMBER,
+        KeyType.TARGET_OF_MEMBER,
+        KeyType.CURRENT,
+        KeyType.EXPRESSION,
+        KeyType.SHARE_MEMBER,
+        KeyType.SHARE_TARGET_OF_MEMBER,
+        KeyType.SHARE_CURRENT,
+    }
+)
+"""The types whose keys have a name."""
+
+
+class ModernKey(NamedTuple):
+    """`name` is the member id or the regular expression; "" for the types without."""
+
+    type: KeyType
+    group_id: str
+    name: str = ""
+
+
+def encode_key(key: ModernKey) -> bytes:
+    parts = [_INT16.pack(key.type), plain_string(key.group_id)]
+    if key.type in NAMED:
+        parts.append(plain_string(key.name))
+    return b"".join(parts)
+
+
+def decode_key(key: bytes) -> ModernKey | None:
+    """Decode a key; None for records of other types. Raises UnreadableRecord."""
+    reader = FlexibleFields(key)
+    number = reader.integer(_INT16)
+    if number not in KeyType.__members__.values():
+        return None
+    key_type = KeyType(number)
+    group_id = reader.text(reader.integer(_INT16))
+    return ModernKey(key_type, group_id, reader.text(reader.integer(_INT16)) if key_type in NAMED else "")
+
+
+def tombstone(key_type: KeyType, group_id: str, name: str = "") -> Record:
+    return encode_key(ModernKey(key_type, group_id, name)), None
+
+
+def tombstones(key_types: Iterable[KeyType], group_id: str, name: str = "") -> list[Record]:
+    return [tombstone(each, group_id, name) for each in key_types]
+
 
 INDEXES: Final = 8
 """Partitions that are encoded in the time of one topic."""
@@ -96,3 +171,13 @@ def decode_assignment(reader: FlexibleFields) -> dict[bytes, frozenset[int]]:
         found[topic_id] = decode_indexes(reader)
         reader.skip_tagged()
     return found
+
+
+def decode_target_epoch(value: bytes) -> int:
+    """Raises UnreadableRecord."""
+    return value_of(value).integer(_INT32)
+
+
+def decode_target(value: bytes) -> dict[bytes, frozenset[int]]:
+    """Raises UnreadableRecord."""
+    return decode_assignment(value_of(value))

@@ -1,7 +1,7 @@
 """Keys and values of __consumer_offsets in Kafka's format.
 
 Used by `transition` to write and by `persistence` to read. The records of consumer groups are in
-`consumer.records`, those of share groups in `coordinator.share.records`. (Kafka: OffsetCommitKey 1,
+`consumer.records`, those of share groups in `share.records`. (Kafka: OffsetCommitKey 1,
 OffsetCommitValue 3 or 1, GroupMetadataKey 2, GroupMetadataValue 3.)
 """
 
@@ -11,11 +11,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from broker.coordinator.group.consumer.records import ConsumerKey
-from broker.coordinator.group.consumer.records import decode_key as decode_consumer_key
 from broker.coordinator.group.messages import NO_EPOCH, CommittedOffset
-from broker.coordinator.group.share.records import ShareKey
-from broker.coordinator.group.share.records import decode_key as decode_share_key
+from broker.coordinator.group.record_fields import ModernKey
+from broker.coordinator.group.record_fields import decode_key as decode_modern_key
 from broker.records.stored_fields import StoredFields, UnreadableRecord
 
 OFFSET_KEY_VERSIONS = (0, 1)
@@ -126,7 +124,7 @@ def encode_member(
     )
 
 
-def decode_key(key: bytes) -> OffsetKey | GroupKey | ConsumerKey | ShareKey | None:
+def decode_key(key: bytes) -> OffsetKey | GroupKey | ModernKey | None:
     """Decode a key; None for records of other group types. Raises UnreadableRecord."""
     reader = _Reader(key)
     version = reader.integer(_INT16)
@@ -134,7 +132,7 @@ def decode_key(key: bytes) -> OffsetKey | GroupKey | ConsumerKey | ShareKey | No
         return OffsetKey(reader.string(), reader.string(), reader.integer(_INT32))
     if version == GROUP_KEY_VERSION:
         return GroupKey(reader.string())
-    return decode_consumer_key(key) or decode_share_key(key)
+    return decode_modern_key(key)
 
 
 def decode_offset_value(value: bytes) -> CommittedOffset:

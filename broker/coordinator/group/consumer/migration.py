@@ -28,19 +28,18 @@ from broker.coordinator.group.consumer.group import CONSUMER_PROTOCOL_TYPE, Cons
 from broker.coordinator.group.consumer.member import ClassicProtocols, ConsumerMember
 from broker.coordinator.group.consumer.persistence import member_tombstones, tombstones_of
 from broker.coordinator.group.consumer.records import (
-    KeyType,
     current_record,
     epoch_record,
     member_record,
     target_epoch_record,
     target_record,
-    tombstone,
 )
 from broker.coordinator.group.consumer.timing import start_session, stop_timers
 from broker.coordinator.group.group import Group, Member, State
 from broker.coordinator.group.messages import JoinReply, JoinRequest, LeaveReply, LeavingMember, SyncReply
 from broker.coordinator.group.modern_group import ModernGroup
 from broker.coordinator.group.persistence import encode, record_of, tombstone_of
+from broker.coordinator.group.record_fields import KeyType, tombstone
 from broker.coordinator.group.timers import Timer
 from broker.coordinator.group.transition import Transition
 

@@ -14,29 +14,28 @@ from broker.coordinator.group.consumer.assignment import overlap
 from broker.coordinator.group.consumer.group import ConsumerGroup
 from broker.coordinator.group.consumer.member import ConsumerMember
 from broker.coordinator.group.consumer.records import (
-    ConsumerKey,
-    KeyType,
     decode_current,
     decode_epoch,
     decode_expression,
     decode_member,
+)
+from broker.coordinator.group.messages import Record
+from broker.coordinator.group.record_fields import (
+    KeyType,
+    ModernKey,
     decode_target,
     decode_target_epoch,
     tombstone,
+    tombstones,
 )
-from broker.coordinator.group.messages import Record
-from broker.coordinator.group.modern_group import NO_EPOCH
 
 logger = logging.getLogger(__name__)
 
 RECORDS_OF_MEMBER: Final = 3
 
 
-def apply(group: ConsumerGroup, key: ConsumerKey, value: bytes | None) -> None:
+def apply(group: ConsumerGroup, key: ModernKey, value: bytes) -> None:
     """Apply one record to its group. Raises UnreadableRecord."""
-    if value is None:
-        _apply_tombstone(group, key)
-        return
     name = key.name
     match key.type:
         case KeyType.GROUP:
@@ -67,22 +66,6 @@ def apply(group: ConsumerGroup, key: ConsumerKey, value: bytes | None) -> None:
             )
         case KeyType.EXPRESSION:
             group.expressions[name] = decode_expression(value)
-        case KeyType.PARTITIONS:
-            pass
-
-
-def _apply_tombstone(group: ConsumerGroup, key: ConsumerKey) -> None:
-    match key.type:
-        case KeyType.TARGET:
-            group.target_epoch = NO_EPOCH
-        case KeyType.MEMBER:
-            group.members.pop(key.name, None)
-        case KeyType.TARGET_OF_MEMBER:
-            group.targets.pop(key.name, None)
-        case KeyType.CURRENT if key.name in group.members:
-            group.members[key.name] = group.members[key.name].without_assignment()
-        case KeyType.EXPRESSION:
-            group.expressions.pop(key.name, None)
         case _:
             pass
 
@@ -121,12 +104,8 @@ def tombstones_of(group: ConsumerGroup, pace: Pace) -> Steps[list[Record]]:
         if pace.spent(RECORDS_OF_MEMBER):
             yield
     records += (tombstone(KeyType.EXPRESSION, group_id, regex) for regex in group.expressions)
-    records += (
-        tombstone(key_type, group_id) for key_type in (KeyType.TARGET, KeyType.PARTITIONS, KeyType.GROUP)
-    )
-    return records
+    return records + tombstones((KeyType.TARGET, KeyType.PARTITIONS, KeyType.GROUP), group_id)
 
 
 def member_tombstones(group_id: str, member_id: str) -> list[Record]:
-    types = (KeyType.CURRENT, KeyType.TARGET_OF_MEMBER, KeyType.MEMBER)
-    return [tombstone(each, group_id, member_id) for each in types]
+    return tombstones((KeyType.CURRENT, KeyType.TARGET_OF_MEMBER, KeyType.MEMBER), group_id, member_id)

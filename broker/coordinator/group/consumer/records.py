@@ -1,4 +1,4 @@
-"""Keys and values of consumer groups in __consumer_offsets, in Kafka's format. (Kafka: ConsumerGroupMetadata,
+"""Records of consumer groups in __consumer_offsets, in Kafka's format. (Kafka: ConsumerGroupMetadata,
 ConsumerGroupMemberMetadata, ConsumerGroupTargetAssignmentMetadata, ConsumerGroupTargetAssignmentMember,
 ConsumerGroupCurrentMemberAssignment, ConsumerGroupRegularExpression; values of version 0)
 
@@ -7,7 +7,6 @@ been read. ConsumerGroupPartitionMetadata, which Kafka 4.0 wrote, has no
 meaning here; it goes with its group.
 """
 
-from enum import IntEnum
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -18,10 +17,12 @@ from broker.coordinator.group.consumer.member import ClassicProtocols, ConsumerM
 from broker.coordinator.group.messages import Record
 from broker.coordinator.group.record_fields import (
     NO_TAGS,
+    KeyType,
+    ModernKey,
     assignment,
     decode_assignment,
+    encode_key,
     head,
-    plain_string,
     string,
     strings,
     value_of,
@@ -34,26 +35,6 @@ _METADATA_HASH: Final = 0
 _CLASSIC_MEMBER: Final = 0
 
 
-class KeyType(IntEnum):
-    """The version of a key is its type."""
-
-    GROUP = 3
-    PARTITIONS = 4
-    MEMBER = 5
-    TARGET = 6
-    TARGET_OF_MEMBER = 7
-    CURRENT = 8
-    EXPRESSION = 16
-
-
-class ConsumerKey(NamedTuple):
-    """`name` is the member id or the regular expression; "" for the types without."""
-
-    type: KeyType
-    group_id: str
-    name: str = ""
-
-
 class StoredCurrent(NamedTuple):
     """The current assignment of a member."""
 
@@ -64,25 +45,11 @@ class StoredCurrent(NamedTuple):
     revoking: Assignment
 
 
-NAMED: Final = frozenset({KeyType.MEMBER, KeyType.TARGET_OF_MEMBER, KeyType.CURRENT, KeyType.EXPRESSION})
-
-
-def encode_key(key: ConsumerKey) -> bytes:
-    parts = [_INT16.pack(key.type), plain_string(key.group_id)]
-    if key.type in NAMED:
-        parts.append(plain_string(key.name))
-    return b"".join(parts)
-
-
-def tombstone(key_type: KeyType, group_id: str, name: str = "") -> Record:
-    return encode_key(ConsumerKey(key_type, group_id, name)), None
-
-
 def epoch_record(group: ConsumerGroup) -> Record:
     content = _INT64.pack(group.metadata_hash)
     tagged = varint(1) + varint(_METADATA_HASH) + varint(len(content)) + content
     value = head() + _INT32.pack(group.epoch) + tagged
-    return encode_key(ConsumerKey(KeyType.GROUP, group.group_id)), value
+    return encode_key(ModernKey(KeyType.GROUP, group.group_id)), value
 
 
 def member_record(group_id: str, member: ConsumerMember, pace: Pace) -> Steps[Record]:
@@ -102,17 +69,17 @@ def member_record(group_id: str, member: ConsumerMember, pace: Pace) -> Steps[Re
     else:
         content = _classic(member.classic)
         parts += (varint(1), varint(_CLASSIC_MEMBER), varint(len(content)), content)
-    return encode_key(ConsumerKey(KeyType.MEMBER, group_id, member.member_id)), b"".join(parts)
+    return encode_key(ModernKey(KeyType.MEMBER, group_id, member.member_id)), b"".join(parts)
 
 
 def target_record(group_id: str, member_id: str, target: Assignment, pace: Pace) -> Steps[Record]:
     value = head() + (yield from assignment(target, pace)) + NO_TAGS
-    return encode_key(ConsumerKey(KeyType.TARGET_OF_MEMBER, group_id, member_id)), value
+    return encode_key(ModernKey(KeyType.TARGET_OF_MEMBER, group_id, member_id)), value
 
 
 def target_epoch_record(group: ConsumerGroup) -> Record:
     value = head() + _INT32.pack(group.target_epoch) + NO_TAGS
-    return encode_key(ConsumerKey(KeyType.TARGET, group.group_id)), value
+    return encode_key(ModernKey(KeyType.TARGET, group.group_id)), value
 
 
 def current_record(group_id: str, member: ConsumerMember, pace: Pace) -> Steps[Record]:
@@ -127,25 +94,14 @@ def current_record(group_id: str, member: ConsumerMember, pace: Pace) -> Steps[R
             NO_TAGS,
         )
     )
-    return encode_key(ConsumerKey(KeyType.CURRENT, group_id, member.member_id)), value
+    return encode_key(ModernKey(KeyType.CURRENT, group_id, member.member_id)), value
 
 
 def expression_record(group_id: str, regex: str, resolved: ResolvedExpression, pace: Pace) -> Steps[Record]:
     times = _INT64.pack(resolved.version) + _INT64.pack(resolved.wall_ms)
     names = yield from sorted_in_steps(resolved.topics, pace)
     value = head() + (yield from strings(names, pace)) + times + NO_TAGS
-    return encode_key(ConsumerKey(KeyType.EXPRESSION, group_id, regex)), value
-
-
-def decode_key(key: bytes) -> ConsumerKey | None:
-    """Decode a key; None for records of other types. Raises UnreadableRecord."""
-    reader = FlexibleFields(key)
-    number = reader.integer(_INT16)
-    if number not in KeyType.__members__.values():
-        return None
-    key_type = KeyType(number)
-    group_id = reader.text(reader.integer(_INT16))
-    return ConsumerKey(key_type, group_id, reader.text(reader.integer(_INT16)) if key_type in NAMED else "")
+    return encode_key(ModernKey(KeyType.EXPRESSION, group_id, regex)), value
 
 
 def decode_epoch(value: bytes) -> tuple[int, int]:
@@ -177,16 +133,6 @@ def decode_member(member_id: str, value: bytes) -> ConsumerMember:
         assignor,
         None if content is None else _decode_classic(content),
     )
-
-
-def decode_target_epoch(value: bytes) -> int:
-    """Raises UnreadableRecord."""
-    return value_of(value).integer(_INT32)
-
-
-def decode_target(value: bytes) -> Assignment:
-    """Raises UnreadableRecord."""
-    return decode_assignment(value_of(value))
 
 
 def decode_current(value: bytes) -> StoredCurrent:

@@ -13,7 +13,8 @@ from broker.common.patterns import Pattern
 from broker.common.steps import Steps
 from broker.coordinator.group.consumer.assignment import Topics
 from broker.coordinator.group.consumer.group import ConsumerGroup, ResolvedExpression
-from broker.coordinator.group.consumer.records import KeyType, expression_record, tombstone
+from broker.coordinator.group.consumer.records import expression_record
+from broker.coordinator.group.record_fields import KeyType, tombstone
 from broker.coordinator.group.transition import Transition
 
 LONGEST: Final = 4_000

@@ -7,64 +7,42 @@ keys: `finish` completes the groups. (Kafka: GroupMetadataManager.replay)
 from msgspec.structs import replace
 
 from broker.coordinator.group.messages import Record
-from broker.coordinator.group.modern_group import NO_EPOCH
-from broker.coordinator.group.share.group import ShareGroup, ShareMember
-from broker.coordinator.group.share.records import (
+from broker.coordinator.group.record_fields import (
     KeyType,
-    ShareKey,
-    decode_current,
-    decode_epoch,
-    decode_member,
-    decode_states,
+    ModernKey,
     decode_target,
     decode_target_epoch,
-    tombstone,
+    tombstones,
 )
-from broker.coordinator.group.share.state_partitions import StatePartitions
+from broker.coordinator.group.share.group import ShareGroup, ShareMember
+from broker.coordinator.group.share.records import decode_current, decode_epoch, decode_member, decode_states
 
 
-def apply(group: ShareGroup, key: ShareKey, value: bytes | None) -> None:
+def apply(group: ShareGroup, key: ModernKey, value: bytes) -> None:
     """Apply one record to its group. Raises UnreadableRecord."""
-    if value is None:
-        _apply_tombstone(group, key)
-        return
     name = key.name
     known = group.members.get(name, ShareMember(name))
     match key.type:
-        case KeyType.GROUP:
+        case KeyType.SHARE_GROUP:
             group.epoch, group.metadata_hash = decode_epoch(value)
-        case KeyType.TARGET:
+        case KeyType.SHARE_TARGET:
             group.target_epoch = decode_target_epoch(value)
-        case KeyType.MEMBER:
+        case KeyType.SHARE_MEMBER:
             group.members[name] = replace(
                 decode_member(name, value),
                 epoch=known.epoch,
                 previous_epoch=known.previous_epoch,
                 assigned=known.assigned,
             )
-        case KeyType.TARGET_OF_MEMBER:
+        case KeyType.SHARE_TARGET_OF_MEMBER:
             group.targets[name] = decode_target(value)
-        case KeyType.CURRENT:
+        case KeyType.SHARE_CURRENT:
             epoch, previous_epoch, assigned = decode_current(value)
             group.members[name] = replace(
                 known, epoch=epoch, previous_epoch=previous_epoch, assigned=assigned
             )
-        case KeyType.STATES:
+        case KeyType.SHARE_STATES:
             group.states = decode_states(value)
-
-
-def _apply_tombstone(group: ShareGroup, key: ShareKey) -> None:
-    match key.type:
-        case KeyType.TARGET:
-            group.target_epoch = NO_EPOCH
-        case KeyType.MEMBER:
-            group.members.pop(key.name, None)
-        case KeyType.TARGET_OF_MEMBER:
-            group.targets.pop(key.name, None)
-        case KeyType.CURRENT if key.name in group.members:
-            group.members[key.name] = group.members[key.name].without_assignment()
-        case KeyType.STATES:
-            group.states = StatePartitions()
         case _:
             pass
 
@@ -89,10 +67,12 @@ def tombstones_of(group: ShareGroup) -> list[Record]:
     records: list[Record] = []
     for member_id in group.members:
         records += member_tombstones(group.group_id, member_id)
-    types = (KeyType.TARGET, KeyType.STATES, KeyType.GROUP)
-    return [*records, *(tombstone(each, group.group_id) for each in types)]
+    return records + tombstones(
+        (KeyType.SHARE_TARGET, KeyType.SHARE_STATES, KeyType.SHARE_GROUP), group.group_id
+    )
 
 
 def member_tombstones(group_id: str, member_id: str) -> list[Record]:
-    types = (KeyType.CURRENT, KeyType.TARGET_OF_MEMBER, KeyType.MEMBER)
-    return [tombstone(each, group_id, member_id) for each in types]
+    return tombstones(
+        (KeyType.SHARE_CURRENT, KeyType.SHARE_TARGET_OF_MEMBER, KeyType.SHARE_MEMBER), group_id, member_id
+    )

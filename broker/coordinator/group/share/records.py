@@ -1,4 +1,4 @@
-"""Keys and values of share groups in __consumer_offsets, in Kafka's format. (Kafka:
+"""Records of share groups in __consumer_offsets, in Kafka's format. (Kafka:
 ShareGroupMemberMetadata, ShareGroupMetadata, ShareGroupTargetAssignmentMetadata,
 ShareGroupTargetAssignmentMember, ShareGroupCurrentMemberAssignment, ShareGroupStatePartitionMetadata; values
 of version 0)
@@ -6,9 +6,8 @@ of version 0)
 `persistence` applies what has been read.
 """
 
-from enum import IntEnum
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from broker.common.steps import Pace, Steps
 from broker.coordinator.group.consumer.assignment import Assignment
@@ -16,12 +15,14 @@ from broker.coordinator.group.messages import Record
 from broker.coordinator.group.record_fields import (
     INDEXES,
     NO_TAGS,
+    KeyType,
+    ModernKey,
     assignment,
     decode_assignment,
     decode_indexes,
+    encode_key,
     head,
     indexes,
-    plain_string,
     string,
     strings,
     value_of,
@@ -33,45 +34,12 @@ from broker.records.stored_fields import FlexibleFields, varint
 _INT8, _INT16, _INT32, _INT64 = (Struct(f">{code}") for code in "bhiq")
 
 
-class KeyType(IntEnum):
-    """The version of a key is its type."""
-
-    MEMBER = 10
-    GROUP = 11
-    TARGET = 12
-    TARGET_OF_MEMBER = 13
-    CURRENT = 14
-    STATES = 15
-
-
-class ShareKey(NamedTuple):
-    """`name` is the member id; "" for the types without."""
-
-    type: KeyType
-    group_id: str
-    name: str = ""
-
-
 class StoredCurrent(NamedTuple):
     """The current assignment of a member."""
 
     epoch: int
     previous_epoch: int
     assigned: Assignment
-
-
-OF_MEMBERS: Final = frozenset({KeyType.MEMBER, KeyType.TARGET_OF_MEMBER, KeyType.CURRENT})
-
-
-def encode_key(key: ShareKey) -> bytes:
-    parts = [_INT16.pack(key.type), plain_string(key.group_id)]
-    if key.type in OF_MEMBERS:
-        parts.append(plain_string(key.name))
-    return b"".join(parts)
-
-
-def tombstone(key_type: KeyType, group_id: str, name: str = "") -> Record:
-    return encode_key(ShareKey(key_type, group_id, name)), None
 
 
 def member_record(group_id: str, member: ShareMember, pace: Pace) -> Steps[Record]:
@@ -83,22 +51,22 @@ def member_record(group_id: str, member: ShareMember, pace: Pace) -> Steps[Recor
         (yield from strings(member.topics, pace)),
         NO_TAGS,
     )
-    return encode_key(ShareKey(KeyType.MEMBER, group_id, member.member_id)), b"".join(parts)
+    return encode_key(ModernKey(KeyType.SHARE_MEMBER, group_id, member.member_id)), b"".join(parts)
 
 
 def epoch_record(group: ShareGroup) -> Record:
     value = head() + _INT32.pack(group.epoch) + _INT64.pack(group.metadata_hash) + NO_TAGS
-    return encode_key(ShareKey(KeyType.GROUP, group.group_id)), value
+    return encode_key(ModernKey(KeyType.SHARE_GROUP, group.group_id)), value
 
 
 def target_epoch_record(group: ShareGroup) -> Record:
     value = head() + _INT32.pack(group.target_epoch) + NO_TAGS
-    return encode_key(ShareKey(KeyType.TARGET, group.group_id)), value
+    return encode_key(ModernKey(KeyType.SHARE_TARGET, group.group_id)), value
 
 
 def target_record(group_id: str, member_id: str, target: Assignment, pace: Pace) -> Steps[Record]:
     value = head() + (yield from assignment(target, pace)) + NO_TAGS
-    return encode_key(ShareKey(KeyType.TARGET_OF_MEMBER, group_id, member_id)), value
+    return encode_key(ModernKey(KeyType.SHARE_TARGET_OF_MEMBER, group_id, member_id)), value
 
 
 def current_record(group_id: str, member: ShareMember, pace: Pace) -> Steps[Record]:
@@ -110,7 +78,7 @@ def current_record(group_id: str, member: ShareMember, pace: Pace) -> Steps[Reco
         (yield from assignment(member.assigned, pace)),
         NO_TAGS,
     )
-    return encode_key(ShareKey(KeyType.CURRENT, group_id, member.member_id)), b"".join(parts)
+    return encode_key(ModernKey(KeyType.SHARE_CURRENT, group_id, member.member_id)), b"".join(parts)
 
 
 def states_record(group: ShareGroup, pace: Pace) -> Steps[Record]:
@@ -123,18 +91,7 @@ def states_record(group: ShareGroup, pace: Pace) -> Steps[Record]:
         if pace.spent():
             yield
     parts.append(NO_TAGS)
-    return encode_key(ShareKey(KeyType.STATES, group.group_id)), b"".join(parts)
-
-
-def decode_key(key: bytes) -> ShareKey | None:
-    """Decode a key; None for records of other types. Raises UnreadableRecord."""
-    reader = FlexibleFields(key)
-    number = reader.integer(_INT16)
-    if number not in KeyType.__members__.values():
-        return None
-    key_type = KeyType(number)
-    group_id = reader.text(reader.integer(_INT16))
-    return ShareKey(key_type, group_id, reader.text(reader.integer(_INT16)) if key_type in OF_MEMBERS else "")
+    return encode_key(ModernKey(KeyType.SHARE_STATES, group.group_id)), b"".join(parts)
 
 
 def decode_member(member_id: str, value: bytes) -> ShareMember:
@@ -149,16 +106,6 @@ def decode_epoch(value: bytes) -> tuple[int, int]:
     """Return the group's epoch and the hash of its metadata. Raises UnreadableRecord."""
     reader = value_of(value)
     return reader.integer(_INT32), reader.integer(_INT64)
-
-
-def decode_target_epoch(value: bytes) -> int:
-    """Raises UnreadableRecord."""
-    return value_of(value).integer(_INT32)
-
-
-def decode_target(value: bytes) -> Assignment:
-    """Raises UnreadableRecord."""
-    return decode_assignment(value_of(value))
 
 
 def decode_current(value: bytes) -> StoredCurrent:

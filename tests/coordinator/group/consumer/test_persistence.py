@@ -10,18 +10,12 @@ from broker.coordinator.group.consumer.assignment import NO_PARTITIONS
 from broker.coordinator.group.consumer.group import ConsumerGroup, ResolvedExpression
 from broker.coordinator.group.consumer.member import ClassicProtocols, ConsumerMember, MemberState
 from broker.coordinator.group.consumer.records import (
-    ConsumerKey,
-    KeyType,
     StoredCurrent,
     current_record,
     decode_current,
     decode_epoch,
     decode_expression,
-    decode_key,
     decode_member,
-    decode_target,
-    decode_target_epoch,
-    encode_key,
     epoch_record,
     expression_record,
     member_record,
@@ -29,6 +23,14 @@ from broker.coordinator.group.consumer.records import (
     target_record,
 )
 from broker.coordinator.group.messages import Record
+from broker.coordinator.group.record_fields import (
+    KeyType,
+    ModernKey,
+    decode_key,
+    decode_target,
+    decode_target_epoch,
+    encode_key,
+)
 from broker.records.stored_fields import UnreadableRecord
 from tests.coordinator.group.consumer.consumers import Consumer, Consumers, settle, topic_id
 
@@ -275,7 +277,7 @@ def test_a_failed_heartbeat_is_answered_with_an_error(talk):
 
 
 def test_keys_are_told_apart():
-    assert decode_key(bytes.fromhex("0004 0001 67")) == ConsumerKey(KeyType.PARTITIONS, "g")
+    assert decode_key(bytes.fromhex("0004 0001 67")) == ModernKey(KeyType.PARTITIONS, "g")
     assert decode_key(bytes.fromhex("0002 0001 67")) is None
     record: Record = (bytes.fromhex("0004 0001 67"), b"\0\0\x01\0")
     talk = Consumers()

@@ -6,20 +6,22 @@ import pytest
 
 from broker.common.errors import ErrorCode
 from broker.common.steps import Pace, finished
+from broker.coordinator.group.record_fields import (
+    KeyType,
+    ModernKey,
+    decode_key,
+    decode_target,
+    decode_target_epoch,
+    encode_key,
+)
 from broker.coordinator.group.share.group import ShareGroup, ShareMember
 from broker.coordinator.group.share.records import (
-    KeyType,
-    ShareKey,
     StoredCurrent,
     current_record,
     decode_current,
     decode_epoch,
-    decode_key,
     decode_member,
     decode_states,
-    decode_target,
-    decode_target_epoch,
-    encode_key,
     epoch_record,
     member_record,
     states_record,
@@ -86,16 +88,16 @@ def test_records_are_read_as_they_were_written():
     for (key, _), *_ in RECORDS:
         decoded = decode_key(key)
         assert decoded is not None and encode_key(decoded) == key
-    assert decode_key(bytes.fromhex("0010 0001 67 0001 6d")) is None
+    assert decode_key(bytes.fromhex("0011 0001 67 0001 6d")) is None
 
 
 DECODERS = {
-    KeyType.MEMBER: lambda some: decode_member("m", some),
-    KeyType.GROUP: decode_epoch,
-    KeyType.TARGET: decode_target_epoch,
-    KeyType.TARGET_OF_MEMBER: decode_target,
-    KeyType.CURRENT: decode_current,
-    KeyType.STATES: decode_states,
+    KeyType.SHARE_MEMBER: lambda some: decode_member("m", some),
+    KeyType.SHARE_GROUP: decode_epoch,
+    KeyType.SHARE_TARGET: decode_target_epoch,
+    KeyType.SHARE_TARGET_OF_MEMBER: decode_target,
+    KeyType.SHARE_CURRENT: decode_current,
+    KeyType.SHARE_STATES: decode_states,
 }
 
 
@@ -228,7 +230,7 @@ def test_records_of_two_types_of_groups_are_unreadable(talk):
 
 def test_tombstones_of_what_is_not_there_are_passed_over(talk):
     for key_type in KeyType:
-        talk.coordinator.replay(encode_key(ShareKey(key_type, "g", "m")), None)
+        talk.coordinator.replay(encode_key(ModernKey(key_type, "g", "m")), None)
     assert talk.listed() == []
 
 
@@ -285,7 +287,9 @@ def test_a_failed_heartbeat_is_answered_with_an_error(talk):
 
 def test_a_member_without_a_target_makes_the_next_heartbeat_begin_an_epoch(talk):
     talk.ready("a")
-    kept = [record for record in talk.records if decode_key(record[0]).type is not KeyType.TARGET_OF_MEMBER]
+    kept = [
+        record for record in talk.records if decode_key(record[0]).type is not KeyType.SHARE_TARGET_OF_MEMBER
+    ]
     again = Sharers()
     again.records = kept
     again = again.reborn()
