@@ -18,14 +18,14 @@ from broker.coordinator.group.consumer.assignment import ClusterTopics
 from broker.coordinator.group.coordinator import GroupCoordinator
 from broker.coordinator.group.expiry import OnTimerFailure
 from broker.coordinator.group.groups import TimesOf
-from broker.coordinator.group.java_hash import java_hash
 from broker.coordinator.group.messages import CommittedOffset, Effects, Now, Record
 from broker.coordinator.group.records import decode_key
 from broker.coordinator.offsets_log import OffsetsLog
 from broker.coordinator.share_states import ShareStateSummary
+from broker.coordinator.topic_logs import TopicLogs, coordinator_partition
 from broker.log.partition import PartitionLog
 from broker.log.staged import Staged
-from broker.partitions.partitions import HostedTopic, Partitions
+from broker.partitions.partitions import Partitions
 from broker.records.stored_fields import UnreadableRecord
 
 logger = logging.getLogger(__name__)
@@ -86,36 +86,23 @@ class GroupService:
         self.coordinator = GroupCoordinator(config, consumer, share, topics, times_of, share_times_of)
         self.next_deadline = self.coordinator.next_deadline
         self._partitions = partitions
-        self._logs: dict[int, OffsetsLog] = {}
+        self._logs = TopicLogs(OFFSETS_TOPIC, partitions, OffsetsLog, logger, "consumer groups")
         self._open: list[Writing] = []
-        self._is_unreadable = False
         self.share_summary: ShareSummary = lambda _group_id, _topic_id, _partition: None
 
     @property
     def is_available(self) -> bool:
-        """Whether groups can be queried.
-
-        The offsets topic does not exist before the first FindCoordinator; an unreadable topic must not look
-        as if nothing was ever committed.
-        """
-        return OFFSETS_TOPIC in self._partitions.by_name and not self._is_unreadable
+        """Whether groups can be queried."""
+        return self._logs.is_available
 
     def load(self, now: Now) -> None:
         """Load all groups, once, before the first request. Blocks."""
-        topic = self._partitions.by_name.get(OFFSETS_TOPIC)
-        for index in range(0 if topic is None else topic.count):
-            assert topic is not None
-            try:
-                log = self._log(topic, index)
-                log.read()
-            except ApiError as error:
-                logger.error("consumer groups are unavailable until the next start: %s", error)
-                self._is_unreadable = True
-                return
+        for log in self._logs.read():
             self._replay(log.values)
             for producer_id, pending in log.pending.items():
                 self._pend(producer_id, pending)
-        self.write_now(self.coordinator.loaded(now), now)
+        if not self._logs.is_unreadable:
+            self.write_now(self.coordinator.loaded(now), now)
 
     def _replay(self, values: Mapping[bytes, bytes]) -> None:
         for key, value in values.items():
@@ -177,10 +164,7 @@ class GroupService:
 
     def log_of(self, group_id: str) -> PartitionLog:
         """Return the log with the group's offsets. Raises ApiError."""
-        topic = self._partitions.by_name.get(OFFSETS_TOPIC)
-        if topic is None:
-            raise ApiError(ErrorCode.NOT_COORDINATOR)
-        return self._log(topic, coordinator_partition(group_id, topic.count)).log
+        return self._logs.of(group_id).log
 
     def end_transaction(self, producer_id: int, index: int, *, is_commit: bool) -> None:
         """Apply a marker that was written to a partition of the offsets topic."""
@@ -188,7 +172,7 @@ class GroupService:
         if topic is None:
             return
         count = topic.count
-        self._log(topic, index).end_transaction(producer_id, is_commit=is_commit)
+        self._logs.at(topic, index).end_transaction(producer_id, is_commit=is_commit)
         self.coordinator.offsets.end_transaction(
             producer_id, lambda group_id: coordinator_partition(group_id, count) == index, is_commit=is_commit
         )
@@ -240,26 +224,14 @@ class GroupService:
 
     def _sort(self, new: list[Record]) -> Written:
         """Group the records by their partition. Raises ApiError."""
-        topic = self._partitions.by_name.get(OFFSETS_TOPIC)
-        if topic is None:
-            raise ApiError(ErrorCode.NOT_COORDINATOR)
+        topic = self._logs.hosted()
         if topic.count == 1:
-            return [(self._log(topic, 0), new)]
+            return [(self._logs.at(topic, 0), new)]
         by_partition: dict[int, list[Record]] = {}
         for record in new:
             index = coordinator_partition(_group_of(record[0]), topic.count)
             by_partition.setdefault(index, []).append(record)
-        return [(self._log(topic, index), added) for index, added in by_partition.items()]
-
-    def _log(self, topic: HostedTopic, index: int) -> OffsetsLog:
-        """Return the partition's log; a recreated log starts over. Raises ApiError."""
-        log = topic.log(index)
-        if log is None:
-            raise BrokerBug(f"{OFFSETS_TOPIC} has no partition {index}")
-        known = self._logs.get(index)
-        if known is None or known.log is not log:
-            known = self._logs[index] = OffsetsLog(log)
-        return known
+        return [(self._logs.at(topic, index), added) for index, added in by_partition.items()]
 
 
 def _group_of(key: bytes) -> str:
@@ -267,15 +239,3 @@ def _group_of(key: bytes) -> str:
     if decoded is None:
         raise BrokerBug("a group record has an unknown key type")
     return decoded.group_id
-
-
-def coordinator_partition(key: str, count: int) -> int:
-    """Return `abs(key.hashCode()) % count`.
-
-    The mapping matches Kafka's, so that Kafka's tools find each group in a data directory. (Kafka:
-    partitionFor)
-    """
-    value = java_hash(key)
-    if value == -0x80000000:  # abs() of the least int overflows in Java; Kafka takes 0 there
-        return 0
-    return abs(value) % count

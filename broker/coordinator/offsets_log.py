@@ -14,6 +14,7 @@ from typing import Final
 
 from broker.common.errors import ApiError, ErrorCode
 from broker.coordinator.group.messages import Record
+from broker.coordinator.topic_logs import read_batches
 from broker.log.partition import PartitionLog
 from broker.log.staged import Staged
 from broker.records.build import NewRecord, build_batch
@@ -25,12 +26,9 @@ from broker.records.header import (
     TRANSACTIONAL_FLAG,
     header_at,
 )
-from broker.records.walk import batches, records
+from broker.records.walk import records
 
 logger = logging.getLogger(__name__)
-
-CHUNK: Final = 4 * 1024 * 1024
-"""Bytes per read."""
 
 BATCH: Final = 256 * 1024
 """Bytes of keys and values of a batch with several records, and of the values that a commit rewrites."""
@@ -63,25 +61,9 @@ class OffsetsLog:
         self._set_due_offset(log.high_watermark)
 
     def read(self) -> None:
-        """Fill `values` from the log.
-
-        Blocks.
-
-        Skips an unreadable batch with an error line; skips damaged ranges and gaps, which the log has
-        reported. Raises ApiError KAFKA_STORAGE_ERROR.
-        """
-        log = self.log
-        offset = log.log_start_offset
-        chunk: bytes | None = None
-        while offset < log.high_watermark and chunk != b"":
-            chunk = log.read(log.past_gap(offset), CHUNK, min_one_batch=True).read()
-            for batch in batches(chunk):
-                offset = header_at(batch).last_offset + 1
-                try:
-                    self._read_batch(batch)
-                except ApiError as error:
-                    logger.error("skipping an unreadable batch of %s: %s", log.topic, error)
-        self._set_due_offset(log.log_start_offset + len(self.values))
+        """Fill `values` from the log, as `read_batches` does."""
+        read_batches(self.log, self._read_batch, logger)
+        self._set_due_offset(self.log.log_start_offset + len(self.values))
 
     def _read_batch(self, batch: memoryview) -> None:
         header = header_at(batch)

@@ -11,13 +11,14 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
-from broker.common.errors import ApiError, BrokerBug, ErrorCode
+from broker.common.errors import ApiError, ErrorCode
 from broker.common.limited_lines import LimitedLines, shown
 from broker.config.sections.transactions import TransactionConfig
 from broker.coordinator.group.messages import Now
 from broker.coordinator.group.rollback import COORDINATOR_ERRORS
-from broker.coordinator.group_service import OFFSETS_TOPIC, GroupService, coordinator_partition
+from broker.coordinator.group_service import OFFSETS_TOPIC, GroupService
 from broker.coordinator.offsets_log import OffsetsLog
+from broker.coordinator.topic_logs import TopicLogs, coordinator_partition
 from broker.coordinator.transaction.completion import RETRY_MS, Completion
 from broker.coordinator.transaction.coordinator import TransactionCoordinator
 from broker.coordinator.transaction.ending import fence
@@ -32,7 +33,7 @@ from broker.coordinator.transaction.state import (
 )
 from broker.log.partition import PartitionLog
 from broker.log.staged import Staged
-from broker.partitions.partitions import LEADER_EPOCH, HostedTopic, Partitions
+from broker.partitions.partitions import LEADER_EPOCH, Partitions
 from broker.records.control import Marker
 from broker.records.stored_fields import UnreadableRecord
 
@@ -103,8 +104,7 @@ class TransactionService:
         self.coordinator = TransactionCoordinator(config)
         self._partitions = partitions
         self._groups = groups
-        self._logs: dict[int, OffsetsLog] = {}
-        self.is_unreadable = False
+        self._logs = TopicLogs(TRANSACTIONS_TOPIC, partitions, OffsetsLog, logger, "transactions")
         self._paused_until_ms = 0
         self._refusals = LimitedLines()
         self.decisions = dict.fromkeys(DECISIONS, 0)
@@ -114,23 +114,18 @@ class TransactionService:
 
     @property
     def is_available(self) -> bool:
-        """Whether transactions can begin: the topic exists from the first FindCoordinator on."""
-        return TRANSACTIONS_TOPIC in self._partitions.by_name and not self.is_unreadable
+        """Whether transactions can begin."""
+        return self._logs.is_available
+
+    @property
+    def is_unreadable(self) -> bool:
+        return self._logs.is_unreadable
 
     def load(self, now: Now) -> None:
         """Load all transactional ids, once, before the first request. Blocks."""
-        topic = self._partitions.by_name.get(TRANSACTIONS_TOPIC)
-        logs: list[OffsetsLog] = []
-        for index in range(0 if topic is None else topic.count):
-            assert topic is not None
-            try:
-                log = self._log(topic, index)
-                log.read()
-            except ApiError as error:
-                logger.error("transactions are unavailable until the next start: %s", error)
-                self.is_unreadable = True
-                return
-            logs.append(log)
+        logs = list(self._logs.read())
+        if self.is_unreadable:
+            return
         for key, value in ((key, value) for log in logs for key, value in log.values.items()):
             try:
                 self.coordinator.replay(key, value)
@@ -144,7 +139,7 @@ class TransactionService:
         """Stage the record of a change; call `settle` after the commit. Returns the error if that fails."""
         transactional_id = change.transaction.transactional_id
         try:
-            log = self._log_of(transactional_id)
+            log = self._logs.of(transactional_id)
             staged = log.stage([_record(change)], now.wall_ms)
         except ApiError as error:
             return COORDINATOR_ERRORS.get(error.code, error.code)
@@ -303,23 +298,6 @@ class TransactionService:
                 },
             )
         self.coordinator.delay(completion, now.ms)
-
-    def _log_of(self, transactional_id: str) -> OffsetsLog:
-        """Return the log of the id's partition. Raises ApiError."""
-        topic = self._partitions.by_name.get(TRANSACTIONS_TOPIC)
-        if topic is None:
-            raise ApiError(ErrorCode.NOT_COORDINATOR)
-        return self._log(topic, coordinator_partition(transactional_id, topic.count))
-
-    def _log(self, topic: HostedTopic, index: int) -> OffsetsLog:
-        """Return the partition's log; a recreated log starts over. Raises ApiError."""
-        log = topic.log(index)
-        if log is None:
-            raise BrokerBug(f"{TRANSACTIONS_TOPIC} has no partition {index}")
-        known = self._logs.get(index)
-        if known is None or known.log is not log:
-            known = self._logs[index] = OffsetsLog(log)
-        return known
 
 
 def _record(change: Change) -> tuple[bytes, bytes | None]:

@@ -6,7 +6,7 @@ import pytest
 
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.steps import finished
-from broker.coordinator.group_service import coordinator_partition
+from broker.coordinator.topic_logs import coordinator_partition
 from broker.log import disk
 from broker.log.partition import PartitionLog
 from broker.protocol.messages.delete_groups import DeleteGroupsRequest

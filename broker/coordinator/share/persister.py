@@ -16,15 +16,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, NamedTuple
 
 from broker.common.clock import Clock
-from broker.common.errors import ApiError, BrokerBug, ErrorCode
+from broker.common.errors import ApiError, ErrorCode
 from broker.config.sections.share import ShareCoordinatorConfig
-from broker.coordinator.group_service import coordinator_partition
 from broker.coordinator.share.records import ShareState, ShareUpdate
 from broker.coordinator.share.state_log import StagedState, StateLog
 from broker.coordinator.share.states import NOT_SET, ShareKey, StateBatch
 from broker.coordinator.share_states import ShareStateSummary
-from broker.log.partition import PartitionLog
-from broker.partitions.partitions import HostedTopic, Partitions
+from broker.coordinator.topic_logs import TopicLogs, coordinator_partition
+from broker.partitions.partitions import Partitions
 
 logger = logging.getLogger(__name__)
 
@@ -79,9 +78,14 @@ class ShareStatePersister:
         self._partitions = partitions
         self._clock = clock
         self._create_topic = create_topic
-        self._logs: dict[int, StateLog] = {}
+        self._logs = TopicLogs(
+            SHARE_STATE_TOPIC,
+            partitions,
+            lambda log: StateLog(log, config.updates_per_snapshot),
+            logger,
+            "share groups",
+        )
         self._prune_at_ms: int | None = None
-        self._is_unreadable = False
         self.tell_reset: Callable[[ShareKey], None] = lambda _key: None
 
     # What the group coordinator uses
@@ -121,18 +125,11 @@ class ShareStatePersister:
     @property
     def is_available(self) -> bool:
         """Whether the topic exists and was read."""
-        return SHARE_STATE_TOPIC in self._partitions.by_name and not self._is_unreadable
+        return self._logs.is_available
 
     def load(self) -> None:
         """Read all states, once, before the first request. Blocks."""
-        topic = self._partitions.by_name.get(SHARE_STATE_TOPIC)
-        for log in () if topic is None else list(topic.opened()):
-            try:
-                self._log(topic, log.index).read()
-            except ApiError as error:
-                logger.error("share groups are unavailable until the next start: %s", error)
-                self._is_unreadable = True
-                return
+        for _ in self._logs.read(opened_only=True):
             self._prune_later()
 
     def state(self, key: ShareKey) -> ShareState | None:
@@ -140,7 +137,7 @@ class ShareStatePersister:
         topic = self._partitions.by_name.get(SHARE_STATE_TOPIC)
         if topic is None:
             return None
-        known = self._logs.get(partition_of(key, topic.count))
+        known = self._logs.by_index.get(partition_of(key, topic.count))
         kept = None if known is None else known.states.get(key)
         return None if kept is None else kept.state
 
@@ -212,7 +209,7 @@ class ShareStatePersister:
         if not self.is_available:
             return
         wall_ms = self._clock.wall_ms()
-        for log in self._logs.values():
+        for log in self._logs.by_index.values():
             try:
                 staged = log.stage_cold(wall_ms, self._config.cold_snapshot_interval_ms)
                 gone = [key for key in log.states if key.topic_id not in self._partitions.by_id]
@@ -248,23 +245,12 @@ class ShareStatePersister:
 
     def _log_of(self, key: ShareKey) -> StateLog:
         """Return the log of the key's partition. Raises ApiError."""
-        topic = self._partitions.by_name.get(SHARE_STATE_TOPIC)
-        if topic is None or self._is_unreadable:
+        if not self.is_available:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         try:
-            return self._log(topic, partition_of(key, topic.count))
+            return self._logs.of(coordinator_key(key))
         except ApiError as error:
             raise ApiError(LOG_ERRORS.get(error.code, error.code), error.message) from error
-
-    def _log(self, topic: HostedTopic | None, index: int) -> StateLog:
-        """Return the partition's log; a recreated log starts over. Raises ApiError."""
-        log: PartitionLog | None = None if topic is None else topic.log(index)
-        if log is None:
-            raise BrokerBug(f"{SHARE_STATE_TOPIC} has no partition {index}")
-        known = self._logs.get(index)
-        if known is None or known.log is not log:
-            known = self._logs[index] = StateLog(log, self._config.updates_per_snapshot)
-        return known
 
 
 def partition_of(key: ShareKey, count: int) -> int:

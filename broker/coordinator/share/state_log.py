@@ -23,17 +23,13 @@ from broker.coordinator.share.records import (
     encode_update,
 )
 from broker.coordinator.share.states import ShareKey
+from broker.coordinator.topic_logs import read_batches
 from broker.log.partition import PartitionLog
 from broker.log.staged import Staged
 from broker.records.build import NewRecord, build_batch
-from broker.records.header import header_at
-from broker.records.stored_fields import UnreadableRecord
-from broker.records.walk import batches, records
+from broker.records.walk import records
 
 logger = logging.getLogger(__name__)
-
-CHUNK: Final = 4 * 1024 * 1024
-"""Bytes per read."""
 
 SPARE: Final = 1_000
 """Records after the last snapshot of a state that `prune` leaves alone, or four times the number of states if
@@ -96,22 +92,12 @@ class StateLog:
         """The offset before which everything is obsolete, and the end that must be flushed first."""
 
     def read(self) -> None:
-        """Fill `states` from the log. Blocks.
+        """Fill `states` from the log, as `read_batches` does."""
+        read_batches(self.log, self._read_batch, logger)
 
-        Skips what is unreadable, with an error line. Raises ApiError KAFKA_STORAGE_ERROR.
-        """
-        log = self.log
-        offset = log.log_start_offset
-        chunk: bytes | None = None
-        while offset < log.high_watermark and chunk != b"":
-            chunk = log.read(log.past_gap(offset), CHUNK, min_one_batch=True).read()
-            for batch in batches(chunk):
-                offset = header_at(batch).last_offset + 1
-                try:
-                    for record in records(batch):
-                        self._replay(record.key, record.value, record.offset)
-                except (ApiError, UnreadableRecord) as error:
-                    logger.error("skipping an unreadable batch of %s: %s", log.topic, error)
+    def _read_batch(self, batch: memoryview) -> None:
+        for record in records(batch):
+            self._replay(record.key, record.value, record.offset)
 
     def _replay(self, key: bytes | None, value: bytes | None, offset: int) -> None:
         decoded = None if key is None else decode_key(key)
