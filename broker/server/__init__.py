@@ -1,6 +1,7 @@
 """Builds a broker or a gateway from its parts, runs it, and stops it in order.
 
 app                `weir serve`: the nursery of every task, and the order of a stop
+server             what a broker and a gateway have in common
 broker, gateway    what each of the two is built from
 parts              the larger parts that both share: control, quotas, telemetry, storage, views
 listeners          applies changes of metadata and settings to the running broker

@@ -6,44 +6,35 @@ on it.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 import trio
 
-from broker.api.security.client_security import ClientSecurity
 from broker.common.errors import ApiError
 from broker.config.load import Configuration
-from broker.config.table import BrokerConfig
 from broker.controller.commands import IssueAdminToken
-from broker.controller.control import Control
 from broker.controller.rows.broker import ServerInfo, TokenRow
 from broker.metadata.actor import BROKER_ITSELF, Role
 from broker.monitoring.alerts.formats import Source
 from broker.monitoring.alerts.task import TASK as ALERT_RULES
 from broker.monitoring.alerts.task import Alerting
-from broker.monitoring.events.writer import EventWriter
-from broker.monitoring.prometheus.page import PrometheusPage
 from broker.network.clock import TrioClock
 from broker.network.handling.handler_pool import CALLBACKS
 from broker.network.handling.sliced_requests import SLICED
 from broker.network.metadata_writer import run_in_slices
 from broker.network.metrics.client_usage import NAME as CLIENT_USAGE
-from broker.network.reaper import Reaper
-from broker.network.socket_server import SocketServer
-from broker.network.supervisor import Supervisor, TaskStarter, open_supervisor
+from broker.network.supervisor import Supervisor, open_supervisor
 from broker.security.console_links import ConsoleLink, ConsoleLinks, link_with, new_key
 from broker.server.broker import BrokerServer
 from broker.server.interpreter import bounded_collections, freeze_survivors, prompt_switches
-from broker.server.parts.control import ServerMetadata, ServerQuotas, ServerTelemetry
 from broker.server.parts.oauthbearer_keys import TASK as ISSUER_KEYS
 from broker.server.parts.oauthbearer_keys import follow_keys
 from broker.server.parts.quota_usage import TASK as QUOTA_USAGE
-from broker.server.parts.views import ServerViews
+from broker.server.server import Server
 from broker.server.web import browser_url, monotonic_ms, program_url, start_console
-from broker.views.console import Views
 
 logger = logging.getLogger(__name__)
 
@@ -112,47 +103,6 @@ async def run_broker(
         await run_server(server, stop, task_status=task_status)
     finally:
         server.close()
-
-
-class Server(Protocol):
-    """The common interface of a broker and a gateway; see `server.broker.BrokerServer`."""
-
-    clock: TrioClock
-    config: BrokerConfig
-    control: Control
-    events: EventWriter
-    metadata: ServerMetadata
-    prometheus: PrometheusPage
-    security: ClientSecurity
-    server_quotas: ServerQuotas
-    server_views: ServerViews
-    socket_server: SocketServer
-    telemetry: ServerTelemetry
-    views: Views
-
-    @property
-    def is_replicated(self) -> bool:
-        """Whether changes of the metadata need more than this process."""
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether clients can be served, as far as that depends on others than this process."""
-
-    @property
-    def reapers(self) -> Sequence[Reaper]:
-        """The reapers of delayed requests."""
-
-    def start_storage(self, nursery: TaskStarter) -> None:
-        """Start the tasks that outlive all requests."""
-
-    async def metadata_ready(self) -> None:
-        """Wait until changes may be made."""
-
-    def start_ports(self, nursery: TaskStarter) -> None:
-        """Start the tasks that open ports beside those of `listeners`."""
-
-    def release_delayed(self) -> None:
-        """Complete every delayed request at shutdown, with the response of a timeout."""
 
 
 async def run_server(

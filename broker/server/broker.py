@@ -6,101 +6,78 @@ functions below it connect them to the network and to changes.
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Final
 
 from broker.api import registry
 from broker.api.requests.change_limits import ControllerMutations
-from broker.api.requests.services import Endpoints, control_services, log_services
+from broker.api.requests.services import control_services, log_services
 from broker.api.security.client_security import ClientSecurity
-from broker.config.listeners import Server
 from broker.config.load import Configuration
 from broker.config.sections import SecurityConfig, TelemetryConfig
-from broker.controller.closing import CloseConnection, plan_close
 from broker.controller.control import Control
 from broker.controller.group_changes import GroupChanges
 from broker.controller.topic_records import TopicRecords
 from broker.controller.transaction_changes import TransactionChanges
 from broker.coordinator.group.messages import Now
 from broker.log.partition import PartitionLog
-from broker.monitoring.events.writer import EventWriter, LocalTopics
+from broker.monitoring.events.writer import LocalTopics
 from broker.network.acceptor.user_gate import UserGates
 from broker.network.automq.server_mode import automq
-from broker.network.clock import LoopIdle, TrioClock
-from broker.network.failures import Failures
+from broker.network.clock import TrioClock
 from broker.network.handling.handler_pool import Completion
-from broker.network.metrics.request_log import RequestLog
 from broker.network.reaper import Reaper
-from broker.network.server_factory import KAFKA, ServedApis
+from broker.network.server_factory import KAFKA
 from broker.network.socket_server import SocketServer
 from broker.network.supervisor import TaskStarter
 from broker.partitions.event_log import EventLog, EventOrigin
 from broker.protocol.api_key import ApiKey
 from broker.security.acl.authorizer import Authorizer
 from broker.security.delegation_tokens import DelegationTokens
-from broker.security.unknown_users import UnknownUsers
 from broker.server.disk.record_slices import OneReading, run_slices
 from broker.server.listeners.metadata import (
-    ClientMetricsListener,
-    QuotaListener,
     TopicListener,
     acl_listener,
     delegation_token_listener,
-    unknown_users_listener,
 )
 from broker.server.listeners.settings import (
     hold_back_retries,
-    register_network_listeners,
-    register_quota_listeners,
-    register_security_listeners,
     register_storage_listeners,
 )
 from broker.server.parts.control import (
     EXPIRY_TASK,
     ServerMetadata,
-    ServerQuotas,
     ServerTelemetry,
     quota_callback,
     remove_expired_tokens,
 )
 from broker.server.parts.share_group_states import SHARE_GROUP_STATES
 from broker.server.parts.storage import DelayedRequests, ServerStorage
-from broker.server.parts.views import ServerViews
-from broker.views.parts import LogParts, ServerParts
+from broker.server.server import Server
+from broker.views.parts import LogParts
 
 TELEMETRY_APIS: Final = (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY)
 
 
-class BrokerServer:
+class BrokerServer(Server):
     """The parts of one broker. Raises ConfigError or OSError if they cannot be built."""
 
     def __init__(self, configuration: Configuration, clock: TrioClock) -> None:
-        self.clock = clock
         callback = quota_callback(configuration, clock)
-
-        self.metadata = ServerMetadata(configuration, clock)
-        self.control = self.metadata.control
-        config = self.config = self.metadata.config
+        super().__init__(ServerMetadata(configuration, clock), callback, clock)
+        config = self.config
         self.storage = ServerStorage(config, self.control, clock)
         with _closing_on_failure(self.storage):
             self.log, self.partitions = self.storage.log, self.storage.partitions
 
-            self.server_quotas = ServerQuotas(config, callback, clock)
-            self.quotas = self.server_quotas.clients
-            self.connections = self.server_quotas.connections[Server.BROKER]
             self.authorizer = _authorizer(config.security, self.control)
             self.security = ClientSecurity(config.security, self.authorizer)
-            self.unknown_users = UnknownUsers(self.metadata.store.scram_secret, self.control.image.scram)
 
             self.tokens = DelegationTokens(
                 config.security.delegation_token_secret_key, self.control.image.delegation_tokens
             )
 
             self.mode = automq(config.automq) if config.automq.server_mode == "automq" else KAFKA
-            self.callbacks = self.mode.callbacks(
-                config.network.queued_max_requests, config.network.num_io_threads
-            )
-            self.failures = Failures()
+            self.callbacks = self._make_callbacks()
             self.delayed = DelayedRequests(
                 config,
                 self.control,
@@ -120,34 +97,15 @@ class BrokerServer:
                 configuration, config.telemetry, event_log, self.callbacks, self.deliver, clock, origin
             )
 
-            self.endpoints: Endpoints = {}
             self.registry = _served_apis(config.telemetry)
-            self.socket_server = self._bind_sockets()
-            self.events = EventWriter(
-                event_log,
-                LocalTopics(event_log, self.control, self.fetches, self.deliver).append,
-                origin,
-                clock,
-                self.control,
-                self.quotas.throttle_compliance,
-                self.socket_server,
-                config.events,
-            )
+            self.socket_server = self._start_network()
+            topics = LocalTopics(event_log, self.control, self.fetches, self.deliver)
+            self.events = self._make_events(event_log, topics.append, origin)
             self.delayed.transactions.on_abort = self.events.aborted
 
             groups = self.delayed.groups.groups
-            self.server_views = ServerViews(
-                self.metadata,
-                ServerParts(
-                    clock,
-                    LoopIdle(clock),
-                    self.socket_server,
-                    self.quotas,
-                    self.retry_storm,
-                    self.callbacks,
-                    self.telemetry.state,
-                    event_log,
-                ),
+            self._make_views(
+                event_log,
                 LogParts(
                     self.partitions,
                     groups,
@@ -158,7 +116,6 @@ class BrokerServer:
                     self.authorizer,
                 ),
             )
-            self.views, self.prometheus = self.server_views.views, self.server_views.prometheus
 
             self._apply_metadata()
             self.server_quotas.usage.resume()
@@ -166,8 +123,7 @@ class BrokerServer:
             groups.load(now)
             self.delayed.transactions.load(now)
             self.delayed.share.persister.load()
-            self._register_config_listeners()
-            self.control.add_planner(CloseConnection, partial(plan_close, self.socket_server))
+            self._follow_settings()
             self._add_operations()
 
     def close(self) -> None:
@@ -206,22 +162,16 @@ class BrokerServer:
     def start_ports(self, nursery: TaskStarter) -> None:
         """Start nothing: all ports of a broker are those of `listeners`."""
 
-    def deliver(self) -> None:
-        """Let the handlers complete the requests whose responses were posted to `callbacks`."""
-        self.socket_server.handlers.deliver()
-
     def release_delayed(self) -> None:
         """Complete every delayed request at shutdown, with the response of a timeout."""
         self.delayed.release_waiting()
-        self.socket_server.wrap_handlers(None)
-        self.retry_storm.delayed.complete_all(self.clock.ms())
-        self.deliver()
+        super().release_delayed()
 
     def _disconnected(self, connection_id: str) -> None:
         self.telemetry.state.manager.disconnected(connection_id)
         self.delayed.share.disconnected(connection_id)
 
-    def _bind_sockets(self) -> SocketServer:
+    def _start_network(self) -> SocketServer:
         """Build the handlers' services and the network that calls the handlers. Binds every port."""
         config, delayed = self.config, self.delayed
         logins = UserGates()
@@ -252,31 +202,12 @@ class BrokerServer:
             ),
             **delayed.share.services,
         }
-        RequestLog.check(config.request_log)
-        with self.metadata.explaining_dynamic_settings():
-            server = SocketServer(
-                config.network,
-                config.tls,
-                config.security.sasl_server_max_receive_size,
-                config.broker,
-                ServedApis(self.registry, services, self.endpoints),
-                Completion(
-                    config.broker.node_id, self.partitions, self.callbacks, self.fetches, self.produces
-                ),
-                self.security,
-                self.quotas,
-                self.server_quotas.connections,
-                logins,
-                self.failures,
-                self.clock,
-                delayed.reapers,
-                self._disconnected,
-                self.mode,
-            )
+        completion = Completion(
+            config.broker.node_id, self.partitions, self.callbacks, self.fetches, self.produces
+        )
+        server = self._bind_sockets(services, completion, logins, delayed.reapers, self._disconnected)
         self.partitions.on_offline(server.clear_caches)
-        server.limit_connections(config.connections)
         hold_back_retries(self.retry_storm, server, config.broker_quotas)
-        server.log_requests(config.request_log)
         return server
 
     def _apply_metadata(self) -> None:
@@ -291,21 +222,8 @@ class BrokerServer:
             self.delayed.groups,
             self.storage.replication,
         )
-        quotas = QuotaListener(
-            image,
-            self.clock,
-            self.config.broker.node_id,
-            server,
-            self.quotas,
-            self.server_quotas.connections.values(),
-        )
-        client_metrics = ClientMetricsListener(image, self.telemetry.state.manager)
         control.prepare(topics.prepare)
-        control.subscribe(server.on_metadata_update)
-        control.subscribe(quotas.on_metadata_update)
-        control.subscribe(topics.on_metadata_update)
-        control.subscribe(client_metrics.on_metadata_update)
-        control.subscribe(unknown_users_listener(self.unknown_users))
+        self._follow_metadata(topics.on_metadata_update)
         control.subscribe(delegation_token_listener(self.tokens))
         if self.authorizer is not None:
             control.subscribe(acl_listener(self.authorizer))
@@ -330,13 +248,8 @@ class BrokerServer:
         timer = self.delayed.transaction_timer
         TransactionChanges(self.delayed.transactions, now, timer.poke).register(self.control)
 
-    def _register_config_listeners(self) -> None:
-        """Apply every later change of a dynamic setting."""
-        live, server = self.control.live, self.socket_server
-        register_network_listeners(live, server, self.server_views.update_bootstrap)
-        live.on_change(lambda config: config.events, lambda _old, new: self.events.apply_config(new))
-        register_quota_listeners(live, self.quotas, self.retry_storm, server, self.clock)
-        register_security_listeners(live, self.security)
+    def _follow_settings(self) -> None:
+        super()._follow_settings()
         register_storage_listeners(
             self.control,
             self.partitions,

@@ -16,14 +16,13 @@ from broker.api import registry
 from broker.api.requests.change_limits import ControllerMutations
 from broker.api.requests.delayed_operations import DelayedFetches, DelayedProduce
 from broker.api.requests.retry_storm import RetryStormGate
-from broker.api.requests.services import Endpoints, control_services
+from broker.api.requests.services import control_services
 from broker.api.security.client_security import ClientSecurity
 from broker.common.errors import ConfigError
 from broker.config.load import Configuration
 from broker.config.sections import SecurityConfig, UpstreamConfig
 from broker.config.sections.gateway_ports import check_node_ports
 from broker.config.table import BrokerConfig
-from broker.controller.closing import CloseConnection, plan_close
 from broker.controller.control import Committer
 from broker.gateway.apis.mutations import MutationServices
 from broker.gateway.apis.partition_counts import PartitionCounts
@@ -62,15 +61,11 @@ from broker.gateway.views.upstream import UpstreamViews
 from broker.log.background_jobs import Flush
 from broker.metadata.changes import AuditFilter
 from broker.metadata.store import MetadataStore
-from broker.monitoring.events.writer import EventWriter
 from broker.network.acceptor.user_gate import UserGates
-from broker.network.clock import LoopIdle, TrioClock
-from broker.network.failures import Failures
+from broker.network.clock import TrioClock
 from broker.network.handling.handler_pool import Completion
 from broker.network.metadata_writer import MetadataWriter
-from broker.network.metrics.request_log import RequestLog
 from broker.network.reaper import Reaper
-from broker.network.server_factory import ServedApis
 from broker.network.socket_server import SocketServer
 from broker.network.supervisor import TaskStarter
 from broker.network.throttling import Throttling
@@ -78,22 +73,13 @@ from broker.partitions.event_log import EventOrigin
 from broker.protocol.api_key import NAMES, ApiKey
 from broker.purgatory.purgatory import Purgatory
 from broker.security.delegation_tokens import DelegationTokens
-from broker.security.unknown_users import UnknownUsers
-from broker.server.listeners.metadata import ClientMetricsListener, QuotaListener, unknown_users_listener
-from broker.server.listeners.settings import (
-    register_network_listeners,
-    register_quota_listeners,
-    register_security_listeners,
-)
 from broker.server.parts.control import (
     ServerMetadata,
-    ServerQuotas,
     ServerTelemetry,
     quota_callback,
     retry_storm_reaper,
 )
-from broker.server.parts.views import ServerViews
-from broker.views.parts import ServerParts
+from broker.server.server import Server
 
 TELEMETRY_APIS: Final = (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY)
 QUOTA_APIS: Final = (ApiKey.DESCRIBE_CLIENT_QUOTAS, ApiKey.ALTER_CLIENT_QUOTAS)
@@ -122,7 +108,7 @@ SHARES_TIMEOUT_MS: Final = 2_500
 """A report that is not written in this time will be written again: its connection is opened anew."""
 
 
-class GatewayServer:
+class GatewayServer(Server):
     """The parts of one gateway. Raises ConfigError or OSError if they cannot be built."""
 
     def __init__(self, configuration: Configuration, clock: TrioClock) -> None:
@@ -134,18 +120,16 @@ class GatewayServer:
         self._connect_upstream(configuration)
         self._cluster_keys = _cluster_keys(configuration.config)
         self._records: dict[str, Records] = {}
-        self.metadata = ServerMetadata(configuration, clock, self._committer(configuration))
-        self.control = self.metadata.control
+        metadata = ServerMetadata(configuration, clock, self._committer(configuration))
+        shared = metadata.config.quotas.scope == "cluster"
+        super().__init__(metadata, callback, clock, shared=shared)
         if self.metadata_log is not None:
             self.metadata_log.attach(self.control.adopt, self.control.check_adoptable)
-        config = self.config = self.metadata.config
+        config = self.config
         self._upstream_security.configure(config.upstream)
-        self.server_quotas = ServerQuotas(config, callback, clock, shared=config.quotas.scope == "cluster")
-        self.quotas = self.server_quotas.clients
         self.security = ClientSecurity(
             config.security, is_judged=lambda listener: not self._logs_in_upstream(listener)
         )
-        self.unknown_users = UnknownUsers(self.metadata.store.scram_secret, self.control.image.scram)
 
         self._backoffs: dict[int | None, Backoff] = {}
         self.event_topics = UpstreamTopics(self.client, lambda: self.control.config)
@@ -153,10 +137,7 @@ class GatewayServer:
         by_node = config.quotas.scope == "broker"
         self._by_node = QuotasByNode(self.quotas, self.cluster.node_at) if by_node else None
         self.mode = GatewayMode(self._forwarding, by_node=by_node).server_mode()
-        self.callbacks = self.mode.callbacks(
-            config.network.queued_max_requests, config.network.num_io_threads
-        )
-        self.failures = Failures()
+        self.callbacks = self._make_callbacks()
         self.retry_storm = RetryStormGate(self.callbacks, clock)
         self.telemetry = ServerTelemetry(
             configuration,
@@ -168,7 +149,6 @@ class GatewayServer:
             self.origin,
         )
 
-        self.endpoints: Endpoints = {}
         self.registry = _local_apis(config)
         self._own_topics = OwnTopics(waits=config.quotas.scope == "cluster")
         self._own_topics.changed = self._reconsider_topics
@@ -182,7 +162,7 @@ class GatewayServer:
         )
         self._always_answered = self.registry.without(self._answered)
         self._routes: dict[str, ForwardRoutes] = {}
-        self.socket_server = self._bind_sockets()
+        self.socket_server = self._start_network()
         self.socket_server.on_renewed_metrics(self._renew_metrics)
         self.node_ports = NodePorts(
             config.gateway,
@@ -196,16 +176,7 @@ class GatewayServer:
         shares: SharedLimits | None = None
         if config.quotas.scope == "cluster":
             self.sharing, shares = self._share_limits()
-        self.events = EventWriter(
-            self.event_topics,
-            self.event_topics.append,
-            self.origin,
-            clock,
-            self.control,
-            self.quotas.throttle_compliance,
-            self.socket_server,
-            config.events,
-        )
+        self.events = self._make_events(self.event_topics, self.event_topics.append, self.origin)
         self.upstream_views = UpstreamViews(
             clock,
             lambda: self.control.config,
@@ -217,25 +188,10 @@ class GatewayServer:
             shares,
             self._records,
         )
-        self.server_views = ServerViews(
-            self.metadata,
-            ServerParts(
-                clock,
-                LoopIdle(clock),
-                self.socket_server,
-                self.quotas,
-                self.retry_storm,
-                self.callbacks,
-                self.telemetry.state,
-                self.event_topics,
-            ),
-            upstream=self.upstream_views,
-        )
-        self.views, self.prometheus = self.server_views.views, self.server_views.prometheus
-        self._apply_metadata()
+        self._make_views(self.event_topics, upstream=self.upstream_views)
+        self._follow_metadata()
         self.server_quotas.usage.resume()
-        self._register_config_listeners()
-        self.control.add_planner(CloseConnection, partial(plan_close, self.socket_server))
+        self._follow_settings()
         self.followed = self._upstream_quotas() if config.gateway.quotas == UPSTREAM else None
 
     @property
@@ -286,22 +242,6 @@ class GatewayServer:
     def start_ports(self, nursery: TaskStarter) -> None:
         """Start the task that opens a port for each upstream node."""
         nursery.start_soon(self.node_ports.run, name="upstream-node-ports")
-
-    def close(self) -> None:
-        """Close the stores."""
-        self.server_quotas.close()
-        self.metadata.close()
-        self.server_views.close()
-
-    def deliver(self) -> None:
-        """Let the handlers complete the requests whose responses were posted to `callbacks`."""
-        self.socket_server.handlers.deliver()
-
-    def release_delayed(self) -> None:
-        """Complete every delayed request at shutdown, with the response of a timeout."""
-        self.socket_server.wrap_handlers(None)
-        self.retry_storm.delayed.complete_all(self.clock.ms())
-        self.deliver()
 
     def _upstream_quotas(self) -> UpstreamQuotas:
         return UpstreamQuotas(
@@ -476,7 +416,7 @@ class GatewayServer:
         self._upstream_security.configure(upstream)
         self.cluster.renew_logins()
 
-    def _bind_sockets(self) -> SocketServer:
+    def _start_network(self) -> SocketServer:
         """Build the services of the handlers and the network. Binds the ports of `listeners`."""
         config = self.config
         logins = UserGates()
@@ -504,53 +444,13 @@ class GatewayServer:
         completion = Completion(
             config.broker.node_id, NothingStaged(), self.callbacks, DelayedFetches(self.callbacks), produces
         )
-        RequestLog.check(config.request_log)
-        with self.metadata.explaining_dynamic_settings():
-            server = SocketServer(
-                config.network,
-                config.tls,
-                config.security.sasl_server_max_receive_size,
-                config.broker,
-                ServedApis(self.registry, services, self.endpoints),
-                completion,
-                self.security,
-                self.quotas,
-                self.server_quotas.connections,
-                logins,
-                self.failures,
-                self.clock,
-                self._reapers,
-                self.telemetry.state.manager.disconnected,
-                self.mode,
-            )
-        server.limit_connections(config.connections)
-        server.log_requests(config.request_log)
-        return server
-
-    def _apply_metadata(self) -> None:
-        """Apply the metadata image to the parts, and every later change of it."""
-        control, image, server = self.control, self.control.image, self.socket_server
-        quotas = QuotaListener(
-            image,
-            self.clock,
-            self.config.broker.node_id,
-            server,
-            self.quotas,
-            self.server_quotas.connections.values(),
+        return self._bind_sockets(
+            services, completion, logins, self._reapers, self.telemetry.state.manager.disconnected
         )
-        client_metrics = ClientMetricsListener(image, self.telemetry.state.manager)
-        control.subscribe(server.on_metadata_update)
-        control.subscribe(quotas.on_metadata_update)
-        control.subscribe(client_metrics.on_metadata_update)
-        control.subscribe(unknown_users_listener(self.unknown_users))
 
-    def _register_config_listeners(self) -> None:
-        """Apply every later change of a dynamic setting."""
-        live, server = self.control.live, self.socket_server
-        register_network_listeners(live, server, self.server_views.update_bootstrap)
-        live.on_change(lambda config: config.events, lambda _old, new: self.events.apply_config(new))
-        register_quota_listeners(live, self.quotas, self.retry_storm, server, self.clock)
-        register_security_listeners(live, self.security)
+    def _follow_settings(self) -> None:
+        super()._follow_settings()
+        live = self.control.live
         live.on_change(
             lambda config: config.network,
             lambda _old, new: self.node_ports.configure(new),

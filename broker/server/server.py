@@ -1,0 +1,213 @@
+"""What a broker and a gateway have in common: one server, which `app` runs.
+
+`broker` and `gateway` build the parts in the order in which they need each other. The methods here connect
+those that both have to the network, to the views and to changes.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+
+from broker.api.registry import Registry
+from broker.api.requests.callbacks import Callbacks
+from broker.api.requests.retry_storm import RetryStormGate
+from broker.api.requests.services import Endpoints, HandlerServices
+from broker.api.security.client_security import ClientSecurity
+from broker.config.listeners import Server as ServerName
+from broker.controller.closing import CloseConnection, plan_close
+from broker.metadata.publisher import Subscriber
+from broker.monitoring.events.writer import EventWriter
+from broker.network.acceptor.user_gate import UserGates
+from broker.network.clock import LoopIdle, TrioClock
+from broker.network.failures import Failures
+from broker.network.handling.handler_pool import Completion
+from broker.network.metrics.request_log import RequestLog
+from broker.network.reaper import Reaper
+from broker.network.server_factory import ServedApis, ServerMode
+from broker.network.socket_server import SocketServer
+from broker.network.supervisor import TaskStarter
+from broker.partitions.event_log import EventBuffer, EventOrigin
+from broker.quotas.guarded_callback import GuardedCallback
+from broker.security.unknown_users import UnknownUsers
+from broker.server.listeners.metadata import ClientMetricsListener, QuotaListener, unknown_users_listener
+from broker.server.listeners.settings import (
+    register_network_listeners,
+    register_quota_listeners,
+    register_security_listeners,
+)
+from broker.server.parts.control import ServerMetadata, ServerQuotas, ServerTelemetry
+from broker.server.parts.views import ServerViews
+from broker.views.parts import LogParts, ServerParts
+from broker.views.upstream_views import UpstreamViewSource
+
+
+class Server(ABC):
+    """The parts of one server. A subclass sets those that are declared here without a value."""
+
+    callbacks: Callbacks
+    events: EventWriter
+    mode: ServerMode
+    registry: Registry
+    retry_storm: RetryStormGate
+    security: ClientSecurity
+    socket_server: SocketServer
+    telemetry: ServerTelemetry
+
+    def __init__(
+        self,
+        metadata: ServerMetadata,
+        callback: GuardedCallback | None,
+        clock: TrioClock,
+        *,
+        shared: bool = False,
+    ) -> None:
+        """`shared`: other gateways have parts of each client's limit."""
+        self.clock = clock
+        self.metadata = metadata
+        self.control = metadata.control
+        self.config = metadata.config
+        self.server_quotas = ServerQuotas(self.config, callback, clock, shared=shared)
+        self.quotas = self.server_quotas.clients
+        self.connections = self.server_quotas.connections[ServerName.BROKER]
+        self.unknown_users = UnknownUsers(metadata.store.scram_secret, self.control.image.scram)
+        self.failures = Failures()
+        self.endpoints: Endpoints = {}
+
+    @property
+    @abstractmethod
+    def is_replicated(self) -> bool:
+        """Whether changes of the metadata need more than this process."""
+
+    @property
+    @abstractmethod
+    def is_ready(self) -> bool:
+        """Whether clients can be served, as far as that depends on others than this process."""
+
+    @property
+    @abstractmethod
+    def reapers(self) -> Sequence[Reaper]:
+        """The reapers of delayed requests."""
+
+    @abstractmethod
+    def start_storage(self, nursery: TaskStarter) -> None:
+        """Start the tasks that outlive all requests."""
+
+    @abstractmethod
+    async def metadata_ready(self) -> None:
+        """Wait until changes may be made."""
+
+    @abstractmethod
+    def start_ports(self, nursery: TaskStarter) -> None:
+        """Start the tasks that open ports beside those of `listeners`."""
+
+    def close(self) -> None:
+        """Save the usage of quotas, and close the stores."""
+        self.server_quotas.close()
+        self.metadata.close()
+        self.server_views.close()
+
+    def deliver(self) -> None:
+        """Let the handlers complete the requests whose responses were posted to `callbacks`."""
+        self.socket_server.handlers.deliver()
+
+    def release_delayed(self) -> None:
+        """Complete every delayed request at shutdown, with the response of a timeout."""
+        self.socket_server.wrap_handlers(None)
+        self.retry_storm.delayed.complete_all(self.clock.ms())
+        self.deliver()
+
+    def _make_callbacks(self) -> Callbacks:
+        network = self.config.network
+        return self.mode.callbacks(network.queued_max_requests, network.num_io_threads)
+
+    def _bind_sockets(
+        self,
+        services: HandlerServices,
+        completion: Completion,
+        logins: UserGates,
+        reapers: Sequence[Reaper],
+        disconnected: Callable[[str], None],
+    ) -> SocketServer:
+        """Build the network that calls the handlers. Binds the ports of `listeners`."""
+        config = self.config
+        RequestLog.check(config.request_log)
+        with self.metadata.explaining_dynamic_settings():
+            server = SocketServer(
+                config.network,
+                config.tls,
+                config.security.sasl_server_max_receive_size,
+                config.broker,
+                ServedApis(self.registry, services, self.endpoints),
+                completion,
+                self.security,
+                self.quotas,
+                self.server_quotas.connections,
+                logins,
+                self.failures,
+                self.clock,
+                reapers,
+                disconnected,
+                self.mode,
+            )
+        server.limit_connections(config.connections)
+        server.log_requests(config.request_log)
+        return server
+
+    def _make_events(
+        self, buffer: EventBuffer, append: Callable[[int], Awaitable[None]], origin: EventOrigin
+    ) -> EventWriter:
+        return EventWriter(
+            buffer,
+            append,
+            origin,
+            self.clock,
+            self.control,
+            self.quotas.throttle_compliance,
+            self.socket_server,
+            self.config.events,
+        )
+
+    def _make_views(
+        self, events: EventBuffer, logs: LogParts | None = None, upstream: UpstreamViewSource | None = None
+    ) -> None:
+        """Make the views, /metrics and the task tree. `logs` are a broker's; `upstream` is a gateway's."""
+        parts = ServerParts(
+            self.clock,
+            LoopIdle(self.clock),
+            self.socket_server,
+            self.quotas,
+            self.retry_storm,
+            self.callbacks,
+            self.telemetry.state,
+            events,
+        )
+        self.server_views = ServerViews(self.metadata, parts, logs, upstream)
+        self.views, self.prometheus = self.server_views.views, self.server_views.prometheus
+
+    def _follow_metadata(self, *others: Subscriber) -> None:
+        """Apply the metadata image to the parts, and every later change of it; to `others` after quotas."""
+        control, image, server = self.control, self.control.image, self.socket_server
+        quotas = QuotaListener(
+            image,
+            self.clock,
+            self.config.broker.node_id,
+            server,
+            self.quotas,
+            self.server_quotas.connections.values(),
+        )
+        client_metrics = ClientMetricsListener(image, self.telemetry.state.manager)
+        control.subscribe(server.on_metadata_update)
+        control.subscribe(quotas.on_metadata_update)
+        for each in others:
+            control.subscribe(each)
+        control.subscribe(client_metrics.on_metadata_update)
+        control.subscribe(unknown_users_listener(self.unknown_users))
+
+    def _follow_settings(self) -> None:
+        """Apply every later change of a dynamic setting. Let operators close connections."""
+        live, server = self.control.live, self.socket_server
+        register_network_listeners(live, server, self.server_views.update_bootstrap)
+        live.on_change(lambda config: config.events, lambda _old, new: self.events.apply_config(new))
+        register_quota_listeners(live, self.quotas, self.retry_storm, server, self.clock)
+        register_security_listeners(live, self.security)
+        self.control.add_planner(CloseConnection, partial(plan_close, server))
