@@ -12,7 +12,7 @@ from broker.api.requests.outcome import EncodedResponse
 from broker.common.errors import ErrorCode
 from broker.common.limited_lines import LINES_OF_CLIENT, WINDOW_MS
 from broker.coordinator import transaction_service
-from broker.coordinator.transaction.completion import RETRY_MS
+from broker.coordinator.transaction.coordinator import RETRY_MS
 from broker.coordinator.transaction.records import encode_key
 from broker.coordinator.transaction.state import State
 from broker.coordinator.transaction_service import TransactionService
@@ -33,11 +33,7 @@ from broker.protocol.messages.describe_producers import DescribeProducersRequest
 from broker.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from broker.protocol.messages.end_txn import EndTxnRequest
 from broker.protocol.messages.find_coordinator import FindCoordinatorRequest
-from broker.protocol.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsTopic,
-)
+from broker.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from broker.protocol.messages.list_transactions import ListTransactionsRequest
 from broker.protocol.messages.offset_fetch import (
     OffsetFetchRequest,

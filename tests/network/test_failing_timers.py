@@ -11,7 +11,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from broker.api.fetch.pending import PendingFetch
 from broker.common.errors import ErrorCode
 from broker.coordinator.group.expiry import FAILED_TIMER_RETRY_MS, TimerExpiry
-from broker.coordinator.transaction.completion import RETRY_MS
+from broker.coordinator.transaction.coordinator import RETRY_MS
 from broker.coordinator.transaction.state import State
 from broker.coordinator.transaction_service import TransactionService
 from broker.network.failures import Place

@@ -5,9 +5,9 @@ is an argument, and the caller is told when it must call again. (Kafka: Transact
 TransactionStateManager)
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
-from itertools import count
+from itertools import count, islice
 from typing import Final
 
 from msgspec.structs import replace
@@ -16,7 +16,6 @@ from broker.common.errors import ErrorCode
 from broker.config.sections.transactions import TransactionConfig
 from broker.coordinator.producer_ids import NeedsProducerId, NewProducerId
 from broker.coordinator.transaction import ending, initialization
-from broker.coordinator.transaction.completion import RETRY_MS, Completion
 from broker.coordinator.transaction.ending import EndRequest
 from broker.coordinator.transaction.initialization import KnownProducer
 from broker.coordinator.transaction.records import decode_key, decode_value
@@ -36,6 +35,53 @@ CHECKED_AT_ONCE: Final = 256
 
 CHANGED_AT_ONCE: Final = 16
 """Ids whose records are written together."""
+
+
+RETRY_MS: Final = 1_000
+"""Delay before a failed marker or record is written again; ours."""
+
+GIVEN_UP: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+    }
+)
+
+
+class Completion:
+    """A decided transaction whose markers are being written: the partitions without a marker, and the time at
+    which the next step is due. (Kafka: TransactionMarkerChannelManager)
+
+    A partition is done when its marker is in its log, or can never be: its topic was deleted, or another
+    coordinator has fenced this one. Any other failure is retried. `has_failed`: the failure of a step was
+    logged.
+    """
+
+    __slots__ = ("_left", "due_ms", "has_failed", "transaction")
+
+    def __init__(self, transaction: Transaction, now_ms: int) -> None:
+        self.transaction = transaction
+        self.due_ms = now_ms
+        self.has_failed = False
+        self._left = dict.fromkeys(sorted(transaction.data.partitions))
+
+    @property
+    def is_marked(self) -> bool:
+        """Whether every partition is done, so that the transaction is complete once that is in the log."""
+        return not self._left
+
+    def next_partitions(self, most: int) -> Sequence[TopicPartition]:
+        return list(islice(self._left, most))
+
+    def note(self, partition: TopicPartition, error: ErrorCode) -> bool:
+        """Record the result of writing a marker; return whether the partition is done."""
+        if not error or error in GIVEN_UP:
+            self._left.pop(partition, None)
+            return True
+        # To the end, so that an offline partition does not hold up the others.
+        self._left[partition] = self._left.pop(partition, None)
+        return False
 
 
 class Sweep:
