@@ -14,8 +14,7 @@ from broker.api.registry import Api
 from broker.api.requests.callbacks import Callbacks
 from broker.api.requests.change_limits import ControllerMutations
 from broker.api.requests.context import RequestContext
-from broker.api.requests.delayed_operations import AT_ONCE, DelayedFetches
-from broker.api.requests.delayed_responses import AppendLinger
+from broker.api.requests.delayed_operations import AT_ONCE, AppendLinger, DelayedFetches
 from broker.api.requests.fast_path import FastPath
 from broker.api.requests.group_replies import expire_groups, forget_states, forget_topics
 from broker.api.requests.outcome import AfterCommit, Delayed, EncodedResponse, Outcome, Response, Sliced

@@ -13,7 +13,7 @@ from typing import Any, Final
 from broker.api.registry import Api
 from broker.api.requests.callbacks import Callbacks
 from broker.api.requests.context import RequestContext
-from broker.api.requests.delayed_responses import DelayedResponses
+from broker.api.requests.delayed_operations import DelayedResponses
 from broker.api.requests.fast_path import FastPath
 from broker.api.requests.outcome import AfterCommit, MappedCommit, Outcome, Response, Sliced
 from broker.api.requests.retry_errors import errors_of

@@ -12,8 +12,7 @@ import msgspec
 from broker.api.registry import Registry
 from broker.api.requests.callbacks import Callbacks
 from broker.api.requests.change_limits import ControllerMutations
-from broker.api.requests.delayed_operations import DelayedFetches, DelayedShareFetches
-from broker.api.requests.delayed_responses import AppendLinger
+from broker.api.requests.delayed_operations import AppendLinger, DelayedFetches, DelayedShareFetches
 from broker.api.security.client_security import ClientSecurity, Logins
 from broker.common.clock import Clock
 from broker.config.table import BrokerConfig

@@ -4,8 +4,7 @@ import logging
 from collections.abc import Callable
 
 from broker.api.requests.callbacks import Callbacks
-from broker.api.requests.delayed_operations import DelayedFetches, DelayedProduce
-from broker.api.requests.delayed_responses import AppendLinger
+from broker.api.requests.delayed_operations import AppendLinger, DelayedFetches, DelayedProduce
 from broker.api.requests.group_replies import expire_groups, release_groups
 from broker.api.requests.retry_storm import RetryStormGate
 from broker.api.requests.services import GroupServices
