@@ -17,8 +17,10 @@ from broker.controller.rows.topics import (
     PartitionRow,
     TopicRow,
     TopicSize,
+    TransactionDetail,
+    TransactionPartition,
+    TransactionRow,
 )
-from broker.controller.rows.transactions import TransactionDetail, TransactionPartition, TransactionRow
 from broker.coordinator.group.coordinator import CONSUMER as CONSUMER_TYPE
 from broker.coordinator.group.coordinator import SHARE
 from broker.coordinator.group.messages import CommittedOffset

@@ -71,8 +71,14 @@ from broker.controller.rows.quotas import (
     QuotaRow,
     ShadowUse,
 )
-from broker.controller.rows.topics import GroupDetail, GroupRow, PartitionRow, TopicRow
-from broker.controller.rows.transactions import TransactionDetail, TransactionRow
+from broker.controller.rows.topics import (
+    GroupDetail,
+    GroupRow,
+    PartitionRow,
+    TopicRow,
+    TransactionDetail,
+    TransactionRow,
+)
 from broker.controller.rows.upstream import GatewayRow, GatewaySums, ShareRow, UpstreamRow, UpstreamSummary
 from broker.controller.tokens import SetPassword
 from broker.controller.transaction_changes import AbortedTransaction, AbortTransaction

@@ -14,8 +14,16 @@ from broker.controller.rows.connections import (
     SelectorRow,
     ThrottledRow,
 )
-from broker.controller.rows.topics import CommittedRow, GroupDetail, GroupRow, MemberRow, TopicRow
-from broker.controller.rows.transactions import TransactionDetail, TransactionPartition, TransactionRow
+from broker.controller.rows.topics import (
+    CommittedRow,
+    GroupDetail,
+    GroupRow,
+    MemberRow,
+    TopicRow,
+    TransactionDetail,
+    TransactionPartition,
+    TransactionRow,
+)
 from broker.controller.rows.upstream import (
     LoopbackAdvertised,
     NodeAddress,
