@@ -8,6 +8,6 @@ listeners          applies changes of metadata and settings to the running broke
 disk               opens the stores; flushes, cleans and moves logs
 web                the console's HTTP server
 gateway_processes  several gateway processes behind one port
-task_tree          the nursery tree: names, ages, idle shares; `task_stats` has each task's resources
+task_tree          the nursery tree: names, ages, idle shares, and the resources of each task
 interpreter        settings of the Python process; `compiled` tells whether the hot modules are compiled
 """

@@ -10,8 +10,7 @@ from broker.monitoring.prometheus.page import PrometheusPage
 from broker.quotas.remote_use import NO_REMOTE_USE
 from broker.security.console_links import ConsoleLink, ConsoleLinkFile
 from broker.server.parts.control import ServerMetadata
-from broker.server.task_stats import OwnedResources
-from broker.server.task_tree import TaskTree
+from broker.server.task_tree import OwnedResources, TaskTree
 from broker.views.console import Views
 from broker.views.live_quotas import LiveQuotas
 from broker.views.live_server import LiveServer
