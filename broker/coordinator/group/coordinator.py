@@ -28,7 +28,7 @@ from broker.coordinator.group.groups import GROUPS_AT_ONCE, Groups, TimesOf
 from broker.coordinator.group.messages import DeleteReply, Effects, GroupOverview, ListedGroup, Now, Token
 from broker.coordinator.group.offsets import GroupOffsets
 from broker.coordinator.group.retention import OffsetRetention
-from broker.coordinator.group.share import persistence as share_persistence
+from broker.coordinator.group.share import records as share_records
 from broker.coordinator.group.share.coordinator import ShareCoordinator
 from broker.coordinator.group.share.group import SHARE_PROTOCOL_TYPE, ShareGroup
 from broker.coordinator.group.transition import Transition
@@ -84,7 +84,7 @@ class GroupCoordinator:
                 self.groups.resume(transition, group.group_id)
                 continue
             if isinstance(group, ShareGroup):
-                share_persistence.finish(group)
+                share_records.finish(group)
                 self.groups.resume(transition, group.group_id)
                 continue
             for member in group.members.values():

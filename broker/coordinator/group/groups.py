@@ -26,7 +26,7 @@ from broker.coordinator.group.modern_group import NO_EPOCH, ModernGroup
 from broker.coordinator.group.persistence import tombstone_of
 from broker.coordinator.group.share import heartbeat as share_heartbeat
 from broker.coordinator.group.share.group import ShareGroup
-from broker.coordinator.group.share.persistence import tombstones_of
+from broker.coordinator.group.share.records import tombstones_of
 from broker.coordinator.group.timers import SetsTimers, Timers
 from broker.coordinator.group.transition import PendingRequests, Transition
 

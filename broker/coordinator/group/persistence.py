@@ -22,7 +22,7 @@ from broker.coordinator.group.records import (
     encode_group_value,
     encode_member,
 )
-from broker.coordinator.group.share import persistence as share_persistence
+from broker.coordinator.group.share import records as share_records
 from broker.coordinator.group.share.group import ShareGroup
 from broker.coordinator.group.share.state_partitions import StatePartitions
 from broker.records.stored_fields import UnreadableRecord
@@ -146,7 +146,7 @@ def _replay_modern(groups: GroupsById, key: ModernKey, value: bytes | None) -> N
     if value is None:
         _replay_tombstone(groups, group, key)
     elif isinstance(group, ShareGroup):
-        share_persistence.apply(group, key, value)
+        share_records.apply(group, key, value)
     else:
         consumer_persistence.apply(group, key, value)
 

@@ -3,11 +3,14 @@ ShareGroupMemberMetadata, ShareGroupMetadata, ShareGroupTargetAssignmentMetadata
 ShareGroupTargetAssignmentMember, ShareGroupCurrentMemberAssignment, ShareGroupStatePartitionMetadata; values
 of version 0)
 
-`persistence` applies what has been read.
+At the start, `coordinator.group.persistence` calls `apply` for each record. A key's last value is applied, in
+any order of the keys: `finish` completes the groups. (Kafka: GroupMetadataManager.replay)
 """
 
 from struct import Struct
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from broker.common.steps import Pace, Steps
 from broker.coordinator.group.consumer.assignment import Assignment
@@ -20,11 +23,14 @@ from broker.coordinator.group.record_fields import (
     assignment,
     decode_assignment,
     decode_indexes,
+    decode_target,
+    decode_target_epoch,
     encode_key,
     head,
     indexes,
     string,
     strings,
+    tombstones,
     value_of,
 )
 from broker.coordinator.group.share.group import STABLE, ShareGroup, ShareMember
@@ -144,3 +150,63 @@ def _decode_named(reader: FlexibleFields) -> dict[bytes, NamedPartitions]:
         found[topic_id] = NamedPartitions(name, decode_indexes(reader))
         reader.skip_tagged()
     return found
+
+
+def apply(group: ShareGroup, key: ModernKey, value: bytes) -> None:
+    """Apply one record to its group. Raises UnreadableRecord."""
+    name = key.name
+    known = group.members.get(name, ShareMember(name))
+    match key.type:
+        case KeyType.SHARE_GROUP:
+            group.epoch, group.metadata_hash = decode_epoch(value)
+        case KeyType.SHARE_TARGET:
+            group.target_epoch = decode_target_epoch(value)
+        case KeyType.SHARE_MEMBER:
+            group.members[name] = replace(
+                decode_member(name, value),
+                epoch=known.epoch,
+                previous_epoch=known.previous_epoch,
+                assigned=known.assigned,
+            )
+        case KeyType.SHARE_TARGET_OF_MEMBER:
+            group.targets[name] = decode_target(value)
+        case KeyType.SHARE_CURRENT:
+            epoch, previous_epoch, assigned = decode_current(value)
+            group.members[name] = replace(
+                known, epoch=epoch, previous_epoch=previous_epoch, assigned=assigned
+            )
+        case KeyType.SHARE_STATES:
+            group.states = decode_states(value)
+        case _:
+            pass
+
+
+def finish(group: ShareGroup) -> None:
+    """Complete a group after all of its records.
+
+    If a member has no target, the records of its last change are incomplete, and the group's next heartbeat
+    begins an epoch, unless one has begun already.
+    """
+    members = group.members
+    group.members = {}
+    for member in members.values():
+        group.put(member)
+    group.targets = {each: target for each, target in group.targets.items() if each in members}
+    if group.epoch == group.target_epoch and group.targets.keys() != members.keys():
+        group.metadata_hash = ~group.metadata_hash  # it differs from that of the topics
+
+
+def tombstones_of(group: ShareGroup) -> list[Record]:
+    """Return the tombstones of all records of a group."""
+    records: list[Record] = []
+    for member_id in group.members:
+        records += member_tombstones(group.group_id, member_id)
+    return records + tombstones(
+        (KeyType.SHARE_TARGET, KeyType.SHARE_STATES, KeyType.SHARE_GROUP), group.group_id
+    )
+
+
+def member_tombstones(group_id: str, member_id: str) -> list[Record]:
+    return tombstones(
+        (KeyType.SHARE_CURRENT, KeyType.SHARE_TARGET_OF_MEMBER, KeyType.SHARE_MEMBER), group_id, member_id
+    )
