@@ -19,7 +19,7 @@ from broker.config.sections.share_groups import ShareGroupConfig
 from broker.coordinator.group import offsets, persistence, rebalance
 from broker.coordinator.group.any_group import AnyGroup
 from broker.coordinator.group.classic import ClassicCoordinator
-from broker.coordinator.group.consumer import persistence as consumer_persistence
+from broker.coordinator.group.consumer import records as consumer_records
 from broker.coordinator.group.consumer.assignment import ClusterTopics
 from broker.coordinator.group.consumer.coordinator import ConsumerCoordinator
 from broker.coordinator.group.consumer.group import CONSUMER_PROTOCOL_TYPE, ConsumerGroup
@@ -80,7 +80,7 @@ class GroupCoordinator:
         self._retention.start(transition)
         for group in self.groups.by_id.values():
             if isinstance(group, ConsumerGroup):
-                consumer_persistence.finish(group)
+                consumer_records.finish(group)
                 self.groups.resume(transition, group.group_id)
                 continue
             if isinstance(group, ShareGroup):

@@ -5,7 +5,7 @@ GroupMetadataManager.)
 """
 
 from broker.coordinator.group.any_group import AnyGroup, GroupsById
-from broker.coordinator.group.consumer import persistence as consumer_persistence
+from broker.coordinator.group.consumer import records as consumer_records
 from broker.coordinator.group.consumer.group import ConsumerGroup
 from broker.coordinator.group.group import Group, Member, State
 from broker.coordinator.group.messages import Offsets, Record
@@ -148,7 +148,7 @@ def _replay_modern(groups: GroupsById, key: ModernKey, value: bytes | None) -> N
     elif isinstance(group, ShareGroup):
         share_records.apply(group, key, value)
     else:
-        consumer_persistence.apply(group, key, value)
+        consumer_records.apply(group, key, value)
 
 
 def _replay_tombstone(groups: GroupsById, group: ConsumerGroup | ShareGroup, key: ModernKey) -> None:

@@ -4,5 +4,5 @@ The coordinator computes the target assignment of a group, and each member reach
 first revokes what it has to, then receives what the others have released. `coordinator` is the interface.
 Reading order: `assignment`, `member`, `group`, `assignors` (the target assignment), `epochs` (what a change
 of a member brings about, and its steps to the target), `heartbeat`; `classic_members` and `migration` for
-members of the classic protocol in such a group; `records` and `persistence` for __consumer_offsets.
+members of the classic protocol in such a group; `records` for __consumer_offsets.
 """

@@ -20,8 +20,12 @@ from broker.coordinator.group.consumer.member import (
     ConsumerMember,
     MemberState,
 )
-from broker.coordinator.group.consumer.persistence import member_tombstones
-from broker.coordinator.group.consumer.records import current_record, member_record, target_record
+from broker.coordinator.group.consumer.records import (
+    current_record,
+    member_record,
+    member_tombstones,
+    target_record,
+)
 from broker.coordinator.group.consumer.timing import start_session, stop_timers
 from broker.coordinator.group.messages import ConsumerHeartbeatReply, ConsumerHeartbeatRequest
 from broker.coordinator.group.modern_group import check_bytes, invalid, refuse_empty

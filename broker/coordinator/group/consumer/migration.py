@@ -26,13 +26,14 @@ from broker.coordinator.group.consumer.embedded import (
 from broker.coordinator.group.consumer.epochs import bump
 from broker.coordinator.group.consumer.group import CONSUMER_PROTOCOL_TYPE, ConsumerGroup
 from broker.coordinator.group.consumer.member import ClassicProtocols, ConsumerMember
-from broker.coordinator.group.consumer.persistence import member_tombstones, tombstones_of
 from broker.coordinator.group.consumer.records import (
     current_record,
     epoch_record,
     member_record,
+    member_tombstones,
     target_epoch_record,
     target_record,
+    tombstones_of,
 )
 from broker.coordinator.group.consumer.timing import start_session, stop_timers
 from broker.coordinator.group.group import Group, Member, State

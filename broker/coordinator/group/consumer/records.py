@@ -2,16 +2,20 @@
 ConsumerGroupMemberMetadata, ConsumerGroupTargetAssignmentMetadata, ConsumerGroupTargetAssignmentMember,
 ConsumerGroupCurrentMemberAssignment, ConsumerGroupRegularExpression; values of version 0)
 
-The records of a member may have thousands of topics, and are encoded in steps. `persistence` applies what has
-been read. ConsumerGroupPartitionMetadata, which Kafka 4.0 wrote, has no
-meaning here; it goes with its group.
+The records of a member may have thousands of topics, and are encoded in steps. At the start,
+`coordinator.group.persistence` calls `apply` for each. A key's last value is applied, in any order of the
+keys: `finish` completes the groups. (Kafka: GroupMetadataManager.replay) ConsumerGroupPartitionMetadata,
+which Kafka 4.0 wrote, has no meaning here; it goes with its group.
 """
 
+import logging
 from struct import Struct
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
+
 from broker.common.steps import Pace, Steps, sorted_in_steps
-from broker.coordinator.group.consumer.assignment import Assignment
+from broker.coordinator.group.consumer.assignment import Assignment, overlap
 from broker.coordinator.group.consumer.group import ConsumerGroup, ResolvedExpression
 from broker.coordinator.group.consumer.member import ClassicProtocols, ConsumerMember, MemberState
 from broker.coordinator.group.messages import Record
@@ -21,13 +25,21 @@ from broker.coordinator.group.record_fields import (
     ModernKey,
     assignment,
     decode_assignment,
+    decode_target,
+    decode_target_epoch,
     encode_key,
     head,
     string,
     strings,
+    tombstone,
+    tombstones,
     value_of,
 )
 from broker.records.stored_fields import FlexibleFields, varint
+
+logger = logging.getLogger(__name__)
+
+RECORDS_OF_MEMBER: Final = 3
 
 _INT8, _INT16, _INT32, _INT64 = (Struct(f">{code}") for code in "bhiq")
 
@@ -167,3 +179,80 @@ def _decode_classic(content: bytes) -> ClassicProtocols:
         protocols.append((name, metadata))
         reader.skip_tagged()
     return ClassicProtocols(session_timeout_ms, tuple(protocols))
+
+
+def apply(group: ConsumerGroup, key: ModernKey, value: bytes) -> None:
+    """Apply one record to its group. Raises UnreadableRecord."""
+    name = key.name
+    match key.type:
+        case KeyType.GROUP:
+            group.set_epoch(*decode_epoch(value))
+        case KeyType.TARGET:
+            group.target_epoch = decode_target_epoch(value)
+        case KeyType.MEMBER:
+            known = group.members.get(name, ConsumerMember(name))
+            group.members[name] = replace(
+                decode_member(name, value),
+                epoch=known.epoch,
+                previous_epoch=known.previous_epoch,
+                state=known.state,
+                assigned=known.assigned,
+                revoking=known.revoking,
+            )
+        case KeyType.TARGET_OF_MEMBER:
+            group.targets[name] = decode_target(value)
+        case KeyType.CURRENT:
+            epoch, previous_epoch, state, assigned, revoking = decode_current(value)
+            group.members[name] = replace(
+                group.members.get(name, ConsumerMember(name)),
+                epoch=epoch,
+                previous_epoch=previous_epoch,
+                state=state,
+                assigned=assigned,
+                revoking=revoking,
+            )
+        case KeyType.EXPRESSION:
+            group.expressions[name] = decode_expression(value)
+        case _:
+            pass
+
+
+def finish(group: ConsumerGroup) -> None:
+    """Complete a group after all of its records.
+
+    If damaged records state two owners of a partition, the second member is dropped: its next heartbeat is
+    refused with UNKNOWN_MEMBER_ID, and it joins again. If a member has no target, the records of its last
+    change are incomplete, and the group's next heartbeat begins an epoch, unless one has begun already.
+    """
+    members, targets = group.members, group.targets
+    group.members, group.targets = {}, {}
+    for member_id, member in members.items():
+        has = (member.assigned, member.revoking)
+        if not overlap(*has) and not any(map(group.owners.has_any, has)):
+            group.put(member)
+            if member_id in targets:
+                group.targets[member_id] = targets[member_id]
+        else:
+            logger.error(
+                "group %s: dropping member %s, whose stored partitions belong to another member",
+                group.group_id,
+                member_id,
+            )
+    if group.epoch == group.target_epoch and group.targets.keys() != members.keys():
+        group.metadata_hash = ~group.metadata_hash  # it differs from that of the topics
+
+
+def tombstones_of(group: ConsumerGroup, pace: Pace) -> Steps[list[Record]]:
+    """Return the tombstones of all records of a group. Pauses after a few members."""
+    group_id = group.group_id
+    records: list[Record] = []
+    for member_id in group.members:
+        records += member_tombstones(group_id, member_id)
+        if pace.spent(RECORDS_OF_MEMBER):
+            yield
+    records += (tombstone(KeyType.EXPRESSION, group_id, regex) for regex in group.expressions)
+    return records + tombstones((KeyType.TARGET, KeyType.PARTITIONS, KeyType.GROUP), group_id)
+
+
+def member_tombstones(group_id: str, member_id: str) -> list[Record]:
+    return tombstones((KeyType.CURRENT, KeyType.TARGET_OF_MEMBER, KeyType.MEMBER), group_id, member_id)
