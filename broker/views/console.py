@@ -15,10 +15,9 @@ from broker.security.acl.authorizer import Authorizer
 from broker.telemetry.state import Telemetry
 from broker.views.acls import AclViews
 from broker.views.client_telemetry import ClientTelemetry
-from broker.views.delegation_tokens import DelegationTokenViews
 from broker.views.live_quotas import LiveQuotas
 from broker.views.live_server import LiveServer
-from broker.views.metadata import MetadataViews
+from broker.views.metadata import DelegationTokenViews, MetadataViews
 from broker.views.quota_views import QuotaViews
 from broker.views.topics import TopicViews
 from broker.views.upstream_views import ShareViews, UpstreamViewSource

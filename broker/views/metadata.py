@@ -1,8 +1,8 @@
-"""What the metadata image and its log tell: settings, admin tokens, SCRAM credentials, alert rules, and who
-changed what. Part of `console.Views`.
+"""What the metadata image and its log tell: settings, admin tokens, delegation tokens, SCRAM credentials,
+alert rules, and who changed what. Part of `console.Views`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 
@@ -14,10 +14,11 @@ from broker.controller.control import Committer, Control
 from broker.controller.describe import describe_in_steps
 from broker.controller.rows.alerts import DestinationRow, RuleRow
 from broker.controller.rows.broker import AuditEntry, ConfigRow, ScramRow, TokenRow
+from broker.controller.rows.fields import Moment
 from broker.controller.tokens import Credentials, identify
 from broker.controller.undo import inverse_of
 from broker.metadata.changes import AuditFilter, AuditRow, Kind
-from broker.metadata.image import AdminToken, Image, ScramCredential
+from broker.metadata.image import AdminToken, DelegationToken, Image, ScramCredential
 from broker.metadata.sealing import is_secret
 
 __all__ = ["AuditFilter", "MetadataViews"]
@@ -114,3 +115,63 @@ def _entry(row: AuditRow, image: Image) -> AuditEntry:
     if row.kind in (Kind.ADMIN_TOKEN, Kind.USER_SCRAM) or is_secret(row.kind, row.key):
         shown |= {"old": row.old and "(secret)", "new": row.new and "(secret)"}
     return AuditEntry(**shown, final=final)
+
+
+class DelegationTokenRow(msgspec.Struct, frozen=True):
+    """A token without its HMAC, also an expired one until it is removed. An HMAC is a password: who may read
+    it asks for it over the Kafka protocol (DescribeDelegationToken). Principals are texts such as "User:ann".
+
+    It expires at `expires_at_ms` unless it is renewed, and at `max_at_ms` in any case. `renewers` may renew
+    it beside the owner. `version` changes when it is renewed or expires earlier.
+    """
+
+    token_id: str
+    owner: str
+    requester: str
+    renewers: tuple[str, ...]
+    issued_at_ms: Moment
+    expires_at_ms: Moment
+    max_at_ms: Moment = msgspec.field(name="max_expires_at")
+    version: int
+    changed_at_ms: Moment
+    changed_by: str
+
+
+class DelegationTokenViews:
+    """`enabled` tells whether `delegation.token.secret.key` is set; tokens of an earlier run are not shown
+    without it, since nobody can use them.
+    """
+
+    def __init__(self, image: Callable[[], Image], enabled: Callable[[], bool]) -> None:
+        self._image = image
+        self._enabled = enabled
+
+    @property
+    def enabled(self) -> bool:
+        return self._enabled()
+
+    def each(self) -> Iterator[DelegationTokenRow]:
+        """Yield the tokens in no order, built lazily."""
+        if self.enabled:
+            for token_id, token in self._image().delegation_tokens.items():
+                yield _row(token_id, token)
+
+    def one(self, token_id: str) -> DelegationTokenRow | None:
+        """Return the row of a token; None if it does not exist."""
+        token = self._image().delegation_tokens.get(token_id) if self.enabled else None
+        return None if token is None else _row(token_id, token)
+
+
+def _row(token_id: str, token: DelegationToken) -> DelegationTokenRow:
+    return DelegationTokenRow(
+        token_id,
+        token.owner,
+        token.requester,
+        token.renewers,
+        token.issued_ms,
+        token.expires_ms,
+        token.max_ms,
+        token.version,
+        token.changed_at_ms,
+        token.changed_by,
+    )

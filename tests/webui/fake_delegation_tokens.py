@@ -15,7 +15,7 @@ from broker.controller.delegation_tokens import (
     plan_renew_token,
 )
 from broker.metadata.actor import Actor, ChangeOrigin, Role
-from broker.views.delegation_tokens import DelegationTokenViews
+from broker.views.metadata import DelegationTokenViews
 from tests.controller.world import World
 
 TOKENS_ENABLED: Final = "delegation.token.secret.key=a key"

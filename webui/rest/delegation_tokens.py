@@ -8,7 +8,7 @@ from typing import Final
 
 from broker.common.errors import ErrorCode
 from broker.controller.delegation_tokens import LONGEST_PRINCIPAL, MAX_RENEWERS, ExpireDelegationToken
-from broker.views.delegation_tokens import DelegationTokenRow, DelegationTokenViews
+from broker.views.metadata import DelegationTokenRow, DelegationTokenViews
 from webui.problem import PROBLEM, Problem, problem_schema, raise_refusal
 from webui.rest.access import PROOF_HEADER, require_proof
 from webui.rest.paging import page_query, page_schema, table_page
