@@ -18,7 +18,7 @@ from broker.coordinator.group.consumer.embedded import (
     version_of,
     write_assignment,
 )
-from broker.coordinator.group.consumer.epochs import advance
+from broker.coordinator.group.consumer.epochs import advance, start_session
 from broker.coordinator.group.consumer.group import CONSUMER_PROTOCOL_TYPE, NONE, ConsumerGroup
 from broker.coordinator.group.consumer.heartbeat import (
     check_member_bytes,
@@ -27,7 +27,6 @@ from broker.coordinator.group.consumer.heartbeat import (
     static_member,
 )
 from broker.coordinator.group.consumer.member import JOINS, ClassicProtocols, ConsumerMember, MemberState
-from broker.coordinator.group.consumer.timing import start_session
 from broker.coordinator.group.messages import JoinReply, JoinRequest, SyncReply, SyncRequest
 from broker.coordinator.group.transition import Transition
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.steps import Steps
 from broker.coordinator.group.consumer.assignment import Assignment, Topics, is_subset, subscribed_names
-from broker.coordinator.group.consumer.epochs import add_expressions, advance
+from broker.coordinator.group.consumer.epochs import add_expressions, advance, start_session, stop_timers
 from broker.coordinator.group.consumer.group import ConsumerGroup
 from broker.coordinator.group.consumer.member import (
     JOINS,
@@ -26,7 +26,6 @@ from broker.coordinator.group.consumer.records import (
     member_tombstones,
     target_record,
 )
-from broker.coordinator.group.consumer.timing import start_session, stop_timers
 from broker.coordinator.group.messages import ConsumerHeartbeatReply, ConsumerHeartbeatRequest
 from broker.coordinator.group.modern_group import check_bytes, invalid, refuse_empty
 from broker.coordinator.group.transition import Transition

@@ -23,7 +23,7 @@ from broker.coordinator.group.consumer.embedded import (
     version_of,
     write_assignment,
 )
-from broker.coordinator.group.consumer.epochs import bump
+from broker.coordinator.group.consumer.epochs import bump, start_session, stop_timers
 from broker.coordinator.group.consumer.group import CONSUMER_PROTOCOL_TYPE, ConsumerGroup
 from broker.coordinator.group.consumer.member import ClassicProtocols, ConsumerMember
 from broker.coordinator.group.consumer.records import (
@@ -35,7 +35,6 @@ from broker.coordinator.group.consumer.records import (
     target_record,
     tombstones_of,
 )
-from broker.coordinator.group.consumer.timing import start_session, stop_timers
 from broker.coordinator.group.group import Group, Member, State
 from broker.coordinator.group.messages import JoinReply, JoinRequest, LeaveReply, LeavingMember, SyncReply
 from broker.coordinator.group.modern_group import ModernGroup
