@@ -44,7 +44,7 @@ from broker.server.parts.control import (
     remove_expired_tokens,
     retry_storm_reaper,
 )
-from broker.server.parts.views import ServerViews
+from broker.server.server import ServerViews
 from broker.views.parts import ServerParts
 from tests.controller.world import StoreCommitter
 from tests.support.clock import ManualClock
