@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from broker.api.configs.changes import MESSAGES, config_refusal
+from broker.api.a33_alter_configs import MESSAGES, config_refusal
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome, Response, in_slices

@@ -4,21 +4,157 @@ Versions 0-2. Configs that the request does not name are removed. Left out: logg
 (such a resource is an invalid request).
 """
 
-from collections.abc import Awaitable
-from typing import Final
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, NamedTuple
 
-from broker.api.configs.changes import ConfigChanges, alter_configs
 from broker.api.registry import api
+from broker.api.requests.change_limits import entries_of, refused, results_of
 from broker.api.requests.context import RequestContext
-from broker.api.requests.outcome import Outcome
+from broker.api.requests.outcome import Outcome, Response, in_slices, outcome_of
+from broker.api.requests.pacing import Pace
 from broker.api.requests.services import ControlServices
-from broker.controller.commands import ConfigOp, OpType
+from broker.api.security.client_security import ClientSecurity
+from broker.common.errors import ErrorCode
+from broker.controller.commands import (
+    ConfigAlteration,
+    ConfigOp,
+    ConfigResource,
+    IncrementalAlterConfigs,
+    OpType,
+    ResourceOutcome,
+    ResourceType,
+)
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
+from broker.protocol.schema import Struct
+from broker.records.slices import Slices
+from broker.security.acl.acl import CLUSTER_NAME, Operation
+from broker.security.acl.acl import ResourceType as AclResourceType
+
+
+class ConfigChanges(NamedTuple):
+    """The differences of one API.
+
+    They are the operation of a config entry, the response classes, and whether the entries replace all
+    configs of their resource.
+    """
+
+    operation: Callable[[Any], ConfigOp]
+    result: Callable[[ErrorCode, str | None, int, str], Any]
+    reply: Callable[[list[Any]], Struct]
+    replaces: bool
+
+
+def alter_configs(
+    changes: ConfigChanges,
+    resources: Sequence[Any],
+    validate_only: bool,
+    context: RequestContext,
+    services: ControlServices,
+) -> Outcome | Awaitable[Outcome]:
+    """Apply the changes of `resources`; too many resources get POLICY_VIOLATION each. For
+    IncrementalAlterConfigs too, whose messages differ in two fields only. The request is read and the
+    response is built in slices.
+    """
+    return in_slices(_read(changes, resources, validate_only, context, services))
+
+
+def _read(
+    changes: ConfigChanges,
+    resources: Sequence[Any],
+    validate_only: bool,
+    context: RequestContext,
+    services: ControlServices,
+) -> Slices[Outcome | Awaitable[Outcome]]:
+    def alteration(resource: Any) -> ConfigAlteration:
+        return ConfigAlteration(
+            ConfigResource(resource.resource_type, resource.resource_name),
+            tuple(changes.operation(config) for config in resource.configs),
+        )
+
+    wanted = yield from entries_of(resources, alteration, Pace(), lambda each: len(each.configs))
+    if wanted is None:
+        return (
+            yield from refused(
+                resources,
+                lambda each, error, why: changes.result(error, why, each.resource_type, each.resource_name),
+                changes.reply,
+            )
+        )
+    allowed: list[ConfigAlteration] = []
+    denied: list[ResourceOutcome] = []
+    pace = Pace()
+    for each in wanted:
+        kind, name = each.resource.type, each.resource.name
+        error = config_refusal(kind, name, Operation.ALTER_CONFIGS, context, services.security)
+        if error:
+            denied.append(ResourceOutcome(error, MESSAGES[error], each.resource))
+        else:
+            allowed.append(each)
+        if pace.spent():
+            yield None
+    return _alter(changes, allowed, denied, validate_only, context, services)
+
+
+async def _alter(
+    changes: ConfigChanges,
+    wanted: list[ConfigAlteration],
+    denied: list[ResourceOutcome],
+    validate_only: bool,
+    context: RequestContext,
+    services: ControlServices,
+) -> Outcome:
+    command = IncrementalAlterConfigs(tuple(wanted), validate_only, replaces=changes.replaces)
+    outcomes = await services.control.apply(command, services.security.actor(context, authorized=True))
+    del command
+    outcomes += denied
+    return outcome_of(_results(changes, outcomes, wanted))
+
+
+def _results(
+    changes: ConfigChanges, outcomes: list[ResourceOutcome], done: list[ConfigAlteration]
+) -> Slices[Outcome]:
+    responses = yield from results_of(
+        lambda each: changes.result(each.error, each.message, each.resource.type, each.resource.name),
+        outcomes,
+        done,
+        Pace(),
+    )
+    return Response(changes.reply(responses))
+
+
+NAMED: Final[dict[int, tuple[AclResourceType, ErrorCode]]] = {
+    ResourceType.TOPIC: (AclResourceType.TOPIC, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+    ResourceType.GROUP: (AclResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
+}
+"""The resources that are authorized by their names; all others are authorized as the cluster."""
+
+MESSAGES: Final = {
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Topic authorization failed.",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "Group authorization failed.",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Cluster authorization failed.",
+}
+
+
+def config_refusal(
+    kind: int, name: str, operation: Operation, context: RequestContext, security: ClientSecurity
+) -> ErrorCode:
+    """Return why the client may not do this with a resource's configs, or NONE. (Kafka: ConfigHelper,
+    ControllerApis)
+    """
+    if security.authorizer is None or kind == ResourceType.UNKNOWN:
+        return ErrorCode.NONE
+    if kind == ResourceType.BROKER_LOGGER and operation is Operation.ALTER_CONFIGS:
+        operation = Operation.CLUSTER_ACTION
+    resource_type, error = NAMED.get(kind, (AclResourceType.CLUSTER, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+    if resource_type is AclResourceType.CLUSTER:
+        name = CLUSTER_NAME
+    return ErrorCode.NONE if security.allows(context, operation, resource_type, name) else error
+
 
 _CHANGES: Final = ConfigChanges(
     operation=lambda config: ConfigOp(config.name, OpType.SET, config.value),

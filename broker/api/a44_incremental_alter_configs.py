@@ -10,7 +10,7 @@ an unknown key is INVALID_CONFIG (Kafka: UNKNOWN_SERVER_ERROR).
 from collections.abc import Awaitable
 from typing import Final
 
-from broker.api.configs.changes import ConfigChanges, alter_configs
+from broker.api.a33_alter_configs import ConfigChanges, alter_configs
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome
