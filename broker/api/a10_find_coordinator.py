@@ -9,8 +9,8 @@ changes. A share coordinator (key type 2) is for brokers, from version 6; its ke
 from collections.abc import Awaitable
 from typing import Final
 
-from broker.api.configs.automatic_topics import automatic_topic
 from broker.api.registry import api
+from broker.api.requests.automatic_topics import automatic_topic
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome, Response, in_slices, outcome_of
 from broker.api.requests.pacing import Pace, mapped

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 
 import trio
 
-from broker.api.configs.automatic_topics import automatic_topic
+from broker.api.requests.automatic_topics import automatic_topic
 from broker.common.errors import ErrorCode
 from broker.config.table import BrokerConfig
 from broker.gateway.upstream.errors import Reason, UpstreamError

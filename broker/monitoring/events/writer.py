@@ -11,7 +11,7 @@ from typing import Final
 
 import trio
 
-from broker.api.configs.automatic_topics import automatic_topic
+from broker.api.requests.automatic_topics import automatic_topic
 from broker.api.requests.delayed_operations import DelayedFetches
 from broker.common.clock import Clock
 from broker.config.sections import EventConfig

@@ -9,7 +9,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
-from broker.api.configs.automatic_topics import own_topic
+from broker.api.requests.automatic_topics import own_topic
 from broker.config.load import Configuration
 from broker.config.sections import LogConfig
 from broker.config.sections.topics import TopicSettings

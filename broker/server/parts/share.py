@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from broker.api.configs.automatic_topics import automatic_topic
+from broker.api.requests.automatic_topics import automatic_topic
 from broker.api.requests.delayed_operations import DelayedFetches
 from broker.api.requests.services import HandlerServices, ShareServices, ShareStateServices
 from broker.api.security.client_security import ClientSecurity

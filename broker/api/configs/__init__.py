@@ -1,1 +1,0 @@
-"""What the handlers of configs and topics have in common."""
