@@ -398,3 +398,9 @@ class AclDeletion(Outcome, frozen=True):
     """`deleted` are the ACLs that the filter matches."""
 
     deleted: tuple[Acl, ...] = ()
+
+
+class CloseConnection(msgspec.Struct, Command["Outcome"], frozen=True):
+    """Role: editor. Returns Outcome: RESOURCE_NOT_FOUND if it is already closed."""
+
+    connection_id: str

@@ -8,6 +8,7 @@ locks.
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from functools import partial
 from typing import Any, Final, Protocol, TypeVar, cast
 
 from msgspec.structs import replace
@@ -33,6 +34,7 @@ from broker.controller.commands import (
     AllocateProducerIds,
     AlterClientQuotas,
     AlterUserScramCredentials,
+    CloseConnection,
     Command,
     CreateAcls,
     CreatePartitions,
@@ -319,3 +321,26 @@ def _with_write_error(result: Any, error: ApiError) -> Any:
 
 def _refused(outcome: Outcome, error: ApiError) -> Outcome:
     return replace(outcome, error=error.code, message=error.message)
+
+
+class OpenConnections(Protocol):
+    def client_of(self, connection_id: str) -> str | None:
+        """Return the client id of an open connection; None if there is no such connection."""
+
+    def close_connection(self, connection_id: str) -> None:
+        """Close it and discard the responses of its requests in progress. No-op if it is already closed."""
+
+
+def plan_close(connections: OpenConnections, command: CloseConnection, at: Situation) -> Plan[Outcome]:
+    """Close one connection, after the audit trail has recorded who closed it. The client can reconnect at
+    once; use quotas to limit it.
+    """
+    refusal = at.refusal(Role.EDITOR, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    if refusal is not None:
+        return Plan(refusal)
+    connection = command.connection_id
+    client = connections.client_of(connection)
+    if client is None:
+        return Plan(Outcome(ErrorCode.RESOURCE_NOT_FOUND, "There is no such open connection"))
+    note = Change(Kind.CONNECTION, connection, "closed", client)
+    return Plan(Outcome(), (note,), (partial(connections.close_connection, connection),))

@@ -18,7 +18,8 @@ from broker.api.requests.services import Endpoints, HandlerServices
 from broker.api.security.client_security import ClientSecurity
 from broker.common.version import VERSION
 from broker.config.listeners import Server as ServerName
-from broker.controller.closing import CloseConnection, plan_close
+from broker.controller.commands import CloseConnection
+from broker.controller.control import plan_close
 from broker.controller.rows.broker import ServerInfo
 from broker.metadata.publisher import Subscriber
 from broker.monitoring.events.writer import EventWriter

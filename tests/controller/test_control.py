@@ -19,11 +19,11 @@ from broker.controller.alerts import (
     SetAlertDestination,
     SetAlertRule,
 )
-from broker.controller.closing import CloseConnection, plan_close
 from broker.controller.commands import (
     AllocateProducerIds,
     AlterClientQuotas,
     AlterUserScramCredentials,
+    CloseConnection,
     Command,
     ConfigAlteration,
     ConfigOp,
@@ -48,7 +48,7 @@ from broker.controller.commands import (
     TopicRef,
     Undo,
 )
-from broker.controller.control import PLANNERS, Control, plan_producer_ids
+from broker.controller.control import PLANNERS, Control, plan_close, plan_producer_ids
 from broker.controller.delegation_tokens import (
     CreateDelegationToken,
     ExpireDelegationToken,

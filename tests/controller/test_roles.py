@@ -15,11 +15,11 @@ from broker.controller.alerts import (
     SetAlertDestination,
     SetAlertRule,
 )
-from broker.controller.closing import CloseConnection, plan_close
 from broker.controller.commands import (
     AllocateProducerIds,
     AlterClientQuotas,
     AlterUserScramCredentials,
+    CloseConnection,
     Command,
     ConfigAlteration,
     ConfigOp,
@@ -42,7 +42,7 @@ from broker.controller.commands import (
     TopicRef,
     Undo,
 )
-from broker.controller.control import Control
+from broker.controller.control import Control, plan_close
 from broker.controller.tokens import HashedPassword, SetPassword
 from broker.metadata.actor import Actor, ChangeOrigin, Role
 from broker.metadata.changes import AuditFilter

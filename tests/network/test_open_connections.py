@@ -6,8 +6,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from broker.common.errors import ErrorCode
-from broker.controller.closing import CloseConnection
-from broker.controller.commands import Actor, ChangeOrigin, Role
+from broker.controller.commands import Actor, ChangeOrigin, CloseConnection, Role
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.views.metadata import AuditFilter
 from tests.support.machine_speed import WITHIN_S

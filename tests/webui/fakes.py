@@ -16,11 +16,11 @@ from broker.common.steps import Steps, finished
 from broker.config.listeners import Address
 from broker.config.sections.console import ConsoleConfig
 from broker.config.table import setting_of
-from broker.controller.closing import CloseConnection
 from broker.controller.commands import (
     Actor,
     AlterClientQuotas,
     AlterUserScramCredentials,
+    CloseConnection,
     Command,
     ConfigAlteration,
     ConfigResource,

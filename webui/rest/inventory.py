@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from broker.controller.closing import CloseConnection
+from broker.controller.commands import CloseConnection
 from broker.controller.rows.connections import ConnectionRow
 from broker.controller.rows.topics import CommittedRow, GroupRow, MemberRow, PartitionRow, TopicRow
 from broker.views.connection_search import (

@@ -18,10 +18,10 @@ from broker.controller.alerts import (
     SetAlertDestination,
     SetAlertRule,
 )
-from broker.controller.closing import CloseConnection, plan_close
 from broker.controller.commands import (
     AlterClientQuotas,
     AlterUserScramCredentials,
+    CloseConnection,
     ConfigAlteration,
     ConfigOp,
     ConfigResource,
@@ -35,6 +35,7 @@ from broker.controller.commands import (
     QuotaOp,
     ResourceType,
 )
+from broker.controller.control import plan_close
 from broker.controller.delegation_tokens import CreateDelegationToken
 from broker.controller.scram import upsertion_of
 from broker.controller.tokens import hashed
