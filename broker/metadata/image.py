@@ -7,7 +7,7 @@ typed as `Mapping` and never modified.
 
 import dataclasses
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeVar
 
@@ -223,6 +223,7 @@ def project(base: Image, state: State, touched: Iterable[tuple[str, str]], versi
         names.setdefault(Kind.TOPIC if kind == Kind.TOPIC_CONFIG else kind, []).append(entity)
     image = replace(base, version=version)
     for kind, entities in names.items():
+        stamps = ((entity, state[kind, entity]) for entity in entities)
         match kind:
             case Kind.CLUSTER:
                 image = replace(image, cluster_id=_value(state, kind, "", "id") or "")
@@ -236,35 +237,22 @@ def project(base: Image, state: State, touched: Iterable[tuple[str, str]], versi
                     _put(quotas, read_pairs(entity), _quota_entry(entity, state[kind, entity]))
                 image = replace(image, quotas=quotas)
             case Kind.BROKER_CONFIG:
-                configs, last = dict(image.broker_configs), dict(image.broker_config_changes)
+                last = dict(image.broker_config_changes)
                 for entity in entities:
-                    _put(configs, entity, _present(state[kind, entity]) or None)
                     last[entity] = max(stamp.seq for stamp in state[kind, entity].values())
+                configs = _with(image.broker_configs, stamps, _settings)
                 image = replace(image, broker_configs=configs, broker_config_changes=last)
             case Kind.CLIENT_METRICS:
-                subscriptions = dict(image.client_metrics)
-                for entity in entities:
-                    _put(subscriptions, entity, _subscription(entity, state[kind, entity]))
+                subscriptions = _with(image.client_metrics, stamps, _subscription)
                 image = replace(image, client_metrics=subscriptions)
             case Kind.GROUP_CONFIG:
-                groups = dict(image.group_configs)
-                for entity in entities:
-                    _put(groups, entity, _present(state[kind, entity]) or None)
-                image = replace(image, group_configs=groups)
+                image = replace(image, group_configs=_with(image.group_configs, stamps, _settings))
             case Kind.ADMIN_TOKEN:
-                tokens = dict(image.tokens)
-                for entity in entities:
-                    _put(tokens, entity, _token(entity, state[kind, entity]))
-                image = replace(image, tokens=tokens)
+                image = replace(image, tokens=_with(image.tokens, stamps, _token))
             case Kind.USER_SCRAM:
-                users = dict(image.scram)
-                for entity in entities:
-                    _put(users, entity, _scram_credentials(state[kind, entity]) or None)
-                image = replace(image, scram=users)
+                image = replace(image, scram=_with(image.scram, stamps, _scram_credentials))
             case Kind.DELEGATION_TOKEN:
-                delegated = dict(image.delegation_tokens)
-                for entity in entities:
-                    _put(delegated, entity, _delegation_token(state[kind, entity]))
+                delegated = _with(image.delegation_tokens, stamps, _delegation_token)
                 image = replace(image, delegation_tokens=delegated)
             case Kind.ACL:
                 acls = dict(image.acls)
@@ -273,14 +261,9 @@ def project(base: Image, state: State, touched: Iterable[tuple[str, str]], versi
                         _put(acls, read_acl(entity, key), _acl_entry(stamp))
                 image = replace(image, acls=acls)
             case Kind.ALERT_RULE:
-                rules = dict(image.alert_rules)
-                for entity in entities:
-                    _put(rules, entity, _alert_rule(entity, state[kind, entity]))
-                image = replace(image, alert_rules=rules)
+                image = replace(image, alert_rules=_with(image.alert_rules, stamps, _alert_rule))
             case Kind.ALERT_DESTINATION:
-                destinations = dict(image.alert_destinations)
-                for entity in entities:
-                    _put(destinations, entity, _alert_destination(entity, state[kind, entity]))
+                destinations = _with(image.alert_destinations, stamps, _alert_destination)
                 image = replace(image, alert_destinations=destinations)
             case Kind.CONNECTION | Kind.RECORDS | Kind.GROUP | Kind.TRANSACTION:
                 pass  # for the audit trail only
@@ -353,7 +336,7 @@ def _password(text: str) -> PasswordHash:
     return PasswordHash(salt, parts["n"], parts["r"], parts["p"], digest)
 
 
-def _scram_credentials(stamps: Mapping[str, Stamp]) -> dict[str, ScramCredential]:
+def _scram_credentials(_name: str, stamps: Mapping[str, Stamp]) -> dict[str, ScramCredential] | None:
     found = {}
     for mechanism, stamp in sorted(stamps.items()):
         if stamp.value is not None:
@@ -362,10 +345,10 @@ def _scram_credentials(stamps: Mapping[str, Stamp]) -> dict[str, ScramCredential
             found[mechanism] = ScramCredential(
                 salt, parts["iterations"], stored, server, stamp.seq, stamp.time_ms, stamp.actor
             )
-    return found
+    return found or None
 
 
-def _delegation_token(stamps: Mapping[str, Stamp]) -> DelegationToken | None:
+def _delegation_token(_token_id: str, stamps: Mapping[str, Stamp]) -> DelegationToken | None:
     values = _present(stamps)
     if "token" not in values or "expires_ms" not in values:
         return None
@@ -403,12 +386,28 @@ def _alert_destination(name: str, stamps: Mapping[str, Stamp]) -> DestinationEnt
     return DestinationEntry(name, known, stamp.seq, stamp.time_ms, stamp.actor)
 
 
+def _settings(_entity: str, stamps: Mapping[str, Stamp]) -> dict[str, str] | None:
+    return _present(stamps) or None
+
+
 def _present(stamps: Mapping[str, Stamp]) -> dict[str, str]:
     return {key: stamp.value for key, stamp in sorted(stamps.items()) if stamp.value is not None}
 
 
 def _value(state: State, kind: str, entity: str, key: str) -> str | None:
     return state[kind, entity][key].value
+
+
+def _with(
+    known: Mapping[str, _V],
+    stamps: Iterable[tuple[str, Mapping[str, Stamp]]],
+    make: Callable[[str, Mapping[str, Stamp]], _V | None],
+) -> dict[str, _V]:
+    """Return a copy of `known` with the values that `make` returns; None removes an entity."""
+    changed = dict(known)
+    for entity, of_entity in stamps:
+        _put(changed, entity, make(entity, of_entity))
+    return changed
 
 
 def _put(mapping: dict[_K, _V], key: _K, value: _V | None) -> None:
