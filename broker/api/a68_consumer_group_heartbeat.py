@@ -20,7 +20,7 @@ from broker.api.requests.services import GroupServices
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.steps import Steps
 from broker.coordinator.group.consumer.regular_expressions import compile_expression, matching_topics
-from broker.coordinator.group.messages import ConsumerHeartbeatReply, ConsumerHeartbeatRequest
+from broker.coordinator.group.messages import ConsumerHeartbeatRequest, ModernHeartbeatReply
 from broker.coordinator.group.modern_group import MAX_TOPICS as MAX_TOPICS
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.consumer_group_heartbeat import (
@@ -168,7 +168,7 @@ def _resolved(
     return resolved
 
 
-def _response(reply: ConsumerHeartbeatReply, pace: Pace) -> Steps[ConsumerGroupHeartbeatResponse]:
+def _response(reply: ModernHeartbeatReply, pace: Pace) -> Steps[ConsumerGroupHeartbeatResponse]:
     assignment = None
     if reply.assignment is not None:
         assignment = Assignment()

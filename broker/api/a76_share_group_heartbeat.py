@@ -16,7 +16,7 @@ from broker.api.requests.pacing import Pace
 from broker.api.requests.services import GroupServices
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.steps import Steps
-from broker.coordinator.group.messages import ShareHeartbeatReply, ShareHeartbeatRequest
+from broker.coordinator.group.messages import ModernHeartbeatReply, ShareHeartbeatRequest
 from broker.coordinator.group.modern_group import MAX_TOPICS as MAX_TOPICS
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.share_group_heartbeat import (
@@ -88,7 +88,7 @@ def _check_topics(
             yield None
 
 
-def _response(reply: ShareHeartbeatReply, pace: Pace) -> Steps[ShareGroupHeartbeatResponse]:
+def _response(reply: ModernHeartbeatReply, pace: Pace) -> Steps[ShareGroupHeartbeatResponse]:
     assignment = None
     if reply.assignment is not None:
         assignment = Assignment()

@@ -227,19 +227,10 @@ class DeleteReply(msgspec.Struct, frozen=True):
     errors: tuple[ErrorCode, ...]
 
 
-class ConsumerHeartbeatReply(NamedTuple):
-    """`assignment` is None if the member need not be told; `message` explains an error."""
-
-    error: ErrorCode
-    member_id: str | None = None
-    epoch: int = 0
-    interval_ms: int = 0
-    assignment: Mapping[bytes, frozenset[int]] | None = None
-    message: str | None = None
-
-
-class ShareHeartbeatReply(NamedTuple):
-    """`assignment` is None if the member need not be told; `message` explains an error."""
+class ModernHeartbeatReply(NamedTuple):
+    """To a member of a consumer or share group. `assignment` is None if the member need not be told;
+    `message` explains an error.
+    """
 
     error: ErrorCode
     member_id: str | None = None
@@ -261,8 +252,7 @@ class ShareStatesReply(NamedTuple):
 
 
 Reply = (
-    ConsumerHeartbeatReply
-    | ShareHeartbeatReply
+    ModernHeartbeatReply
     | ShareStatesReply
     | JoinReply
     | SyncReply

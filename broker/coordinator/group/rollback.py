@@ -15,13 +15,12 @@ from broker.coordinator.group.consumer.group import ConsumerGroup
 from broker.coordinator.group.group import Group, State
 from broker.coordinator.group.messages import (
     CommitReply,
-    ConsumerHeartbeatReply,
     DeleteReply,
     Effects,
     JoinReply,
+    ModernHeartbeatReply,
     OffsetDeleteReply,
     Reply,
-    ShareHeartbeatReply,
     ShareStatesReply,
     SyncReply,
 )
@@ -77,10 +76,8 @@ def roll_back(transition: Transition, groups: GroupsById, effects: Effects, erro
 
 def _refusal(reply: Reply, error: ErrorCode) -> Reply:
     match reply:
-        case ConsumerHeartbeatReply(ErrorCode.NONE):
-            return ConsumerHeartbeatReply(error)
-        case ShareHeartbeatReply(ErrorCode.NONE):
-            return ShareHeartbeatReply(error)
+        case ModernHeartbeatReply(ErrorCode.NONE):
+            return ModernHeartbeatReply(error)
         case ShareStatesReply(ErrorCode.NONE):
             return ShareStatesReply(error)
         case JoinReply(ErrorCode.NONE, member_id):

@@ -21,11 +21,11 @@ from broker.coordinator.group.group import Group
 from broker.coordinator.group.groups import Groups
 from broker.coordinator.group.isolation import is_costly, is_large
 from broker.coordinator.group.messages import (
-    ConsumerHeartbeatReply,
     ConsumerHeartbeatRequest,
     DescribedConsumer,
     DescribedConsumerGroup,
     Effects,
+    ModernHeartbeatReply,
     Now,
     Token,
 )
@@ -68,7 +68,7 @@ class ConsumerCoordinator:
             migration.dismiss(transition)
         except ApiError as error:
             transition = groups.undone(transition, error.code)
-            reply = ConsumerHeartbeatReply(error.code, message=error.message)
+            reply = ModernHeartbeatReply(error.code, message=error.message)
         transition.reply(token, reply)
         return transition.effects
 
@@ -100,7 +100,7 @@ class ConsumerCoordinator:
 
     def _beat(
         self, request: ConsumerHeartbeatRequest, transition: Transition, groups: GroupsById
-    ) -> Steps[ConsumerHeartbeatReply]:
+    ) -> Steps[ModernHeartbeatReply]:
         if request.epoch in (LEAVES, LEAVES_FOR_NOW):
             group = migration.consumer_group(groups, request.group_id)
             member = heartbeat.leaving_member(group, request)
@@ -108,7 +108,7 @@ class ConsumerCoordinator:
                 yield from heartbeat.leave_for_now(transition, group, member)
             else:
                 yield from migration.remove_members(transition, groups, group, {member.member_id: None})
-            return ConsumerHeartbeatReply(ErrorCode.NONE, member.member_id, request.epoch)
+            return ModernHeartbeatReply(ErrorCode.NONE, member.member_id, request.epoch)
         if request.epoch == JOINS:
             group = yield from migration.get_or_create_consumer(transition, groups, request.group_id)
         else:

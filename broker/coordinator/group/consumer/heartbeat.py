@@ -26,7 +26,7 @@ from broker.coordinator.group.consumer.records import (
     member_tombstones,
     target_record,
 )
-from broker.coordinator.group.messages import ConsumerHeartbeatReply, ConsumerHeartbeatRequest
+from broker.coordinator.group.messages import ConsumerHeartbeatRequest, ModernHeartbeatReply
 from broker.coordinator.group.modern_group import check_bytes, invalid, refuse_empty
 from broker.coordinator.group.transition import Transition
 
@@ -66,7 +66,7 @@ def beat(
     request: ConsumerHeartbeatRequest,
     session_timeout_ms: int,
     interval_ms: int,
-) -> Steps[ConsumerHeartbeatReply]:
+) -> Steps[ModernHeartbeatReply]:
     """Handle a heartbeat that does not leave. `request.member_id` is set. Raises ApiError. Pauses after a few
     topics.
 
@@ -89,7 +89,7 @@ def beat(
     assignment: Assignment | None = None
     if _is_full(request) or after.assigned != before.assigned:
         assignment = after.assigned
-    return ConsumerHeartbeatReply(ErrorCode.NONE, after.member_id, after.epoch, interval_ms, assignment)
+    return ModernHeartbeatReply(ErrorCode.NONE, after.member_id, after.epoch, interval_ms, assignment)
 
 
 def changes_nothing(group: ConsumerGroup, request: ConsumerHeartbeatRequest, topics: Topics) -> bool:

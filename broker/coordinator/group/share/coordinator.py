@@ -22,8 +22,8 @@ from broker.coordinator.group.messages import (
     DescribedShareGroup,
     DescribedShareMember,
     Effects,
+    ModernHeartbeatReply,
     Now,
-    ShareHeartbeatReply,
     ShareHeartbeatRequest,
     ShareStatesReply,
     Token,
@@ -55,7 +55,7 @@ class ShareCoordinator:
                 reply = finished(self._beat(request, transition, groups.by_id))
         except ApiError as error:
             transition = groups.undone(transition, error.code)
-            reply = ShareHeartbeatReply(error.code, message=error.message)
+            reply = ModernHeartbeatReply(error.code, message=error.message)
         transition.reply(token, reply)
         groups.note_states(request.group_id)
         return transition.effects
@@ -167,7 +167,7 @@ class ShareCoordinator:
 
     def _beat(
         self, request: ShareHeartbeatRequest, transition: Transition, groups: GroupsById
-    ) -> Steps[ShareHeartbeatReply]:
+    ) -> Steps[ModernHeartbeatReply]:
         times = self._groups.share_times_of(request.group_id)
         return (
             yield from heartbeat.beat(

@@ -12,7 +12,7 @@ from broker.common.errors import ApiError, ErrorCode
 from broker.common.steps import Steps
 from broker.coordinator.group.any_group import GroupsById
 from broker.coordinator.group.consumer.assignment import Topics, subscribed_names
-from broker.coordinator.group.messages import ShareHeartbeatReply, ShareHeartbeatRequest
+from broker.coordinator.group.messages import ModernHeartbeatReply, ShareHeartbeatRequest
 from broker.coordinator.group.modern_group import check_bytes, invalid, refuse_empty
 from broker.coordinator.group.share.epochs import advance, bump
 from broker.coordinator.group.share.group import JOINS, LEAVES, ShareGroup, ShareMember
@@ -38,12 +38,12 @@ def beat(
     request: ShareHeartbeatRequest,
     session_timeout_ms: int,
     interval_ms: int,
-) -> Steps[ShareHeartbeatReply]:
+) -> Steps[ModernHeartbeatReply]:
     """Handle a heartbeat. Raises ApiError. Pauses after a few topics."""
     if request.epoch == LEAVES:
         group = share_group(groups, request.group_id)
         yield from _remove_members(transition, group, [group.member(request.member_id).member_id])
-        return ShareHeartbeatReply(ErrorCode.NONE, request.member_id, LEAVES)
+        return ModernHeartbeatReply(ErrorCode.NONE, request.member_id, LEAVES)
     group = _group(transition, groups, request)
     _check_size(transition, group, request.member_id)
     before = _member(group, request)
@@ -58,7 +58,7 @@ def beat(
     transition.set_timer(group.timer_of(after.member_id), session_timeout_ms)
     is_told = request.epoch == JOINS or request.topics is not None or after.assigned != before.assigned
     assignment = after.assigned if is_told else None
-    return ShareHeartbeatReply(ErrorCode.NONE, after.member_id, after.epoch, interval_ms, assignment)
+    return ModernHeartbeatReply(ErrorCode.NONE, after.member_id, after.epoch, interval_ms, assignment)
 
 
 def changes_nothing(group: ShareGroup, request: ShareHeartbeatRequest, topics: Topics) -> bool:

@@ -14,10 +14,10 @@ from broker.coordinator.group.consumer.assignment import ClusterTopics
 from broker.coordinator.group.consumer.group import ConsumerGroup, Owners
 from broker.coordinator.group.consumer.regular_expressions import compile_expression, matching_topics
 from broker.coordinator.group.messages import (
-    ConsumerHeartbeatReply,
     ConsumerHeartbeatRequest,
     DescribedConsumerGroup,
     Effects,
+    ModernHeartbeatReply,
 )
 from broker.coordinator.group.subscribers import Subscriptions
 from tests.coordinator.group.conversation import Ask, Conversation
@@ -52,7 +52,7 @@ class Consumers(Conversation):
         by_name = {name: Topic(name, topic_id(name), count) for name, count in counts.items()}
         self.topics = ClusterTopics(by_name, self.topics.version + 1)
 
-    def beat(self, member_id: str, epoch: int, group: str = "g", **fields: Any) -> ConsumerHeartbeatReply:
+    def beat(self, member_id: str, epoch: int, group: str = "g", **fields: Any) -> ModernHeartbeatReply:
         """Send a heartbeat, after the look-up of regular expressions that are due."""
         return self.end(*self.begin(member_id, epoch, group, **fields))
 
@@ -77,15 +77,15 @@ class Consumers(Conversation):
         )
         return ask, self.coordinator.consumer.heartbeat(request, ask, self.now)
 
-    def end(self, ask: Ask, steps: Steps[Effects]) -> ConsumerHeartbeatReply:
+    def end(self, ask: Ask, steps: Steps[Effects]) -> ModernHeartbeatReply:
         """Go on with a heartbeat to its end."""
         self._take(finished(steps))
-        reply: ConsumerHeartbeatReply = ask.reply
+        reply: ModernHeartbeatReply = ask.reply
         return reply
 
     def enter(
         self, member_id: str, topics: Iterable[str] | None = ("t",), group: str = "g", **fields: Any
-    ) -> ConsumerHeartbeatReply:
+    ) -> ModernHeartbeatReply:
         """Send the first heartbeat of a member."""
         stated: dict[str, Any] = {"rebalance_timeout_ms": REBALANCE_MS, "owned": {}}
         names = None if topics is None else tuple(topics)
@@ -158,7 +158,7 @@ class Consumer:
         self._reported: Partitions | None = None
         self._is_told = False
 
-    def enter(self) -> ConsumerHeartbeatReply:
+    def enter(self) -> ModernHeartbeatReply:
         self.owned, self.target = {}, {}
         reply = self.talk.enter(self.member_id, self.topics, **self.fields)
         self._take(reply)
@@ -171,7 +171,7 @@ class Consumer:
         if self._is_told:
             self._is_told, self._reported = False, None
 
-    def beat(self) -> ConsumerHeartbeatReply:
+    def beat(self) -> ModernHeartbeatReply:
         """Send a heartbeat, with the partitions if they have changed."""
         changed = self.owned != self._reported
         reply = self.talk.beat(
@@ -182,7 +182,7 @@ class Consumer:
         self._take(reply)
         return reply
 
-    def leave(self) -> ConsumerHeartbeatReply:
+    def leave(self) -> ModernHeartbeatReply:
         self.owned, self.is_in = {}, False
         return self.talk.beat(self.member_id, -1, **self._static())
 
@@ -190,7 +190,7 @@ class Consumer:
         instance_id = self.fields.get("instance_id")
         return {} if instance_id is None else {"instance_id": instance_id}
 
-    def _take(self, reply: ConsumerHeartbeatReply) -> None:
+    def _take(self, reply: ModernHeartbeatReply) -> None:
         if reply.error in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID):
             # A client that is fenced abandons its partitions at once.
             self.is_in, self.owned, self.target, self.epoch = False, {}, {}, 0

@@ -8,7 +8,7 @@ from typing import Any
 from broker.common.steps import finished
 from broker.config.sections.share_groups import ShareGroupConfig
 from broker.coordinator.group.consumer.assignment import ClusterTopics
-from broker.coordinator.group.messages import DescribedShareGroup, ShareHeartbeatReply, ShareHeartbeatRequest
+from broker.coordinator.group.messages import DescribedShareGroup, ModernHeartbeatReply, ShareHeartbeatRequest
 from broker.coordinator.group.share.group import ShareGroup
 from broker.coordinator.group.share.state_partitions import NamedPartitions
 from tests.coordinator.group.consumer.consumers import Partitions, Topic, by_id, by_name, topic_id
@@ -30,18 +30,18 @@ class Sharers(Conversation):
         by_name = {name: Topic(name, topic_id(name), count) for name, count in counts.items()}
         self.topics = ClusterTopics(by_name, self.topics.version + 1)
 
-    def beat(self, member_id: str, epoch: int, group: str = "g", **fields: Any) -> ShareHeartbeatReply:
+    def beat(self, member_id: str, epoch: int, group: str = "g", **fields: Any) -> ModernHeartbeatReply:
         ask = Ask()
         request = ShareHeartbeatRequest(
             group, member_id, epoch, client_id="client", client_host="/10.0.0.1", **fields
         )
         self._take(finished(self.coordinator.share.heartbeat(request, ask, self.now)))
-        reply: ShareHeartbeatReply = ask.reply
+        reply: ModernHeartbeatReply = ask.reply
         return reply
 
     def enter(
         self, member_id: str, topics: Iterable[str] = ("t",), group: str = "g", **fields: Any
-    ) -> ShareHeartbeatReply:
+    ) -> ModernHeartbeatReply:
         """Send the first heartbeat of a member."""
         return self.beat(member_id, 0, group, topics=tuple(topics), **fields)
 

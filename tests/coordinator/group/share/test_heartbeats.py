@@ -7,7 +7,7 @@ import pytest
 from broker.common.errors import ErrorCode
 from broker.common.steps import finished
 from broker.config.sections.share_groups import ShareGroupConfig
-from broker.coordinator.group.messages import ConsumerHeartbeatRequest, ShareHeartbeatReply
+from broker.coordinator.group.messages import ConsumerHeartbeatRequest, ModernHeartbeatReply
 from tests.coordinator.group.conversation import Ask
 from tests.coordinator.group.share.sharers import INTERVAL_MS, SESSION_MS, Sharers, by_id, by_name, topic_id
 
@@ -15,14 +15,14 @@ OK = ErrorCode.NONE
 
 
 def test_a_member_has_partitions_from_its_second_heartbeat_on(talk):
-    assert talk.enter("a") == ShareHeartbeatReply(OK, "a", 1, INTERVAL_MS, {})
+    assert talk.enter("a") == ModernHeartbeatReply(OK, "a", 1, INTERVAL_MS, {})
     assert talk.described().state == "Stable"
     # Nothing has changed, so the member is told nothing.
-    assert talk.beat("a", 1) == ShareHeartbeatReply(OK, "a", 1, INTERVAL_MS, None)
+    assert talk.beat("a", 1) == ModernHeartbeatReply(OK, "a", 1, INTERVAL_MS, None)
     talk.initialize()
-    assert talk.beat("a", 1) == ShareHeartbeatReply(OK, "a", 2, INTERVAL_MS, by_id({"t": {0, 1, 2, 3}}))
+    assert talk.beat("a", 1) == ModernHeartbeatReply(OK, "a", 2, INTERVAL_MS, by_id({"t": {0, 1, 2, 3}}))
     before = len(talk.records)
-    assert talk.beat("a", 2) == ShareHeartbeatReply(OK, "a", 2, INTERVAL_MS, None)
+    assert talk.beat("a", 2) == ModernHeartbeatReply(OK, "a", 2, INTERVAL_MS, None)
     assert len(talk.records) == before
 
 
@@ -56,7 +56,7 @@ def test_more_members_than_partitions_all_have_one(talk):
 
 def test_a_member_leaves_and_the_others_take_its_partitions(talk):
     talk.ready("a", "b")
-    assert talk.beat("a", -1) == ShareHeartbeatReply(OK, "a", -1)
+    assert talk.beat("a", -1) == ModernHeartbeatReply(OK, "a", -1)
     assert talk.beat("b", talk.group().members["b"].epoch).assignment == by_id({"t": {0, 1, 2, 3}})
     assert talk.beat("a", -1).error is ErrorCode.UNKNOWN_MEMBER_ID
     talk.beat("b", -1)
@@ -68,7 +68,7 @@ def test_a_new_partition_is_initialized_and_assigned(talk):
     talk.ready("a")
     talk.set_topics(t=5)
     # Its metadata has changed, so an epoch begins; the partition has no state yet.
-    assert talk.beat("a", 2) == ShareHeartbeatReply(OK, "a", 3, INTERVAL_MS, None)
+    assert talk.beat("a", 2) == ModernHeartbeatReply(OK, "a", 3, INTERVAL_MS, None)
     assert talk.coordinator.share.states("g").initializing[topic_id("t")].partitions == {4}
     talk.initialize()
     assert by_name(talk.beat("a", 3).assignment) == {"t": {0, 1, 2, 3, 4}}
@@ -133,7 +133,7 @@ def test_another_epoch_than_the_members_own_or_the_one_before_is_fenced(talk, ep
 def test_an_invalid_request_is_refused(talk, fields: dict[str, Any], message):
     stated: dict[str, Any] = {"member_id": "a", "epoch": 0, "topics": ("t",)} | fields
     reply = talk.beat(stated.pop("member_id"), stated.pop("epoch"), **stated)
-    assert reply == ShareHeartbeatReply(ErrorCode.INVALID_REQUEST, message=message)
+    assert reply == ModernHeartbeatReply(ErrorCode.INVALID_REQUEST, message=message)
     assert talk.listed() == []
 
 
