@@ -10,7 +10,7 @@ from typing import Final
 
 from broker.api import registry
 from broker.api.requests.change_limits import ControllerMutations
-from broker.api.requests.services import control_services, log_services
+from broker.api.requests.services import log_services
 from broker.api.security.client_security import ClientSecurity
 from broker.config.load import Configuration
 from broker.config.sections import SecurityConfig, TelemetryConfig
@@ -177,18 +177,7 @@ class BrokerServer(Server):
         logins = UserGates()
         mutations = ControllerMutations(self.quotas.mutation, self.clock)
         services = {
-            **control_services(
-                config.broker.node_id,
-                self.endpoints,
-                self.control,
-                mutations,
-                self.security,
-                self.unknown_users,
-                self.tokens,
-                logins,
-                self.callbacks,
-                self.telemetry.services,
-            ),
+            **self._control_services(mutations, self.tokens, logins),
             **log_services(
                 self.clock,
                 config,

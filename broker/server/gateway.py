@@ -16,7 +16,6 @@ from broker.api import registry
 from broker.api.requests.change_limits import ControllerMutations
 from broker.api.requests.delayed_operations import DelayedFetches, DelayedProduce
 from broker.api.requests.retry_storm import RetryStormGate
-from broker.api.requests.services import control_services
 from broker.api.security.client_security import ClientSecurity
 from broker.common.errors import ConfigError
 from broker.config.load import Configuration
@@ -422,20 +421,8 @@ class GatewayServer(Server):
         logins = UserGates()
         mutations = ControllerMutations(self.quotas.mutation, self.clock)
         counts = PartitionCounts(self.client, lambda: self.cluster.nodes, self.clock)
-        services = control_services(
-            config.broker.node_id,
-            self.endpoints,
-            self.control,
-            mutations,
-            self.security,
-            self.unknown_users,
-            DelegationTokens(),
-            logins,
-            self.callbacks,
-            self.telemetry.services,
-        )
         services = {
-            **services,
+            **self._control_services(mutations, DelegationTokens(), logins),
             MutationServices: MutationServices(mutations, counts, self._own_topics),
             OwnTopics: self._own_topics,
         }

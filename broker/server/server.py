@@ -13,8 +13,9 @@ from msgspec.structs import replace
 
 from broker.api.registry import Registry
 from broker.api.requests.callbacks import Callbacks
+from broker.api.requests.change_limits import ControllerMutations
 from broker.api.requests.retry_storm import RetryStormGate
-from broker.api.requests.services import Endpoints, HandlerServices
+from broker.api.requests.services import Endpoints, HandlerServices, control_services
 from broker.api.security.client_security import ClientSecurity
 from broker.common.version import VERSION
 from broker.config.listeners import Server as ServerName
@@ -37,6 +38,7 @@ from broker.partitions.event_log import EventBuffer, EventOrigin
 from broker.quotas.guarded_callback import GuardedCallback
 from broker.quotas.remote_use import NO_REMOTE_USE
 from broker.security.console_links import ConsoleLink, ConsoleLinkFile
+from broker.security.delegation_tokens import DelegationTokens
 from broker.security.unknown_users import UnknownUsers
 from broker.server.listeners.metadata import ClientMetricsListener, QuotaListener, unknown_users_listener
 from broker.server.listeners.settings import (
@@ -201,6 +203,22 @@ class Server(ABC):
     def _make_callbacks(self) -> Callbacks:
         network = self.config.network
         return self.mode.callbacks(network.queued_max_requests, network.num_io_threads)
+
+    def _control_services(
+        self, mutations: ControllerMutations, tokens: DelegationTokens, logins: UserGates
+    ) -> HandlerServices:
+        return control_services(
+            self.config.broker.node_id,
+            self.endpoints,
+            self.control,
+            mutations,
+            self.security,
+            self.unknown_users,
+            tokens,
+            logins,
+            self.callbacks,
+            self.telemetry.services,
+        )
 
     def _bind_sockets(
         self,
