@@ -7,6 +7,7 @@ connections: a request's token identifies its reply. (Kafka: CoordinatorRuntime,
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from broker.common.errors import ApiError, BrokerBug, ErrorCode
@@ -26,7 +27,6 @@ from broker.coordinator.topic_logs import TopicLogs, coordinator_partition
 from broker.log.partition import PartitionLog
 from broker.log.staged import Staged
 from broker.partitions.partitions import Partitions
-from broker.records.stored_fields import UnreadableRecord
 
 logger = logging.getLogger(__name__)
 
@@ -98,25 +98,14 @@ class GroupService:
     def load(self, now: Now) -> None:
         """Load all groups, once, before the first request. Blocks."""
         for log in self._logs.read():
-            self._replay(log.values)
+            self._logs.replay(log.values.items(), self.coordinator.replay)
             for producer_id, pending in log.pending.items():
                 self._pend(producer_id, pending)
         if not self._logs.is_unreadable:
             self.write_now(self.coordinator.loaded(now), now)
 
-    def _replay(self, values: Mapping[bytes, bytes]) -> None:
-        for key, value in values.items():
-            try:
-                self.coordinator.replay(key, value)
-            except UnreadableRecord as error:
-                logger.error("skipping an unreadable record of %s: %s", OFFSETS_TOPIC, error)
-
     def _pend(self, producer_id: int, written: Iterable[Record]) -> None:
-        for key, value in written:
-            try:
-                self.coordinator.offsets.replay_pending(producer_id, key, value)
-            except UnreadableRecord as error:
-                logger.error("skipping an unreadable record of %s: %s", OFFSETS_TOPIC, error)
+        self._logs.replay(written, partial(self.coordinator.offsets.replay_pending, producer_id))
 
     def write(self, effects: Effects, now: Now, producer: tuple[int, int] | None = None) -> Writing:
         """Stage the records of `effects`; call `settle` after the commit.

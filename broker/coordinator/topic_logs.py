@@ -4,7 +4,7 @@ Used by `group_service`, `transaction_service` and `share.persister`, each the o
 (Kafka: CoordinatorRuntime, CoordinatorLoader)
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from logging import Logger
 from typing import Final, Generic, Protocol, TypeVar
 
@@ -30,6 +30,7 @@ class CoordinatorLog(Protocol):
 
 
 Log = TypeVar("Log", bound=CoordinatorLog)
+Value = TypeVar("Value")
 
 
 class TopicLogs(Generic[Log]):
@@ -80,6 +81,14 @@ class TopicLogs(Generic[Log]):
                 self.is_unreadable = True
                 return
             yield log
+
+    def replay(self, written: Iterable[tuple[bytes, Value]], apply: Callable[[bytes, Value], None]) -> None:
+        """Pass records that were read to `apply`. Skips one that is unreadable, with an error line."""
+        for key, value in written:
+            try:
+                apply(key, value)
+            except UnreadableRecord as error:
+                self._logger.error("skipping an unreadable record of %s: %s", self._topic, error)
 
     def of(self, key: str) -> Log:
         """Return the log of the key's partition. Raises ApiError."""

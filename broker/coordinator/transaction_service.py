@@ -34,7 +34,6 @@ from broker.log.partition import PartitionLog
 from broker.log.staged import Staged
 from broker.partitions.partitions import LEADER_EPOCH, Partitions
 from broker.records.control import Marker
-from broker.records.stored_fields import UnreadableRecord
 
 logger = logging.getLogger(__name__)
 
@@ -125,11 +124,8 @@ class TransactionService:
         logs = list(self._logs.read())
         if self.is_unreadable:
             return
-        for key, value in ((key, value) for log in logs for key, value in log.values.items()):
-            try:
-                self.coordinator.replay(key, value)
-            except UnreadableRecord as error:
-                logger.error("skipping an unreadable record of %s: %s", TRANSACTIONS_TOPIC, error)
+        for log in logs:
+            self._logs.replay(log.values.items(), self.coordinator.replay)
         self.coordinator.loaded(now.ms)
 
     # Changes
