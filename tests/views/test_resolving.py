@@ -1,4 +1,6 @@
-"""The rule that applies to a client, its current use, and the result under other rules."""
+"""The rule that applies to a client, its current use, and the result under other rules. A higher limit to
+begin with, if the wanted one would throttle for long at first.
+"""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Timeouts and expiry, a few ids at a time."""
+"""The markers that a decided transaction lacks; timeouts and expiry, a few ids at a time."""
 
 import pytest
 

@@ -1,4 +1,6 @@
-"""A server without logs and groups is built from the other parts."""
+"""A server without logs and groups is built from the other parts. The task that removes expired delegation
+tokens, on a mock clock.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,6 @@
-"""Usage and debts across restarts of a broker, on a clock that all of its runs share."""
+"""Usage and debts across restarts of a broker, on a clock that all of its runs share. The file of saved
+usage: its bound, the order in which entities go into it, and what damage does to it.
+"""
 
 import logging
 import os

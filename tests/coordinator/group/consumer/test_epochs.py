@@ -1,4 +1,6 @@
-"""A partition has one owner at any time: it is revoked before another member receives it."""
+"""A partition has one owner at any time: it is revoked before another member receives it. Sessions and
+rebalance timeouts, to the millisecond.
+"""
 
 import random
 
