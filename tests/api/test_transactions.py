@@ -569,7 +569,7 @@ async def test_a_damaged_record_is_skipped_with_one_line(
     producer = await producer_on(first)
     await producer.write(b"a")
     hosted = first.partitions.by_name["__transaction_state"]
-    log = first.transactions._log(hosted, 0)
+    log = first.transactions._logs.at(hosted, 0)
     log.stage([(encode_key("bad"), b"\0\1short"), (b"\0\0\0\x09x", b"x")], 1)
     first.partitions.commit()
     first.close()
