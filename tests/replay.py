@@ -26,7 +26,7 @@ from broker.metrics.rate import (
     bounded_throttle_time_ms,
     throttle_time_ms,
 )
-from broker.network.memory.memory_pool import Lease, MemoryPool
+from broker.network.memory_pool import Lease, MemoryPool
 from broker.protocol.api_key import NAMES, request_header_version, response_header_version
 from broker.purgatory.timing_wheel import Entry, TimingWheel
 

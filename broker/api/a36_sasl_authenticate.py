@@ -4,7 +4,7 @@ Versions 0-2. PLAIN takes one step, SCRAM two, OAUTHBEARER one, or two if the to
 login gets SASL_AUTHENTICATION_FAILED and its connection is closed after a delay; this includes users with too
 many connections, because all clients display the message of this code. Without a preceding handshake, or
 after a login, the response is ILLEGAL_SASL_STATE. Tokens after SaslHandshake 0 come here too, without a
-request around them (network.handling.routes).
+request around them (network.requests.routes).
 
 A session ends with the access token or the delegation token that began it, or after
 `connections.max.reauth.ms`, whichever is earlier. Re-authentication (KIP-368) needs another handshake, on a

@@ -13,8 +13,8 @@ from broker.gateway.channel import GatewayChannel
 from broker.gateway.credentials import Login, SaslObserver
 from broker.gateway.responses import encoded
 from broker.gateway.routes import ForwardedRequest
+from broker.network.authentication import FailedLogins, log_authenticated
 from broker.network.clock import TrioClock
-from broker.network.connection.authentication import FailedLogins, log_authenticated
 from broker.network.selector import Selector
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.sasl_authenticate import SaslAuthenticateResponse

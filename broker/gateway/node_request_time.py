@@ -3,8 +3,8 @@
 from broker.api.requests.outcome import Outcome
 from broker.gateway.channel import GatewayChannel
 from broker.network.connection.channel import Channel
-from broker.network.handling.request_channel import Request
-from broker.network.handling.request_time import RequestTime
+from broker.network.requests.request_channel import Request
+from broker.network.requests.request_time import RequestTime
 from broker.quotas.client_quotas import NodeQuotas
 
 

@@ -33,18 +33,17 @@ from broker.gateway.upstream.errors import Reason, UpstreamError
 from broker.gateway.upstream.renewal import LoginRenewal
 from broker.gateway.upstream_receive import ForwardedSend, UpstreamReceive
 from broker.network.connection.channel import Channel, MuteEvent, MuteState, bytes_waiting, has_ended
-from broker.network.connection.endings import Ending
 from broker.network.connection.read_ahead_channel import ENDED, THROTTLED
 from broker.network.connection.receive import EndOfStream, Frame, Receive
+from broker.network.connection.tls_socket import TlsSocket
 from broker.network.failures import Place
-from broker.network.handling.request_time import RequestTime
-from broker.network.handling.routes import CachedResponse, Route
 from broker.network.processor import BUFFERED, Processor, ProcessorServices, ProcessorSettings
+from broker.network.requests.request_time import RequestTime
+from broker.network.requests.routes import CachedResponse, Route
 from broker.network.responder import NOT_MUTED, Responder
-from broker.network.selector import READ, WRITE
+from broker.network.selector import READ, WRITE, Ending
 from broker.network.supervisor import TaskStarter
 from broker.network.throttling import Throttling
-from broker.network.tls.tls_socket import TlsSocket
 from broker.protocol.api_key import ApiKey
 from broker.protocol.client_id import client_id_and_body
 from broker.protocol.codec import decode_request, known_versions

@@ -18,8 +18,8 @@ from broker.gateway.responses import Rewriter, max_response, plain_ending, rewri
 from broker.gateway.throttle_time import throttle_offset
 from broker.metrics.histogram import BUCKET_OF, LINEAR, bucket_of
 from broker.network.connection.channel import Channel
-from broker.network.metrics.client_usage import UsageTap
-from broker.network.metrics.request_metrics import TICK_BITS, RequestMetrics
+from broker.network.requests.client_usage import UsageTap
+from broker.network.requests.request_metrics import TICK_BITS, RequestMetrics
 from broker.protocol.api_key import FLEXIBLE_FROM, NAMES, ApiKey
 
 MetricsOf = Callable[[str, int], RequestMetrics]

@@ -11,8 +11,8 @@ import trio
 
 from broker.config.listeners import Listener as Endpoint
 from broker.network.acceptor.acceptor import Acceptor
-from broker.network.handling.routes import Routes
 from broker.network.processor import Processor
+from broker.network.requests.routes import Routes
 from broker.network.supervisor import Supervisor, TaskStarter
 from broker.security.tls import Certificates
 

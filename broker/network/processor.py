@@ -18,8 +18,8 @@ import trio
 from broker.api.security.client_security import Logins
 from broker.common.errors import ProtocolViolation
 from broker.config.listeners import Address
+from broker.network.authentication import FailedLogins, LateLogins, Sessions
 from broker.network.clock import TrioClock
-from broker.network.connection.authentication import FailedLogins, LateLogins, Sessions
 from broker.network.connection.channel import (
     REQUEST_RECEIVED,
     Channel,
@@ -27,20 +27,19 @@ from broker.network.connection.channel import (
     NewConnection,
     has_arrivals,
 )
-from broker.network.connection.endings import Ending
 from broker.network.connection.frame_pool import FramePool
 from broker.network.connection.receive import SCRATCH_BYTES, EndOfStream, Frame
-from broker.network.connection.unauthenticated import OverLimit, UnauthenticatedConnections
+from broker.network.connection.tls_socket import TlsError
 from broker.network.failures import Failures, Place
-from broker.network.handling.request_channel import Request, Requests
-from broker.network.handling.request_time import RequestTime
-from broker.network.handling.routes import Routes, with_header
-from broker.network.memory.leased_receive import polling, receiving
+from broker.network.handshakes import Handshakes
+from broker.network.leased_receive import polling, receiving
+from broker.network.requests.request_channel import Request, Requests
+from broker.network.requests.request_time import RequestTime
+from broker.network.requests.routes import Routes, with_header
 from broker.network.responder import NOT_MUTED, Responder
-from broker.network.selector import BROKEN, READ, WRITE, Selector, expire_idle
+from broker.network.selector import BROKEN, READ, WRITE, Ending, Selector, expire_idle
 from broker.network.supervisor import TaskStarter
-from broker.network.tls.handshakes import Handshakes
-from broker.network.tls.tls_socket import TlsError
+from broker.network.unauthenticated import OverLimit, UnauthenticatedConnections
 from broker.security.tls import Certificates
 
 logger = logging.getLogger(__name__)

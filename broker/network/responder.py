@@ -13,16 +13,15 @@ import trio
 
 from broker.api.requests.outcome import Login
 from broker.common.errors import BrokerBug, UnreadableRegion
+from broker.network.authentication import FailedLogins, log_authenticated
 from broker.network.clock import TrioClock
-from broker.network.connection.authentication import FailedLogins, log_authenticated
 from broker.network.connection.channel import REQUEST_RECEIVED, RESPONSE_SENT, Channel, MuteEvent, MuteState
-from broker.network.connection.endings import Ending
 from broker.network.connection.send import IOV_MAX, Part, Send, copy_regions, send_at_once
 from broker.network.failures import Failures, Place
-from broker.network.handling.request_channel import Request, ResponseSend
-from broker.network.handling.request_time import RequestTime
-from broker.network.handling.routes import CachedResponse, Route
-from broker.network.selector import NO_MEMORY, READ, WRITE, Selector
+from broker.network.requests.request_channel import Request, ResponseSend
+from broker.network.requests.request_time import RequestTime
+from broker.network.requests.routes import CachedResponse, Route
+from broker.network.selector import NO_MEMORY, READ, WRITE, Ending, Selector
 from broker.network.unsendable import RateLimitedWarning, UnsendableResponses, without_unreadable
 
 logger = logging.getLogger(__name__)

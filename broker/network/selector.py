@@ -9,7 +9,8 @@ import logging
 import os
 import select
 from collections.abc import Callable, Iterator
-from typing import Final
+from enum import Enum, auto
+from typing import Final, assert_never
 
 import trio
 
@@ -17,7 +18,6 @@ from broker.common.limited_lines import LimitedLines
 from broker.metrics.rate import Avg, Max, Window
 from broker.network.clock import TrioClock
 from broker.network.connection.channel import Channel, MuteState, discard_arrivals, has_arrivals
-from broker.network.connection.endings import Ending, ending_line
 from broker.network.connection.receive import INVALID_RECEIVE
 from broker.network.failures import Failures, Place
 
@@ -44,6 +44,40 @@ WARNINGS_OF_CLIENT: Final = 50
 
 Poll = Callable[[float, int], list[tuple[int, int]]]
 """Takes a timeout in seconds and the maximum number of pairs to return."""
+
+
+class Ending(Enum):
+    """How a connection ends."""
+
+    CLOSED = auto()
+    """The broker closes it, for the given reason."""
+    DISCONNECTED = auto()
+    """The peer has gone, or the socket failed."""
+    FAILED_AUTHENTICATION = auto()
+    """A TLS handshake, a login or a re-authentication failed."""
+    UNEXPECTED_ERROR = auto()
+    """What the peer sent is no request, or the broker failed."""
+
+
+def ending_line(ending: Ending, channel: Channel, reason: str) -> str:
+    """Return the log line of a connection that ends, in the words that operators of Kafka search for. Kafka's
+    other endings have lines of other classes, or none.
+
+    A re-authentication (KIP-368) fails on a connection that has a session.
+    """
+    peer = f"/{channel.address} (channelId={channel.id})"
+    match ending:
+        case Ending.CLOSED:
+            return "connection closed"
+        case Ending.DISCONNECTED:
+            return f"Connection with {peer} disconnected"
+        case Ending.FAILED_AUTHENTICATION:
+            again = "" if channel.session is None else "re-"
+            return f"Failed {again}authentication with {peer} ({reason})"
+        case Ending.UNEXPECTED_ERROR:
+            return f"Unexpected error from {peer}; closing connection"
+        case _:
+            assert_never(ending)
 
 
 class ConnectionCounts:

@@ -28,20 +28,20 @@ from broker.network.clock import TrioClock
 from broker.network.connection.channel import Channel
 from broker.network.failures import Failures
 from broker.network.handling.handler_pool import Completion, HandlerPool
-from broker.network.handling.request_channel import RequestChannel, Requests
-from broker.network.handling.request_time import RequestTime
-from broker.network.handling.routes import Routes, Wrapper
+from broker.network.handshakes import certificates_of
 from broker.network.listener import Listener
-from broker.network.metrics.client_usage import ClientUsage
-from broker.network.metrics.request_log import RequestLog
-from broker.network.metrics.request_metrics import AllMetrics, Taps
 from broker.network.observers import ConnectionObservers
 from broker.network.processor import Processor, ProcessorServices, ProcessorSettings
 from broker.network.reaper import Reaper
+from broker.network.requests.client_usage import ClientUsage
+from broker.network.requests.request_channel import RequestChannel, Requests
+from broker.network.requests.request_log import RequestLog
+from broker.network.requests.request_metrics import AllMetrics, Taps
+from broker.network.requests.request_time import RequestTime
+from broker.network.requests.routes import Routes, Wrapper
 from broker.network.responder import Responder
 from broker.network.server_resources import ServerResources
 from broker.network.throttling import Throttling
-from broker.network.tls.handshakes import certificates_of
 from broker.protocol.api_key import ApiKey
 from broker.quotas.client_quotas import ClientQuotas
 

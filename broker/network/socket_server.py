@@ -28,14 +28,14 @@ from broker.network.clock import TrioClock
 from broker.network.connection.channel import Channel
 from broker.network.failures import Failures, Place
 from broker.network.handling.handler_pool import Completion
-from broker.network.handling.request_channel import ResponseSend
-from broker.network.handling.request_time import RequestTime
-from broker.network.handling.routes import Wrapper
 from broker.network.listener import Listener
-from broker.network.metrics.client_usage import ClientAccounts
 from broker.network.observers import ConnectionObservers
 from broker.network.processor import Processor
 from broker.network.reaper import Reaper
+from broker.network.requests.client_usage import ClientAccounts
+from broker.network.requests.request_channel import ResponseSend
+from broker.network.requests.request_time import RequestTime
+from broker.network.requests.routes import Wrapper
 from broker.network.selector import Selector
 from broker.network.server_factory import KAFKA, ServedApis, ServerFactory, ServerMode, socket_options
 from broker.network.server_resources import ServerResources

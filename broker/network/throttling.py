@@ -12,9 +12,9 @@ from broker.common.steps import Steps, finished
 from broker.network.clock import TrioClock
 from broker.network.connection.channel import THROTTLED, Channel, MuteEvent, bytes_waiting
 from broker.network.failures import Failures, Place
-from broker.network.metrics.request_metrics import MeasuredRequest, MeasuredRoute, RequestMetrics
 from broker.network.observers import ConnectionObservers
 from broker.network.reaper import Reaper
+from broker.network.requests.request_metrics import MeasuredRequest, MeasuredRoute, RequestMetrics
 from broker.network.supervisor import TaskStarter
 from broker.quotas.bandwidth import RateQuotaManager
 from broker.quotas.broker_quota import RULES

@@ -13,7 +13,7 @@ from typing import Final, cast
 
 from broker.common.errors import ErrorCode
 from broker.network.connection.send import BUFFERS, IOV_MAX, FileRegion, Part
-from broker.network.handling.request_channel import Request
+from broker.network.requests.request_channel import Request
 from broker.protocol import codec
 from broker.protocol.api_key import ApiKey, response_header_version
 from broker.protocol.messages.fetch import FetchResponse

@@ -1,7 +1,7 @@
 """SASL session lifetime and re-authentication on the same connection.
 
 Created by the SaslAuthenticate handler if `connections.max.reauth.ms` limits sessions or the credential of a
-login expires; network.connection.authentication checks it for each request of the connection. Independent of
+login expires; network.authentication checks it for each request of the connection. Independent of
 requests and connections. (KIP-368; Kafka: KafkaChannel's and SaslServerAuthenticator's re-authentication)
 """
 

@@ -29,8 +29,8 @@ from broker.network.automq.server_mode import automq
 from broker.network.clock import LoopIdle, TrioClock
 from broker.network.failures import Failures
 from broker.network.handling.handler_pool import Completion
-from broker.network.metrics.request_log import RequestLog
 from broker.network.reaper import Reaper
+from broker.network.requests.request_log import RequestLog
 from broker.network.server_factory import KAFKA, ServedApis
 from broker.network.socket_server import SocketServer
 from broker.network.supervisor import TaskStarter

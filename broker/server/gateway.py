@@ -68,8 +68,8 @@ from broker.network.clock import LoopIdle, TrioClock
 from broker.network.failures import Failures
 from broker.network.handling.handler_pool import Completion
 from broker.network.metadata_writer import MetadataWriter
-from broker.network.metrics.request_log import RequestLog
 from broker.network.reaper import Reaper
+from broker.network.requests.request_log import RequestLog
 from broker.network.server_factory import ServedApis
 from broker.network.socket_server import SocketServer
 from broker.network.supervisor import TaskStarter

@@ -14,9 +14,9 @@ from broker.monitoring.otlp.export import TASK as OTLP
 from broker.monitoring.otlp.pushes import TASK as PUSHES
 from broker.network.automq.handler_queues import CallbackQueues, RequestQueues
 from broker.network.handling.handler_pool import CALLBACKS
-from broker.network.handling.request_channel import Requests
 from broker.network.handling.sliced_requests import SLICED
 from broker.network.processor import NEW_CONNECTIONS, Processor
+from broker.network.requests.request_channel import Requests
 from broker.network.server_factory import Plane
 from broker.network.socket_server import SocketServer
 from broker.network.throttling import BROKER_QUOTA, REAPERS

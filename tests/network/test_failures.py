@@ -27,8 +27,8 @@ from broker.network.connection.frame_pool import FramePool
 from broker.network.connection.receive import Receive
 from broker.network.failures import Failures, Place
 from broker.network.handling.handler_pool import HandlerPool
-from broker.network.handling.routes import Route
-from broker.network.memory.leased_receive import LargeReceive
+from broker.network.leased_receive import LargeReceive
+from broker.network.requests.routes import Route
 from broker.network.responder import Responder
 from broker.network.selector import Selector
 from broker.network.socket_server import SocketServer

@@ -13,7 +13,7 @@ from broker.common.errors import ConfigError
 from broker.protocol.messages.metadata import MetadataRequest
 from tests.network.test_login import MODULE
 from tests.network.test_sessions import log_in
-from tests.network.tls.test_tls import ALICE
+from tests.network.test_tls import ALICE
 from tests.support.certificates import certificates, tls_settings
 from tests.support.hostile import is_served
 from tests.support.memory import BOUNDED, settled, taker_of_all, waiting

@@ -18,7 +18,7 @@ from broker.records.header import CONTROL_FLAG
 from broker.records.slices import AT_ONCE, Unpack
 from broker.records.walk import batches, records
 from tests.monitoring.events.written import second_passes
-from tests.network.handling.test_request_time import CLIENT, charged_ms, limit
+from tests.network.requests.test_request_time import CLIENT, charged_ms, limit
 from tests.support.batches import packed_as, record, recounted
 from tests.support.produce import PRODUCE_VERSION, create_topic, produce_request
 from tests.support.running import RunningBroker, running_broker

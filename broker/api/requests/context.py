@@ -1,6 +1,6 @@
 """The request data that handlers receive besides the message.
 
-`network.handling.request_channel` implements it and adds the network layer's own fields.
+`network.requests.request_channel` implements it and adds the network layer's own fields.
 """
 
 from typing import Protocol

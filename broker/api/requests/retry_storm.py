@@ -1,6 +1,6 @@
 """Delays error responses to clients that retry a failing request at once.
 
-If `automq.retry.storm.backoff.enabled` is set, `network.handling.routes` wraps the handlers of some APIs in a
+If `automq.retry.storm.backoff.enabled` is set, `network.requests.routes` wraps the handlers of some APIs in a
 `RetryStormGate`. A response that has waited already, such as that of a delayed fetch or a JoinGroup, is
 not delayed again. (AutoMQ: RetryStormResponseGate, RetryStormDelayedResponseScheduler)
 """

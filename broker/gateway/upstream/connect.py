@@ -20,8 +20,8 @@ from broker.gateway.upstream.login import MAX_LOGIN_BYTES, FrameTalk, log_in
 from broker.gateway.upstream.security import UpstreamSecurity
 from broker.gateway.upstream.tcp import open_tcp
 from broker.network.connection.receive import EndOfStream
+from broker.network.connection.tls_socket import TlsError, TlsSocket
 from broker.network.connection.transport import Transport
-from broker.network.tls.tls_socket import TlsError, TlsSocket
 from broker.security.client_login import ClientCredentials
 
 

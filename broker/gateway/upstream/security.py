@@ -12,7 +12,7 @@ from broker.common.clock import Clock
 from broker.common.errors import ConfigError
 from broker.config.sections import UpstreamConfig
 from broker.gateway.upstream.tcp import HostNames
-from broker.network.tls.tls_socket import CIPHERTEXT_BYTES
+from broker.network.connection.tls_socket import CIPHERTEXT_BYTES
 from broker.security.client_login import ClientCredentials
 from broker.security.client_tls import ClientCertificates
 from broker.security.watched_files import CHECK_EVERY_MS, stamps

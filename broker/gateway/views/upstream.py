@@ -31,8 +31,8 @@ from broker.gateway.upstream.conditions import Condition, State
 from broker.metrics.rate import CounterRate
 from broker.network.clock import TrioClock
 from broker.network.connection.channel import Channel
-from broker.network.metrics.request_metrics import quantiles_ms
-from broker.network.metrics.selector_metrics import totals_of
+from broker.network.requests.request_metrics import quantiles_ms
+from broker.network.selector_metrics import totals_of
 from broker.network.socket_server import SocketServer
 from broker.quotas.throttled import Throttle
 from broker.views.upstream_views import ShareViews, UpstreamOf

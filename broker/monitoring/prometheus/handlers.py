@@ -11,9 +11,9 @@ from typing import Final
 from broker.config.listeners import Plane as PlaneName
 from broker.metrics.families import FamilySamples, Kind, Sample
 from broker.network.automq.handler_queues import RequestQueues
-from broker.network.handling.request_channel import Requests
-from broker.network.memory.leased_receive import LeasedFrames
-from broker.network.metrics.idle_shares import Idle
+from broker.network.idle_shares import Idle
+from broker.network.leased_receive import LeasedFrames
+from broker.network.requests.request_channel import Requests
 from broker.network.socket_server import SocketServer
 from broker.quotas.connection_metrics import label_of
 

@@ -12,9 +12,9 @@ from typing import Final
 from broker.common.errors import ErrorCode
 from broker.metrics.families import QUANTILES, FamilySamples, Kind, Sample
 from broker.metrics.histogram import quantiles
-from broker.network.handling.routes import UNKNOWN_VERSION
-from broker.network.metrics.request_log import RequestLog
-from broker.network.metrics.request_metrics import PHASES, AllMetrics, ApiMetrics, quantiles_ms
+from broker.network.requests.request_log import RequestLog
+from broker.network.requests.request_metrics import PHASES, AllMetrics, ApiMetrics, quantiles_ms
+from broker.network.requests.routes import UNKNOWN_VERSION
 
 PREFIX: Final = "kafka_network_requestmetrics"
 

@@ -12,8 +12,9 @@ from broker.api.requests.callbacks import Callbacks
 from broker.metrics.families import MAX_SERIES, FamilySamples, Kind, Sample, Steps
 from broker.metrics.rate import CounterRate
 from broker.network.failures import Failures
-from broker.network.metrics.idle_shares import Idle
-from broker.network.metrics.selector_metrics import (
+from broker.network.idle_shares import Idle
+from broker.network.processor import Processor
+from broker.network.selector_metrics import (
     SelectorTotals,
     ciphers,
     client_software,
@@ -24,7 +25,6 @@ from broker.network.metrics.selector_metrics import (
     oversized,
     totals_of,
 )
-from broker.network.processor import Processor
 from broker.network.socket_server import SocketServer
 from broker.quotas import connection_metrics
 

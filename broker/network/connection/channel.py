@@ -23,9 +23,9 @@ from broker.common.errors import BrokerBug
 from broker.common.principal import ANONYMOUS
 from broker.network.connection.receive import Frame, Receive
 from broker.network.connection.send import Send
+from broker.network.connection.tls_socket import TlsReceive, TlsSocket
 from broker.network.connection.transport import Transport
 from broker.network.failures import Place
-from broker.network.tls.tls_socket import TlsReceive, TlsSocket
 from broker.purgatory.purgatory import DelayedOperation, Outcome
 from broker.security.sasl import SaslLogin
 from broker.security.session import Session

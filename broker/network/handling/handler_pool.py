@@ -41,11 +41,10 @@ from broker.network.failures import Failures, Place
 from broker.network.handling.flush_waits import FlushWaits, Waiting
 from broker.network.handling.large_messages import encode_large, handle_large
 from broker.network.handling.leader_followers import LeaderFollowers
-from broker.network.handling.request_channel import Request, Requests
-from broker.network.handling.request_time import RequestTime
 from broker.network.handling.sliced_requests import SLICED, Conclude, End, SlicedRequests
-from broker.network.handling.slow_waits import SlowWaits
 from broker.network.reaper import Reaper
+from broker.network.requests.request_channel import Request, Requests
+from broker.network.requests.request_time import RequestTime
 from broker.network.responder import Responder
 from broker.network.selector import NO_MEMORY
 from broker.network.supervisor import TaskStarter
@@ -72,6 +71,34 @@ ANY_SIZE: Final = -1
 """In place of LARGE, for a request that a handler has already handled in slices."""
 
 CALLBACKS: Final = "data-plane-kafka-request-handler-callbacks"
+
+
+class SlowWaits:
+    """How long the handlers of a pool wait within slow requests, such as for a metadata commit. A handler
+    that waits serves no other request, as a thread of Kafka's, but leaves the thread to others.
+
+    `ended_ns` is the total of the waits that are over.
+    """
+
+    def __init__(self) -> None:
+        self.ended_ns = 0
+        self._waiting = 0
+        self._began_ns = 0
+
+    def begin(self, now_ns: int) -> None:
+        """A handler begins to wait."""
+        self._waiting += 1
+        self._began_ns += now_ns
+
+    def end(self, began_ns: int, now_ns: int) -> None:
+        """A handler that began to wait at `began_ns` goes on."""
+        self._waiting -= 1
+        self._began_ns -= began_ns
+        self.ended_ns += now_ns - began_ns
+
+    def total_ns(self, now_ns: int) -> int:
+        """Return the total, with the waits in progress."""
+        return self.ended_ns + self._waiting * now_ns - self._began_ns
 
 
 class StagedAppends(Protocol):

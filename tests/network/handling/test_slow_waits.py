@@ -1,6 +1,6 @@
 """Waits of handlers within slow requests, on numbers that the test chooses."""
 
-from broker.network.handling.slow_waits import SlowWaits
+from broker.network.handling.handler_pool import SlowWaits
 
 
 def test_waits_in_progress_count_until_now_and_ended_ones_once() -> None:
