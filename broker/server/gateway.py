@@ -34,8 +34,10 @@ from broker.gateway.event_topics import UpstreamTopics
 from broker.gateway.forwarder import ForwardLimits
 from broker.gateway.node_ports import NodePorts
 from broker.gateway.node_scope import QuotasByNode
+from broker.gateway.own_summaries import OwnClients, OwnSummary
 from broker.gateway.own_topics import OwnTopics
 from broker.gateway.processor import ListenerForwarding
+from broker.gateway.renewals import LoginRenewal
 from broker.gateway.routes import ForwardRoutes
 from broker.gateway.server_mode import GatewayMode
 from broker.gateway.sharing.cluster_keys import ClusterKeys
@@ -54,11 +56,9 @@ from broker.gateway.upstream.connect import UpstreamSocket, open_connection
 from broker.gateway.upstream.errors import Reason, UpstreamError
 from broker.gateway.upstream.identity import ClusterIdentity
 from broker.gateway.upstream.pace import Backoff
-from broker.gateway.upstream.renewal import LoginRenewal
 from broker.gateway.upstream.security import UpstreamSecurity, check_credentials
 from broker.gateway.upstream_quotas import UpstreamQuotas
-from broker.gateway.views.own_summaries import OwnClients, OwnSummary
-from broker.gateway.views.upstream import UpstreamViews
+from broker.gateway.upstream_views import UpstreamViews
 from broker.log.background_jobs import Flush
 from broker.metadata.changes import AuditFilter
 from broker.metadata.store import MetadataStore

@@ -1,6 +1,6 @@
 """What a gateway adds to `console.Views`: its upstream cluster, and the other gateways that share limits.
 
-A broker has neither. Implemented by `gateway.views.upstream` and `gateway.sharing.views`.
+A broker has neither. Implemented by `gateway.upstream_views` and `gateway.sharing.views`.
 """
 
 from collections.abc import Callable, Iterable, Sequence

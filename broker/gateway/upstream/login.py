@@ -1,7 +1,7 @@
 """The SASL messages of the gateway's own login. (KIP-43, KIP-152, KIP-368; Kafka: SaslClientAuthenticator)
 
 Sends SaslHandshake 1 and SaslAuthenticate 1, which every broker since Kafka 2.2 has, so that a login needs no
-ApiVersions. `connect` logs in on a new connection, `renewal` again on one that clients use.
+ApiVersions. `connect` logs in on a new connection, `gateway.renewals` again on one that clients use.
 """
 
 from typing import Any, Final, Protocol

@@ -15,6 +15,7 @@ from broker.config.load import load
 from broker.controller.control import Control
 from broker.controller.rows.broker import ServerInfo
 from broker.controller.rows.quotas import ResolvedLimit
+from broker.gateway.own_summaries import OwnSummary
 from broker.gateway.sharing.client_summary import ClientSummary
 from broker.gateway.sharing.member import SharingMember
 from broker.gateway.sharing.report import WHOLE
@@ -22,7 +23,6 @@ from broker.gateway.sharing.signing import PlainRecords
 from broker.gateway.sharing.summaries import Summaries
 from broker.gateway.sharing.task import SharingTask
 from broker.gateway.sharing.views import SharedLimits
-from broker.gateway.views.own_summaries import OwnSummary
 from broker.metadata.store import MetadataStore
 from broker.network.clock import TrioClock
 from broker.quotas.client_quotas import ClientQuotas

@@ -14,7 +14,7 @@ from trio.testing import MockClock
 from broker.config.listeners import Address
 from broker.controller.rows.upstream import NodeAddress, UpstreamCondition, UpstreamNodeRow
 from broker.gateway.upstream.conditions import Condition
-from broker.gateway.views.upstream import NodeTraffic, is_loopback
+from broker.gateway.upstream_views import NodeTraffic, is_loopback
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.metadata import MetadataRequest

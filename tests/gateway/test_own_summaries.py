@@ -6,9 +6,9 @@ import pytest
 
 from broker.common.steps import finished
 from broker.controller.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
+from broker.gateway.own_summaries import OwnClients, OwnSummary
 from broker.gateway.sharing.client_summary import MAX_ADDRESSES, MAX_CLIENTS, MAX_HISTORIES, ClientSummary
 from broker.gateway.sharing.summary import MAX_CHANNELS, MAX_USES
-from broker.gateway.views.own_summaries import OwnClients, OwnSummary
 from broker.metadata.actor import BROKER_ITSELF
 from broker.network.clock import TrioClock
 from broker.protocol.messages.api_versions import ApiVersionsRequest
