@@ -66,8 +66,6 @@ class UsualHead:
     the client id with its length.
     """
 
-    __slots__ = ("client_id", "id_bytes", "size", "unpack")
-
     def __init__(self, id_bytes: bytes, client_id: str | None) -> None:
         layout = Struct(f">iIi{len(id_bytes)}sI")
         self.unpack: Callable[[memoryview], tuple[int, int, int, bytes, int]] = layout.unpack_from

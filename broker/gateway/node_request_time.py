@@ -17,8 +17,6 @@ def quotas_of(channel: Channel) -> NodeQuotas:
 class NodeRequestTime(RequestTime):
     """Charges request time for the node of a connection."""
 
-    __slots__ = ()
-
     def charge(self, request: Request, outcome: Outcome) -> Outcome:
         self._quota = quotas_of(request.channel).request
         return super().charge(request, outcome)

@@ -68,32 +68,6 @@ class ForwardRoute:
     see `client_receive`. `last` is the response that was rewritten last.
     """
 
-    __slots__ = (
-        "_others",
-        "_remote",
-        "_sizes",
-        "_total",
-        "_usage",
-        "answers",
-        "api_key",
-        "before_login",
-        "collects",
-        "flexible",
-        "head",
-        "last",
-        "max_response",
-        "metrics",
-        "plain_ending",
-        "refuses_replicas",
-        "rewrite",
-        "throttle_at",
-        "topics_at",
-        "treatment",
-        "usual_above",
-        "usual_below",
-        "version",
-    )
-
     def __init__(
         self,
         api_key: int,

@@ -62,8 +62,6 @@ class Place(Enum):
 class Failures:
     """`counts` maps every place to its number of exceptions since the start."""
 
-    __slots__ = ("counts",)
-
     def __init__(self) -> None:
         self.counts = dict.fromkeys(Place, 0)
 

@@ -54,20 +54,6 @@ class LeasedFrames(FramePool):
     fit into the scratch buffer of a processor need no lease.
     """
 
-    __slots__ = (
-        "_arriving",
-        "_clock",
-        "_is_logged",
-        "_leases",
-        "_quiet_until_ms",
-        "_short_since_ms",
-        "_stall_ms",
-        "_waiting",
-        "memory",
-        "only_large",
-        "reaper",
-    )
-
     def __init__(
         self,
         memory: MemoryPool,

@@ -43,8 +43,6 @@ class MemoryPool:
     use.
     """
 
-    __slots__ = ("_depleted_since_ms", "_largest", "_strict", "available", "depleted", "size")
-
     def __init__(self, size: int, largest: int, *, strict: bool = False) -> None:
         if size <= 0 or largest <= 0 or largest > size:
             raise ValueError(

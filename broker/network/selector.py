@@ -89,25 +89,6 @@ class ConnectionCounts:
     connections closed within a response whose records could not be read.
     """
 
-    __slots__ = (
-        "closed",
-        "closed_bytes_in",
-        "closed_bytes_out",
-        "closed_requests",
-        "cut_off",
-        "expired",
-        "failed_logins",
-        "failed_renewals",
-        "logins",
-        "logins_without_reauth",
-        "opened",
-        "oversized",
-        "renewal_ms_avg",
-        "renewal_ms_max",
-        "renewals",
-        "unanswered",
-    )
-
     def __init__(self) -> None:
         self.opened = self.closed = 0
         self.closed_bytes_in = self.closed_bytes_out = self.closed_requests = 0

@@ -151,8 +151,6 @@ class ServedApis(msgspec.Struct, frozen=True):
 class EndedProcessors:
     """The bytes received and sent by processors that have ended."""
 
-    __slots__ = ("bytes_in", "bytes_out")
-
     def __init__(self) -> None:
         self.bytes_in = self.bytes_out = 0
 

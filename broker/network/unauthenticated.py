@@ -39,8 +39,6 @@ class OverLimit(Exception):  # noqa: N818 - a verdict on the peer, already repor
 class _Metered:
     """A socket that counts received bytes; used only to receive frames."""
 
-    __slots__ = ("received", "sock")
-
     def __init__(self, sock: Transport) -> None:
         self.sock = sock
         self.received = 0

@@ -28,8 +28,6 @@ class RateLimitedWarning:
     passes the time.
     """
 
-    __slots__ = ("_logger", "_quiet_until_ms", "_suppressed")
-
     def __init__(self, logger: logging.Logger) -> None:
         self._logger = logger
         self._quiet_until_ms: int | None = None
@@ -48,8 +46,6 @@ class RateLimitedWarning:
 
 class UnsendableResponses:
     """The warning about responses whose connection has closed; each responder has one."""
-
-    __slots__ = ("_warning",)
 
     def __init__(self) -> None:
         self._warning = RateLimitedWarning(logger)

@@ -99,8 +99,6 @@ class Watchers(Generic[Op]):
     settled operations among them. `by_any` has the operations that watch every key, one pair each.
     """
 
-    __slots__ = ("_by_key", "by_any", "count", "lingering")
-
     def __init__(self) -> None:
         self._by_key: dict[Hashable, dict[Op, None]] = {}
         self.by_any: dict[Op, None] = {}

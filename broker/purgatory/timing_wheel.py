@@ -27,8 +27,6 @@ Item = TypeVar("Item", bound=HasDeadline)
 class DelayQueue(Generic[Item]):
     """A binary heap; `first_deadline` is None when it is empty."""
 
-    __slots__ = ("_heap",)
-
     def __init__(self) -> None:
         self._heap: list[Item] = []
 
@@ -107,8 +105,6 @@ class Bucket:
 class _Level:
     """One ring: `tick_ms` per bucket, `interval_ms` in total, buckets by deadline."""
 
-    __slots__ = ("buckets", "interval_ms", "tick_ms")
-
     def __init__(self, tick_ms: int, wheel_size: int) -> None:
         self.tick_ms = tick_ms
         self.interval_ms = tick_ms * wheel_size
@@ -125,8 +121,6 @@ class Advance(NamedTuple):
 
 class TimingWheel:
     """`tick_ms` is the precision: an entry fires up to one tick less a millisecond early, and never late."""
-
-    __slots__ = ("_levels", "_queue", "clock_ms", "size", "tick_ms", "wheel_size")
 
     def __init__(self, tick_ms: int, wheel_size: int, start_ms: int) -> None:
         self.tick_ms = tick_ms
@@ -193,8 +187,6 @@ class TimingWheel:
 
 class Timer:
     """`advance(now_ms)` returns the due entries; `next_deadline()` the time of the next call."""
-
-    __slots__ = ("_due", "_wheel")
 
     def __init__(self, tick_ms: int = 1, wheel_size: int = 20) -> None:
         self._wheel = TimingWheel(tick_ms, wheel_size, start_ms=0)

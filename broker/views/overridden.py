@@ -42,8 +42,6 @@ _IN_ORDER: Final = tuple(map(_shape, steps_for(Client("user", "client"), "")))
 class Rules:
     """The rules of one state of the metadata image, with their shapes in order of precedence."""
 
-    __slots__ = ("_has_defaults", "quotas", "shapes")
-
     def __init__(self, quotas: Quotas, shapes: Container[Shape]) -> None:
         self.quotas = quotas
         self.shapes = [shape for shape in _IN_ORDER if shape in shapes]
@@ -85,8 +83,6 @@ def rules_in_steps(quotas: Quotas) -> Steps[Rules]:
 
 class ClientsByLimit:
     """The numbers of clients that match each limit and come under other rules."""
-
-    __slots__ = ("_governing", "_overriding", "_rules")
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules

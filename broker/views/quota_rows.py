@@ -54,15 +54,6 @@ _UNMARKED: dict[str, ShadowUse] = {}
 
 
 class QuotaRows:
-    __slots__ = (
-        "_cached",
-        "_cached_quotas",
-        "_live",
-        "_rules",
-        "_rules_decide",
-        "_shares",
-    )
-
     def __init__(self, live: LiveQuotas, shares: ShareViews, *, rules_decide: bool = True) -> None:
         """`rules_decide`: no callback replaces the search for a client's rule."""
         self._live = live

@@ -98,18 +98,6 @@ class ProducePrologue(NamedTuple):
 class ProduceFastPath:
     """The fast path of one version on one listener."""
 
-    __slots__ = (
-        "_authorizes",
-        "_is_flexible",
-        "_last_codec",
-        "_layout",
-        "_prologues",
-        "_read_batches",
-        "_services",
-        "_topics",
-        "_version",
-    )
-
     def __init__(self, version: int, services: ProduceServices) -> None:
         self._version = version
         self._services = services
@@ -265,17 +253,6 @@ class ProduceFastPath:
 
 class ResponseLayout:
     """The layout of responses without errors in one version."""
-
-    __slots__ = (
-        "_fixed",
-        "_frame",
-        "_no_errors",
-        "_not_throttled",
-        "_partition",
-        "_tags",
-        "_throttle",
-        "throttle_at",
-    )
 
     def __init__(self, version: int) -> None:
         is_flexible = version >= 9

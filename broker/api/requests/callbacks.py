@@ -49,19 +49,6 @@ class Callbacks:
     full queue.
     """
 
-    __slots__ = (
-        "_conclude",
-        "_later",
-        "_rest",
-        "_waiting",
-        "blocked",
-        "capacity",
-        "later_capacity",
-        "peak",
-        "queue",
-        "recheck",
-    )
-
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
         self.peak = 0

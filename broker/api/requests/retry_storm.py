@@ -32,8 +32,6 @@ class RetryStormGate:
     `storm` has the recorded errors, `delayed` the waiting responses.
     """
 
-    __slots__ = ("_clock", "delayed", "storm")
-
     def __init__(self, callbacks: Callbacks, clock: Clock) -> None:
         self.storm = RetryStorm()
         self.delayed = DelayedResponses("RetryStorm", callbacks)
@@ -97,8 +95,6 @@ class RetryStormGate:
 
 class GatedFastPath:
     """A `FastPath` behind the gate."""
-
-    __slots__ = ("_api", "_gate", "_inner")
 
     def __init__(self, inner: FastPath, api: int, gate: RetryStormGate) -> None:
         self._inner = inner

@@ -29,8 +29,6 @@ class ClientSecurity:
     authorizer, if any.
     """
 
-    __slots__ = ("authorizer", "config", "is_judged", "issuers", "plain")
-
     def __init__(
         self,
         config: SecurityConfig,

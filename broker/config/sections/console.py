@@ -68,8 +68,6 @@ PRICE: Final = decimal(0, 100_000)
 class ConsoleTls(TlsConfig):
     """TLS of the console; its keys have the prefix `console.`."""
 
-    __slots__ = ()
-
     def key(self, key: str) -> str:
         return f"console.{key}"
 

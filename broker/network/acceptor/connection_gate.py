@@ -120,8 +120,6 @@ LEAST_NS: Final = 1_000_000
 class BlockedTime:
     """A reentrant context manager around every such wait. Readings include a wait in progress."""
 
-    __slots__ = ("_clock", "_depth", "_metered_ns", "_rate", "_since", "_total_ns")
-
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._rate = Rate(Window(), unit_ms=1.0)
@@ -175,8 +173,6 @@ class ThrottledSocket(msgspec.Struct, frozen=True):
 
 class ThrottledSockets:
     """A heap of throttled sockets. The caller that pops one must close or serve it."""
-
-    __slots__ = ("_heap", "_next")
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, ThrottledSocket]] = []

@@ -40,8 +40,6 @@ class SizeSemaphore:
     `available` counts free permits (AvailableRequestSize).
     """
 
-    __slots__ = ("_waiters", "available", "limit")
-
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.available = limit
@@ -93,8 +91,6 @@ class SizeSemaphore:
 
 class HandlerQueue:
     """The queue of one handler. Taking a request releases its permits, before it is handled."""
-
-    __slots__ = ("_receive", "_sizes", "capacity", "peak", "send")
 
     def __init__(self, capacity: int, sizes: SizeSemaphore) -> None:
         self.capacity = capacity
@@ -175,8 +171,6 @@ class RequestQueues:
 class RoundRobin:
     """All callback queues as one queue for the handler pool, which takes from them in turn."""
 
-    __slots__ = ("_count", "_next", "queues")
-
     def __init__(self, handlers: int) -> None:
         self.queues: list[deque[Callback]] = [deque() for _ in range(handlers)]
         self._count = 0
@@ -211,8 +205,6 @@ class RoundRobin:
 
 class CallbackQueues(Callbacks):
     """`handlers` queues of max(`capacity` / `handlers`, 1) callbacks."""
-
-    __slots__ = ("_round_robin", "each")
 
     def __init__(self, capacity: int, handlers: int) -> None:
         self.each = max(capacity // handlers, 1)

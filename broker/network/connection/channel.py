@@ -106,8 +106,6 @@ MAX_INDEX: Final = 0x7FFFFFFF
 class ConnectionIds:
     """`next_index` is the index of the processor's next connection."""
 
-    __slots__ = ("_processor", "next_index")
-
     def __init__(self, processor_id: int) -> None:
         self._processor = processor_id
         self.next_index = 0

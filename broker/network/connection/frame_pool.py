@@ -38,8 +38,6 @@ class FramePool:
     returns a mapping to the system; by default that happens at once.
     """
 
-    __slots__ = ("_free", "_unmap", "idle_bytes", "outstanding")
-
     def __init__(self, unmap: Callable[[mmap], None] | None = None) -> None:
         self._unmap = unmap
         self._free: dict[int, list[bytearray]] = {}

@@ -103,24 +103,6 @@ class RequestMetrics:
     called functions of the broker.
     """
 
-    __slots__ = (
-        "cached",
-        "errors",
-        "faulty",
-        "local",
-        "name",
-        "queue",
-        "record",
-        "remote",
-        "response_queue",
-        "response_send",
-        "size",
-        "taps",
-        "throttle",
-        "total",
-        "version",
-    )
-
     def __init__(self, name: str, version: int, taps: Taps = ()) -> None:
         self.name = name
         self.version = version

@@ -64,8 +64,6 @@ WAITING: Final = (AfterCommit, Delayed, Sliced)
 class RequestTime:
     """`exempt` is a live set of the names of listeners that serve only other brokers."""
 
-    __slots__ = ("_base_ms", "_delayed", "_exempt", "_last", "_ns", "_quota")
-
     def __init__(self, quota: RequestQuotaManager, clock: TrioClock, exempt: Collection[str]) -> None:
         self._quota = quota
         self._ns = clock.ns

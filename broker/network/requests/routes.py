@@ -66,26 +66,6 @@ class CachedResponse:
 class Route:
     """One API in one version on one listener."""
 
-    __slots__ = (
-        "_caches",
-        "_metrics",
-        "_wrapper",
-        "api",
-        "before_login",
-        "cached_bytes",
-        "cached_responses",
-        "decode",
-        "encode",
-        "error_codes",
-        "fast_path",
-        "flexible",
-        "handle",
-        "metrics",
-        "services",
-        "variants",
-        "version",
-    )
-
     def __init__(
         self,
         api: Api,
@@ -228,8 +208,6 @@ class TokenRoute(Route):
     server's; a failed login has no frame and only ends the connection. The handler is that of
     SaslAuthenticate. (Kafka: SaslServerAuthenticator.handleSaslToken without Kafka headers)
     """
-
-    __slots__ = ()
 
     def __init__(self, api: Api, services: HandlerServices, metrics: MetricsOf) -> None:
         super().__init__(
