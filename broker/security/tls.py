@@ -2,7 +2,7 @@
 
 Called by the socket server for each TLS listener. An invalid key, certificate or cipher list raises
 ConfigError at startup; the error names the key and never shows a secret. `parse_pem` reads keys and
-certificates. `broker.security.client_tls` is the client's side. Independent of sockets.
+certificates. `broker.gateway.upstream.security` is the client's side. Independent of sockets.
 """
 
 import logging

@@ -8,7 +8,7 @@ import pytest
 
 from broker.common.errors import ConfigError
 from broker.config.sections import UpstreamConfig
-from broker.security.client_tls import ClientCertificates, client_context
+from broker.gateway.upstream.security import ClientCertificates, client_context
 from broker.security.watched_files import CHECK_EVERY_MS
 from tests.support.certificates import PASSWORD, certificates
 
