@@ -16,9 +16,9 @@ Each line imports only lines below it; an import contract in pyproject.toml has 
     authentication, unauthenticated, leased_receive
                                     logins, limits before them, and request memory (KIP-72)
     requests                        requests, the request channel, routes, request times and metrics
-    observers, selector             the open connections of a processor, and who observes connections
+    observers, selector             observers of connections; the open connections of a processor
     connection, memory_pool         one connection: receive, send, TLS, mute state; request memory
     metadata_writer                 commits changes of the metadata
     clock, failures, reaper, supervisor
-                                    tasks, their time and their failures
+                                    time, exceptions, deadlines, and the tree of tasks
 """
