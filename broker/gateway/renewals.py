@@ -26,9 +26,8 @@ from broker.gateway.asking import LOST, AskedRequest
 from broker.gateway.channel import GatewayChannel
 from broker.gateway.responses import decoded
 from broker.gateway.routes import ForwardRoutes
-from broker.gateway.upstream.connect import FAILURES, as_upstream_error
+from broker.gateway.upstream.connect import FAILURES, Talk, as_upstream_error, log_in
 from broker.gateway.upstream.errors import Reason, UpstreamError
-from broker.gateway.upstream.login import Talk, log_in
 from broker.gateway.upstream.security import UpstreamSecurity
 from broker.network.reaper import Reaper
 from broker.protocol import codec
@@ -92,7 +91,7 @@ class Renewals:
 
 
 class UpstreamTalk:
-    """A `upstream.login.Talk` on the upstream connection of `channel`, of which nothing is in flight. If
+    """A `upstream.connect.Talk` on the upstream connection of `channel`, of which nothing is in flight. If
     cancelled, a response can be missing: close the connection.
     """
 
