@@ -267,7 +267,9 @@ class FetchFastPath:
         max_bytes: int,
         least: int,
     ) -> Outcome:
-        """Serve a session's request: the response has the partitions with news. Changes the session last."""
+        """Serve a session's request: the response has the partitions with changes. The session is
+        changed last.
+        """
         session = self._services.sessions.usual(
             prologue.session_id, prologue.epoch, uses_topic_ids=self._uses_ids
         )
@@ -299,12 +301,12 @@ class FetchFastPath:
                 raise Unusual
             self._advance(session, changes, context)
             return self._wait(prologue, context, session.requested(), max_bytes, least, session)
-        news = [
+        included = [
             each
             for each in found
             if each[0].changes(len(each[2]), each[1].high_watermark, each[1].log_start_offset)
         ]
-        topics = self._layout.grouped(news)
+        topics = self._layout.grouped(included)
         parts, size = self._layout.encode(
             context.correlation_id, session.id, self._layout.count(len(topics)), topics
         )
@@ -315,16 +317,16 @@ class FetchFastPath:
                 log.metrics.bytes_out += len(records)
         self._advance(session, changes, context)
         if throttle is not None:
-            for cached, _, _ in news:
+            for cached, _, _ in included:
                 cached.high_watermark = -1  # so that the next response includes it
             return Response(empty_reply(throttle.throttle_ms, session.id), throttle)
-        for cached, log, records in news:
-            session.sent(cached, len(records), log.high_watermark, log.log_start_offset)
+        for cached, log, records in included:
+            session.note_sent(cached, len(records), log.high_watermark, log.log_start_offset)
         if not self._services.quotas.request.active:
             return EncodedResponse(parts, None)
         logs = [(log, len(records)) for _, log, records in found]
-        told = [(cached, len(records)) for cached, _, records in news]
-        sent = _SentRecords(self._services, context, recorded, logs, session, told)
+        sent_partitions = [(cached, len(records)) for cached, _, records in included]
+        sent = _SentRecords(self._services, context, recorded, logs, session, sent_partitions)
         return EncodedResponse(parts, None, self._layout.throttle_at, sent.withhold)
 
     def _key(self, hosted: HostedTopic) -> tuple[str, bytes]:
@@ -416,7 +418,7 @@ class _SentRecords:
     bytes sent by log, and the session.
     """
 
-    __slots__ = ("_context", "_logs", "_recorded", "_records", "_services", "_session", "_told")
+    __slots__ = ("_context", "_logs", "_recorded", "_records", "_sent_partitions", "_services", "_session")
 
     def __init__(
         self,
@@ -425,14 +427,14 @@ class _SentRecords:
         recorded: RecordedFetch | None,
         logs: Sequence[tuple[PartitionLog, int]],
         session: FetchSession | None = None,
-        told: Sequence[tuple[CachedPartition, int]] = (),
+        sent_partitions: Sequence[tuple[CachedPartition, int]] = (),
     ) -> None:
         self._services = services
         self._context = context
         self._recorded = recorded
         self._logs = logs
         self._session = session
-        self._told = told
+        self._sent_partitions = sent_partitions
         size = 0
         for _, sent in logs:
             size += sent
@@ -449,8 +451,8 @@ class _SentRecords:
             log.metrics.bytes_out -= sent
         if session is None:
             return Response(empty_reply(throttle.throttle_ms, NO_SESSION), throttle)
-        for cached, sent in reversed(self._told):
-            session.take_back(cached, sent)
+        for cached, sent in reversed(self._sent_partitions):
+            session.undo_sent(cached, sent)
         return Response(empty_reply(throttle.throttle_ms, session.id), throttle)
 
 
