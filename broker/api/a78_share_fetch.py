@@ -140,8 +140,13 @@ def _fetch(
     if services.quotas.fetch_active:
         max_bytes = fetch_max_bytes(services.quotas, context, max_bytes)
     pending = PendingShareFetch(message, wanted, failures, acknowledged, max_bytes, context, services)
-    has_news = not wanted and (failures or acknowledged)
-    if not is_fetched or has_news or message.share_session_epoch == FINAL_EPOCH or message.max_wait_ms <= 0:
+    has_results = not wanted and (failures or acknowledged)
+    if (
+        not is_fetched
+        or has_results
+        or message.share_session_epoch == FINAL_EPOCH
+        or message.max_wait_ms <= 0
+    ):
         return pending.response()
     operation = DelayedShareFetch(message.max_wait_ms, pending)
     watched = [watch for each in wanted for watch in (each.log, each.share)]

@@ -61,9 +61,9 @@ def check_metadata_exists(
     if not folders and not left:
         return
     others = [each for each in directories if os.path.abspath(each) != os.path.abspath(path.parent)]
-    elsewhere = [each for each in others if os.path.exists(os.path.join(each, path.name))]
-    if elsewhere:
-        hint = f"{elsewhere[0]} contains such a file: put that directory first in log.dirs"
+    other_directories = [each for each in others if os.path.exists(os.path.join(each, path.name))]
+    if other_directories:
+        hint = f"{other_directories[0]} contains such a file: put that directory first in log.dirs"
     else:
         hint = RECOVERY_HINT
     state = "is empty" if path.exists() else "is missing"

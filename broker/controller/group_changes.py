@@ -146,7 +146,7 @@ class GroupChanges:
         # looked up.
         self._check_empty(group_id)
         if self._is_share(group_id):
-            return await self._begin_elsewhere(command, moves)
+            return await self._reset_start_offsets(command, moves)
         committed = self._groups.coordinator.offsets.committed(group_id)
         if command.kind is not ResetKind.SHIFT:
             moves = [msgspec.structs.replace(each, before=_committed(committed, each)) for each in moves]
@@ -161,7 +161,7 @@ class GroupChanges:
         self._write(lambda token, now: self._groups.coordinator.offsets.commit(request, token, now))
         return Done(moves, _notes(group_id, moves))
 
-    async def _begin_elsewhere(
+    async def _reset_start_offsets(
         self, command: ResetOffsets, moves: list[OffsetMove]
     ) -> Done[list[OffsetMove]]:
         """Reset the start offsets of a share group."""

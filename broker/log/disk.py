@@ -33,7 +33,7 @@ _MAX_BUFFERS: Final = 1_024
 
 _COPY_CHUNK: Final = 1_048_576
 
-_CANNOT_TELL: Final = (EOPNOTSUPP, ENOSYS, EINVAL)
+_UNSUPPORTED: Final = (EOPNOTSUPP, ENOSYS, EINVAL)
 
 _one_byte: Final = bytearray(1)
 
@@ -157,7 +157,7 @@ def is_cached(file: OpenFile, position: int) -> bool | None:
     except BlockingIOError:
         return False
     except OSError as error:
-        return None if error.errno in _CANNOT_TELL else False
+        return None if error.errno in _UNSUPPORTED else False
 
 
 def write_at(file: OpenFile, buffers: Sequence[Buffer], position: int) -> int:

@@ -16,7 +16,7 @@ from broker.controller.rows.broker import ConfigRow, ConfigSynonym
 from broker.metadata.image import Image
 
 MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
-_SET_BY_NOBODY: Final = (Source.STATIC_BROKER, Source.DEFAULT)
+_LOWER_SOURCES: Final = (Source.STATIC_BROKER, Source.DEFAULT)
 
 
 def as_kafka_describes(rows: Iterable[ConfigRow]) -> list[ConfigRow]:
@@ -38,7 +38,7 @@ def of_all_brokers(rows: Iterable[ConfigRow], image: Image, configuration: Confi
 def _with_default(row: ConfigRow) -> ConfigRow:
     if any(each.source == Source.DYNAMIC_DEFAULT_BROKER for each in row.synonyms):
         return row
-    place = next(i for i, each in enumerate(row.synonyms) if each.source in _SET_BY_NOBODY)
+    place = next(i for i, each in enumerate(row.synonyms) if each.source in _LOWER_SOURCES)
     value = row.synonyms[place].value
     default = ConfigSynonym(MIN_INSYNC_REPLICAS, value, Source.DYNAMIC_DEFAULT_BROKER)
     synonyms = (*row.synonyms[:place], default, *row.synonyms[place:])

@@ -64,7 +64,7 @@ class WrittenState(NamedTuple):
 class ShareStatePersister:
     """The states of all share partitions, one object per broker.
 
-    `create_topic` creates __share_group_state if it is missing; `tell_reset` is called with the key of each
+    `create_topic` creates __share_group_state if it is missing; `on_reset` is called with the key of each
     state that is initialized or deleted, so that its leader reads it again.
     """
 
@@ -82,7 +82,7 @@ class ShareStatePersister:
         self._logs: dict[int, StateLog] = {}
         self._prune_at_ms: int | None = None
         self._is_unreadable = False
-        self.tell_reset: Callable[[ShareKey], None] = lambda _key: None
+        self.on_reset: Callable[[ShareKey], None] = lambda _key: None
 
     # What the group coordinator uses
 
@@ -192,7 +192,7 @@ class ShareStatePersister:
         if error:
             return LOG_ERRORS.get(error, error)
         if staged.is_reset:
-            self.tell_reset(staged.key)
+            self.on_reset(staged.key)
         self._prune_later()
         return ErrorCode.NONE
 

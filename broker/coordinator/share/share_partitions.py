@@ -86,7 +86,7 @@ class SharePartitions:
         self._loaded: dict[ShareKey, SharePartition] = {}
         self._locks = Timer()
         self._leaving: deque[tuple[str, ShareKey]] = deque()
-        persister.tell_reset = self.drop
+        persister.on_reset = self.drop
 
     def get(self, key: ShareKey) -> SharePartition | None:
         """Return the share partition if it was read."""

@@ -174,8 +174,8 @@ class UpstreamCluster:
         else:
             self._adopt(view)
             self._enter(Condition.CONNECTED)
-            is_news = previous is not None and previous.nodes != view.nodes
-            if is_news and view.nodes != frozenset(self.nodes.values()):
+            has_changed = previous is not None and previous.nodes != view.nodes
+            if has_changed and view.nodes != frozenset(self.nodes.values()):
                 for other in self._connected():
                     if other is not watch:
                         other.refresh()

@@ -117,13 +117,13 @@ class Alerting:
         for name in [name for name in self._states if name not in enabled]:
             rule = self._rules.pop(name)
             for transition in self._states.pop(name).end(wall_ms):
-                self._tell(nursery, name, rule, transition)
+                self._notify(nursery, name, rule, transition)
         for name, rule in enabled.items():
             values = await run_in_slices(matching(rule, observed[rule.condition]))
             state = self._states.setdefault(name, RuleState())
             self._rules[name] = rule
             for transition in state.step(rule, values, now_ms, wall_ms):
-                self._tell(nursery, name, rule, transition)
+                self._notify(nursery, name, rule, transition)
         self._remind(nursery, now_ms)
 
     async def _observe(self, condition: AlertCondition) -> Values:
@@ -131,7 +131,7 @@ class Alerting:
             return await trio.to_thread.run_sync(disk_use, self._directories, abandon_on_cancel=True)
         return await run_in_slices(self._sources[condition]())
 
-    def _tell(self, nursery: trio.Nursery, name: str, rule: AlertRule, transition: Transition) -> None:
+    def _notify(self, nursery: trio.Nursery, name: str, rule: AlertRule, transition: Transition) -> None:
         event = "firing" if transition.ended_at_ms is None else "resolved"
         self._record(
             transition.ended_at_ms or transition.fired_at_ms,

@@ -148,7 +148,7 @@ class HandlerPool:
         self._now_ms = 0
         self._wall_ms = 0
         self._last = 0
-        self._elsewhere_ns = 0
+        self._outside_turns_ns = 0
 
     def start(self, nursery: TaskStarter) -> None:
         """Start the handlers. A later `resize` starts handlers in `nursery` too."""
@@ -172,7 +172,7 @@ class HandlerPool:
 
     def worked_ns(self) -> int:
         """Return the thread's time for requests, their commits and callbacks, without writing responses."""
-        return sum(self.busy) - self.waits.ended_ns + self._elsewhere_ns
+        return sum(self.busy) - self.waits.ended_ns + self._outside_turns_ns
 
     def measure(self, request_time: RequestTime | None) -> None:
         """Apply the request quota, or stop doing so (None)."""
@@ -251,20 +251,20 @@ class HandlerPool:
         Synchronous. Called at the end of every batch, and by callers that complete delayed requests outside a
         batch. Callbacks beyond BATCH are left to the next turn.
         """
-        begun = self._begin_elsewhere()
+        begun = self._begin_outside_turn()
         self._deliver()
-        self._end_elsewhere(begun)
+        self._end_outside_turn(begun)
 
-    def _begin_elsewhere(self) -> int:
+    def _begin_outside_turn(self) -> int:
         """Begin work of the pool outside a handler's turn. Returns the time."""
         self._last = begun = self._clock.ns()
         if self._request_time is not None:
             self._request_time.begin_at(begun)
         return begun
 
-    def _end_elsewhere(self, begun: int) -> None:
-        """Count such work, which ended with the last request that it completed."""
-        self._elsewhere_ns += self._last - begun
+    def _end_outside_turn(self, begun: int) -> None:
+        """Count the work, which ended with the last request that it completed."""
+        self._outside_turns_ns += self._last - begun
 
     def _deliver(self) -> None:
         """Deliver at the end of a handler's own work, whose lap has just ended."""
@@ -301,17 +301,17 @@ class HandlerPool:
 
     def flushed(self, flush: Flush) -> None:
         """Complete the requests that waited for a flush; answer with an error if it failed."""
-        begun = self._begin_elsewhere()
+        begun = self._begin_outside_turn()
         flushed, failed = self.flush_waits.ended(flush)
         self._finish(flushed)
-        self._end_elsewhere(begun)
+        self._end_outside_turn(begun)
         self._not_flushed(failed)
 
     def _not_flushed(self, waiting: Waiting) -> None:
-        begun = self._begin_elsewhere()
+        begun = self._begin_outside_turn()
         for request, after in waiting:
             self._complete(request, after.fail)
-        self._end_elsewhere(begun)
+        self._end_outside_turn(begun)
         self.deliver()
         self.sliced.check_answered()
 
@@ -406,10 +406,10 @@ class HandlerPool:
         self.sliced.put(request, sliced, partial(self._run_slice, request), conclude)
 
     def _run_slice(self, request: Request, advance: Callable[[], None], thread_ns: int) -> None:
-        begun = self._begin_elsewhere()
+        begun = self._begin_outside_turn()
         advance()
         self._last = self._clock.ns()
-        self._end_elsewhere(begun)
+        self._end_outside_turn(begun)
         if self._request_time is not None:
             self._request_time.add_handler_until(request, self._last)
             request.handler_ns += thread_ns

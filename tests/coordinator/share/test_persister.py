@@ -38,7 +38,7 @@ class Stored:
         self.persister = one_partition(self.harness, self.updates)
         self.persister.load()
         self.reset: list[ShareKey] = []
-        self.persister.tell_reset = self.reset.append
+        self.persister.on_reset = self.reset.append
 
     async def initialize(self, start_offset: int = 0, key: ShareKey | None = None) -> None:
         await self.persister.initialize(*(key or self.key), start_offset)

@@ -57,8 +57,10 @@ def beat(
     )
     after = yield from advance(transition, group, before, stated)
     transition.set_timer(group.timer_of(after.member_id), session_timeout_ms)
-    is_told = request.epoch == JOINS or request.topics is not None or after.assigned != before.assigned
-    assignment = after.assigned if is_told else None
+    sends_assignment = (
+        request.epoch == JOINS or request.topics is not None or after.assigned != before.assigned
+    )
+    assignment = after.assigned if sends_assignment else None
     return ShareHeartbeatReply(ErrorCode.NONE, after.member_id, after.epoch, interval_ms, assignment)
 
 
