@@ -19,7 +19,7 @@ from broker.controller.rows.upstream import (
 )
 from broker.network.connection.channel import Channel
 from broker.quotas.remote_use import NO_REMOTE_USE, Clients, RemoteUse
-from broker.views.connection_search import ConnectionQuery, ConnectionsElsewhere
+from broker.views.connection_search import ConnectionQuery, RemoteConnections
 
 UpstreamOf = Callable[[Channel], tuple[str, int | None]]
 """Returns where a connection is forwarded to: address, "" for none, and node."""
@@ -94,11 +94,11 @@ class ShareViews:
         """Return how many connections other gateways throttle beside those."""
         return 0
 
-    async def connections(self, query: ConnectionQuery) -> ConnectionsElsewhere:
+    async def connections(self, query: ConnectionQuery) -> RemoteConnections:
         """Ask the other gateways for their connections. Takes some milliseconds, two seconds at most; the
         answer can be a second old.
         """
-        return ConnectionsElsewhere()
+        return RemoteConnections()
 
 
 class UpstreamViewSource(Protocol):

@@ -13,7 +13,7 @@ from broker.controller.commands import AlterClientQuotas, QuotaAlteration, Quota
 from broker.metadata.actor import BROKER_ITSELF
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.server import gateway as gateway_server
-from broker.views.connection_search import ConnectionQuery, ConnectionsElsewhere
+from broker.views.connection_search import ConnectionQuery, RemoteConnections
 from broker.views.console import Views
 from tests.quotas.scene import Connection
 from tests.support.machine_speed import WITHIN_S
@@ -50,7 +50,7 @@ async def soon(claim: Callable[[], object]) -> None:
     claim()
 
 
-async def lists(views: Views, query: ConnectionQuery) -> ConnectionsElsewhere:
+async def lists(views: Views, query: ConnectionQuery) -> RemoteConnections:
     """Return the first list that is not empty: the other gateway is asked for two seconds at a time."""
     with trio.fail_after(WITHIN_S):
         while not (  # noqa: ASYNC110 - nothing announces it

@@ -80,7 +80,7 @@ from broker.quotas.client_quota_requests import validate_entity
 from broker.quotas.remote_use import Clients
 from broker.security.console_links import ConsoleLinks
 from broker.views.client_telemetry import ClientTelemetry
-from broker.views.connection_search import ConnectionQuery, ConnectionsElsewhere
+from broker.views.connection_search import ConnectionQuery, RemoteConnections
 from broker.views.console import all_gateways
 from broker.views.overridden import clients_by_limit, rules_in_steps
 from tests.controller.world import AUTHORIZER, World
@@ -115,7 +115,7 @@ def address_rows(broker: "FakeBroker") -> list[AddressRow]:
     default_row = broker.rows.get((("ip", None),))
     default = None if default_row is None else default_row.value(IP_KEY)
     there: dict[str, tuple[AddressUse, ...]] = {}
-    for each in broker.others_elsewhere.addresses():
+    for each in broker.remote_shares.addresses():
         there[each.address] = (*there.get(each.address, ()), each)
         uses.setdefault(each.address, (None, None))
     rows = []
@@ -177,13 +177,13 @@ class FakeBroker(FakeAccess, FakeAcls, FakeAlerts, FakeDelegationTokens, FakeRes
 
     rows: dict[EntityPairs, QuotaRow] = field(default_factory=dict)
     connection_rows: list[ConnectionRow] = field(default_factory=list)
-    rows_elsewhere: ConnectionsElsewhere = field(default_factory=ConnectionsElsewhere)
+    remote_connections: RemoteConnections = field(default_factory=RemoteConnections)
     queries: list[ConnectionQuery] = field(default_factory=list)
     unlisted_uses: int = 0
     unlisted_client_count: int = 0
     unlisted_address_count: int = 0
     unheard: list[str] = field(default_factory=list)
-    others_elsewhere: FakeShares = field(default_factory=FakeShares)
+    remote_shares: FakeShares = field(default_factory=FakeShares)
     throttled_here: dict[str, list[Clients]] = field(default_factory=dict)
     throttled_rows: list[ThrottledRow] = field(default_factory=list)
     address_uses: list[AddressUse] = field(default_factory=list)
@@ -557,7 +557,7 @@ class FakeGateways:
         return list(self._broker.share_rows)
 
     def clients(self) -> Iterable[ClientUsage]:
-        return self._broker.others_elsewhere.clients()
+        return self._broker.remote_shares.clients()
 
     def unheard(self) -> list[str]:
         return self._broker.unheard
@@ -574,6 +574,6 @@ class FakeGateways:
     def unlisted_use(self) -> int:
         return self._broker.unlisted_uses
 
-    async def connections(self, query: ConnectionQuery) -> ConnectionsElsewhere:
+    async def connections(self, query: ConnectionQuery) -> RemoteConnections:
         self._broker.queries.append(query)
-        return self._broker.rows_elsewhere
+        return self._broker.remote_connections

@@ -122,7 +122,7 @@ async def test_the_work_is_bounded_and_others_have_a_turn_after_each_client(
 async def test_clients_of_all_gateways_are_counted_once() -> None:
     broker = broker_with(("alice", "app"), ("bob", "app"))
     idle = replace(usage("alice", "gone"), connections=0)
-    broker.others_elsewhere.client_rows = [
+    broker.remote_shares.client_rows = [
         replace(usage("alice", "app", 6.0), gateways=("1-a",)),
         replace(usage("alice", "app", 1.0), gateways=("2-b",)),
         replace(usage("alice", "far", 4.0), gateways=("2-b",)),
@@ -138,7 +138,7 @@ async def test_clients_of_all_gateways_are_counted_once() -> None:
 @pytest.mark.parametrize(("here", "elsewhere", "unlisted"), [(1_999, 1, 0), (2_000, 0, 0), (2_000, 1, 1)])
 async def test_clients_beyond_the_limit_are_told(here: int, elsewhere: int, unlisted: int) -> None:
     broker = broker_with(*(("alice", f"app {index}") for index in range(here)))
-    broker.others_elsewhere.client_rows = [usage("alice", f"far {index}") for index in range(elsewhere)]
+    broker.remote_shares.client_rows = [usage("alice", f"far {index}") for index in range(elsewhere)]
     connected = await connected_clients(broker.views)
     assert (len(connected.clients), connected.unlisted) == (min(MAX_CLIENTS, here + elsewhere), unlisted)
 

@@ -15,7 +15,7 @@ from broker.gateway.sharing.summaries import Summaries
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.kinds import CLIENT_KEYS, KEY_OF
 from broker.quotas.remote_use import SHARED_KINDS, Clients, RemoteUse, remote_use
-from broker.views.connection_search import ConnectionQuery, ConnectionsElsewhere
+from broker.views.connection_search import ConnectionQuery, RemoteConnections
 from broker.views.upstream_views import ShareViews
 
 MAX_REPORT_TIMES: Final = 1_000
@@ -148,9 +148,9 @@ class SharedLimits(ShareViews):
         found = self._summaries.others(self._clock.ms()).values()
         return sum(max(each.traffic.throttled - len(each.channels), 0) for each in found)
 
-    async def connections(self, query: ConnectionQuery) -> ConnectionsElsewhere:
+    async def connections(self, query: ConnectionQuery) -> RemoteConnections:
         """Ask the other gateways for their connections."""
-        return ConnectionsElsewhere() if self._lists is None else await self._lists.ask(query)
+        return RemoteConnections() if self._lists is None else await self._lists.ask(query)
 
     def _clients(self) -> Mapping[str, ClientSummary]:
         """Return the gateways always in the same order, whichever reported last."""

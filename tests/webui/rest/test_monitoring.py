@@ -174,7 +174,7 @@ async def test_the_use_at_each_upstream_node_is_listed_by_limit(
 
 async def test_the_clients_of_all_gateways_are_listed(http: Browserless, broker: FakeBroker) -> None:
     broker.usage_rows = [usage("bob", "app", 20.0), usage("alice", "app", 50.0)]
-    broker.others_elsewhere.client_rows = [
+    broker.remote_shares.client_rows = [
         usage("bob", "app", 40.0, gateways=("g2",)),
         usage("carol", "app", 1.0, gateways=("g2",), history=tuple),
     ]
