@@ -48,10 +48,8 @@ class ConnectedClients(msgspec.Struct, frozen=True):
 
 async def connected_clients(views: Views) -> ConnectedClients:
     here = (Client(row.principal, row.client_id) for row in views.live.each_connection())
-    elsewhere = (
-        Client(row.user, row.client_id) if row.connections else None for row in views.shares.clients()
-    )
-    known = list(dict.fromkeys(await collect(chain(here, elsewhere))))
+    remote = (Client(row.user, row.client_id) if row.connections else None for row in views.shares.clients())
+    known = list(dict.fromkeys(await collect(chain(here, remote))))
     unlisted = max(0, len(known) - MAX_CLIENTS) + views.shares.unlisted_clients()
     return ConnectedClients(known[:MAX_CLIENTS], unlisted, tuple(sorted(views.shares.unheard())))
 

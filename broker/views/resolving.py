@@ -66,15 +66,15 @@ ByGateway = dict[str, float]
 
 
 class Measured(NamedTuple):
-    """The uses of a limit by gateway; `untold` gateways may have some more."""
+    """The uses of a limit by gateway; `incomplete` gateways may have some more."""
 
     uses: Mapping[str, GatewayUse]
     by: MeasuredBy | None
-    untold: frozenset[str]
+    incomplete: frozenset[str]
 
     @classmethod
-    def by_quota(cls, uses: Mapping[str, GatewayUse], untold: frozenset[str]) -> "Measured":
-        return cls(uses, MeasuredBy.QUOTA if uses else None, untold - uses.keys())
+    def by_quota(cls, uses: Mapping[str, GatewayUse], incomplete: frozenset[str]) -> "Measured":
+        return cls(uses, MeasuredBy.QUOTA if uses else None, incomplete - uses.keys())
 
 
 class Rules:
@@ -118,7 +118,7 @@ class Resolver:
         self._shares = shares
         self._others: GatewaySums | None = shares.others()
         self._incomplete = shares.incomplete()
-        self._elsewhere: RemoteUse = shares.remote_use()
+        self._remote_use: RemoteUse = shares.remote_use()
         self._usage: list[ClientUsage] | None = None
         self._throttled: dict[str, Counter[Clients]] = {}
         self._sums: dict[tuple[Rules, str], dict[Group, ByGateway]] = {}
@@ -190,7 +190,7 @@ class Resolver:
         observed, by = _total(key, measured.uses), measured.by
         uses = sorted(measured.uses.values(), key=lambda each: each.gateway)
         gateways = () if self._others is None else tuple(uses)
-        unlisted = tuple(sorted(measured.untold))
+        unlisted = tuple(sorted(measured.incomplete))
         if matched is None:
             return ResolvedLimit(
                 key, tuple(rows), None, None, observed, by, gateways=gateways, unlisted=unlisted
@@ -259,13 +259,13 @@ class Resolver:
             for each in (yield from self._clients()):
                 if (each.user, each.client_id) == (client.user, client.client_id):
                     _add(own, each, use(each))
-            untold = self._incomplete.clients - own.keys()
+            incomplete = self._incomplete.clients - own.keys()
         else:
             sums = yield from self._sum_of(rules, key)
             own = sums.get(_group(matched.entity, client.user, client.client_id), {})
-            untold = self._incomplete.clients
+            incomplete = self._incomplete.clients
         uses = {gateway: GatewayUse(gateway, observed) for gateway, observed in own.items()}
-        return Measured(uses, MeasuredBy.CONNECTIONS if uses else None, untold)
+        return Measured(uses, MeasuredBy.CONNECTIONS if uses else None, incomplete)
 
     def _at_sensors(self, client: Client, key: str, matched: Matched, clients: Clients) -> Steps[Measured]:
         """Return what the quotas measure of the limit, here and at the other gateways."""
@@ -281,9 +281,9 @@ class Resolver:
         if observed is not None:
             throttled = (yield from self._throttled_by(key))[clients]
             uses[""] = GatewayUse("", observed, throttled, self._share(key, clients, "", matched))
-        for gateway, told in self._elsewhere.get(key, NOTHING).by_gateway.get(clients, {}).items():
+        for gateway, use in self._remote_use.get(key, NOTHING).by_gateway.get(clients, {}).items():
             share = self._share(key, clients, gateway, matched)
-            uses[gateway] = GatewayUse(gateway, told.observed, told.throttled, share)
+            uses[gateway] = GatewayUse(gateway, use.observed, use.throttled, share)
         return Measured.by_quota(uses, self._incomplete.uses)
 
     def _share(self, key: str, clients: Clients, gateway: str, matched: Matched) -> float | None:

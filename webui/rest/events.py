@@ -28,7 +28,7 @@ from webui.rest.client_metrics import INSTANCES
 from webui.rest.client_quotas import RULES
 from webui.rest.delegation_tokens import TOKENS as DELEGATION_TOKENS
 from webui.rest.doctor import Settings, doctor_json
-from webui.rest.inventory import CONNECTIONS, GROUPS, TOPICS, elsewhere
+from webui.rest.inventory import CONNECTIONS, GROUPS, TOPICS, remote_rows
 from webui.rest.ip_quotas import ADDRESSES, beside
 from webui.rest.monitoring import UNLIMITED, USAGE, missing_clients
 from webui.rest.paging import MAX_OFFSET
@@ -192,7 +192,7 @@ def live_tables(views: Views) -> dict[str, LiveTable[Any]]:
         "quotas": LiveTable(RULES, client_rules, views, unlisted),
         "usage": LiveTable(USAGE, views.quotas.each_usage, views, clients),
         "connections": LiveTable(
-            CONNECTIONS, views.live.each_connection, views, elsewhere=partial(elsewhere, views)
+            CONNECTIONS, views.live.each_connection, views, remote=partial(remote_rows, views)
         ),
         "topics": LiveTable(TOPICS, views.topics.each_topic, views),
         "groups": LiveTable(GROUPS, views.topics.each_group, views),

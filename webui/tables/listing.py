@@ -74,7 +74,7 @@ class Found(msgspec.Struct, frozen=True):
     next: Mark | None
 
 
-class Elsewhere(msgspec.Struct, frozen=True):
+class RemoteRows(msgspec.Struct, frozen=True):
     """Rows of a page that another server has. Beside `rows`, `total` match and `of` are there; `counts` are
     further fields of the page.
     """
