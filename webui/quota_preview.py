@@ -38,12 +38,13 @@ class Client(msgspec.Struct, frozen=True):
 
 class ConnectedClients(msgspec.Struct, frozen=True):
     """The clients of all gateways that share limits, MAX_CLIENTS at most. `unlisted` clients are missing:
-    those beyond MAX_CLIENTS, and those that other gateways only count. `unheard` gateways have told nothing.
+    those beyond MAX_CLIENTS, and those that other gateways only count. `without_report` gateways have not
+    reported yet.
     """
 
     clients: Sequence[Client]
     unlisted: int = 0
-    unheard: tuple[str, ...] = ()
+    without_report: tuple[str, ...] = ()
 
 
 async def connected_clients(views: Views) -> ConnectedClients:
@@ -51,7 +52,7 @@ async def connected_clients(views: Views) -> ConnectedClients:
     remote = (Client(row.user, row.client_id) if row.connections else None for row in views.shares.clients())
     known = list(dict.fromkeys(await collect(chain(here, remote))))
     unlisted = max(0, len(known) - MAX_CLIENTS) + views.shares.unlisted_clients()
-    return ConnectedClients(known[:MAX_CLIENTS], unlisted, tuple(sorted(views.shares.unheard())))
+    return ConnectedClients(known[:MAX_CLIENTS], unlisted, tuple(sorted(views.shares.without_report())))
 
 
 class Rule(msgspec.Struct, frozen=True):
@@ -83,7 +84,7 @@ class Reach(msgspec.Struct):
     new limit now; `unmeasured` clients have no known usage. `outranked` clients match the entity, but a more
     specific rule applies to them. `emptied` rules limit none of the counted clients any more. `first_wait` is
     the longest first throttle, None if none changes. `shadow`: the limit would be measured, not enforced.
-    `unlisted` and `unheard`: see ConnectedClients.
+    `unlisted` and `without_report`: see ConnectedClients.
     """
 
     key: str
@@ -97,7 +98,7 @@ class Reach(msgspec.Struct):
     first_wait: FirstWait | None = None
     shadow: bool = False
     unlisted: int = 0
-    unheard: tuple[str, ...] = ()
+    without_report: tuple[str, ...] = ()
 
 
 Named = frozenset[tuple[str, str | None]]
@@ -184,7 +185,9 @@ async def preview(views: Views, edits: Sequence[QuotaAlteration], connected: Con
     """
     wanted = await run_in_slices(_wanted(views, edits))
     counts = {
-        key: _Count(Reach(key, unlisted=connected.unlisted, unheard=connected.unheard), entities)
+        key: _Count(
+            Reach(key, unlisted=connected.unlisted, without_report=connected.without_report), entities
+        )
         for key, entities in wanted.items()
     }
     names = [(client.principal, client.client_id) for client in connected.clients]

@@ -132,7 +132,7 @@ class QuotaRows:
         rules = self._rules
         if not rules.can_override:
             return None
-        if self._shares.unlisted_clients() or self._shares.unheard():
+        if self._shares.unlisted_clients() or self._shares.without_report():
             return ClientsByLimit(rules)
         clients = chain(
             self._live.connected_clients(),

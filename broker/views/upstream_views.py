@@ -70,7 +70,7 @@ class ShareViews:
         """Return how many addresses other gateways have beside those."""
         return 0
 
-    def unheard(self) -> Sequence[str]:
+    def without_report(self) -> Sequence[str]:
         """Return the ids of other gateways that have not reported their clients and addresses."""
         return ()
 

@@ -178,7 +178,7 @@ async def test_it_explains_the_clients_and_addresses_of_both(tmp_path: Path) -> 
             assert (address.address, address.use) == ("127.0.0.1", None)
             assert (there.gateway, there.connections, there.accepted) == (theirs, 1, 1)
             assert (views.shares.unlisted_clients(), views.shares.unlisted_addresses()) == (0, 0)
-            assert sorted(views.shares.unheard()) == []
+            assert sorted(views.shares.without_report()) == []
 
         await soon(is_explained)
 

@@ -153,7 +153,7 @@ def test_limits_that_are_not_shared_have_no_shares() -> None:
     assert (list(alone.gateways()), list(alone.shares()), list(alone.throttled())) == ([], [], [])
     assert alone.others() is None
     assert alone.unlisted_throttled() == 0
-    assert (list(alone.clients()), list(alone.addresses()), list(alone.unheard())) == ([], [], [])
+    assert (list(alone.clients()), list(alone.addresses()), list(alone.without_report())) == ([], [], [])
     assert (alone.unlisted_clients(), alone.unlisted_addresses()) == (0, 0)
     assert alone.incomplete() == Incomplete()
     assert alone.share("producer_byte_rate", ("alice", None), "") is None

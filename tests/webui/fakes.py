@@ -182,7 +182,7 @@ class FakeBroker(FakeAccess, FakeAcls, FakeAlerts, FakeDelegationTokens, FakeRes
     unlisted_uses: int = 0
     unlisted_client_count: int = 0
     unlisted_address_count: int = 0
-    unheard: list[str] = field(default_factory=list)
+    without_report: list[str] = field(default_factory=list)
     remote_shares: FakeShares = field(default_factory=FakeShares)
     throttled_here: dict[str, list[Clients]] = field(default_factory=dict)
     throttled_rows: list[ThrottledRow] = field(default_factory=list)
@@ -559,8 +559,8 @@ class FakeGateways:
     def clients(self) -> Iterable[ClientUsage]:
         return self._broker.remote_shares.clients()
 
-    def unheard(self) -> list[str]:
-        return self._broker.unheard
+    def without_report(self) -> list[str]:
+        return self._broker.without_report
 
     def unlisted_throttled(self) -> int:
         return self._broker.unlisted

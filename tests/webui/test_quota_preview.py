@@ -129,10 +129,14 @@ async def test_clients_of_all_gateways_are_counted_once() -> None:
         replace(idle, gateways=("2-b",)),
     ]
     broker.usage_rows = [usage("alice", "app", 3.0), usage("bob", "app", 1.0)]
-    broker.unlisted_client_count, broker.unheard = 7, ["3-c"]
-    assert await reach(broker, APP, 10.0) == Reach(PRODUCE, clients=2, over=2, unlisted=7, unheard=("3-c",))
-    assert await reach(broker, ALICE, 14.0) == Reach(PRODUCE, clients=2, unlisted=7, unheard=("3-c",))
-    assert await reach(broker, ALICE, 13.0) == Reach(PRODUCE, clients=2, over=2, unlisted=7, unheard=("3-c",))
+    broker.unlisted_client_count, broker.without_report = 7, ["3-c"]
+    assert await reach(broker, APP, 10.0) == Reach(
+        PRODUCE, clients=2, over=2, unlisted=7, without_report=("3-c",)
+    )
+    assert await reach(broker, ALICE, 14.0) == Reach(PRODUCE, clients=2, unlisted=7, without_report=("3-c",))
+    assert await reach(broker, ALICE, 13.0) == Reach(
+        PRODUCE, clients=2, over=2, unlisted=7, without_report=("3-c",)
+    )
 
 
 @pytest.mark.parametrize(("here", "elsewhere", "unlisted"), [(1_999, 1, 0), (2_000, 0, 0), (2_000, 1, 1)])

@@ -47,7 +47,7 @@ REACH: Final = Record(
     title="Reach",
 )
 """Of `counted` clients. `unlisted` connected clients are not counted: those beyond MAX_CLIENTS, and those
-that other gateways only count. `unheard` gateways have told nothing.
+that other gateways only count. `unheard` gateways have not reported yet.
 """
 
 
@@ -81,7 +81,7 @@ async def _reach_json(reach: Reach) -> dict[str, Any]:
         "gentler": gentler,
         "shadow": reach.shadow,
         "unlisted": reach.unlisted,
-        "unheard": list(reach.unheard),
+        "unheard": list(reach.without_report),
     }
 
 

@@ -109,7 +109,7 @@ class SharedLimits(ShareViews):
         """Return how many addresses the other gateways have beside those that they list."""
         return sum(each.unlisted_addresses for each in self._clients().values())
 
-    def unheard(self) -> Sequence[str]:
+    def without_report(self) -> Sequence[str]:
         """Return the other gateways that have not reported their clients and addresses."""
         reported = self._clients()
         return [each for each in self._member.table.gateways if each not in (self._member.gateway, *reported)]
@@ -121,9 +121,11 @@ class SharedLimits(ShareViews):
         uses = frozenset(name for name, each in summaries.items() if each.unlisted_uses)
         more_clients = frozenset(name for name, each in clients.items() if each.unlisted_clients)
         more_addresses = frozenset(name for name, each in clients.items() if each.unlisted_addresses)
-        unheard = frozenset(self.unheard())
+        without_report = frozenset(self.without_report())
         return Incomplete(
-            uses | frozenset(there - summaries.keys()), more_clients | unheard, more_addresses | unheard
+            uses | frozenset(there - summaries.keys()),
+            more_clients | without_report,
+            more_addresses | without_report,
         )
 
     def share(self, key: str, clients: Clients, gateway: str) -> float | None:

@@ -113,7 +113,7 @@ def receive_clients(world: World, gateway: str, **changes: Any) -> None:
 def test_the_clients_and_addresses_of_the_others() -> None:
     world = World()
     views = world.views
-    assert (list(views.clients()), list(views.addresses()), views.unheard()) == ([], [], [])
+    assert (list(views.clients()), list(views.addresses()), views.without_report()) == ([], [], [])
     receive_clients(world, "two")
     receive_clients(world, "three", addresses=())
     assert [(row.user, row.gateways) for row in views.clients()] == [
@@ -124,7 +124,7 @@ def test_the_clients_and_addresses_of_the_others() -> None:
     assert (views.unlisted_clients(), views.unlisted_addresses()) == (8, 10)
     world.clock.advance(KEPT_MS + 1)
     assert list(views.clients()) == []
-    assert views.unheard() == ["two", "three"]
+    assert views.without_report() == ["two", "three"]
 
 
 def test_the_gateways_that_do_not_tell_all() -> None:
@@ -135,7 +135,7 @@ def test_the_gateways_that_do_not_tell_all() -> None:
     receive_clients(world, "addresses", unlisted_clients=0)
     world.receive(replace(SUMMARY, gateway="uses", unlisted_uses=1))
     finished(world.member.receive(Report("silent", 1)))
-    assert world.views.unheard() == ["uses", "silent"]
+    assert world.views.without_report() == ["uses", "silent"]
     assert world.views.incomplete() == Incomplete(
         uses=frozenset({"uses", "silent"}),
         clients=frozenset({"uses", "silent", "clients"}),

@@ -66,7 +66,7 @@ def test_what_other_gateways_count_stands_beside_it(addresses: Any, expect: Any,
         use("10.0.0.7", 19.5, connections=2, max_connections=5, refused=4, gateway="g2-77aa"),
         use("10.0.0.12", 1.0, connections=7, gateway="g2-77aa"),
     ]
-    broker.unlisted_address_count, broker.unheard = 1, ["g3-0000"]
+    broker.unlisted_address_count, broker.without_report = 1, ["g3-0000"]
     for words in ("19.5/s", "gateway g2-77aa", "3 of 5", "2 elsewhere", "4"):
         expect(row(addresses, "10.0.0.7")).to_contain_text(words)
     expect(row(addresses, "10.0.0.7").locator(".bar")).to_have_attribute("data-level", "watch")
@@ -75,7 +75,7 @@ def test_what_other_gateways_count_stands_beside_it(addresses: Any, expect: Any,
     expect(note).to_contain_text("1 address of other gateways is not included")
     expect(note).to_contain_text("gateway g3-0000, which has told nothing yet.")
     broker.remote_shares.address_rows = []
-    broker.unlisted_address_count, broker.unheard = 0, []
+    broker.unlisted_address_count, broker.without_report = 0, []
     expect(row(addresses, "10.0.0.12")).to_have_count(0)
     expect(note).to_be_hidden()
 

@@ -200,7 +200,7 @@ async def test_an_address_has_its_use_at_every_gateway(http: Browserless, broker
         use("10.0.0.7", 19.0, connections=4, refused=1, gateway="g2"),
         use("10.0.0.8", 2.0, connections=1, gateway="g2"),
     ]
-    broker.unlisted_address_count, broker.unheard = 9, ["g3"]
+    broker.unlisted_address_count, broker.without_report = 9, ["g3"]
     answer = IP_QUOTAS.check(await (await http.get(f"{PATH}?sort=rate&order=desc")).get_json())
     assert (answer["unlisted"], answer["unheard"]) == (9, ["g3"])
     rows = {item["address"]: item for item in answer["items"]}
