@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 Arguments = TypeVarTuple("Arguments")
 
 
-class Place(Enum):
+class FailedStep(Enum):
     """The step in which an exception was raised."""
 
     ACCEPT = "accept"
@@ -65,9 +65,9 @@ class Failures:
     __slots__ = ("counts",)
 
     def __init__(self) -> None:
-        self.counts = dict.fromkeys(Place, 0)
+        self.counts = dict.fromkeys(FailedStep, 0)
 
-    def report(self, place: Place, error: Exception, **about: object) -> None:
+    def report(self, place: FailedStep, error: Exception, **about: object) -> None:
         """Count and log an exception. `about` names the connection or API, with the keys of other log lines.
 
         Raises `error` again if it is FatalExitError, which requests the end of the process. A MemoryError is
@@ -87,7 +87,7 @@ class Failures:
         )
 
     def attempt(
-        self, place: Place, connection: str, step: Callable[[*Arguments], object], *arguments: *Arguments
+        self, place: FailedStep, connection: str, step: Callable[[*Arguments], object], *arguments: *Arguments
     ) -> bool:
         """Run one step for `connection` and report its exception. Returns whether it raised nothing."""
         try:

@@ -26,7 +26,7 @@ from broker.network.acceptor.acceptor import check_bindable
 from broker.network.acceptor.user_gate import UserGates
 from broker.network.clock import TrioClock
 from broker.network.connection.channel import Channel
-from broker.network.failures import Failures, Place
+from broker.network.failures import FailedStep, Failures
 from broker.network.handling.handler_pool import Completion
 from broker.network.handling.request_channel import ResponseSend
 from broker.network.handling.request_time import RequestTime
@@ -407,7 +407,7 @@ class SocketServer:
     def _closed(self, channel: Channel, reason: str) -> None:
         """Release everything the connection holds. A step that raises does not skip the others."""
         resources = self._resources_of(channel.listener)
-        attempt = partial(self.failures.attempt, Place.CLOSE, channel.id)
+        attempt = partial(self.failures.attempt, FailedStep.CLOSE, channel.id)
         attempt(resources.gate.release, channel.listener, channel.address)
         attempt(resources.users.release, channel)
         attempt(resources.unauthenticated.forget, channel)

@@ -24,7 +24,7 @@ from broker.common.principal import ANONYMOUS
 from broker.network.connection.receive import Frame, Receive
 from broker.network.connection.send import Send
 from broker.network.connection.transport import Transport
-from broker.network.failures import Place
+from broker.network.failures import FailedStep
 from broker.network.tls.tls_socket import TlsReceive, TlsSocket
 from broker.purgatory.purgatory import DelayedOperation, Outcome
 from broker.security.sasl import SaslLogin
@@ -149,7 +149,7 @@ class ChannelResponder(Protocol):
     def end_throttling(self, channel: "Channel") -> None:
         """End a throttle."""
 
-    def fail(self, channel: "Channel", place: Place, error: Exception) -> None:
+    def fail(self, channel: "Channel", place: FailedStep, error: Exception) -> None:
         """Report an unexpected exception and close only the connection that it concerns."""
 
     def check_drained(self) -> None:

@@ -37,7 +37,7 @@ from broker.log.background_jobs import Flush
 from broker.network.clock import TrioClock
 from broker.network.connection.frame_pool import FramePool
 from broker.network.connection.receive import Frame
-from broker.network.failures import Failures, Place
+from broker.network.failures import FailedStep, Failures
 from broker.network.handling.flush_waits import FlushWaits, Waiting
 from broker.network.handling.large_messages import encode_large, handle_large
 from broker.network.handling.leader_followers import LeaderFollowers
@@ -324,7 +324,7 @@ class HandlerPool:
         try:
             self._conclude(request, outcome_of())
         except Exception as error:  # noqa: BLE001 - reported, and answered as an error
-            self._fail(request, Place.CALLBACK, error)
+            self._fail(request, FailedStep.CALLBACK, error)
 
     def _begin(self, now: int) -> None:
         self._last = now
@@ -366,7 +366,7 @@ class HandlerPool:
             request.client_id = request.channel.client_id
             self._conclude(request, Hangup(str(violation)))
         except Exception as error:  # noqa: BLE001 - reported, and answered as an error
-            self._fail(request, Place.HANDLE, error)
+            self._fail(request, FailedStep.HANDLE, error)
         return None
 
     def _serve_large(self, request: Request, frame: Frame, offset: int) -> Awaitable[Outcome] | None:
@@ -390,7 +390,7 @@ class HandlerPool:
         except ProtocolViolation as violation:
             self._conclude(request, Hangup(str(violation)))
         except Exception as error:  # noqa: BLE001 - reported, and answered as an error
-            self._fail(request, Place.HANDLE, error)
+            self._fail(request, FailedStep.HANDLE, error)
 
     def _serve_in_slices(self, request: Request, sliced: Sliced) -> Awaitable[Outcome] | None:
         """Queue the remaining slices of a request whose first slice is done. Returns an awaitable of the
@@ -428,7 +428,7 @@ class HandlerPool:
         except ProtocolViolation as violation:
             self._conclude(request, Hangup(str(violation)))
         except Exception as error:  # noqa: BLE001 - reported, and answered as an error
-            self._fail(request, Place.HANDLE, error)
+            self._fail(request, FailedStep.HANDLE, error)
         self.deliver()
 
     async def _finish_slow(self, request: Request, slow: Awaitable[Outcome]) -> None:
@@ -529,7 +529,7 @@ class HandlerPool:
                 outcome = EncodedResponse(None, None)
             self._put_encoded(request, cast(EncodedResponse, outcome))
         except Exception as error:  # noqa: BLE001 - reported, and answered as an error
-            self._fail(request, Place.HANDLE, error)
+            self._fail(request, FailedStep.HANDLE, error)
         self.deliver()
 
     def _put_encoded(self, request: Request, encoded: EncodedResponse) -> None:
@@ -547,7 +547,7 @@ class HandlerPool:
             assert isinstance(frame, memoryview)
             self._frames.release(frame)
 
-    def _fail(self, request: Request, place: Place, error: Exception) -> None:
+    def _fail(self, request: Request, place: FailedStep, error: Exception) -> None:
         """Respond UNKNOWN_SERVER_ERROR in the API's own schema, or close the connection if the schema has no
         error code. (Kafka: KafkaApis.handleError)
         """
@@ -584,5 +584,7 @@ class HandlerPool:
             return b"".join(route.encode(reply, request.correlation_id))  # type: ignore[arg-type]
         except Exception as error:  # noqa: BLE001 - the connection is closed instead
             request.client_id = request.channel.client_id
-            self._failures.report(Place.RESPOND, error, api=route.metrics.name, connection=request.channel.id)
+            self._failures.report(
+                FailedStep.RESPOND, error, api=route.metrics.name, connection=request.channel.id
+            )
             return None

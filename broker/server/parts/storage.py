@@ -20,7 +20,7 @@ from broker.coordinator.group_service import GroupService
 from broker.coordinator.transaction_service import TransactionService
 from broker.log.cleaner.manager import CleanerManager
 from broker.network.clock import TrioClock
-from broker.network.failures import Failures, Place
+from broker.network.failures import FailedStep, Failures
 from broker.network.handling.handler_pool import HandlerPool
 from broker.network.reaper import Reaper
 from broker.network.supervisor import TaskStarter
@@ -162,7 +162,7 @@ class DelayedRequests:
         try:
             grown = self.transactions.run(Now(now_ms, self._clock.wall_ms()))
         except Exception as error:  # noqa: BLE001 - reported; other requests go on
-            self._failures.report(Place.TRANSACTION_TIMER, error)
+            self._failures.report(FailedStep.TRANSACTION_TIMER, error)
             self.transactions.pause(now_ms)
             return
         for log in grown:
@@ -170,4 +170,4 @@ class DelayedRequests:
         self._deliver()
 
     def _report_timer(self, group: str, error: Exception) -> None:
-        self._failures.report(Place.GROUP_TIMER, error, group=group)
+        self._failures.report(FailedStep.GROUP_TIMER, error, group=group)
