@@ -13,7 +13,7 @@ import msgspec
 from broker.common.errors import ErrorCode
 from broker.common.random_ids import random_id
 from broker.common.steps import Steps
-from broker.controller.commands import Command, Outcome
+from broker.controller.commands import Command, EntryOutcome
 from broker.controller.plan import PLANNED_AT_ONCE, Plan, Situation
 from broker.metadata.actor import ChangeOrigin, Role
 from broker.metadata.changes import Change, Kind
@@ -77,7 +77,7 @@ class RemoveExpiredDelegationTokens(msgspec.Struct, Command["list[RemovedToken]"
     now_ms: int
 
 
-class DelegationTokenOutcome(Outcome, frozen=True):
+class DelegationTokenOutcome(EntryOutcome, frozen=True):
     """The times are -1 after an error; `issued_ms` and `max_ms` are those of a new token."""
 
     token_id: str = ""
@@ -86,7 +86,7 @@ class DelegationTokenOutcome(Outcome, frozen=True):
     max_ms: int = -1
 
 
-class RemovedToken(Outcome, frozen=True):
+class RemovedToken(EntryOutcome, frozen=True):
     token_id: str = ""
     owner: str = ""
 

@@ -27,7 +27,7 @@ from broker.coordinator.group.messages import (
     Token,
 )
 from broker.coordinator.group_service import GroupService
-from broker.coordinator.share_states import Outcome, ShareGroupStates
+from broker.coordinator.share_states import ShareGroupStates, ShareStateResult
 from broker.metadata.actor import Role
 from broker.metadata.changes import Change, Kind
 from broker.partitions.partitions import HostedTopic, Partitions
@@ -381,7 +381,7 @@ def _notes(group_id: str, moves: Sequence[OffsetMove]) -> tuple[Change, ...]:
     return tuple(notes)
 
 
-def _check_outcome(outcome: Outcome) -> None:
+def _check_outcome(outcome: ShareStateResult) -> None:
     """Raise ApiError if a change of the states of a share group failed, as a whole or in part."""
     if outcome.error:
         raise ApiError(outcome.error, outcome.message)

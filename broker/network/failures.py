@@ -2,7 +2,7 @@
 processChannelException, KafkaRequestHandler)
 
 Every step of the network layer that works for one connection or one request reports unexpected exceptions
-here: one log line with the traceback, and one count for the place. The caller then closes that connection, or
+here: one log line with the traceback, and one count for the step. The caller then closes that connection, or
 answers that request with an error; all others continue. Exceptions in shared parts (the epoll object, a
 listening socket, the metadata writer) are not reported here: they stop the broker, see `supervisor`.
 """
@@ -60,7 +60,7 @@ class FailedStep(Enum):
 
 
 class Failures:
-    """`counts` maps every place to its number of exceptions since the start."""
+    """`counts` maps every step to its number of exceptions since the start."""
 
     __slots__ = ("counts",)
 

@@ -5,7 +5,7 @@ import pytest
 from broker.common.errors import ApiError, ErrorCode
 from broker.controller import acls as module
 from broker.controller.acls import LONGEST_TEXT, plan_create_acls, plan_delete_acls
-from broker.controller.commands import AclDeletion, CreateAcls, DeleteAcls, Outcome
+from broker.controller.commands import AclDeletion, CreateAcls, DeleteAcls, EntryOutcome
 from broker.controller.plan import PLANNED_AT_ONCE
 from broker.controller.undo import inverse_of
 from broker.metadata.actor import Role
@@ -24,7 +24,7 @@ def world() -> World:
     return World(AUTHORIZER)
 
 
-def create(world: World, *acls: Acl, role: Role = Role.ADMIN) -> list[Outcome]:
+def create(world: World, *acls: Acl, role: Role = Role.ADMIN) -> list[EntryOutcome]:
     return world.do(plan_create_acls, CreateAcls(acls), role)
 
 
@@ -33,7 +33,7 @@ def delete(world: World, *filters: AclFilter, role: Role = Role.ADMIN) -> list[A
 
 
 def test_acls_are_created_once_and_deleted(world: World) -> None:
-    assert create(world, READ, deny(Operation.ALL), READ) == [Outcome(), Outcome(), Outcome()]
+    assert create(world, READ, deny(Operation.ALL), READ) == [EntryOutcome(), EntryOutcome(), EntryOutcome()]
     assert set(world.image.acls) == {READ, deny(Operation.ALL)}
     assert world.image.acls[READ].changed_by == "ann"
     assert world.plan(plan_create_acls, CreateAcls((READ,))).changes == ()
@@ -124,7 +124,7 @@ def test_an_acl_is_checked_as_kafka_checks_it(
 ) -> None:
     acl = READ._replace(**changed)  # type: ignore[arg-type]
     error = ErrorCode.NONE if message is None else ErrorCode.INVALID_REQUEST
-    assert create(world, acl, deny(Operation.ALL)) == [Outcome(error, message), Outcome()]
+    assert create(world, acl, deny(Operation.ALL)) == [EntryOutcome(error, message), EntryOutcome()]
     assert (acl in world.image.acls) is (message is None)
 
 
@@ -155,7 +155,7 @@ def test_acls_are_the_administrators(world: World, role: Role) -> None:
 
 def test_without_an_authorizer_there_are_no_acls() -> None:
     world = World()
-    disabled = Outcome(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
+    disabled = EntryOutcome(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
     assert create(world, READ, READ) == [disabled, disabled]
     assert delete(world, AclFilter()) == [AclDeletion(disabled.error, disabled.message)]
 

@@ -28,7 +28,7 @@ from broker.controller.alerts import (
     plan_set_rule,
     shown_url,
 )
-from broker.controller.commands import Outcome
+from broker.controller.commands import EntryOutcome
 from broker.metadata.actor import Role
 from broker.metadata.changes import AuditFilter, Kind
 from broker.metadata.store import MetadataStore
@@ -41,13 +41,13 @@ WEBHOOK = DestinationKind.WEBHOOK
 
 def set_rule(
     world: World, name: str = "lag", rule: AlertRule = RULE, role: Role = Role.EDITOR, **more: Any
-) -> Outcome:
+) -> EntryOutcome:
     return world.do(plan_set_rule, SetAlertRule(name, rule, **more), role)
 
 
 def set_destination(
     world: World, name: str = "hook", url: str | None = URL, role: Role = Role.ADMIN, **more: Any
-) -> Outcome:
+) -> EntryOutcome:
     return world.do(plan_set_destination, SetAlertDestination(name, WEBHOOK, url, **more), role)
 
 

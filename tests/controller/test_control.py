@@ -33,12 +33,12 @@ from broker.controller.commands import (
     CreateTopics,
     DeleteAcls,
     DeleteTopics,
+    EntryOutcome,
     IncrementalAlterConfigs,
     IssueAdminToken,
     NewPartitions,
     NewTopic,
     OpType,
-    Outcome,
     QuotaAlteration,
     QuotaOp,
     ResourceType,
@@ -148,7 +148,7 @@ async def error_of(control: Control, command: Command[Any], who: Actor) -> Error
     except ApiError as error:
         return error.code
     (outcome,) = answer if isinstance(answer, list) else [answer]
-    assert isinstance(outcome, Outcome)
+    assert isinstance(outcome, EntryOutcome)
     return outcome.error
 
 

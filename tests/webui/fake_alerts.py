@@ -19,7 +19,7 @@ from broker.controller.alerts import (
     plan_set_rule,
     shown_url,
 )
-from broker.controller.commands import Actor, Outcome
+from broker.controller.commands import Actor, EntryOutcome
 from broker.controller.rows.alerts import AlertEvent, AlertRow, Attempt, Delivery, DestinationRow, RuleRow
 from tests.controller.world import World
 
@@ -63,9 +63,9 @@ class FakeAlerts:
     metadata: World
     version: int
 
-    def _alter_alerts(self, command: Any, actor: Actor) -> Outcome:
+    def _alter_alerts(self, command: Any, actor: Actor) -> EntryOutcome:
         self.version += 1
-        outcome: Outcome = self.metadata.do(ALERT_PLANNERS[type(command)], command, actor.role)
+        outcome: EntryOutcome = self.metadata.do(ALERT_PLANNERS[type(command)], command, actor.role)
         return outcome
 
     def add_rule(self, name: str, rule: AlertRule) -> None:

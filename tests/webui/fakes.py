@@ -27,10 +27,10 @@ from broker.controller.commands import (
     CreateAcls,
     DeleteAcls,
     EntityPairs,
+    EntryOutcome,
     IncrementalAlterConfigs,
     IssueAdminToken,
     OpType,
-    Outcome,
     QuotaAlteration,
     QuotaOutcome,
     ResourceOutcome,
@@ -498,14 +498,14 @@ class FakeBroker(FakeAccess, FakeAcls, FakeAlerts, FakeDelegationTokens, FakeRes
                 return AbortedTransaction(row.producer_id, row.producer_epoch, row.partitions)
         raise ApiError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, "There is no such transactional id.")
 
-    def _close(self, command: CloseConnection, actor: Actor) -> Outcome:
+    def _close(self, command: CloseConnection, actor: Actor) -> EntryOutcome:
         if actor.role < Role.EDITOR:
-            return Outcome(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "This needs the role editor.")
+            return EntryOutcome(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "This needs the role editor.")
         kept = [row for row in self.connection_rows if row.connection_id != command.connection_id]
         if len(kept) == len(self.connection_rows):
-            return Outcome(ErrorCode.RESOURCE_NOT_FOUND, "There is no such open connection")
+            return EntryOutcome(ErrorCode.RESOURCE_NOT_FOUND, "There is no such open connection")
         self.connection_rows = kept
-        return Outcome()
+        return EntryOutcome()
 
     def tasks(self) -> list[TaskRow]:
         return list(self.task_rows)

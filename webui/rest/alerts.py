@@ -27,7 +27,7 @@ from broker.controller.alerts import (
     SetAlertRule,
     Severity,
 )
-from broker.controller.commands import Command, Outcome, Role
+from broker.controller.commands import Command, EntryOutcome, Role
 from broker.controller.rows.alerts import AlertEvent, AlertRow, Attempt, Delivery, DestinationRow, RuleRow
 from webui.problem import PROBLEM, Problem, problem_schema, raise_refusal
 from webui.rest.paging import list_page, list_query, page_schema
@@ -157,7 +157,7 @@ def _rule_reply(call: Call) -> Reply:
     return Reply(rule_json(row, call), headers={"ETag": etag(row.version)})
 
 
-async def _apply_rule(call: Call, command: Command[Outcome]) -> None:
+async def _apply_rule(call: Call, command: Command[EntryOutcome]) -> None:
     outcome = await call.console.backend.control.apply(command, call.actor)
     row = _rule(call)
     raise_refusal(outcome, None if row is None else rule_json(row, call))
@@ -215,7 +215,7 @@ def _destination_reply(call: Call) -> Reply:
     return Reply(destination_json(row, call), headers={"ETag": etag(row.version)})
 
 
-async def _apply_destination(call: Call, command: Command[Outcome]) -> None:
+async def _apply_destination(call: Call, command: Command[EntryOutcome]) -> None:
     outcome = await call.console.backend.control.apply(command, call.actor)
     if outcome.error is ErrorCode.POLICY_VIOLATION:
         raise Problem(409, f"{outcome.message}.", code=outcome.error.name)

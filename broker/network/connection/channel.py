@@ -26,7 +26,7 @@ from broker.network.connection.send import Send
 from broker.network.connection.transport import Transport
 from broker.network.failures import FailedStep
 from broker.network.tls.tls_socket import TlsReceive, TlsSocket
-from broker.purgatory.purgatory import DelayedOperation, Outcome
+from broker.purgatory.purgatory import DelayedOperation, OperationState
 from broker.security.sasl import SaslLogin
 from broker.security.session import Session
 
@@ -288,7 +288,7 @@ class Channel:
     def abandon(self) -> None:
         """Cancel the delayed operation of a closed connection."""
         if self.waiting is not None:
-            self.waiting.settle(Outcome.CANCELLED)
+            self.waiting.settle(OperationState.CANCELLED)
             self.waiting = None
 
     def on(self, event: MuteEvent) -> MuteState:
