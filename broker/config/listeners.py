@@ -14,7 +14,7 @@ from ipaddress import ip_address
 from typing import Final
 
 from broker.common.errors import ConfigError
-from broker.config.kinds import ConfigType, Kind, choices_of, list_of, one_of
+from broker.config.kinds import ConfigKind, ConfigType, choices_of, list_of, one_of
 from broker.config.setting import ListenerSection, setting
 
 _NAME = re.compile(r"[A-Za-z0-9_]+\Z")
@@ -178,9 +178,9 @@ PROTOCOL_MAP: Final = list_of(
     write_item=lambda pair: f"{pair[0]}:{pair[1]}",
     type_=ConfigType.STRING,
 )
-LISTENER_NAME: Final = Kind(ConfigType.STRING, "a listener name, or nothing at all", _read_name)
+LISTENER_NAME: Final = ConfigKind(ConfigType.STRING, "a listener name, or nothing at all", _read_name)
 LISTENER_NAMES: Final = list_of(_read_name, "a list of listener names", type_=ConfigType.STRING)
-OPTIONAL_ADDRESS: Final = Kind(
+OPTIONAL_ADDRESS: Final = ConfigKind(
     ConfigType.STRING,
     "host:port with a port from 0 to 65535, or nothing at all",
     _read_optional_address,

@@ -9,7 +9,7 @@ from broker.common.steps import Steps
 from broker.controller.commands import AclDeletion, CreateAcls, DeleteAcls, EntryOutcome
 from broker.controller.plan import PLANNED_AT_ONCE, Plan, Situation
 from broker.metadata.actor import Role
-from broker.metadata.changes import ACL_IS_SET, Change, Kind
+from broker.metadata.changes import ACL_IS_SET, Change, ChangeKind
 from broker.security.acl.acl import CLUSTER_NAME, Acl, Operation, PatternType, Permission, ResourceType
 from broker.security.acl.acl import entity_of as acl_entity
 from broker.security.acl.acl import key_of as acl_key
@@ -139,4 +139,4 @@ def _matched(wanted: AclFilter, at: Situation) -> Steps[list[Acl]]:
 
 
 def _change(acl: Acl, new: str | None) -> Change:
-    return Change(Kind.ACL, acl_entity(acl), acl_key(acl), new)
+    return Change(ChangeKind.ACL, acl_entity(acl), acl_key(acl), new)

@@ -27,7 +27,7 @@ from broker.metadata.alerts import (
     Severity,
     written,
 )
-from broker.metadata.changes import Change, Kind
+from broker.metadata.changes import Change, ChangeKind
 from broker.security.egress import Egress, Endpoint, read_url
 
 __all__ = [
@@ -122,7 +122,7 @@ def plan_set_rule(command: SetAlertRule, at: Situation) -> Plan[EntryOutcome]:
         return Plan(EntryOutcome(ErrorCode.INVALID_REQUEST, problem))
     if command.validate_only or (known is not None and known.rule == command.rule):
         return Plan(EntryOutcome())
-    return Plan(EntryOutcome(), (Change(Kind.ALERT_RULE, command.name, RULE, written(command.rule)),))
+    return Plan(EntryOutcome(), (Change(ChangeKind.ALERT_RULE, command.name, RULE, written(command.rule)),))
 
 
 def plan_remove_rule(command: RemoveAlertRule, at: Situation) -> Plan[EntryOutcome]:
@@ -139,7 +139,7 @@ def plan_remove_rule(command: RemoveAlertRule, at: Situation) -> Plan[EntryOutco
         return Plan(stale)
     if command.validate_only:
         return Plan(EntryOutcome())
-    return Plan(EntryOutcome(), (Change(Kind.ALERT_RULE, command.name, RULE, None),))
+    return Plan(EntryOutcome(), (Change(ChangeKind.ALERT_RULE, command.name, RULE, None),))
 
 
 def plan_set_destination(command: SetAlertDestination, at: Situation) -> Plan[EntryOutcome]:
@@ -162,7 +162,9 @@ def plan_set_destination(command: SetAlertDestination, at: Situation) -> Plan[En
         return Plan(EntryOutcome(ErrorCode.INVALID_REQUEST, problem))
     if command.validate_only or wanted == known:
         return Plan(EntryOutcome())
-    return Plan(EntryOutcome(), (Change(Kind.ALERT_DESTINATION, command.name, DESTINATION, written(wanted)),))
+    return Plan(
+        EntryOutcome(), (Change(ChangeKind.ALERT_DESTINATION, command.name, DESTINATION, written(wanted)),)
+    )
 
 
 def plan_remove_destination(command: RemoveAlertDestination, at: Situation) -> Plan[EntryOutcome]:
@@ -181,7 +183,7 @@ def plan_remove_destination(command: RemoveAlertDestination, at: Situation) -> P
     if users:
         named = ", ".join(sorted(users)[:3]) + (" and others" if len(users) > 3 else "")
         return Plan(EntryOutcome(ErrorCode.POLICY_VIOLATION, f"The destination is in use, by {named}"))
-    return Plan(EntryOutcome(), (Change(Kind.ALERT_DESTINATION, command.name, DESTINATION, None),))
+    return Plan(EntryOutcome(), (Change(ChangeKind.ALERT_DESTINATION, command.name, DESTINATION, None),))
 
 
 def _stale(noun: str, version: int | None, expected: int | None) -> EntryOutcome | None:

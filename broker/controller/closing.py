@@ -13,7 +13,7 @@ from broker.common.errors import ErrorCode
 from broker.controller.commands import Command, EntryOutcome
 from broker.controller.plan import Plan, Situation
 from broker.metadata.actor import Role
-from broker.metadata.changes import Change, Kind
+from broker.metadata.changes import Change, ChangeKind
 
 
 class CloseConnection(msgspec.Struct, Command["EntryOutcome"], frozen=True):
@@ -38,5 +38,5 @@ def plan_close(connections: OpenConnections, command: CloseConnection, at: Situa
     client = connections.client_of(connection)
     if client is None:
         return Plan(EntryOutcome(ErrorCode.RESOURCE_NOT_FOUND, "There is no such open connection"))
-    note = Change(Kind.CONNECTION, connection, "closed", client)
+    note = Change(ChangeKind.CONNECTION, connection, "closed", client)
     return Plan(EntryOutcome(), (note,), (partial(connections.close_connection, connection),))

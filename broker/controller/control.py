@@ -64,7 +64,7 @@ from broker.controller.scram import plan_scram
 from broker.controller.tokens import SetPassword, plan_issue_token, plan_revoke_token, plan_set_password
 from broker.controller.topics import plan_create_partitions, plan_create_topics, plan_delete_topics
 from broker.controller.undo import inverse_of, preceding_rows
-from broker.metadata.changes import AuditFilter, AuditRow, Change, Kind
+from broker.metadata.changes import AuditFilter, AuditRow, Change, ChangeKind
 from broker.metadata.image import Image
 from broker.metadata.publisher import Delta, Publisher, Subscriber
 
@@ -253,7 +253,7 @@ class Control:
         configs = {name: dict(found) for name, found in self.image.broker_configs.items()}
         is_concerned = False
         for change in changes:
-            if change.kind is Kind.BROKER_CONFIG:
+            if change.kind is ChangeKind.BROKER_CONFIG:
                 is_concerned = True
                 found = configs.setdefault(change.entity, {})
                 if change.new is None:

@@ -19,7 +19,7 @@ from broker.controller.commands import Command, EntryOutcome, IssueAdminToken, I
 from broker.controller.plan import Plan, Situation
 from broker.controller.rows.broker import TokenRow
 from broker.metadata.actor import Role
-from broker.metadata.changes import Change, Kind
+from broker.metadata.changes import Change, ChangeKind
 from broker.metadata.image import AdminToken, Image
 from broker.security import passwords, tokens
 
@@ -63,7 +63,9 @@ def plan_issue_token(command: IssueAdminToken, at: Situation) -> Plan[IssuedToke
     }
     if command.expires_at_ms is not None:
         value |= {"expires_at_ms": command.expires_at_ms}
-    return Plan(issued, (Change(Kind.ADMIN_TOKEN, name, "token", json.dumps(value, separators=(",", ":"))),))
+    return Plan(
+        issued, (Change(ChangeKind.ADMIN_TOKEN, name, "token", json.dumps(value, separators=(",", ":"))),)
+    )
 
 
 def plan_revoke_token(command: RevokeAdminToken, at: Situation) -> Plan[EntryOutcome]:
@@ -85,7 +87,7 @@ def plan_revoke_token(command: RevokeAdminToken, at: Situation) -> Plan[EntryOut
         )
     removed_keys = ("token",) if known.password is None else ("token", "password")
     return Plan(
-        EntryOutcome(), tuple(Change(Kind.ADMIN_TOKEN, command.name, key, None) for key in removed_keys)
+        EntryOutcome(), tuple(Change(ChangeKind.ADMIN_TOKEN, command.name, key, None) for key in removed_keys)
     )
 
 
@@ -207,4 +209,4 @@ def plan_set_password(command: SetPassword, at: Situation) -> Plan[EntryOutcome]
     if new is not None:
         value = {"salt": new.salt.hex(), "n": new.n, "r": new.r, "p": new.p, "digest": new.digest.hex()}
         written = json.dumps(value, separators=(",", ":"))
-    return Plan(EntryOutcome(), (Change(Kind.ADMIN_TOKEN, command.name, "password", written),))
+    return Plan(EntryOutcome(), (Change(ChangeKind.ADMIN_TOKEN, command.name, "password", written),))

@@ -18,7 +18,7 @@ from broker.coordinator.group.messages import Now
 from broker.coordinator.transaction.state import NAMES, State
 from broker.coordinator.transaction_service import TransactionService
 from broker.metadata.actor import Role
-from broker.metadata.changes import Change, Kind
+from broker.metadata.changes import Change, ChangeKind
 
 
 class AbortTransaction(msgspec.Struct, Command["AbortedTransaction"], frozen=True):
@@ -88,4 +88,4 @@ class TransactionChanges:
         self._decided()
         noun = "partition" if result.partitions == 1 else "partitions"
         note = f"producer {data.producer_id}, epoch {data.producer_epoch} fenced, {result.partitions} {noun}"
-        return Done(result, (Change(Kind.TRANSACTION, name, "aborted", note),))
+        return Done(result, (Change(ChangeKind.TRANSACTION, name, "aborted", note),))

@@ -47,7 +47,7 @@ class Unreadable(str):
     __slots__ = ()
 
 
-class Kind(StrEnum):
+class ChangeKind(StrEnum):
     CLUSTER = "cluster"
     TOPIC = "topic"
     TOPIC_CONFIG = "topic-config"
@@ -71,7 +71,7 @@ class Kind(StrEnum):
 ACL_IS_SET: Final = "true"
 """The value of an ACL that exists."""
 
-NOTES: Final = frozenset({Kind.RECORDS, Kind.GROUP, Kind.TRANSACTION})
+NOTES: Final = frozenset({ChangeKind.RECORDS, ChangeKind.GROUP, ChangeKind.TRANSACTION})
 """Kinds of actions outside the metadata. Their rows are only for the audit trail: they have no old value, and
 nothing is kept of them in memory.
 """
@@ -80,7 +80,7 @@ nothing is kept of them in memory.
 class Change(msgspec.Struct, frozen=True):
     """`new` None removes the key. The store adds the old value."""
 
-    kind: Kind
+    kind: ChangeKind
     entity: str
     key: str
     new: str | None

@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from enum import Enum, auto
 from typing import Any, Generic, TypeVar, cast
 
-from broker.metrics.families import FamilySamples, Kind, Sample
+from broker.metrics.families import FamilySamples, MetricType, Sample
 from broker.purgatory.timing_wheel import Entry, Timer
 
 
@@ -278,12 +278,12 @@ def families(purgatories: Iterable[Purgatory[Any]]) -> Iterator[FamilySamples]:
     yield FamilySamples(
         "kafka_server_delayedoperationpurgatory_purgatorysize",
         "Watched keys of delayed operations, including settled operations",
-        Kind.GAUGE,
+        MetricType.GAUGE,
         [Sample((("delayedOperation", each.name),), each.watched) for each in purgatories],
     )
     yield FamilySamples(
         "kafka_server_delayedoperationpurgatory_numdelayedoperations",
         "Delayed operations",
-        Kind.GAUGE,
+        MetricType.GAUGE,
         [Sample((("delayedOperation", each.name),), each.delayed) for each in purgatories],
     )

@@ -25,13 +25,13 @@ from broker.gateway.upstream.client import UpstreamClient
 from broker.gateway.upstream.cluster import UpstreamCluster
 from broker.gateway.upstream.identity import ClusterIdentity
 from broker.gateway.upstream.security import UpstreamSecurity
-from broker.metadata.changes import Kind
+from broker.metadata.changes import ChangeKind
 from broker.network.clock import TrioClock
 
 CONNECTED_WITHIN_S: Final = 30.0
 RETRY_S: Final = 0.5
 
-ACCESS: Final = frozenset({Kind.ADMIN_TOKEN, Kind.USER_SCRAM})
+ACCESS: Final = frozenset({ChangeKind.ADMIN_TOKEN, ChangeKind.USER_SCRAM})
 """Kinds of changes that let somebody in, which are shown one by one."""
 
 

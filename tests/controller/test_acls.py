@@ -9,7 +9,7 @@ from broker.controller.commands import AclDeletion, CreateAcls, DeleteAcls, Entr
 from broker.controller.plan import PLANNED_AT_ONCE
 from broker.controller.undo import inverse_of
 from broker.metadata.actor import Role
-from broker.metadata.changes import ACL_IS_SET, AuditRow, Kind
+from broker.metadata.changes import ACL_IS_SET, AuditRow, ChangeKind
 from broker.metadata.publisher import AclChange, Delta
 from broker.security.acl.acl import Acl, Operation, PatternType, Permission, ResourceType
 from broker.security.acl.acl_filter import AclFilter, filter_of
@@ -50,7 +50,7 @@ def test_an_acl_that_two_filters_match_is_in_both_results_and_deleted_once(world
     command = DeleteAcls((AclFilter(operation=Operation.READ), AclFilter(principal="User:alice")))
     plan = world.plan(plan_delete_acls, command)
     assert [each.deleted for each in plan.result] == [(READ,), (READ, write)]
-    assert [(each.kind, each.key, each.new) for each in plan.changes] == [(Kind.ACL, "ALLOW", None)] * 2
+    assert [(each.kind, each.key, each.new) for each in plan.changes] == [(ChangeKind.ACL, "ALLOW", None)] * 2
 
 
 def test_validate_only_changes_nothing(world: World) -> None:
@@ -169,7 +169,7 @@ def test_many_acls_are_planned_in_steps(world: World, count: int) -> None:
 
 def row(acl: Acl, old: str | None, new: str | None) -> AuditRow:
     entity, key = module.acl_entity(acl), module.acl_key(acl)
-    return AuditRow(1, 1, 0, "ann", "admin", "", "rest", Kind.ACL, entity, key, old, new)
+    return AuditRow(1, 1, 0, "ann", "admin", "", "rest", ChangeKind.ACL, entity, key, old, new)
 
 
 def test_a_change_of_an_acl_can_be_undone(world: World) -> None:

@@ -22,7 +22,7 @@ from broker.controller.configs import LONGEST_VALUE, MAX_ITEMS, MAX_SETTINGS, pl
 from broker.controller.describe import Source, describe
 from broker.controller.topics import plan_create_topics
 from broker.metadata.actor import ChangeOrigin, Role
-from broker.metadata.changes import Change, Kind
+from broker.metadata.changes import Change, ChangeKind
 from broker.metadata.publisher import Delta
 from tests.controller.world import World
 
@@ -74,7 +74,7 @@ def test_a_topics_settings_are_set_changed_and_deleted_one_by_one(world: World) 
 
 
 def test_small_segments_are_for_tests_and_those_of_an_earlier_version_stay(world: World) -> None:
-    world.write([Change(Kind.TOPIC_CONFIG, "t", "segment.bytes", "14")])
+    world.write([Change(ChangeKind.TOPIC_CONFIG, "t", "segment.bytes", "14")])
     assert topic_settings(world.at().config.topic_settings, of_topic(world)).segment_bytes == 14
     assert alter(world, TOPIC, put("retention.ms", "7")).ok
     assert alter(world, TOPIC, put("segment.bytes", "14")).error is ErrorCode.INVALID_CONFIG
@@ -689,6 +689,6 @@ def test_a_broker_has_so_many_dynamic_settings(count: int) -> None:
 
 def test_settings_can_be_deleted_from_a_broker_with_too_many(world: World) -> None:
     world.origin = ChangeOrigin.WIRE
-    kept = [Change(Kind.BROKER_CONFIG, "1", f"own.{number}", "") for number in range(MAX_SETTINGS + 2)]
+    kept = [Change(ChangeKind.BROKER_CONFIG, "1", f"own.{number}", "") for number in range(MAX_SETTINGS + 2)]
     world.write(kept)
     assert alter(world, BROKER, ConfigOp("own.1", OpType.DELETE, None)).ok

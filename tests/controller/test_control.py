@@ -59,7 +59,7 @@ from broker.controller.tokens import HashedPassword, SetPassword
 from broker.controller.topic_records import BrowseRecords, ProduceRecord
 from broker.controller.transaction_changes import AbortTransaction
 from broker.metadata.actor import Actor, ChangeOrigin, Role
-from broker.metadata.changes import AuditFilter, Change, Kind
+from broker.metadata.changes import AuditFilter, Change, ChangeKind
 from broker.metadata.image import Image
 from broker.metadata.publisher import Delta, QuotaChange
 from broker.security.acl.acl import Operation
@@ -264,7 +264,7 @@ async def test_a_change_that_another_gateway_committed_is_published_like_an_own_
     heard: list[tuple[Image, Image, Delta]] = []
     control.subscribe(lambda old, new, delta: heard.append((old, new, delta)))
     before = control.image
-    change = Change(Kind.CLIENT_QUOTA, '[["user","alice"]]', "producer_byte_rate", "1000")
+    change = Change(ChangeKind.CLIENT_QUOTA, '[["user","alice"]]', "producer_byte_rate", "1000")
     async with committer.exclusive():
         image = await committer.commit([change], actor())
         await control.adopt(image, [change], actor())

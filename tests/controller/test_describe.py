@@ -7,7 +7,7 @@ from broker.config.load import load
 from broker.controller.commands import ConfigResource, ResourceType
 from broker.controller.describe import Source, describe
 from broker.controller.rows.broker import ConfigRow
-from broker.metadata.changes import Change, Kind
+from broker.metadata.changes import Change, ChangeKind
 from tests.controller.world import World
 
 TOPIC = ConfigResource(ResourceType.TOPIC, "t")
@@ -18,11 +18,11 @@ def world(*overrides: str, topic: dict[str, str] | None = None, **brokers: dict[
     made = World(*overrides)
     made.write(
         [
-            Change(Kind.TOPIC, "t", "id", bytes(range(16)).hex()),
-            Change(Kind.TOPIC, "t", "partitions", "1"),
-            *(Change(Kind.TOPIC_CONFIG, "t", key, value) for key, value in (topic or {}).items()),
+            Change(ChangeKind.TOPIC, "t", "id", bytes(range(16)).hex()),
+            Change(ChangeKind.TOPIC, "t", "partitions", "1"),
+            *(Change(ChangeKind.TOPIC_CONFIG, "t", key, value) for key, value in (topic or {}).items()),
             *(
-                Change(Kind.BROKER_CONFIG, {"one": "1", "all": ""}[name], key, value)
+                Change(ChangeKind.BROKER_CONFIG, {"one": "1", "all": ""}[name], key, value)
                 for name, values in brokers.items()
                 for key, value in values.items()
             ),

@@ -20,7 +20,7 @@ from broker.controller.dynamic_config import (
     warn_of_inert_settings,
 )
 from broker.metadata.actor import ChangeOrigin
-from broker.metadata.changes import Change, Kind
+from broker.metadata.changes import Change, ChangeKind
 from broker.metadata.image import Image
 from tests.controller.world import StoreCommitter, actor
 
@@ -117,8 +117,8 @@ IMAGE = Image(
 
 def test_a_setting_is_taken_back_at_every_level_and_others_stay() -> None:
     assert changes_to_forget(["num.io.threads", "no.such.key"], IMAGE) == [
-        Change(Kind.BROKER_CONFIG, "", "num.io.threads", None),
-        Change(Kind.BROKER_CONFIG, "1", "num.io.threads", None),
+        Change(ChangeKind.BROKER_CONFIG, "", "num.io.threads", None),
+        Change(ChangeKind.BROKER_CONFIG, "1", "num.io.threads", None),
     ]
     assert changes_to_forget([], IMAGE) == []
 

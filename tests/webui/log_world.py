@@ -45,7 +45,7 @@ from broker.coordinator.transaction_service import TRANSACTIONS_TOPIC, Transacti
 from broker.log.cleaner.manager import CleanerManager
 from broker.log.partition import PartitionLog
 from broker.log.store import LogStore
-from broker.metadata.changes import Change, Kind
+from broker.metadata.changes import Change, ChangeKind
 from broker.metadata.store import MetadataStore
 from broker.partitions.partitions import Partitions
 from broker.records.build import NewRecord, build_batch
@@ -179,7 +179,7 @@ class LogWorld:
 
     def set(self, topic: str, key: str, value: str) -> None:
         """Another operator sets a setting of a topic."""
-        image = self.store.commit([Change(Kind.TOPIC_CONFIG, topic, key, value)], actor(), WALL_MS)
+        image = self.store.commit([Change(ChangeKind.TOPIC_CONFIG, topic, key, value)], actor(), WALL_MS)
         self.control._publisher.image = image
 
     def append(

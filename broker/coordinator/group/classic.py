@@ -31,7 +31,7 @@ from broker.coordinator.group.messages import (
     Token,
 )
 from broker.coordinator.group.share.group import ShareGroup
-from broker.coordinator.group.timers import Kind, Timer
+from broker.coordinator.group.timers import GroupTimer, TimerKind
 from broker.coordinator.group.transition import Transition
 
 
@@ -126,15 +126,15 @@ class ClassicCoordinator:
         message = f"Group {group_id} " + ("not found." if group is None else "is not a classic group.")
         return DescribedGroup(ErrorCode.GROUP_ID_NOT_FOUND, group_id, State.DEAD.value, message=message)
 
-    def timer_expired(self, transition: Transition, group: Group, timer: Timer) -> None:
+    def timer_expired(self, transition: Transition, group: Group, timer: GroupTimer) -> None:
         """Handle the due timer of a classic group."""
         match timer.kind:
-            case Kind.SESSION:
+            case TimerKind.SESSION:
                 rebalance.session_expired(transition, group, timer.member_id)
                 self._groups.discard_if_blank(group)
-            case Kind.JOIN_PHASE:
+            case TimerKind.JOIN_PHASE:
                 rebalance.join_phase_expired(transition, group)
-            case Kind.SYNC_PHASE:
+            case TimerKind.SYNC_PHASE:
                 rebalance.sync_phase_expired(transition, group)
             case _:
                 pass  # the timer of a member before its group changed its protocol

@@ -11,7 +11,7 @@ from typing import Final
 
 from broker.common.errors import BrokerBug, ErrorCode
 from broker.coordinator.group.messages import Buffer, CommitRequest, Offsets
-from broker.coordinator.group.timers import Kind, Timer
+from broker.coordinator.group.timers import GroupTimer, TimerKind
 from broker.coordinator.group.transition import PendingTokens
 
 
@@ -106,7 +106,7 @@ class Member:
         self.assignment = b""
         self.encoded: bytes | None = None
         self.is_new = False
-        self.session = Timer(Kind.SESSION, group_id, member_id)
+        self.session = GroupTimer(TimerKind.SESSION, group_id, member_id)
 
     def set_protocols(self, protocols: Protocols) -> None:
         self.size += size_of(protocols.items()) - size_of(self.protocols.items())
@@ -193,11 +193,11 @@ class Group:
         self.subscriptions: Subscriptions | None = None
         self.joining: PendingTokens = {}
         self.syncing: PendingTokens = {}
-        self.pending_join: dict[str, Timer] = {}
+        self.pending_join: dict[str, GroupTimer] = {}
         self.pending_sync: set[str] = set()
         self.initial: InitialDelay | None = None
-        self.join_timer = Timer(Kind.JOIN_PHASE, group_id)
-        self.sync_timer = Timer(Kind.SYNC_PHASE, group_id)
+        self.join_timer = GroupTimer(TimerKind.JOIN_PHASE, group_id)
+        self.sync_timer = GroupTimer(TimerKind.SYNC_PHASE, group_id)
         self.offsets: Offsets = {}
 
     @property

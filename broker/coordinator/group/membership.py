@@ -33,7 +33,7 @@ from broker.coordinator.group.rebalance import (
     start_session,
     sync_reply,
 )
-from broker.coordinator.group.timers import Kind, Timer
+from broker.coordinator.group.timers import GroupTimer, TimerKind
 from broker.coordinator.group.transition import Transition
 
 MAX_PENDING_IDS: Final = 10_000
@@ -128,7 +128,7 @@ def _join_without_id(
         if len(group.pending_join) >= MAX_PENDING_IDS:
             transition.reply(token, JoinReply(ErrorCode.GROUP_MAX_SIZE_REACHED, ""))
             return
-        timer = group.pending_join[new_id] = Timer(Kind.SESSION, group.group_id, new_id)
+        timer = group.pending_join[new_id] = GroupTimer(TimerKind.SESSION, group.group_id, new_id)
         transition.set_timer(timer, request.session_timeout_ms)
         transition.reply(token, JoinReply(ErrorCode.MEMBER_ID_REQUIRED, new_id))
     else:

@@ -13,7 +13,7 @@ from broker.gateway.sharing.commits import Commit, write_beginning, write_commit
 from broker.gateway.sharing.metadata_log import HALF_SIGNED, NO_KEY, OLD_LOG
 from broker.gateway.sharing.sign_metadata import CannotSign, Survey, sign
 from broker.gateway.sharing.signing import Refusal, SignedRecords
-from broker.metadata.changes import Change, Kind
+from broker.metadata.changes import Change, ChangeKind
 from tests.gateway.sharing.test_metadata_log import ALICE, ANN, BOB, Gateway, start, stores, topic  # noqa: F401
 from tests.support.memory_log import MemoryLog, MemoryTopic
 
@@ -26,7 +26,7 @@ def keys(*texts: str) -> ClusterKeys:
 
 
 def forged(row: int) -> bytes:
-    change = Change(Kind.ADMIN_TOKEN, "evil", "token", TOKEN)
+    change = Change(ChangeKind.ADMIN_TOKEN, "evil", "token", TOKEN)
     return write_commit(Commit("c", "g", row, 1, ANN, [change]))
 
 
@@ -182,7 +182,8 @@ async def test_a_log_without_signatures_is_signed_once_by_the_command(
         assert await old.set(ALICE, rate) is ErrorCode.NONE
         assert await other.set(BOB, rate) is ErrorCode.NONE
     topic.append(
-        b"lost", write_commit(Commit("c", "g", 3, 1, ANN, [Change(Kind.ADMIN_TOKEN, "e", "token", TOKEN)]))
+        b"lost",
+        write_commit(Commit("c", "g", 3, 1, ANN, [Change(ChangeKind.ADMIN_TOKEN, "e", "token", TOKEN)])),
     )
     end = topic.end
     # A new store and the old one: neither goes on before the log is signed.

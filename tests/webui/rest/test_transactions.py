@@ -9,7 +9,7 @@ import pytest
 
 from broker.coordinator.transaction.state import State, TransactionClient
 from broker.coordinator.transaction_service import ABORTED_BY_OPERATOR
-from broker.metadata.changes import AuditFilter, Kind
+from broker.metadata.changes import AuditFilter, ChangeKind
 from tests.webui.conftest import Browserless
 from tests.webui.log_world import LoggedBroker, LogWorld
 from webui.problem import PROBLEM
@@ -112,7 +112,7 @@ async def test_an_open_transaction_is_aborted_after_a_preview(http: Browserless,
     assert transaction.data.state is State.COMPLETE_ABORT
     log = world.partitions.log("t", 0)
     assert log is not None and log.last_stable_offset == log.high_watermark
-    (row,) = world.store.history(AuditFilter(kind=Kind.TRANSACTION))
+    (row,) = world.store.history(AuditFilter(kind=ChangeKind.TRANSACTION))
     assert (row.entity, row.key) == ("open", "aborted")
     assert row.new == f"producer {transaction.data.producer_id}, epoch 0 fenced, 2 partitions"
 
@@ -135,7 +135,7 @@ async def test_what_cannot_be_aborted_is_refused_and_stays(
     assert answer.status_code == status and PROBLEM.check(await answer.get_json())
     opened = world.transactions.coordinator.get("open")
     assert opened is not None and opened.data.state is State.ONGOING
-    assert list(world.store.history(AuditFilter(kind=Kind.TRANSACTION))) == []
+    assert list(world.store.history(AuditFilter(kind=ChangeKind.TRANSACTION))) == []
 
 
 async def test_a_strange_id_is_found_and_aborted(http: Browserless, world: LogWorld) -> None:

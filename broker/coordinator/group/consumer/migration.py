@@ -41,7 +41,7 @@ from broker.coordinator.group.group import Group, Member, State
 from broker.coordinator.group.messages import JoinReply, JoinRequest, LeaveReply, LeavingMember, SyncReply
 from broker.coordinator.group.modern_group import ModernGroup
 from broker.coordinator.group.persistence import encode, record_of, tombstone_of
-from broker.coordinator.group.timers import Timer
+from broker.coordinator.group.timers import GroupTimer
 from broker.coordinator.group.transition import Transition
 
 CONVERTED_COST: Final = 16
@@ -136,7 +136,7 @@ def leave(
 
 
 def members_expired(
-    transition: Transition, groups: GroupsById, group: ConsumerGroup, timers: Iterable[Timer]
+    transition: Transition, groups: GroupsById, group: ConsumerGroup, timers: Iterable[GroupTimer]
 ) -> Steps[None]:
     """Remove the members whose timers are due: they sent no heartbeat, or did not revoke, join or sync in
     time. Pauses for each member.

@@ -18,7 +18,7 @@ from broker.coordinator.group.share.epochs import advance, bump
 from broker.coordinator.group.share.group import ShareGroup
 from broker.coordinator.group.share.member import JOINS, LEAVES, ShareMember
 from broker.coordinator.group.share.persistence import member_tombstones
-from broker.coordinator.group.timers import Timer
+from broker.coordinator.group.timers import GroupTimer
 from broker.coordinator.group.transition import Transition
 
 
@@ -176,7 +176,7 @@ def _remove_members(transition: Transition, group: ShareGroup, member_ids: Colle
     yield from bump(transition, group)
 
 
-def sessions_expired(transition: Transition, group: ShareGroup, timers: Iterable[Timer]) -> Steps[None]:
+def sessions_expired(transition: Transition, group: ShareGroup, timers: Iterable[GroupTimer]) -> Steps[None]:
     """Remove the members whose timers are due, unless a timer is that of an earlier member of its id."""
     expired = [
         timer.member_id
