@@ -14,7 +14,7 @@ from broker.metadata.image import Image, Limit, QuotaEntry
 from broker.quotas.remote_use import Clients
 from broker.views.all_clients import all_clients
 from broker.views.quota_views import QuotaViews
-from broker.views.resolving import Client, Resolver, steps_for
+from broker.views.resolving import ClientIdentity, Resolver, steps_for
 from tests.support.fake_shares import FakeShares
 from tests.webui.rows import NOW_MS
 
@@ -65,7 +65,7 @@ class FakeLive:
 
     def observed(self, key: str, user: str, client_id: str, ip: str) -> float | None:
         """What was made up for the rule that governs."""
-        for step in steps_for(Client(user, client_id, ip), key):
+        for step in steps_for(ClientIdentity(user, client_id, ip), key):
             row = self.rows.get(step)
             if row is not None and row.value(key) is not None:
                 return self.use.get(step, {}).get(key)

@@ -9,7 +9,15 @@ from tests.webui.fake_resolving import usage
 from tests.webui.fakes import FakeBroker
 from tests.webui.polls import Polls
 from tests.webui.rows import connection
-from webui.quota_preview import MAX_CLIENTS, Client, Move, Reach, Rule, connected_clients, preview
+from webui.quota_preview import (
+    MAX_CLIENTS,
+    ConnectedClient,
+    LimitingRule,
+    Move,
+    Reach,
+    connected_clients,
+    preview,
+)
 from webui.tables import slices
 
 PRODUCE, FETCH = "producer_byte_rate", "consumer_byte_rate"
@@ -18,7 +26,7 @@ ALICE: EntityPairs = (("user", "alice"),)
 ALICE_APP: EntityPairs = (("user", "alice"), ("client-id", "app"))
 DEFAULT_USER: EntityPairs = (("user", None),)
 APP: EntityPairs = (("client-id", "app"),)
-NOTHING = Rule()
+NOTHING = LimitingRule()
 
 
 def broker_with(*clients: tuple[str, str]) -> FakeBroker:
@@ -253,20 +261,20 @@ async def test_a_rule_that_takes_clients_from_others_says_from_which_limit_to_wh
     broker.observed = {greedy: {PRODUCE: 9e5}, patient: {PRODUCE: 4.4e5}}
     found = await whole_reach(broker, DEFAULT_USER, 3e6)
     assert (found.counted, found.clients, found.over) == (3, 3, 0)
-    after = Rule(DEFAULT_USER, 3e6)
+    after = LimitingRule(DEFAULT_USER, 3e6)
     assert found.moves == {
-        (Rule(greedy, 1e6), after): Move(1, 1, 1, [Client("ANONYMOUS", "greedy")]),
-        (Rule(patient, 5e5), after): Move(1, 1, 0, [Client("ANONYMOUS", "patient")]),
-        (NOTHING, after): Move(1, 1, 0, [Client("ANONYMOUS", "polite")]),
+        (LimitingRule(greedy, 1e6), after): Move(1, 1, 1, [ConnectedClient("ANONYMOUS", "greedy")]),
+        (LimitingRule(patient, 5e5), after): Move(1, 1, 0, [ConnectedClient("ANONYMOUS", "patient")]),
+        (NOTHING, after): Move(1, 1, 0, [ConnectedClient("ANONYMOUS", "polite")]),
     }
-    assert found.emptied == [Rule(greedy, 1e6), Rule(patient, 5e5)]
+    assert found.emptied == [LimitingRule(greedy, 1e6), LimitingRule(patient, 5e5)]
 
 
 async def test_a_rule_that_keeps_a_client_is_not_left_without_clients() -> None:
     broker = broker_with(("alice", "app"), ("bob", "app"))
     broker.set(APP, {PRODUCE: 7.0})
     assert (await whole_reach(broker, ALICE, 5.0)).emptied == []
-    assert (await whole_reach(broker, DEFAULT_USER, 5.0)).emptied == [Rule(APP, 7.0)]
+    assert (await whole_reach(broker, DEFAULT_USER, 5.0)).emptied == [LimitingRule(APP, 7.0)]
     # A removed rule is not told to be left.
     assert (await whole_reach(broker, APP, None)).emptied == []
 
