@@ -28,9 +28,9 @@ from broker.partitions.record_reader import (
     PartitionPosition,
     Range,
     ReadLimits,
+    RecordFilter,
     Stop,
     UnreadableBatch,
-    Wanted,
     read_records,
 )
 from broker.records.build import NewRecord, build_batch
@@ -44,12 +44,12 @@ __all__ = [
     "PartitionPosition",
     "ProduceRecord",
     "ProducedRecord",
+    "RecordFilter",
     "Start",
     "StartKind",
     "Stop",
     "TopicRecords",
     "UnreadableBatch",
-    "Wanted",
 ]
 
 MAX_WHOLE: Final = 1_048_576
@@ -93,7 +93,7 @@ class BrowseRecords(msgspec.Struct, Command["FoundRecords"], frozen=True):
     start: Start
     partitions: tuple[int, ...] = ()
     positions: tuple[tuple[int, int], ...] = ()
-    wanted: Wanted = Wanted()
+    wanted: RecordFilter = RecordFilter()
     limit: int = 50
     is_whole: bool = False
     is_download: bool = False

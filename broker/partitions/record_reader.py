@@ -47,7 +47,7 @@ _ABORT: Final = b"\0\0"
 """The type of an abort marker: the last two bytes of a control record's key."""
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class RecordFilter(msgspec.Struct, frozen=True):
     """Records with exactly this key, and with these bytes in key, value, or a header. None: any."""
 
     key: bytes | None = None
@@ -162,7 +162,7 @@ class _Budget:
 class _Cursor:
     """Reads one partition forwards. `head` is the next wanted record, `offset` where to continue."""
 
-    def __init__(self, part: Range, wanted: Wanted, kept_bytes: int, budget: _Budget) -> None:
+    def __init__(self, part: Range, wanted: RecordFilter, kept_bytes: int, budget: _Budget) -> None:
         self.partition, self._log, self.offset, self.end = part
         self.first = self.offset
         self.head: RecordSpans | None = None
@@ -330,7 +330,7 @@ class _Cursor:
 
 def read_records(
     ranges: Sequence[Range],
-    wanted: Wanted,
+    wanted: RecordFilter,
     limits: ReadLimits,
     now_ms: Callable[[], int],
     *,

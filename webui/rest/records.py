@@ -20,11 +20,11 @@ from broker.controller.topic_records import (
     FoundRecords,
     PartitionPosition,
     ProduceRecord,
+    RecordFilter,
     Start,
     StartKind,
     Stop,
     UnreadableBatch,
-    Wanted,
 )
 from webui.decoding.decoder import Decoded
 from webui.decoding.schema import SCHEMA, DataSchema, read_schema
@@ -106,7 +106,7 @@ async def browse(call: Call) -> Reply:
         start,
         tuple(body.get("partitions", ())),
         read_cursor(body["cursor"]) if "cursor" in body else (),
-        Wanted(bytes_of(body.get("key"), "/key"), _encoded(body.get("contains"))),
+        RecordFilter(bytes_of(body.get("key"), "/key"), _encoded(body.get("contains"))),
         limit,
         is_whole=any(schemas),
     )

@@ -49,8 +49,8 @@ _SESSION: Final = struct.Struct(">ii")
 _INT16: Final = struct.Struct(">h")
 _EPOCHS: Final = (-1, LEADER_EPOCH)
 
-Wanted = tuple[int, PartitionLog, int, int]
-"""Index of a partition, its log, the fetch offset, and the most bytes."""
+PartitionRead = tuple[int, PartitionLog, int, int]
+"""Index of a partition, its log, the fetch offset, and the maximum number of bytes."""
 
 Found = tuple[int, PartitionLog, FileSlice | bytes]
 """Index of a partition, its log, and the records at its offset."""
@@ -197,9 +197,9 @@ class FetchFastPath:
 
     def _named(
         self, frame: Buffer, prologue: "FetchPrologue"
-    ) -> list[tuple[HostedTopic, bytes, list[Wanted]]]:
+    ) -> list[tuple[HostedTopic, bytes, list[PartitionRead]]]:
         """Return the topics that the request names, with their heads and their partitions."""
-        named: list[tuple[HostedTopic, bytes, list[Wanted]]] = []
+        named: list[tuple[HostedTopic, bytes, list[PartitionRead]]] = []
         at = prologue.end
         partitions = 0
         for number in range(prologue.topics):
@@ -275,7 +275,7 @@ class FetchFastPath:
         )
         if session is None or len(session.partitions) > MAX_PARTITIONS:
             raise Unusual
-        changes: dict[CachedPartition, Wanted] = {}
+        changes: dict[CachedPartition, PartitionRead] = {}
         for hosted, _, wanted in self._named(frame, prologue):
             name, topic_id = self._key(hosted)
             for each in wanted:
@@ -334,7 +334,7 @@ class FetchFastPath:
         return ("", hosted.topic_id) if self._uses_ids else (hosted.name, ZERO_UUID)
 
     def _advance(
-        self, session: FetchSession, changes: dict[CachedPartition, Wanted], context: RequestContext
+        self, session: FetchSession, changes: dict[CachedPartition, PartitionRead], context: RequestContext
     ) -> None:
         """Note in the session what the request changes."""
         self._services.sessions.advance(session, context.now_ms)
@@ -362,10 +362,12 @@ class FetchFastPath:
         pending = PendingFetch(self._services, context, reading, session, session is not None)
         return wait(pending, prologue.wait_ms, least)
 
-    def _wanted(self, frame: Buffer, at: int, count: int, hosted: HostedTopic) -> tuple[list[Wanted], int]:
+    def _wanted(
+        self, frame: Buffer, at: int, count: int, hosted: HostedTopic
+    ) -> tuple[list[PartitionRead], int]:
         """Return the partitions of a topic that start at `at`, and the position after them."""
         unpack, step, logs = self._partition.unpack_from, self._partition.size, hosted.open_logs
-        wanted: list[Wanted] = []
+        wanted: list[PartitionRead] = []
         for _ in range(count):
             epoch, tags = -1, 0
             if self._is_flexible:
