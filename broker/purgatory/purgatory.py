@@ -19,7 +19,7 @@ from enum import Enum, auto
 from typing import Any, Generic, TypeVar, cast
 
 from broker.metrics.families import FamilySamples, MetricType, Sample
-from broker.purgatory.timing_wheel import Entry, Timer
+from broker.purgatory.timing_wheel import Timer, TimerTask
 
 
 class OperationState(Enum):
@@ -35,7 +35,7 @@ Lingering = dict["DelayedOperation", None]
 """Settled operations that are still listed under a key."""
 
 
-class DelayedOperation(Entry):
+class DelayedOperation(TimerTask):
     """A request that waits at most `timeout_ms` from the moment it is watched.
 
     Subclassed for fetches that wait for bytes and produces that wait for the disk. `Watchers` maintains

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 from broker.common.errors import ApiError, ErrorCode
 from broker.coordinator.share.states import RecordState, ShareKey, StateBatch, merged
-from broker.purgatory.timing_wheel import Entry
+from broker.purgatory.timing_wheel import TimerTask
 
 GAP: Final = 0
 ACCEPT: Final = 1
@@ -72,7 +72,7 @@ class Limits(NamedTuple):
 DEFAULT_LIMITS: Final = Limits()
 
 
-class Lock(Entry):
+class Lock(TimerTask):
     """The time for which a member holds the records of one acquisition. `runs` counts what it still holds."""
 
     __slots__ = ("is_over", "key", "member", "runs")
