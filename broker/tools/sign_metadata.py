@@ -17,7 +17,7 @@ from broker.common.errors import ConfigError
 from broker.config.load import load
 from broker.config.table import BrokerConfig
 from broker.gateway.sharing.cluster_keys import ClusterKeys
-from broker.gateway.sharing.sign_metadata import CannotSign, Change, Survey, sign
+from broker.gateway.sharing.sign_metadata import CannotSign, CommitRecord, Survey, sign
 from broker.gateway.sharing.signing import SignedRecords
 from broker.gateway.sharing.topic_log import METADATA_TOPIC, LogUnavailable, RecordTooLarge, TopicLog
 from broker.gateway.sharing.upstream_topic import UpstreamTopic
@@ -118,7 +118,7 @@ def _agrees(found: Survey, key: str, yes: bool) -> bool:
     return yes or click.confirm(f"Sign them with the key {key}?")
 
 
-def _summary(unsigned: Sequence[Change]) -> list[str]:
+def _summary(unsigned: Sequence[CommitRecord]) -> list[str]:
     """Return how many changes there are of each kind, and each one that lets somebody in."""
     counts = Counter(change.kind for each in unsigned for change in each.commit.changes)
     lines = [f"{count} x {kind.value}" for kind, count in sorted(counts.items())]
