@@ -24,11 +24,11 @@ from broker.coordinator.transaction.ending import fence
 from broker.coordinator.transaction.records import encode_key, encode_value
 from broker.coordinator.transaction.state import (
     DECIDED,
-    Change,
     CoordinatorAbort,
     State,
     TopicPartition,
     Transaction,
+    TransactionChange,
 )
 from broker.log.partition import PartitionLog
 from broker.log.staged import Staged
@@ -82,7 +82,7 @@ class RefusedRequest(NamedTuple):
 class WrittenChange(NamedTuple):
     """A change whose record is staged in `log`."""
 
-    change: Change
+    change: TransactionChange
     log: OffsetsLog
     staged: list[Staged]
 
@@ -140,7 +140,7 @@ class TransactionService:
 
     # Changes
 
-    def stage(self, change: Change, now: Now) -> WrittenChange | ErrorCode:
+    def stage(self, change: TransactionChange, now: Now) -> WrittenChange | ErrorCode:
         """Stage the record of a change; call `settle` after the commit. Returns the error if that fails."""
         transactional_id = change.transaction.transactional_id
         try:
@@ -258,7 +258,9 @@ class TransactionService:
                 self._delay(completion, error, now)
         return grown
 
-    def _write_now(self, changes: Iterable[Change], now: Now, decision: str | None = None) -> list[ErrorCode]:
+    def _write_now(
+        self, changes: Iterable[TransactionChange], now: Now, decision: str | None = None
+    ) -> list[ErrorCode]:
         """Write changes together and return the error of each."""
         results = [self.stage(change, now) for change in changes]
         if not results:
@@ -322,6 +324,6 @@ class TransactionService:
         return known
 
 
-def _record(change: Change) -> tuple[bytes, bytes | None]:
+def _record(change: TransactionChange) -> tuple[bytes, bytes | None]:
     value = None if change.data.state is State.DEAD else encode_value(change.data)
     return encode_key(change.transaction.transactional_id), value

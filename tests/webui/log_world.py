@@ -39,8 +39,7 @@ from broker.coordinator.group.messages import (
     ShareHeartbeatRequest,
 )
 from broker.coordinator.group_service import OFFSETS_TOPIC, GroupService
-from broker.coordinator.transaction.state import Change as TransactionChange
-from broker.coordinator.transaction.state import TransactionClient
+from broker.coordinator.transaction.state import TransactionChange, TransactionClient
 from broker.coordinator.transaction_service import TRANSACTIONS_TOPIC, TransactionService
 from broker.log.cleaner.manager import CleanerManager
 from broker.log.partition import PartitionLog

@@ -22,7 +22,7 @@ from broker.coordinator.share.persister import (
 )
 from broker.coordinator.share.records import ShareState
 from broker.coordinator.share.settings import SettingsOf, ShareSettings
-from broker.coordinator.share.share_partition import Change, Limits, Lock, SharePartition
+from broker.coordinator.share.share_partition import Limits, Lock, SharePartition, StateChange
 from broker.coordinator.share.states import NOT_SET, ShareKey
 from broker.log.partition import PartitionLog
 from broker.partitions.partitions import LEADER_EPOCH, Partitions
@@ -57,7 +57,7 @@ class StagedChange(NamedTuple):
 
     key: ShareKey
     partition: SharePartition
-    change: Change
+    change: StateChange
     written: WrittenState | None
 
 
@@ -178,7 +178,7 @@ class SharePartitions:
 
     # Changes
 
-    def stage(self, key: ShareKey, partition: SharePartition, change: Change) -> StagedChange:
+    def stage(self, key: ShareKey, partition: SharePartition, change: StateChange) -> StagedChange:
         """Stage the record of a change. Raises ApiError; the change is withdrawn then."""
         if not change.batches:
             return StagedChange(key, partition, change, None)
@@ -250,7 +250,7 @@ class SharePartitions:
             partition.fence()
             self.wake(partition)
 
-    def _store_now(self, changes: list[tuple[ShareKey, SharePartition, Change]]) -> None:
+    def _store_now(self, changes: list[tuple[ShareKey, SharePartition, StateChange]]) -> None:
         staged = []
         for key, partition, change in changes:
             try:

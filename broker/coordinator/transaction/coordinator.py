@@ -1,8 +1,8 @@
 """The transaction coordinator: all transactional ids of this broker, and what is due for them.
 
-Called by `coordinator.transaction_service`, which writes each `Change` and then applies it here. Pure: time
-is an argument, and the caller is told when it must call again. (Kafka: TransactionCoordinator,
-TransactionStateManager)
+Called by `coordinator.transaction_service`, which writes each `TransactionChange` and then applies it here.
+Pure: time is an argument, and `next_deadline` says when the caller must call again. (Kafka:
+TransactionCoordinator, TransactionStateManager)
 """
 
 from collections.abc import Collection, Iterator
@@ -21,10 +21,10 @@ from broker.coordinator.transaction.records import decode_key, decode_value
 from broker.coordinator.transaction.state import (
     DECIDED,
     NO_EPOCH,
-    Change,
     State,
     TopicPartition,
     Transaction,
+    TransactionChange,
     TransactionData,
 )
 
@@ -76,7 +76,7 @@ class TransactionCoordinator:
         known: KnownProducer | None,
         new_producer_id: NewProducerId,
         wall_ms: int,
-    ) -> ErrorCode | Change:
+    ) -> ErrorCode | TransactionChange:
         """Handle an InitProducerId. Raises NeedsProducerId."""
         if not transactional_id:
             return ErrorCode.INVALID_REQUEST
@@ -99,7 +99,7 @@ class TransactionCoordinator:
         added: Collection[TopicPartition],
         client_version: int,
         wall_ms: int,
-    ) -> ErrorCode | Change:
+    ) -> ErrorCode | TransactionChange:
         """Handle an AddPartitionsToTxn."""
         if not transactional_id:
             return ErrorCode.INVALID_REQUEST
@@ -113,7 +113,7 @@ class TransactionCoordinator:
 
     def end(
         self, transactional_id: str, request: EndRequest, new_producer_id: NewProducerId, wall_ms: int
-    ) -> ErrorCode | Change:
+    ) -> ErrorCode | TransactionChange:
         """Handle an EndTxn. Raises NeedsProducerId."""
         if not transactional_id:
             return ErrorCode.INVALID_REQUEST
@@ -121,7 +121,7 @@ class TransactionCoordinator:
 
     # Written changes
 
-    def apply(self, change: Change, now_ms: int) -> None:
+    def apply(self, change: TransactionChange, now_ms: int) -> None:
         """Apply a change whose record was written."""
         change.apply()
         transaction = change.transaction
@@ -132,9 +132,11 @@ class TransactionCoordinator:
         else:
             self._ready.pop(transaction.transactional_id, None)
 
-    def completed(self, completion: Completion, wall_ms: int) -> Change:
+    def completed(self, completion: Completion, wall_ms: int) -> TransactionChange:
         """Return the change that ends a transaction whose partitions all have their marker."""
-        return Change(completion.transaction, ending.complete(completion.transaction.data, wall_ms))
+        return TransactionChange(
+            completion.transaction, ending.complete(completion.transaction.data, wall_ms)
+        )
 
     def _complete(self, transaction: Transaction, now_ms: int) -> None:
         self._ready[transaction.transactional_id] = Completion(transaction, now_ms)
@@ -164,7 +166,7 @@ class TransactionCoordinator:
         completion.due_ms = now_ms + RETRY_MS
         heappush(self._delayed, (completion.due_ms, next(self._numbers), completion))
 
-    def overdue(self, now_ms: int, wall_ms: int) -> list[Change]:
+    def overdue(self, now_ms: int, wall_ms: int) -> list[TransactionChange]:
         """Return the changes that abort timed-out transactions and forget expired ids, a few at a time.
 
         The rest is due now: call again after others have had a turn.

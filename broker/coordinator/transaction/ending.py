@@ -15,9 +15,9 @@ from broker.coordinator.transaction.state import (
     LAST_EPOCH,
     NO_EPOCH,
     NO_PRODUCER_ID,
-    Change,
     State,
     Transaction,
+    TransactionChange,
     TransactionData,
 )
 
@@ -36,7 +36,7 @@ class EndRequest(NamedTuple):
 
 def end(
     transaction: Transaction | None, request: EndRequest, new_producer_id: NewProducerId, wall_ms: int
-) -> ErrorCode | Change:
+) -> ErrorCode | TransactionChange:
     """Return the change that decides the transaction, or an error; NONE for a request that is repeated."""
     if transaction is None:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
@@ -70,7 +70,7 @@ def end(
     return ErrorCode.INVALID_TXN_STATE
 
 
-def fence(transaction: Transaction, wall_ms: int) -> Change:
+def fence(transaction: Transaction, wall_ms: int) -> TransactionChange:
     """Return the change that aborts an ongoing transaction, with an epoch that its producer does not have."""
     data = transaction.data
     fenced = replace(
@@ -81,7 +81,7 @@ def fence(transaction: Transaction, wall_ms: int) -> Change:
         client_version=0,  # so that an EndTxn of the fenced producer is not taken for a repeated one
         updated_ms=wall_ms,
     )
-    return Change(transaction, fenced)
+    return TransactionChange(transaction, fenced)
 
 
 def complete(data: TransactionData, wall_ms: int) -> TransactionData:
@@ -116,7 +116,7 @@ def _repeats(data: TransactionData, request: EndRequest) -> bool:
 
 def _decide(
     transaction: Transaction, request: EndRequest, new_producer_id: NewProducerId, wall_ms: int
-) -> Change:
+) -> TransactionChange:
     data = transaction.data
     epoch, last_epoch, next_id = data.producer_epoch, data.last_epoch, NO_PRODUCER_ID
     if request.client_version >= BUMPS_EPOCH:
@@ -136,4 +136,4 @@ def _decide(
         updated_ms=wall_ms,
         client_version=request.client_version,
     )
-    return Change(transaction, decided)
+    return TransactionChange(transaction, decided)

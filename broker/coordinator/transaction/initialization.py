@@ -14,9 +14,9 @@ from broker.coordinator.transaction.state import (
     IDLE,
     NO_EPOCH,
     NO_PRODUCER_ID,
-    Change,
     State,
     Transaction,
+    TransactionChange,
     TransactionData,
     is_exhausted,
 )
@@ -35,7 +35,7 @@ def initialize(
     known: KnownProducer | None,
     new_producer_id: NewProducerId,
     wall_ms: int,
-) -> ErrorCode | Change:
+) -> ErrorCode | TransactionChange:
     """Return the change that gives the producer its epoch, or the error.
 
     An ongoing transaction is aborted first: the change is then to PREPARE_ABORT, and the client must ask
@@ -61,7 +61,7 @@ def initialize(
         if rotated is None:
             raise NeedsProducerId
         producer_id, previous, epoch = rotated, producer_id, 0
-    return Change(
+    return TransactionChange(
         transaction,
         replace(
             data,

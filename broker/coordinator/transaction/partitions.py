@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from broker.common.errors import ErrorCode
 from broker.coordinator.transaction.state import (
     DECIDED,
-    Change,
     State,
     TopicPartition,
     Transaction,
+    TransactionChange,
 )
 
 
@@ -24,7 +24,7 @@ def add(
     partitions: Collection[TopicPartition],
     client_version: int,
     wall_ms: int,
-) -> ErrorCode | Change:
+) -> ErrorCode | TransactionChange:
     """Return the change that adds the partitions, or an error; NONE if the transaction has all of them."""
     if transaction is None:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
@@ -45,7 +45,7 @@ def add(
         updated_ms=wall_ms,
         client_version=client_version,
     )
-    return Change(transaction, added)
+    return TransactionChange(transaction, added)
 
 
 def verify(

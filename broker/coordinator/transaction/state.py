@@ -110,7 +110,7 @@ class Transaction:
         self.client: TransactionClient | None = None
 
 
-class Change(msgspec.Struct, frozen=True):
+class TransactionChange(msgspec.Struct, frozen=True):
     """A decided change of a transactional id, to be written."""
 
     transaction: Transaction

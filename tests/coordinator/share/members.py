@@ -6,11 +6,11 @@ from broker.coordinator.share.share_partition import (
     DEFAULT_LIMITS,
     Acknowledgement,
     AcquiredRange,
-    Change,
     Limits,
     Lock,
     SharePartition,
     Span,
+    StateChange,
 )
 from broker.coordinator.share.states import RecordState, ShareKey, StateBatch
 
@@ -57,7 +57,7 @@ class Group:
         self.locks.append(lock)
         return self.partition.acquire(lock, offset, read, records, batch_size, aborted, is_exact=is_exact)
 
-    def begin(self, member: str, first: int, last: int, *types: int) -> Change:
+    def begin(self, member: str, first: int, last: int, *types: int) -> StateChange:
         return self.partition.acknowledge(member, [Acknowledgement(first, last, types)])
 
     def renew(self, member: str, first: int, last: int, *types: int) -> Lock:

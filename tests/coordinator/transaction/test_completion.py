@@ -7,7 +7,7 @@ from broker.config.sections import TransactionConfig
 from broker.coordinator.transaction.completion import RETRY_MS, Completion
 from broker.coordinator.transaction.coordinator import TransactionCoordinator
 from broker.coordinator.transaction.records import encode_key, encode_value
-from broker.coordinator.transaction.state import Change, State, Transaction, TransactionData
+from broker.coordinator.transaction.state import State, Transaction, TransactionChange, TransactionData
 
 PARTITIONS = frozenset({("b", 0), ("a", 1), ("a", 0)})
 
@@ -57,5 +57,5 @@ def test_a_failed_completion_is_due_again_once() -> None:
 def test_an_invalid_change_is_a_bug() -> None:
     transaction = Transaction("t", decided())
     with pytest.raises(BrokerBug):
-        Change(transaction, TransactionData(1, 0, 50, State.EMPTY)).begin()
+        TransactionChange(transaction, TransactionData(1, 0, 50, State.EMPTY)).begin()
     assert transaction.pending is None
