@@ -30,11 +30,11 @@ from broker.simulation.arrivals import (
 )
 from broker.simulation.connection import Connection
 from broker.simulation.idle_periods import FOREVER, Demand, IdlePeriods
-from broker.simulation.scenario import SECOND_US, Group, Piece, Record, Scenario
+from broker.simulation.scenario import SECOND_US, ClientGroup, Piece, Record, Scenario
 
 MAX_EVENTS: Final = 100_000_000
 
-LoadSource = Group | Record
+LoadSource = ClientGroup | Record
 
 
 class SimulatedClient(msgspec.Struct, frozen=True):
@@ -140,7 +140,7 @@ class _Clients:
         self.clients = [
             self._client(source, names, random)
             for source, names in sources
-            for _ in range(source.connections if isinstance(source, Group) else 1)
+            for _ in range(source.connections if isinstance(source, ClientGroup) else 1)
         ]
 
     def _sources(self) -> Iterator[tuple[LoadSource, tuple[str, str]]]:
@@ -167,7 +167,7 @@ class _Clients:
         per_second = SECOND_US / self._interval_us(source) * source.connections
         return Demand(source.pieces, cost * per_second, cost * source.connections)
 
-    def _interval_us(self, group: Group) -> float:
+    def _interval_us(self, group: ClientGroup) -> float:
         if group.rate is None:
             return self._scenario.latency_us
         return group.request_bytes * group.connections / group.rate * SECOND_US
@@ -177,7 +177,7 @@ class _Clients:
     ) -> Iterator[tuple[RateQuotaManager, object, Resolution]]:
         """Yield the limits of a client, each with the key that all clients of the same allowance share."""
         managers: list[RateQuotaManager] = [bandwidth_of(self._quotas, source.kind)]
-        if isinstance(source, Group) and source.handling_ns:
+        if isinstance(source, ClientGroup) and source.handling_ns:
             managers.append(self._quotas.request)
         for manager in managers:
             found = manager.resolve(*names)
@@ -185,7 +185,7 @@ class _Clients:
                 yield manager, (manager.kind, *allowance(found.matched, names)), found
 
     def _client(self, source: LoadSource, names: tuple[str, str], random: Random) -> SimulatedClient:
-        group = source if isinstance(source, Group) else None
+        group = source if isinstance(source, ClientGroup) else None
         idles = [self._idle_periods[shared] for _, shared, _ in self._limits(source, names)]
         arrivals: Callable[[Sender], Iterator[Arrival]]
         offered: int | None

@@ -77,7 +77,7 @@ def between(pieces: Iterable[Piece], start_us: int, stop_us: int) -> tuple[Piece
     return tuple(piece for piece in cut if piece.start_us < piece.end_us)
 
 
-class Group(msgspec.Struct, frozen=True):
+class ClientGroup(msgspec.Struct, frozen=True):
     """`count` identical clients, each with `connections` connections that have one request in flight.
 
     `request_bytes` is the size of a Produce request or a Fetch response. `rate` is bytes/s of each client,
@@ -139,7 +139,7 @@ class Scenario(msgspec.Struct, frozen=True):
     duration_us: int
     limits: tuple[Limit, ...]
     settings: QuotaConfig
-    groups: tuple[Group, ...] = ()
+    groups: tuple[ClientGroup, ...] = ()
     records: tuple[Record, ...] = ()
     latency_us: int = 2_000
     seed: int = 1

@@ -23,9 +23,9 @@ from broker.simulation.scenario import (
     NUMBER,
     SECOND_US,
     Bursts,
+    ClientGroup,
     Constant,
     Diurnal,
-    Group,
     Limit,
     Record,
     Scenario,
@@ -119,7 +119,7 @@ def read_scenario(path: Path) -> Scenario:
         records = read_recorded(path.parent / top.by_name["recorded"].text())
     duration_us = _duration(top, records)
     latency_us = top.get("latency", span, LATENCY_US)
-    groups: tuple[Group, ...] = ()
+    groups: tuple[ClientGroup, ...] = ()
     if "clients" in top.by_name:
         places = top.by_name["clients"].items()
         groups = tuple(_Client(place, duration_us, latency_us).group() for place in places)
@@ -156,7 +156,7 @@ def _settings(place: YamlValue) -> QuotaConfig:
         place.refuse(str(error))
 
 
-def _check_groups(groups: tuple[Group, ...], places: list[YamlValue], whole: YamlValue) -> None:
+def _check_groups(groups: tuple[ClientGroup, ...], places: list[YamlValue], whole: YamlValue) -> None:
     names: set[str] = set()
     for group, place in zip(groups, places, strict=True):
         if group.name in names:
@@ -178,7 +178,7 @@ class _Client:
             *("batch", "patience", "handling", "schedule", "start", "stop"),
         )
 
-    def group(self) -> Group:
+    def group(self) -> ClientGroup:
         fields = self._fields
         name = fields.need("name").text()
         kind_place = fields.need("kind")
@@ -192,7 +192,7 @@ class _Client:
         if "schedule" in fields.by_name:
             schedule = _schedule(fields.by_name["schedule"], rate)
         patience_us = fields.get("patience", _patience, None if kind is QuotaKind.FETCH else PATIENCE_US)
-        return Group(
+        return ClientGroup(
             name,
             kind,
             fields.get("count", lambda place: place.whole(1, MAX_CLIENTS), 1),

@@ -10,7 +10,7 @@ import msgspec
 from broker.quotas.entity import Entity
 from broker.quotas.kinds import KEY_OF, QuotaKind
 from broker.simulation.engine import SimulatedClient, SimulationResult, allowance
-from broker.simulation.scenario import SECOND_US, Group, Scenario
+from broker.simulation.scenario import SECOND_US, ClientGroup, Scenario
 
 
 class Totals(msgspec.Struct, frozen=True):
@@ -126,7 +126,7 @@ def rules(result: SimulationResult) -> list[RuleRow]:
     for client in result.clients:
         for kind, found in ((client.connection.kind, client.bandwidth), (QuotaKind.REQUEST, client.request)):
             # Without a handling time there is nothing to record for the request quota.
-            timed = isinstance(client.source, Group) and client.source.handling_ns
+            timed = isinstance(client.source, ClientGroup) and client.source.handling_ns
             if (
                 found.matched is not None
                 and found.bound is not None
@@ -149,12 +149,12 @@ def rules(result: SimulationResult) -> list[RuleRow]:
 
 def _group(clients: list[SimulatedClient], result: SimulationResult) -> GroupRow:
     source, kind = clients[0].source, clients[0].connection.kind
-    name = source.name if isinstance(source, Group) else f"{source.user}, {source.client_id}"
+    name = source.name if isinstance(source, ClientGroup) else f"{source.user}, {source.client_id}"
     found = {client.bandwidth.matched: client.bandwidth.bound for client in clients}
     return GroupRow(
         name,
         kind,
-        source.count if isinstance(source, Group) else 1,
+        source.count if isinstance(source, ClientGroup) else 1,
         tuple(
             None if rule is None or bound is None else (rule, KEY_OF[kind], bound)
             for rule, bound in found.items()
@@ -185,7 +185,7 @@ def _totals(clients: list[SimulatedClient], result: SimulationResult, kinds: Ite
 
 def _present_us(client: SimulatedClient, result: SimulationResult) -> int:
     source = client.source
-    if isinstance(source, Group):
+    if isinstance(source, ClientGroup):
         return source.present_us
     end_us = min((source.seconds[-1] + 1) * SECOND_US, result.scenario.duration_us)
     return end_us - source.seconds[0] * SECOND_US

@@ -18,7 +18,7 @@ from broker.quotas.entity import DEFAULT, Entity
 from broker.quotas.kinds import QuotaKind
 from broker.simulation.connection import Connection
 from broker.simulation.engine import make_clients, quotas_of
-from broker.simulation.scenario import SECOND_US, Group, Limit, Piece, Scenario
+from broker.simulation.scenario import SECOND_US, ClientGroup, Limit, Piece, Scenario
 from tests.support.produce import PRODUCE_VERSION, create_topic, produce_request_of
 from tests.support.running import RunningBroker, running_broker
 
@@ -34,7 +34,7 @@ def greedy_clients(sizes: Sequence[int], per_size: int, seconds: int) -> Scenari
     limits = (Limit(Entity(client_id=DEFAULT), {"producer_byte_rate": BOUND}),)
     pieces = (Piece(0, end_us, 1.0),)
     groups = tuple(
-        Group(
+        ClientGroup(
             str(size),
             QuotaKind.PRODUCE,
             per_size,
