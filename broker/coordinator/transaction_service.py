@@ -18,7 +18,7 @@ from broker.coordinator.group.messages import Now
 from broker.coordinator.group.rollback import COORDINATOR_ERRORS
 from broker.coordinator.group_service import OFFSETS_TOPIC, GroupService, coordinator_partition
 from broker.coordinator.offsets_log import OffsetsLog
-from broker.coordinator.transaction.completion import RETRY_MS, Completion
+from broker.coordinator.transaction.completion import RETRY_MS, TransactionCompletion
 from broker.coordinator.transaction.coordinator import TransactionCoordinator
 from broker.coordinator.transaction.ending import fence
 from broker.coordinator.transaction.records import encode_key, encode_value
@@ -90,7 +90,7 @@ class WrittenChange(NamedTuple):
 class _WrittenMarker(NamedTuple):
     """A marker that is staged, or the reason why it is not."""
 
-    completion: Completion
+    completion: TransactionCompletion
     partition: TopicPartition
     log: PartitionLog | None
     result: Staged | ErrorCode
@@ -237,7 +237,7 @@ class TransactionService:
         Returns the logs that have grown. Never call it between staging and commit of another append.
         """
         self._write_now(self.coordinator.overdue(now.ms, now.wall_ms), now, TIMED_OUT)
-        touched: dict[Completion, None] = {}
+        touched: dict[TransactionCompletion, None] = {}
         markers: list[_WrittenMarker] = []
         left = MARKERS_AT_ONCE
         for completion in self.coordinator.due_completions(now.ms):
@@ -269,7 +269,7 @@ class TransactionService:
         return [each if isinstance(each, ErrorCode) else self.settle(each, now, decision) for each in results]
 
     def _stage_completion(
-        self, completion: Completion, partition: TopicPartition, now: Now
+        self, completion: TransactionCompletion, partition: TopicPartition, now: Now
     ) -> _WrittenMarker:
         log, data = None, completion.transaction.data
         try:
@@ -294,7 +294,7 @@ class TransactionService:
         self.marked(log, data.producer_id, is_commit=data.state is State.PREPARE_COMMIT)
         return log
 
-    def _delay(self, completion: Completion, error: ErrorCode, now: Now) -> None:
+    def _delay(self, completion: TransactionCompletion, error: ErrorCode, now: Now) -> None:
         if not completion.has_failed:
             completion.has_failed = True
             logger.warning(

@@ -351,7 +351,7 @@ def _without_records(requested: RequestedPartition) -> FetchedPartition:
     )
 
 
-class PendingFetch(Protocol):
+class PendingReading(Protocol):
     """A fetch whose response is pending."""
 
     @property
@@ -363,7 +363,7 @@ class DelayedFetch(DelayedOperation):
 
     __slots__ = ("min_bytes", "pending")
 
-    def __init__(self, timeout_ms: int, pending: PendingFetch, min_bytes: int) -> None:
+    def __init__(self, timeout_ms: int, pending: PendingReading, min_bytes: int) -> None:
         super().__init__(timeout_ms)
         self.pending = pending
         self.min_bytes = min_bytes
@@ -397,7 +397,7 @@ class DelayedManyFetch(DelayedFetch):
 
     __slots__ = ("_is_complete", "_is_waiting", "_requested", "_sizes", "_total", "_unwatch")
 
-    def __init__(self, timeout_ms: int, pending: PendingFetch, min_bytes: int) -> None:
+    def __init__(self, timeout_ms: int, pending: PendingReading, min_bytes: int) -> None:
         super().__init__(timeout_ms, pending, min_bytes)
         self._requested: dict[Hashable, RequestedPartition] = {}
         self._sizes: dict[Hashable, int] = {}

@@ -13,7 +13,7 @@ from broker.common.errors import ErrorCode
 from broker.config.sections.transactions import TransactionConfig
 from broker.coordinator.producer_ids import NeedsProducerId, NewProducerId
 from broker.coordinator.transaction import ending, initialization, partitions
-from broker.coordinator.transaction.completion import RETRY_MS, Completion
+from broker.coordinator.transaction.completion import RETRY_MS, TransactionCompletion
 from broker.coordinator.transaction.ending import EndRequest
 from broker.coordinator.transaction.expiration import Sweep, expire, is_expired, is_timed_out
 from broker.coordinator.transaction.initialization import KnownProducer
@@ -35,8 +35,8 @@ class TransactionCoordinator:
     def __init__(self, config: TransactionConfig) -> None:
         self._config = config
         self._transactions: dict[str, Transaction] = {}
-        self._ready: dict[str, Completion] = {}
-        self._delayed: list[tuple[int, int, Completion]] = []
+        self._ready: dict[str, TransactionCompletion] = {}
+        self._delayed: list[tuple[int, int, TransactionCompletion]] = []
         self._numbers = count()
         self._timeouts = Sweep(config.timeout_check_interval_ms)
         self._expiry = Sweep(config.expiry_check_interval_ms)
@@ -132,14 +132,14 @@ class TransactionCoordinator:
         else:
             self._ready.pop(transaction.transactional_id, None)
 
-    def completed(self, completion: Completion, wall_ms: int) -> TransactionChange:
+    def completed(self, completion: TransactionCompletion, wall_ms: int) -> TransactionChange:
         """Return the change that ends a transaction whose partitions all have their marker."""
         return TransactionChange(
             completion.transaction, ending.complete(completion.transaction.data, wall_ms)
         )
 
     def _complete(self, transaction: Transaction, now_ms: int) -> None:
-        self._ready[transaction.transactional_id] = Completion(transaction, now_ms)
+        self._ready[transaction.transactional_id] = TransactionCompletion(transaction, now_ms)
 
     # Time
 
@@ -152,14 +152,14 @@ class TransactionCoordinator:
             return min(deadline, next(iter(self._ready.values())).due_ms)
         return min(deadline, self._delayed[0][0]) if self._delayed else deadline
 
-    def due_completions(self, now_ms: int) -> Iterator[Completion]:
+    def due_completions(self, now_ms: int) -> Iterator[TransactionCompletion]:
         """Yield the decided transactions whose next step is due."""
         while self._delayed and self._delayed[0][0] <= now_ms:
             completion = heappop(self._delayed)[2]
             self._ready[completion.transaction.transactional_id] = completion
         yield from list(self._ready.values())
 
-    def delay(self, completion: Completion, now_ms: int) -> None:
+    def delay(self, completion: TransactionCompletion, now_ms: int) -> None:
         """Try the next step of a completion again later. Without effect if it is delayed already."""
         if self._ready.pop(completion.transaction.transactional_id, None) is None:
             return

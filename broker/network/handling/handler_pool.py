@@ -74,7 +74,7 @@ ANY_SIZE: Final = -1
 CALLBACKS: Final = "data-plane-kafka-request-handler-callbacks"
 
 
-class StagedAppends(Protocol):
+class AppendCommitter(Protocol):
     """The appends that handlers have staged. `partitions.partitions.Partitions` implements it."""
 
     def commit(self) -> None: ...
@@ -87,7 +87,7 @@ class Completion:
     """Completes the requests that their handlers do not answer at once: commits and purgatories."""
 
     node_id: int
-    partitions: StagedAppends
+    partitions: AppendCommitter
     callbacks: Callbacks
     fetches: DelayedFetches
     produces: Purgatory[DelayedProduce]

@@ -4,7 +4,7 @@ import pytest
 
 from broker.common.errors import BrokerBug, ErrorCode
 from broker.config.sections import TransactionConfig
-from broker.coordinator.transaction.completion import RETRY_MS, Completion
+from broker.coordinator.transaction.completion import RETRY_MS, TransactionCompletion
 from broker.coordinator.transaction.coordinator import TransactionCoordinator
 from broker.coordinator.transaction.records import encode_key, encode_value
 from broker.coordinator.transaction.state import State, Transaction, TransactionChange, TransactionData
@@ -27,7 +27,7 @@ def decided() -> TransactionData:
     ],
 )
 def test_a_partition_is_done_or_tried_again_last(error: ErrorCode, is_done: bool) -> None:
-    completion = Completion(Transaction("t", decided()), 0)
+    completion = TransactionCompletion(Transaction("t", decided()), 0)
     assert list(completion.next_partitions(2)) == [("a", 0), ("a", 1)]
     assert completion.note(("a", 0), error) is is_done
     rest = [("a", 1), ("b", 0)]
