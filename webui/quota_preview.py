@@ -69,7 +69,7 @@ class LimitingRule(msgspec.Struct, frozen=True):
         return cls(limit.matched, limit.bound)
 
 
-class Move(msgspec.Struct):
+class MovedClients(msgspec.Struct):
     """The clients whose rule or limit changes in the same way. They share `limits` limits, one for each name
     that the new rule distinguishes. `at_limit` of them use their present limit up and get a higher one or
     none, so they may use more than they do now.
@@ -95,7 +95,7 @@ class Reach(msgspec.Struct):
     clients: int = 0
     over: int = 0
     unmeasured: int = 0
-    moves: dict[tuple[LimitingRule, LimitingRule], Move] = msgspec.field(default_factory=dict)
+    moves: dict[tuple[LimitingRule, LimitingRule], MovedClients] = msgspec.field(default_factory=dict)
     outranked: dict[EntityPairs, int] = msgspec.field(default_factory=dict)
     emptied: list[LimitingRule] = msgspec.field(default_factory=list)
     first_wait: FirstWait | None = None
@@ -167,7 +167,7 @@ class _Count:
         change = LimitingRule.of(now), LimitingRule.of(then)
         if change[0] == change[1]:
             return
-        move = self._reach.moves.setdefault(change, Move())
+        move = self._reach.moves.setdefault(change, MovedClients())
         move.clients += 1
         if len(move.examples) < MAX_EXAMPLES:
             move.examples.append(client)

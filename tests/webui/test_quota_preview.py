@@ -13,7 +13,7 @@ from webui.quota_preview import (
     MAX_CLIENTS,
     ConnectedClient,
     LimitingRule,
-    Move,
+    MovedClients,
     Reach,
     connected_clients,
     preview,
@@ -263,9 +263,9 @@ async def test_a_rule_that_takes_clients_from_others_says_from_which_limit_to_wh
     assert (found.counted, found.clients, found.over) == (3, 3, 0)
     after = LimitingRule(DEFAULT_USER, 3e6)
     assert found.moves == {
-        (LimitingRule(greedy, 1e6), after): Move(1, 1, 1, [ConnectedClient("ANONYMOUS", "greedy")]),
-        (LimitingRule(patient, 5e5), after): Move(1, 1, 0, [ConnectedClient("ANONYMOUS", "patient")]),
-        (NOTHING, after): Move(1, 1, 0, [ConnectedClient("ANONYMOUS", "polite")]),
+        (LimitingRule(greedy, 1e6), after): MovedClients(1, 1, 1, [ConnectedClient("ANONYMOUS", "greedy")]),
+        (LimitingRule(patient, 5e5), after): MovedClients(1, 1, 0, [ConnectedClient("ANONYMOUS", "patient")]),
+        (NOTHING, after): MovedClients(1, 1, 0, [ConnectedClient("ANONYMOUS", "polite")]),
     }
     assert found.emptied == [LimitingRule(greedy, 1e6), LimitingRule(patient, 5e5)]
 

@@ -23,7 +23,7 @@ from werkzeug.exceptions import RequestEntityTooLarge
 from broker.controller.commands import Role
 from webui.console import Console
 from webui.fair_queue import FairQueue, TurnKind
-from webui.live.sse_client import Connection
+from webui.live.sse_client import StreamConnection
 from webui.problem import PROBLEM_TYPE, Problem
 from webui.rest.routes import ROUTES
 from webui.rest.routing import SHORT_BODY, Route
@@ -255,11 +255,11 @@ async def body_of(request: Request) -> bytes:
         raise too_long(request.max_content_length or 0) from None
 
 
-def connection_of(request: Request) -> Connection | None:
+def connection_of(request: Request) -> StreamConnection | None:
     """Return the connection that http.http_server stored, or None if the response cannot be chunked."""
     if request.http_version != "1.1":
         return None
-    state: dict[str, Connection] = request.scope.get("state", {})
+    state: dict[str, StreamConnection] = request.scope.get("state", {})
     return state.get(CONNECTION)
 
 
@@ -309,16 +309,16 @@ def refusal_of(limits: BodyLimits, scope: HTTPScope) -> Problem | None:
     """
     state: dict[str, Any] = scope.get("state") or {}
     if state.get(WEBSOCKET):
-        return Problem(400, "WebSockets are not supported.", headers={"Connection": "close"})
+        return Problem(400, "WebSockets are not supported.", headers={"StreamConnection": "close"})
     entry = state.get(ENTRY)
     if entry is not None and entry.is_reserved and scope["path"] not in PUBLIC_PATHS:
         detail = "Connection limit reached; further connections may send health checks only."
-        return Problem(503, detail, headers={"Connection": "close", "Retry-After": "5"})
+        return Problem(503, detail, headers={"StreamConnection": "close", "Retry-After": "5"})
     if scope.get(UNAUTHENTICATED):
         longest = limits.of(scope["method"], scope["path"])
         if _content_length(scope) > longest:
             problem = too_long(longest)
-            problem.headers["Connection"] = "close"
+            problem.headers["StreamConnection"] = "close"
             return problem
     return None
 

@@ -46,7 +46,7 @@ class Snapshot:
         self,
         views: Views,
         tables: Mapping[str, "LiveTable[Any]"],
-        reports: Mapping[str, "Report"],
+        reports: Mapping[str, "LiveReport"],
         now_ms: int,
         sample: Sample | None,
         overview: Overview | None = None,
@@ -84,7 +84,7 @@ class Snapshot:
         return await self._tables[name].page(page, self)
 
 
-class Report:
+class LiveReport:
     """A topic that examines the whole broker. Recomputed every `EXAMINED_EVERY_MS` while in use, or after a
     change. Concurrent callers wait for the same result.
     """

@@ -5,7 +5,7 @@ from itertools import islice
 from typing import Any, Final
 
 from webui.entity_schema import ENTITY
-from webui.quota_preview import LimitingRule, Move, Reach
+from webui.quota_preview import LimitingRule, MovedClients, Reach
 from webui.quotas import json_of
 from webui.schema import COUNT, MAYBE, NAME, Flag, Listing, Maybe, Record, Text
 from webui.tables.answers import as_json, schema_of
@@ -85,7 +85,7 @@ async def _reach_json(reach: Reach) -> dict[str, Any]:
     }
 
 
-def _move_json(before: LimitingRule, after: LimitingRule, move: Move) -> dict[str, Any]:
+def _move_json(before: LimitingRule, after: LimitingRule, move: MovedClients) -> dict[str, Any]:
     return {
         "from": as_json(before),
         "to": as_json(after),

@@ -16,7 +16,7 @@ from tests.webui.fake_access import ADMIN, EDITOR, VIEWER
 from tests.webui.fakes import FakeBroker
 from tests.webui.http.test_page_routes import cookie_of, csrf_of, sign_in
 from webui.console import Console
-from webui.live.sse_client import Subscriber
+from webui.live.sse_client import StreamSubscriber
 from webui.rest.access import ENDED, ISSUED, REFUSED, TOKEN, TOKENS
 from webui.rest.events import make_live, stream
 from webui.security.authenticator import LONGEST_SECRET
@@ -522,7 +522,7 @@ async def test_live_streams_of_the_ended_sessions_end_with_the_next_beat(
 
     async def listen(cookie: str) -> None:
         secret = cookie.partition("=")[2]
-        follower = Subscriber([], lambda: console.authenticator.session(secret) is not None)
+        follower = StreamSubscriber([], lambda: console.authenticator.session(secret) is not None)
         async with aclosing(stream(live, follower)) as events:
             async for event in events:
                 heard[cookie].append((trio.current_time(), event))
