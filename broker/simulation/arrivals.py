@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from math import ceil
 from typing import Final, NamedTuple
 
-from broker.simulation.scenario import SECOND_US, Piece, Record
+from broker.simulation.scenario import SECOND_US, ClientLoad, Piece
 
 PARTS: Final = 10
 """A second of a recorded client becomes at most this many requests; the recording has no finer times."""
@@ -110,7 +110,7 @@ def greedy_arrivals(
                 at_us = sender.free_us
 
 
-def recorded_arrivals(record: Record, sender: Sender) -> Iterator[Arrival]:
+def recorded_arrivals(record: ClientLoad, sender: Sender) -> Iterator[Arrival]:
     """Yield each second's requests in equal parts, evenly spaced."""
     for second, requests, nbytes in zip(record.seconds, record.requests, record.nbytes, strict=True):
         at_us = second * SECOND_US

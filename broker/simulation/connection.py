@@ -30,7 +30,7 @@ class ThrottleTotals:
             self.longest_ms = ms
 
 
-class Connection:
+class SimulatedConnection:
     """One connection. `sent_requests` and `sent_bytes` are its successes, besides those that `sender`
     counts.
 

@@ -28,13 +28,13 @@ from broker.simulation.arrivals import (
     greedy_arrivals,
     recorded_arrivals,
 )
-from broker.simulation.connection import Connection
-from broker.simulation.idle_periods import FOREVER, Demand, IdlePeriods
-from broker.simulation.scenario import SECOND_US, ClientGroup, Piece, Record, Scenario
+from broker.simulation.connection import SimulatedConnection
+from broker.simulation.idle_periods import FOREVER, ConnectionDemand, IdlePeriods
+from broker.simulation.scenario import SECOND_US, ClientGroup, ClientLoad, Piece, Scenario
 
 MAX_EVENTS: Final = 100_000_000
 
-LoadSource = ClientGroup | Record
+LoadSource = ClientGroup | ClientLoad
 
 
 class SimulatedClient(msgspec.Struct, frozen=True):
@@ -45,7 +45,7 @@ class SimulatedClient(msgspec.Struct, frozen=True):
     """
 
     source: LoadSource
-    connection: Connection
+    connection: SimulatedConnection
     bandwidth: Resolution
     request: Resolution
     offered: int | None
@@ -126,7 +126,7 @@ class _Clients:
         self._scenario = scenario
         self._quotas = quotas_of(scenario)
         self._window = Window(scenario.settings.window_num, scenario.settings.window_size_seconds * 1000)
-        self._demands: dict[object, list[Demand]] = {}
+        self._demands: dict[object, list[ConnectionDemand]] = {}
         self._bounds: dict[object, float] = {}
         self._idle_periods: dict[object, IdlePeriods] = {}
         random = Random(scenario.seed)  # noqa: S311 - a simulation
@@ -157,15 +157,15 @@ class _Clients:
             self._bounds[shared] = found.bound
             self._demands.setdefault(shared, []).append(self._demand(source, manager.kind, found.bound))
 
-    def _demand(self, source: LoadSource, kind: QuotaKind, bound: float) -> Demand:
-        if isinstance(source, Record):
+    def _demand(self, source: LoadSource, kind: QuotaKind, bound: float) -> ConnectionDemand:
+        if isinstance(source, ClientLoad):
             # A recording's demand is unknown before it is read, so it is always simulated.
-            return Demand((Piece(0, self._scenario.duration_us, 1.0),), 2 * bound, 0)
+            return ConnectionDemand((Piece(0, self._scenario.duration_us, 1.0),), 2 * bound, 0)
         cost = float(source.request_bytes)
         if kind is QuotaKind.REQUEST:
             cost = source.handling_ns * PERCENT_OF_A_SECOND_PER_NS
         per_second = SECOND_US / self._interval_us(source) * source.connections
-        return Demand(source.pieces, cost * per_second, cost * source.connections)
+        return ConnectionDemand(source.pieces, cost * per_second, cost * source.connections)
 
     def _interval_us(self, group: ClientGroup) -> float:
         if group.rate is None:
@@ -189,7 +189,7 @@ class _Clients:
         idles = [self._idle_periods[shared] for _, shared, _ in self._limits(source, names)]
         arrivals: Callable[[Sender], Iterator[Arrival]]
         offered: int | None
-        if isinstance(source, Record):
+        if isinstance(source, ClientLoad):
             arrivals = partial(recorded_arrivals, source)
             offered = sum(source.nbytes)
         elif source.rate is None:
@@ -200,7 +200,7 @@ class _Clients:
             interval_us, phase = self._interval_us(source), random.random()
             arrivals = partial(even_arrivals, source.pieces, interval_us, source.request_bytes, phase)
             offered = even_arrival_count(source.pieces, interval_us, phase) * source.request_bytes
-        connection = Connection(
+        connection = SimulatedConnection(
             self._quotas,
             source.kind,
             names,

@@ -111,7 +111,7 @@ class ClientGroup(msgspec.Struct, frozen=True):
         return self.pieces[-1].end_us - self.pieces[0].start_us if self.pieces else 0
 
 
-class Record(msgspec.Struct, frozen=True):
+class ClientLoad(msgspec.Struct, frozen=True):
     """One client of a recorded load: per second, the number of requests and their total bytes."""
 
     user: str
@@ -140,6 +140,6 @@ class Scenario(msgspec.Struct, frozen=True):
     limits: tuple[Limit, ...]
     settings: QuotaConfig
     groups: tuple[ClientGroup, ...] = ()
-    records: tuple[Record, ...] = ()
+    records: tuple[ClientLoad, ...] = ()
     latency_us: int = 2_000
     seed: int = 1

@@ -24,10 +24,10 @@ from broker.simulation.scenario import (
     SECOND_US,
     Bursts,
     ClientGroup,
+    ClientLoad,
     Constant,
     Diurnal,
     Limit,
-    Record,
     Scenario,
     Schedule,
     between,
@@ -114,7 +114,7 @@ def read_scenario(path: Path) -> Scenario:
     )
     if ("clients" in top.by_name) is ("recorded" in top.by_name):
         top.place.refuse("expected either clients or recorded")
-    records: tuple[Record, ...] = ()
+    records: tuple[ClientLoad, ...] = ()
     if "recorded" in top.by_name:
         records = read_recorded(path.parent / top.by_name["recorded"].text())
     duration_us = _duration(top, records)
@@ -135,7 +135,7 @@ def read_scenario(path: Path) -> Scenario:
     )
 
 
-def _duration(top: Fields, records: tuple[Record, ...]) -> int:
+def _duration(top: Fields, records: tuple[ClientLoad, ...]) -> int:
     if "duration" in top.by_name:
         return span(top.by_name["duration"])
     if not records:

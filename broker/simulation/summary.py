@@ -83,7 +83,7 @@ class RuleRow(msgspec.Struct, frozen=True):
     totals: Totals
 
 
-class Summary(msgspec.Struct, frozen=True):
+class SimulationSummary(msgspec.Struct, frozen=True):
     """The result of a simulation. `events` counts the requests that were simulated one by one.
 
     `without_effect` are the limits that have no effect in the simulation, one sentence each.
@@ -98,9 +98,9 @@ class Summary(msgspec.Struct, frozen=True):
     without_effect: tuple[str, ...]
 
 
-def summary_of(result: SimulationResult) -> Summary:
+def summary_of(result: SimulationResult) -> SimulationSummary:
     """Return the summary of a whole scenario."""
-    return Summary(
+    return SimulationSummary(
         result.scenario.duration_us,
         result.scenario.seed,
         len(result.clients),

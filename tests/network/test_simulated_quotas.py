@@ -16,7 +16,7 @@ from broker.network.clock import TrioClock
 from broker.network.reaper import Reaper
 from broker.quotas.entity import DEFAULT, Entity
 from broker.quotas.kinds import QuotaKind
-from broker.simulation.connection import Connection
+from broker.simulation.connection import SimulatedConnection
 from broker.simulation.engine import make_clients, quotas_of
 from broker.simulation.scenario import SECOND_US, ClientGroup, Limit, Piece, Scenario
 from tests.support.produce import PRODUCE_VERSION, create_topic, produce_request_of
@@ -57,7 +57,7 @@ def simulated(scenario: Scenario) -> dict[str, Told]:
     }
 
 
-def _told(connection: Connection, end_us: int) -> Told:
+def _told(connection: SimulatedConnection, end_us: int) -> Told:
     reported: Told = []
     totals = connection.throttles[QuotaKind.PRODUCE]
     while (at_us := connection.next_at()) is not None and at_us < end_us:

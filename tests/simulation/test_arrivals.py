@@ -13,7 +13,7 @@ from broker.simulation.arrivals import (
     greedy_arrivals,
     recorded_arrivals,
 )
-from broker.simulation.scenario import SECOND_US, Piece, Record
+from broker.simulation.scenario import SECOND_US, ClientLoad, Piece
 
 
 def sender(idle_until=lambda at_us: at_us, batch_bytes=0, patience_us=None) -> Sender:
@@ -82,9 +82,11 @@ def test_a_greedy_client_that_is_not_throttled_is_counted_by_its_latency():
     assert quiet.not_simulated.requests == 10
 
 
-def record(*rows: tuple[int, int, int]) -> Record:
+def record(*rows: tuple[int, int, int]) -> ClientLoad:
     seconds, requests, nbytes = zip(*rows, strict=True)
-    return Record("u", "c", QuotaKind.PRODUCE, array("L", seconds), array("L", requests), array("Q", nbytes))
+    return ClientLoad(
+        "u", "c", QuotaKind.PRODUCE, array("L", seconds), array("L", requests), array("Q", nbytes)
+    )
 
 
 def test_a_recorded_second_is_spread_evenly_and_sums_to_what_was_recorded():
