@@ -95,7 +95,7 @@ class Endpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Listener:
+class ListenerConfig:
     """The bound and the advertised address of one listener. An advertised port of 0 means the bound port."""
 
     name: str
@@ -279,7 +279,7 @@ class ListenerKeys(ListenerSection):
             return Plane.CONTROL
         return Plane.CONTROLLER if name in self.controller_listener_names else Plane.DATA
 
-    def resolved_listeners(self) -> tuple[Listener, ...]:
+    def resolved_listeners(self) -> tuple[ListenerConfig, ...]:
         """Return each listener with its protocol and advertised address. Raises ConfigError for conflicts."""
         protocols = dict(self.protocol_map)
         advertised = {endpoint.name: endpoint.address for endpoint in self.advertised_listeners}
@@ -309,7 +309,7 @@ class ListenerKeys(ListenerSection):
         for key, value, allowed in self._role_conflicts(names):
             raise ConfigError(key, value, allowed)
         return tuple(
-            Listener(
+            ListenerConfig(
                 endpoint.name,
                 protocols[endpoint.name],
                 endpoint.address.host,

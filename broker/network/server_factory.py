@@ -17,8 +17,7 @@ from broker.api.requests.callbacks import Callbacks
 from broker.api.requests.services import Endpoint, Endpoints, HandlerServices
 from broker.api.security.client_security import ClientSecurity
 from broker.common.errors import ConfigError
-from broker.config.listeners import Address, Server
-from broker.config.listeners import Listener as ListenerConfig
+from broker.config.listeners import Address, ListenerConfig, Server
 from broker.config.listeners import Plane as PlaneName
 from broker.config.sections import NetworkConfig, NodeConfig, TlsConfig
 from broker.controller.rows.client_endpoint import ClientEndpoint
@@ -32,7 +31,7 @@ from broker.network.handling.request_channel import RequestChannel, Requests
 from broker.network.handling.request_time import RequestTime
 from broker.network.handling.routes import Routes, Wrapper
 from broker.network.listener import Listener
-from broker.network.metrics.client_usage import ClientUsage
+from broker.network.metrics.client_usage import UsageTaps
 from broker.network.metrics.request_log import RequestLog
 from broker.network.metrics.request_metrics import AllMetrics, Taps
 from broker.network.observers import ConnectionObservers
@@ -194,7 +193,7 @@ class ServerFactory:
         self._security = security
         self._logins = logins
         self.request_log = RequestLog(clock)
-        self.client_usage = ClientUsage()
+        self.client_usage = UsageTaps()
         self.metrics = AllMetrics(self._taps)
         self.throttling = mode.throttling(quotas, clock, observers, failures)
         self.responders: list[Responder] = []

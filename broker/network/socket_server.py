@@ -15,9 +15,8 @@ import trio
 from broker.api.security.client_security import ClientSecurity
 from broker.common.errors import ConfigError
 from broker.common.steps import Steps
-from broker.config.listeners import Listener as ListenerConfig
+from broker.config.listeners import ListenerConfig, Server
 from broker.config.listeners import Plane as PlaneName
-from broker.config.listeners import Server
 from broker.config.sections import ConnectionConfig, NetworkConfig, NodeConfig, RequestLogConfig, TlsConfig
 from broker.controller.rows.client_endpoint import ClientEndpoint
 from broker.metadata.image import Image

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Self
 
 from broker.config.kinds import SECRET, TEXT, ConfigKind, ConfigType, choices_of, list_of, one_of
-from broker.config.listeners import Listener
+from broker.config.listeners import ListenerConfig
 from broker.config.setting import LISTENER_PREFIX, ListenerSection, setting, settings_of
 
 
@@ -188,7 +188,7 @@ class TlsConfig(ListenerSection):
     )
     listener: str = ""
 
-    def of(self, listener: Listener) -> Self:
+    def of(self, listener: ListenerConfig) -> Self:
         """Return the settings of one listener. For SASL_SSL, `ssl.client.auth` applies only if it is set for
         the listener, as in Kafka.
         """
