@@ -19,7 +19,7 @@ from broker.api.security.client_security import Logins
 from broker.common.errors import ProtocolViolation
 from broker.config.listeners import Address
 from broker.network.clock import TrioClock
-from broker.network.connection.authentication import FailedLogins, LateLogins, Sessions
+from broker.network.connection.authentication import FailedLogins, LateLogins, SaslSessions
 from broker.network.connection.channel import (
     REQUEST_RECEIVED,
     Channel,
@@ -145,7 +145,7 @@ class Processor:
         )
         self._late_logins = LateLogins(name, self.selector, settings.authentication_timeout_ms, clock)
         self.handshakes = self._make_handshakes(settings)
-        self._sessions = Sessions(self.selector, settings.max_frame_before_login)
+        self._sessions = SaslSessions(self.selector, settings.max_frame_before_login)
         self._ids = ConnectionIds(processor_id)
         self._reading = True
         self._has_accepted = False

@@ -29,7 +29,7 @@ from broker.quotas.quota_metrics import RuleUse, rule_use, rule_use_of, shadow_r
 from broker.quotas.remote_use import Clients, RemoteUse
 from broker.quotas.request import PERCENT_OF_A_SECOND_PER_NS
 from broker.quotas.table import UNLIMITED
-from broker.quotas.throttled import ThrottledRow as MutedRow
+from broker.quotas.throttled import MutedRow
 from broker.views.parts import ServerParts
 from broker.views.throttled_addresses import throttled_addresses
 

@@ -56,7 +56,7 @@ from broker.records.slices import Slices, run_through
 from broker.security.acl.authorizer import Authorizer
 from broker.security.delegation_tokens import DelegationTokens
 from broker.security.sasl import SaslLogin
-from broker.security.session import Session
+from broker.security.session import SaslSession
 from broker.security.unknown_users import UnknownUsers
 from broker.server.listeners.metadata import acl_listener, delegation_token_listener
 from broker.server.parts.share import ShareGroups
@@ -91,7 +91,7 @@ class Connection:
         self.sasl_login: SaslLogin | None = None
         self.sends_raw_tokens = False
         self.prologue = 0
-        self.session: Session | None = None
+        self.session: SaslSession | None = None
         self.software_name = self.software_version = "unknown"
         self.waiting: DelayedOperation | None = None
         self.withheld_since_ms = 0

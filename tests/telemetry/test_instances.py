@@ -7,7 +7,7 @@ import pytest
 from broker.common.errors import ErrorCode
 from broker.common.steps import finished
 from broker.telemetry.instance import uuid_bytes, uuid_text
-from broker.telemetry.latest import Point, Reading, Shape
+from broker.telemetry.latest import Point, PushedPoints, Shape
 from broker.telemetry.manager import WARNING_MS, TelemetryManager
 from broker.telemetry.subscription import MATCHED_AT_ONCE, MAX_PREFIXES, Effective
 from tests.telemetry.scene import Scene, client
@@ -214,7 +214,7 @@ def test_metrics_of_an_instance_are_removed_with_it() -> None:
     scene = Scene()
     instance = scene.join()
     point = Point("a", (), "a", (), Shape.GAUGE, 1.0, False)
-    scene.latest.take(instance.id, Reading([point], 0), 0)
+    scene.latest.take(instance.id, PushedPoints([point], 0), 0)
     scene.manager.disconnected(instance.client.connection_id)
     assert len(scene.latest) == 0 and list(scene.latest.families()) == []
 

@@ -62,14 +62,14 @@ class Acknowledgement(NamedTuple):
     types: Sequence[int]
 
 
-class Limits(NamedTuple):
+class ShareLimits(NamedTuple):
     """`deliveries` is group.share.delivery.count.limit, `locks` group.share.partition.max.record.locks."""
 
     deliveries: int = 5
     locks: int = 2_000
 
 
-DEFAULT_LIMITS: Final = Limits()
+DEFAULT_LIMITS: Final = ShareLimits()
 
 
 class Lock(TimerTask):
@@ -141,7 +141,7 @@ class SharePartition:
         self,
         start_offset: int,
         batches: Iterable[StateBatch] = (),
-        limits: Limits = DEFAULT_LIMITS,
+        limits: ShareLimits = DEFAULT_LIMITS,
         state_epoch: int = 0,
     ) -> None:
         self.limits = limits

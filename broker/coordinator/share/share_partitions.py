@@ -22,7 +22,7 @@ from broker.coordinator.share.persister import (
 )
 from broker.coordinator.share.records import ShareState
 from broker.coordinator.share.settings import SettingsOf, ShareSettings
-from broker.coordinator.share.share_partition import Limits, Lock, SharePartition, StateChange
+from broker.coordinator.share.share_partition import Lock, ShareLimits, SharePartition, StateChange
 from broker.coordinator.share.states import NOT_SET, ShareKey
 from broker.log.partition import PartitionLog
 from broker.partitions.partitions import LEADER_EPOCH, Partitions
@@ -78,7 +78,7 @@ class SharePartitions:
         wake: Callable[[SharePartition], None],
     ) -> None:
         self.settings_of = settings_of
-        self._limits = Limits(config.delivery_count_limit, config.max_record_locks)
+        self._limits = ShareLimits(config.delivery_count_limit, config.max_record_locks)
         self._partitions = partitions
         self._persister = persister
         self._clock = clock

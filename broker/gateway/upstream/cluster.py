@@ -28,7 +28,7 @@ from broker.gateway.upstream.conditions import (
 from broker.gateway.upstream.connection import UpstreamConnection
 from broker.gateway.upstream.errors import Reason, UpstreamError
 from broker.gateway.upstream.node_watch import NodeWatch
-from broker.gateway.upstream.pace import Alarm, Backoff
+from broker.gateway.upstream.pace import Alarm, ReconnectBackoff
 from broker.gateway.upstream.security import UpstreamSecurity
 from broker.gateway.upstream.view import UpstreamNode, View, ask
 
@@ -183,7 +183,7 @@ class UpstreamCluster:
 
     async def _watch_bootstrap(self) -> None:
         """Ask the bootstrap servers whenever no node is connected."""
-        backoff = Backoff(self._config)
+        backoff = ReconnectBackoff(self._config)
         period_s = self._config.metadata_max_age_ms / 1_000
         least_s = min(self._config.reconnect_backoff_max_ms / 1_000, period_s)
         while True:

@@ -14,7 +14,7 @@ from broker.config.sections import UpstreamConfig
 from broker.gateway.upstream.conditions import Condition, State, condition_of, log_node, next_state
 from broker.gateway.upstream.connection import UpstreamConnection
 from broker.gateway.upstream.errors import Reason, UpstreamError
-from broker.gateway.upstream.pace import Alarm, Backoff
+from broker.gateway.upstream.pace import Alarm, ReconnectBackoff
 from broker.gateway.upstream.view import UpstreamNode, View, ask
 
 LEAST_S: Final = 0.05
@@ -48,7 +48,7 @@ class NodeWatch:
         self._clock = clock
         self._cluster = cluster
         self._period_s = config.metadata_max_age_ms / 1_000
-        self._backoff = Backoff(config)
+        self._backoff = ReconnectBackoff(config)
         self._alarm = Alarm()
         self._scope = trio.CancelScope()
         self._connection: UpstreamConnection | None = None

@@ -6,7 +6,7 @@ from broker.config.sections import UpstreamConfig
 from broker.gateway.upstream.errors import Reason, UpstreamError
 
 
-class Backoff:
+class ReconnectBackoff:
     """How long to wait after each failed connection: twice as long as before, up to a limit. Without jitter,
     since one gateway opens few connections of its own. (Kafka: reconnect.backoff.ms and its maximum)
 

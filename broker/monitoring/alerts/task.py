@@ -19,7 +19,7 @@ from broker.config.sections import AlertConfig
 from broker.controller.rows.alerts import AlertEvent, AlertRow, Attempt, Delivery
 from broker.metadata.alerts import AlertCondition, AlertDestination, AlertRule, DestinationKind
 from broker.metadata.image import Image
-from broker.monitoring.alerts.evaluation import RuleState, Transition
+from broker.monitoring.alerts.evaluation import AlertTransition, RuleState
 from broker.monitoring.alerts.formats import (
     ALERTMANAGER_PATH,
     RESEND_MS,
@@ -131,7 +131,7 @@ class Alerting:
             return await trio.to_thread.run_sync(disk_use, self._directories, abandon_on_cancel=True)
         return await run_in_slices(self._sources[condition]())
 
-    def _notify(self, nursery: trio.Nursery, name: str, rule: AlertRule, transition: Transition) -> None:
+    def _notify(self, nursery: trio.Nursery, name: str, rule: AlertRule, transition: AlertTransition) -> None:
         event = "firing" if transition.ended_at_ms is None else "resolved"
         self._record(
             transition.ended_at_ms or transition.fired_at_ms,
@@ -159,7 +159,7 @@ class Alerting:
         for name, rule in self._rules.items():
             firing = [alert for alert in self._states[name].firing if alert.fired_ms != now_ms]
             for alert in firing:
-                transition = Transition(alert.labels, alert.value, alert.fired_at_ms, None)
+                transition = AlertTransition(alert.labels, alert.value, alert.fired_at_ms, None)
                 for destination in rule.destinations:
                     if destination in managers:
                         self._put(nursery, destination, _notification(name, rule, transition))
@@ -266,7 +266,7 @@ class Alerting:
         return Attempt(result.is_delivered, result.status, result.text)
 
 
-def _notification(name: str, rule: AlertRule, transition: Transition) -> Notification:
+def _notification(name: str, rule: AlertRule, transition: AlertTransition) -> Notification:
     return Notification(
         name,
         rule.condition.value,

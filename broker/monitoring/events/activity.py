@@ -1,6 +1,6 @@
 """Requests, throttles and connections, added up for each second.
 
-The requests are read from the network's `ClientUsage`; requests that processors serve from a request cache
+The requests are read from the network's `UsageTaps`; requests that processors serve from a request cache
 are counted by API only. The network's `Throttling` reports throttles; the socket server and the connection
 gate report connections.
 
@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, Protocol
 from broker.metadata.image import OUR_TOPICS
 from broker.metrics.histogram import top_of
 from broker.network.connection.channel import Channel
-from broker.network.metrics.client_usage import TIMED_PHASES, ApiClient, ApiUsage, ClientUsage, Histogram
+from broker.network.metrics.client_usage import TIMED_PHASES, ApiClient, ApiUsage, Histogram, UsageTaps
 from broker.network.metrics.request_metrics import TICK_NS, AllMetrics
 from broker.quotas.connections import IP_RATE
 from broker.quotas.entity import Governing
@@ -67,7 +67,7 @@ class RequestEvents:
     clients share one row.
     """
 
-    def __init__(self, max_rows: int, usage: ClientUsage, metrics: AllMetrics) -> None:
+    def __init__(self, max_rows: int, usage: UsageTaps, metrics: AllMetrics) -> None:
         self.topic = OUR_TOPICS + "requests"
         self.left_out = 0
         self._max_rows = max_rows

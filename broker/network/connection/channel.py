@@ -28,7 +28,7 @@ from broker.network.failures import FailedStep
 from broker.network.tls.tls_socket import TlsReceive, TlsSocket
 from broker.purgatory.purgatory import DelayedOperation, OperationState
 from broker.security.sasl import SaslLogin
-from broker.security.session import Session
+from broker.security.session import SaslSession
 
 
 class MuteState(IntEnum):
@@ -224,7 +224,7 @@ class Channel:
         self.sasl_mechanism: str | None = None
         self.sasl_login: SaslLogin | None = None
         self.sends_raw_tokens = False
-        self.session: Session | None = None
+        self.session: SaslSession | None = None
         self.tls: tuple[str, str] | None = None
         self.client_id: str | None = None
         self.counted_as: str | None = None

@@ -6,8 +6,8 @@ from broker.coordinator.share.share_partition import (
     DEFAULT_LIMITS,
     Acknowledgement,
     AcquiredRange,
-    Limits,
     Lock,
+    ShareLimits,
     SharePartition,
     Span,
     StateChange,
@@ -36,7 +36,7 @@ class Group:
         start: int = 0,
         states: Sequence[StateBatch] = (),
         *,
-        limits: Limits = DEFAULT_LIMITS,
+        limits: ShareLimits = DEFAULT_LIMITS,
     ) -> None:
         self.batches = batches
         self.partition = SharePartition(start, states, limits)
