@@ -1,4 +1,5 @@
-"""InitializeShareGroupState: sets where a share group starts in a partition, with nothing in flight.
+"""InitializeShareGroupState: sets the start offset of a share group in a partition, with no records in
+flight.
 
 Version 0. A start offset of -1 leaves it to `share.auto.offset.reset`. Replaces an earlier state unless that
 has a higher state epoch (FENCED_STATE_EPOCH). (KIP-932)

@@ -1,4 +1,4 @@
-"""DeleteShareGroupState: forgets the stored state of a share partition.
+"""DeleteShareGroupState: deletes the stored state of a share partition.
 
 Version 0. Without a state, nothing happens. (KIP-932)
 """

@@ -1,4 +1,4 @@
-"""ReadShareGroupStateSummary: returns where a share group starts in a partition, and its epochs.
+"""ReadShareGroupStateSummary: returns the start offset of a share group in a partition, and its epochs.
 
 Version 0. A share partition that is not initialized has start offset -1 and state epoch 0. (KIP-932)
 """

@@ -150,7 +150,7 @@ class Sender(Protocol):
 
 
 def is_cached(file: OpenFile, position: int) -> bool | None:
-    """Return whether the byte at `position` is in the page cache; None if the file system cannot tell."""
+    """Return whether the byte at `position` is in the page cache; None if the file system does not say."""
     try:
         # Reads nothing if another process has truncated the file.
         return os.preadv(file.fd, (_one_byte,), position, os.RWF_NOWAIT) == 1

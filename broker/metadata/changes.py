@@ -111,7 +111,7 @@ class AuditFilter(msgspec.Struct, frozen=True):
     """Selects rows, the newest first unless `oldest_first`. `not_origin` excludes one interface; `search`
     matches entity, key, actor and address, ignoring the case of ASCII letters; `before_seq` or `after_seq`
     continues after the last row of the previous page; `limit` is 1 to 1,001: a page of
-    1,000 and the row that tells whether there is another.
+    1,000 and the row that shows whether there is another.
     """
 
     kind: str | None = None

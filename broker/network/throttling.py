@@ -1,7 +1,7 @@
 """Mutes channels that exceed a quota and unmutes them on time. (Kafka: ThrottledChannelReaper-*)
 
 The handler pool starts a throttle before it queues the response (KIP-219); one reaper task per kind of quota
-ends it. Another reaper checks whether throttled clients wait as long as the response told them; see
+ends it. Another reaper checks whether throttled clients wait as long as the response demanded; see
 `quotas.throttle_compliance`.
 """
 

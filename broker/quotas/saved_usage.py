@@ -1,4 +1,4 @@
-"""What the limits of clients remember across a restart: the usage in their windows, and what is owed.
+"""The state of client limits that survives a restart: the usage in their windows, and the debts of clients.
 
 `server.parts.quota_usage` saves it every second and when the server stops, and resumes it at the start.
 Independent of files: a `SavedUsage` is one sensor of a client quota, or of the connection rate of an address,

@@ -1,5 +1,5 @@
-"""What the metadata image and its log tell: settings, admin tokens, SCRAM credentials, alert rules, and who
-changed what. Part of `console.Views`.
+"""The contents of the metadata image and of its log: settings, admin tokens, SCRAM credentials, alert rules,
+and the audit trail. Part of `console.Views`.
 """
 
 from collections.abc import Iterator

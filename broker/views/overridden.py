@@ -19,7 +19,7 @@ from broker.quotas.table import matches, overriding
 from broker.views.resolving import ClientIdentity, steps_for
 
 MAX_CLIENTS: Final = 10_000
-"""Distinct clients that are examined, at some microseconds each. Of more, the result tells nothing."""
+"""Distinct clients that are examined, at some microseconds each. With more clients the result is unknown."""
 
 MAX_RULES: Final = 8
 """Overriding rules that are listed."""

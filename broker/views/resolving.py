@@ -5,7 +5,8 @@ the order of the quota managers, so that hypothetical rules can be resolved too.
 
 If the same clients share a sensor before and after, the use is the sensor's value. Otherwise no sensor has
 measured these clients together, and the use is the sum of their accounts: all bytes of their connections,
-slightly more than quotas count. If gateways share limits, this is so at each of them, as far as they tell.
+slightly more than quotas count. If gateways share limits, this is so at each of them, as far as they report
+it.
 """
 
 from collections import Counter

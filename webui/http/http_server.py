@@ -81,7 +81,7 @@ class TimeoutStream:
 
 
 class PlainStream(TimeoutStream):
-    """A `TimeoutStream` over TCP without TLS. Implements `webui.live.sse_client.Connection`."""
+    """A `TimeoutStream` over TCP without TLS. Implements `webui.live.sse_client.StreamConnection`."""
 
     def __init__(self, stream: trio.SocketStream, scheduler: ReadScheduler) -> None:
         super().__init__(stream, scheduler)

@@ -8,7 +8,7 @@ takes the classes behind `serve`:
 
     TCPServer      serves one stream; `HypercornConnection` ends it with its peer and frees its state
     H11Protocol    HTTP/1.1; `Http1` refuses what hypercorn would upgrade
-    Updated        tells when a connection becomes idle or busy
+    Updated        says when a connection becomes idle or busy
     WorkerContext  what all connections share; `terminated` ends keep-alive at the shutdown
     wrap_app       calls the application as ASGI
 

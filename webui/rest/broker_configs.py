@@ -201,7 +201,7 @@ def config_json(row: ConfigRow) -> dict[str, Any]:
 
 
 def _is_dynamic(row: ConfigRow) -> bool:
-    """Return whether the setting can be changed now. DescribeConfigs tells that unknown keys cannot be."""
+    """Return whether the setting can be changed now. By DescribeConfigs, unknown keys cannot be."""
     return not row.read_only or row.type == UNKNOWN_TYPE
 
 

@@ -94,7 +94,7 @@ def _plan_of(row: type[msgspec.Struct]) -> _Plan:
 
 
 def _extra_of(kind: inspect.Type) -> Mapping[str, Any]:
-    """Return what the annotations of a type, or of its part that is not None, tell."""
+    """Return the annotations of a type, or of its part that is not None."""
     match kind:
         case inspect.Metadata(type=inner, extra=extra):
             return {**_extra_of(inner), **(extra or {})}

@@ -1,4 +1,4 @@
-"""min.insync.replicas as DescribeConfigs and CreateTopics tell it. (KIP-966)
+"""Describes min.insync.replicas as Kafka does, for DescribeConfigs and CreateTopics. (KIP-966)
 
 Kafka 4.1 sets it for all brokers at its first start, to the value of the file or to 1, so that clients find
 it among the settings that are not defaults. This broker stores no such setting and describes it alike.

@@ -1,4 +1,4 @@
-"""What AddRaftVoter and RemoveRaftVoter share: this broker is the only voter, and stays it. (KIP-853)
+"""The common part of AddRaftVoter and RemoveRaftVoter: this broker always is the only voter. (KIP-853)
 
 (Kafka: KafkaRaftClient.handleAddVoterRequest, handleRemoveVoterRequest, with kraft.version 0)
 """

@@ -103,7 +103,7 @@ class Attempt(msgspec.Struct, frozen=True):
 
 
 class AlertViews(Protocol):
-    """What broker.monitoring.alerts tells the console."""
+    """What the console reads of broker.monitoring.alerts."""
 
     def rules(self) -> Mapping[str, tuple[int, int, int, float | None]]:
         """Return pending, firing and unlisted alerts and the highest value, by rule."""

@@ -167,8 +167,8 @@ class GatewaySums(msgspec.Struct, frozen=True):
 
 
 class Incomplete(msgspec.Struct, frozen=True):
-    """The ids of the other gateways that do not tell all of their uses of limits, clients or addresses: they
-    have more than they list, or have not been heard.
+    """The ids of the other gateways that do not report all of their uses of limits, clients or addresses:
+    they have more than they list, or have not reported yet.
     """
 
     uses: frozenset[str] = frozenset()

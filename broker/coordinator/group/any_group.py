@@ -1,4 +1,4 @@
-"""A group of any type. What they have in common needs no look at the class."""
+"""The union of the three types of group."""
 
 from broker.coordinator.group.consumer.group import ConsumerGroup
 from broker.coordinator.group.group import ClassicGroup

@@ -43,7 +43,7 @@ OnTimerFailure = Callable[[str, Exception], None]
 
 
 class _RestartedError(Exception):
-    """A member whose time was up has been heard from."""
+    """A member has sent a heartbeat after its timer was due."""
 
 
 class TimerExpiry:
@@ -123,7 +123,7 @@ class TimerExpiry:
                 self._expiring = group_id, self._removal(group_id, now)
 
     def _removal(self, group_id: str, now: Now) -> Steps[Effects]:
-        """Remove the members of a large group whose timers are due; not one that is heard from meanwhile."""
+        """Remove the members of a large group whose timers are due and that send no heartbeat meanwhile."""
         timers = self._due[group_id]
         while timers := [timer for timer in timers if timer.at_ms is None]:
             try:

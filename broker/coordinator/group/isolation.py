@@ -1,8 +1,8 @@
 """Changes of large groups, which pause: other requests are served in between.
 
-A change is made in a copy that nobody else sees, and the group takes it over at the end, in one step, as if
-nothing had been between. If somebody else has changed the group meanwhile, the change begins anew. So a call
-that fails, is dropped with its client or ends with the broker has changed nothing.
+A change is made in a copy that no other request sees, and the group takes it over at the end, in one step, as
+if nothing had been between. If somebody else has changed the group meanwhile, the change begins anew. So a
+call that fails, is dropped with its client or ends with the broker has changed nothing.
 
 Used by `groups`. (Kafka has a thread for all changes of a group, which no client waits for)
 """
@@ -89,7 +89,7 @@ def changed(
 
 
 def _facts(group: AnyGroup | None) -> object:
-    """Return what is equal as long as nobody has changed the group."""
+    """Return a value that is equal as long as the group has not changed."""
     if group is None:
         return None
     return group.facts if isinstance(group, ClassicGroup) else group.revision

@@ -301,7 +301,7 @@ def _assign(transition: Transition, group: ClassicGroup, requested: Mapping[str,
 def heartbeat(
     transition: Transition, group: ClassicGroup, generation_id: int, member_id: str, instance_id: str | None
 ) -> ErrorCode:
-    """Restart the session and return NONE, or the error that tells the member what to do next."""
+    """Restart the session and return NONE, or the error by which the member knows what to do next."""
     error = group.check_member(member_id, instance_id)
     if error:
         return error

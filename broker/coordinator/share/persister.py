@@ -2,9 +2,9 @@
 ShareCoordinatorService, DefaultStatePersister)
 
 Called by `share_partitions`, the handlers of `api`, and the group coordinator, which uses only `initialize`,
-`summary` and `delete`. A handler stages a write and applies it with `settle` after the commit; whoever
-answers with success does so after that. A kill between the two leaves the record or not, and the next start
-reads what is there.
+`summary` and `delete`. A handler stages a write and applies it with `settle` after the commit;
+a response reports success only after that. After a kill between the two, the record exists or does not, and
+the next start reads what exists.
 
 State epochs fence writers of an earlier initialization, leader epochs those of an earlier leader.
 """

@@ -6,10 +6,10 @@ the `Lock`s. Records are in flight from `start_offset` to before `end_offset`; e
 nothing after was delivered yet. Runs of records with the same state cover the whole range between, so that a
 batch is one entry until its records differ.
 
-An acknowledgement has two steps. `acknowledge`, `release` and `expired` return a Change, whose records nobody
-else can acquire or acknowledge; `complete` applies or withdraws it once it is stored, or could not be. What
-is acquired is not stored: after a kill, records that were only delivered are available with the delivery
-count of their last stored state.
+An acknowledgement has two steps. `acknowledge`, `release` and `expired` return a StateChange, whose records
+no other request can acquire or acknowledge; `complete` applies or withdraws it once it is stored, or could
+not be. What is acquired is not stored: after a kill, records that were only delivered are available with the
+delivery count of their last stored state.
 """
 
 from bisect import bisect_left, bisect_right

@@ -1,4 +1,4 @@
-"""One partition of __share_group_state: the state of each share partition, and what keeps the log short.
+"""One partition of __share_group_state: the state of each share partition, and the pruning of the log.
 (Kafka: ShareCoordinatorShard, ShareCoordinatorOffsetsManager)
 
 Called by `persister`, the only writer of the topic. A write adds an update; after a number of them it adds a

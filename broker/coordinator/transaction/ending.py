@@ -102,7 +102,7 @@ def _completed(state: State) -> State:
 
 
 def _repeats(data: TransactionData, request: EndRequest) -> bool:
-    """Return whether the request's epoch is the one before a bump that its response would have told."""
+    """Return whether the request's epoch is the one before a bump that its response would have contained."""
     if data.client_version < BUMPS_EPOCH:
         return False
     if data.producer_id == request.producer_id:

@@ -1,4 +1,4 @@
-"""Connections of all gateways at the console of one: it asks, and the others answer.
+"""Lists the connections of all gateways at the console of one of them: it asks, and the others answer.
 
 Records of `__weir_shares`, JSON in UTF-8. No gateway asks while no console shows them. The key `question
 <gateway>` has what to list, the key `answer <asker> <gateway>` the list of one gateway:

@@ -1,4 +1,4 @@
-"""The shares of all gateways: what follows from the log of reports, read in its order.
+"""The shares of all gateways, computed from the log of reports in its order.
 
 Filled by `member` with every report, so every gateway computes the same table, however late it reads. No
 clock: a gateway is gone when another one has written `MISSED` reports since its last, and reports are written

@@ -1,4 +1,6 @@
-"""When to try again: after failures, and after answers."""
+"""The waiting times between requests to upstream nodes: a backoff after failures, and a sleep that can be cut
+short.
+"""
 
 import trio
 

@@ -20,7 +20,7 @@ from broker.metadata.alerts import AlertRule
 
 MAX_ALERTS: Final = 100
 """Alerts of one rule that are tracked, those with the highest values; ours. A rule that exceeds it says one
-thing about the whole broker, and ten thousand notifications of it help nobody.
+thing about the whole broker, and ten thousand notifications of it are useless.
 """
 
 
