@@ -1,4 +1,5 @@
-"""What handlers change in the states of share partitions of a group. `server.parts` implements it.
+"""The interface by which handlers change the states of a group's share partitions. `server.parts` implements
+it.
 
 A call returns once its change is recorded and the states are durable.
 """

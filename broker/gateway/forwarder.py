@@ -1,4 +1,5 @@
-"""What all connections of one processor of the gateway share: buffers, limits, quotas, and its reactor.
+"""The state that all connections of one processor of the gateway share: buffers, limits, quotas, and its
+reactor.
 
 The processor creates it; `client_receive` and `upstream_receive` use it for every frame.
 """

@@ -1,4 +1,4 @@
-"""What /metrics shows: families of samples, and their Prometheus text format, version 0.0.4.
+"""The families of samples that /metrics shows, and their Prometheus text format, version 0.0.4.
 
 A `families` function beside each source (quota sensors, queue depths) yields them;
 `monitoring.prometheus.page` renders them.

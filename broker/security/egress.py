@@ -1,4 +1,4 @@
-"""Where the broker may send requests that an administrator of the console asked for.
+"""Decides to which addresses the broker may send requests that an administrator of the console asked for.
 
 broker.controller.alerts checks a URL when it is stored, broker.monitoring.alerts.sender each address when it
 connects. A name is resolved once and the connection goes to the checked address, so that a name that changes

@@ -1,4 +1,4 @@
-"""What this server measures of quotas: clients, addresses, throttles and the broker's own limits. Made by
+"""The quota measurements of this server: clients, addresses, throttles and the broker's own limits. Made by
 `server`, read by `quota_views` and `resolving`.
 """
 

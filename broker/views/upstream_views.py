@@ -1,4 +1,5 @@
-"""What a gateway adds to `console.Views`: its upstream cluster, and the other gateways that share limits.
+"""The views that a gateway adds to `console.Views`: its upstream cluster, and the other gateways that share
+limits.
 
 A broker has neither. Implemented by `gateway.views.upstream` and `gateway.sharing.views`.
 """

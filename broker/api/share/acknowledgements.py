@@ -1,5 +1,5 @@
-"""What ShareFetch and ShareAcknowledge share: the acknowledgements in a request, and the end of a session.
-(Kafka: KafkaApis.handleAcknowledgements)
+"""The common part of ShareFetch and ShareAcknowledge: the acknowledgements in a request, and the end of a
+session. (Kafka: KafkaApis.handleAcknowledgements)
 """
 
 from collections.abc import Callable, Iterable, Sequence

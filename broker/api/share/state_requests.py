@@ -1,5 +1,5 @@
-"""What the APIs of the share coordinator share: one result for each partition of a request, and who may ask.
-(Kafka: ShareCoordinatorService, ShareCoordinatorShard)
+"""The common part of the share coordinator's APIs: one result for each partition of a request, and the
+authorization. (Kafka: ShareCoordinatorService, ShareCoordinatorShard)
 
 Requires CLUSTER_ACTION, or the admin role: only brokers and operators use these APIs. Each partition succeeds
 or fails alone. What is written is committed before the response.

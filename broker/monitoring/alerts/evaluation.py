@@ -1,4 +1,4 @@
-"""When an alert of one rule is pending, fires, and is resolved.
+"""Evaluates one rule: its alerts are pending, fire, and are resolved.
 
 Called by broker.monitoring.alerts.task with what the rule observes. Pure: time is an argument.
 

@@ -1,4 +1,4 @@
-"""How long handlers wait within slow requests, such as for a metadata commit.
+"""Measures how long handlers wait within slow requests, such as for a metadata commit.
 
 A handler that waits serves no other request, as a thread of Kafka's, but leaves the thread to others.
 """
