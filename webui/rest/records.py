@@ -252,7 +252,7 @@ ROUTES: Final = (
         "Reads records in the order of time: `from` the earliest, an offset, a time, or the latest few (the "
         "default); or from the `cursor` of an earlier answer. `key` and `contains` select records by their "
         "exact key and by a text in key, value or header. Stops at the limits of console.browse.*, "
-        "`stopped` tells why, and `next` is the cursor to go on, null at the end. Requires the role of "
+        "`stopped` says why, and `next` is the cursor to go on, null at the end. Requires the role of "
         "console.browse.role. In the audit trail.",
         browse,
         {

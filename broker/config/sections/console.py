@@ -191,7 +191,7 @@ class ConsoleConfig:
         67_108_864,
         integer(1_024),
         "A request for records stops after reading this many bytes of records, decompressed, whether they "
-        "match its filter or not, and tells where it stopped. A batch that was begun is read to its end.",
+        "match its filter or not, and says where it stopped. A batch that was begun is read to its end.",
         unit="bytes",
         ours=True,
     )
@@ -199,7 +199,7 @@ class ConsoleConfig:
         "console.browse.max.ms",
         3_000,
         long(1, 60_000),
-        "A request for records stops after this time and tells where it stopped.",
+        "A request for records stops after this time and says where it stopped.",
         unit="ms",
         ours=True,
     )

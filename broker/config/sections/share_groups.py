@@ -43,8 +43,8 @@ class ShareGroupConfig:
         "group.share.heartbeat.interval.ms",
         5_000,
         integer(1),
-        "The interval of the heartbeats, which the broker tells the members of a share group. A group's own "
-        "`share.heartbeat.interval.ms` takes precedence.",
+        "The interval of the heartbeats, which the broker sends to the members of a share group. A group's "
+        "own `share.heartbeat.interval.ms` takes precedence.",
         unit="ms",
     )
     min_heartbeat_interval_ms: int = setting(
