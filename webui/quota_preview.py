@@ -59,7 +59,7 @@ async def connected_clients(views: Views) -> ConnectedClients:
 
 
 class LimitingRule(msgspec.Struct, frozen=True):
-    """What limits a client: the rule and its limit; None for both if nothing does."""
+    """The rule that limits a client, and its limit; both are None without one."""
 
     entity: ShownEntity | None = None
     bound: float | None = None

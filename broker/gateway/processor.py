@@ -72,9 +72,9 @@ Connect = Callable[[int | None], Awaitable[UpstreamSocket]]
 
 @dataclass(frozen=True, slots=True)
 class ListenerForwarding:
-    """What a listener's processors forward with. `node_of` returns the node of a local port, None for a
-    bootstrap port; `node_of_name` that of the host name in a TLS handshake; `advertised` the address of a
-    node on this listener. `missing_versions` are offered of APIs that an upstream broker does not know.
+    """The addresses that a listener's processors forward by. `node_of` returns the node of a local port, None
+    for a bootstrap port; `node_of_name` that of the host name in a TLS handshake; `advertised` the address of
+    a node on this listener. `missing_versions` are offered of APIs that an upstream broker does not know.
     `backoff_seconds` is how long the connection of a client stays open after its node, or with None every
     node, could not be reached. `by_node` is set with quota.scope=broker.
     """

@@ -41,7 +41,7 @@ FETCH_TOPICS_AT: Final = {13: 22, 14: 22, 15: 18}
 
 
 class Treatment(IntEnum):
-    """What `client_receive` does with a request beyond forwarding it."""
+    """The work of `client_receive` for a request beyond forwarding it."""
 
     FORWARD = 0
     PRODUCE = 1

@@ -66,7 +66,7 @@ class BatchPosition(NamedTuple):
 
 
 class Extent(NamedTuple):
-    """Where a segment ends: one past the last offset, the position after its batch, and whether the offset
+    """The end of a segment: one past the last offset, the position after its batch, and whether the offset
     index agrees with the batches.
     """
 

@@ -66,7 +66,7 @@ class ReadLimits(msgspec.Struct, frozen=True):
 
 
 class Stop(StrEnum):
-    """Why a reading ended: at the end of all partitions, or at one of the limits."""
+    """The reason why a reading ended: at the end of all partitions, or at one of the limits."""
 
     END = "end"
     RECORDS = "records"
@@ -105,7 +105,9 @@ class FoundRecord(msgspec.Struct):
 
 
 class PartitionPosition(msgspec.Struct, frozen=True):
-    """What was read of a partition: from offset `first` to before `next`; `end` is the high watermark."""
+    """The offsets that were read of a partition: from offset `first` to before `next`; `end` is the high
+    watermark.
+    """
 
     partition: int
     first: int
@@ -140,7 +142,7 @@ class Range(NamedTuple):
 
 
 class _Budget:
-    """What one reading may still use, and what it has used."""
+    """The budget of one reading: the remaining limits, and the use so far."""
 
     def __init__(self, limits: ReadLimits, now_ms: Callable[[], int]) -> None:
         self.read_bytes = self.read_records = 0

@@ -354,7 +354,7 @@ class GatewayServer:
         return follow
 
     def _records_of(self, topic: str) -> Records:
-        """Return what signs and verifies the records of a topic that gateways believe."""
+        """Return the signer and verifier of the records of one of the gateways' topics."""
         keys = self._cluster_keys
         records = PlainRecords() if keys is None else SignedRecords(topic, self._id, keys)
         self._records[topic] = records

@@ -188,7 +188,7 @@ def read(data: MetricsData, pause: Callable[[], object] = lambda: None) -> Pushe
 
 
 def _count(metric: Metric) -> int:
-    """How many points `_points_of` would make."""
+    """Return the number of points that `_points_of` would make."""
     kind = metric.WhichOneof("data")
     if kind is None:
         return 0

@@ -39,7 +39,7 @@ _ORDER: Final = ("TimeUnix", "StartTimeUnix", *MEASURES, "unit")
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the table says about all series, as minutes: the newest total, and the oldest kept one of a
+    """The minutes of the table for all series: the newest total, and the oldest kept one of a
     series with `KEPT` totals; None if no series has so many.
     """
 

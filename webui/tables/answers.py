@@ -22,7 +22,7 @@ TAGS: Final = Listing(Record({"name": NAME, "value": NAME}))
 
 
 class _Shown(NamedTuple):
-    """How values of one type are shown; `convert` None: as they are."""
+    """The presentation of values of one type; `convert` None: as they are."""
 
     schema: Schema
     convert: Convert | None = None
@@ -33,8 +33,8 @@ def tags_json(tags: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
 
 
 class _Plan(NamedTuple):
-    """How rows of one class are shown: their `fields`, those of them that are absent while they are null, and
-    the `names` of all values, also of the hidden ones.
+    """The presentation of rows of one class: their `fields`, those of them that are absent while they are
+    null, and the `names` of all values, also of the hidden ones.
     """
 
     names: tuple[str, ...]

@@ -60,7 +60,7 @@ TopicRecords = tuple[bytes, list[Found]]
 
 
 class FetchPrologue(NamedTuple):
-    """What a Fetch has before its first partition, which is at `end`.
+    """The fields of a Fetch before its first partition, which is at `end`.
 
     `wait_ms` and `min_bytes` are 0 for a request that does not wait. `topics` is the number of topics, and
     `counted` its bytes; `first` is the first topic, with its head and the number of its partitions.
@@ -416,8 +416,8 @@ class FetchFastPath:
 
 
 class _SentRecords:
-    """What a response has changed before the request quota may withhold its records: the fetch quota, the
-    bytes sent by log, and the session.
+    """The changes that a response has made before the request quota may withhold its records: the fetch
+    quota, the bytes sent by log, and the session.
     """
 
     __slots__ = ("_context", "_logs", "_recorded", "_records", "_sent_partitions", "_services", "_session")

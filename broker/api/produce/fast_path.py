@@ -80,7 +80,7 @@ TopicAppends = tuple[HostedTopic, bytes, list[Append]]
 
 
 class ProducePrologue(NamedTuple):
-    """What a Produce has before its first partition, which is at `end`.
+    """The fields of a Produce before its first partition, which is at `end`.
 
     `topics` is the number of topics, and `counted` its bytes; `first` is the first topic, with its head and
     the number of its partitions.

@@ -28,7 +28,7 @@ AT_ONCE: Final = 64
 
 
 class Failure:
-    """Why a partition is not fetched, or its acknowledgement refused; NONE for one that succeeded."""
+    """The reason why a partition is not fetched, or its acknowledgement refused; NONE for a success."""
 
     __slots__ = ("code", "message")
 

@@ -95,7 +95,7 @@ SNI_PATTERN: Final = ConfigKind(
 
 @dataclass(frozen=True, slots=True)
 class UpstreamConfig:
-    """How the gateway connects to the upstream cluster."""
+    """The connections of the gateway to the upstream cluster."""
 
     bootstrap_servers: tuple[Address, ...] = setting(
         "upstream.bootstrap.servers",
@@ -261,7 +261,7 @@ class UpstreamConfig:
 
 @dataclass(frozen=True, slots=True)
 class GatewayConfig(ListenerSection):
-    """How clients reach upstream nodes through the gateway, and what the gateway decides itself."""
+    """The addresses of upstream nodes for clients of the gateway, and the gateway's own decisions."""
 
     port_range: PortRange | None = setting(  # noqa: RUF009 - a PortRange is frozen
         "gateway.port.range",

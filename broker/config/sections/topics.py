@@ -46,7 +46,7 @@ GZIP_LEVEL: Final = ConfigKind(ConfigType.INT, "a whole number from 1 to 9, or -
 
 @dataclass(frozen=True, slots=True)
 class TopicDefaults:
-    """How topics are created."""
+    """The creation of topics."""
 
     num_partitions: int = setting(
         "num.partitions",

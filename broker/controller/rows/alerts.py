@@ -67,7 +67,7 @@ class AlertEvent(msgspec.Struct, frozen=True):
 
 
 class Delivery(msgspec.Struct, frozen=True):
-    """What became of a destination's notifications since the start. `waiting` includes those being sent;
+    """The numbers of a destination's notifications since the start. `waiting` includes those being sent;
     `problem` is why the last attempt failed, "" if it did not.
     """
 

@@ -44,7 +44,7 @@ class GroupTimer:
 
 
 class SetsTimers(Protocol):
-    """What a transition does with timers."""
+    """The changes of timers by a transition."""
 
     def set(self, timer: GroupTimer, at_ms: int) -> None: ...
 
@@ -52,7 +52,7 @@ class SetsTimers(Protocol):
 
 
 class LaterTimers:
-    """What becomes of timers if a call succeeds that has paused."""
+    """The timers that apply if a call succeeds that has paused."""
 
     def __init__(self) -> None:
         self._changes: dict[GroupTimer, int | None] = {}

@@ -46,7 +46,7 @@ RETRY_MS: Final = 10_000
 
 
 class StateWrite(NamedTuple):
-    """What changes in a state. `start_offset` is -1 if it stays."""
+    """A change of a state. `start_offset` is -1 if it stays."""
 
     state_epoch: int
     leader_epoch: int

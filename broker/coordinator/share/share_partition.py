@@ -55,7 +55,7 @@ class AcquiredRange(NamedTuple):
 
 
 class Acknowledgement(NamedTuple):
-    """What a member says about records: one type for all of them, or one for each."""
+    """An acknowledgement of records by a member: one type for all of them, or one for each."""
 
     first: int
     last: int

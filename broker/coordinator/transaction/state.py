@@ -64,7 +64,7 @@ VALID_PREVIOUS_STATES: Final = {
 
 
 class TransactionData(msgspec.Struct, frozen=True):
-    """What the log has of a transactional id. Times in ms since the epoch; `started_ms` -1 without one.
+    """The state of a transactional id in the log. Times in ms since the epoch; `started_ms` -1 without one.
 
     `next_producer_id` replaces an id whose epochs are exhausted once the transaction is complete.
     `client_version` is the transaction version of the client that began the transaction (KIP-890).
@@ -89,7 +89,7 @@ class TransactionData(msgspec.Struct, frozen=True):
 
 
 class TransactionClient(NamedTuple):
-    """Who sent the last InitProducerId. `principal` is a text such as "User:ann"."""
+    """The client that sent the last InitProducerId. `principal` is a text such as "User:ann"."""
 
     principal: str
     client_id: str

@@ -359,7 +359,7 @@ class MetadataLog:
         return await _read(lambda: read_commit(finished(self._records.open(key, data))), data)
 
     async def _refuse(self, entry: TopicLogRecord, error: RefusedRecord) -> None:
-        """Skip a record that is not believed, and count it, unless it is of a log without signatures."""
+        """Skip a record that is refused, and count it, unless it is of a log without signatures."""
         await trio.lowlevel.checkpoint()
         if not self._records.is_signed:
             raise LogDiverged(NO_KEY) from error

@@ -42,7 +42,7 @@ class CommitRecord(msgspec.Struct, frozen=True):
 
 
 class _Rows:
-    """The changes that win for a reader that believes some of the records."""
+    """The changes that hold for a reader that accepts some of the records."""
 
     def __init__(self) -> None:
         self.won: list[CommitRecord] = []
@@ -65,8 +65,8 @@ class _Rows:
 
 
 class Survey:
-    """What a log has. `unsigned` are the changes without a signature that must be adopted, none if the log
-    is signed; `is_done` says whether all changes are signed with the first key.
+    """The contents of a log. `unsigned` are the changes without a signature that must be adopted, none if the
+    log is signed; `is_done` says whether all changes are signed with the first key.
     """
 
     def __init__(self, signed: _Rows, by_first: _Rows, old: _Rows, foreign: str | None) -> None:

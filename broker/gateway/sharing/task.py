@@ -154,7 +154,7 @@ class SharingTask:
             await self._receive_report(value)
 
     def _refuse(self, offset: int, error: RefusedRecord) -> None:
-        """Count a record that is not believed, unless it was there before the start."""
+        """Count a record that is refused, unless it was there before the start."""
         if self._is_caught_up:
             self._records.refused.add(error.refusal, self._clock.ms())
             self._warn(offset, "a report is not believed", str(error))

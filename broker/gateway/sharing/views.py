@@ -23,7 +23,7 @@ MAX_REPORT_TIMES: Final = 1_000
 
 
 class SharedLimits(ShareViews):
-    """What `member` knows of the other gateways. `note_report` is called with the id of
+    """The views of the other gateways, as far as `member` knows them. `note_report` is called with the id of
     the gateway of each report.
     """
 

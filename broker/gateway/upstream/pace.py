@@ -9,7 +9,7 @@ from broker.gateway.upstream.errors import Reason, UpstreamError
 
 
 class ReconnectBackoff:
-    """How long to wait after each failed connection: twice as long as before, up to a limit. Without jitter,
+    """The time to wait after each failed connection: twice as long as before, up to a limit. Without jitter,
     since one gateway opens few connections of its own. (Kafka: reconnect.backoff.ms and its maximum)
 
     Refused credentials are not tried more often than `upstream.metadata.max.age.ms`: some brokers lock users

@@ -124,7 +124,7 @@ class UpstreamViews:
         shares: ShareViews | None = None,
         records: Mapping[str, Records] = MappingProxyType({}),
     ) -> None:
-        """`records` are those of the topics that gateways believe."""
+        """`records` are those of the gateways' topics."""
         self.shares = shares or ShareViews()
         self._records = records
         self._clock = clock

@@ -71,10 +71,8 @@ class LogChanged(Exception):  # noqa: N818 - no error
 
 
 class CleaningLimits(NamedTuple):
-    """What one pass may use.
-
-    They are bytes of the offset map and the share of it that may be used, and bytes read at once, at least
-    LEAST_READ_BYTES.
+    """The memory that one pass may use: bytes of the offset map, the share of it that may be used, and bytes
+    read at once, at least LEAST_READ_BYTES.
     """
 
     map_bytes: int
@@ -83,7 +81,7 @@ class CleaningLimits(NamedTuple):
 
 
 class LastRecord(NamedTuple):
-    """What a producer wrote last: the last offset of its last batch, or NONE; its epoch. (Kafka:
+    """The last write of a producer: the last offset of its last batch, or NONE; its epoch. (Kafka:
     LastRecord)
     """
 

@@ -22,7 +22,7 @@ from broker.controller.rows.alerts import Labels
 
 RESEND_MS: Final = 60_000
 ALIVE_MS: Final = 4 * RESEND_MS
-"""How long an Alertmanager believes a firing alert that is not sent again, as Prometheus has it."""
+"""How long an Alertmanager keeps a firing alert that is not sent again, as Prometheus has it."""
 
 ALERTMANAGER_PATH: Final = "/api/v2/alerts"
 
@@ -36,7 +36,7 @@ UNITS: Final = {
 
 
 class Source(msgspec.Struct, frozen=True):
-    """Who notifies."""
+    """The sender of notifications."""
 
     cluster_id: str
     node_id: int

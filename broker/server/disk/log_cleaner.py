@@ -84,7 +84,7 @@ class LogCleaner:
 
     @property
     def limits(self) -> CleaningLimits:
-        """What the next pass may use."""
+        """The memory that the next pass may use."""
         config = self._config
         threads = max(config.threads, 1)
         return CleaningLimits(

@@ -22,7 +22,7 @@ JOINS: Final = 0
 
 
 class MemberState(IntEnum):
-    """Where a member is on the way to its target assignment; the numbers are those of the records."""
+    """The progress of a member towards its target assignment; the numbers are those of the records."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
@@ -31,7 +31,7 @@ class MemberState(IntEnum):
 
 
 class ClassicProtocols(msgspec.Struct, frozen=True):
-    """What a member of the classic protocol stated in its JoinGroup; `protocols` in its order."""
+    """The statements of a member of the classic protocol in its JoinGroup; `protocols` in its order."""
 
     session_timeout_ms: int
     protocols: tuple[tuple[str, bytes], ...]
