@@ -108,7 +108,7 @@ DAMAGE: Final[dict[str, Callable[[Path], object]]] = {
 @pytest.mark.parametrize("stop", ["clean", "killed"])
 @pytest.mark.parametrize("damage", DAMAGE)
 @pytest.mark.parametrize("topic", TOPICS)
-async def test_damage_to_the_log_of_a_coordinator_is_harmless_or_told(
+async def test_damage_to_the_log_of_a_coordinator_is_harmless_or_reported(
     directories: dict[str, Path],
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,

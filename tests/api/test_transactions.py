@@ -100,7 +100,7 @@ async def test_the_fast_path_serves_committed_records(harness: Harness, committe
     assert await is_fast() is not committed
 
 
-async def test_the_last_stable_offset_is_told_and_wakes_a_waiting_fetch(harness: Harness) -> None:
+async def test_the_last_stable_offset_is_returned_and_wakes_a_waiting_fetch(harness: Harness) -> None:
     producer = await producer_on(harness)
     harness.append("events", 1_000)
     await producer.write(b"a")

@@ -228,7 +228,7 @@ async def test_a_full_disk_keeps_the_other_refusals_of_a_request(
     ]
 
 
-async def test_subscribers_hear_of_the_change_before_the_answer(control: Control) -> None:
+async def test_subscribers_are_called_before_the_answer(control: Control) -> None:
     heard: list[tuple[Image, Image, Delta]] = []
     control.subscribe(lambda old, new, delta: heard.append((old, new, delta)))
     before = control.image

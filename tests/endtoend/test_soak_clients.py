@@ -60,7 +60,7 @@ def numbers(there: Mapping[int, Stored]) -> set[int]:
     return {number for each in there.values() for number in each.numbers.values()}
 
 
-async def test_clients_that_are_killed_have_told_nothing_wrong(
+async def test_clients_that_are_killed_have_reported_nothing_wrong(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sessions, "SESSION_S", (3_600.0, 3_600.0))

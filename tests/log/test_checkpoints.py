@@ -116,7 +116,7 @@ def test_a_file_of_offsets_and_its_copy_are_compared(tmp_path, content, copy, fo
 
 
 @pytest.mark.parametrize(("content", "copy"), [(b"", b""), (b"", None), (None, b"")])
-def test_empty_log_start_offsets_are_told(tmp_path, content, copy):
+def test_empty_log_start_offsets_are_returned(tmp_path, content, copy):
     """As a power failure can leave them."""
     for name, each in (("offsets", content), ("offsets.copy", copy)):
         if each is not None:

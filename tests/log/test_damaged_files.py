@@ -283,7 +283,7 @@ def reopened(where: Path) -> LogStore:
 @pytest.mark.parametrize("stop", ["clean", "killed"])
 @pytest.mark.parametrize("damage", DAMAGE)
 @pytest.mark.parametrize("file", FILES)
-def test_damage_is_mended_or_told(
+def test_damage_is_mended_or_reported(
     written: Written,
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,

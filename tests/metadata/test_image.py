@@ -173,7 +173,7 @@ def test_a_delta_names_what_was_touched() -> None:
     assert Delta.of([Change(ChangeKind.BROKER_CONFIG, "", "log.retention.ms", "1")]).broker_configs
 
 
-def test_subscribers_hear_in_order_and_already_see_the_new_image() -> None:
+def test_subscribers_are_called_in_order_and_already_see_the_new_image() -> None:
     old, new = Image(version=1), Image(version=2)
     publisher = Publisher(old)
     heard: list[tuple[str, Image, Image, Image]] = []

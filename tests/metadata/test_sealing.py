@@ -87,7 +87,7 @@ def in_the_clear(path: Path) -> None:
 
 
 @pytest.mark.parametrize("when", ["while it is open", "after a stop", "after a start"])
-def test_no_byte_of_the_directory_tells_a_secret_setting(path: Path, when: str) -> None:
+def test_no_byte_of_the_directory_reveals_a_secret_setting(path: Path, when: str) -> None:
     store = opened(path)
     set_all(store)
     store.commit([setting(JAAS, "user_ann=hunter2-second")], EVE, 3_000)

@@ -194,7 +194,7 @@ async def test_a_wrong_password_ends_a_connection_that_was_served(
     assert await is_closed_now(client, broker)
 
 
-async def test_nothing_but_the_token_is_heard_during_a_renewal(
+async def test_nothing_but_the_token_is_handled_during_a_renewal(
     broker: RunningBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)

@@ -71,7 +71,7 @@ async def test_the_overview_joins_what_is_known_and_what_goes_on(control: Contro
     assert views.server_info().bootstrap == overview.bootstrap
 
 
-async def test_the_overview_tells_the_topics_of_users_from_those_of_the_broker(
+async def test_the_overview_distinguishes_the_topics_of_users_from_those_of_the_broker(
     control: Control, views: Views
 ) -> None:
     own = ("__weir_events", "__consumer_offsets", "__transaction_state", "__share_group_state")

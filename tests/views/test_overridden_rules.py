@@ -130,7 +130,7 @@ async def test_so_many_overriding_rules_are_listed(
 
 
 @pytest.mark.parametrize(("clients", "is_told"), [(2, True), (3, True), (4, False)])
-async def test_nothing_is_told_of_more_clients_than_are_examined(
+async def test_nothing_is_known_of_more_clients_than_are_examined(
     control: Control, clients: int, is_told: bool
 ) -> None:
     await store(control, (APP, PRODUCE, 1.0), (EACH_USER, PRODUCE, 2.0))

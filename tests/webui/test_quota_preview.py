@@ -148,7 +148,7 @@ async def test_clients_of_all_gateways_are_counted_once() -> None:
 
 
 @pytest.mark.parametrize(("here", "elsewhere", "unlisted"), [(1_999, 1, 0), (2_000, 0, 0), (2_000, 1, 1)])
-async def test_clients_beyond_the_limit_are_told(here: int, elsewhere: int, unlisted: int) -> None:
+async def test_clients_beyond_the_limit_are_reported(here: int, elsewhere: int, unlisted: int) -> None:
     broker = broker_with(*(("alice", f"app {index}") for index in range(here)))
     broker.remote_shares.client_rows = [usage("alice", f"far {index}") for index in range(elsewhere)]
     connected = await connected_clients(broker.views)

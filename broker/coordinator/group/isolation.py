@@ -1,8 +1,8 @@
 """Changes of large groups, which pause: other requests are served in between.
 
-A change is made in a copy that no other request sees, and the group takes it over at the end, in one step, as
-if nothing had been between. If somebody else has changed the group meanwhile, the change begins anew. So a
-call that fails, is dropped with its client or ends with the broker has changed nothing.
+A change is made in a copy that no other request sees. At the end the group takes it over in one step; if
+another request has changed the group meanwhile, the change begins anew. So a call that fails, is dropped with
+its client or ends with the broker has changed nothing.
 
 Used by `groups`. (Kafka has a thread for all changes of a group, which no client waits for)
 """

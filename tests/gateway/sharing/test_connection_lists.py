@@ -120,7 +120,7 @@ async def test_rows_beyond_the_bound_are_counted(autojump_clock, start, count, w
     assert (len(found.rows), found.total, found.unlisted) == (listed, count, unlisted)
 
 
-async def test_one_that_does_not_answer_is_told_and_costs_two_seconds(autojump_clock, start):
+async def test_one_that_does_not_answer_is_reported_and_costs_two_seconds(autojump_clock, start):
     asker, *_ = start(0, 1, 1, silent=(2,))
     begin = trio.current_time()
     found = await asker.lists.ask(ConnectionQuery())

@@ -163,7 +163,7 @@ def test_waiting_clients_are_reported(settled):
     assert line.waiting == 2_500_000 // 3
 
 
-def test_nothing_is_lowered_after_a_report_that_was_not_heard(settled):
+def test_nothing_is_lowered_after_a_report_that_was_not_received(settled):
     """Otherwise every variation of the use would lower the share, and nothing could raise it."""
     settled.receive(other(2, 0, 100_000))
     assert settled.report(50).lines[ALICE].share == 800_000

@@ -499,7 +499,7 @@ async def test_a_change_that_no_gateway_writes_is_skipped_by_all_and_after_a_res
     assert again.rate(ALICE) == 1
 
 
-async def test_of_many_records_that_are_no_commits_one_a_second_is_told_and_others_have_their_turns(
+async def test_of_many_records_that_are_no_commits_one_a_second_is_reported_and_others_have_their_turns(
     autojump_clock, start, topic, caplog
 ):
     caplog.set_level(logging.INFO)

@@ -78,7 +78,7 @@ async def test_without_signatures_no_beginning_counts(autojump_clock, start, top
     assert await gateway.set(ALICE, 1_000) is ErrorCode.NONE
 
 
-async def test_a_forged_record_is_skipped_counted_and_told(autojump_clock, signing, topic, caplog):  # noqa: F811
+async def test_a_forged_record_is_skipped_counted_and_reported(autojump_clock, signing, topic, caplog):  # noqa: F811
     first, second = await signing("a", "b")
     assert await first.set(ALICE, 1_000) is ErrorCode.NONE
     await trio.sleep(1)

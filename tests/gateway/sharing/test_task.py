@@ -240,7 +240,7 @@ async def test_a_report_whose_append_failed_renews_the_lease_when_it_is_read(aut
     assert gateway.member.shares[ALICE] == WHOLE
 
 
-async def test_a_log_that_does_not_answer_is_told_within_five_seconds(autojump_clock, start, caplog):
+async def test_a_log_that_does_not_answer_is_reported_within_five_seconds(autojump_clock, start, caplog):
     gateway = start("a", 10)
     await trio.sleep(10)
     gateway.log.append_s = gateway.log.read_s = 60

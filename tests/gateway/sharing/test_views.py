@@ -127,7 +127,7 @@ def test_the_clients_and_addresses_of_the_others() -> None:
     assert views.without_report() == ["two", "three"]
 
 
-def test_the_gateways_that_do_not_tell_all() -> None:
+def test_the_gateways_that_do_not_report_all() -> None:
     world = World()
     assert world.views.incomplete() == Incomplete()
     receive_clients(world, "all", unlisted_clients=0, unlisted_addresses=0)

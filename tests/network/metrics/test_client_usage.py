@@ -13,8 +13,8 @@ from trio.testing import MockClock
 
 from broker.common.steps import finished
 from broker.controller.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
-from broker.controller.rows.quotas import MeasuredBy
 from broker.controller.rows.quotas import ClientUsage as ClientUsageRow
+from broker.controller.rows.quotas import MeasuredBy
 from broker.metadata.actor import BROKER_ITSELF
 from broker.network.connection.channel import Channel, NewConnection
 from broker.network.connection.frame_pool import FramePool

@@ -85,7 +85,7 @@ async def test_topics_come_with_what_lies_in_them_the_brokers_own_last(http: Bro
     assert [row["name"] for row in largest["items"]] == ["orders", "clicks"]
 
 
-async def test_a_topic_is_told_partition_by_partition(http: Browserless) -> None:
+async def test_a_topic_is_described_partition_by_partition(http: Browserless) -> None:
     answer = await fetched(http, "topics/orders", TOPIC_DETAIL)
     assert [row["index"] for row in answer["partition_list"]] == [0, 1, 2]
     assert answer["partition_list"][0]["end"] == 2_000 and answer["configs"] == {"retention.ms": "86400000"}
@@ -98,7 +98,9 @@ async def test_groups_come_with_their_lag(http: Browserless) -> None:
 
 
 @pytest.mark.parametrize("name", ["readers", STRANGE])
-async def test_a_group_is_told_member_by_member_whatever_it_is_called(http: Browserless, name: str) -> None:
+async def test_a_group_is_described_member_by_member_whatever_it_is_called(
+    http: Browserless, name: str
+) -> None:
     answer = await fetched(http, f"groups/{quote(name, safe='')}", GROUP_DETAIL)
     assert answer["group_id"] == name and len(answer["consumers"]) == 1
     assert answer["consumers"][0]["assigned"] == [{"topic": "orders", "partition": 0}]
