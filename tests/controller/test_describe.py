@@ -201,8 +201,8 @@ def test_the_broker_shows_all_its_keys_and_which_can_be_changed() -> None:
 
 
 def test_what_a_setting_means_is_explained_without_links() -> None:
-    told = rows(world(), TOPIC)["cleanup.policy"].documentation
-    assert "(compaction.md). Both can be set." in told
+    reported = rows(world(), TOPIC)["cleanup.policy"].documentation
+    assert "(compaction.md). Both can be set." in reported
     for row in (*rows(world(), TOPIC).values(), *rows(world(), BROKER).values()):
         assert "](" not in row.documentation
 

@@ -99,5 +99,5 @@ async def test_clients_that_are_killed_have_reported_nothing_wrong(
         assert await trio.to_thread.run_sync(lives.stop) == 0
     finally:
         lives.end()
-    told = {(each.source, each.text) for each in stage.anomalies.found() if not each.why}
-    assert told == {(name, f"exit status {-signal.SIGKILL}") for name in CLIENTS}
+    reported = {(each.source, each.text) for each in stage.anomalies.found() if not each.why}
+    assert reported == {(name, f"exit status {-signal.SIGKILL}") for name in CLIENTS}

@@ -115,7 +115,7 @@ async def test_it_lists_the_connections_and_adds_up_the_use_of_both(tmp_path: Pa
         def is_limited() -> None:
             assert quotas.produce.active
 
-        def both_tell() -> None:
+        def both_report() -> None:
             assert [each.traffic is not None for each in views.shares.gateways()] == [True, True]
 
         rule = QuotaAlteration(GREEDY, (QuotaOp("producer_byte_rate", 1_000_000.0),))
@@ -125,7 +125,7 @@ async def test_it_lists_the_connections_and_adds_up_the_use_of_both(tmp_path: Pa
             await client.ask(ApiVersionsRequest("x", "1"), 3)
             await soon(is_limited)
             gateway.server.quotas.record_produce("ANONYMOUS", "greedy", 100_000, gateway.server.clock.ms())
-        await soon(both_tell)
+        await soon(both_report)
         (mine,) = connection_rows(views)
         found = await lists(views, ConnectionQuery())
         (theirs,) = found.rows

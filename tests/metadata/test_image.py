@@ -176,11 +176,11 @@ def test_a_delta_names_what_was_touched() -> None:
 def test_subscribers_are_called_in_order_and_already_see_the_new_image() -> None:
     old, new = Image(version=1), Image(version=2)
     publisher = Publisher(old)
-    heard: list[tuple[str, Image, Image, Image]] = []
-    publisher.subscribe(lambda a, b, _: heard.append(("first", a, b, publisher.image)))
-    publisher.subscribe(lambda a, b, _: heard.append(("second", a, b, publisher.image)))
+    received: list[tuple[str, Image, Image, Image]] = []
+    publisher.subscribe(lambda a, b, _: received.append(("first", a, b, publisher.image)))
+    publisher.subscribe(lambda a, b, _: received.append(("second", a, b, publisher.image)))
     finished(publisher.in_steps(new, Delta.of([])))
-    assert heard == [("first", old, new, new), ("second", old, new, new)]
+    assert received == [("first", old, new, new), ("second", old, new, new)]
 
 
 def alive(kind: type) -> int:

@@ -92,8 +92,8 @@ async def test_a_forged_record_is_skipped_counted_and_reported(autojump_clock, s
         assert (gateway.rate(ALICE), gateway.rate(BOB)) == (1_000, 2_000)
         assert gateway.metadata.problem is None
         assert gateway.records.refused.total == {Refusal.UNSIGNED: 3}
-    told = [record for record in caplog.records if record.levelno == logging.WARNING]
-    assert [record.message for record in told] == ["a record of the metadata is not believed"] * 2
+    reported = [record for record in caplog.records if record.levelno == logging.WARNING]
+    assert [record.message for record in reported] == ["a record of the metadata is not believed"] * 2
 
 
 @pytest.mark.parametrize("copies", [1, 3])

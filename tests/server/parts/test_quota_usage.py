@@ -188,7 +188,7 @@ async def test_a_disk_that_takes_no_file_is_reported_once_until_it_takes_one_aga
     monkeypatch.setattr(disk, "replace_file", write)
     caplog.set_level(logging.WARNING)
 
-    def told() -> list[str]:
+    def reported() -> list[str]:
         return [each.getMessage() for each in caplog.records if "reason" in each.__dict__]
 
     async with running_broker(tmp_path) as broker:
@@ -196,7 +196,7 @@ async def test_a_disk_that_takes_no_file_is_reported_once_until_it_takes_one_aga
         await passes(mock_clock, SAVES_MS)
         await produce(broker, 1)
         await passes(mock_clock, SAVES_MS)
-        assert told() == ["usage of quotas is not saved, a restart would clear it"]
+        assert reported() == ["usage of quotas is not saved, a restart would clear it"]
         is_full = False
         await produce(broker, 1)
         await passes(mock_clock, SAVES_MS)
@@ -204,7 +204,7 @@ async def test_a_disk_that_takes_no_file_is_reported_once_until_it_takes_one_aga
         is_full = True
         await produce(broker, 1)
         await passes(mock_clock, SAVES_MS)
-        assert len(told()) == 2
+        assert len(reported()) == 2
         is_full = False
 
 

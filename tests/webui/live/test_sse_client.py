@@ -134,12 +134,12 @@ class Polls(trio.abc.Instrument):
 async def test_between_two_pages_clients_have_their_turn(mock_clock: MockClock, broker: FakeBroker) -> None:
     turns: list[str] = []
 
-    class Told(Pipe):
+    class NotingPipe(Pipe):
         def send_nowait(self, data: bytes) -> int:
             turns.append("page")
             return super().send_nowait(data)
 
-    async with followed(broker, [Told() for _ in range(5)]):
+    async with followed(broker, [NotingPipe() for _ in range(5)]):
         trio.lowlevel.add_instrument(Polls(turns))
         await _pass(mock_clock, 1.0)
     assert turns.count("page") == 5
