@@ -13,7 +13,7 @@ from broker.api.requests.outcome import Outcome
 from broker.api.requests.services import ShareStateServices
 from broker.api.share.state_requests import answer
 from broker.coordinator.share.persister import WrittenState
-from broker.coordinator.share.states import ShareKey
+from broker.coordinator.share.states import SharePartitionKey
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.initialize_share_group_state import (
     InitializeShareGroupStateRequest,
@@ -27,7 +27,7 @@ from broker.protocol.messages.initialize_share_group_state import (
 def handle(
     message: InitializeShareGroupStateRequest, context: RequestContext, services: ShareStateServices
 ) -> Outcome:
-    def initialize(key: ShareKey, asked: Any, _result: PartitionResult) -> WrittenState:
+    def initialize(key: SharePartitionKey, asked: Any, _result: PartitionResult) -> WrittenState:
         return services.persister.stage_initial(key, asked.state_epoch, asked.start_offset)
 
     make = (InitializeShareGroupStateResponse, InitializeStateResult, PartitionResult)

@@ -28,7 +28,7 @@ from broker.metadata.alerts import (
     written,
 )
 from broker.metadata.changes import Change, ChangeKind
-from broker.security.egress import Egress, Endpoint, read_url
+from broker.security.egress import Egress, HttpEndpoint, read_url
 
 __all__ = [
     "AlertCondition",
@@ -277,7 +277,7 @@ def _check_headers(headers: Mapping[str, str]) -> None:
 def shown_url(url: str) -> str:
     """Return the URL without what can be secret."""
     try:
-        endpoint: Endpoint = read_url(url)
+        endpoint: HttpEndpoint = read_url(url)
     except ValueError:
         return "…"
     return endpoint.origin + ("/" if endpoint.target == "/" else "/…")

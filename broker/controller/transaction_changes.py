@@ -21,7 +21,7 @@ from broker.metadata.actor import Role
 from broker.metadata.changes import Change, ChangeKind
 
 
-class AbortTransaction(msgspec.Struct, Command["AbortedTransaction"], frozen=True):
+class AbortTransaction(msgspec.Struct, Command["AbortResult"], frozen=True):
     """Aborts the open transaction of a transactional id and fences its producer. Role: admin.
 
     `producer_id` and `producer_epoch` are those that the operator saw; -1 skips the check. Raises ApiError:
@@ -35,7 +35,7 @@ class AbortTransaction(msgspec.Struct, Command["AbortedTransaction"], frozen=Tru
     validate_only: bool = False
 
 
-class AbortedTransaction(msgspec.Struct, frozen=True):
+class AbortResult(msgspec.Struct, frozen=True):
     """`producer_epoch` is that of the fenced producer."""
 
     producer_id: int
@@ -56,7 +56,7 @@ class TransactionChanges:
     def register(self, control: Control) -> None:
         control.add_operation(AbortTransaction, self.abort)
 
-    async def abort(self, command: AbortTransaction, at: Situation) -> Done[AbortedTransaction]:
+    async def abort(self, command: AbortTransaction, at: Situation) -> Done[AbortResult]:
         """Run AbortTransaction."""
         at.require(Role.ADMIN, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         name = command.transactional_id
@@ -79,7 +79,7 @@ class TransactionChanges:
                 ErrorCode.INVALID_UPDATE_VERSION,
                 f"The producer is now {data.producer_id} with epoch {data.producer_epoch}.",
             )
-        result = AbortedTransaction(data.producer_id, data.producer_epoch, len(data.partitions))
+        result = AbortResult(data.producer_id, data.producer_epoch, len(data.partitions))
         if command.validate_only:
             return Done(result)
         error = self._transactions.abort(transaction, self._now())

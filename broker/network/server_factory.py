@@ -14,7 +14,7 @@ import msgspec
 
 from broker.api.registry import Registry
 from broker.api.requests.callbacks import Callbacks
-from broker.api.requests.services import Endpoint, Endpoints, HandlerServices
+from broker.api.requests.services import AdvertisedListener, Endpoints, HandlerServices
 from broker.api.security.client_security import ClientSecurity
 from broker.common.errors import ConfigError
 from broker.config.listeners import Address, ListenerConfig, Server
@@ -267,7 +267,7 @@ class ServerFactory:
         """Advertise the listener's address to clients; its port is bound."""
         listener.endpoint = endpoint
         self._logins.add_listener(endpoint.name, self._resources[endpoint.plane.server].users)
-        self.endpoints[endpoint.name] = Endpoint(
+        self.endpoints[endpoint.name] = AdvertisedListener(
             endpoint.advertised_host or LOOPBACK,
             endpoint.advertised_port or listener.acceptor.address[1],
             self.planes[endpoint.plane].registry,

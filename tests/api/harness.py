@@ -20,7 +20,7 @@ from broker.api.requests.delayed_operations import AT_ONCE, DelayedFetches
 from broker.api.requests.fast_path import FastPath
 from broker.api.requests.outcome import AfterCommit, Delayed, EncodedResponse, Outcome, Response, Sliced
 from broker.api.requests.services import (
-    Endpoint,
+    AdvertisedListener,
     GroupServices,
     TelemetryServices,
     control_services,
@@ -195,7 +195,7 @@ class Harness:
             self.control.subscribe(acl_listener(self.authorizer))
         self.security = ClientSecurity(config.security, self.authorizer)
         endpoints = {
-            endpoint.name: Endpoint("broker.example", 9092 + number, self.registry)
+            endpoint.name: AdvertisedListener("broker.example", 9092 + number, self.registry)
             for number, endpoint in enumerate(config.network.listeners)
         }
         mutations = ControllerMutations(self.quotas.mutation, self.clock)

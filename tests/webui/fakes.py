@@ -75,7 +75,7 @@ from broker.controller.rows.topics import GroupDetail, GroupRow, PartitionRow, T
 from broker.controller.rows.transactions import TransactionDetail, TransactionRow
 from broker.controller.rows.upstream import GatewayRow, GatewaySums, ShareRow, UpstreamRow, UpstreamSummary
 from broker.controller.tokens import SetPassword
-from broker.controller.transaction_changes import AbortedTransaction, AbortTransaction
+from broker.controller.transaction_changes import AbortResult, AbortTransaction
 from broker.quotas.client_quota_requests import validate_entity
 from broker.quotas.remote_use import Clients
 from broker.security.console_links import ConsoleLinks
@@ -489,13 +489,13 @@ class FakeBroker(FakeAccess, FakeAcls, FakeAlerts, FakeDelegationTokens, FakeRes
             None,
         )
 
-    def _abort(self, command: AbortTransaction, actor: Actor) -> AbortedTransaction:
+    def _abort(self, command: AbortTransaction, actor: Actor) -> AbortResult:
         if actor.role < Role.ADMIN:
             raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "This needs the role admin.")
         for each in self.transaction_rows:
             row = each.transaction
             if row.transactional_id == command.transactional_id:
-                return AbortedTransaction(row.producer_id, row.producer_epoch, row.partitions)
+                return AbortResult(row.producer_id, row.producer_epoch, row.partitions)
         raise ApiError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, "There is no such transactional id.")
 
     def _close(self, command: CloseConnection, actor: Actor) -> EntryOutcome:

@@ -36,7 +36,7 @@ GROUPS_AT_ONCE: Final = 256
 """Groups or topics looked up between two pauses."""
 
 
-class MemberTimes(Protocol):
+class SessionTimes(Protocol):
     """The settings of one group of the consumer protocol, or of one share group."""
 
     @property
@@ -46,7 +46,7 @@ class MemberTimes(Protocol):
     def heartbeat_interval_ms(self) -> int: ...
 
 
-TimesOf = Callable[[str], MemberTimes]
+TimesOf = Callable[[str], SessionTimes]
 """Returns the settings of the group with this id."""
 
 

@@ -24,7 +24,7 @@ from broker.coordinator.group.records import (
 from broker.coordinator.group.share import persistence as share_persistence
 from broker.coordinator.group.share.group import ShareGroup
 from broker.coordinator.group.share.records import KeyType as ShareKeyType
-from broker.coordinator.group.share.records import ShareKey
+from broker.coordinator.group.share.records import ShareRecordKey
 from broker.records.stored_fields import UnreadableRecord
 
 
@@ -96,7 +96,7 @@ def replay(groups: GroupsById, key: bytes, value: bytes | None) -> None:
             _replay_group(groups, group_id, value)
         case ConsumerKey() as consumer_key:
             _replay_consumer(groups, consumer_key, value)
-        case ShareKey() as share_key:
+        case ShareRecordKey() as share_key:
             _replay_share(groups, share_key, value)
 
 
@@ -150,7 +150,7 @@ def _replay_consumer(groups: GroupsById, key: ConsumerKey, value: bytes | None) 
         _forget_members(groups, group)
 
 
-def _replay_share(groups: GroupsById, key: ShareKey, value: bytes | None) -> None:
+def _replay_share(groups: GroupsById, key: ShareRecordKey, value: bytes | None) -> None:
     group = groups.get(key.group_id)
     if not isinstance(group, ShareGroup):
         if value is None:

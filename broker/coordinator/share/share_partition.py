@@ -18,7 +18,7 @@ from operator import attrgetter
 from typing import Final, NamedTuple
 
 from broker.common.errors import ApiError, ErrorCode
-from broker.coordinator.share.states import RecordState, ShareKey, StateBatch, merged
+from broker.coordinator.share.states import RecordState, SharePartitionKey, StateBatch, merged
 from broker.purgatory.timing_wheel import TimerTask
 
 GAP: Final = 0
@@ -77,7 +77,7 @@ class Lock(TimerTask):
 
     __slots__ = ("is_over", "key", "member", "runs")
 
-    def __init__(self, key: ShareKey, member: str, expiration_ms: int) -> None:
+    def __init__(self, key: SharePartitionKey, member: str, expiration_ms: int) -> None:
         super().__init__(expiration_ms)
         self.key = key
         self.member = member

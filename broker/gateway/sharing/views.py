@@ -10,7 +10,7 @@ from broker.controller.rows.upstream import GatewayRow, GatewaySums, Incomplete,
 from broker.gateway.sharing.client_summary import ClientSummary
 from broker.gateway.sharing.connection_lists import ConnectionLists
 from broker.gateway.sharing.member import SharingMember
-from broker.gateway.sharing.report import WHOLE, ShareKey
+from broker.gateway.sharing.report import WHOLE, LimitKey
 from broker.gateway.sharing.summaries import Summaries
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.kinds import CLIENT_KEYS, KEY_OF
@@ -133,7 +133,7 @@ class SharedLimits(ShareViews):
         kind = CLIENT_KEYS[key].kind
         if kind not in SHARED_KINDS:
             return None
-        member, shared = self._member, ShareKey(kind, *clients)
+        member, shared = self._member, LimitKey(kind, *clients)
         if gateway:
             division = member.table.divisions.get(shared)
             share = None if division is None else division.shares.get(gateway)
@@ -159,6 +159,6 @@ class SharedLimits(ShareViews):
         return dict(sorted(self._summaries.clients(self._clock.ms()).items()))
 
 
-def _entity(key: ShareKey) -> tuple[tuple[str, str | None], ...]:
+def _entity(key: LimitKey) -> tuple[tuple[str, str | None], ...]:
     named = (("user", key.user), ("client-id", key.client_id))
     return tuple((kind, name) for kind, name in named if name is not None)

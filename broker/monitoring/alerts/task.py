@@ -33,7 +33,7 @@ from broker.monitoring.alerts.observations import Values, disk_use, matching, so
 from broker.monitoring.alerts.outbox import Outbox, SendResult
 from broker.monitoring.alerts.sender import post
 from broker.network.metadata_writer import run_in_slices
-from broker.security.egress import Egress, Endpoint
+from broker.security.egress import Egress, HttpEndpoint
 from broker.views.console import Views
 
 logger = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ MAX_EVENTS: Final = 500
 class Poster(Protocol):
     async def __call__(
         self,
-        endpoint: Endpoint,
+        endpoint: HttpEndpoint,
         body: bytes,
         headers: Sequence[tuple[str, str]],
         egress: Egress,
@@ -279,9 +279,9 @@ def _notification(name: str, rule: AlertRule, transition: AlertTransition) -> No
     )
 
 
-def _alertmanager(endpoint: Endpoint) -> Endpoint:
+def _alertmanager(endpoint: HttpEndpoint) -> HttpEndpoint:
     """Return the address of the API below the base URL."""
     path = endpoint.target.partition("?")[0].rstrip("/")
     if not path.endswith(ALERTMANAGER_PATH):
         path += ALERTMANAGER_PATH
-    return Endpoint(endpoint.scheme, endpoint.host, endpoint.port, path)
+    return HttpEndpoint(endpoint.scheme, endpoint.host, endpoint.port, path)

@@ -12,9 +12,9 @@ from broker.coordinator.share.share_partition import (
     Span,
     StateChange,
 )
-from broker.coordinator.share.states import RecordState, ShareKey, StateBatch
+from broker.coordinator.share.states import RecordState, SharePartitionKey, StateBatch
 
-KEY = ShareKey("readers", bytes(15) + b"\1", 0)
+KEY = SharePartitionKey("readers", bytes(15) + b"\1", 0)
 
 AVAILABLE, ACQUIRED = RecordState.AVAILABLE, RecordState.ACQUIRED
 ACKNOWLEDGED, ARCHIVED = RecordState.ACKNOWLEDGED, RecordState.ARCHIVED

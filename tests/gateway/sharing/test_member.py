@@ -5,14 +5,14 @@ import pytest
 from broker.common.clock import BASE_MS
 from broker.common.steps import finished
 from broker.gateway.sharing.member import SETTLED, SharingMember
-from broker.gateway.sharing.report import WHOLE, Line, Report, ShareKey
+from broker.gateway.sharing.report import WHOLE, LimitKey, Line, Report
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.entity import Entity
 from broker.quotas.kinds import QuotaKind
 from tests.quotas.scene import Connection
 
 LIMIT = 1_000_000
-ALICE = ShareKey(QuotaKind.PRODUCE, "alice", None)
+ALICE = LimitKey(QuotaKind.PRODUCE, "alice", None)
 
 
 class Gateway:

@@ -32,7 +32,7 @@ from broker.monitoring.alerts.formats import Source
 from broker.monitoring.alerts.outbox import SendResult
 from broker.monitoring.alerts.task import MAX_EVENTS, Alerting
 from broker.network.clock import TrioClock
-from broker.security.egress import Endpoint
+from broker.security.egress import HttpEndpoint
 from tests.controller.world import World
 
 LAG = AlertRule(AlertCondition.LAG, 100.0, destinations=("hook",))
@@ -72,7 +72,7 @@ class Scene:
         return iter([GroupRow(name, "Stable", "consumer", 1, lag) for name, lag in self.lags.items()])
 
     async def post(
-        self, endpoint: Endpoint, body: bytes, headers: Sequence[tuple[str, str]], *_rest: Any
+        self, endpoint: HttpEndpoint, body: bytes, headers: Sequence[tuple[str, str]], *_rest: Any
     ) -> SendResult:
         self.received.append((trio.current_time(), endpoint.target, json.loads(body)))
         await trio.lowlevel.checkpoint()
