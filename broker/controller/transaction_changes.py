@@ -15,7 +15,7 @@ from broker.controller.control import Control
 from broker.controller.operation import Done
 from broker.controller.plan import Situation
 from broker.coordinator.group.messages import Now
-from broker.coordinator.transaction.state import NAMES, State
+from broker.coordinator.transaction.state import NAMES, TransactionState
 from broker.coordinator.transaction_service import TransactionService
 from broker.metadata.actor import Role
 from broker.metadata.changes import Change, ChangeKind
@@ -66,7 +66,7 @@ class TransactionChanges:
         if transaction.pending is not None:
             raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS, "The transaction is changing; try again.")
         data = transaction.data
-        if data.state is not State.ONGOING:
+        if data.state is not TransactionState.ONGOING:
             raise ApiError(
                 ErrorCode.INVALID_TXN_STATE,
                 f"{name} has no open transaction; its state is {NAMES[data.state]}.",

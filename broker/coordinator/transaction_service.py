@@ -25,10 +25,10 @@ from broker.coordinator.transaction.records import encode_key, encode_value
 from broker.coordinator.transaction.state import (
     DECIDED,
     CoordinatorAbort,
-    State,
     TopicPartition,
     Transaction,
     TransactionChange,
+    TransactionState,
 )
 from broker.log.partition import PartitionLog
 from broker.log.staged import Staged
@@ -163,7 +163,7 @@ class TransactionService:
         before = transaction.data
         self.coordinator.apply(change, now.ms)
         if change.data.state in DECIDED:
-            of_producer = COMMITTED if change.data.state is State.PREPARE_COMMIT else ABORTED
+            of_producer = COMMITTED if change.data.state is TransactionState.PREPARE_COMMIT else ABORTED
             self.decisions[decision or of_producer] += 1
             if decision is not None and self.on_abort is not None:
                 transactional_id, client = transaction.transactional_id, transaction.client
@@ -276,7 +276,7 @@ class TransactionService:
             log = self._partitions.log(*partition)
             if log is None:
                 return _WrittenMarker(completion, partition, None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            marker = Marker(data.state is State.PREPARE_COMMIT, LEADER_EPOCH)
+            marker = Marker(data.state is TransactionState.PREPARE_COMMIT, LEADER_EPOCH)
             staged = log.stage_marker(marker, data.producer_id, data.producer_epoch, now.wall_ms)
         except ApiError as error:
             return _WrittenMarker(completion, partition, log, error.code)
@@ -291,7 +291,7 @@ class TransactionService:
         if error or log is None:
             return None
         data = completion.transaction.data
-        self.marked(log, data.producer_id, is_commit=data.state is State.PREPARE_COMMIT)
+        self.marked(log, data.producer_id, is_commit=data.state is TransactionState.PREPARE_COMMIT)
         return log
 
     def _delay(self, completion: TransactionCompletion, error: ErrorCode, now: Now) -> None:
@@ -325,5 +325,5 @@ class TransactionService:
 
 
 def _record(change: TransactionChange) -> tuple[bytes, bytes | None]:
-    value = None if change.data.state is State.DEAD else encode_value(change.data)
+    value = None if change.data.state is TransactionState.DEAD else encode_value(change.data)
     return encode_key(change.transaction.transactional_id), value

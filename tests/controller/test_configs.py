@@ -19,7 +19,7 @@ from broker.controller.commands import (
     ResourceType,
 )
 from broker.controller.configs import LONGEST_VALUE, MAX_ITEMS, MAX_SETTINGS, plan_alter_configs
-from broker.controller.describe import Source, describe
+from broker.controller.describe import ConfigSource, describe
 from broker.controller.topics import plan_create_topics
 from broker.metadata.actor import ChangeOrigin, Role
 from broker.metadata.changes import Change, ChangeKind
@@ -529,9 +529,9 @@ def test_set_keys_are_described_with_their_source_and_others_as_defaults(world: 
     alter_subscription(world, put("metrics", " org.a. , org.b. "))
     rows = describe(QUEUES, world.image, world.configuration)
     assert [(row.name, row.value, row.source, row.type) for row in rows] == [
-        ("interval.ms", "300000", Source.DEFAULT, 3),
-        ("match", "", Source.DEFAULT, 7),
-        ("metrics", "org.a.,org.b.", Source.CLIENT_METRICS, 7),
+        ("interval.ms", "300000", ConfigSource.DEFAULT, 3),
+        ("match", "", ConfigSource.DEFAULT, 7),
+        ("metrics", "org.a.,org.b.", ConfigSource.CLIENT_METRICS, 7),
     ]
     assert [len(row.synonyms) for row in rows] == [0, 0, 1]
     assert all(row.documentation and not row.read_only for row in rows)
@@ -541,7 +541,7 @@ def test_a_subscription_that_is_not_there_has_the_defaults_and_a_nameless_one_is
     world: World,
 ) -> None:
     rows = describe(QUEUES, world.image, world.configuration)
-    assert {row.source for row in rows} == {Source.DEFAULT}
+    assert {row.source for row in rows} == {ConfigSource.DEFAULT}
     with pytest.raises(ApiError) as caught:
         describe(ConfigResource(ResourceType.CLIENT_METRICS, ""), world.image, world.configuration)
     assert caught.value.code is ErrorCode.INVALID_REQUEST

@@ -12,7 +12,7 @@ from broker.api.fetch.pending import PendingFetch
 from broker.common.errors import ErrorCode
 from broker.coordinator.group.expiry import FAILED_TIMER_RETRY_MS, TimerExpiry
 from broker.coordinator.transaction.completion import RETRY_MS
-from broker.coordinator.transaction.state import State
+from broker.coordinator.transaction.state import TransactionState
 from broker.coordinator.transaction_service import TransactionService
 from broker.network.failures import FailedStep
 from broker.protocol.api_key import ApiKey
@@ -163,8 +163,8 @@ async def test_a_transaction_whose_end_fails_is_ended_later(scene_in: Any, mock_
         await scene.passes(0.001)
         assert counted(scene) == {FailedStep.TRANSACTION_TIMER: 1}
         transaction = scene.broker.server.delayed.transactions.coordinator.get("t")
-        assert transaction is not None and transaction.data.state is State.PREPARE_ABORT
+        assert transaction is not None and transaction.data.state is TransactionState.PREPARE_ABORT
         await scene.passes(RETRY_MS / 1000)
-        assert transaction.data.state is State.COMPLETE_ABORT
+        assert transaction.data.state is TransactionState.COMPLETE_ABORT
 
     await scene_in(act)

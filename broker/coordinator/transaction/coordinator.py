@@ -21,11 +21,11 @@ from broker.coordinator.transaction.records import decode_key, decode_value
 from broker.coordinator.transaction.state import (
     DECIDED,
     NO_EPOCH,
-    State,
     TopicPartition,
     Transaction,
     TransactionChange,
     TransactionData,
+    TransactionState,
 )
 
 
@@ -127,7 +127,7 @@ class TransactionCoordinator:
         transaction = change.transaction
         if change.data.state in DECIDED:
             self._complete(transaction, now_ms)
-        elif change.data.state is State.DEAD:
+        elif change.data.state is TransactionState.DEAD:
             self._transactions.pop(transaction.transactional_id, None)
         else:
             self._ready.pop(transaction.transactional_id, None)

@@ -15,10 +15,10 @@ from broker.coordinator.transaction.state import (
     LAST_EPOCH,
     NO_EPOCH,
     NO_PRODUCER_ID,
-    State,
     Transaction,
     TransactionChange,
     TransactionData,
+    TransactionState,
 )
 
 BUMPS_EPOCH: Final = 2
@@ -49,11 +49,11 @@ def end(
         return ErrorCode.PRODUCER_FENCED
     if transaction.pending is not None:
         return ErrorCode.CONCURRENT_TRANSACTIONS
-    if data.state is State.ONGOING:
+    if data.state is TransactionState.ONGOING:
         return (
             ErrorCode.PRODUCER_FENCED if is_retry else _decide(transaction, request, new_producer_id, wall_ms)
         )
-    wanted = State.PREPARE_COMMIT if request.is_commit else State.PREPARE_ABORT
+    wanted = TransactionState.PREPARE_COMMIT if request.is_commit else TransactionState.PREPARE_ABORT
     if data.state in DECIDED:
         # With its new epoch, the producer ends the next transaction before the markers of this one are there.
         is_next = bumps and not is_retry
@@ -75,7 +75,7 @@ def fence(transaction: Transaction, wall_ms: int) -> TransactionChange:
     data = transaction.data
     fenced = replace(
         data,
-        state=State.PREPARE_ABORT,
+        state=TransactionState.PREPARE_ABORT,
         producer_epoch=min(data.producer_epoch + 1, LAST_EPOCH),
         last_epoch=NO_EPOCH,
         client_version=0,  # so that an EndTxn of the fenced producer is not taken for a repeated one
@@ -97,8 +97,12 @@ def complete(data: TransactionData, wall_ms: int) -> TransactionData:
     return replace(data, state=_completed(data.state), partitions=frozenset(), updated_ms=wall_ms)
 
 
-def _completed(state: State) -> State:
-    return State.COMPLETE_COMMIT if state is State.PREPARE_COMMIT else State.COMPLETE_ABORT
+def _completed(state: TransactionState) -> TransactionState:
+    return (
+        TransactionState.COMPLETE_COMMIT
+        if state is TransactionState.PREPARE_COMMIT
+        else TransactionState.COMPLETE_ABORT
+    )
 
 
 def _repeats(data: TransactionData, request: EndRequest) -> bool:
@@ -128,11 +132,11 @@ def _decide(
         epoch, last_epoch = epoch + 1, epoch
     decided = replace(
         data,
-        state=State.PREPARE_COMMIT if request.is_commit else State.PREPARE_ABORT,
+        state=TransactionState.PREPARE_COMMIT if request.is_commit else TransactionState.PREPARE_ABORT,
         producer_epoch=epoch,
         last_epoch=last_epoch,
         next_producer_id=next_id,
-        started_ms=data.started_ms if data.state is State.ONGOING else wall_ms,
+        started_ms=data.started_ms if data.state is TransactionState.ONGOING else wall_ms,
         updated_ms=wall_ms,
         client_version=request.client_version,
     )

@@ -35,7 +35,7 @@ UNITS: Final = {
 }
 
 
-class Source(msgspec.Struct, frozen=True):
+class NotificationSource(msgspec.Struct, frozen=True):
     """The sender of notifications."""
 
     cluster_id: str
@@ -72,7 +72,7 @@ def sample_notification(now_ms: int) -> Notification:
     return Notification(SAMPLE, "lag", "info", labels, 1.0, 0.0, now_ms, now_ms)
 
 
-def webhook_body(batch: Sequence[Notification], source: Source) -> bytes:
+def webhook_body(batch: Sequence[Notification], source: NotificationSource) -> bytes:
     return msgspec.json.encode(
         {
             "version": 1,
@@ -99,12 +99,12 @@ def _webhook_alert(each: Notification) -> dict[str, Any]:
     }
 
 
-def alertmanager_body(batch: Sequence[Notification], source: Source, now_ms: int) -> bytes:
+def alertmanager_body(batch: Sequence[Notification], source: NotificationSource, now_ms: int) -> bytes:
     """`now_ms` is wall-clock: the end of firing alerts is `ALIVE_MS` later."""
     return msgspec.json.encode([_alertmanager_alert(each, source, now_ms) for each in batch])
 
 
-def _alertmanager_alert(each: Notification, source: Source, now_ms: int) -> dict[str, Any]:
+def _alertmanager_alert(each: Notification, source: NotificationSource, now_ms: int) -> dict[str, Any]:
     ends_ms = now_ms + ALIVE_MS if each.ended_at_ms is None else each.ended_at_ms
     labels = {
         "alertname": each.rule,

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from broker.coordinator.transaction.state import NAMES, State
+from broker.coordinator.transaction.state import NAMES, TransactionState
 from broker.coordinator.transaction_service import TransactionService
 from broker.metrics.families import FamilySamples, MetricType, Sample, Steps, pieces
 from broker.monitoring.prometheus import requests
@@ -130,7 +130,7 @@ COUNTED_AT_ONCE: Final = 1_024
 
 def transaction_families(transactions: TransactionService) -> Iterator[FamilySamples | None]:
     """Yield the families, and None after work that produced none."""
-    states: Counter[State] = Counter()
+    states: Counter[TransactionState] = Counter()
     for number, transaction in enumerate(transactions.coordinator.transactions()):
         states[transaction.data.state] += 1
         if number % COUNTED_AT_ONCE == COUNTED_AT_ONCE - 1:
@@ -142,7 +142,7 @@ def transaction_families(transactions: TransactionService) -> Iterator[FamilySam
         [
             Sample((("state", name),), states[state])
             for state, name in NAMES.items()
-            if state is not State.DEAD
+            if state is not TransactionState.DEAD
         ],
     )
     yield FamilySamples(

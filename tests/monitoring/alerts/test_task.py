@@ -28,7 +28,7 @@ from broker.controller.alerts import (
 from broker.controller.rows.connections import ThrottledRow
 from broker.controller.rows.topics import GroupRow
 from broker.controller.rows.upstream import RefusedRecords
-from broker.monitoring.alerts.formats import Source
+from broker.monitoring.alerts.formats import NotificationSource
 from broker.monitoring.alerts.outbox import SendResult
 from broker.monitoring.alerts.task import MAX_EVENTS, Alerting
 from broker.network.clock import TrioClock
@@ -52,7 +52,7 @@ class Scene:
         self.alerting = Alerting(
             lambda: self.world.image,
             self.views(),
-            lambda: Source("c", 1, "http://weir/"),
+            lambda: NotificationSource("c", 1, "http://weir/"),
             self.world.configuration.config.alerts,
             (),
             TrioClock(),
