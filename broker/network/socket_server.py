@@ -15,8 +15,7 @@ import trio
 from broker.api.security.client_security import ClientSecurity
 from broker.common.errors import ConfigError
 from broker.common.steps import Steps
-from broker.config.listeners import ListenerConfig, Server
-from broker.config.listeners import Plane as PlaneName
+from broker.config.listeners import ListenerConfig, Plane, Server
 from broker.config.sections import ConnectionConfig, NetworkConfig, NodeConfig, RequestLogConfig, TlsConfig
 from broker.controller.rows.client_endpoint import ClientEndpoint
 from broker.metadata.image import Image
@@ -129,8 +128,8 @@ class SocketServer:
         self.accounts = ClientAccounts(self.channels, clock)
         self.responders = factory.responders
         self.planes = factory.planes
-        self.requests = self.planes[PlaneName.DATA].requests
-        self.handlers = self.planes[PlaneName.DATA].handlers
+        self.requests = self.planes[Plane.DATA].requests
+        self.handlers = self.planes[Plane.DATA].handlers
         self._processor_nursery: TaskStarter | None = None
         self._acceptor_nursery: TaskStarter | None = None
         self._ready: Callable[[str], Awaitable[None]] = ready_at_once
@@ -268,7 +267,7 @@ class SocketServer:
             self._serve(listener, self._processor_nursery)
             self._accept(listener, self._acceptor_nursery)
         for plane in self.planes.values():
-            if plane.name is not PlaneName.CONTROL and new.num_io_threads != plane.handlers.size:
+            if plane.name is not Plane.CONTROL and new.num_io_threads != plane.handlers.size:
                 plane.handlers.resize(new.num_io_threads)
 
     def _changes(self, old: NetworkConfig, new: NetworkConfig) -> tuple[set[str], list[ListenerConfig]]:
@@ -292,7 +291,7 @@ class SocketServer:
         return tuple(
             self._factory.client_endpoint(each.endpoint)
             for each in self.listeners
-            if each.endpoint.plane is PlaneName.DATA and not each.ending
+            if each.endpoint.plane is Plane.DATA and not each.ending
         )
 
     def processors(self) -> Iterator[Processor]:

@@ -22,7 +22,7 @@ from broker.quotas.request import PERCENT_OF_A_SECOND_PER_NS
 from broker.quotas.table import Resolution
 from broker.simulation.arrivals import (
     Arrival,
-    Sender,
+    RequestSender,
     even_arrival_count,
     even_arrivals,
     greedy_arrivals,
@@ -187,7 +187,7 @@ class _Clients:
     def _client(self, source: LoadSource, names: tuple[str, str], random: Random) -> SimulatedClient:
         group = source if isinstance(source, ClientGroup) else None
         idles = [self._idle_periods[shared] for _, shared, _ in self._limits(source, names)]
-        arrivals: Callable[[Sender], Iterator[Arrival]]
+        arrivals: Callable[[RequestSender], Iterator[Arrival]]
         offered: int | None
         if isinstance(source, ClientLoad):
             arrivals = partial(recorded_arrivals, source)

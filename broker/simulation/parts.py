@@ -16,8 +16,8 @@ from broker.quotas.kinds import KEY_OF, QuotaKind
 from broker.simulation.engine import MAX_EVENTS, allowance, bandwidth_of, quotas_of, run_scenario
 from broker.simulation.scenario import ClientLoad, Limit, Scenario
 from broker.simulation.summary import (
-    GroupRow,
-    RuleRow,
+    ClientGroupTotals,
+    RuleTotals,
     SimulationSummary,
     Totals,
     groups,
@@ -92,9 +92,9 @@ def joined(
             bound, before, parts = under.get((key, place.entity), (place.bound, Totals(), set()))
             parts.add(place.part)
             under[key, place.entity] = bound, before + total, parts
-        rows.append(GroupRow(f"{client.user}, {client.client_id}", client.kind, 1, (rule,), total))
+        rows.append(ClientGroupTotals(f"{client.user}, {client.client_id}", client.kind, 1, (rule,), total))
     rules = (
-        RuleRow(entity, key, bound, len(parts), total)
+        RuleTotals(entity, key, bound, len(parts), total)
         for (key, entity), (bound, total, parts) in under.items()
     )
     return SimulationSummary(

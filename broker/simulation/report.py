@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from broker.quotas.entity import Entity
 from broker.simulation.scenario import SECOND_US
-from broker.simulation.summary import GroupRow, RuleRow, SimulationSummary, Totals
+from broker.simulation.summary import ClientGroupTotals, RuleTotals, SimulationSummary, Totals
 
 MAX_ROWS: Final = 40
 """Maximum number of rows of a table; JSON and CSV have all."""
@@ -109,7 +109,7 @@ def _totals_json(totals: Totals, seconds: float) -> dict[str, Any]:
 
 
 def _group_lines(
-    rows: Sequence[GroupRow], others: Sequence[GroupRow] | None, seconds: float
+    rows: Sequence[ClientGroupTotals], others: Sequence[ClientGroupTotals] | None, seconds: float
 ) -> list[Sequence[str]]:
     head = [
         "CLIENTS",
@@ -137,7 +137,7 @@ def _group_lines(
     return lines
 
 
-def _group_line(row: GroupRow, seconds: float) -> list[str]:
+def _group_line(row: ClientGroupTotals, seconds: float) -> list[str]:
     governing = sorted({"no limit" if rule is None else f"{rule[0]}: {_rate(rule[2])}" for rule in row.rules})
     return [
         row.name,
@@ -149,7 +149,7 @@ def _group_line(row: GroupRow, seconds: float) -> list[str]:
     ]
 
 
-def _rule_lines(rows: Sequence[RuleRow], seconds: float) -> list[Sequence[str]]:
+def _rule_lines(rows: Sequence[RuleTotals], seconds: float) -> list[Sequence[str]]:
     if not rows:
         return []
     head = ["RULE", "LIMIT", "OF", "OFFERED", "ACCEPTED", "THROTTLED", "THROTTLES", "MEAN", "LONGEST"]

@@ -56,7 +56,7 @@ class Totals(msgspec.Struct, frozen=True):
         return self.throttled_ms / self.throttles if self.throttles else 0.0
 
 
-class GroupRow(msgspec.Struct, frozen=True):
+class ClientGroupTotals(msgspec.Struct, frozen=True):
     """A group's totals. `rules` are the (entity, key, limit) that govern its clients; None stands for
     clients without a limit.
     """
@@ -73,7 +73,7 @@ class GroupRow(msgspec.Struct, frozen=True):
         return KEY_OF[self.kind]
 
 
-class RuleRow(msgspec.Struct, frozen=True):
+class RuleTotals(msgspec.Struct, frozen=True):
     """A rule's totals. `allowances` is the number of clients or users that have this limit separately."""
 
     entity: Entity
@@ -93,8 +93,8 @@ class SimulationSummary(msgspec.Struct, frozen=True):
     seed: int
     connections: int
     events: int
-    groups: tuple[GroupRow, ...]
-    rules: tuple[RuleRow, ...]
+    groups: tuple[ClientGroupTotals, ...]
+    rules: tuple[RuleTotals, ...]
     without_effect: tuple[str, ...]
 
 
@@ -111,7 +111,7 @@ def summary_of(result: SimulationResult) -> SimulationSummary:
     )
 
 
-def groups(result: SimulationResult) -> list[GroupRow]:
+def groups(result: SimulationResult) -> list[ClientGroupTotals]:
     """Return the groups in the order of the scenario; each client of a recorded load is a group."""
     members: dict[int, list[SimulatedClient]] = {}
     for client in result.clients:
@@ -119,7 +119,7 @@ def groups(result: SimulationResult) -> list[GroupRow]:
     return [_group(clients, result) for clients in members.values()]
 
 
-def rules(result: SimulationResult) -> list[RuleRow]:
+def rules(result: SimulationResult) -> list[RuleTotals]:
     """Return every rule that applied to a client, in order of first use."""
     under: dict[tuple[str, Entity], list[SimulatedClient]] = {}
     limits: dict[tuple[str, Entity], float] = {}
@@ -136,7 +136,7 @@ def rules(result: SimulationResult) -> list[RuleRow]:
                 limits[key] = found.bound
                 under.setdefault(key, []).append(client)
     return [
-        RuleRow(
+        RuleTotals(
             entity,
             key,
             limits[key, entity],
@@ -147,11 +147,11 @@ def rules(result: SimulationResult) -> list[RuleRow]:
     ]
 
 
-def _group(clients: list[SimulatedClient], result: SimulationResult) -> GroupRow:
+def _group(clients: list[SimulatedClient], result: SimulationResult) -> ClientGroupTotals:
     source, kind = clients[0].source, clients[0].connection.kind
     name = source.name if isinstance(source, ClientGroup) else f"{source.user}, {source.client_id}"
     found = {client.bandwidth.matched: client.bandwidth.bound for client in clients}
-    return GroupRow(
+    return ClientGroupTotals(
         name,
         kind,
         source.count if isinstance(source, ClientGroup) else 1,

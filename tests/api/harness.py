@@ -60,7 +60,7 @@ from broker.security.session import SaslSession
 from broker.security.unknown_users import UnknownUsers
 from broker.server.listeners.metadata import acl_listener, delegation_token_listener
 from broker.server.parts.share import ShareGroups
-from broker.server.parts.share_group_states import ShareGroupStates
+from broker.server.parts.share_group_states import ShareGroupStateService
 from broker.telemetry.state import Telemetry
 from tests.controller.world import StoreCommitter
 from tests.coordinator.group.share.states import FakeShareStates, run_pending
@@ -181,7 +181,7 @@ class Harness:
         )
         self.linger = AppendLinger(config.groups.append_linger_ms, self.callbacks, self.clock)
         self.states = FakeShareStates()
-        self.share_states = ShareGroupStates(
+        self.share_states = ShareGroupStateService(
             self.groups, self.states, lambda: self.control.image.topics_by_id, self.clock, self._failed
         )
         self.transactions = TransactionService(config.transactions, self.partitions, self.groups)

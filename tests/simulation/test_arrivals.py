@@ -7,7 +7,7 @@ import pytest
 from broker.quotas.kinds import QuotaKind
 from broker.simulation.arrivals import (
     Arrival,
-    Sender,
+    RequestSender,
     even_arrival_count,
     even_arrivals,
     greedy_arrivals,
@@ -16,8 +16,8 @@ from broker.simulation.arrivals import (
 from broker.simulation.scenario import SECOND_US, ClientLoad, Piece
 
 
-def sender(idle_until=lambda at_us: at_us, batch_bytes=0, patience_us=None) -> Sender:
-    return Sender(idle_until, batch_bytes, patience_us)
+def sender(idle_until=lambda at_us: at_us, batch_bytes=0, patience_us=None) -> RequestSender:
+    return RequestSender(idle_until, batch_bytes, patience_us)
 
 
 def test_requests_come_evenly_from_the_phase_on():

@@ -20,7 +20,14 @@ from broker.controller.alerts import (
     shown_url,
 )
 from broker.controller.commands import Actor, EntryOutcome
-from broker.controller.rows.alerts import AlertEvent, AlertRow, Attempt, Delivery, DestinationRow, RuleRow
+from broker.controller.rows.alerts import (
+    AlertEvent,
+    AlertRow,
+    AlertRuleRow,
+    Attempt,
+    Delivery,
+    DestinationRow,
+)
 from tests.controller.world import World
 
 ALERT_PLANNERS: Final[dict[type, Any]] = {
@@ -77,9 +84,9 @@ class FakeAlerts:
         assert self.metadata.do(plan_set_destination, command).ok
         self.version += 1
 
-    def alert_rules(self) -> Iterator[RuleRow]:
+    def alert_rules(self) -> Iterator[AlertRuleRow]:
         for name, each in sorted(self.metadata.image.alert_rules.items()):
-            yield RuleRow(name, each.rule, each.version, each.changed_at_ms, each.changed_by)
+            yield AlertRuleRow(name, each.rule, each.version, each.changed_at_ms, each.changed_by)
 
     def alert_destinations(self) -> Iterator[DestinationRow]:
         rules = self.metadata.image.alert_rules

@@ -52,7 +52,7 @@ from broker.records.compression import Codec
 from broker.security.acl.authorizer import Authorizer
 from broker.server.disk.record_slices import run_slices
 from broker.server.listeners.metadata import acl_listener
-from broker.server.parts.share_group_states import ShareGroupStates
+from broker.server.parts.share_group_states import ShareGroupStateService
 from broker.views.topics import LogViews
 from tests.controller.live import Live, views_of
 from tests.controller.world import StoreCommitter, actor
@@ -102,7 +102,7 @@ class LogWorld:
         ).register(self.control)
         self.states = FakeShareStates()
         self.groups.share_summary = self.states.summary
-        self.share_states = ShareGroupStates(
+        self.share_states = ShareGroupStateService(
             self.groups, self.states, lambda: self.control.image.topics_by_id, self.clock, self._failed
         )
         GroupChanges(self.groups, self.share_states, self.partitions, run_slices, self.now).register(

@@ -15,7 +15,7 @@ Labels = Tags
 """What an alert is about, by name, such as (("group", "reports"),)."""
 
 
-class RuleRow(msgspec.Struct, frozen=True):
+class AlertRuleRow(msgspec.Struct, frozen=True):
     """`pending` and `firing` count the alerts of the rule; `unlisted` subjects exceed it beyond the maximum
     that is tracked. `value` is its highest value at the last evaluation, None before it or without any.
     """

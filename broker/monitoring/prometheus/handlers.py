@@ -8,7 +8,7 @@ Without a memory bound the values of the memory pool are those of Kafka's Memory
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from broker.config.listeners import Plane as PlaneName
+from broker.config.listeners import Plane
 from broker.metrics.families import FamilySamples, MetricType, Sample
 from broker.network.automq.handler_queues import RequestQueues
 from broker.network.handling.request_channel import Requests
@@ -21,9 +21,9 @@ CHANNEL: Final = "kafka_network_requestchannel"
 POOL: Final = "kafka_server_kafkarequesthandlerpool"
 
 POOLS: Final = {
-    PlaneName.DATA: "broker",
-    PlaneName.CONTROLLER: "controller",
-    PlaneName.CONTROL: "controlplane",
+    Plane.DATA: "broker",
+    Plane.CONTROLLER: "controller",
+    Plane.CONTROL: "controlplane",
 }
 """The name prefix of the metrics of a plane's own pool (KIP-1207, KIP-291)."""
 
@@ -44,7 +44,7 @@ def _share(name: str, pool: str, idle: float) -> FamilySamples:
 
 def _queues(server: SocketServer) -> Iterator[FamilySamples]:
     for plane in server.planes.values():
-        prefix = "" if plane.name is PlaneName.DATA else POOLS[plane.name]
+        prefix = "" if plane.name is Plane.DATA else POOLS[plane.name]
         depth = [Sample((), plane.requests.depth())]
         yield FamilySamples(
             f"{CHANNEL}_{prefix}requestqueuesize", "Requests in the queue", MetricType.GAUGE, depth

@@ -42,7 +42,7 @@ OnFailure = Callable[[str, Exception], None]
 """Receives the group id and an unexpected exception."""
 
 
-class ShareGroupStates:
+class ShareGroupStateService:
     """The implementation of `coordinator.share_states.ShareGroupStates`, one per broker.
 
     `topics` returns the topics of the cluster by id.

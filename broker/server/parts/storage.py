@@ -34,7 +34,7 @@ from broker.server.disk.stores import open_logs
 from broker.server.disk.tasks import BackgroundThreads, start_storage
 from broker.server.parts.control import retry_storm_reaper
 from broker.server.parts.share import ShareGroups, share_reapers
-from broker.server.parts.share_group_states import ShareGroupStates
+from broker.server.parts.share_group_states import ShareGroupStateService
 
 logger = logging.getLogger(__name__)
 
@@ -109,7 +109,7 @@ class DelayedRequests:
         self.transactions = TransactionService(config.transactions, partitions, groups)
         self.share = ShareGroups(config, control, partitions, self.fetches, quotas, security, clock)
         groups.share_summary = self.share.persister.summary
-        self.share_states = ShareGroupStates(
+        self.share_states = ShareGroupStateService(
             groups,
             self.share.persister,
             lambda: control.image.topics_by_id,

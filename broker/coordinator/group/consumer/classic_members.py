@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.steps import Steps
 from broker.coordinator.group.consumer.embedded import (
-    Subscription,
+    EmbeddedSubscription,
     read_subscription,
     topic_names,
     version_of,
@@ -151,7 +151,10 @@ def _member(
 
 
 def _updated(
-    member: ConsumerMember, request: JoinRequest, subscription: Subscription, classic: ClassicProtocols
+    member: ConsumerMember,
+    request: JoinRequest,
+    subscription: EmbeddedSubscription,
+    classic: ClassicProtocols,
 ) -> ConsumerMember:
     return replace(
         member,
