@@ -35,7 +35,7 @@ from webui.tables.json_output import encode
 BEARER: Final = "webui.bearer"
 CONNECTION: Final = "webui.connection"
 ENTRY: Final = "webui.entry"
-"""State key of the connection's `Entry`, set by http.http_server."""
+"""State key of the connection's `CountedConnection`, set by http.http_server."""
 WEBSOCKET: Final = "webui.websocket"
 """State key of a flag for WebSocket upgrades, set by http.http_server."""
 UNAUTHENTICATED: Final = "webui.unauthenticated"
