@@ -216,7 +216,7 @@ class LeasedReceive(Receive):
     def close_stalled(self, reason: str) -> None:
         channel, selector = self._channel, self._selector
         selector.failures.attempt(
-            Place.CLOSE, channel.id, selector.close_channel, channel, reason, logging.WARNING
+            FailedStep.CLOSE, channel.id, selector.close_channel, channel, reason, logging.WARNING
         )
 
     def close(self) -> None:

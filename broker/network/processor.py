@@ -144,7 +144,7 @@ class Processor:
         )
         self._late_logins = LateLogins(name, self.selector, settings.authentication_timeout_ms, clock)
         self.handshakes = self._make_handshakes(settings)
-        self._sessions = Sessions(self.selector, settings.max_frame_before_login)
+        self._sessions = SaslSessions(self.selector, settings.max_frame_before_login)
         self._ids = ConnectionIds(processor_id)
         self._reading = True
         self._has_accepted = False
@@ -330,7 +330,7 @@ class Processor:
             case OSError():
                 self.selector.close_channel(channel, str(error), ending=Ending.DISCONNECTED)
             case _:
-                self.responder.fail(channel, Place.RECEIVE, error)
+                self.responder.fail(channel, FailedStep.RECEIVE, error)
 
     def _on_reset(self, channel: Channel) -> None:
         """Handle a connection that the peer has reset. Requests that have already arrived are still served in
@@ -404,7 +404,7 @@ class Processor:
                 return request
         except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
             self._drop(frame)
-            self.responder.fail(channel, Place.ADMIT, error)
+            self.responder.fail(channel, FailedStep.ADMIT, error)
         return None
 
     def _admit_token(self, channel: Channel, token: Frame, now: int) -> Request | None:
@@ -503,7 +503,7 @@ class Processor:
                 self._drop_accepted((sock, peer))
                 continue
             except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
-                self._failures.report(Place.REGISTER, error, connection=str(Address(*peer)))
+                self._failures.report(FailedStep.REGISTER, error, connection=str(Address(*peer)))
                 self._drop_accepted((sock, peer))
                 continue
             try:
@@ -512,10 +512,10 @@ class Processor:
                     self._late_logins.add(channel)
                     self._unauthenticated.add(channel, self.selector)
             except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
-                self.responder.fail(channel, Place.REGISTER, error)
+                self.responder.fail(channel, FailedStep.REGISTER, error)
 
     def _drop_accepted(self, accepted: Accepted) -> None:
-        self._failures.attempt(Place.REGISTER, str(Address(*accepted[1])), self._on_drop, accepted)
+        self._failures.attempt(FailedStep.REGISTER, str(Address(*accepted[1])), self._on_drop, accepted)
 
     def _channel(self, sock: socket.socket, peer: tuple[str, int]) -> Channel:
         """Create a channel for a new connection, not yet registered; begins TLS on a TLS listener."""

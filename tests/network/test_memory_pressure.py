@@ -329,8 +329,8 @@ async def test_a_stalled_request_that_cannot_be_given_up_does_not_fail_the_timer
     await settled()
     mock_clock.jump(5)
     await settled()
-    assert broker.server.socket_server.failures.counts[Place.CLOSE] == 1
+    assert broker.server.socket_server.failures.counts[FailedStep.CLOSE] == 1
     mock_clock.jump(60)
     await settled()
     assert not broker.started.stopped.is_set()
-    assert broker.server.socket_server.failures.counts[Place.CLOSE] == 1
+    assert broker.server.socket_server.failures.counts[FailedStep.CLOSE] == 1

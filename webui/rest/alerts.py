@@ -27,8 +27,15 @@ from broker.controller.alerts import (
     SetAlertRule,
     Severity,
 )
-from broker.controller.commands import Command, Outcome, Role
-from broker.controller.rows.alerts import AlertEvent, AlertRow, Attempt, Delivery, DestinationRow, RuleRow
+from broker.controller.commands import Command, EntryOutcome, Role
+from broker.controller.rows.alerts import (
+    AlertEvent,
+    AlertRow,
+    AlertRuleRow,
+    Attempt,
+    Delivery,
+    DestinationRow,
+)
 from webui.problem import PROBLEM, Problem, problem_schema, raise_refusal
 from webui.rest.paging import list_page, list_query, page_schema
 from webui.rest.routing import (
@@ -75,7 +82,7 @@ _RULE_FIELDS: Final[dict[str, Schema]] = {
     "destinations": Listing(_NAME, max_items=MAX_TARGETS),
     "enabled": Flag(),
 }
-RULE: Final = Record({"name": NAME, **_RULE_FIELDS, **schema_of(RuleRow).fields})
+RULE: Final = Record({"name": NAME, **_RULE_FIELDS, **schema_of(AlertRuleRow).fields})
 RULES: Final = page_schema(RULE)
 DESTINATION: Final = Record(
     {
@@ -106,7 +113,7 @@ _DESTINATION_NAME: Final = (PathName("name", _NAME, "The destination's name."),)
 _VALIDATE: Final = Query("validate_only", Flag(), "Only check the change; change nothing.", default=False)
 
 
-def rule_json(row: RuleRow, call: Call) -> dict[str, Any]:
+def rule_json(row: AlertRuleRow, call: Call) -> dict[str, Any]:
     pending, firing, unlisted, value = call.console.backend.alerts.rules().get(row.name, (0, 0, 0, None))
     counted = replace(row, pending=pending, firing=firing, unlisted=unlisted, value=value)
     return {"name": row.name} | as_json(row.rule) | as_json(counted)
@@ -140,7 +147,7 @@ async def delete_rule(call: Call) -> Reply:
     return no_content()
 
 
-def _rule(call: Call) -> RuleRow | None:
+def _rule(call: Call) -> AlertRuleRow | None:
     rows = call.console.backend.views.metadata.alert_rules()
     return next((row for row in rows if row.name == call.path_params["name"]), None)
 
@@ -157,7 +164,7 @@ def _rule_reply(call: Call) -> Reply:
     return Reply(rule_json(row, call), headers={"ETag": etag(row.version)})
 
 
-async def _apply_rule(call: Call, command: Command[Outcome]) -> None:
+async def _apply_rule(call: Call, command: Command[EntryOutcome]) -> None:
     outcome = await call.console.backend.control.apply(command, call.actor)
     row = _rule(call)
     raise_refusal(outcome, None if row is None else rule_json(row, call))
@@ -215,7 +222,7 @@ def _destination_reply(call: Call) -> Reply:
     return Reply(destination_json(row, call), headers={"ETag": etag(row.version)})
 
 
-async def _apply_destination(call: Call, command: Command[Outcome]) -> None:
+async def _apply_destination(call: Call, command: Command[EntryOutcome]) -> None:
     outcome = await call.console.backend.control.apply(command, call.actor)
     if outcome.error is ErrorCode.POLICY_VIOLATION:
         raise Problem(409, f"{outcome.message}.", code=outcome.error.name)

@@ -19,7 +19,7 @@ from broker.controller.commands import (
     ResourceType,
     Role,
 )
-from broker.controller.describe import UNKNOWN_TYPE, Source
+from broker.controller.describe import UNKNOWN_TYPE, ConfigSource
 from broker.controller.rows.broker import ConfigRow
 from webui.problem import Problem, problem_schema, raise_refusal
 from webui.rest.broker_quotas import alter_brokers
@@ -65,11 +65,11 @@ DEFAULT: Final = "default"
 LEVELS: Final = (BROKER, DEFAULT)
 
 SOURCES: Final = {
-    Source.DYNAMIC_TOPIC: "topic",
-    Source.DYNAMIC_BROKER: "dynamic-broker",
-    Source.DYNAMIC_DEFAULT_BROKER: "dynamic-default",
-    Source.STATIC_BROKER: "file",
-    Source.DEFAULT: "default",
+    ConfigSource.DYNAMIC_TOPIC: "topic",
+    ConfigSource.DYNAMIC_BROKER: "dynamic-broker",
+    ConfigSource.DYNAMIC_DEFAULT_BROKER: "dynamic-default",
+    ConfigSource.STATIC_BROKER: "file",
+    ConfigSource.DEFAULT: "default",
 }
 TYPES: Final = {
     UNKNOWN_TYPE: "unknown",
@@ -182,7 +182,7 @@ def config_json(row: ConfigRow) -> dict[str, Any]:
     return {
         "name": row.name,
         "value": row.value,
-        "source": SOURCES[Source(row.source)],
+        "source": SOURCES[ConfigSource(row.source)],
         "type": TYPES[row.type],
         "dynamic": _is_dynamic(row),
         "sensitive": row.sensitive,
@@ -194,14 +194,14 @@ def config_json(row: ConfigRow) -> dict[str, Any]:
         "unit": row.range.unit,
         "per_broker": row.range.per_broker,
         "synonyms": [
-            {"name": each.name, "value": each.value, "source": SOURCES[Source(each.source)]}
+            {"name": each.name, "value": each.value, "source": SOURCES[ConfigSource(each.source)]}
             for each in row.synonyms
         ],
     }
 
 
 def _is_dynamic(row: ConfigRow) -> bool:
-    """Return whether the setting can be changed now. DescribeConfigs tells that unknown keys cannot be."""
+    """Return whether the setting can be changed now. By DescribeConfigs, unknown keys cannot be."""
     return not row.read_only or row.type == UNKNOWN_TYPE
 
 

@@ -24,7 +24,7 @@ from webui.rest.routing import Call, PathName, Query, Reply, ResponseSpec, Route
 from webui.rest.upstream import refuse_for_gateway
 from webui.schema import COUNT, NAME, Listing, Text
 from webui.tables.answers import as_json, schema_of
-from webui.tables.listing import Elsewhere, Page, Table
+from webui.tables.listing import Page, RemoteRows, Table
 from webui.tables.slices import collect, run_in_slices
 
 PARTITIONS_AT_ONCE: Final = 128
@@ -100,19 +100,19 @@ GROUP_DETAIL: Final = schema_of(
 
 async def connections(call: Call) -> Reply:
     views = call.console.backend.views
-    others = await elsewhere(views, page_of(call))
+    others = await remote_rows(views, page_of(call))
     return Reply(
         await table_page(call, CONNECTIONS, chain(views.live.each_connection(), others.rows), others)
     )
 
 
-async def elsewhere(views: Views, page: Page) -> "Elsewhere":
+async def remote_rows(views: Views, page: Page) -> "RemoteRows":
     """Ask the other gateways that share limits for what belongs to the page."""
     rows = page.given + page.limit
     query = ConnectionQuery(page.search, page.filter, page.sort, page.descending, rows)
     found = await views.shares.connections(query)
     more = found.total - len(found.rows), found.of - len(found.rows)
-    return Elsewhere(found.rows, *more, {"unlisted": found.unlisted, "unanswered": found.unanswered})
+    return RemoteRows(found.rows, *more, {"unlisted": found.unlisted, "unanswered": found.unanswered})
 
 
 async def connection(call: Call) -> Reply:

@@ -37,8 +37,8 @@ USAGE_ROW: Final = Record(
 )
 
 USAGE_PAGE: Final = page_schema(USAGE_ROW, unlisted=COUNT, unheard=Listing(NAME))
-"""`unlisted` clients of other gateways are missing: each tells the busiest ones. `unheard` gateways have told
-nothing.
+"""`unlisted` clients of other gateways are missing: each reports the busiest ones. `unheard` gateways have
+reported nothing yet.
 """
 
 THROTTLED: Final = schema_of(ThrottledRow, "ThrottledChannel", since=TIME)
@@ -136,7 +136,7 @@ async def usage(call: Call) -> Reply:
 
 def missing_clients(views: Views) -> dict[str, Any]:
     """Return what is missing of the clients of other gateways."""
-    return {"unlisted": views.shares.unlisted_clients(), "unheard": sorted(views.shares.unheard())}
+    return {"unlisted": views.shares.unlisted_clients(), "unheard": sorted(views.shares.without_report())}
 
 
 async def tasks(call: Call) -> Reply:
@@ -214,7 +214,7 @@ ROUTES: Final = (
         "Usage of clients, limited or not, by user and client id, the busiest first: bytes, requests, and "
         "the limits that apply. Where gateways share limits, of all gateways: `gateways` names the others "
         "whose use is included, `unlisted` counts their clients that are missing, and `unheard` gateways "
-        "have told nothing.",
+        "have not reported yet.",
         usage,
         {200: ResponseSpec("A page of clients; the clients idle longest are dropped", USAGE_PAGE)},
         query=page_query(USAGE),

@@ -14,7 +14,7 @@ from broker.common.errors import ErrorCode
 from broker.config.sections.console import ConsoleConfig
 from broker.controller.commands import Actor, Role, lacks_role
 from webui.console import Console
-from webui.live.sse_client import Connection
+from webui.live.sse_client import StreamConnection
 from webui.path_names import path_name, unescaped
 from webui.problem import Problem
 from webui.schema import Flag, Invalid, Number, Schema, Text
@@ -86,7 +86,7 @@ class Call(msgspec.Struct, frozen=True):
     headers: HeaderLookup
     is_logged_in: Callable[[], bool]
     path_params: Mapping[str, Any] = msgspec.field(default_factory=dict)
-    connection: Connection | None = None
+    connection: StreamConnection | None = None
     session: Session | None = None
     operation: str = ""
     to_free: list[list[Any] | dict[Any, Any]] = msgspec.field(default_factory=list)

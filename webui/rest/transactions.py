@@ -9,7 +9,7 @@ from typing import Final
 from broker.controller.commands import Role
 from broker.controller.rows.client_endpoint import ClientEndpoint
 from broker.controller.rows.transactions import TransactionPartition, TransactionRow
-from broker.controller.transaction_changes import AbortedTransaction, AbortTransaction
+from broker.controller.transaction_changes import AbortResult, AbortTransaction
 from webui.problem import PROBLEM, Problem
 from webui.rest.paging import page_query, page_schema, table_page
 from webui.rest.routing import Call, PathName, Query, Reply, ResponseSpec, Route
@@ -82,7 +82,7 @@ async def abort(call: Call) -> Reply:
         int(body.get("producer_epoch", -1)),
         call.query["validate_only"],
     )
-    aborted: AbortedTransaction = await call.console.backend.control.apply(command, call.actor)
+    aborted: AbortResult = await call.console.backend.control.apply(command, call.actor)
     if not command.validate_only:
         call.console.live.refresh()
     line = terminate_command(views.server_info().endpoint, command.transactional_id)

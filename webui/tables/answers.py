@@ -22,7 +22,7 @@ TAGS: Final = Listing(Record({"name": NAME, "value": NAME}))
 
 
 class _Shown(NamedTuple):
-    """How values of one type are shown; `convert` None: as they are."""
+    """The presentation of values of one type; `convert` None: as they are."""
 
     schema: Schema
     convert: Convert | None = None
@@ -33,8 +33,8 @@ def tags_json(tags: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
 
 
 class _Plan(NamedTuple):
-    """How rows of one class are shown: their `fields`, those of them that are absent while they are null, and
-    the `names` of all values, also of the hidden ones.
+    """The presentation of rows of one class: their `fields`, those of them that are absent while they are
+    null, and the `names` of all values, also of the hidden ones.
     """
 
     names: tuple[str, ...]
@@ -94,7 +94,7 @@ def _plan_of(row: type[msgspec.Struct]) -> _Plan:
 
 
 def _extra_of(kind: inspect.Type) -> Mapping[str, Any]:
-    """Return what the annotations of a type, or of its part that is not None, tell."""
+    """Return the annotations of a type, or of its part that is not None."""
     match kind:
         case inspect.Metadata(type=inner, extra=extra):
             return {**_extra_of(inner), **(extra or {})}

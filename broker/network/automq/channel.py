@@ -58,5 +58,5 @@ class PipelinedChannel(ReadAheadChannel):
         self.in_flight.clear()
         self.early.clear()
         for operation in self._delayed:
-            operation.settle(Outcome.CANCELLED)
+            operation.settle(OperationState.CANCELLED)
         self._delayed.clear()

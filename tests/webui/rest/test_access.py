@@ -16,7 +16,7 @@ from tests.webui.fake_access import ADMIN, EDITOR, VIEWER
 from tests.webui.fakes import FakeBroker
 from tests.webui.http.test_page_routes import cookie_of, csrf_of, sign_in
 from webui.console import Console
-from webui.live.sse_client import Subscriber
+from webui.live.sse_client import StreamSubscriber
 from webui.rest.access import ENDED, ISSUED, REFUSED, TOKEN, TOKENS
 from webui.rest.events import make_live, stream
 from webui.security.authenticator import LONGEST_SECRET
@@ -517,25 +517,25 @@ async def test_live_streams_of_the_ended_sessions_end_with_the_next_beat(
     autojump_clock: MockClock, http: Browserless, broker: FakeBroker, console: Console
 ) -> None:
     ended, kept = await sign_in(http, "viewer-token"), await sign_in(http, "editor-token")
-    heard: dict[str, list[tuple[float, bytes]]] = {ended: [], kept: []}
+    received: dict[str, list[tuple[float, bytes]]] = {ended: [], kept: []}
     live = make_live(broker.views, lambda: 0)
 
     async def listen(cookie: str) -> None:
         secret = cookie.partition("=")[2]
-        follower = Subscriber([], lambda: console.authenticator.session(secret) is not None)
+        follower = StreamSubscriber([], lambda: console.authenticator.session(secret) is not None)
         async with aclosing(stream(live, follower)) as events:
             async for event in events:
-                heard[cookie].append((trio.current_time(), event))
+                received[cookie].append((trio.current_time(), event))
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(live.run)
-        for each in heard:
+        for each in received:
             nursery.start_soon(listen, each)
         await trio.sleep(2.5)
         began = trio.current_time()
         await http.ask("DELETE", SESSIONS_PATH, token="viewer-token")
         await trio.sleep(5)
         nursery.cancel_scope.cancel()
-    at, event = heard[ended][-1]
+    at, event = received[ended][-1]
     assert b"signed-out" in event and at - began <= 1
-    assert not any(b"signed-out" in event for _, event in heard[kept])
+    assert not any(b"signed-out" in event for _, event in received[kept])

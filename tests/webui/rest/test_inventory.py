@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 import pytest
 
-from broker.views.connection_search import ConnectionQuery, ConnectionsElsewhere
+from broker.views.connection_search import ConnectionQuery, RemoteConnections
 from tests.webui.conftest import Browserless
 from tests.webui.fakes import FakeBroker
 from tests.webui.rows import connection, group, topic
@@ -85,7 +85,7 @@ async def test_topics_come_with_what_lies_in_them_the_brokers_own_last(http: Bro
     assert [row["name"] for row in largest["items"]] == ["orders", "clicks"]
 
 
-async def test_a_topic_is_told_partition_by_partition(http: Browserless) -> None:
+async def test_a_topic_is_described_partition_by_partition(http: Browserless) -> None:
     answer = await fetched(http, "topics/orders", TOPIC_DETAIL)
     assert [row["index"] for row in answer["partition_list"]] == [0, 1, 2]
     assert answer["partition_list"][0]["end"] == 2_000 and answer["configs"] == {"retention.ms": "86400000"}
@@ -98,7 +98,9 @@ async def test_groups_come_with_their_lag(http: Browserless) -> None:
 
 
 @pytest.mark.parametrize("name", ["readers", STRANGE])
-async def test_a_group_is_told_member_by_member_whatever_it_is_called(http: Browserless, name: str) -> None:
+async def test_a_group_is_described_member_by_member_whatever_it_is_called(
+    http: Browserless, name: str
+) -> None:
     answer = await fetched(http, f"groups/{quote(name, safe='')}", GROUP_DETAIL)
     assert answer["group_id"] == name and len(answer["consumers"]) == 1
     assert answer["consumers"][0]["assigned"] == [{"topic": "orders", "partition": 0}]
@@ -117,7 +119,7 @@ async def test_connections_of_other_gateways_are_on_the_same_pages(
     http: Browserless, broker: FakeBroker, query: str, clients: list[str]
 ) -> None:
     rows = tuple(connection(f"their {name}", index=8, gateway="g2-77aa") for name in "ab")
-    broker.rows_elsewhere = ConnectionsElsewhere(rows, 502, 600, 500, 1)
+    broker.remote_connections = RemoteConnections(rows, 502, 600, 500, 1)
     answer = await fetched(http, f"connections{query}", CONNECTION_PAGE)
     assert [row["client_id"] for row in answer["items"]] == clients
     assert [row["gateway"] for row in answer["items"]] == [
@@ -134,7 +136,7 @@ async def test_other_gateways_are_asked_for_the_rows_up_to_the_end_of_the_page(
     broker.connection_rows = []
     query = "sort=bytes_in&order=desc&search=x&filter=tls"
     rows = tuple(connection(f"x{n}", "p", n, gateway="g2-77aa", tls="TLSv1.3") for n in range(41))
-    broker.rows_elsewhere = ConnectionsElsewhere(rows, 41, 41, 0, 0)
+    broker.remote_connections = RemoteConnections(rows, 41, 41, 0, 0)
     first = await fetched(http, f"connections?{query}&limit=40", CONNECTION_PAGE)
     last = await fetched(http, f"connections?{query}&limit=20&cursor={first['next']}", CONNECTION_PAGE)
     assert (len(first["items"]), len(last["items"]), last["next"]) == (40, 1, None)
@@ -148,7 +150,7 @@ async def test_a_full_page_has_a_next_while_other_gateways_have_more(
     broker.connection_rows = []
     rows = tuple(connection(f"c{n}", "p", n, gateway="g2-77aa") for n in range(2))
     for total, has_next in ((2, False), (3, True)):
-        broker.rows_elsewhere = ConnectionsElsewhere(rows, total, total, 0, 0)
+        broker.remote_connections = RemoteConnections(rows, total, total, 0, 0)
         page = await fetched(http, "connections?limit=2", CONNECTION_PAGE)
         assert (page["next"] is not None) is has_next
 
