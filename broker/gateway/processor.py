@@ -35,7 +35,7 @@ from broker.network.connection.channel import Channel, MuteEvent, MuteState, byt
 from broker.network.connection.read_ahead_channel import ENDED, THROTTLED
 from broker.network.connection.receive import EndOfStream, Frame, Receive
 from broker.network.connection.tls_socket import TlsSocket
-from broker.network.failures import Place
+from broker.network.failures import FailedStep
 from broker.network.processor import BUFFERED, Processor, ProcessorServices, ProcessorSettings
 from broker.network.requests.request_time import RequestTime
 from broker.network.requests.routes import CachedResponse, Route

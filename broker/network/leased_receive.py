@@ -32,7 +32,7 @@ from broker.network.connection.channel import Channel
 from broker.network.connection.frame_pool import FramePool
 from broker.network.connection.receive import SIZE, EndOfStream, Frame, Receive, invalid_size
 from broker.network.connection.transport import Transport
-from broker.network.failures import Place
+from broker.network.failures import FailedStep
 from broker.network.memory_pool import Lease, MemoryPool
 from broker.network.reaper import Reaper
 from broker.network.selector import READ, Poll, Selector

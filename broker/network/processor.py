@@ -18,7 +18,7 @@ import trio
 from broker.api.security.client_security import Logins
 from broker.common.errors import ProtocolViolation
 from broker.config.listeners import Address
-from broker.network.authentication import FailedLogins, LateLogins, Sessions
+from broker.network.authentication import FailedLogins, LateLogins, SaslSessions
 from broker.network.clock import TrioClock
 from broker.network.connection.channel import (
     REQUEST_RECEIVED,
@@ -30,7 +30,7 @@ from broker.network.connection.channel import (
 from broker.network.connection.frame_pool import FramePool
 from broker.network.connection.receive import SCRATCH_BYTES, EndOfStream, Frame
 from broker.network.connection.tls_socket import TlsError
-from broker.network.failures import Failures, Place
+from broker.network.failures import FailedStep, Failures
 from broker.network.handshakes import Handshakes
 from broker.network.leased_receive import polling, receiving
 from broker.network.requests.request_channel import Request, Requests

@@ -17,7 +17,7 @@ from broker.network.authentication import FailedLogins, log_authenticated
 from broker.network.clock import TrioClock
 from broker.network.connection.channel import REQUEST_RECEIVED, RESPONSE_SENT, Channel, MuteEvent, MuteState
 from broker.network.connection.send import IOV_MAX, Part, Send, copy_regions, send_at_once
-from broker.network.failures import Failures, Place
+from broker.network.failures import FailedStep, Failures
 from broker.network.requests.request_channel import Request, ResponseSend
 from broker.network.requests.request_time import RequestTime
 from broker.network.requests.routes import CachedResponse, Route

@@ -31,7 +31,7 @@ from broker.network.listener import Listener
 from broker.network.observers import ConnectionObservers
 from broker.network.processor import Processor, ProcessorServices, ProcessorSettings
 from broker.network.reaper import Reaper
-from broker.network.requests.client_usage import ClientUsage
+from broker.network.requests.client_usage import UsageTaps
 from broker.network.requests.request_channel import RequestChannel, Requests
 from broker.network.requests.request_log import RequestLog
 from broker.network.requests.request_metrics import AllMetrics, Taps

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from broker.common.steps import Steps, finished
 from broker.network.clock import TrioClock
 from broker.network.connection.channel import THROTTLED, Channel, MuteEvent, bytes_waiting
-from broker.network.failures import Failures, Place
+from broker.network.failures import FailedStep, Failures
 from broker.network.observers import ConnectionObservers
 from broker.network.reaper import Reaper
 from broker.network.requests.request_metrics import MeasuredRequest, MeasuredRoute, RequestMetrics

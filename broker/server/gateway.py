@@ -55,7 +55,7 @@ from broker.gateway.upstream.cluster import UpstreamCluster
 from broker.gateway.upstream.connect import UpstreamSocket, open_connection
 from broker.gateway.upstream.errors import Reason, UpstreamError
 from broker.gateway.upstream.identity import ClusterIdentity
-from broker.gateway.upstream.pace import Backoff
+from broker.gateway.upstream.pace import ReconnectBackoff
 from broker.gateway.upstream.security import UpstreamSecurity, check_credentials
 from broker.gateway.upstream_quotas import UpstreamQuotas
 from broker.gateway.upstream_views import UpstreamViews

@@ -17,7 +17,7 @@ from broker.network.handling.handler_pool import CALLBACKS
 from broker.network.handling.sliced_requests import SLICED
 from broker.network.processor import NEW_CONNECTIONS, Processor
 from broker.network.requests.request_channel import Requests
-from broker.network.server_factory import Plane
+from broker.network.server_factory import ServerPlane
 from broker.network.socket_server import SocketServer
 from broker.network.throttling import BROKER_QUOTA, REAPERS
 from broker.purgatory.purgatory import Purgatory

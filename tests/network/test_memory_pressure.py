@@ -12,7 +12,7 @@ from trio.testing import MockClock
 from broker.monitoring.prometheus.handlers import memory_families
 from broker.network.connection.channel import Channel
 from broker.network.connection.receive import Receive
-from broker.network.failures import Place
+from broker.network.failures import FailedStep
 from broker.network.selector import Ending, Selector
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.metadata import MetadataRequest

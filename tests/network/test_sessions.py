@@ -8,7 +8,7 @@ import pytest
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from broker.common.errors import ErrorCode
-from broker.network.authentication import ENDED, Sessions
+from broker.network.authentication import ENDED, SaslSessions
 from broker.network.connection.channel import Channel
 from broker.network.connection.receive import Frame
 from broker.protocol.messages.api_versions import ApiVersionsRequest

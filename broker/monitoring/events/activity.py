@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, Protocol
 from broker.metadata.image import OUR_TOPICS
 from broker.metrics.histogram import top_of
 from broker.network.connection.channel import Channel
-from broker.network.requests.client_usage import TIMED_PHASES, ApiClient, ApiUsage, ClientUsage, Histogram
+from broker.network.requests.client_usage import TIMED_PHASES, ApiClient, ApiUsage, Histogram, UsageTaps
 from broker.network.requests.request_metrics import TICK_NS, AllMetrics
 from broker.quotas.connections import IP_RATE
 from broker.quotas.entity import Governing

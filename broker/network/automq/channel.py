@@ -13,7 +13,7 @@ from broker.network.connection.channel import ChannelResponder, NewConnection
 from broker.network.connection.read_ahead_channel import QUEUE_FULL, ReadAheadChannel
 from broker.network.connection.receive import Receive
 from broker.network.requests.request_channel import Request
-from broker.purgatory.purgatory import DelayedOperation, Outcome
+from broker.purgatory.purgatory import DelayedOperation, OperationState
 
 
 class PipelinedChannel(ReadAheadChannel):

@@ -25,8 +25,8 @@ from broker.network.connection.receive import Frame, Receive
 from broker.network.connection.send import Send
 from broker.network.connection.tls_socket import TlsReceive, TlsSocket
 from broker.network.connection.transport import Transport
-from broker.network.failures import Place
-from broker.purgatory.purgatory import DelayedOperation, Outcome
+from broker.network.failures import FailedStep
+from broker.purgatory.purgatory import DelayedOperation, OperationState
 from broker.security.sasl import SaslLogin
 from broker.security.session import SaslSession
 

@@ -101,7 +101,7 @@ class SlowWaits:
         return self.ended_ns + self._waiting * now_ns - self._began_ns
 
 
-class StagedAppends(Protocol):
+class AppendCommitter(Protocol):
     """The appends that handlers have staged. `partitions.partitions.Partitions` implements it."""
 
     def commit(self) -> None: ...

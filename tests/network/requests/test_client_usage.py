@@ -19,7 +19,7 @@ from broker.metadata.actor import BROKER_ITSELF
 from broker.network.connection.channel import Channel, NewConnection
 from broker.network.connection.frame_pool import FramePool
 from broker.network.connection.receive import Receive
-from broker.network.requests.client_usage import CHANNELS_PER_SECOND, TIMED, ApiClient, ClientUsage
+from broker.network.requests.client_usage import CHANNELS_PER_SECOND, TIMED, ApiClient, UsageTaps
 from tests.support.produce import PRODUCE_VERSION, create_topic, produce_request_of
 from tests.support.running import RunningBroker, running_broker
 from tests.support.view_rows import usage_rows
