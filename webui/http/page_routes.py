@@ -26,8 +26,8 @@ from webui.pages import (
 )
 from webui.problem import Problem
 from webui.rest import bodies as strict_json
-from webui.rest.access import LONGEST_NAME
 from webui.rest.routing import JSON
+from webui.rest.tokens import LONGEST_NAME
 from webui.schema import Record, Text
 from webui.security import headers
 from webui.security.authenticator import LONGEST_SECRET, is_of_provider, role_of

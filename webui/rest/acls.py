@@ -31,8 +31,8 @@ from broker.views.acls import (
 )
 from webui.problem import PROBLEM, Problem
 from webui.problem_types import ALREADY_EXISTS
-from webui.rest.access import PROOF_HEADER, require_proof
 from webui.rest.paging import page_query, page_schema, table_page
+from webui.rest.proof import PROOF_HEADER, require_proof
 from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route, no_content, path_of
 from webui.rest.upstream import refuse_for_gateway
 from webui.schema import NAME, TIME, Flag, Invalid, Maybe, Record, Text

@@ -18,12 +18,13 @@ from webui.entity_schema import ENTITY
 from webui.problem import PROBLEM, Problem
 from webui.problem_types import CHANGED_SINCE
 from webui.quota_preview import connected_clients, preview
-from webui.rest.access import PROOF_HEADER, require_proof
-from webui.rest.audit_rows import CSV_HEAD, KINDS, csv_line, entry_json, quota_entity, undo_command, undo_op
+from webui.rest.audit_rows import CSV_HEAD, KINDS, csv_line, undo_command, undo_op
 from webui.rest.paging import NEXT, bad_cursor, list_query, next_of, place_of
+from webui.rest.proof import PROOF_HEADER, require_proof
 from webui.rest.reach import REACH, reaches_json
 from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route, path_of
-from webui.schema import COUNT, NAME, TIME, Flag, Listing, Maybe, Number, Record, Text
+from webui.schema import Flag, Listing, Maybe, Number, Record, Text
+from webui.tables.answers import as_json, schema_of
 from webui.tables.json_output import encode
 from webui.tables.slices import collect
 
@@ -39,28 +40,9 @@ LONGEST_VALUE: Final = 1_000_000
 JSON_LINES: Final = "application/jsonl; charset=utf-8"
 CSV: Final = "text/csv; charset=utf-8"
 
-_VALUE = Text(max_length=LONGEST_VALUE, nullable=True)
 LARGEST_SEQ: Final = 2**63
 _SEQ = Number(integer=True, minimum=1, exclusive_maximum=float(LARGEST_SEQ))
-ENTRY: Final = Record(
-    {
-        "id": COUNT,
-        "batch": COUNT,
-        "at": TIME,
-        "actor": NAME,
-        "role": Text(),
-        "address": NAME,
-        "origin": Text(choices=tuple(ChangeOrigin)),
-        "kind": Text(),
-        "entity": NAME,
-        "quota": Maybe(ENTITY),
-        "key": NAME,
-        "old": _VALUE,
-        "new": _VALUE,
-        "final": Text(nullable=True),
-    },
-    title="Change",
-)
+ENTRY: Final = schema_of(AuditEntry, "Change", quota=Maybe(ENTITY))
 TRAIL: Final = Record({"items": Listing(ENTRY, max_items=MAX_ROWS), "next": NEXT})
 UNDONE: Final = Record(
     {
@@ -91,7 +73,7 @@ async def list_changes(call: Call) -> Reply:
     if is_rising:
         wanted = replace(wanted, after_seq=last, oldest_first=True)
     rows = await collect(await call.console.backend.views.metadata.audit(wanted))
-    items = await collect(map(entry_json, rows[:limit]))
+    items = await collect(map(as_json, rows[:limit]))
     return Reply({"items": items, "next": next_of(call, rows[limit - 1].seq) if len(rows) > limit else None})
 
 
@@ -109,7 +91,7 @@ async def get_change(call: Call) -> Reply:
     rows = list(await call.console.backend.views.metadata.audit(AuditFilter(seq=call.path_params["id"])))
     if not rows:
         raise Problem(404, "Change not found.")
-    return Reply(entry_json(rows[0]))
+    return Reply(as_json(rows[0]))
 
 
 async def export_changes(call: Call) -> Reply:
@@ -128,7 +110,7 @@ async def _lines(call: Call, form: str) -> AsyncGenerator[bytes, None]:
             lines = map(csv_line, rows)
             yield b"".join(await collect(lines if written else chain([CSV_HEAD], lines)))
         else:
-            yield b"".join(await collect(encode(entry_json(row)) + b"\n" for row in rows))
+            yield b"".join(await collect(encode(as_json(row)) + b"\n" for row in rows))
         if len(rows) < MAX_ROWS:
             return
         before, written = rows[-1].seq, written + len(rows)
@@ -151,7 +133,7 @@ async def undo(call: Call) -> Reply:
         call.console.live.refresh()
     endpoint = backend.views.server_info().endpoint
     reach = await _reach(call, row) if validate_only else []
-    answer = {"change": entry_json(row), "command": undo_command(endpoint, row), "reach": reach}
+    answer = {"change": as_json(row), "command": undo_command(endpoint, row), "reach": reach}
     if validate_only:
         return Reply(answer)
     made = await _newest(call, row)
@@ -166,7 +148,7 @@ async def _newest(call: Call, undone: AuditEntry) -> AuditEntry:
 
 
 async def _reach(call: Call, row: AuditEntry) -> list[dict[str, Any]]:
-    pairs = quota_entity(row)
+    pairs = row.quota
     if pairs is None or pairs[0][0] == "ip":
         return []
     op = undo_op(row)

@@ -10,8 +10,8 @@ from broker.common.errors import ErrorCode
 from broker.controller.delegation_tokens import LONGEST_PRINCIPAL, MAX_RENEWERS, ExpireDelegationToken
 from broker.views.delegation_tokens import DelegationTokenRow, DelegationTokenViews
 from webui.problem import PROBLEM, Problem, problem_schema, raise_refusal
-from webui.rest.access import PROOF_HEADER, require_proof
 from webui.rest.paging import page_query, page_schema, table_page
+from webui.rest.proof import PROOF_HEADER, require_proof
 from webui.rest.routing import (
     IF_MATCH,
     Call,

@@ -8,7 +8,6 @@ from typing import Any, Final, NamedTuple
 
 from webui.problem import PROBLEM, PROBLEM_TYPE
 from webui.rest import (
-    access,
     acls,
     alerts,
     audit,
@@ -31,7 +30,9 @@ from webui.rest import (
     records,
     resolving,
     scram_users,
+    sessions,
     subscription_files,
+    tokens,
     topics,
     transactions,
     upstream,
@@ -249,7 +250,8 @@ ROUTES: Final[tuple[Route, ...]] = (
     *alerts.ROUTES,
     *insights_routes.ROUTES,
     *insights_what_if.ROUTES,
-    *access.ROUTES,
+    *tokens.ROUTES,
+    *sessions.ROUTES,
     *scram_users.ROUTES,
     *delegation_tokens.ROUTES,
     *acls.ROUTES,

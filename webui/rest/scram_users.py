@@ -14,8 +14,8 @@ from broker.controller.commands import AlterUserScramCredentials, Role, ScramDel
 from broker.controller.rows.broker import ScramRow
 from broker.controller.scram import DEFAULT_ITERATIONS, LONGEST_USER, deletion_of, unsalted, upsertion_of
 from webui.problem import PROBLEM, Problem, problem_schema, raise_refusal
-from webui.rest.access import PROOF_HEADER, require_proof
 from webui.rest.paging import page_query, page_schema, table_page
+from webui.rest.proof import PROOF_HEADER, require_proof
 from webui.rest.routing import (
     HEADERS,
     Call,

@@ -97,8 +97,8 @@ def check_body(request_info: RequestInfo, *also: str) -> str:
 
 
 class Gate(msgspec.Struct, frozen=True):
-    """The checks that depend on the console's names, tokens and sessions. `port` is the bound port. It is part
-    of the cookie's name, since cookies ignore ports and two brokers may share a host.
+    """The checks that depend on the console's names, tokens and sessions. `port` is the bound port. It is
+    part of the cookie's name, since cookies ignore ports and two brokers may share a host.
     """
 
     authenticator: Authenticator

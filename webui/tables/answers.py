@@ -124,8 +124,8 @@ def _shown(kind: inspect.Type) -> _Shown:
             return _Shown(Number(integer=True, minimum=0 if least is None else least, maximum=most))
         case inspect.FloatType(ge=least, gt=above, le=most):
             return _Shown(Number(minimum=least, exclusive_minimum=above, maximum=most))
-        case inspect.StrType(max_length=longest):
-            return _Shown(NAME if longest is None else Text(max_length=longest))
+        case inspect.StrType(min_length=shortest, max_length=longest):
+            return _Shown(NAME if longest is None else Text(max_length=longest, min_length=shortest or 0))
         case inspect.EnumType(cls=choices):
             return _Shown(Text(choices=tuple(map(str, choices))))
         case inspect.StructType(cls=row):

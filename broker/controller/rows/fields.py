@@ -18,6 +18,12 @@ Measured = Annotated[float, Meta(extra={"shown": "measured"})]
 
 Rate = Annotated[float, Meta(ge=0)]
 
+Word = Annotated[str, Meta(max_length=1_024)]
+"""A text that is never long."""
+
+AnyText = Annotated[str, Meta(max_length=1_000_000)]
+"""A text that can be long, such as the value of a setting."""
+
 Node = Annotated[int, Meta(ge=-1)]
 """A node's id; -1 before it is known."""
 
