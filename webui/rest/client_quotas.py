@@ -7,13 +7,15 @@ of all entries together, and for up to eight entries of each separately.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
+import msgspec
 from msgspec.structs import replace
 
 from broker.common.errors import ErrorCode
 from broker.controller.commands import AlterClientQuotas, QuotaAlteration, QuotaOp, QuotaOutcome, Role
 from broker.controller.rows.client_endpoint import ClientEndpoint
+from broker.controller.rows.fields import LEFT_OUT, Measured, Moment, Node, ShownEntity
 from broker.controller.rows.quotas import (
     MatchType,
     OverriddenBy,
@@ -50,9 +52,6 @@ from webui.rest.routing import (
 )
 from webui.schema import (
     COUNT,
-    MAYBE,
-    NAME,
-    TIME,
     Flag,
     Invalid,
     Listing,
@@ -63,39 +62,42 @@ from webui.schema import (
     Text,
 )
 from webui.tables.answers import as_json, schema_of
-from webui.tables.json_output import finite, utc
+from webui.tables.json_output import finite
 from webui.tables.listing import Table
 from webui.tables.slices import collect, run_in_slices
 
-LIMIT: Final = Record(
-    {
-        "value": Number(exclusive_minimum=0),
-        "observed": MAYBE,
-        "used": MAYBE,
-        "throttled": COUNT,
-        "shadow_throttles": schema_of(ShadowUse),
-        "changed_at": TIME,
-        "changed_by": NAME,
-        "upstream_node": Number(integer=True, minimum=-1, nullable=True),
-        "gateway": NAME,
-        "overridden_by": schema_of(OverriddenBy, "OverriddenBy", rules=Listing(ENTITY)),
-    },
-    optional=frozenset({"shadow_throttles", "upstream_node", "gateway", "overridden_by"}),
-    title="ClientQuotaLimit",
-)
 
-QUOTA: Final = Record(
-    {
-        "id": NAME,
-        "entity": ENTITY,
-        "limits": Record(dict.fromkeys(ALL_KEYS, LIMIT), optional=frozenset(ALL_KEYS)),
-        "shadow": Flag(),
-        "version": COUNT,
-        "changed_at": TIME,
-        "changed_by": NAME,
-    },
-    title="ClientQuota",
-)
+class ClientQuotaLimit(msgspec.Struct, frozen=True):
+    """One limit with its use, as in `QuotaLimit`. What does not apply to it is left out."""
+
+    upstream_node: Annotated[Node | None, LEFT_OUT]
+    gateway: Annotated[str | None, LEFT_OUT]
+    overridden_by: Annotated[OverriddenBy | None, LEFT_OUT]
+    shadow_throttles: Annotated[ShadowUse | None, LEFT_OUT]
+    value: Annotated[float, msgspec.Meta(gt=0)]
+    observed: Measured | None
+    used: Measured | None
+    throttled: int
+    changed_at_ms: Moment
+    changed_by: str
+
+
+class ClientQuota(msgspec.Struct, frozen=True):
+    """All limits of one entity, by key."""
+
+    id: str
+    entity: ShownEntity
+    limits: dict[str, ClientQuotaLimit]
+    shadow: bool
+    version: int
+    changed_at_ms: Moment
+    changed_by: str
+
+
+_OVERRIDDEN_BY: Final = schema_of(OverriddenBy, "OverriddenBy", rules=Listing(ENTITY))
+LIMIT: Final = schema_of(ClientQuotaLimit, "ClientQuotaLimit", overridden_by=_OVERRIDDEN_BY)
+_LIMITS: Final = Record(dict.fromkeys(ALL_KEYS, LIMIT), optional=frozenset(ALL_KEYS))
+QUOTA: Final = schema_of(ClientQuota, "ClientQuota", entity=ENTITY, limits=_LIMITS)
 
 QUOTAS: Final = page_schema(QUOTA, unlisted=COUNT)
 """`unlisted` limits that other gateways use are missing in the use of the rules."""
@@ -125,34 +127,24 @@ PARAMETERS: Final = {"user": "user", "client-id": "client_id", "ip": "ip"}
 
 
 def row_json(row: QuotaRow) -> dict[str, Any]:
-    return {
-        "id": id_of(row.entity),
-        "entity": json_of(row.entity),
-        "limits": {limit.key: _limit_json(limit) for limit in row.limits},
-        "shadow": row.shadow,
-        "version": row.version,
-        "changed_at": utc(row.changed_at_ms),
-        "changed_by": row.changed_by,
-    }
+    limits = {limit.key: _limit(limit) for limit in row.limits}
+    changed = row.changed_at_ms, row.changed_by
+    return as_json(ClientQuota(id_of(row.entity), row.entity, limits, row.shadow, row.version, *changed))
 
 
-def _limit_json(limit: QuotaLimit) -> dict[str, Any]:
-    node = limit.upstream_node
-    optional: dict[str, Any] = {} if node is None else {"upstream_node": node}
-    if limit.gateway:
-        optional["gateway"] = limit.gateway
-    if limit.overridden_by:
-        optional["overridden_by"] = as_json(limit.overridden_by)
-    if limit.shadow is not None:
-        optional["shadow_throttles"] = as_json(limit.shadow)
-    return optional | {
-        "value": limit.value,
-        "observed": finite(limit.observed),
-        "used": finite(limit.used),
-        "throttled": limit.throttled,
-        "changed_at": utc(limit.changed_at_ms),
-        "changed_by": limit.changed_by,
-    }
+def _limit(limit: QuotaLimit) -> ClientQuotaLimit:
+    return ClientQuotaLimit(
+        limit.upstream_node,
+        limit.gateway or None,
+        limit.overridden_by,
+        limit.shadow,
+        limit.value,
+        limit.observed,
+        limit.used,
+        limit.throttled,
+        limit.changed_at_ms,
+        limit.changed_by,
+    )
 
 
 def _is(shape: str) -> Callable[[QuotaRow], bool]:

@@ -132,6 +132,8 @@ def _shown(kind: inspect.Type) -> _Shown:
             return _Shown(schema_of(row), as_json)
         case inspect.VarTupleType(item_type=item, max_length=most):
             return _listed(_shown(item), most)
+        case inspect.DictType(value_type=value):
+            return _named(_shown(value))
     raise TypeError(f"an answer cannot show {kind}")
 
 
@@ -165,6 +167,14 @@ def _listed(item: _Shown, most: int | None) -> _Shown:
     convert = item.convert
     listing = Listing(item.schema) if most is None else Listing(item.schema, max_items=most)
     return _Shown(listing, list if convert is None else lambda values: [convert(each) for each in values])
+
+
+def _named(value: _Shown) -> _Shown:
+    convert = value.convert
+    names = Names(value.schema)
+    if convert is None:
+        return _Shown(names, dict)
+    return _Shown(names, lambda values: {name: convert(each) for name, each in values.items()})
 
 
 def _nullable(shown: _Shown) -> _Shown:

@@ -119,6 +119,9 @@ class Row(msgspec.Struct, frozen=True):
     configs: Configs
     entity: ShownEntity
     counts: Annotated[tuple[tuple[str, int], ...], pairs("rule", "count"), msgspec.Meta(max_length=7)]
+    by_name: dict[str, Part]
+    ages: dict[str, int]
+    mark: Annotated[str, msgspec.Meta(min_length=1, max_length=2)]
     id: Hex
     at_ms: Moment
     last_ms: Moment | None = msgspec.field(name="last_at", default=None)
@@ -128,7 +131,17 @@ class Row(msgspec.Struct, frozen=True):
 
 ROW = Row(
     *("a", 1, -1, 0.5, float("nan"), None, Colour.RED, "on", Part(1.0), (Part(2.0),), ("x", "y")),
-    *((("k", "v"),), (("c", "d"),), (("user", None),), (("r", 3),), b"\x0f", NOW_MS),
+    *(
+        (("k", "v"),),
+        (("c", "d"),),
+        (("user", None),),
+        (("r", 3),),
+        {"n": Part(4.0)},
+        {"n": 5},
+        "m",
+        b"\x0f",
+        NOW_MS,
+    ),
 )
 
 
@@ -150,6 +163,9 @@ def test_each_type_is_shown_in_its_form_in_the_order_of_the_fields() -> None:
         ("configs", {"c": "d"}),
         ("entity", {"user": None}),
         ("counts", [{"rule": "r", "count": 3}]),
+        ("by_name", {"n": {"rate": 4.0}}),
+        ("ages", {"n": 5}),
+        ("mark", "m"),
         ("id", "0f"),
         ("at", "2027-01-15T08:00:00.000Z"),
         ("last_at", None),
@@ -176,12 +192,14 @@ def test_the_schema_tells_the_limits_of_each_type() -> None:
     assert fields["part"]["title"] == "Part"
     assert fields["part"]["properties"] == {"rate": {"type": "number", "minimum": 0}}
     assert fields["counts"]["maxItems"] == 7
+    assert fields["by_name"]["additionalProperties"]["properties"] == fields["part"]["properties"]
+    assert (fields["mark"]["minLength"], fields["mark"]["maxLength"]) == (1, 2)
     assert fields["at"]["format"] == "date-time" and fields["last_at"]["type"] == ["string", "null"]
 
 
 def test_a_type_that_no_answer_shows_is_refused() -> None:
     class Odd(msgspec.Struct):
-        many: dict[str, int]
+        many: set[int]
 
     with pytest.raises(TypeError, match="cannot show"):
         schema_of(Odd)
