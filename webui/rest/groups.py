@@ -1,11 +1,14 @@
-"""Changes of consumer groups: POST /groups/{group}/offsets:reset, DELETE /groups/{group} and its offsets of a
-topic.
+"""GET /groups and /groups:lag; GET and DELETE /groups/{group}; DELETE /groups/{group}/offsets; POST
+/groups/{group}/offsets:reset: groups with their members, offsets and lag.
 
-broker.controller checks roles and states, and records changes. webui.rest.inventory lists groups.
+broker.controller checks roles and states, and records changes.
 """
 
 import shlex
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
+
+import msgspec
 
 from broker.common.errors import ApiError, ErrorCode
 from broker.controller.commands import Role
@@ -19,13 +22,20 @@ from broker.controller.group_changes import (
     TopicPartitions,
 )
 from broker.controller.rows.client_endpoint import ClientEndpoint
+from broker.controller.rows.topics import CommittedRow, GroupRow, MemberRow
 from webui.problem import PROBLEM, Problem, problem_schema
+from webui.rest.paging import page_query, page_schema, table_page
 from webui.rest.record_json import LATEST_MOMENT
 from webui.rest.routing import Call, PathName, Query, Reply, ResponseSpec, Route, no_content
 from webui.rest.upstream import refuse_for_gateway
 from webui.schema import COUNT, NAME, Flag, Invalid, Listing, Number, OneOf, Record, Text
+from webui.tables.answers import as_json, schema_of
 from webui.tables.json_output import utc
+from webui.tables.listing import Table
 from webui.tables.slices import collect, run_in_slices
+
+PARTITIONS_AT_ONCE: Final = 128
+"""Partitions of a member between two pauses."""
 
 LARGEST: Final = 2**63 - 1
 _OFFSET: Final = Number(integer=True, minimum=0, maximum=LARGEST)
@@ -69,6 +79,60 @@ LAG: Final = Record(
     }
 )
 LONGEST_LAG_S: Final = 86_400
+GROUP: Final = schema_of(GroupRow, "Group")
+GROUP_DETAIL: Final = schema_of(
+    GroupRow,
+    "GroupDetail",
+    assignor=NAME,
+    consumers=Listing(schema_of(MemberRow), max_items=1_000_000),
+    offsets=Listing(schema_of(CommittedRow), max_items=1_000_000),
+)
+GROUP_PAGE: Final = page_schema(GROUP)
+
+GROUPS: Final[Table[GroupRow]] = Table(
+    json=as_json,
+    search_texts=lambda row: (row.group_id, row.state, row.group_type),
+    default_sort="name",
+    sort_key=lambda row: row.group_id,
+    sorts={
+        "state": lambda row: row.state,
+        "type": lambda row: row.group_type,
+        "members": lambda row: row.members,
+        "lag": lambda row: row.lag,
+    },
+    filters={
+        "behind": lambda row: (row.lag or 0) > 0,
+        "empty": lambda row: row.members == 0,
+    },
+)
+
+
+async def groups(call: Call) -> Reply:
+    refuse_for_gateway(call.console.backend.views, "groups")
+    return Reply(await table_page(call, GROUPS, call.console.backend.views.topics.each_group()))
+
+
+async def group(call: Call) -> Reply:
+    views = call.console.backend.views
+    refuse_for_gateway(views, "groups")
+    detail = await run_in_slices(views.topics.group(call.path_params["group"]))
+    if detail is None:
+        raise Problem(404, "Group not found.")
+    consumers = await collect(consumers_json(detail.members))
+    offsets = await collect(map(as_json, detail.offsets))
+    found = {"assignor": detail.assignor, "consumers": consumers, "offsets": offsets}
+    return Reply(as_json(detail.group) | found)
+
+
+def consumers_json(members: Iterable[MemberRow]) -> Iterator[dict[str, Any] | None]:
+    """Yield None after every few partitions of a member."""
+    for member in members:
+        assigned: list[dict[str, Any]] = []
+        for topic, partition in member.assigned:
+            assigned.append({"topic": topic, "partition": partition})
+            if len(assigned) % PARTITIONS_AT_ONCE == 0:
+                yield None
+        yield msgspec.structs.asdict(member) | {"assigned": assigned}
 
 
 async def lag(call: Call) -> Reply:
@@ -162,11 +226,34 @@ async def _applied(call: Call, command: Any) -> Any:
     raise refused
 
 
+_UPSTREAM: Final = ResponseSpec("This is a gateway: they are the upstream cluster's", PROBLEM)
+_MISSING: Final = ResponseSpec("Not found, or no longer present", PROBLEM)
 _GROUP: Final = (PathName("group", Text(min_length=1), "The group's id."),)
 _GONE: Final = ResponseSpec("The group, or a topic, does not exist, or this is a gateway", PROBLEM)
 _USED: Final = ResponseSpec("The group has members: `members`", IN_USE)
 
 ROUTES: Final = (
+    Route(
+        "GET",
+        "/api/v1/groups",
+        "listGroups",
+        "Consumer groups, with their lag.",
+        groups,
+        {
+            200: ResponseSpec("A page of groups; `lag` is the number of uncommitted records", GROUP_PAGE),
+            404: _UPSTREAM,
+        },
+        query=page_query(GROUPS),
+    ),
+    Route(
+        "GET",
+        "/api/v1/groups/{group}",
+        "getGroup",
+        "One group, with its members, their assignments and its offsets.",
+        group,
+        {200: ResponseSpec("The group", GROUP_DETAIL), 404: _MISSING},
+        path_params=_GROUP,
+    ),
     Route(
         "GET",
         "/api/v1/groups:lag",

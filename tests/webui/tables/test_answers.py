@@ -27,7 +27,7 @@ from tests.webui.fakes import FakeBroker
 from tests.webui.rows import NOW_MS, broker_metrics, connection, tasks, throttled
 from webui.live.history import History
 from webui.live.snapshot import overview_json, throttled_json
-from webui.rest.inventory import CONNECTION
+from webui.rest.connections import CONNECTION
 from webui.rest.monitoring import OVERVIEW, TASK, THROTTLED
 from webui.schema import Text
 from webui.tables.answers import as_json, schema_of
