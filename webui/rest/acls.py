@@ -37,7 +37,8 @@ from webui.problem import PROBLEM, Problem
 from webui.problem_types import ALREADY_EXISTS
 from webui.rest.paging import page_query, page_schema, table_page
 from webui.rest.proof import PROOF_HEADER, require_proof
-from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route, no_content, path_of
+from webui.rest.replies import no_content, path_of
+from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
 from webui.rest.upstream import refuse_for_gateway
 from webui.schema import Flag, Invalid, Record, Text
 from webui.tables.answers import as_json, schema_of
@@ -170,7 +171,7 @@ async def create_acl(call: Call) -> Reply:
     )
     existed = views.one(acl) is not None
     command = CreateAcls((acl,), validate_only or existed)
-    (outcome,) = await call.console.backend.control.apply(command, call.actor)
+    (outcome,) = await call.apply(command)
     if not outcome.ok:
         raise Problem.of(outcome.error, outcome.message)
     if existed:
@@ -194,7 +195,7 @@ async def delete_acl(call: Call) -> Reply:
         await require_proof(call)
     row = await _existing(call, views)
     command = DeleteAcls((filter_of(row.acl),), validate_only)
-    (outcome,) = await call.console.backend.control.apply(command, call.actor)
+    (outcome,) = await call.apply(command)
     if not outcome.ok:
         raise Problem.of(outcome.error, outcome.message)
     if not outcome.deleted:
@@ -228,11 +229,10 @@ async def resolve(call: Call) -> Reply:
 
 def _acls(call: Call) -> AclViews:
     """Raises Problem 404 at a gateway, 409 without an authorizer."""
-    views = call.console.backend.views
-    refuse_for_gateway(views, "ACLs")
-    if not views.acls.has_authorizer:
+    refuse_for_gateway(call.views, "ACLs")
+    if not call.views.acls.has_authorizer:
         raise _no_authorizer()
-    return views.acls
+    return call.views.acls
 
 
 async def _existing(call: Call, views: AclViews) -> AclRow:

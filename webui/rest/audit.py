@@ -22,7 +22,8 @@ from webui.rest.audit_rows import CSV_HEAD, KINDS, csv_line, undo_command, undo_
 from webui.rest.paging import NEXT, bad_cursor, list_query, next_of, place_of
 from webui.rest.proof import PROOF_HEADER, require_proof
 from webui.rest.reach import REACH, reaches_json
-from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route, path_of
+from webui.rest.replies import path_of
+from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
 from webui.schema import Flag, Listing, Maybe, Number, Record, Text
 from webui.tables.answers import as_json, schema_of
 from webui.tables.json_output import encode
@@ -72,7 +73,7 @@ async def list_changes(call: Call) -> Reply:
     wanted = _wanted(call, limit + 1, None if is_rising else last)
     if is_rising:
         wanted = replace(wanted, after_seq=last, oldest_first=True)
-    rows = await collect(await call.console.backend.views.metadata.audit(wanted))
+    rows = await collect(await call.views.metadata.audit(wanted))
     items = await collect(map(as_json, rows[:limit]))
     return Reply({"items": items, "next": next_of(call, rows[limit - 1].seq) if len(rows) > limit else None})
 
@@ -88,7 +89,7 @@ def _last_of(call: Call) -> int | None:
 
 
 async def get_change(call: Call) -> Reply:
-    rows = list(await call.console.backend.views.metadata.audit(AuditFilter(seq=call.path_params["id"])))
+    rows = list(await call.views.metadata.audit(AuditFilter(seq=call.path_params["id"])))
     if not rows:
         raise Problem(404, "Change not found.")
     return Reply(as_json(rows[0]))
@@ -105,7 +106,7 @@ async def _lines(call: Call, form: str) -> AsyncGenerator[bytes, None]:
     """Yield a thousand changes at a time, newest first. The consumer closes the stream."""
     before, written = call.query["before_id"], 0
     while written < MAX_EXPORTED and call.is_logged_in():
-        rows = await collect(await call.console.backend.views.metadata.audit(_wanted(call, MAX_ROWS, before)))
+        rows = await collect(await call.views.metadata.audit(_wanted(call, MAX_ROWS, before)))
         if form == "csv":
             lines = map(csv_line, rows)
             yield b"".join(await collect(lines if written else chain([CSV_HEAD], lines)))
@@ -143,7 +144,7 @@ async def undo(call: Call) -> Reply:
 async def _newest(call: Call, undone: AuditEntry) -> AuditEntry:
     """Return the newest change of the value that an undo has restored."""
     of_entity = AuditFilter(kind=undone.kind, entity=undone.entity, limit=MAX_OF_ENTITY)
-    rows = await call.console.backend.views.metadata.audit(of_entity)
+    rows = await call.views.metadata.audit(of_entity)
     return next((row for row in rows if row.key == undone.key), undone)
 
 
@@ -154,8 +155,7 @@ async def _reach(call: Call, row: AuditEntry) -> list[dict[str, Any]]:
     op = undo_op(row)
     mark = QuotaAlteration(pairs, (), shadow=row.old is not None)
     edit = mark if op is None else QuotaAlteration(pairs, (op,))
-    views = call.console.backend.views
-    reaches = await preview(views, (edit,), await connected_clients(views))
+    reaches = await preview(call.views, (edit,), await connected_clients(call.views))
     return await reaches_json(reaches)
 
 

@@ -19,7 +19,8 @@ from webui.problem import problem_schema, raise_refusal
 from webui.rest.broker_quotas import alter_brokers
 from webui.rest.configs import OPS, Config, Synonym, config_json, config_op, is_dynamic
 from webui.rest.paging import list_page, list_query, page_schema
-from webui.rest.routing import IF_MATCH, Call, Query, Reply, ResponseSpec, Route, etag, expected_version
+from webui.rest.replies import IF_MATCH, expected_version, versioned
+from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
 from webui.schema import COUNT, Flag, Listing, Record, Text
 from webui.tables.answers import schema_of
 from webui.tables.listing import LONGEST_PAGE
@@ -61,7 +62,7 @@ async def alter_configs(call: Call) -> Reply:
     ops = tuple(config_op(op) for op in call.body["ops"])
     alteration = ConfigAlteration(resource_of(call, level), ops, expected_version(call.headers))
     command = IncrementalAlterConfigs((alteration,), call.query["validate_only"])
-    (outcome,) = await call.console.backend.control.apply(command, call.actor)
+    (outcome,) = await call.apply(command)
     named = {op.key for op in ops}
     rows = [config_json(row) for row in await rows_of(call, level) if row.name in named]
     raise_refusal(outcome, rows)
@@ -71,23 +72,23 @@ async def alter_configs(call: Call) -> Reply:
 def _configs(call: Call, level: str, listed: Mapping[str, Any]) -> Reply:
     """`command` is the prefix of the command that changes settings at this level."""
     version = version_of(call, level)
-    command = alter_brokers(call.console.backend.views.server_info(), is_default=level == DEFAULT)
+    command = alter_brokers(call.views.server_info(), is_default=level == DEFAULT)
     answer = {"level": level, "version": version, "command": command, **listed}
-    return Reply(answer, headers={"ETag": etag(version)})
+    return versioned(answer, version)
 
 
 def version_of(call: Call, level: str) -> int:
     """Return the version of the dynamic settings at this level."""
-    return call.console.backend.views.metadata.broker_config_version(resource_of(call, level).name)
+    return call.views.metadata.broker_config_version(resource_of(call, level).name)
 
 
 def resource_of(call: Call, level: str) -> ConfigResource:
-    node_id = call.console.backend.views.server_info().node_id
+    node_id = call.views.server_info().node_id
     return ConfigResource(ResourceType.BROKER, str(node_id) if level == BROKER else "")
 
 
 async def rows_of(call: Call, level: str) -> list[ConfigRow]:
-    return await run_in_slices(call.console.backend.views.metadata.describe_configs(resource_of(call, level)))
+    return await run_in_slices(call.views.metadata.describe_configs(resource_of(call, level)))
 
 
 ROUTES: Final = (

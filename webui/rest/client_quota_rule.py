@@ -15,19 +15,8 @@ from webui.quota_ids import LONGEST_ID, BadId, entity_of
 from webui.quotas import ALL_KEYS, LIMIT_KEYS, shell_command
 from webui.rest.client_quotas import BEYOND, QUOTA, reach_of, row_json
 from webui.rest.reach import REACH
-from webui.rest.routing import (
-    HEADERS,
-    Call,
-    Query,
-    Reply,
-    ResponseSpec,
-    Route,
-    created,
-    etag,
-    expected_version,
-    no_content,
-    path_of,
-)
+from webui.rest.replies import HEADERS, created, expected_version, no_content, path_of, versioned
+from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
 from webui.schema import Flag, Invalid, Listing, Maybe, Number, Record, Text
 from webui.tables.slices import run_in_slices
 
@@ -72,7 +61,7 @@ _VALIDATE: Final = Query(
 
 async def get_rule(call: Call) -> Reply:
     row = await _existing(call)
-    return Reply(row_json(row), headers={"ETag": etag(row.version)})
+    return versioned(row_json(row), row.version)
 
 
 async def put_rule(call: Call) -> Reply:
@@ -88,7 +77,7 @@ async def put_rule(call: Call) -> Reply:
     answer = await _alter(call, entry)
     row = await _row(call)
     if existed or row is None:
-        return Reply(answer, headers={"ETag": etag(0 if row is None else row.version)})
+        return versioned(answer, 0 if row is None else row.version)
     return created(answer, path_of("client-quotas", call.path_params["id"]), row.version)
 
 
@@ -96,15 +85,15 @@ async def delete_rule(call: Call) -> Reply:
     row = await _existing(call)
     ops = tuple(QuotaOp(key, None) for key in _keys(row.entity))
     answer = await _alter(call, QuotaAlteration(row.entity, ops, expected_version(call.headers)))
-    return Reply(answer, headers={"ETag": etag(row.version)}) if call.query["validate_only"] else no_content()
+    return versioned(answer, row.version) if call.query["validate_only"] else no_content()
 
 
 async def _alter(call: Call, entry: QuotaAlteration) -> dict[str, Any]:
     """Return what the edit did or would do. Raises Problem."""
-    validate_only, views = call.query["validate_only"], call.console.backend.views
+    validate_only = call.query["validate_only"]
     edit = _changing(entry, await _row(call))
     command = AlterClientQuotas((entry,), validate_only)
-    (outcome,) = await call.console.backend.control.apply(command, call.actor)
+    (outcome,) = await call.apply(command)
     row = await _row(call)
     current = None if row is None else row_json(row)
     raise_refusal(outcome, current)
@@ -112,9 +101,9 @@ async def _alter(call: Call, entry: QuotaAlteration) -> dict[str, Any]:
         call.console.live.refresh()
     return {
         "current": current,
-        "command": shell_command(views.server_info().endpoint, edit),
+        "command": shell_command(call.views.server_info().endpoint, edit),
         "warnings": list(outcome.warnings),
-        "reach": await reach_of(views, edit) if validate_only else [],
+        "reach": await reach_of(call.views, edit) if validate_only else [],
     }
 
 
@@ -139,7 +128,7 @@ def _entity(call: Call) -> EntityPairs:
 
 
 async def _row(call: Call) -> QuotaRow | None:
-    return await run_in_slices(call.console.backend.views.quotas.quota(_entity(call)))
+    return await run_in_slices(call.views.quotas.quota(_entity(call)))
 
 
 async def _existing(call: Call) -> QuotaRow:

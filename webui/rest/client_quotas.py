@@ -41,15 +41,8 @@ from webui.quotas import (
 )
 from webui.rest.paging import page_query, page_schema, table_page
 from webui.rest.reach import REACH, reaches_json
-from webui.rest.routing import (
-    Call,
-    Query,
-    Reply,
-    ResponseSpec,
-    Route,
-    etag,
-    expected_version,
-)
+from webui.rest.replies import etag, expected_version
+from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
 from webui.schema import (
     COUNT,
     Flag,
@@ -216,15 +209,13 @@ _PATCH: Final = Record(
 
 async def list_quotas(call: Call) -> Reply:
     components = _components(call.query)
-    rows = await collect(
-        call.console.backend.views.quotas.each_quota(components, strict=call.query["strict"])
-    )
+    rows = await collect(call.views.quotas.each_quota(components, strict=call.query["strict"]))
     headers = {}
     if call.query["strict"] and components and all(one.match is not MatchType.ANY for one in components):
         # The filter names one entity, so the response has an ETag for a later If-Match.
         headers["ETag"] = etag(rows[0].version if rows else 0)
     page = await table_page(call, RULES, rows)
-    return Reply(page | {"unlisted": call.console.backend.views.shares.unlisted_use()}, headers=headers)
+    return Reply(page | {"unlisted": call.views.shares.unlisted_use()}, headers=headers)
 
 
 async def alter_quotas(call: Call) -> Reply:
@@ -239,7 +230,7 @@ async def alter_quotas(call: Call) -> Reply:
         entries = [replace(entries[0], expected_version=version)]
     validate_only = call.query["validate_only"]
     command = AlterClientQuotas(tuple(entries), validate_only)
-    outcomes = await call.console.backend.control.apply(command, call.actor)
+    outcomes = await call.apply(command)
     if not validate_only:
         call.console.live.refresh()
     results = await _results(call, entries, outcomes)
@@ -251,7 +242,7 @@ async def alter_quotas(call: Call) -> Reply:
     answer: dict[str, Any] = {"results": results}
     if validate_only and len(entries) > 1:
         sound = [entry for entry, outcome in zip(entries, outcomes, strict=True) if outcome.ok]
-        answer |= await _together(call.console.backend.views, sound)
+        answer |= await _together(call.views, sound)
     return Reply(answer, status=207 if refused else 200)
 
 
@@ -286,13 +277,12 @@ def alteration_of(entry: Mapping[str, Any]) -> QuotaAlteration:
 async def _results(
     call: Call, entries: Sequence[QuotaAlteration], outcomes: Sequence[QuotaOutcome]
 ) -> list[dict[str, Any]]:
-    views = call.console.backend.views
-    endpoint = views.server_info().endpoint
+    endpoint = call.views.server_info().endpoint
     if len(entries) == 1:
-        rows = {entries[0].entity: await run_in_slices(views.quotas.quota(entries[0].entity))}
+        rows = {entries[0].entity: await run_in_slices(call.views.quotas.quota(entries[0].entity))}
     else:
         wanted = {entry.entity for entry in entries}
-        every = views.quotas.each_quota()
+        every = call.views.quotas.each_quota()
         found = await collect(row if row is not None and row.entity in wanted else None for row in every)
         rows = {row.entity: row for row in found}
     return await collect(
@@ -317,13 +307,12 @@ def _result(
 async def _add_reach(
     call: Call, entries: Sequence[QuotaAlteration], results: Sequence[dict[str, Any]]
 ) -> None:
-    views = call.console.backend.views
-    if views.quotas.callback:
+    if call.views.quotas.callback:
         return  # the callback's result is unknown in advance
-    connected = await connected_clients(views)
+    connected = await connected_clients(call.views)
     for entry, result in zip(entries, results, strict=True):
         if result["error"] == ErrorCode.NONE.name:
-            reaches = await preview(views, (entry,), connected)
+            reaches = await preview(call.views, (entry,), connected)
             result["reach"] = await reaches_json(reaches)
 
 

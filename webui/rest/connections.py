@@ -19,7 +19,8 @@ from broker.views.connection_search import (
 from broker.views.console import Views
 from webui.problem import PROBLEM, Problem
 from webui.rest.paging import page_of, page_query, page_schema, table_page
-from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route, no_content
+from webui.rest.replies import no_content
+from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
 from webui.schema import COUNT, Text
 from webui.tables.answers import as_json, schema_of
 from webui.tables.listing import Elsewhere, Page, Table
@@ -39,10 +40,9 @@ CONNECTIONS: Final[Table[ConnectionRow]] = Table(
 
 
 async def connections(call: Call) -> Reply:
-    views = call.console.backend.views
-    others = await elsewhere(views, page_of(call))
+    others = await elsewhere(call.views, page_of(call))
     return Reply(
-        await table_page(call, CONNECTIONS, chain(views.live.each_connection(), others.rows), others)
+        await table_page(call, CONNECTIONS, chain(call.views.live.each_connection(), others.rows), others)
     )
 
 
@@ -57,14 +57,14 @@ async def elsewhere(views: Views, page: Page) -> Elsewhere:
 
 async def connection(call: Call) -> Reply:
     wanted = call.path_params["id"]
-    for row in await collect(call.console.backend.views.live.each_connection()):
+    for row in await collect(call.views.live.each_connection()):
         if row.connection_id == wanted:
             return Reply(as_json(row))
     raise Problem(404, "Connection not found, or closed.")
 
 
 async def close_connection(call: Call) -> Reply:
-    outcome = await call.console.backend.control.apply(CloseConnection(call.path_params["id"]), call.actor)
+    outcome = await call.apply(CloseConnection(call.path_params["id"]))
     if not outcome.ok:
         raise Problem.of(outcome.error, outcome.message)
     call.console.live.refresh()

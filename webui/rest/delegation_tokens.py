@@ -12,17 +12,8 @@ from broker.views.delegation_tokens import DelegationTokenRow, DelegationTokenVi
 from webui.problem import PROBLEM, Problem, problem_schema, raise_refusal
 from webui.rest.paging import page_query, page_schema, table_page
 from webui.rest.proof import PROOF_HEADER, require_proof
-from webui.rest.routing import (
-    IF_MATCH,
-    Call,
-    Query,
-    Reply,
-    ResponseSpec,
-    Route,
-    etag,
-    expected_version,
-    no_content,
-)
+from webui.rest.replies import IF_MATCH, expected_version, no_content, versioned
+from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
 from webui.rest.upstream import refuse_for_gateway
 from webui.schema import Listing, Maybe, Text
 from webui.tables.answers import as_json, schema_of
@@ -59,7 +50,7 @@ async def list_tokens(call: Call) -> Reply:
 
 async def get_token(call: Call) -> Reply:
     row = _existing(call, _tokens(call))
-    return Reply(as_json(row), headers={"ETag": etag(row.version)})
+    return versioned(as_json(row), row.version)
 
 
 async def expire_token(call: Call) -> Reply:
@@ -68,7 +59,7 @@ async def expire_token(call: Call) -> Reply:
     token_id = _existing(call, views).token_id
     expected = expected_version(call.headers)
     command = ExpireDelegationToken(token_id, AT_ONCE_MS, call.console.now_ms(), expected)
-    outcome = await call.console.backend.control.apply(command, call.actor)
+    outcome = await call.apply(command)
     row = views.one(token_id)
     raise_refusal(outcome, None if row is None else as_json(row))
     call.console.live.refresh()
@@ -77,12 +68,11 @@ async def expire_token(call: Call) -> Reply:
 
 def _tokens(call: Call) -> DelegationTokenViews:
     """Raises Problem 404 at a gateway, 409 without a secret key."""
-    views = call.console.backend.views
-    refuse_for_gateway(views, "delegation tokens")
-    if not views.delegation_tokens.enabled:
+    refuse_for_gateway(call.views, "delegation tokens")
+    if not call.views.delegation_tokens.enabled:
         detail = "Delegation tokens are not enabled: delegation.token.secret.key is empty."
         raise Problem.of(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED, detail)
-    return views.delegation_tokens
+    return call.views.delegation_tokens
 
 
 def _existing(call: Call, views: DelegationTokenViews) -> DelegationTokenRow:

@@ -26,7 +26,8 @@ from broker.controller.rows.topics import CommittedRow, GroupRow, MemberRow
 from webui.problem import PROBLEM, Problem, problem_schema
 from webui.rest.paging import page_query, page_schema, table_page
 from webui.rest.record_json import LATEST_MOMENT
-from webui.rest.routing import Call, PathName, Query, Reply, ResponseSpec, Route, no_content
+from webui.rest.replies import no_content
+from webui.rest.routing import Call, PathName, Query, Reply, ResponseSpec, Route
 from webui.rest.upstream import refuse_for_gateway
 from webui.schema import COUNT, NAME, Flag, Invalid, Listing, Number, OneOf, Record, Text
 from webui.tables.answers import as_json, schema_of
@@ -54,16 +55,7 @@ _TOPIC: Final = Record(
     {"topic": Text(min_length=1), "partitions": Listing(_PARTITION, max_items=MAX_PARTITIONS)},
     optional=frozenset({"partitions"}),
 )
-MOVE: Final = Record(
-    {
-        "topic": NAME,
-        "partition": COUNT,
-        "from": Number(integer=True, minimum=0, nullable=True),
-        "to": COUNT,
-        "difference": Number(integer=True, nullable=True),
-        "end": COUNT,
-    }
-)
+MOVE: Final = schema_of(OffsetMove)
 RESET: Final = Record({"items": Listing(MOVE), "command": Text(max_length=100_000)})
 IN_USE: Final = problem_schema(
     members=Listing(Record({"member_id": NAME, "client_id": NAME, "address": NAME}))
@@ -108,14 +100,13 @@ GROUPS: Final[Table[GroupRow]] = Table(
 
 
 async def groups(call: Call) -> Reply:
-    refuse_for_gateway(call.console.backend.views, "groups")
-    return Reply(await table_page(call, GROUPS, call.console.backend.views.topics.each_group()))
+    refuse_for_gateway(call.views, "groups")
+    return Reply(await table_page(call, GROUPS, call.views.topics.each_group()))
 
 
 async def group(call: Call) -> Reply:
-    views = call.console.backend.views
-    refuse_for_gateway(views, "groups")
-    detail = await run_in_slices(views.topics.group(call.path_params["group"]))
+    refuse_for_gateway(call.views, "groups")
+    detail = await run_in_slices(call.views.topics.group(call.path_params["group"]))
     if detail is None:
         raise Problem(404, "Group not found.")
     consumers = await collect(consumers_json(detail.members))
@@ -136,15 +127,15 @@ def consumers_json(members: Iterable[MemberRow]) -> Iterator[dict[str, Any] | No
 
 
 async def lag(call: Call) -> Reply:
-    refuse_for_gateway(call.console.backend.views, "groups")
+    refuse_for_gateway(call.views, "groups")
     group = call.query["group"]
     found = call.console.live.lag_history.columns(group or "", call.query["seconds"])
     return Reply({"group": group} | found)
 
 
 async def reset(call: Call) -> Reply:
-    views, body, group = call.console.backend.views, call.body, call.path_params["group"]
-    refuse_for_gateway(views, "groups")
+    body, group = call.body, call.path_params["group"]
+    refuse_for_gateway(call.views, "groups")
     (name, value), *_ = body["to"].items()
     kind = ResetKind.TIMESTAMP if name == "timestamp_ms" else ResetKind(name)
     topics = tuple(
@@ -154,21 +145,10 @@ async def reset(call: Call) -> Reply:
     moves: list[OffsetMove] = await _applied(call, command)
     if not command.validate_only:
         call.console.live.refresh()
-    detail = await run_in_slices(views.topics.group(group))
+    detail = await run_in_slices(call.views.topics.group(group))
     is_share = detail is not None and detail.group.group_type == "share"
-    line = reset_command(views.server_info().endpoint, command, is_share=is_share)
-    return Reply({"items": await collect(map(move_json, moves)), "command": line})
-
-
-def move_json(move: OffsetMove) -> dict[str, Any]:
-    return {
-        "topic": move.topic,
-        "partition": move.partition,
-        "from": move.before,
-        "to": move.after,
-        "difference": None if move.before is None else move.after - move.before,
-        "end": move.end,
-    }
+    line = reset_command(call.views.server_info().endpoint, command, is_share=is_share)
+    return Reply({"items": await collect(map(as_json, moves)), "command": line})
 
 
 def reset_command(endpoint: ClientEndpoint, command: ResetOffsets, *, is_share: bool) -> str:
@@ -195,14 +175,14 @@ def reset_command(endpoint: ClientEndpoint, command: ResetOffsets, *, is_share: 
 
 
 async def delete_group(call: Call) -> Reply:
-    refuse_for_gateway(call.console.backend.views, "groups")
+    refuse_for_gateway(call.views, "groups")
     await _applied(call, DeleteGroup(call.path_params["group"]))
     call.console.live.refresh()
     return no_content()
 
 
 async def delete_offsets(call: Call) -> Reply:
-    refuse_for_gateway(call.console.backend.views, "groups")
+    refuse_for_gateway(call.views, "groups")
     if call.query["topic"] is None:
         raise Invalid("topic", "is missing")
     await _applied(call, DeleteGroupOffsets(call.path_params["group"], call.query["topic"]))
@@ -213,12 +193,12 @@ async def delete_offsets(call: Call) -> Reply:
 async def _applied(call: Call, command: Any) -> Any:
     """Run a command. Raises Problem with the members of a group that is in use."""
     try:
-        return await call.console.backend.control.apply(command, call.actor)
+        return await call.apply(command)
     except ApiError as error:
         if error.code is not ErrorCode.NON_EMPTY_GROUP:
             raise
         refused = Problem.of(error.code, error.message)
-    found = await run_in_slices(call.console.backend.views.topics.group(call.path_params["group"]))
+    found = await run_in_slices(call.views.topics.group(call.path_params["group"]))
     refused.members["members"] = [
         {"member_id": each.member_id, "client_id": each.client_id, "address": each.address}
         for each in (() if found is None else found.members)

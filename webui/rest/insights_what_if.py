@@ -75,9 +75,7 @@ async def what_if(call: Call) -> Reply:
     if not 0 <= (last - first).days < MAX_DAYS:
         raise Invalid("/to", f"must be one of the {MAX_DAYS} days from `from` on")
     proposed = await _proposed(call)
-    rows = await sort_in_slices(
-        call.console.backend.views.quotas.each_quota(), lambda row: order_of(row.entity)
-    )
+    rows = await sort_in_slices(call.views.quotas.each_quota(), lambda row: order_of(row.entity))
     now = await collect(document(rows))
     call.to_free.extend([rows, now])
     question = {

@@ -117,9 +117,8 @@ async def overview(call: Call) -> Reply:
 
 
 async def throttled_channels(call: Call) -> Reply:
-    views = call.console.backend.views
-    page = await table_page(call, _throttled(call.console.now_ms()), views.quotas.each_throttled())
-    return Reply(page | {"unlisted": views.shares.unlisted_throttled()})
+    page = await table_page(call, _throttled(call.console.now_ms()), call.views.quotas.each_throttled())
+    return Reply(page | {"unlisted": call.views.shares.unlisted_throttled()})
 
 
 async def recent_throttles(call: Call) -> Reply:
@@ -129,9 +128,8 @@ async def recent_throttles(call: Call) -> Reply:
 
 
 async def usage(call: Call) -> Reply:
-    views = call.console.backend.views
-    page = await table_page(call, USAGE, views.quotas.each_usage())
-    return Reply(page | missing_clients(views))
+    page = await table_page(call, USAGE, call.views.quotas.each_usage())
+    return Reply(page | missing_clients(call.views))
 
 
 def missing_clients(views: Views) -> dict[str, Any]:
@@ -141,7 +139,7 @@ def missing_clients(views: Views) -> dict[str, Any]:
 
 async def tasks(call: Call) -> Reply:
     # The tree is listed in its own order, parents first.
-    rows = enumerate(call.console.backend.views.live.tasks())
+    rows = enumerate(call.views.live.tasks())
     return Reply(await list_page(call, rows, lambda row: as_json(row[1]), lambda row: row[0]))
 
 

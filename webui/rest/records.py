@@ -94,7 +94,7 @@ PRODUCED: Final = Record({"partition": COUNT, "offset": _OFFSET, "timestamp_ms":
 
 
 async def browse(call: Call) -> Reply:
-    refuse_for_gateway(call.console.backend.views, "records")
+    refuse_for_gateway(call.views, "records")
     body = call.body
     if "from" in body and "cursor" in body:
         raise Invalid("/cursor", "continues an earlier reading, so there must be no `from`")
@@ -110,7 +110,7 @@ async def browse(call: Call) -> Reply:
         limit,
         is_whole=any(schemas),
     )
-    found: FoundRecords = await call.console.backend.control.apply(command, call.actor)
+    found: FoundRecords = await call.apply(command)
     items = await _items(call, found.records, *schemas)
     return Reply(
         {
@@ -172,7 +172,7 @@ async def _decoded(
 
 async def get_record(call: Call) -> Reply:
     """Return one record, or its whole key or value as bytes to be saved."""
-    refuse_for_gateway(call.console.backend.views, "records")
+    refuse_for_gateway(call.views, "records")
     name, partition, offset = (call.path_params[each] for each in ("name", "partition", "offset"))
     part = call.query["part"]
     command = BrowseRecords(
@@ -182,7 +182,7 @@ async def get_record(call: Call) -> Reply:
         limit=1,
         is_download=part is not None,
     )
-    found: FoundRecords = await call.console.backend.control.apply(command, call.actor)
+    found: FoundRecords = await call.apply(command)
     if not found.records or found.records[0].offset != offset:
         raise Problem(404, f"{name}-{partition} has no record at offset {offset}.")
     record = found.records[0]
@@ -213,7 +213,7 @@ async def _downloaded(data: memoryview) -> AsyncIterator[bytes]:
 
 
 async def produce(call: Call) -> Reply:
-    refuse_for_gateway(call.console.backend.views, "records")
+    refuse_for_gateway(call.views, "records")
     body, name = call.body, call.path_params["name"]
     headers = tuple(
         (each["name"], bytes_of(each["value"], f"/headers/{at}/value"))
@@ -226,7 +226,7 @@ async def produce(call: Call) -> Reply:
         headers,
         body.get("partition"),
     )
-    produced = await call.console.backend.control.apply(command, call.actor)
+    produced = await call.apply(command)
     call.console.live.refresh()
     location = f"/api/v1/topics/{name}/partitions/{produced.partition}/records/{produced.offset}"
     answer = {

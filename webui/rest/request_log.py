@@ -10,7 +10,8 @@ from broker.common.errors import ErrorCode
 from broker.controller.commands import ConfigAlteration, ConfigOp, IncrementalAlterConfigs, OpType, Role
 from webui.problem import Problem, problem_schema
 from webui.rest.broker_configs import BROKER, resource_of, rows_of, version_of
-from webui.rest.routing import IF_MATCH, Call, Reply, ResponseSpec, Route, etag, expected_version
+from webui.rest.replies import IF_MATCH, expected_version, versioned
+from webui.rest.routing import Call, Reply, ResponseSpec, Route
 from webui.schema import Invalid, Listing, Number, Record, Text
 
 APIS: Final = "request.log.apis"
@@ -30,7 +31,7 @@ REFUSED_LOG: Final = problem_schema(current=REQUEST_LOG)
 
 
 async def get_request_log(call: Call) -> Reply:
-    return Reply(await _shown(call), headers={"ETag": etag(version_of(call, BROKER))})
+    return versioned(await _shown(call), version_of(call, BROKER))
 
 
 async def put_request_log(call: Call) -> Reply:
@@ -43,12 +44,12 @@ async def put_request_log(call: Call) -> Reply:
     command = IncrementalAlterConfigs(
         (ConfigAlteration(resource_of(call, BROKER), ops, expected_version(call.headers)),)
     )
-    (outcome,) = await call.console.backend.control.apply(command, call.actor)
+    (outcome,) = await call.apply(command)
     if outcome.error is ErrorCode.INVALID_UPDATE_VERSION:
         raise Problem.of(outcome.error, outcome.message, current=await _shown(call))
     if not outcome.ok:
         raise Problem.of(outcome.error, outcome.message)
-    return Reply(await _shown(call), headers={"ETag": etag(version_of(call, BROKER))})
+    return versioned(await _shown(call), version_of(call, BROKER))
 
 
 async def _shown(call: Call) -> dict[str, Any]:

@@ -109,10 +109,11 @@ async def resolve_if(call: Call) -> Reply:
 async def _answer(
     call: Call, user: str, client_id: str, ip: str, edits: Sequence[QuotaAlteration] | None
 ) -> Reply:
-    views = call.console.backend.views
-    callback = views.quotas.callback
+    callback = call.views.quotas.callback
     try:
-        limits = await run_in_slices(views.quotas.resolve(user or None, client_id, ip or None, edits or ()))
+        limits = await run_in_slices(
+            call.views.quotas.resolve(user or None, client_id, ip or None, edits or ())
+        )
     except ApiError as error:
         raise Problem.of(error.code, error.message) from error
     return Reply(

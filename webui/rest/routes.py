@@ -9,10 +9,13 @@ from typing import Any, Final, NamedTuple
 from webui.problem import PROBLEM, PROBLEM_TYPE
 from webui.rest import (
     acls,
+    alert_destinations,
+    alert_rules,
     alerts,
     audit,
     broker_configs,
     broker_quotas,
+    client_instances,
     client_metrics,
     client_quota_rule,
     client_quotas,
@@ -224,7 +227,7 @@ _documents: Final[dict[str, bytes]] = {}
 
 async def openapi(call: Call) -> Reply:
     """The document, built once."""
-    version = call.console.backend.views.server_info().software_version
+    version = call.views.server_info().software_version
     if version not in _documents:
         _documents[version] = await written_document(ROUTES, version)
     return Reply(_documents[version])
@@ -237,6 +240,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     *quota_files.ROUTES,
     *ip_quotas.ROUTES,
     *client_metrics.ROUTES,
+    *client_instances.ROUTES,
     *subscription_files.ROUTES,
     *audit.ROUTES,
     *broker_configs.ROUTES,
@@ -252,6 +256,8 @@ ROUTES: Final[tuple[Route, ...]] = (
     *upstream.ROUTES,
     *doctor.ROUTES,
     *alerts.ROUTES,
+    *alert_rules.ROUTES,
+    *alert_destinations.ROUTES,
     *insights_routes.ROUTES,
     *insights_what_if.ROUTES,
     *tokens.ROUTES,

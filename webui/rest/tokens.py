@@ -22,18 +22,8 @@ from webui.problem import PROBLEM, Problem, problem_schema
 from webui.problem_types import ALREADY_EXISTS, LAST_ADMINISTRATOR, SECRET_REQUIRED
 from webui.rest.paging import list_page, list_query, page_schema
 from webui.rest.proof import PROOF_HEADER, require_proof
-from webui.rest.routing import (
-    HEADERS,
-    Call,
-    PathName,
-    Reply,
-    ResponseSpec,
-    Route,
-    etag,
-    expected_version,
-    no_content,
-    path_of_name,
-)
+from webui.rest.replies import HEADERS, etag, expected_version, no_content, path_of_name, versioned
+from webui.rest.routing import Call, PathName, Reply, ResponseSpec, Route
 from webui.schema import NAME, Maybe, Number, Record, Text
 from webui.security.authenticator import LONGEST_SECRET
 from webui.tables.answers import as_json, schema_of
@@ -91,14 +81,14 @@ _PASSWORD: Final = Record(
 
 
 async def list_tokens(call: Call) -> Reply:
-    rows = call.console.backend.views.metadata.tokens()
+    rows = call.views.metadata.tokens()
     page = await list_page(call, rows, lambda row: _json(call, row), lambda row: row.name)
     return Reply(page | {"mine": call.actor.name})
 
 
 async def get_token(call: Call) -> Reply:
     row = existing(call)
-    return Reply(_json(call, row), headers={"ETag": etag(row.version)})
+    return versioned(_json(call, row), row.version)
 
 
 def _shown(call: Call, row: TokenRow) -> Token:
@@ -146,7 +136,7 @@ async def renew_token(call: Call) -> Reply:
 async def revoke_token(call: Call) -> Reply:
     await require_proof(call)
     command = RevokeAdminToken(call.path_params["name"], expected_version(call.headers))
-    outcome = await call.console.backend.control.apply(command, call.actor)
+    outcome = await call.apply(command)
     if not outcome.ok:
         raise refusal(call, outcome.error, outcome.message)
     return no_content()
@@ -157,7 +147,7 @@ async def _issue(call: Call, name: str, role: Role, version: int, status: int) -
     life_ms = call.body.get("expires_in_ms")
     expires_at_ms = None if life_ms is None else call.console.now_ms() + int(life_ms)
     command = IssueAdminToken(name, role, expires_at_ms=expires_at_ms, expected_version=version)
-    token = await call.console.backend.control.apply(command, call.actor)
+    token = await call.apply(command)
     answer = as_json(NewToken(token.name, token.role.name.lower(), expires_at_ms, token.secret))
     row = _token(call, name)
     headers = {"Location": path_of_name("tokens", name)} if status == CREATED else {}
@@ -184,7 +174,7 @@ def existing(call: Call) -> TokenRow:
 
 
 def _token(call: Call, name: str) -> TokenRow | None:
-    return next((row for row in call.console.backend.views.metadata.tokens() if row.name == name), None)
+    return next((row for row in call.views.metadata.tokens() if row.name == name), None)
 
 
 async def set_password(call: Call) -> Reply:
@@ -202,7 +192,7 @@ async def set_password(call: Call) -> Reply:
     row = existing(call)
     if call.session is not None and call.actor.name == name:
         call.session.token = row
-    return Reply(_json(call, row), headers={"ETag": etag(row.version)})
+    return versioned(_json(call, row), row.version)
 
 
 async def _proven(call: Call) -> bool:
@@ -225,7 +215,7 @@ async def _proven(call: Call) -> bool:
 
 
 async def _apply(call: Call, command: SetPassword) -> None:
-    outcome = await call.console.backend.control.apply(command, call.actor)
+    outcome = await call.apply(command)
     if not outcome.ok:
         raise refusal(call, outcome.error, outcome.message)
 

@@ -21,7 +21,8 @@ from broker.controller.rows.client_endpoint import ClientEndpoint
 from webui.problem import Problem, problem_schema
 from webui.rest.configs import OPS, Config, config_json, config_op
 from webui.rest.paging import list_page, list_query, page_schema
-from webui.rest.routing import IF_MATCH, Call, Reply, ResponseSpec, Route, expected_version
+from webui.rest.replies import IF_MATCH, expected_version
+from webui.rest.routing import Call, Reply, ResponseSpec, Route
 from webui.rest.topics import GONE, NAME_OF_TOPIC, VALIDATE, existing, topic_problem, version_header
 from webui.rest.upstream import refuse_for_gateway
 from webui.schema import Listing, Record, Text
@@ -35,7 +36,7 @@ REFUSED_CONFIGS: Final = problem_schema(current=Listing(TOPIC_CONFIG))
 
 
 async def list_configs(call: Call) -> Reply:
-    refuse_for_gateway(call.console.backend.views, "topics")
+    refuse_for_gateway(call.views, "topics")
     existing(call)
     rows = await _configs(call)
     page = await list_page(call, rows, lambda row: row, lambda row: row["name"])
@@ -43,14 +44,14 @@ async def list_configs(call: Call) -> Reply:
 
 
 async def alter_configs(call: Call) -> Reply:
-    views, name = call.console.backend.views, call.path_params["name"]
-    refuse_for_gateway(views, "topics")
+    name = call.path_params["name"]
+    refuse_for_gateway(call.views, "topics")
     ops = tuple(config_op(op) for op in call.body["ops"])
     resource = ConfigResource(ResourceType.TOPIC, name)
     alteration = ConfigAlteration(resource, ops, expected_version(call.headers))
     validate_only = call.query["validate_only"]
     command = IncrementalAlterConfigs((alteration,), validate_only)
-    (outcome,) = await call.console.backend.control.apply(command, call.actor)
+    (outcome,) = await call.apply(command)
     named = {op.key for op in ops}
     if outcome.error is ErrorCode.INVALID_UPDATE_VERSION:
         current = [row for row in await _configs(call) if row["name"] in named]
@@ -60,13 +61,13 @@ async def alter_configs(call: Call) -> Reply:
     if not validate_only:
         call.console.live.refresh()
     items = [row for row in await _configs(call) if row["name"] in named]
-    line = configs_command(views.server_info().endpoint, name, ops)
+    line = configs_command(call.views.server_info().endpoint, name, ops)
     return Reply({"items": items, "command": line}, headers=version_header(call))
 
 
 async def _configs(call: Call) -> list[dict[str, Any]]:
     resource = ConfigResource(ResourceType.TOPIC, call.path_params["name"])
-    rows = await run_in_slices(call.console.backend.views.metadata.describe_configs(resource))
+    rows = await run_in_slices(call.views.metadata.describe_configs(resource))
     return await collect(map(config_json, rows))
 
 

@@ -23,19 +23,8 @@ from broker.controller.rows.topics import PartitionRow, TopicRow
 from webui.problem import PROBLEM, Problem, problem_schema
 from webui.rest.configs import LONGEST_VALUE
 from webui.rest.paging import page_query, page_schema, table_page
-from webui.rest.routing import (
-    IF_MATCH,
-    Call,
-    Query,
-    Reply,
-    ResponseSpec,
-    Route,
-    created,
-    etag,
-    expected_version,
-    no_content,
-    path_of,
-)
+from webui.rest.replies import IF_MATCH, created, etag, expected_version, no_content, path_of, versioned
+from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
 from webui.rest.upstream import refuse_for_gateway
 from webui.schema import COUNT, NAME, Flag, Listing, Maybe, Names, Number, Record, Text
 from webui.tables.answers import as_json, schema_of
@@ -78,23 +67,23 @@ TOPICS: Final[Table[TopicRow]] = Table(
 
 
 async def topics(call: Call) -> Reply:
-    refuse_for_gateway(call.console.backend.views, "topics")
-    return Reply(await table_page(call, TOPICS, call.console.backend.views.topics.each_topic()))
+    refuse_for_gateway(call.views, "topics")
+    return Reply(await table_page(call, TOPICS, call.views.topics.each_topic()))
 
 
 async def topic(call: Call) -> Reply:
-    views, wanted = call.console.backend.views, call.path_params["name"]
-    refuse_for_gateway(views, "topics")
-    row = views.topics.topic(wanted)
+    wanted = call.path_params["name"]
+    refuse_for_gateway(call.views, "topics")
+    row = call.views.topics.topic(wanted)
     if row is None:
         raise Problem(404, "Topic not found.")
-    partitions = await collect(map(as_json, views.topics.partitions(wanted)))
-    return Reply(as_json(row) | {"partition_list": partitions}, headers={"ETag": etag(row.version)})
+    partitions = await collect(map(as_json, call.views.topics.partitions(wanted)))
+    return versioned(as_json(row) | {"partition_list": partitions}, row.version)
 
 
 async def create_topic(call: Call) -> Reply:
-    views, body = call.console.backend.views, call.body
-    refuse_for_gateway(views, "topics")
+    body = call.body
+    refuse_for_gateway(call.views, "topics")
     topic = NewTopic(
         body["name"],
         body.get("partitions", BY_DEFAULT),
@@ -102,7 +91,7 @@ async def create_topic(call: Call) -> Reply:
         tuple(body.get("configs", {}).items()),
     )
     validate_only = call.query["validate_only"]
-    (outcome,) = await call.console.backend.control.apply(CreateTopics((topic,), validate_only), call.actor)
+    (outcome,) = await call.apply(CreateTopics((topic,), validate_only))
     if not outcome.ok:
         raise Problem.of(outcome.error, outcome.message)
     configs = dict(outcome.configs)
@@ -112,7 +101,7 @@ async def create_topic(call: Call) -> Reply:
         "replication_factor": outcome.replication_factor,
         "configs": configs,
         "command": create_command(
-            views.server_info().endpoint,
+            call.views.server_info().endpoint,
             topic.name,
             outcome.partitions,
             outcome.replication_factor,
@@ -122,15 +111,15 @@ async def create_topic(call: Call) -> Reply:
     if validate_only:
         return Reply(answer)
     call.console.live.refresh()
-    made = views.topics.topic(topic.name)
+    made = call.views.topics.topic(topic.name)
     return created(answer, path_of("topics", topic.name), 0 if made is None else made.version)
 
 
 async def delete_topic(call: Call) -> Reply:
-    refuse_for_gateway(call.console.backend.views, "topics")
+    refuse_for_gateway(call.views, "topics")
     name = call.path_params["name"]
     command = DeleteTopics((TopicRef(name, expected_version=expected_version(call.headers)),))
-    (outcome,) = await call.console.backend.control.apply(command, call.actor)
+    (outcome,) = await call.apply(command)
     if not outcome.ok:
         raise topic_problem(outcome.error, outcome.message, name)
     call.console.live.refresh()
@@ -138,8 +127,8 @@ async def delete_topic(call: Call) -> Reply:
 
 
 async def set_partitions(call: Call) -> Reply:
-    views, name, count = call.console.backend.views, call.path_params["name"], call.body["count"]
-    refuse_for_gateway(views, "topics")
+    name, count = call.path_params["name"], call.body["count"]
+    refuse_for_gateway(call.views, "topics")
     before = existing(call).partitions
     expected, validate_only = expected_version(call.headers), call.query["validate_only"]
     if count < before:
@@ -147,18 +136,18 @@ async def set_partitions(call: Call) -> Reply:
         raise Problem(409, detail, code=ErrorCode.INVALID_PARTITIONS.name, current=before)
     if count > before:
         command = CreatePartitions((NewPartitions(name, count, expected_version=expected),), validate_only)
-        (outcome,) = await call.console.backend.control.apply(command, call.actor)
+        (outcome,) = await call.apply(command)
         if not outcome.ok:
             raise topic_problem(outcome.error, outcome.message, name)
         if not validate_only:
             call.console.live.refresh()
-    words = views.server_info().endpoint.tool("kafka-topics.sh")
+    words = call.views.server_info().endpoint.tool("kafka-topics.sh")
     line = shlex.join([*words, "--alter", "--topic", name, "--partitions", str(count)])
     return Reply({"before": before, "count": count, "command": line}, headers=version_header(call))
 
 
 def existing(call: Call) -> TopicRow:
-    row = call.console.backend.views.topics.topic(call.path_params["name"])
+    row = call.views.topics.topic(call.path_params["name"])
     if row is None:
         raise Problem(404, "Topic not found.")
     return row

@@ -51,24 +51,22 @@ def _is_broker() -> NoReturn:
 
 
 async def upstream(call: Call) -> Reply:
-    source = call.console.backend.views.upstream
+    source = call.views.upstream
     if source is None:
         _is_broker()
     return Reply(as_json(source.row()))
 
 
 async def gateways(call: Call) -> Reply:
-    views = call.console.backend.views
-    if not views.is_gateway:
+    if not call.views.is_gateway:
         _is_broker()
-    return Reply(await list_page(call, views.shares.gateways(), as_json, lambda row: row.gateway_id))
+    return Reply(await list_page(call, call.views.shares.gateways(), as_json, lambda row: row.gateway_id))
 
 
 async def shares(call: Call) -> Reply:
-    views = call.console.backend.views
-    if not views.is_gateway:
+    if not call.views.is_gateway:
         _is_broker()
-    return Reply(await table_page(call, SHARES, views.shares.shares()))
+    return Reply(await table_page(call, SHARES, call.views.shares.shares()))
 
 
 GATEWAY_PAGE: Final = page_schema(GATEWAY)
