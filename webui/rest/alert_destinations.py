@@ -20,7 +20,15 @@ from broker.controller.commands import Command, Outcome, Role
 from broker.controller.rows.alerts import Attempt, Delivery, DestinationRow
 from webui.problem import PROBLEM, Problem, problem_schema, raise_refusal
 from webui.rest.paging import list_page, list_query, page_schema
-from webui.rest.replies import HEADERS, created, expected_version, no_content, path_of_name, versioned
+from webui.rest.replies import (
+    HEADERS,
+    IF_MATCH,
+    created,
+    expected_version,
+    no_content,
+    path_of_name,
+    versioned,
+)
 from webui.rest.routing import Call, PathName, Query, Reply, ResponseSpec, Route
 from webui.schema import Flag, Maybe, Names, Record, Text
 from webui.tables.answers import as_json, schema_of
@@ -173,7 +181,7 @@ ROUTES: Final = (
             409: ResponseSpec("A rule names the destination", PROBLEM),
             412: _CHANGED,
         },
-        headers={"If-Match": HEADERS["If-Match"]},
+        headers=IF_MATCH,
         path_params=_PLACE,
     ),
     Route(

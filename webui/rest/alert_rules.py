@@ -24,7 +24,15 @@ from broker.controller.commands import Command, Outcome, Role
 from broker.controller.rows.alerts import RuleRow
 from webui.problem import PROBLEM, Problem, problem_schema, raise_refusal
 from webui.rest.paging import list_page, list_query, page_schema
-from webui.rest.replies import HEADERS, created, expected_version, no_content, path_of_name, versioned
+from webui.rest.replies import (
+    HEADERS,
+    IF_MATCH,
+    created,
+    expected_version,
+    no_content,
+    path_of_name,
+    versioned,
+)
 from webui.rest.routing import Call, PathName, Query, Reply, ResponseSpec, Route
 from webui.schema import NAME, Flag, Listing, Maybe, Number, Record, Schema, Text
 from webui.tables.answers import as_json, schema_of
@@ -157,7 +165,7 @@ ROUTES: Final = (
         "Removes an alert rule; its alerts are resolved.",
         delete_rule,
         {204: ResponseSpec("The rule is removed"), 404: _MISSING, 412: _CHANGED},
-        headers={"If-Match": HEADERS["If-Match"]},
+        headers=IF_MATCH,
         path_params=_PLACE,
     ),
 )

@@ -14,7 +14,6 @@ from broker.common.errors import ErrorCode
 from broker.controller.commands import ChangeOrigin, QuotaAlteration, Undo
 from broker.controller.rows.broker import AuditEntry
 from broker.views.metadata import AuditFilter
-from webui.entity_schema import ENTITY
 from webui.problem import PROBLEM, Problem
 from webui.problem_types import CHANGED_SINCE
 from webui.quota_preview import connected_clients, preview
@@ -24,7 +23,7 @@ from webui.rest.proof import PROOF_HEADER, require_proof
 from webui.rest.reach import REACH, reaches_json
 from webui.rest.replies import path_of
 from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
-from webui.schema import Flag, Listing, Maybe, Number, Record, Text
+from webui.schema import Flag, Listing, Number, Record, Text
 from webui.tables.answers import as_json, schema_of
 from webui.tables.json_output import encode
 from webui.tables.slices import collect
@@ -43,7 +42,7 @@ CSV: Final = "text/csv; charset=utf-8"
 
 LARGEST_SEQ: Final = 2**63
 _SEQ = Number(integer=True, minimum=1, exclusive_maximum=float(LARGEST_SEQ))
-ENTRY: Final = schema_of(AuditEntry, "Change", quota=Maybe(ENTITY))
+ENTRY: Final = schema_of(AuditEntry, "Change")
 TRAIL: Final = Record({"items": Listing(ENTRY, max_items=MAX_ROWS), "next": NEXT})
 UNDONE: Final = Record(
     {

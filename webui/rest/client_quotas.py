@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from broker.common.errors import ErrorCode
 from broker.controller.commands import AlterClientQuotas, QuotaAlteration, QuotaOp, QuotaOutcome, Role
 from broker.controller.rows.client_endpoint import ClientEndpoint
-from broker.controller.rows.fields import LEFT_OUT, Measured, Moment, Node, ShownEntity
+from broker.controller.rows.fields import LEFT_OUT, Measured, Moment, Node, RuleEntity
 from broker.controller.rows.quotas import (
     MatchType,
     OverriddenBy,
@@ -65,7 +65,7 @@ class ClientQuotaLimit(msgspec.Struct, frozen=True):
 
     upstream_node: Annotated[Node | None, LEFT_OUT]
     gateway: Annotated[str | None, LEFT_OUT]
-    overridden_by: Annotated[OverriddenBy | None, LEFT_OUT]
+    overridden_by: Annotated[Annotated[OverriddenBy, msgspec.Meta(title="OverriddenBy")] | None, LEFT_OUT]
     shadow_throttles: Annotated[ShadowUse | None, LEFT_OUT]
     value: Annotated[float, msgspec.Meta(gt=0)]
     observed: Measured | None
@@ -79,7 +79,7 @@ class ClientQuota(msgspec.Struct, frozen=True):
     """All limits of one entity, by key."""
 
     id: str
-    entity: ShownEntity
+    entity: RuleEntity
     limits: dict[str, ClientQuotaLimit]
     shadow: bool
     version: int
@@ -87,10 +87,9 @@ class ClientQuota(msgspec.Struct, frozen=True):
     changed_by: str
 
 
-_OVERRIDDEN_BY: Final = schema_of(OverriddenBy, "OverriddenBy", rules=Listing(ENTITY))
-LIMIT: Final = schema_of(ClientQuotaLimit, "ClientQuotaLimit", overridden_by=_OVERRIDDEN_BY)
+LIMIT: Final = schema_of(ClientQuotaLimit, "ClientQuotaLimit")
 _LIMITS: Final = Record(dict.fromkeys(ALL_KEYS, LIMIT), optional=frozenset(ALL_KEYS))
-QUOTA: Final = schema_of(ClientQuota, "ClientQuota", entity=ENTITY, limits=_LIMITS)
+QUOTA: Final = schema_of(ClientQuota, "ClientQuota", limits=_LIMITS)
 
 QUOTAS: Final = page_schema(QUOTA, unlisted=COUNT)
 """`unlisted` limits that other gateways use are missing in the use of the rules."""

@@ -22,7 +22,7 @@ from broker.controller.commands import (
     QuotaOutcome,
     Role,
 )
-from broker.controller.rows.fields import ShownEntity, Word
+from broker.controller.rows.fields import RuleEntity, Word
 from broker.controller.rows.quotas import QuotaRow
 from broker.views.console import Views
 from webui.entity_schema import ENTITY
@@ -55,7 +55,7 @@ NOTHING: Final = Wanted()
 class Difference(msgspec.Struct, frozen=True):
     """One changed limit; `old` is None for a new limit, `new` is None for a removed one."""
 
-    entity: ShownEntity
+    entity: RuleEntity
     key: str
     old: float | None
     new: float | None
@@ -64,7 +64,7 @@ class Difference(msgspec.Struct, frozen=True):
 class RefusedQuota(msgspec.Struct, frozen=True):
     """`line` is None for an entity that the file does not list."""
 
-    entity: ShownEntity
+    entity: RuleEntity
     error: Word
     message: Annotated[str, msgspec.Meta(max_length=4_096)] | None
     line: Annotated[int, msgspec.Meta(ge=1)] | None
@@ -187,9 +187,9 @@ _ENTRY: Final = Record(
 )
 ENTRIES: Final = Listing(_ENTRY, max_items=MAX_ENTITIES)
 FILE: Final = Record({"quotas": ENTRIES}, title="QuotaFile")
-_CHANGES: Final = Listing(schema_of(Difference, entity=ENTITY), max_items=10 * MAX_ENTITIES)
+_CHANGES: Final = Listing(schema_of(Difference), max_items=10 * MAX_ENTITIES)
 _SHADOWS: Final = Listing(Record({"entity": ENTITY, "shadow": Flag()}), max_items=MAX_ENTITIES)
-_REFUSED: Final = Listing(schema_of(RefusedQuota, entity=ENTITY), max_items=MAX_ENTITIES)
+_REFUSED: Final = Listing(schema_of(RefusedQuota), max_items=MAX_ENTITIES)
 _IMPORTED: Final = {"changes": _CHANGES, "shadow_changes": _SHADOWS, "refused": _REFUSED}
 IMPORTED: Final = Record(
     {**_IMPORTED, "version": COUNT, "reach": Listing(REACH)}, optional=frozenset({"reach"})

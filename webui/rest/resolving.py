@@ -14,7 +14,7 @@ from broker.common.principal import ANONYMOUS
 from broker.controller.commands import QuotaAlteration
 from broker.controller.rows.fields import LEFT_OUT, Measured, ShownEntity, Tags
 from broker.controller.rows.quotas import GatewayUse, MeasuredBy, NodeUse, ProbeRow, ResolvedLimit
-from webui.entity_schema import ENTITY, LONGEST_NAME
+from webui.entity_schema import LONGEST_NAME
 from webui.problem import Problem
 from webui.rest.client_quotas import EDIT, EDIT_OPTIONAL, alteration_of, check_edits
 from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
@@ -77,7 +77,7 @@ class LimitState(msgspec.Struct, frozen=True):
         )
 
 
-_STATE: Final = schema_of(LimitState, probes=Listing(schema_of(ProbeRow, entity=ENTITY), max_items=8))
+_STATE: Final = schema_of(LimitState)
 _LIMIT: Final = Record({"key": Text(), **_STATE.fields, "if": _STATE}, optional=_STATE.optional | {"if"})
 RESOLVED: Final = Record(
     {"user": _NAME, "client_id": _NAME, "ip": _NAME, "limits": Listing(_LIMIT)},

@@ -16,7 +16,15 @@ from broker.controller.scram import DEFAULT_ITERATIONS, LONGEST_USER, deletion_o
 from webui.problem import PROBLEM, Problem, problem_schema, raise_refusal
 from webui.rest.paging import page_query, page_schema, table_page
 from webui.rest.proof import PROOF_HEADER, require_proof
-from webui.rest.replies import HEADERS, created, expected_version, no_content, path_of_name, versioned
+from webui.rest.replies import (
+    HEADERS,
+    IF_MATCH,
+    created,
+    expected_version,
+    no_content,
+    path_of_name,
+    versioned,
+)
 from webui.rest.routing import Call, PathName, Query, Reply, ResponseSpec, Route
 from webui.schema import Maybe, Number, Record, Text
 from webui.tables.answers import as_json, schema_of
@@ -168,7 +176,7 @@ ROUTES: Final = (
         "Deletes a user's credential. Requires the role admin.",
         delete_credential,
         {204: ResponseSpec("The credential is deleted"), 404: _MISSING, 412: _CHANGED},
-        headers={"If-Match": HEADERS["If-Match"], **PROOF_HEADER},
+        headers={**IF_MATCH, **PROOF_HEADER},
         path_params=_PLACE,
     ),
 )

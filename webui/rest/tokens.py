@@ -22,7 +22,7 @@ from webui.problem import PROBLEM, Problem, problem_schema
 from webui.problem_types import ALREADY_EXISTS, LAST_ADMINISTRATOR, SECRET_REQUIRED
 from webui.rest.paging import list_page, list_query, page_schema
 from webui.rest.proof import PROOF_HEADER, require_proof
-from webui.rest.replies import HEADERS, etag, expected_version, no_content, path_of_name, versioned
+from webui.rest.replies import IF_MATCH, etag, expected_version, no_content, path_of_name, versioned
 from webui.rest.routing import Call, PathName, Reply, ResponseSpec, Route
 from webui.schema import NAME, Maybe, Number, Record, Text
 from webui.security.authenticator import LONGEST_SECRET
@@ -266,7 +266,7 @@ ROUTES: Final = (
         renew_token,
         {200: ResponseSpec("The token with its new secret", ISSUED), 404: MISSING, 409: LAST, 412: CHANGED},
         body=Record({"expires_in_ms": _LIFE}),
-        headers={"If-Match": HEADERS["If-Match"], **PROOF_HEADER},
+        headers={**IF_MATCH, **PROOF_HEADER},
         path_params=PLACE,
         role=Role.ADMIN,
     ),
@@ -282,7 +282,7 @@ ROUTES: Final = (
             409: LAST,
             412: CHANGED,
         },
-        headers={"If-Match": HEADERS["If-Match"], **PROOF_HEADER},
+        headers={**IF_MATCH, **PROOF_HEADER},
         path_params=PLACE,
     ),
     Route(
@@ -294,7 +294,7 @@ ROUTES: Final = (
         set_password,
         {200: ResponseSpec("The token; ETag: its version", TOKEN), 404: MISSING, 412: CHANGED},
         body=_PASSWORD,
-        headers={"If-Match": HEADERS["If-Match"], **PROOF_HEADER},
+        headers={**IF_MATCH, **PROOF_HEADER},
         path_params=PLACE,
     ),
 )

@@ -4,21 +4,18 @@
 fields are those of the row; broker.controller.rows.fields has the types that are shown in another form.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 import msgspec
 from msgspec import inspect
 from msgspec.structs import astuple
 
-from webui.entity_schema import ANY_ENTITY
+from webui.entity_schema import ANY_ENTITY, ENTITY
 from webui.schema import NAME, Flag, Listing, Maybe, Names, Number, Record, Schema, Text
 from webui.tables.json_output import finite, utc
 
 Convert = Callable[[Any], Any]
-
-TAGS: Final = Listing(Record({"name": NAME, "value": NAME}))
-"""The schema of what `tags_json` returns."""
 
 
 class _Shown(NamedTuple):
@@ -26,10 +23,6 @@ class _Shown(NamedTuple):
 
     schema: Schema
     convert: Convert | None = None
-
-
-def tags_json(tags: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
-    return [{"name": name, "value": value} for name, value in tags]
 
 
 class _Plan(NamedTuple):
@@ -105,6 +98,7 @@ def _extra_of(kind: inspect.Type) -> Mapping[str, Any]:
 
 _FORMS: Final[Mapping[str, _Shown]] = {
     "moment": _Shown(Text(form="date-time"), utc),
+    "rule entity": _Shown(ENTITY, dict),
     "entity": _Shown(ANY_ENTITY, dict),
     "hex": _Shown(Text(), bytes.hex),
     "object": _Shown(Names(Text(max_length=1_000_000)), dict),
@@ -130,7 +124,10 @@ def _shown(kind: inspect.Type) -> _Shown:
             return _Shown(Text(choices=tuple(map(str, choices))))
         case inspect.StructType(cls=row):
             return _Shown(schema_of(row), as_json)
-        case inspect.VarTupleType(item_type=item, max_length=most):
+        case (
+            inspect.VarTupleType(item_type=item, max_length=most)
+            | inspect.ListType(item_type=item, max_length=most)
+        ):
             return _listed(_shown(item), most)
         case inspect.DictType(value_type=value):
             return _named(_shown(value))

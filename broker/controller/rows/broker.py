@@ -6,7 +6,7 @@ import msgspec
 
 from broker.controller.commands import ChangeOrigin
 from broker.controller.rows.client_endpoint import ClientEndpoint
-from broker.controller.rows.fields import AnyText, Measured, Moment, Node, ShownEntity, Word, one_of
+from broker.controller.rows.fields import AnyText, Measured, Moment, Node, RuleEntity, Word, one_of
 from broker.controller.rows.upstream import GatewaySums, UpstreamSummary
 
 
@@ -221,7 +221,7 @@ class AuditEntry(msgspec.Struct, frozen=True):
     origin: Annotated[str, one_of(*ChangeOrigin)]
     kind: Word
     entity: str
-    quota: ShownEntity | None
+    quota: RuleEntity | None
     key: str
     old: AnyText | None
     new: AnyText | None

@@ -30,8 +30,11 @@ Node = Annotated[int, Meta(ge=-1)]
 Tags = Annotated[tuple[tuple[str, str], ...], Meta(extra={"pairs": ("name", "value")})]
 """Names with values. An answer has an object for each."""
 
+RuleEntity = Annotated[EntityPairs, Meta(extra={"shown": "rule entity"})]
+"""The entity of a rule. An answer has one object: `{"user": "alice", "client-id": null}`."""
+
 ShownEntity = Annotated[EntityPairs, Meta(extra={"shown": "entity"})]
-"""An answer has one object: `{"user": "alice", "client-id": null}`."""
+"""As `RuleEntity`, or `{}` where a quota callback decides."""
 
 Configs = Annotated[tuple[tuple[str, str], ...], Meta(extra={"shown": "object"})]
 

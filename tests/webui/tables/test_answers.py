@@ -18,6 +18,7 @@ from broker.controller.rows.fields import (
     Moment,
     Node,
     Rate,
+    RuleEntity,
     ShownEntity,
     Tags,
     one_of,
@@ -114,10 +115,12 @@ class Row(msgspec.Struct, frozen=True):
     state: Annotated[str, one_of("on", "off")]
     part: Annotated[Part, msgspec.Meta(title="Part")]
     parts: tuple[Part, ...]
+    more_parts: list[Part]
     names: tuple[str, ...]
     tags: Tags
     configs: Configs
     entity: ShownEntity
+    rule: RuleEntity
     counts: Annotated[tuple[tuple[str, int], ...], pairs("rule", "count"), msgspec.Meta(max_length=7)]
     by_name: dict[str, Part]
     ages: dict[str, int]
@@ -130,10 +133,11 @@ class Row(msgspec.Struct, frozen=True):
 
 
 ROW = Row(
-    *("a", 1, -1, 0.5, float("nan"), None, Colour.RED, "on", Part(1.0), (Part(2.0),), ("x", "y")),
+    *("a", 1, -1, 0.5, float("nan"), None, Colour.RED, "on", Part(1.0), (Part(2.0),), [], ("x", "y")),
     *(
         (("k", "v"),),
         (("c", "d"),),
+        (),
         (("user", None),),
         (("r", 3),),
         {"n": Part(4.0)},
@@ -158,10 +162,12 @@ def test_each_type_is_shown_in_its_form_in_the_order_of_the_fields() -> None:
         ("state", "on"),
         ("part", {"rate": 1.0}),
         ("parts", [{"rate": 2.0}]),
+        ("more_parts", []),
         ("names", ["x", "y"]),
         ("tags", [{"name": "k", "value": "v"}]),
         ("configs", {"c": "d"}),
-        ("entity", {"user": None}),
+        ("entity", {}),
+        ("rule", {"user": None}),
         ("counts", [{"rule": "r", "count": 3}]),
         ("by_name", {"n": {"rate": 4.0}}),
         ("ages", {"n": 5}),
@@ -192,6 +198,7 @@ def test_the_schema_tells_the_limits_of_each_type() -> None:
     assert fields["part"]["title"] == "Part"
     assert fields["part"]["properties"] == {"rate": {"type": "number", "minimum": 0}}
     assert fields["counts"]["maxItems"] == 7
+    assert fields["rule"]["title"] == "Entity" and "minProperties" not in fields["entity"]
     assert fields["by_name"]["additionalProperties"]["properties"] == fields["part"]["properties"]
     assert (fields["mark"]["minLength"], fields["mark"]["maxLength"]) == (1, 2)
     assert fields["at"]["format"] == "date-time" and fields["last_at"]["type"] == ["string", "null"]
