@@ -261,8 +261,7 @@ _NONE: Final = ResponseSpec("There is no such ACL, or this is a gateway", PROBLE
 
 ROUTES: Final = (
     Route(
-        "GET",
-        "/api/v1/acls",
+        "GET /api/v1/acls",
         "listAcls",
         "ACLs, as DescribeAcls selects them.",
         list_acls,
@@ -285,8 +284,7 @@ ROUTES: Final = (
         ),
     ),
     Route(
-        "POST",
-        "/api/v1/acls",
+        "POST /api/v1/acls",
         "createAcl",
         "Creates an ACL, as CreateAcls does. `host` is `*` and `pattern_type` LITERAL if left out. It takes "
         "effect at once. Requires the role admin.",
@@ -312,8 +310,7 @@ ROUTES: Final = (
         role=Role.ADMIN,
     ),
     Route(
-        "GET",
-        "/api/v1/acls/{id}",
+        "GET /api/v1/acls/{id}",
         "getAcl",
         "One ACL.",
         get_acl,
@@ -321,8 +318,7 @@ ROUTES: Final = (
         path_params=_ID,
     ),
     Route(
-        "DELETE",
-        "/api/v1/acls/{id}",
+        "DELETE /api/v1/acls/{id}",
         "deleteAcl",
         "Deletes an ACL, as DeleteAcls does. It takes effect at once. Requires the role admin.",
         delete_acl,
@@ -337,8 +333,7 @@ ROUTES: Final = (
         path_params=_ID,
     ),
     Route(
-        "GET",
-        "/api/v1/acls:resolve",
+        "GET /api/v1/acls:resolve",
         "resolveAcl",
         "Whether a principal may do something, and what decides it: an ACL (`acl`), super.users "
         "(`super-user`), allow.everyone.if.no.acl.found (`no-acl-found`), or that no ACL allows it "

@@ -132,8 +132,7 @@ _CHANGED: Final = ResponseSpec(
 
 ROUTES: Final = (
     Route(
-        "GET",
-        "/api/v1/alert-destinations",
+        "GET /api/v1/alert-destinations",
         "listAlertDestinations",
         "Destinations of notifications, without their secrets.",
         list_destinations,
@@ -141,8 +140,7 @@ ROUTES: Final = (
         query=list_query(),
     ),
     Route(
-        "GET",
-        "/api/v1/alert-destinations/{name}",
+        "GET /api/v1/alert-destinations/{name}",
         "getAlertDestination",
         "One destination, without its secrets.",
         get_destination,
@@ -150,8 +148,7 @@ ROUTES: Final = (
         path_params=_PLACE,
     ),
     Route(
-        "PUT",
-        "/api/v1/alert-destinations/{name}",
+        "PUT /api/v1/alert-destinations/{name}",
         "setAlertDestination",
         "Creates or replaces a destination; what is omitted of URL and headers stays as it is. "
         "Requires the role admin.",
@@ -170,8 +167,7 @@ ROUTES: Final = (
         role=Role.ADMIN,
     ),
     Route(
-        "DELETE",
-        "/api/v1/alert-destinations/{name}",
+        "DELETE /api/v1/alert-destinations/{name}",
         "removeAlertDestination",
         "Removes a destination that no rule names. Requires the role admin.",
         delete_destination,
@@ -185,8 +181,7 @@ ROUTES: Final = (
         path_params=_PLACE,
     ),
     Route(
-        "POST",
-        "/api/v1/alert-destinations/{name}:test",
+        "POST /api/v1/alert-destinations/{name}:test",
         "testAlertDestination",
         "Sends a test notification now. Requires the role admin.",
         test_destination,

@@ -121,8 +121,7 @@ _CHANGED: Final = ResponseSpec("The rule changed in the meantime; `current` is i
 
 ROUTES: Final = (
     Route(
-        "GET",
-        "/api/v1/alert-rules",
+        "GET /api/v1/alert-rules",
         "listAlertRules",
         "Alert rules with the number of their alerts.",
         list_rules,
@@ -130,8 +129,7 @@ ROUTES: Final = (
         query=list_query(),
     ),
     Route(
-        "GET",
-        "/api/v1/alert-rules/{name}",
+        "GET /api/v1/alert-rules/{name}",
         "getAlertRule",
         "One alert rule.",
         get_rule,
@@ -139,8 +137,7 @@ ROUTES: Final = (
         path_params=_PLACE,
     ),
     Route(
-        "PUT",
-        "/api/v1/alert-rules/{name}",
+        "PUT /api/v1/alert-rules/{name}",
         "setAlertRule",
         "Creates or replaces an alert rule; omitted fields have their defaults.",
         put_rule,
@@ -159,8 +156,7 @@ ROUTES: Final = (
         role=Role.EDITOR,
     ),
     Route(
-        "DELETE",
-        "/api/v1/alert-rules/{name}",
+        "DELETE /api/v1/alert-rules/{name}",
         "removeAlertRule",
         "Removes an alert rule; its alerts are resolved.",
         delete_rule,

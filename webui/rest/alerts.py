@@ -28,8 +28,7 @@ def _order(row: AlertRow) -> tuple[bool, int, str, tuple[tuple[str, str], ...]]:
 
 ROUTES: Final = (
     Route(
-        "GET",
-        "/api/v1/alerts",
+        "GET /api/v1/alerts",
         "listAlerts",
         "Alerts that are pending or firing now.",
         list_alerts,
@@ -37,8 +36,7 @@ ROUTES: Final = (
         query=list_query(),
     ),
     Route(
-        "GET",
-        "/api/v1/alerts:history",
+        "GET /api/v1/alerts:history",
         "listAlertEvents",
         "What fired, was resolved or could not be delivered since the broker's start, the newest first.",
         list_events,

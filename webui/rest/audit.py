@@ -176,8 +176,7 @@ _ID: Final = (Query("id", _SEQ, "The change."),)
 
 ROUTES: Final = (
     Route(
-        "GET",
-        "/api/v1/audit",
+        "GET /api/v1/audit",
         "listChanges",
         "All changes, with actor, time, address, origin, old value and new value.",
         list_changes,
@@ -185,8 +184,7 @@ ROUTES: Final = (
         query=(*_FILTER, _ORDER, *list_query(most=MAX_ROWS)),
     ),
     Route(
-        "GET",
-        "/api/v1/audit/{id}",
+        "GET /api/v1/audit/{id}",
         "getChange",
         "One change.",
         get_change,
@@ -194,8 +192,7 @@ ROUTES: Final = (
         path_params=_ID,
     ),
     Route(
-        "GET",
-        "/api/v1/audit:export",
+        "GET /api/v1/audit:export",
         "exportChanges",
         "The changes as a file, one per line.",
         export_changes,
@@ -215,8 +212,7 @@ ROUTES: Final = (
         ),
     ),
     Route(
-        "POST",
-        "/api/v1/audit/{id}:undo",
+        "POST /api/v1/audit/{id}:undo",
         "undoChange",
         "Restores the old value, as a new change. Requires the role that the change itself requires, and of "
         "an ACL the secret again.",

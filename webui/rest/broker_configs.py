@@ -93,8 +93,7 @@ async def rows_of(call: Call, level: str) -> list[ConfigRow]:
 
 ROUTES: Final = (
     Route(
-        "GET",
-        "/api/v1/broker-configs",
+        "GET /api/v1/broker-configs",
         "listBrokerConfigs",
         "The broker's settings: effective value, its source, and the values of all other sources.",
         list_configs,
@@ -118,8 +117,7 @@ ROUTES: Final = (
         ),
     ),
     Route(
-        "PATCH",
-        "/api/v1/broker-configs",
+        "PATCH /api/v1/broker-configs",
         "alterBrokerConfigs",
         "Sets and deletes dynamic settings. All changes take effect before the response, or none.",
         alter_configs,

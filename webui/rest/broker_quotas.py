@@ -36,8 +36,7 @@ async def broker_quotas(call: Call) -> Reply:
 
 ROUTES: Final = (
     Route(
-        "GET",
-        "/api/v1/broker-quotas",
+        "GET /api/v1/broker-quotas",
         "getBrokerQuotas",
         "Broker-wide and cluster limits, with their use. PATCH /broker-configs changes them.",
         broker_quotas,

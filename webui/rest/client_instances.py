@@ -78,8 +78,7 @@ _INSTANCE_ID: Final = (
 
 ROUTES: Final = (
     Route(
-        "GET",
-        "/api/v1/client-instances",
+        "GET /api/v1/client-instances",
         "listClientInstances",
         "Known client instances that have requested their subscriptions.",
         list_instances,
@@ -87,8 +86,7 @@ ROUTES: Final = (
         query=page_query(INSTANCES),
     ),
     Route(
-        "GET",
-        "/api/v1/client-instances/{instance}",
+        "GET /api/v1/client-instances/{instance}",
         "getClientInstance",
         "One client instance, with the metrics that it pushed.",
         get_instance,

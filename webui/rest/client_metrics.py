@@ -169,8 +169,7 @@ _REFUSALS: Final = {
 
 ROUTES: Final = (
     Route(
-        "GET",
-        "/api/v1/client-metrics",
+        "GET /api/v1/client-metrics",
         "listClientMetrics",
         "Subscriptions to client metrics, each with the number of matching client instances.",
         list_subscriptions,
@@ -183,8 +182,7 @@ ROUTES: Final = (
         query=page_query(SUBSCRIPTIONS),
     ),
     Route(
-        "GET",
-        "/api/v1/client-metrics/{name}",
+        "GET /api/v1/client-metrics/{name}",
         "getClientMetrics",
         "One subscription.",
         get_subscription,
@@ -195,8 +193,7 @@ ROUTES: Final = (
         path_params=_NAME,
     ),
     Route(
-        "PUT",
-        "/api/v1/client-metrics/{name}",
+        "PUT /api/v1/client-metrics/{name}",
         "setClientMetrics",
         "Creates or replaces a subscription; omitted settings have their defaults.",
         put_subscription,
@@ -221,8 +218,7 @@ ROUTES: Final = (
         role=Role.EDITOR,
     ),
     Route(
-        "DELETE",
-        "/api/v1/client-metrics/{name}",
+        "DELETE /api/v1/client-metrics/{name}",
         "removeClientMetrics",
         "Deletes a subscription; its clients stop pushing these metrics with their next request.",
         delete_subscription,

@@ -12,28 +12,16 @@ from broker.controller.commands import AlterClientQuotas, EntityPairs, QuotaAlte
 from broker.controller.rows.quotas import QuotaRow
 from webui.problem import Problem, problem_schema, raise_refusal
 from webui.quota_ids import LONGEST_ID, BadId, entity_of
-from webui.quotas import ALL_KEYS, LIMIT_KEYS, shell_command
-from webui.rest.client_quotas import BEYOND, QUOTA, reach_of, row_json
+from webui.quotas import LIMIT_KEYS, shell_command
+from webui.rest.client_quotas import QUOTA, WANTED, reach_of, row_json
 from webui.rest.reach import REACH
 from webui.rest.replies import HEADERS, created, expected_version, no_content, path_of, versioned
 from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
-from webui.schema import Flag, Invalid, Listing, Maybe, Number, Record, Text
+from webui.schema import Flag, Invalid, Listing, Maybe, Record, Text
 from webui.tables.slices import run_in_slices
 
 IP_KEY: Final = "connection_creation_rate"
 
-RULE: Final = Record(
-    {
-        "limits": Record(
-            dict.fromkeys(ALL_KEYS, Number(exclusive_minimum=0, exclusive_maximum=BEYOND)),
-            optional=frozenset(ALL_KEYS),
-            min_properties=1,
-        ),
-        "shadow": Flag(),
-    },
-    optional=frozenset({"shadow"}),
-    title="WantedClientQuota",
-)
 EDITED: Final = Record(
     {
         "current": Maybe(QUOTA),
@@ -147,8 +135,7 @@ _MISSING: Final = ResponseSpec("The entity has no quota", REFUSED)
 
 ROUTES: Final = (
     Route(
-        "GET",
-        "/api/v1/client-quotas/{id}",
+        "GET /api/v1/client-quotas/{id}",
         "getClientQuota",
         "One rule with its use.",
         get_rule,
@@ -156,8 +143,7 @@ ROUTES: Final = (
         path_params=_ID,
     ),
     Route(
-        "PUT",
-        "/api/v1/client-quotas/{id}",
+        "PUT /api/v1/client-quotas/{id}",
         "setClientQuota",
         "Creates a rule or gives it exactly the listed limits, enforced unless `shadow` is set.",
         put_rule,
@@ -169,15 +155,14 @@ ROUTES: Final = (
             **_REFUSALS,
         },
         query=(_VALIDATE,),
-        body=RULE,
+        body=WANTED,
         headers=HEADERS,
         path_params=_ID,
         example={"limits": {"producer_byte_rate": 1000000, "consumer_byte_rate": 2000000}},
         role=Role.EDITOR,
     ),
     Route(
-        "DELETE",
-        "/api/v1/client-quotas/{id}",
+        "DELETE /api/v1/client-quotas/{id}",
         "removeClientQuota",
         "Removes all limits of a rule; the next rule in Kafka's order then applies to its clients.",
         delete_rule,

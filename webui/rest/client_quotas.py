@@ -43,17 +43,7 @@ from webui.rest.paging import page_query, page_schema, table_page
 from webui.rest.reach import REACH, reaches_json
 from webui.rest.replies import etag, expected_version
 from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
-from webui.schema import (
-    COUNT,
-    Flag,
-    Invalid,
-    Listing,
-    Number,
-    OneOf,
-    Record,
-    Schema,
-    Text,
-)
+from webui.schema import COUNT, Flag, Invalid, Listing, Number, OneOf, Record, Schema, Text
 from webui.tables.answers import as_json, schema_of
 from webui.tables.json_output import finite
 from webui.tables.listing import Table
@@ -171,6 +161,18 @@ MAX_ENTRIES: Final = 1_000
 MAX_PREVIEWS: Final = 8
 """Maximum number of entries with a separate preview; each one examines all connected clients."""
 BEYOND: Final = 2.0**63
+VALUE: Final = Number(exclusive_minimum=0, exclusive_maximum=BEYOND)
+"""The value of a limit in a request."""
+
+WANTED: Final = Record(
+    {
+        "limits": Record(dict.fromkeys(ALL_KEYS, VALUE), optional=frozenset(ALL_KEYS), min_properties=1),
+        "shadow": Flag(),
+    },
+    optional=frozenset({"shadow"}),
+    title="WantedClientQuota",
+)
+"""All limits of an entity in a request; other limits are removed."""
 
 _NAME = Text(max_length=LONGEST_NAME)
 _MATCH = Text(choices=tuple(MatchType))
@@ -188,7 +190,7 @@ _FILTER_QUERY: Final = (
 
 _OP = OneOf(
     (
-        Record({"key": Text(max_length=256), "value": Number(exclusive_minimum=0, exclusive_maximum=BEYOND)}),
+        Record({"key": Text(max_length=256), "value": VALUE}),
         Record({"key": Text(max_length=256), "remove": Flag(only=True)}),
     )
 )
@@ -332,8 +334,7 @@ async def _together(views: Views, entries: Sequence[QuotaAlteration]) -> dict[st
 
 ROUTES: Final = (
     Route(
-        "GET",
-        "/api/v1/client-quotas",
+        "GET /api/v1/client-quotas",
         "listClientQuotas",
         "Quota rules with their use, filtered as DescribeClientQuotas does, then searched, sorted and paged.",
         list_quotas,
@@ -343,8 +344,7 @@ ROUTES: Final = (
         query=(*_FILTER_QUERY, *page_query(RULES)),
     ),
     Route(
-        "PATCH",
-        "/api/v1/client-quotas",
+        "PATCH /api/v1/client-quotas",
         "alterClientQuotas",
         "Sets and removes limits; with `shadow` an entity's limits are measured, not enforced. Each entry is "
         "accepted or rejected separately.",

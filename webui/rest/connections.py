@@ -76,8 +76,7 @@ _GONE: Final = ResponseSpec("Not found, or no longer present", PROBLEM)
 
 ROUTES: Final = (
     Route(
-        "GET",
-        "/api/v1/connections",
+        "GET /api/v1/connections",
         "listConnections",
         "Open connections. Where gateways share limits, those of all gateways: `gateway` is the id of the "
         "other one, which alone can close it. A gateway lists its first 500 rows at most: of those that "
@@ -87,8 +86,7 @@ ROUTES: Final = (
         query=page_query(CONNECTIONS),
     ),
     Route(
-        "GET",
-        "/api/v1/connections/{id}",
+        "GET /api/v1/connections/{id}",
         "getConnection",
         "One connection.",
         connection,
@@ -96,8 +94,7 @@ ROUTES: Final = (
         path_params=_ID,
     ),
     Route(
-        "DELETE",
-        "/api/v1/connections/{id}",
+        "DELETE /api/v1/connections/{id}",
         "closeConnection",
         "Closes one connection; its client can reconnect. Requires the role editor.",
         close_connection,

@@ -89,8 +89,7 @@ _NONE: Final = ResponseSpec("There is no such delegation token, or this is a gat
 
 ROUTES: Final = (
     Route(
-        "GET",
-        "/api/v1/delegation-tokens",
+        "GET /api/v1/delegation-tokens",
         "listDelegationTokens",
         "Delegation tokens without their HMACs, expired ones too until they are removed.",
         list_tokens,
@@ -98,8 +97,7 @@ ROUTES: Final = (
         query=page_query(TOKENS),
     ),
     Route(
-        "GET",
-        "/api/v1/delegation-tokens/{id}",
+        "GET /api/v1/delegation-tokens/{id}",
         "getDelegationToken",
         "One delegation token, without its HMAC.",
         get_token,
@@ -107,8 +105,7 @@ ROUTES: Final = (
         path_params=_ID,
     ),
     Route(
-        "DELETE",
-        "/api/v1/delegation-tokens/{id}",
+        "DELETE /api/v1/delegation-tokens/{id}",
         "expireDelegationToken",
         "Expires a delegation token at once and removes it, as ExpireDelegationToken does. Nobody can log in "
         "with it any more; connections that did last until its former expiry. Requires the role admin.",

@@ -95,8 +95,7 @@ async def doctor(call: Call) -> Reply:
 
 ROUTES: Final = (
     Route(
-        "GET",
-        "/api/v1/doctor",
+        "GET /api/v1/doctor",
         "getDiagnosis",
         "Symptoms, each with current values that explain it and the settings that affect them.",
         doctor,

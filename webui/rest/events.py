@@ -249,8 +249,7 @@ _WINDOW_QUERY: Final = (
 
 ROUTES: Final = (
     Route(
-        "GET",
-        "/api/v1/events",
+        "GET /api/v1/events",
         "streamEvents",
         "Server-sent events. Each has the full state of its topic, or one page of a table.",
         events,

@@ -214,8 +214,7 @@ _USED: Final = ResponseSpec("The group has members: `members`", IN_USE)
 
 ROUTES: Final = (
     Route(
-        "GET",
-        "/api/v1/groups",
+        "GET /api/v1/groups",
         "listGroups",
         "Consumer groups, with their lag.",
         groups,
@@ -226,8 +225,7 @@ ROUTES: Final = (
         query=page_query(GROUPS),
     ),
     Route(
-        "GET",
-        "/api/v1/groups/{group}",
+        "GET /api/v1/groups/{group}",
         "getGroup",
         "One group, with its members, their assignments and its offsets.",
         group,
@@ -235,8 +233,7 @@ ROUTES: Final = (
         path_params=_GROUP,
     ),
     Route(
-        "GET",
-        "/api/v1/groups:lag",
+        "GET /api/v1/groups:lag",
         "getGroupLag",
         "The lag of a group over time, or of all groups together: the last hour by ten seconds, or the last "
         "day by five minutes. Kept in memory, for the 500 groups with the largest lag.",
@@ -256,8 +253,7 @@ ROUTES: Final = (
         ),
     ),
     Route(
-        "POST",
-        "/api/v1/groups/{group}/offsets:reset",
+        "POST /api/v1/groups/{group}/offsets:reset",
         "resetGroupOffsets",
         "Sets the committed offsets of a group without members: to the earliest or latest offset, the first "
         "record from a time on, an offset, or shifted by a number of records; limited to the offsets that "
@@ -284,8 +280,7 @@ ROUTES: Final = (
         role=Role.EDITOR,
     ),
     Route(
-        "DELETE",
-        "/api/v1/groups/{group}",
+        "DELETE /api/v1/groups/{group}",
         "deleteGroup",
         "Deletes a group without members, with its committed offsets. Requires the role editor.",
         delete_group,
@@ -293,8 +288,7 @@ ROUTES: Final = (
         path_params=_GROUP,
     ),
     Route(
-        "DELETE",
-        "/api/v1/groups/{group}/offsets",
+        "DELETE /api/v1/groups/{group}/offsets",
         "deleteGroupOffsets",
         "Deletes a group's committed offsets of one topic that no member consumes. Requires the role editor.",
         delete_offsets,

@@ -118,8 +118,7 @@ def _day(text: str, where: str) -> date:
 
 ROUTES: Final = (
     Route(
-        "POST",
-        "/api/v1/insights/what-if",
+        "POST /api/v1/insights/what-if",
         "simulateWhatIf",
         "Clients that proposed rules would have throttled on recorded days, compared with the current "
         "rules, by the broker's own quota code. Changes nothing. `quotas` has all proposed rules, in the "

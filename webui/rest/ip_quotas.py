@@ -16,10 +16,11 @@ from broker.controller.rows.connections import AddressRow, AddressUse, Connectio
 from broker.views.console import Views
 from webui.problem import Problem, problem_schema
 from webui.quotas import kafka_configs
+from webui.rest.client_quotas import VALUE
 from webui.rest.paging import page_query, page_schema, table_page
 from webui.rest.replies import HEADERS, created, expected_version, no_content, path_of, versioned
 from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
-from webui.schema import COUNT, NAME, TIME, Flag, Listing, Number, Record, Text
+from webui.schema import COUNT, NAME, TIME, Flag, Listing, Record, Text
 from webui.tables.answers import as_json, schema_of
 from webui.tables.listing import Table
 from webui.tables.slices import collect
@@ -95,7 +96,6 @@ class AddressReach(msgspec.Struct, frozen=True):
 
 
 KEY: Final = "connection_creation_rate"
-BEYOND: Final = 2.0**63
 
 ADDRESS: Final = schema_of(
     AddressRow, "IpQuota", address=NAME, changed_at=Text(form=TIME.form, nullable=True)
@@ -104,11 +104,7 @@ IP_QUOTAS: Final = page_schema(
     ADDRESS, limits=Listing(schema_of(ConnectionLimitRow)), unlisted=COUNT, unheard=Listing(NAME)
 )
 EDITED: Final = Record(
-    {
-        "current": ADDRESS,
-        "command": Text(max_length=8192),
-        "reach": schema_of(AddressReach),
-    },
+    {"current": ADDRESS, "command": Text(max_length=8192), "reach": schema_of(AddressReach)},
     title="IpQuotaEdit",
 )
 REFUSED: Final = problem_schema(current=ADDRESS)
@@ -226,8 +222,7 @@ _REFUSALS: Final = {
 
 ROUTES: Final = (
     Route(
-        "GET",
-        "/api/v1/ip-quotas",
+        "GET /api/v1/ip-quotas",
         "listIpQuotas",
         "Addresses with a limit or seen in the last hour, and the connection limits of the listeners.",
         list_ip_quotas,
@@ -242,8 +237,7 @@ ROUTES: Final = (
         query=page_query(ADDRESSES),
     ),
     Route(
-        "GET",
-        "/api/v1/ip-quotas/{address}",
+        "GET /api/v1/ip-quotas/{address}",
         "getIpQuota",
         "One address, or the default rule.",
         get_ip_quota,
@@ -254,8 +248,7 @@ ROUTES: Final = (
         path_params=_PLACE,
     ),
     Route(
-        "PUT",
-        "/api/v1/ip-quotas/{address}",
+        "PUT /api/v1/ip-quotas/{address}",
         "setIpQuota",
         "Sets the connection creation rate limit of an address.",
         put_ip_quota,
@@ -268,14 +261,13 @@ ROUTES: Final = (
         },
         query=(_VALIDATE,),
         example={KEY: 10},
-        body=Record({KEY: Number(exclusive_minimum=0, exclusive_maximum=BEYOND)}),
+        body=Record({KEY: VALUE}),
         headers=HEADERS,
         path_params=_PLACE,
         role=Role.EDITOR,
     ),
     Route(
-        "DELETE",
-        "/api/v1/ip-quotas/{address}",
+        "DELETE /api/v1/ip-quotas/{address}",
         "removeIpQuota",
         "Deletes the limit of an address; the default limit then applies, if there is one.",
         delete_ip_quota,

@@ -13,15 +13,7 @@ from webui.problem import Problem
 from webui.quotas import LIMIT_KEYS
 from webui.rest.paging import list_page, list_query, page_query, page_schema, table_page
 from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
-from webui.schema import (
-    COUNT,
-    MAYBE,
-    NAME,
-    TIME,
-    Listing,
-    Number,
-    Record,
-)
+from webui.schema import COUNT, MAYBE, NAME, TIME, Listing, Number, Record
 from webui.tables.answers import as_json, schema_of
 from webui.tables.listing import LONGEST_PAGE, Page, Table
 from webui.tables.slices import collect
@@ -160,8 +152,7 @@ async def readyz(call: Call) -> Reply:
 
 ROUTES: Final = (
     Route(
-        "GET",
-        "/api/v1/overview",
+        "GET /api/v1/overview",
         "getOverview",
         "The broker's current metrics, and optionally their history. Where gateways share limits, bytes, "
         "requests, connections and throttled connections in the history are sums of all.",
@@ -178,8 +169,7 @@ ROUTES: Final = (
         ),
     ),
     Route(
-        "GET",
-        "/api/v1/throttled-channels",
+        "GET /api/v1/throttled-channels",
         "listThrottledChannels",
         "Throttled connections, the longest remaining throttle first. Where gateways share limits, those of "
         "the others, too: of each the longest ones, as of its last report.",
@@ -193,8 +183,7 @@ ROUTES: Final = (
         query=page_query(_throttled(0)),
     ),
     Route(
-        "GET",
-        "/api/v1/throttled-channels:recent",
+        "GET /api/v1/throttled-channels:recent",
         "listRecentThrottles",
         "Clients throttled in the last hour, with rule, number of throttles and longest throttle.",
         recent_throttles,
@@ -206,8 +195,7 @@ ROUTES: Final = (
         query=page_query(RECENT_THROTTLES),
     ),
     Route(
-        "GET",
-        "/api/v1/usage",
+        "GET /api/v1/usage",
         "listUsage",
         "Usage of clients, limited or not, by user and client id, the busiest first: bytes, requests, and "
         "the limits that apply. Where gateways share limits, of all gateways: `gateways` names the others "
@@ -218,8 +206,7 @@ ROUTES: Final = (
         query=page_query(USAGE),
     ),
     Route(
-        "GET",
-        "/api/v1/tasks",
+        "GET /api/v1/tasks",
         "listTasks",
         "The broker's task tree, named after Kafka's threads: resources and idle share of each task.",
         tasks,
@@ -227,16 +214,14 @@ ROUTES: Final = (
         query=list_query(limit=LONGEST_PAGE),
     ),
     Route(
-        "GET",
-        "/metrics",
+        "GET /metrics",
         "getMetrics",
         "All metrics, for Prometheus.",
         metrics,
         {200: ResponseSpec("Prometheus text format 0.0.4", media=PROMETHEUS)},
     ),
     Route(
-        "GET",
-        "/healthz",
+        "GET /healthz",
         "isAlive",
         "Whether the process runs its event loop.",
         healthz,
@@ -244,8 +229,7 @@ ROUTES: Final = (
         public=True,
     ),
     Route(
-        "GET",
-        "/readyz",
+        "GET /readyz",
         "isReady",
         "Whether the broker serves Kafka clients.",
         readyz,

@@ -28,12 +28,13 @@ from broker.views.console import Views
 from webui.entity_schema import ENTITY
 from webui.problem import Problem, problem_schema
 from webui.quota_preview import connected_clients, preview
-from webui.quotas import ALL_KEYS, entity_text, json_of, order_of, pairs_of
+from webui.quotas import entity_text, json_of, order_of, pairs_of
+from webui.rest.client_quotas import WANTED
 from webui.rest.files import FORMAT, PREVIEWED, YAML, file_reply, version_of
 from webui.rest.reach import REACH, reaches_json
 from webui.rest.replies import etag, expected_version
 from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
-from webui.schema import COUNT, Flag, Listing, Number, Record
+from webui.schema import COUNT, Flag, Listing, Record
 from webui.tables.answers import as_json, schema_of
 from webui.tables.slices import collect, collect_by_key, consumed, run_in_slices, sliced, sort_in_slices
 
@@ -175,16 +176,7 @@ def _plain(value: float) -> float:
 
 
 MAX_ENTITIES: Final = 10_000
-BEYOND: Final = 2.0**63
-
-_LIMITS: Final = Record(
-    dict.fromkeys(ALL_KEYS, Number(exclusive_minimum=0, exclusive_maximum=BEYOND)),
-    optional=frozenset(ALL_KEYS),
-    min_properties=1,
-)
-_ENTRY: Final = Record(
-    {"entity": ENTITY, "limits": _LIMITS, "shadow": Flag()}, optional=frozenset({"shadow"})
-)
+_ENTRY: Final = Record({"entity": ENTITY, **WANTED.fields}, optional=WANTED.optional)
 ENTRIES: Final = Listing(_ENTRY, max_items=MAX_ENTITIES)
 FILE: Final = Record({"quotas": ENTRIES}, title="QuotaFile")
 _CHANGES: Final = Listing(schema_of(Difference), max_items=10 * MAX_ENTITIES)
@@ -292,8 +284,7 @@ def _problem(outcomes: Sequence[QuotaOutcome], refused: Mapping[str, Any], answe
 
 ROUTES: Final = (
     Route(
-        "GET",
-        "/api/v1/client-quotas:export",
+        "GET /api/v1/client-quotas:export",
         "exportClientQuotas",
         "All rules with their limits, in the format of the import.",
         export_quotas,
@@ -301,8 +292,7 @@ ROUTES: Final = (
         query=(FORMAT,),
     ),
     Route(
-        "POST",
-        "/api/v1/client-quotas:import",
+        "POST /api/v1/client-quotas:import",
         "importClientQuotas",
         "Sets exactly the listed limits for each entity, enforced unless `shadow` is set. All or none.",
         import_quotas,

@@ -19,6 +19,7 @@ from broker.controller.topic_records import (
     FoundRecord,
     FoundRecords,
     PartitionPosition,
+    ProducedRecord,
     ProduceRecord,
     Start,
     StartKind,
@@ -90,7 +91,7 @@ BROWSED: Final = Record(
     }
 )
 _HEADER: Final = Record({"name": Text(max_length=LONGEST_VALUE), "value": Maybe(DATA)})
-PRODUCED: Final = Record({"partition": COUNT, "offset": _OFFSET, "timestamp_ms": Number(integer=True)})
+PRODUCED: Final = schema_of(ProducedRecord)
 
 
 async def browse(call: Call) -> Reply:
@@ -229,12 +230,7 @@ async def produce(call: Call) -> Reply:
     produced = await call.apply(command)
     call.console.live.refresh()
     location = f"/api/v1/topics/{name}/partitions/{produced.partition}/records/{produced.offset}"
-    answer = {
-        "partition": produced.partition,
-        "offset": produced.offset,
-        "timestamp_ms": produced.timestamp,
-    }
-    return Reply(answer, status=201, headers={"Location": location})
+    return Reply(as_json(produced), status=201, headers={"Location": location})
 
 
 def browse_role(settings: ConsoleConfig) -> Role:
@@ -246,8 +242,7 @@ _GONE: Final = ResponseSpec("The topic, a partition or the record does not exist
 
 ROUTES: Final = (
     Route(
-        "POST",
-        "/api/v1/topics/{name}/records:browse",
+        "POST /api/v1/topics/{name}/records:browse",
         "browseRecords",
         "Reads records in the order of time: `from` the earliest, an offset, a time, or the latest few (the "
         "default); or from the `cursor` of an earlier answer. `key` and `contains` select records by their "
@@ -269,8 +264,7 @@ ROUTES: Final = (
         role=browse_role,
     ),
     Route(
-        "POST",
-        "/api/v1/topics/{name}/records",
+        "POST /api/v1/topics/{name}/records",
         "produceRecord",
         "Appends one record. A value of null is a tombstone. Without `partition`, the key selects it as "
         "Kafka's Java producer does. Requires the role editor. In the audit trail.",
@@ -295,8 +289,7 @@ ROUTES: Final = (
         role=Role.EDITOR,
     ),
     Route(
-        "GET",
-        "/api/v1/topics/{name}/partitions/{partition}/records/{offset}",
+        "GET /api/v1/topics/{name}/partitions/{partition}/records/{offset}",
         "getRecord",
         "One record; with `part`, its whole key or value as bytes. Requires the role of "
         "console.browse.role. In the audit trail.",

@@ -6,9 +6,8 @@ restart and are visible through Kafka's tools.
 
 from typing import Any, Final
 
-from broker.common.errors import ErrorCode
 from broker.controller.commands import ConfigAlteration, ConfigOp, IncrementalAlterConfigs, OpType, Role
-from webui.problem import Problem, problem_schema
+from webui.problem import problem_schema, raise_refusal
 from webui.rest.broker_configs import BROKER, resource_of, rows_of, version_of
 from webui.rest.replies import IF_MATCH, expected_version, versioned
 from webui.rest.routing import Call, Reply, ResponseSpec, Route
@@ -45,11 +44,9 @@ async def put_request_log(call: Call) -> Reply:
         (ConfigAlteration(resource_of(call, BROKER), ops, expected_version(call.headers)),)
     )
     (outcome,) = await call.apply(command)
-    if outcome.error is ErrorCode.INVALID_UPDATE_VERSION:
-        raise Problem.of(outcome.error, outcome.message, current=await _shown(call))
-    if not outcome.ok:
-        raise Problem.of(outcome.error, outcome.message)
-    return versioned(await _shown(call), version_of(call, BROKER))
+    current = await _shown(call)
+    raise_refusal(outcome, current)
+    return versioned(current, version_of(call, BROKER))
 
 
 async def _shown(call: Call) -> dict[str, Any]:
@@ -73,8 +70,7 @@ def _joined(names: list[str], where: str) -> str:
 
 ROUTES: Final = (
     Route(
-        "GET",
-        "/api/v1/request-log",
+        "GET /api/v1/request-log",
         "getRequestLog",
         "The APIs and client ids whose requests the broker logs.",
         get_request_log,
@@ -85,8 +81,7 @@ ROUTES: Final = (
         },
     ),
     Route(
-        "PUT",
-        "/api/v1/request-log",
+        "PUT /api/v1/request-log",
         "setRequestLog",
         "Logs requests of these APIs and client ids until changed again. Requires the role admin.",
         put_request_log,

@@ -18,15 +18,10 @@ from webui.entity_schema import LONGEST_NAME
 from webui.problem import Problem
 from webui.rest.client_quotas import EDIT, EDIT_OPTIONAL, alteration_of, check_edits
 from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
-from webui.schema import (
-    Listing,
-    Record,
-    Text,
-)
+from webui.schema import Listing, Record, Text
 from webui.tables.answers import as_json, schema_of
 from webui.tables.slices import run_in_slices
 
-PATH: Final = "/api/v1/client-quotas:resolve"
 MAX_EDITS: Final = 8
 
 _NAME: Final = Text(max_length=LONGEST_NAME)
@@ -132,8 +127,7 @@ async def _answer(
 
 ROUTES: Final = (
     Route(
-        "GET",
-        PATH,
+        "GET /api/v1/client-quotas:resolve",
         "resolveClientQuotas",
         "The rule that applies to a client for each kind of limit, with lookup order and usage. If "
         "a quota callback decides, no rule matches, and `callback` has its tags. Where gateways share "
@@ -148,8 +142,7 @@ ROUTES: Final = (
         ),
     ),
     Route(
-        "POST",
-        PATH,
+        "POST /api/v1/client-quotas:resolve",
         "resolveClientQuotasIf",
         "Like GET, and each limit after the given edits (`if`), with the first throttle that the edits would "
         "cause. Changes nothing.",

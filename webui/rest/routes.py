@@ -268,8 +268,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     *events.ROUTES,
     *problem_routes.ROUTES,
     Route(
-        "GET",
-        "/api/v1/openapi.json",
+        "GET /api/v1/openapi.json",
         "getOpenApi",
         "This document.",
         openapi,

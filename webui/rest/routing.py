@@ -130,16 +130,16 @@ _REFUSED_AS: Final = {
 
 
 class Route(msgspec.Struct, frozen=True):
-    """One route. `public` routes require no token and return no sensitive data. `responses` omits the errors
-    that every route can return (400 to 503 as problem details). `path_params` describes the names in
-    braces of `path`; the last may contain slashes if it ends the path, or with `has_slashes`. `has_list`: the
-    body contains a list and is limited by console.request.max.bytes; other bodies are limited to SHORT_BODY
-    bytes. `is_file`: the body may be YAML. `example` is a body for the OpenAPI document. `role` is the least
-    role that the command of a route with a body requires, so that the body of others is not even read.
+    """One route. `request` is its method and its path, as in `GET /api/v1/topics/{name}`. `public` routes
+    require no token and return no sensitive data. `responses` omits the errors that every route can return
+    (400 to 503 as problem details). `path_params` describes the names in braces of the path; the last may
+    contain slashes if it ends the path, or with `has_slashes`. `has_list`: the body contains a list and is
+    limited by console.request.max.bytes; other bodies are limited to SHORT_BODY bytes. `is_file`: the body
+    may be YAML. `example` is a body for the OpenAPI document. `role` is the least role that the command of a
+    route with a body requires, so that the body of others is not even read.
     """
 
-    method: str
-    path: str
+    request: str
     operation: str
     about: str
     handle: Callable[[Call], Awaitable[Reply]]
@@ -161,6 +161,14 @@ class Route(msgspec.Struct, frozen=True):
         if actor.role < needed:
             code = _REFUSED_AS.get(self.tag, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
             raise Problem.of(code, lacks_role(actor.name, actor.role, needed))
+
+    @property
+    def method(self) -> str:
+        return self.request.partition(" ")[0]
+
+    @property
+    def path(self) -> str:
+        return self.request.partition(" ")[2]
 
     @property
     def tag(self) -> str:

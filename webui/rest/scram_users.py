@@ -129,8 +129,7 @@ _CHANGED: Final = ResponseSpec(
 
 ROUTES: Final = (
     Route(
-        "GET",
-        "/api/v1/scram-users",
+        "GET /api/v1/scram-users",
         "listScramUsers",
         "Users' SCRAM credentials, without salts and keys.",
         list_credentials,
@@ -138,8 +137,7 @@ ROUTES: Final = (
         query=page_query(CREDENTIALS),
     ),
     Route(
-        "GET",
-        "/api/v1/scram-users/{mechanism}/{user}",
+        "GET /api/v1/scram-users/{mechanism}/{user}",
         "getScramUser",
         "One credential, without salt and keys.",
         get_credential,
@@ -147,8 +145,7 @@ ROUTES: Final = (
         path_params=_PLACE,
     ),
     Route(
-        "PUT",
-        "/api/v1/scram-users/{mechanism}/{user}",
+        "PUT /api/v1/scram-users/{mechanism}/{user}",
         "setScramUser",
         "Creates or replaces a user's credential. Requires the role admin.",
         put_credential,
@@ -170,8 +167,7 @@ ROUTES: Final = (
         role=Role.ADMIN,
     ),
     Route(
-        "DELETE",
-        "/api/v1/scram-users/{mechanism}/{user}",
+        "DELETE /api/v1/scram-users/{mechanism}/{user}",
         "removeScramUser",
         "Deletes a user's credential. Requires the role admin.",
         delete_credential,

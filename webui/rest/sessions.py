@@ -36,8 +36,7 @@ async def end_sessions(call: Call) -> Reply:
 
 ROUTES: Final = (
     Route(
-        "DELETE",
-        "/api/v1/sessions",
+        "DELETE /api/v1/sessions",
         "endSessions",
         "Logs out browsers: all sessions of the requesting token, including the requesting one, or with "
         "`of=all` the sessions of all tokens, which requires the role admin. Tokens stay valid.",

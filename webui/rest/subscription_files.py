@@ -232,8 +232,7 @@ def _problem(
 
 ROUTES: Final = (
     Route(
-        "GET",
-        "/api/v1/client-metrics:export",
+        "GET /api/v1/client-metrics:export",
         "exportClientMetrics",
         "All subscriptions with their settings, in the format of the import.",
         export_subscriptions,
@@ -241,8 +240,7 @@ ROUTES: Final = (
         query=(FORMAT,),
     ),
     Route(
-        "POST",
-        "/api/v1/client-metrics:import",
+        "POST /api/v1/client-metrics:import",
         "importClientMetrics",
         "Sets exactly the listed settings of each listed subscription; all or none.",
         import_subscriptions,

@@ -226,8 +226,7 @@ CHANGED: Final = ResponseSpec("The token changed in the meantime; `current` is i
 
 ROUTES: Final = (
     Route(
-        "GET",
-        "/api/v1/tokens",
+        "GET /api/v1/tokens",
         "listTokens",
         "Access tokens with their roles; `mine` is the requesting token.",
         list_tokens,
@@ -235,8 +234,7 @@ ROUTES: Final = (
         query=list_query(limit=LONGEST_PAGE),
     ),
     Route(
-        "POST",
-        "/api/v1/tokens",
+        "POST /api/v1/tokens",
         "issueToken",
         "Creates a token. Requires the role admin.",
         issue_token,
@@ -250,8 +248,7 @@ ROUTES: Final = (
         role=Role.ADMIN,
     ),
     Route(
-        "GET",
-        "/api/v1/tokens/{name}",
+        "GET /api/v1/tokens/{name}",
         "getToken",
         "One token, without its secret.",
         get_token,
@@ -259,8 +256,7 @@ ROUTES: Final = (
         path_params=PLACE,
     ),
     Route(
-        "POST",
-        "/api/v1/tokens/{name}:renew",
+        "POST /api/v1/tokens/{name}:renew",
         "renewToken",
         "Renews a token's secret and expiry; the old secret becomes invalid. Requires the role admin.",
         renew_token,
@@ -271,8 +267,7 @@ ROUTES: Final = (
         role=Role.ADMIN,
     ),
     Route(
-        "DELETE",
-        "/api/v1/tokens/{name}",
+        "DELETE /api/v1/tokens/{name}",
         "revokeToken",
         "Revokes a token, except the last admin token without expiry. Requires the role admin.",
         revoke_token,
@@ -286,8 +281,7 @@ ROUTES: Final = (
         path_params=PLACE,
     ),
     Route(
-        "PUT",
-        "/api/v1/tokens/{name}:password",
+        "PUT /api/v1/tokens/{name}:password",
         "setPassword",
         "Sets the console password of a token; null removes it. Requires the role admin, "
         "or the token's own user with the current password or token.",

@@ -91,8 +91,7 @@ def configs_command(endpoint: ClientEndpoint, name: str, ops: tuple[ConfigOp, ..
 
 ROUTES: Final = (
     Route(
-        "GET",
-        "/api/v1/topics/{name}/configs",
+        "GET /api/v1/topics/{name}/configs",
         "listTopicConfigs",
         "A topic's settings: value in force, its source, the values of all other sources, documentation.",
         list_configs,
@@ -101,8 +100,7 @@ ROUTES: Final = (
         path_params=NAME_OF_TOPIC,
     ),
     Route(
-        "PATCH",
-        "/api/v1/topics/{name}/configs",
+        "PATCH /api/v1/topics/{name}/configs",
         "alterTopicConfigs",
         "Sets and removes settings of a topic, as IncrementalAlterConfigs does. All changes take effect "
         "before the response, or none. Requires the role editor.",

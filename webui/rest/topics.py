@@ -183,8 +183,7 @@ _STALE: Final = ResponseSpec("The topic changed in the meantime", PROBLEM)
 
 ROUTES: Final = (
     Route(
-        "GET",
-        "/api/v1/topics",
+        "GET /api/v1/topics",
         "listTopics",
         "Topics, with partitions, records and size.",
         topics,
@@ -192,8 +191,7 @@ ROUTES: Final = (
         query=page_query(TOPICS),
     ),
     Route(
-        "GET",
-        "/api/v1/topics/{name}",
+        "GET /api/v1/topics/{name}",
         "getTopic",
         "One topic, with its partitions.",
         topic,
@@ -201,8 +199,7 @@ ROUTES: Final = (
         path_params=NAME_OF_TOPIC,
     ),
     Route(
-        "POST",
-        "/api/v1/topics",
+        "POST /api/v1/topics",
         "createTopic",
         "Creates a topic, validated as CreateTopics does. What is left out is the broker's default. "
         "Requires the role editor.",
@@ -228,8 +225,7 @@ ROUTES: Final = (
         role=Role.EDITOR,
     ),
     Route(
-        "DELETE",
-        "/api/v1/topics/{name}",
+        "DELETE /api/v1/topics/{name}",
         "deleteTopic",
         "Deletes a topic with its records and its committed offsets. Cannot be undone. Requires the role "
         "admin.",
@@ -244,8 +240,7 @@ ROUTES: Final = (
         path_params=NAME_OF_TOPIC,
     ),
     Route(
-        "PUT",
-        "/api/v1/topics/{name}/partitions",
+        "PUT /api/v1/topics/{name}/partitions",
         "setPartitions",
         "Sets the number of a topic's partitions, which can only increase. Records with a key go to other "
         "partitions afterwards. Requires the role editor.",

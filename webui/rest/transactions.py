@@ -100,8 +100,7 @@ _MISSING: Final = ResponseSpec("No such transactional id, or this is a gateway",
 
 ROUTES: Final = (
     Route(
-        "GET",
-        "/api/v1/transactions",
+        "GET /api/v1/transactions",
         "listTransactions",
         "Transactional ids with their last transaction. `holding_back` is the number of partitions whose "
         "readers of committed records wait for it; `principal` and `client_id` are empty until the producer "
@@ -114,8 +113,7 @@ ROUTES: Final = (
         query=page_query(TRANSACTIONS),
     ),
     Route(
-        "GET",
-        "/api/v1/transactions/{transactional_id}",
+        "GET /api/v1/transactions/{transactional_id}",
         "getTransaction",
         "One transactional id, with the partitions of its open transaction.",
         transaction,
@@ -123,8 +121,7 @@ ROUTES: Final = (
         path_params=_PLACE,
     ),
     Route(
-        "POST",
-        "/api/v1/transactions/{transactional_id}:abort",
+        "POST /api/v1/transactions/{transactional_id}:abort",
         "abortTransaction",
         "Aborts the open transaction and fences its producer, as its timeout would. Refused with 412 if the "
         "producer is not the given one any more. Requires the role admin.",

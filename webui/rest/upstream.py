@@ -75,8 +75,7 @@ _NONE: Final = ResponseSpec("This is a broker, which has no upstream cluster", P
 
 ROUTES: Final = (
     Route(
-        "GET",
-        "/api/v1/upstream",
+        "GET /api/v1/upstream",
         "getUpstream",
         "The upstream cluster of a gateway: its nodes, their state and traffic, and their latency apart from "
         "the gateway's.",
@@ -84,8 +83,7 @@ ROUTES: Final = (
         {200: ResponseSpec("The upstream cluster", UPSTREAM), 404: _NONE},
     ),
     Route(
-        "GET",
-        "/api/v1/gateways",
+        "GET /api/v1/gateways",
         "listGateways",
         "The gateways of the upstream cluster that share limits, this one included, with their traffic.",
         gateways,
@@ -93,8 +91,7 @@ ROUTES: Final = (
         query=list_query(),
     ),
     Route(
-        "GET",
-        "/api/v1/gateway-shares",
+        "GET /api/v1/gateway-shares",
         "listGatewayShares",
         "Each gateway's demand and share of each limit, per second.",
         shares,
