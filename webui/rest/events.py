@@ -31,13 +31,13 @@ from webui.rest.delegation_tokens import TOKENS as DELEGATION_TOKENS
 from webui.rest.doctor import Settings, doctor_json
 from webui.rest.groups import GROUPS
 from webui.rest.ip_quotas import ADDRESSES, beside
-from webui.rest.monitoring import UNLIMITED, USAGE, missing_clients
 from webui.rest.paging import MAX_OFFSET
 from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
 from webui.rest.scram_users import CREDENTIALS
 from webui.rest.topics import TOPICS
 from webui.rest.transactions import TRANSACTIONS
 from webui.rest.upstream import SHARES, upstream_report
+from webui.rest.usage import UNLIMITED, USAGE, missing_clients
 from webui.schema import Invalid, Number, Text
 from webui.tables.answers import as_json
 from webui.tables.json_output import encode
