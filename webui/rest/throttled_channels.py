@@ -1,4 +1,4 @@
-"""GET /throttled-channels and /throttled-channels:recent: connections and clients that are or were throttled."""
+"""GET /throttled-channels and /throttled-channels:recent: throttles of now, and of the last hour."""
 
 from typing import Final
 
