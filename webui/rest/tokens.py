@@ -91,9 +91,9 @@ async def get_token(call: Call) -> Reply:
     return versioned(_json(call, row), row.version)
 
 
-def _shown(call: Call, row: TokenRow) -> Token:
+def _json(call: Call, row: TokenRow) -> dict[str, Any]:
     now_ms, unused_ms = call.console.now_ms(), call.console.authenticator.unused_for_ms(row.name)
-    return Token(
+    token = Token(
         row.name,
         row.role,
         row.changed_at_ms,
@@ -104,10 +104,7 @@ def _shown(call: Call, row: TokenRow) -> Token:
         row.password_at_ms,
         row.version,
     )
-
-
-def _json(call: Call, row: TokenRow) -> dict[str, Any]:
-    return as_json(_shown(call, row))
+    return as_json(token)
 
 
 async def issue_token(call: Call) -> Reply:
