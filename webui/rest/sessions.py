@@ -16,7 +16,7 @@ from webui.schema import COUNT, Record, Text
 
 ENDED: Final = Record({"ended": COUNT})
 
-logger = logging.getLogger("webui.rest.access")  # as log lines have named it before
+logger = logging.getLogger("webui.rest.access")  # the name that these log lines have had from the start
 
 
 async def end_sessions(call: Call) -> Reply:

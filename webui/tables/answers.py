@@ -19,7 +19,7 @@ Convert = Callable[[Any], Any]
 
 
 class _Shown(NamedTuple):
-    """How values of one type are shown; `convert` None: as they are."""
+    """How values of one type are shown; `convert` None: as they are. None is shown as null in any case."""
 
     schema: Schema
     convert: Convert | None = None
@@ -42,10 +42,12 @@ _plans: Final[dict[type, _Plan]] = {}
 
 def as_json(row: msgspec.Struct) -> dict[str, Any]:
     """Return the fields of a row as JSON has them. Lists that it contains are converted in one piece."""
-    names, _, converts, left_out, hidden = _plan_of(type(row))
+    names, _, converts, left_out, hidden = _plans.get(type(row)) or _plan_of(type(row))
     shown = dict(zip(names, astuple(row), strict=True))
     for name, convert in converts:
-        shown[name] = convert(shown[name])
+        value = shown[name]
+        if value is not None:
+            shown[name] = convert(value)
     for name in left_out:
         if shown[name] is None:
             del shown[name]
@@ -139,8 +141,7 @@ def _annotated(inner: inspect.Type, extra: Mapping[str, Any], words: Mapping[str
         case {"left_out": True}:
             assert isinstance(inner, inspect.UnionType)
             (part,) = (each for each in inner.types if not isinstance(each, inspect.NoneType))
-            shown = _annotated(part, {}, words)
-            return _Shown(shown.schema, _nullable(shown).convert)
+            return _annotated(part, {}, words)
         case {"shown": "measured"}:
             return _Shown(_nullable(_shown(inner)).schema, finite)
         case {"shown": form}:
@@ -163,7 +164,9 @@ def _annotated(inner: inspect.Type, extra: Mapping[str, Any], words: Mapping[str
 def _listed(item: _Shown, most: int | None) -> _Shown:
     convert = item.convert
     listing = Listing(item.schema) if most is None else Listing(item.schema, max_items=most)
-    return _Shown(listing, list if convert is None else lambda values: [convert(each) for each in values])
+    if convert is None:
+        return _Shown(listing, list)
+    return _Shown(listing, lambda values: [None if each is None else convert(each) for each in values])
 
 
 def _named(value: _Shown) -> _Shown:
@@ -171,14 +174,16 @@ def _named(value: _Shown) -> _Shown:
     names = Names(value.schema)
     if convert is None:
         return _Shown(names, dict)
-    return _Shown(names, lambda values: {name: convert(each) for name, each in values.items()})
+    return _Shown(
+        names,
+        lambda values: {name: None if each is None else convert(each) for name, each in values.items()},
+    )
 
 
 def _nullable(shown: _Shown) -> _Shown:
-    convert = shown.convert
     schema = (
         msgspec.structs.replace(shown.schema, nullable=True)
         if isinstance(shown.schema, Text | Number | Flag)
         else Maybe(shown.schema)
     )
-    return _Shown(schema, convert and (lambda value: None if value is None else convert(value)))
+    return _Shown(schema, shown.convert)
