@@ -5,7 +5,7 @@ ApiVersions itself, so that the client can retry (KIP-511). From 3 the client na
 connection stores, and the response has the features of `api.requests.features`: metadata.version, finalized
 at 27 (4.1-IV1), transaction.version at 2 (KIP-890), group.version at 1 (KIP-848), share.version at 1
 (KIP-932; in Kafka 4.1 an operator's choice) and eligible.leader.replicas.version at 1 (KIP-966). A minimum
-level of 0 is told as 1 below version 4, whose clients cannot read it. Left out: kraft.version, because there
+level of 0 is sent as 1 below version 4, whose clients cannot read it. Left out: kraft.version, because there
 is no quorum of controllers; Kafka supports 0 and 1, and begins with 0. So `kafka-features.sh upgrade
 --release-version`, which names it, is refused as a whole.
 """

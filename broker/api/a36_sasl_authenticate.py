@@ -26,7 +26,7 @@ from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from broker.quotas.user_connections import TooFastOfUser, UserRefusal
 from broker.security.sasl import SaslLogin
-from broker.security.session import Session
+from broker.security.session import SaslSession
 
 LOGGED_IN: Final = "SaslAuthenticate request received after successful authentication"
 NO_HANDSHAKE: Final = "SaslAuthenticate request received before SaslHandshake"
@@ -70,7 +70,11 @@ class _User(NamedTuple):
 
 
 def _renewed(
-    connection: Connection, session: Session, user: _User, context: RequestContext, services: LoginServices
+    connection: Connection,
+    session: SaslSession,
+    user: _User,
+    context: RequestContext,
+    services: LoginServices,
 ) -> Outcome:
     if user.name != connection.principal:
         return _failed(
@@ -123,7 +127,7 @@ def _logged_in(user: _User, context: RequestContext, now_ms: int, services: Logi
     wall_ms = context.wall_ms + now_ms - context.now_ms
     lifetime_ms = _lifetime_ms(connection, user.login, wall_ms, services)
     if lifetime_ms is not None:
-        connection.session = Session(user.login.mechanism, lifetime_ms, now_ms)
+        connection.session = SaslSession(user.login.mechanism, lifetime_ms, now_ms)
     reply = SaslAuthenticateResponse(
         error_message="", auth_bytes=user.response, session_lifetime_ms=lifetime_ms or 0
     )

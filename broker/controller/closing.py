@@ -10,14 +10,14 @@ from typing import Protocol
 import msgspec
 
 from broker.common.errors import ErrorCode
-from broker.controller.commands import Command, Outcome
+from broker.controller.commands import Command, EntryOutcome
 from broker.controller.plan import Plan, Situation
 from broker.metadata.actor import Role
-from broker.metadata.changes import Change, Kind
+from broker.metadata.changes import Change, ChangeKind
 
 
-class CloseConnection(msgspec.Struct, Command["Outcome"], frozen=True):
-    """Role: editor. Returns Outcome: RESOURCE_NOT_FOUND if it is already closed."""
+class CloseConnection(msgspec.Struct, Command["EntryOutcome"], frozen=True):
+    """Role: editor. Returns EntryOutcome: RESOURCE_NOT_FOUND if it is already closed."""
 
     connection_id: str
 
@@ -30,13 +30,13 @@ class OpenConnections(Protocol):
         """Close it and discard the responses of its requests in progress. No-op if it is already closed."""
 
 
-def plan_close(connections: OpenConnections, command: CloseConnection, at: Situation) -> Plan[Outcome]:
+def plan_close(connections: OpenConnections, command: CloseConnection, at: Situation) -> Plan[EntryOutcome]:
     refusal = at.refusal(Role.EDITOR, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if refusal is not None:
         return Plan(refusal)
     connection = command.connection_id
     client = connections.client_of(connection)
     if client is None:
-        return Plan(Outcome(ErrorCode.RESOURCE_NOT_FOUND, "There is no such open connection"))
-    note = Change(Kind.CONNECTION, connection, "closed", client)
-    return Plan(Outcome(), (note,), (partial(connections.close_connection, connection),))
+        return Plan(EntryOutcome(ErrorCode.RESOURCE_NOT_FOUND, "There is no such open connection"))
+    note = Change(ChangeKind.CONNECTION, connection, "closed", client)
+    return Plan(EntryOutcome(), (note,), (partial(connections.close_connection, connection),))

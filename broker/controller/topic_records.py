@@ -18,7 +18,7 @@ from broker.controller.operation import Done
 from broker.controller.plan import Situation
 from broker.log.partition import PartitionLog
 from broker.metadata.actor import Role
-from broker.metadata.changes import Change, Kind
+from broker.metadata.changes import Change, ChangeKind
 from broker.metadata.image import is_internal
 from broker.partitions.partitions import HostedTopic, Partitions
 from broker.partitions.record_reader import (
@@ -28,9 +28,9 @@ from broker.partitions.record_reader import (
     PartitionPosition,
     Range,
     ReadLimits,
+    RecordFilter,
     Stop,
     UnreadableBatch,
-    Wanted,
     read_records,
 )
 from broker.records.build import NewRecord, build_batch
@@ -44,12 +44,12 @@ __all__ = [
     "PartitionPosition",
     "ProduceRecord",
     "ProducedRecord",
+    "RecordFilter",
     "Start",
     "StartKind",
     "Stop",
     "TopicRecords",
     "UnreadableBatch",
-    "Wanted",
 ]
 
 MAX_WHOLE: Final = 1_048_576
@@ -93,7 +93,7 @@ class BrowseRecords(msgspec.Struct, Command["FoundRecords"], frozen=True):
     start: Start
     partitions: tuple[int, ...] = ()
     positions: tuple[tuple[int, int], ...] = ()
-    wanted: Wanted = Wanted()
+    wanted: RecordFilter = RecordFilter()
     limit: int = 50
     is_whole: bool = False
     is_download: bool = False
@@ -163,7 +163,7 @@ class TopicRecords:
             kept = MAX_WHOLE if command.is_whole else console.browse_max_shown_bytes
         limits = ReadLimits(command.limit, console.browse_max_read_bytes, console.browse_max_ms, kept)
         found = await self._run(self._read(hosted, command, limits))
-        return Done(found, (Change(Kind.RECORDS, command.topic, "read", _reading(command, found)),))
+        return Done(found, (Change(ChangeKind.RECORDS, command.topic, "read", _reading(command, found)),))
 
     def _read(self, hosted: HostedTopic, command: BrowseRecords, limits: ReadLimits) -> Slices[FoundRecords]:
         positions = dict(command.positions)
@@ -205,7 +205,7 @@ class TopicRecords:
         self._grown(log)
         produced = ProducedRecord(index, staged.base_offset, wall_ms)
         text = f"partition {index}, offset {produced.offset}"
-        return Done(produced, (Change(Kind.RECORDS, command.topic, "produced", text),))
+        return Done(produced, (Change(ChangeKind.RECORDS, command.topic, "produced", text),))
 
     def _partition_of(self, command: ProduceRecord, hosted: HostedTopic) -> int:
         if command.partition is not None:

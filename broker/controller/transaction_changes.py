@@ -15,13 +15,13 @@ from broker.controller.control import Control
 from broker.controller.operation import Done
 from broker.controller.plan import Situation
 from broker.coordinator.group.messages import Now
-from broker.coordinator.transaction.state import NAMES, State
+from broker.coordinator.transaction.state import NAMES, TransactionState
 from broker.coordinator.transaction_service import TransactionService
 from broker.metadata.actor import Role
-from broker.metadata.changes import Change, Kind
+from broker.metadata.changes import Change, ChangeKind
 
 
-class AbortTransaction(msgspec.Struct, Command["AbortedTransaction"], frozen=True):
+class AbortTransaction(msgspec.Struct, Command["AbortResult"], frozen=True):
     """Aborts the open transaction of a transactional id and fences its producer. Role: admin.
 
     `producer_id` and `producer_epoch` are those that the operator saw; -1 skips the check. Raises ApiError:
@@ -35,7 +35,7 @@ class AbortTransaction(msgspec.Struct, Command["AbortedTransaction"], frozen=Tru
     validate_only: bool = False
 
 
-class AbortedTransaction(msgspec.Struct, frozen=True):
+class AbortResult(msgspec.Struct, frozen=True):
     """`producer_epoch` is that of the fenced producer."""
 
     producer_id: int
@@ -56,7 +56,7 @@ class TransactionChanges:
     def register(self, control: Control) -> None:
         control.add_operation(AbortTransaction, self.abort)
 
-    async def abort(self, command: AbortTransaction, at: Situation) -> Done[AbortedTransaction]:
+    async def abort(self, command: AbortTransaction, at: Situation) -> Done[AbortResult]:
         """Run AbortTransaction."""
         at.require(Role.ADMIN, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         name = command.transactional_id
@@ -66,7 +66,7 @@ class TransactionChanges:
         if transaction.pending is not None:
             raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS, "The transaction is changing; try again.")
         data = transaction.data
-        if data.state is not State.ONGOING:
+        if data.state is not TransactionState.ONGOING:
             raise ApiError(
                 ErrorCode.INVALID_TXN_STATE,
                 f"{name} has no open transaction; its state is {NAMES[data.state]}.",
@@ -79,7 +79,7 @@ class TransactionChanges:
                 ErrorCode.INVALID_UPDATE_VERSION,
                 f"The producer is now {data.producer_id} with epoch {data.producer_epoch}.",
             )
-        result = AbortedTransaction(data.producer_id, data.producer_epoch, len(data.partitions))
+        result = AbortResult(data.producer_id, data.producer_epoch, len(data.partitions))
         if command.validate_only:
             return Done(result)
         error = self._transactions.abort(transaction, self._now())
@@ -88,4 +88,4 @@ class TransactionChanges:
         self._decided()
         noun = "partition" if result.partitions == 1 else "partitions"
         note = f"producer {data.producer_id}, epoch {data.producer_epoch} fenced, {result.partitions} {noun}"
-        return Done(result, (Change(Kind.TRANSACTION, name, "aborted", note),))
+        return Done(result, (Change(ChangeKind.TRANSACTION, name, "aborted", note),))

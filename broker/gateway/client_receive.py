@@ -61,9 +61,9 @@ Read = Callable[[Transport], Frame | None]
 
 
 class UsualHead:
-    """How to read heads with one client id: `unpack` returns the size, API key and version, correlation id,
-    client id with its length, and the four bytes behind it as a number. It reads `size` bytes. `id_bytes` are
-    the client id with its length.
+    """The head of requests with one client id, and how it is read: `unpack` returns the size, API key and
+    version, correlation id, client id with its length, and the four bytes behind it as a number. It reads
+    `size` bytes. `id_bytes` are the client id with its length.
     """
 
     __slots__ = ("client_id", "id_bytes", "size", "unpack")

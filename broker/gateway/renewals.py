@@ -1,5 +1,5 @@
-"""When the upstream connection of a client logs in again, with gateway.authentication=gateway. (KIP-368;
-Kafka: SaslClientAuthenticator.ReauthInfo, KafkaChannel.maybeBeginClientReauthentication)
+"""Schedules when the upstream connection of a client logs in again, with gateway.authentication=gateway.
+(KIP-368; Kafka: SaslClientAuthenticator.ReauthInfo, KafkaChannel.maybeBeginClientReauthentication)
 
 A broker with connections.max.reauth.ms closes a connection at its first request after its login has expired.
 So, as Kafka's clients do, the gateway logs in again on the same connection after 85 to 95 % of the lifetime:

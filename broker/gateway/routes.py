@@ -1,4 +1,4 @@
-"""What happens to the requests of each API and version, and one forwarded request.
+"""The routes of requests by API and version, and one forwarded request.
 
 `client_receive` looks a route up by the first four bytes of a request; the first lookup builds it. A route
 holds everything that does not depend on the connection, so that a request costs one dictionary lookup.
@@ -41,7 +41,7 @@ FETCH_TOPICS_AT: Final = {13: 22, 14: 22, 15: 18}
 
 
 class Treatment(IntEnum):
-    """What `client_receive` does with a request beyond forwarding it."""
+    """The work of `client_receive` for a request beyond forwarding it."""
 
     FORWARD = 0
     PRODUCE = 1

@@ -18,7 +18,7 @@ from broker.common.errors import BrokerBug
 from broker.metadata import alerts
 from broker.metadata.actor import Role
 from broker.metadata.alerts import DestinationEntry, RuleEntry
-from broker.metadata.changes import SHADOW, EntityPairs, Kind, Unreadable, read_pairs
+from broker.metadata.changes import SHADOW, ChangeKind, EntityPairs, Unreadable, read_pairs
 from broker.security.acl.acl import Acl, read_acl
 
 INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__share_group_state", "__transaction_state"})
@@ -220,69 +220,69 @@ def project(base: Image, state: State, touched: Iterable[tuple[str, str]], versi
     """Return `base` with the touched entities as in `state`. Copies only the maps that change."""
     names: dict[str, list[str]] = {}
     for kind, entity in touched:
-        names.setdefault(Kind.TOPIC if kind == Kind.TOPIC_CONFIG else kind, []).append(entity)
+        names.setdefault(ChangeKind.TOPIC if kind == ChangeKind.TOPIC_CONFIG else kind, []).append(entity)
     image = replace(base, version=version)
     for kind, entities in names.items():
         match kind:
-            case Kind.CLUSTER:
+            case ChangeKind.CLUSTER:
                 image = replace(image, cluster_id=_value(state, kind, "", "id") or "")
-            case Kind.PRODUCER_IDS:
+            case ChangeKind.PRODUCER_IDS:
                 image = replace(image, next_producer_id=int(_value(state, kind, "", "next") or 0))
-            case Kind.TOPIC:
+            case ChangeKind.TOPIC:
                 image = _with_topics(image, state, entities)
-            case Kind.CLIENT_QUOTA:
+            case ChangeKind.CLIENT_QUOTA:
                 quotas = dict(image.quotas)
                 for entity in entities:
                     _put(quotas, read_pairs(entity), _quota_entry(entity, state[kind, entity]))
                 image = replace(image, quotas=quotas)
-            case Kind.BROKER_CONFIG:
+            case ChangeKind.BROKER_CONFIG:
                 configs, last = dict(image.broker_configs), dict(image.broker_config_changes)
                 for entity in entities:
                     _put(configs, entity, _present(state[kind, entity]) or None)
                     last[entity] = max(stamp.seq for stamp in state[kind, entity].values())
                 image = replace(image, broker_configs=configs, broker_config_changes=last)
-            case Kind.CLIENT_METRICS:
+            case ChangeKind.CLIENT_METRICS:
                 subscriptions = dict(image.client_metrics)
                 for entity in entities:
                     _put(subscriptions, entity, _subscription(entity, state[kind, entity]))
                 image = replace(image, client_metrics=subscriptions)
-            case Kind.GROUP_CONFIG:
+            case ChangeKind.GROUP_CONFIG:
                 groups = dict(image.group_configs)
                 for entity in entities:
                     _put(groups, entity, _present(state[kind, entity]) or None)
                 image = replace(image, group_configs=groups)
-            case Kind.ADMIN_TOKEN:
+            case ChangeKind.ADMIN_TOKEN:
                 tokens = dict(image.tokens)
                 for entity in entities:
                     _put(tokens, entity, _token(entity, state[kind, entity]))
                 image = replace(image, tokens=tokens)
-            case Kind.USER_SCRAM:
+            case ChangeKind.USER_SCRAM:
                 users = dict(image.scram)
                 for entity in entities:
                     _put(users, entity, _scram_credentials(state[kind, entity]) or None)
                 image = replace(image, scram=users)
-            case Kind.DELEGATION_TOKEN:
+            case ChangeKind.DELEGATION_TOKEN:
                 delegated = dict(image.delegation_tokens)
                 for entity in entities:
                     _put(delegated, entity, _delegation_token(state[kind, entity]))
                 image = replace(image, delegation_tokens=delegated)
-            case Kind.ACL:
+            case ChangeKind.ACL:
                 acls = dict(image.acls)
                 for entity in entities:
                     for key, stamp in state[kind, entity].items():
                         _put(acls, read_acl(entity, key), _acl_entry(stamp))
                 image = replace(image, acls=acls)
-            case Kind.ALERT_RULE:
+            case ChangeKind.ALERT_RULE:
                 rules = dict(image.alert_rules)
                 for entity in entities:
                     _put(rules, entity, _alert_rule(entity, state[kind, entity]))
                 image = replace(image, alert_rules=rules)
-            case Kind.ALERT_DESTINATION:
+            case ChangeKind.ALERT_DESTINATION:
                 destinations = dict(image.alert_destinations)
                 for entity in entities:
                     _put(destinations, entity, _alert_destination(entity, state[kind, entity]))
                 image = replace(image, alert_destinations=destinations)
-            case Kind.CONNECTION | Kind.RECORDS | Kind.GROUP | Kind.TRANSACTION:
+            case ChangeKind.CONNECTION | ChangeKind.RECORDS | ChangeKind.GROUP | ChangeKind.TRANSACTION:
                 pass  # for the audit trail only
             case _:
                 raise BrokerBug(f"unknown kind of change {kind!r}")
@@ -302,7 +302,7 @@ def _with_topics(image: Image, state: State, names: Iterable[str]) -> Image:
 
 
 def _topic(name: str, state: State) -> Topic | None:
-    stamps, own = state.get((Kind.TOPIC, name), {}), state.get((Kind.TOPIC_CONFIG, name), {})
+    stamps, own = state.get((ChangeKind.TOPIC, name), {}), state.get((ChangeKind.TOPIC_CONFIG, name), {})
     facts = _present(stamps)
     if not facts:
         return None

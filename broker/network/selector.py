@@ -19,7 +19,7 @@ from broker.network.clock import TrioClock
 from broker.network.connection.channel import Channel, MuteState, discard_arrivals, has_arrivals
 from broker.network.connection.endings import Ending, ending_line
 from broker.network.connection.receive import INVALID_RECEIVE
-from broker.network.failures import Failures, Place
+from broker.network.failures import FailedStep, Failures
 
 logger = logging.getLogger(__name__)
 
@@ -185,12 +185,12 @@ class Selector:
         channel.fd = -1
         attempt = self.failures.attempt
         if channel.interest != UNWATCHED:
-            attempt(Place.CLOSE, channel.id, self._epoll.unregister, fd)
-        attempt(Place.CLOSE, channel.id, channel.receive.close)
-        attempt(Place.CLOSE, channel.id, channel.sock.close)
-        attempt(Place.CLOSE, channel.id, self._count_closed, channel)
+            attempt(FailedStep.CLOSE, channel.id, self._epoll.unregister, fd)
+        attempt(FailedStep.CLOSE, channel.id, channel.receive.close)
+        attempt(FailedStep.CLOSE, channel.id, channel.sock.close)
+        attempt(FailedStep.CLOSE, channel.id, self._count_closed, channel)
         self.counts.oversized += reason.startswith(INVALID_RECEIVE)
-        attempt(Place.CLOSE, channel.id, self._on_close, channel, reason)
+        attempt(FailedStep.CLOSE, channel.id, self._on_close, channel, reason)
         channel.send = None
         # Before login `read` refers to the channel: a cycle that only the garbage collector would free.
         channel.read_frames()
@@ -267,7 +267,7 @@ async def expire_idle(selector: Selector, limit_ms: int, clock: TrioClock) -> No
             try:
                 is_used = channel.fd >= 0 and _is_used(channel)
             except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
-                selector.failures.report(Place.EXPIRE, error, connection=channel.id)
+                selector.failures.report(FailedStep.EXPIRE, error, connection=channel.id)
                 is_used = False
             if is_used:
                 channel.last_active_ms = now_ms

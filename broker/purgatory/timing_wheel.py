@@ -68,7 +68,7 @@ class DelayQueue(Generic[Item]):
         return earliest
 
 
-class Entry:
+class TimerTask:
     """A timeout; subclassed by delayed operations. Scheduled while `bucket` is not None."""
 
     __slots__ = ("bucket", "cancelled", "expiration_ms")
@@ -101,7 +101,7 @@ class Bucket:
         self.wheel = wheel
         self.level = level
         self.deadline_ms = deadline_ms
-        self.entries: dict[Entry, None] = {}
+        self.entries: dict[TimerTask, None] = {}
 
 
 class _Level:
@@ -119,8 +119,8 @@ class Advance(NamedTuple):
     """The result of one due bucket; entries in the order in which they were added to it."""
 
     to_ms: int
-    fired: list[Entry]
-    reinserted: list[Entry]
+    fired: list[TimerTask]
+    reinserted: list[TimerTask]
 
 
 class TimingWheel:
@@ -136,7 +136,7 @@ class TimingWheel:
         self._levels = [_Level(tick_ms, wheel_size)]
         self._queue: DelayQueue[Bucket] = DelayQueue()
 
-    def add(self, entry: Entry) -> bool:
+    def add(self, entry: TimerTask) -> bool:
         """Schedule the entry, or move it. Return False if it is cancelled or due within this tick."""
         if entry.bucket is not None:
             entry.unlink()
@@ -198,20 +198,20 @@ class Timer:
 
     def __init__(self, tick_ms: int = 1, wheel_size: int = 20) -> None:
         self._wheel = TimingWheel(tick_ms, wheel_size, start_ms=0)
-        self._due: list[Entry] = []
+        self._due: list[TimerTask] = []
 
     @property
     def size(self) -> int:
         """The number of entries that are scheduled and not yet returned."""
         return self._wheel.size + sum(not entry.cancelled for entry in self._due)
 
-    def add(self, entry: Entry, now_ms: int) -> None:
+    def add(self, entry: TimerTask, now_ms: int) -> None:
         """Schedule the entry. The next `advance` returns an entry that is already due."""
         self._catch_up(now_ms)
         if not self._wheel.add(entry) and not entry.cancelled:
             self._due.append(entry)
 
-    def advance(self, now_ms: int, limit: int | None = None) -> list[Entry]:
+    def advance(self, now_ms: int, limit: int | None = None) -> list[TimerTask]:
         """Return every entry whose expiration is at or before `now_ms`, bucket by bucket in order of time.
 
         Entries beyond `limit` stay due.

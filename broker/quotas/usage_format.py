@@ -11,7 +11,7 @@ from zlib import crc32
 
 import msgspec
 
-from broker.quotas.saved_usage import Entry, Saved
+from broker.quotas.saved_usage import Saved, SavedUsage
 
 VERSION: Final = 1
 _NAME: Final = b"weir-quota-usage "
@@ -71,11 +71,11 @@ def decode(data: bytes) -> Saved:
         raise UsageFileError(f"it is damaged: {error}") from None
 
 
-def _in_order(entries: list[Entry]) -> Iterator[Entry]:
+def _in_order(entries: list[SavedUsage]) -> Iterator[SavedUsage]:
     """Return the entities in the order in which they are kept."""
     pieces = (entries[first : first + SORTED_AT_ONCE] for first in range(0, len(entries), SORTED_AT_ONCE))
     return merge(*(sorted(piece, key=_rank) for piece in pieces), key=_rank)
 
 
-def _rank(entry: Entry) -> tuple[bool, float]:
+def _rank(entry: SavedUsage) -> tuple[bool, float]:
     return entry.client_id is not None, -entry.worth_s

@@ -11,7 +11,7 @@ MIN_RENEWAL_INTERVAL_MS: Final = 1_000
 """Minimum time between two re-authentications."""
 
 
-class Session:
+class SaslSession:
     """A SASL session.
 
     `mechanism` never changes. While `renewing`, only the login's requests are allowed; `latency_ms` is the

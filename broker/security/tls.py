@@ -116,7 +116,7 @@ def server_name(connection: ssl.SSLObject) -> str | None:
 
 
 def _note_server_name(connection: ssl.SSLObject, name: str | None, _context: ssl.SSLContext) -> None:
-    # OpenSSL tells a server only during the handshake.
+    # OpenSSL gives a server the name only during the handshake.
     connection.requested_name = name  # type: ignore[attr-defined]
 
 

@@ -8,5 +8,5 @@ disk               opens the stores; flushes, cleans and moves logs
 web                the console's HTTP server
 gateway_processes  several gateway processes behind one port
 task_tree          the nursery tree: names, ages, idle shares; `task_stats` has each task's resources
-interpreter        settings of the Python process; `compiled` tells whether the hot modules are compiled
+interpreter        settings of the Python process; `compiled` knows whether the hot modules are compiled
 """

@@ -53,7 +53,7 @@ from broker.gateway.upstream.cluster import UpstreamCluster
 from broker.gateway.upstream.connect import UpstreamSocket, open_connection
 from broker.gateway.upstream.errors import Reason, UpstreamError
 from broker.gateway.upstream.identity import ClusterIdentity
-from broker.gateway.upstream.pace import Backoff
+from broker.gateway.upstream.pace import ReconnectBackoff
 from broker.gateway.upstream.renewal import LoginRenewal
 from broker.gateway.upstream.security import UpstreamSecurity, check_credentials
 from broker.gateway.upstream_quotas import UpstreamQuotas
@@ -147,7 +147,7 @@ class GatewayServer:
         )
         self.unknown_users = UnknownUsers(self.metadata.store.scram_secret, self.control.image.scram)
 
-        self._backoffs: dict[int | None, Backoff] = {}
+        self._backoffs: dict[int | None, ReconnectBackoff] = {}
         self.event_topics = UpstreamTopics(self.client, lambda: self.control.config)
         self.origin = EventOrigin(config.broker.node_id, lambda: self.cluster.expected_id or "", self._id)
         by_node = config.quotas.scope == "broker"
@@ -354,7 +354,7 @@ class GatewayServer:
         return follow
 
     def _records_of(self, topic: str) -> Records:
-        """Return what signs and verifies the records of a topic that gateways believe."""
+        """Return the signer and verifier of the records of one of the gateways' topics."""
         keys = self._cluster_keys
         records = PlainRecords() if keys is None else SignedRecords(topic, self._id, keys)
         self._records[topic] = records
@@ -426,8 +426,8 @@ class GatewayServer:
         for routes in self._routes.values():
             routes.renew_metrics()
 
-    def _backoff_of(self, node_id: int | None) -> Backoff:
-        return self._backoffs.setdefault(node_id, Backoff(self.config.upstream))
+    def _backoff_of(self, node_id: int | None) -> ReconnectBackoff:
+        return self._backoffs.setdefault(node_id, ReconnectBackoff(self.config.upstream))
 
     def _forwarding(self, listener: str, throttling: Throttling) -> ListenerForwarding:
         config = self.config

@@ -8,7 +8,7 @@ from typing import Any
 
 from broker.api.requests.callbacks import Callbacks
 from broker.api.requests.retry_storm import RETRY_STORM
-from broker.config.listeners import Plane as PlaneName
+from broker.config.listeners import Plane
 from broker.controller.rows.broker import Owned
 from broker.monitoring.otlp.export import TASK as OTLP
 from broker.monitoring.otlp.pushes import TASK as PUSHES
@@ -17,7 +17,7 @@ from broker.network.handling.handler_pool import CALLBACKS
 from broker.network.handling.request_channel import Requests
 from broker.network.handling.sliced_requests import SLICED
 from broker.network.processor import NEW_CONNECTIONS, Processor
-from broker.network.server_factory import Plane
+from broker.network.server_factory import ServerPlane
 from broker.network.socket_server import SocketServer
 from broker.network.throttling import BROKER_QUOTA, REAPERS
 from broker.purgatory.purgatory import Purgatory
@@ -117,9 +117,9 @@ def _own_queue(requests: Requests, handler: int) -> tuple[Owned, ...]:
     return (Owned("requests", queue.depth(), queue.capacity, queue.peak),)
 
 
-def _own_callbacks(plane: Plane, callbacks: Callbacks, handler: int) -> tuple[Owned, ...]:
+def _own_callbacks(plane: ServerPlane, callbacks: Callbacks, handler: int) -> tuple[Owned, ...]:
     """Return the callbacks of a handler of the data plane; other planes share these queues."""
-    if plane.name is not PlaneName.DATA or not isinstance(callbacks, CallbackQueues):
+    if plane.name is not Plane.DATA or not isinstance(callbacks, CallbackQueues):
         return ()
     return (Owned("callbacks", callbacks.depth_of(handler), callbacks.each),)
 

@@ -31,8 +31,8 @@ class DelegationTokenRow(msgspec.Struct, frozen=True):
 
 
 class DelegationTokenViews:
-    """`enabled` tells whether `delegation.token.secret.key` is set; tokens of an earlier run are not shown
-    without it, since nobody can use them.
+    """`enabled` says whether `delegation.token.secret.key` is set; tokens of an earlier run are not shown
+    without it, since no client can use them.
     """
 
     def __init__(self, image: Callable[[], Image], enabled: Callable[[], bool]) -> None:

@@ -1,4 +1,4 @@
-"""A higher limit to begin with, for clients that a lowered limit would throttle for long at first.
+"""Suggests a higher limit to begin with, for clients that a lowered limit would throttle for long at first.
 
 Called by `resolving` for the preview of an edit. Pure: the quotas themselves say how long a limit throttles
 first.

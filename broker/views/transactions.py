@@ -8,11 +8,11 @@ from typing import Final
 
 from broker.common.steps import Steps
 from broker.controller.rows.transactions import TransactionDetail, TransactionPartition, TransactionRow
-from broker.coordinator.transaction.state import DECIDED, NAMES, State, TopicPartition, Transaction
+from broker.coordinator.transaction.state import DECIDED, NAMES, TopicPartition, Transaction, TransactionState
 from broker.coordinator.transaction_service import TransactionService
 from broker.partitions.partitions import Partitions
 
-OPEN: Final = DECIDED | {State.ONGOING}
+OPEN: Final = DECIDED | {TransactionState.ONGOING}
 PARTITIONS_AT_ONCE: Final = 64
 """Partitions that are looked at between two pauses."""
 

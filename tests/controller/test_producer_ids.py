@@ -6,7 +6,7 @@ from broker.common.errors import ApiError, ErrorCode
 from broker.controller.commands import AllocateProducerIds, ProducerIdBlock
 from broker.controller.producer_ids import plan_producer_ids
 from broker.metadata.actor import Role
-from broker.metadata.changes import Change, Kind
+from broker.metadata.changes import Change, ChangeKind
 from tests.controller.world import World
 
 
@@ -18,7 +18,7 @@ def test_each_block_begins_where_the_last_one_ended(world: World) -> None:
 
 @pytest.mark.parametrize(("count", "fine"), [(9, True), (10, True), (11, False), (0, False)])
 def test_ids_end_at_2_to_the_63(world: World, count: int, fine: bool) -> None:
-    world.write([Change(Kind.PRODUCER_IDS, "", "next", str(2**63 - 10))])
+    world.write([Change(ChangeKind.PRODUCER_IDS, "", "next", str(2**63 - 10))])
     if fine:
         assert world.do(plan_producer_ids, AllocateProducerIds(count)).first == 2**63 - 10
     else:

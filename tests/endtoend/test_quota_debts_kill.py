@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 from confluent_kafka import Producer, ThrottleEvent
 
-from broker.quotas.saved_usage import Entry, Saved
+from broker.quotas.saved_usage import Saved, SavedUsage
 from broker.quotas.usage_format import decode
 from broker.server.parts.quota_usage import FILE
 from tests.support.broker_process import BrokerProcess, within
@@ -39,7 +39,7 @@ def produce(broker: BrokerProcess, size: int) -> float:
     return max(waits, default=0.0)
 
 
-def saved(directory: Path) -> tuple[Saved, Entry] | None:
+def saved(directory: Path) -> tuple[Saved, SavedUsage] | None:
     """Return what is saved of the client, once it is."""
     try:
         usage = decode((directory / FILE).read_bytes())

@@ -130,7 +130,7 @@ async def test_an_idempotent_producer_goes_on_after_a_refusal(broker: RunningBro
     assert await fetched(client) == 4
 
 
-async def test_an_error_that_the_log_finds_tells_where_it_starts(broker: RunningBroker) -> None:
+async def test_an_error_that_the_log_finds_reports_where_it_starts(broker: RunningBroker) -> None:
     """At both handlers: the second request with the same beginning takes the fast path."""
     client = await broker.connect()
     now = broker.server.clock.wall_ms()

@@ -1,7 +1,7 @@
 """The routes of single sign-on: /oidc/login leads to the provider, /oidc/callback back to the console.
 
 Added to the app by http.app. A cookie of the browser that began, sent with the provider's redirect
-(SameSite=Lax), belongs to the state: a callback that somebody else began logs nobody in.
+(SameSite=Lax), belongs to the state: a callback that another browser began does not log in.
 """
 
 from collections.abc import Awaitable, Callable

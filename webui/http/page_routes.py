@@ -184,7 +184,7 @@ def _logout_view(console: Console) -> View:
 
 
 def _session_view(console: Console) -> View:
-    """Create the view that tells a page whether a session exists, and why it ended. A page opened from
+    """Create the view that returns to a page whether a session exists, and why it ended. A page opened from
     another site's link is requested without the cookie (SameSite=Strict).
     """
 

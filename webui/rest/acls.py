@@ -1,4 +1,5 @@
-"""GET and POST /acls; GET and DELETE /acls/{id}; GET /acls:resolve: who may do what.
+"""GET and POST /acls; GET and DELETE /acls/{id}; GET /acls:resolve: the ACLs, and the decision that they lead
+to.
 
 The same commands as CreateAcls and DeleteAcls; names are those of Kafka's AclBinding. An ACL is never
 changed, only created and deleted, so its id is a hash of all of it, and the same at every broker. A browser

@@ -68,7 +68,7 @@ _ORDER: Final = Query(
 
 async def list_changes(call: Call) -> Reply:
     limit, is_rising, last = call.query["limit"], call.query["order"] == "asc", _last_of(call)
-    # One more row tells whether there is another page.
+    # One more row shows whether there is another page.
     wanted = _wanted(call, limit + 1, None if is_rising else last)
     if is_rising:
         wanted = replace(wanted, after_seq=last, oldest_first=True)

@@ -1,4 +1,5 @@
-"""How /insights and /insights/* answer: the scope of a request, pages, series, and the state of the tables.
+"""The common parts of the answers of /insights and /insights/*: the scope of a request, pages, series, and
+the state of the tables.
 
 A request becomes a query (webui.insights.queries), another process reads the tables
 (webui.insights.reader), and its response is passed on unchanged. webui.rest.insights_routes has the routes.

@@ -131,7 +131,7 @@ def beside(views: Views) -> dict[str, Any]:
     return {
         "limits": [as_json(row) for row in views.live.connection_limits()],
         "unlisted": views.shares.unlisted_addresses(),
-        "unheard": sorted(views.shares.unheard()),
+        "unheard": sorted(views.shares.without_report()),
     }
 
 
@@ -230,7 +230,7 @@ ROUTES: Final = (
             200: ResponseSpec(
                 "A page of addresses; `limits` has the limits of each socket server and of its listeners. "
                 "`elsewhere` is the use of an address at each other gateway that shares limits, and "
-                "`unlisted` counts their addresses that are missing; `unheard` gateways have told nothing",
+                "`unlisted` counts their missing addresses; `unheard` gateways have not reported yet",
                 IP_QUOTAS,
             )
         },

@@ -43,14 +43,14 @@ Steps = Generator[None, None, Result]
 """A generator for `webui.tables.slices.run_in_slices`."""
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class QuotaFileEntry(msgspec.Struct, frozen=True):
     """A file's entry for one entity."""
 
     limits: Mapping[str, float] = msgspec.field(default_factory=dict)
     shadow: bool = False
 
 
-NOTHING: Final = Wanted()
+NOTHING: Final = QuotaFileEntry()
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -100,20 +100,20 @@ class ListedTwice(ValueError):  # noqa: N818 - describes the input
         self.index = index
 
 
-def parse_entries(listed: Sequence[Mapping[str, Any]]) -> Steps[dict[EntityPairs, Wanted]]:
+def parse_entries(listed: Sequence[Mapping[str, Any]]) -> Steps[dict[EntityPairs, QuotaFileEntry]]:
     """Parse a file's entries by entity, in their order. Raises ListedTwice."""
-    wanted: dict[EntityPairs, Wanted] = {}
+    wanted: dict[EntityPairs, QuotaFileEntry] = {}
     for index, entry in enumerate(listed):
         entity = pairs_of(entry["entity"])
         if entity in wanted:
             raise ListedTwice(entity_text(entity), index)
-        wanted[entity] = Wanted(entry["limits"], entry.get("shadow", False))
+        wanted[entity] = QuotaFileEntry(entry["limits"], entry.get("shadow", False))
         yield
     return wanted
 
 
 async def differences(
-    wanted: Mapping[EntityPairs, Wanted], rows: Mapping[EntityPairs, QuotaRow], *, prune: bool
+    wanted: Mapping[EntityPairs, QuotaFileEntry], rows: Mapping[EntityPairs, QuotaRow], *, prune: bool
 ) -> Differences:
     """Compare current and desired quotas. With `prune`, unlisted entities are removed."""
     missing = (entity for entity in rows if entity not in wanted) if prune else ()
@@ -123,7 +123,7 @@ async def differences(
 
 def _differences(
     entities: Sequence[EntityPairs],
-    wanted: Mapping[EntityPairs, Wanted],
+    wanted: Mapping[EntityPairs, QuotaFileEntry],
     rows: Mapping[EntityPairs, QuotaRow],
 ) -> Steps[Differences]:
     limits: list[Difference] = []
@@ -141,8 +141,10 @@ def _differences(
     return Differences(limits, shadows)
 
 
-def _there(row: QuotaRow | None) -> Wanted:
-    return NOTHING if row is None else Wanted({each.key: each.value for each in row.limits}, row.shadow)
+def _there(row: QuotaRow | None) -> QuotaFileEntry:
+    return (
+        NOTHING if row is None else QuotaFileEntry({each.key: each.value for each in row.limits}, row.shadow)
+    )
 
 
 async def alterations(

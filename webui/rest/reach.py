@@ -5,7 +5,7 @@ from itertools import islice
 from typing import Any, Final
 
 from webui.entity_schema import ENTITY
-from webui.quota_preview import Move, Reach, Rule
+from webui.quota_preview import LimitingRule, MovedClients, Reach
 from webui.quotas import json_of
 from webui.schema import COUNT, MAYBE, NAME, Flag, Listing, Maybe, Record, Text
 from webui.tables.answers import as_json, schema_of
@@ -36,7 +36,7 @@ REACH: Final = Record(
     title="Reach",
 )
 """Of `counted` clients. `unlisted` connected clients are not counted: those beyond MAX_CLIENTS, and those
-that other gateways only count. `unheard` gateways have told nothing.
+that other gateways only count. `unheard` gateways have not reported yet.
 """
 
 
@@ -70,7 +70,7 @@ async def _reach_json(reach: Reach) -> dict[str, Any]:
         "gentler": gentler,
         "shadow": reach.shadow,
         "unlisted": reach.unlisted,
-        "unheard": list(reach.unheard),
+        "unheard": list(reach.without_report),
     }
 
 

@@ -21,11 +21,11 @@ from broker.controller.topic_records import (
     PartitionPosition,
     ProducedRecord,
     ProduceRecord,
+    RecordFilter,
     Start,
     StartKind,
     Stop,
     UnreadableBatch,
-    Wanted,
 )
 from webui.decoding.decoder import Decoded
 from webui.decoding.schema import SCHEMA, DataSchema, read_schema
@@ -107,7 +107,7 @@ async def browse(call: Call) -> Reply:
         start,
         tuple(body.get("partitions", ())),
         read_cursor(body["cursor"]) if "cursor" in body else (),
-        Wanted(bytes_of(body.get("key"), "/key"), _encoded(body.get("contains"))),
+        RecordFilter(bytes_of(body.get("key"), "/key"), _encoded(body.get("contains"))),
         limit,
         is_whole=any(schemas),
     )
@@ -247,7 +247,7 @@ ROUTES: Final = (
         "Reads records in the order of time: `from` the earliest, an offset, a time, or the latest few (the "
         "default); or from the `cursor` of an earlier answer. `key` and `contains` select records by their "
         "exact key and by a text in key, value or header. Stops at the limits of console.browse.*, "
-        "`stopped` tells why, and `next` is the cursor to go on, null at the end. Requires the role of "
+        "`stopped` says why, and `next` is the cursor to go on, null at the end. Requires the role of "
         "console.browse.role. In the audit trail.",
         browse,
         {

@@ -132,7 +132,7 @@ ROUTES: Final = (
         "The rule that applies to a client for each kind of limit, with lookup order and usage. If "
         "a quota callback decides, no rule matches, and `callback` has its tags. Where gateways share "
         "limits, `gateways` has the use at each of them, and `unlisted` those that may have more than they "
-        "tell.",
+        "report.",
         resolve,
         {200: ResponseSpec("The result; without `matched` if no rule limits this client", RESOLVED)},
         query=(

@@ -88,7 +88,7 @@ class Call(msgspec.Struct, frozen=True):
     headers: HeaderLookup
     is_logged_in: Callable[[], bool]
     path_params: Mapping[str, Any] = msgspec.field(default_factory=dict)
-    connection: Connection | None = None
+    connection: StreamConnection | None = None
     session: Session | None = None
     operation: str = ""
     to_free: list[list[Any] | dict[Any, Any]] = msgspec.field(default_factory=list)

@@ -39,7 +39,7 @@ Settings = Mapping[str, Any]
 """metrics and match as tuples, interval.ms as an int."""
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class SubscriptionFileEntry(msgspec.Struct, frozen=True):
     """A file's entry for one subscription; `configs` are the settings that it names, as text."""
 
     settings: Settings
@@ -74,9 +74,11 @@ def entry_of(row: SubscriptionRow) -> dict[str, Any]:
     }
 
 
-def parse_entries(listed: Sequence[Mapping[str, Any]], lines: Sequence[int]) -> Steps[dict[str, Wanted]]:
+def parse_entries(
+    listed: Sequence[Mapping[str, Any]], lines: Sequence[int]
+) -> Steps[dict[str, SubscriptionFileEntry]]:
     """Parse a file's entries by name, in their order. Raises Problem 400."""
-    wanted: dict[str, Wanted] = {}
+    wanted: dict[str, SubscriptionFileEntry] = {}
     for entry, line in zip(listed, lines, strict=True):
         name = entry["name"]
         if name in wanted:
@@ -90,7 +92,7 @@ def parse_entries(listed: Sequence[Mapping[str, Any]], lines: Sequence[int]) -> 
             "interval.ms": int(entry.get("interval.ms", DEFAULT_INTERVAL_MS)),
             "match": _items(entry.get("match", ())),
         }
-        wanted[name] = Wanted(settings, configs, line)
+        wanted[name] = SubscriptionFileEntry(settings, configs, line)
         yield
     return wanted
 
@@ -100,7 +102,7 @@ def _items(listed: Iterable[str]) -> tuple[str, ...]:
 
 
 def differences(
-    wanted: Mapping[str, Wanted], rows: Mapping[str, SubscriptionRow], *, prune: bool
+    wanted: Mapping[str, SubscriptionFileEntry], rows: Mapping[str, SubscriptionRow], *, prune: bool
 ) -> Steps[list[Difference]]:
     """Compare current and desired settings, by name. With `prune`, unlisted subscriptions are removed."""
     missing = (name for name in rows if name not in wanted) if prune else ()
@@ -123,7 +125,9 @@ def _settings_of(row: SubscriptionRow) -> Settings:
 
 
 def _alterations(
-    changes: Iterable[Difference], wanted: Mapping[str, Wanted], rows: Mapping[str, SubscriptionRow]
+    changes: Iterable[Difference],
+    wanted: Mapping[str, SubscriptionFileEntry],
+    rows: Mapping[str, SubscriptionRow],
 ) -> Iterator[ConfigAlteration]:
     """Yield one edit for each subscription, conditional on the version seen."""
     for name in dict.fromkeys(change.name for change in changes):
@@ -215,7 +219,7 @@ def _change_json(change: Difference) -> dict[str, Any]:
     return {"name": change.name, "key": change.key, "old": old, "new": new}
 
 
-def _refused_json(outcome: ResourceOutcome, wanted: Mapping[str, Wanted]) -> dict[str, Any]:
+def _refused_json(outcome: ResourceOutcome, wanted: Mapping[str, SubscriptionFileEntry]) -> dict[str, Any]:
     name = outcome.resource.name
     line = wanted[name].line if name in wanted else None
     return as_json(RefusedSubscription(name, outcome.error.name, outcome.message, line))

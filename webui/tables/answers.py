@@ -26,8 +26,8 @@ class _Shown(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """How rows of one class are shown: their `fields`, those of them that are absent while they are null, and
-    the `names` of all values, also of the hidden ones.
+    """The presentation of rows of one class: their `fields`, those of them that are absent while they are
+    null, and the `names` of all values, also of the hidden ones.
     """
 
     names: tuple[str, ...]
@@ -89,7 +89,7 @@ def _plan_of(row: type[msgspec.Struct]) -> _Plan:
 
 
 def _extra_of(kind: inspect.Type) -> Mapping[str, Any]:
-    """Return what the annotations of a type, or of its part that is not None, tell."""
+    """Return the annotations of a type, or of its part that is not None."""
     match kind:
         case inspect.Metadata(type=inner, extra=extra):
             return {**_extra_of(inner), **(extra or {})}

@@ -1,1 +1,1 @@
-"""What the handlers of configs and topics have in common."""
+"""The common parts of the handlers of configs and topics."""

@@ -1,4 +1,6 @@
-"""Whether a client may read or change the configs of a resource. (Kafka: ConfigHelper, ControllerApis)"""
+"""Decides whether a client may read or change the configs of a resource. (Kafka: ConfigHelper,
+ControllerApis)
+"""
 
 from typing import Final
 

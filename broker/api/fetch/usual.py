@@ -1,4 +1,4 @@
-"""The usual way of a Fetch: it looks up, reads and answers any request. Called by `api.a01_fetch`.
+"""The usual path of a Fetch: looks up, reads and answers any request. Called by `api.a01_fetch`.
 
 A request of many partitions is worked on in slices. It waits for `min_bytes` like other fetches (Kafka:
 DelayedFetch), but an append reads only the appended partition again (`partitions.fetching.DelayedManyFetch`).

@@ -1,4 +1,4 @@
-"""Whether a consumer's fetch over the request quota has records. (KIP-124)"""
+"""Decides whether the response to a consumer over the request quota has records. (KIP-124)"""
 
 from broker.api.requests.context import Connection
 from broker.quotas.bandwidth import RateSensor

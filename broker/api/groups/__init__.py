@@ -1,1 +1,1 @@
-"""What the handlers of groups have in common: replies of the coordinator, offsets to commit."""
+"""The common parts of the handlers of groups: replies of the coordinator, offsets to commit."""

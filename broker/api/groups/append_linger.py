@@ -15,7 +15,7 @@ class AppendLinger:
 
     The response waits at least this time after the write. Kafka collects the records of this time in one
     write, so its clients do not receive such a response earlier. librdkafka 2.13 needs that time: if it is
-    told to give up partitions just before the application unsubscribes, it may join again with a heartbeat
+    asked to give up partitions just before the application unsubscribes, it may join again with a heartbeat
     that every broker refuses, and the consumer fails. The broker writes at once, so that nothing that another
     client sees can get lost.
     """

@@ -1,1 +1,3 @@
-"""What the handlers of all APIs use: the context and outcome of a request, quotas, waiting, errors."""
+"""The common parts of the handlers of all APIs: the context and outcome of a request, quotas, waiting,
+errors.
+"""

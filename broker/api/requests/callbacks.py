@@ -1,4 +1,4 @@
-"""Completed requests on their way back to a handler.
+"""The queue of completed requests whose responses a handler sends.
 
 Any task that completes a delayed request posts a callback: a handler, a reaper, or a change of the metadata.
 `network.handling.handler_pool` takes callbacks before new requests, a bounded number per turn. (Kafka:

@@ -1,6 +1,6 @@
 """The features of this broker: the levels that it supports, and the level that is finalized. (KIP-584)
 
-ApiVersions tells them, and UpdateFeatures refuses every level but the finalized one.
+ApiVersions returns them, and UpdateFeatures refuses every level but the finalized one.
 """
 
 from typing import Final, NamedTuple

@@ -1,4 +1,4 @@
-"""What AddRaftVoter and RemoveRaftVoter share: this broker is the only voter, and stays it. (KIP-853)
+"""The common part of AddRaftVoter and RemoveRaftVoter: this broker always is the only voter. (KIP-853)
 
 (Kafka: KafkaRaftClient.handleAddVoterRequest, handleRemoveVoterRequest, with kraft.version 0)
 """
@@ -23,27 +23,27 @@ class VoterRequest(Protocol):
     voter_directory_id: bytes
 
 
-class Refusal(NamedTuple):
+class VoterRefusal(NamedTuple):
     code: ErrorCode
     message: str | None = None
 
 
 def refusal(
     message: VoterRequest, context: RequestContext, services: ControlServices, *, change: str
-) -> Refusal:
+) -> VoterRefusal:
     """Return why the voters cannot be changed; `change` is "Add" or "Remove"."""
     if not services.security.permits(context, Operation.ALTER):
-        return Refusal(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        return VoterRefusal(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     ours, named = services.control.image.cluster_id, message.cluster_id
     if named is not None and named != ours:
-        return Refusal(
+        return VoterRefusal(
             ErrorCode.INCONSISTENT_CLUSTER_ID,
             f'The given id "{named[:LONGEST_SHOWN]}" doesn\'t match the cluster id "{ours}"',
         )
     if message.voter_id < 0 or message.voter_directory_id == ZERO_UUID:
-        return Refusal(ErrorCode.INVALID_REQUEST, f"{change} voter request didn't include a valid voter")
+        return VoterRefusal(ErrorCode.INVALID_REQUEST, f"{change} voter request didn't include a valid voter")
     ending = "adding" if change == "Add" else "removing"
-    return Refusal(
+    return VoterRefusal(
         ErrorCode.UNSUPPORTED_VERSION,
         f"Cluster doesn't support {ending} voter because the kraft.version feature is 0",
     )

@@ -37,7 +37,7 @@ class ClientSecurity:
         authorizer: Authorizer | None = None,
         is_judged: Callable[[str], bool] = lambda _listener: True,
     ) -> None:
-        """`is_judged` tells whether what the clients of a listener may do is decided here, and not upstream.
+        """`is_judged` says whether what the clients of a listener may do is decided here, and not upstream.
         Raises ConfigError.
         """
         self.authorizer = authorizer

@@ -1,4 +1,6 @@
-"""What the handlers of delegation tokens have in common: who may send them, and principals as text."""
+"""The common parts of the handlers of delegation tokens: the clients that may send them, and principals as
+text.
+"""
 
 from broker.api.requests.context import RequestContext
 from broker.common.principal import ANONYMOUS, Principal

@@ -1,1 +1,1 @@
-"""What the handlers of transactions have in common."""
+"""The common parts of the handlers of transactions."""

@@ -117,7 +117,7 @@ class ConfigSynonym(msgspec.Struct, frozen=True):
 
 
 class ConfigRange(msgspec.Struct, frozen=True):
-    """What is known about a setting besides its values, which DescribeConfigs does not tell.
+    """The properties of a setting that DescribeConfigs does not return.
 
     `default` is None if there is none or if it is secret, `default_words` describe the former; `allowed`
     describes the valid values, `choices` has them if they are few. `per_broker`: not as a default of all.

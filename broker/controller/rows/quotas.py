@@ -166,7 +166,7 @@ class ResolvedLimit(msgspec.Struct, frozen=True):
     `nodes` has the use there, and `observed` is the highest.
 
     If gateways share limits, `gateways` has the use at each of them. `observed` is the sum, or the highest of
-    a limit that each gateway enforces alone. `unlisted` gateways may use it without telling.
+    a limit that each gateway enforces alone. `unlisted` gateways may use it without reporting it.
 
     `first_wait` is the first throttle of the client at this broker under a hypothetical rule that is
     enforced; None if nothing changes for it.
@@ -197,7 +197,7 @@ class ClientUsage(msgspec.Struct, frozen=True):
     limits hold at each upstream node, `nodes` has the use of each limit there, by key.
 
     `gateways` are the other gateways whose use is included: all is added up, but `request_percentage` is the
-    highest of a gateway. A gateway tells the history of few clients, so that of the others is missing.
+    highest of a gateway. A gateway reports the history of few clients, so that of the others is missing.
     """
 
     user: str

@@ -228,7 +228,7 @@ class DeleteReply(msgspec.Struct, frozen=True):
 
 
 class ConsumerHeartbeatReply(NamedTuple):
-    """`assignment` is None if the member need not be told; `message` explains an error."""
+    """`assignment` is None if the response need not have it; `message` explains an error."""
 
     error: ErrorCode
     member_id: str | None = None
@@ -239,7 +239,7 @@ class ConsumerHeartbeatReply(NamedTuple):
 
 
 class ShareHeartbeatReply(NamedTuple):
-    """`assignment` is None if the member need not be told; `message` explains an error."""
+    """`assignment` is None if the response need not have it; `message` explains an error."""
 
     error: ErrorCode
     member_id: str | None = None
@@ -365,7 +365,7 @@ class DescribedShareGroup(msgspec.Struct, frozen=True):
 
 
 class GroupOverview(msgspec.Struct, frozen=True):
-    """What all types of groups have in common. `clients` are (client id, host) of the members."""
+    """The row of a group of any type. `clients` are (client id, host) of the members."""
 
     group_id: str
     group_type: str

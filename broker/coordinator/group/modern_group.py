@@ -1,4 +1,4 @@
-"""What consumer groups and share groups have in common: members of immutable state, and epochs. (Kafka:
+"""The common base of consumer groups and share groups: members of immutable state, and epochs. (Kafka:
 ModernGroup)
 """
 

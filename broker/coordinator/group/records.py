@@ -14,7 +14,7 @@ import msgspec
 from broker.coordinator.group.consumer.records import ConsumerKey
 from broker.coordinator.group.consumer.records import decode_key as decode_consumer_key
 from broker.coordinator.group.messages import NO_EPOCH, CommittedOffset
-from broker.coordinator.group.share.records import ShareKey
+from broker.coordinator.group.share.records import ShareRecordKey
 from broker.coordinator.group.share.records import decode_key as decode_share_key
 from broker.records.stored_fields import StoredFields, UnreadableRecord
 
@@ -126,7 +126,7 @@ def encode_member(
     )
 
 
-def decode_key(key: bytes) -> OffsetKey | GroupKey | ConsumerKey | ShareKey | None:
+def decode_key(key: bytes) -> OffsetKey | GroupKey | ConsumerKey | ShareRecordKey | None:
     """Decode a key; None for records of other group types. Raises UnreadableRecord."""
     reader = _Reader(key)
     version = reader.integer(_INT16)

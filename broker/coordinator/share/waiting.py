@@ -10,7 +10,7 @@ from typing import Protocol
 from broker.purgatory.purgatory import DelayedOperation
 
 
-class PendingShareFetch(Protocol):
+class PendingAcquisition(Protocol):
     """A fetch whose response is pending."""
 
     def try_acquire(self) -> bool:
@@ -22,7 +22,7 @@ class DelayedShareFetch(DelayedOperation):
 
     __slots__ = ("pending",)
 
-    def __init__(self, timeout_ms: int, pending: PendingShareFetch) -> None:
+    def __init__(self, timeout_ms: int, pending: PendingAcquisition) -> None:
         super().__init__(timeout_ms)
         self.pending = pending
 

@@ -23,7 +23,7 @@ GIVEN_UP: Final = frozenset(
 )
 
 
-class Completion:
+class TransactionCompletion:
     """The partitions without a marker, and the time at which the next step is due.
 
     `has_failed`: the failure of a step was logged.

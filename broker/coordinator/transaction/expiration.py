@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from broker.coordinator.transaction.state import IDLE, Change, State, Transaction
+from broker.coordinator.transaction.state import IDLE, Transaction, TransactionChange, TransactionState
 
 CHECKED_AT_ONCE: Final = 256
 """Transactional ids that are checked between two pauses."""
@@ -53,7 +53,7 @@ def is_timed_out(transaction: Transaction, wall_ms: int) -> bool:
     data = transaction.data
     return (
         transaction.pending is None
-        and data.state is State.ONGOING
+        and data.state is TransactionState.ONGOING
         and data.started_ms + data.timeout_ms < wall_ms
     )
 
@@ -64,6 +64,6 @@ def is_expired(transaction: Transaction, wall_ms: int, expiration_ms: int) -> bo
     return transaction.pending is None and data.state in IDLE and data.updated_ms + expiration_ms <= wall_ms
 
 
-def expire(transaction: Transaction) -> Change:
+def expire(transaction: Transaction) -> TransactionChange:
     """Return the change that forgets the id, whose record is a tombstone."""
-    return Change(transaction, replace(transaction.data, state=State.DEAD))
+    return TransactionChange(transaction, replace(transaction.data, state=TransactionState.DEAD))

@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from broker.common.errors import ErrorCode
 from broker.coordinator.transaction.state import (
     DECIDED,
-    Change,
-    State,
     TopicPartition,
     Transaction,
+    TransactionChange,
+    TransactionState,
 )
 
 
@@ -24,7 +24,7 @@ def add(
     partitions: Collection[TopicPartition],
     client_version: int,
     wall_ms: int,
-) -> ErrorCode | Change:
+) -> ErrorCode | TransactionChange:
     """Return the change that adds the partitions, or an error; NONE if the transaction has all of them."""
     if transaction is None:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
@@ -34,18 +34,18 @@ def add(
     if error:
         return error
     data = transaction.data
-    is_ongoing = data.state is State.ONGOING
+    is_ongoing = data.state is TransactionState.ONGOING
     if is_ongoing and data.partitions.issuperset(partitions):
         return ErrorCode.NONE
     added = replace(
         data,
-        state=State.ONGOING,
+        state=TransactionState.ONGOING,
         partitions=data.partitions.union(partitions) if is_ongoing else frozenset(partitions),
         started_ms=data.started_ms if is_ongoing else wall_ms,
         updated_ms=wall_ms,
         client_version=client_version,
     )
-    return Change(transaction, added)
+    return TransactionChange(transaction, added)
 
 
 def verify(
@@ -58,7 +58,7 @@ def verify(
     if error:
         return error
     data = transaction.data
-    is_in = data.state is State.ONGOING and partition in data.partitions
+    is_in = data.state is TransactionState.ONGOING and partition in data.partitions
     return ErrorCode.NONE if is_in else ErrorCode.TRANSACTION_ABORTABLE
 
 

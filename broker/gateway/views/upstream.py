@@ -27,7 +27,7 @@ from broker.gateway.event_topics import UpstreamTopics
 from broker.gateway.node_ports import NodePorts
 from broker.gateway.sharing.signing import Records, Refusal
 from broker.gateway.upstream.cluster import UpstreamCluster
-from broker.gateway.upstream.conditions import Condition, State
+from broker.gateway.upstream.conditions import Condition, UpstreamState
 from broker.metrics.rate import CounterRate
 from broker.network.clock import TrioClock
 from broker.network.connection.channel import Channel
@@ -124,7 +124,7 @@ class UpstreamViews:
         shares: ShareViews | None = None,
         records: Mapping[str, Records] = MappingProxyType({}),
     ) -> None:
-        """`records` are those of the topics that gateways believe."""
+        """`records` are those of the gateways' topics."""
         self.shares = shares or ShareViews()
         self._records = records
         self._clock = clock
@@ -195,7 +195,12 @@ class UpstreamViews:
         return of
 
     def _node(
-        self, node_id: int, state: State, connections: int, transferred: list[int], rates: tuple[float, ...]
+        self,
+        node_id: int,
+        state: UpstreamState,
+        connections: int,
+        transferred: list[int],
+        rates: tuple[float, ...],
     ) -> UpstreamNodeRow:
         node = self._cluster.nodes[node_id]
         return UpstreamNodeRow(
@@ -281,5 +286,5 @@ def is_loopback(host: str) -> bool:
     return host in ("localhost", "::1") or host.startswith("127.")
 
 
-def _condition(state: State) -> UpstreamCondition:
+def _condition(state: UpstreamState) -> UpstreamCondition:
     return UpstreamCondition(state.condition.value)

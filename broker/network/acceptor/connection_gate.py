@@ -32,7 +32,7 @@ from broker.metrics.rate import Rate, Window
 from broker.network.acceptor.override_hosts import OverrideHosts
 from broker.network.clock import TrioClock
 from broker.network.connection.channel import Channel
-from broker.network.failures import Failures, Place
+from broker.network.failures import FailedStep, Failures
 from broker.network.observers import ConnectionObservers
 from broker.network.processor import Accepted
 from broker.network.reaper import Reaper
@@ -397,7 +397,7 @@ class ListenerGate:
                         is_admitted = await self._admits_after_wait(due)
                     except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
                         connection = f"{due.peer[0]}:{due.peer[1]}"
-                        self.failures.report(Place.THROTTLED_SOCKET, error, connection=connection)
+                        self.failures.report(FailedStep.THROTTLED_SOCKET, error, connection=connection)
                         due.sock.close()
                         continue
                     if is_admitted:

@@ -3,8 +3,9 @@
 processCompletedReceives)
 
 The responder logs a SASL login, TLS handshakes log that of a client's certificate. The processor of a
-listener with `connections.max.reauth.ms` asks `Sessions` about every frame; broker.security.session defines
-sessions. Each processor has one `FailedLogins` and one `LateLogins`, which sleep until the next deadline.
+listener with `connections.max.reauth.ms` asks `SaslSessions` about every frame; broker.security.session
+defines sessions. Each processor has one `FailedLogins` and one `LateLogins`, which sleep until the next
+deadline.
 """
 
 import logging
@@ -41,7 +42,7 @@ def log_authenticated(channel: Channel, *, again: bool = False) -> None:
 ENDED: Final = "its session has ended"
 
 
-class Sessions:
+class SaslSessions:
     """The sessions of one processor. `frame_limit` is the maximum frame size during a login or
     re-authentication.
     """

@@ -12,7 +12,7 @@ from broker.network.connection.channel import Channel
 
 
 class Ending(Enum):
-    """How a connection ends."""
+    """The reason why a connection ends."""
 
     CLOSED = auto()
     """The broker closes it, for the given reason."""
@@ -21,7 +21,7 @@ class Ending(Enum):
     FAILED_AUTHENTICATION = auto()
     """A TLS handshake, a login or a re-authentication failed."""
     UNEXPECTED_ERROR = auto()
-    """What the peer sent is no request, or the broker failed."""
+    """The peer sent bytes that are no request, or the broker failed."""
 
 
 def ending_line(ending: Ending, channel: Channel, reason: str) -> str:

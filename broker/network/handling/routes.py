@@ -211,7 +211,7 @@ def _undecoded_in_slices() -> Generator[None, None, Struct]:
 SIZE: Final = struct.Struct(">i")
 HEADER: Final = struct.Struct(">hhih")
 TOKEN_VERSION: Final = 0
-"""The version under which tokens are counted: like SaslAuthenticate 0, they tell no session lifetime."""
+"""The version under which tokens are counted: like SaslAuthenticate 0, they have no session lifetime."""
 
 
 def with_header(token: Frame, client_id: str | None) -> bytes:

@@ -1,4 +1,4 @@
-"""How long handlers wait within slow requests, such as for a metadata commit.
+"""Measures how long handlers wait within slow requests, such as for a metadata commit.
 
 A handler that waits serves no other request, as a thread of Kafka's, but leaves the thread to others.
 """
@@ -20,7 +20,7 @@ class SlowWaits:
         self._began_ns += now_ns
 
     def end(self, began_ns: int, now_ns: int) -> None:
-        """A handler that began to wait at `began_ns` goes on."""
+        """Note that a handler that began to wait at `began_ns` continues."""
         self._waiting -= 1
         self._began_ns -= began_ns
         self.ended_ns += now_ns - began_ns

@@ -32,7 +32,7 @@ from broker.network.connection.channel import Channel
 from broker.network.connection.frame_pool import FramePool
 from broker.network.connection.receive import SIZE, EndOfStream, Frame, Receive, invalid_size
 from broker.network.connection.transport import Transport
-from broker.network.failures import Place
+from broker.network.failures import FailedStep
 from broker.network.memory.memory_pool import Lease, MemoryPool
 from broker.network.reaper import Reaper
 from broker.network.selector import READ, Poll, Selector
@@ -230,7 +230,7 @@ class LeasedReceive(Receive):
     def close_stalled(self, reason: str) -> None:
         channel, selector = self._channel, self._selector
         selector.failures.attempt(
-            Place.CLOSE, channel.id, selector.close_channel, channel, reason, logging.WARNING
+            FailedStep.CLOSE, channel.id, selector.close_channel, channel, reason, logging.WARNING
         )
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
 """The usage of clients: by API and second for the event log, and in accounts for the console.
 
 Taps on the request metrics collect requests, bytes, errors and phases by principal, client id and API while
-`ClientUsage` is enabled, and `broker.monitoring.events` takes them once a second. Disabled, no tap exists.
+`UsageTaps` is enabled, and `broker.monitoring.events` takes them once a second. Disabled, no tap exists.
 All requests of a client are counted; only the first of each second are timed, so the phases of a busy client
 are a sample.
 
@@ -116,7 +116,7 @@ class UsageTap:
         return self._uses.setdefault(channel, ApiUsage())
 
 
-class ClientUsage:
+class UsageTaps:
     """Disabled at first."""
 
     def __init__(self) -> None:

@@ -19,7 +19,7 @@ import trio
 from broker.api.security.client_security import Logins, refusal_message
 from broker.common.errors import ConfigError
 from broker.common.steps import Steps
-from broker.config.listeners import Listener
+from broker.config.listeners import ListenerConfig
 from broker.config.sections import TlsConfig
 from broker.network.clock import TrioClock
 from broker.network.connection.authentication import log_authenticated
@@ -37,7 +37,7 @@ from broker.security.tls import Certificates, is_readable_by_others, refuse_ende
 logger = logging.getLogger(__name__)
 
 
-def certificates_of(tls: TlsConfig, listener: Listener) -> Certificates | None:
+def certificates_of(tls: TlsConfig, listener: ListenerConfig) -> Certificates | None:
     """Return the certificates of a listener, or None without TLS. Raises ConfigError."""
     if not listener.protocol.is_encrypted:
         return None

@@ -14,7 +14,7 @@ from broker.coordinator.share.persister import SHARE_STATE_TOPIC, ShareStatePers
 from broker.coordinator.share.sessions import ShareSessions
 from broker.coordinator.share.settings import ShareSettings, share_settings
 from broker.coordinator.share.share_partitions import SharePartitions
-from broker.network.failures import Failures, Place
+from broker.network.failures import FailedStep, Failures
 from broker.network.reaper import Reaper
 from broker.partitions.partitions import Partitions
 from broker.quotas.client_quotas import ClientQuotas
@@ -93,14 +93,14 @@ def share_reapers(
         try:
             groups.share.expire(now_ms)
         except Exception as error:  # noqa: BLE001 - reported; other requests go on
-            failures.report(Place.SHARE_TIMER, error)
+            failures.report(FailedStep.SHARE_TIMER, error)
         deliver()
 
     def prune(now_ms: int) -> None:
         try:
             groups.persister.prune(now_ms)
         except Exception as error:  # noqa: BLE001 - reported; other requests go on
-            failures.report(Place.SHARE_TIMER, error)
+            failures.report(FailedStep.SHARE_TIMER, error)
         deliver()
 
     name = f"ExpirationReaper-{node_id}-ShareFetch"

@@ -4,16 +4,21 @@ import pytest
 
 from broker.common.errors import BrokerBug, ErrorCode
 from broker.config.sections import TransactionConfig
-from broker.coordinator.transaction.completion import RETRY_MS, Completion
+from broker.coordinator.transaction.completion import RETRY_MS, TransactionCompletion
 from broker.coordinator.transaction.coordinator import TransactionCoordinator
 from broker.coordinator.transaction.records import encode_key, encode_value
-from broker.coordinator.transaction.state import Change, State, Transaction, TransactionData
+from broker.coordinator.transaction.state import (
+    Transaction,
+    TransactionChange,
+    TransactionData,
+    TransactionState,
+)
 
 PARTITIONS = frozenset({("b", 0), ("a", 1), ("a", 0)})
 
 
 def decided() -> TransactionData:
-    return TransactionData(1, 0, 50, State.PREPARE_COMMIT, PARTITIONS)
+    return TransactionData(1, 0, 50, TransactionState.PREPARE_COMMIT, PARTITIONS)
 
 
 @pytest.mark.parametrize(
@@ -27,7 +32,7 @@ def decided() -> TransactionData:
     ],
 )
 def test_a_partition_is_done_or_tried_again_last(error: ErrorCode, is_done: bool) -> None:
-    completion = Completion(Transaction("t", decided()), 0)
+    completion = TransactionCompletion(Transaction("t", decided()), 0)
     assert list(completion.next_partitions(2)) == [("a", 0), ("a", 1)]
     assert completion.note(("a", 0), error) is is_done
     rest = [("a", 1), ("b", 0)]
@@ -57,5 +62,5 @@ def test_a_failed_completion_is_due_again_once() -> None:
 def test_an_invalid_change_is_a_bug() -> None:
     transaction = Transaction("t", decided())
     with pytest.raises(BrokerBug):
-        Change(transaction, TransactionData(1, 0, 50, State.EMPTY)).begin()
+        TransactionChange(transaction, TransactionData(1, 0, 50, TransactionState.EMPTY)).begin()
     assert transaction.pending is None

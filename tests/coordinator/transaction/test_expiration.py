@@ -7,26 +7,26 @@ from broker.coordinator.transaction.expiration import (
     is_expired,
     is_timed_out,
 )
-from broker.coordinator.transaction.state import State, Transaction, TransactionData
+from broker.coordinator.transaction.state import Transaction, TransactionData, TransactionState
 
 
-def transaction(name: str = "t", state: State = State.ONGOING) -> Transaction:
+def transaction(name: str = "t", state: TransactionState = TransactionState.ONGOING) -> Transaction:
     return Transaction(name, TransactionData(1, 0, 50, state, started_ms=1_000, updated_ms=1_000))
 
 
 def test_a_transaction_times_out_after_its_timeout() -> None:
     assert [is_timed_out(transaction(), wall_ms) for wall_ms in (1_049, 1_050, 1_051)] == [False, False, True]
-    assert not is_timed_out(transaction(state=State.PREPARE_COMMIT), 9_999)
+    assert not is_timed_out(transaction(state=TransactionState.PREPARE_COMMIT), 9_999)
     changing = transaction()
     changing.pending = changing.data
     assert not is_timed_out(changing, 9_999)
 
 
 def test_an_id_expires_once_it_was_unused_for_its_time() -> None:
-    for state in (State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT):
+    for state in (TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT):
         idle = transaction(state=state)
         assert [is_expired(idle, wall_ms, 10) for wall_ms in (1_009, 1_010, 1_011)] == [False, True, True]
-    for state in (State.ONGOING, State.PREPARE_COMMIT, State.PREPARE_ABORT):
+    for state in (TransactionState.ONGOING, TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT):
         assert not is_expired(transaction(state=state), 9_999, 10)
 
 

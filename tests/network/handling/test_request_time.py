@@ -116,9 +116,9 @@ async def reports(broker: RunningBroker, mock_clock: MockClock, took_ms: int, th
     )
 
 
-@pytest.mark.parametrize(("upstream_ms", "told_ms"), [(49, 50), (50, 50), (51, 51)])
+@pytest.mark.parametrize(("upstream_ms", "reported_ms"), [(49, 50), (50, 50), (51, 51)])
 async def test_a_longer_time_in_the_answer_stays_and_is_not_waited_for(
-    broker: RunningBroker, mock_clock: MockClock, upstream_ms: int, told_ms: int
+    broker: RunningBroker, mock_clock: MockClock, upstream_ms: int, reported_ms: int
 ) -> None:
     await limit(broker, "request_percentage", 2)
 
@@ -129,7 +129,7 @@ async def test_a_longer_time_in_the_answer_stays_and_is_not_waited_for(
     route = route_of(broker, ApiKey.METADATA, 9)
     route.handle = handle
     client = await broker.connect(CLIENT)
-    assert (await client.ask(MetadataRequest([]), 9)).throttle_time_ms == told_ms
+    assert (await client.ask(MetadataRequest([]), 9)).throttle_time_ms == reported_ms
     (row,) = broker.server.quotas.rows(broker.server.clock.ms())
     assert row.remaining_ms == 50
 

@@ -13,7 +13,7 @@ from broker.monitoring.prometheus.handlers import memory_families
 from broker.network.connection.channel import Channel
 from broker.network.connection.endings import Ending
 from broker.network.connection.receive import Receive
-from broker.network.failures import Place
+from broker.network.failures import FailedStep
 from broker.network.selector import Selector
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.metadata import MetadataRequest
@@ -330,8 +330,8 @@ async def test_a_stalled_request_that_cannot_be_given_up_does_not_fail_the_timer
     await settled()
     mock_clock.jump(5)
     await settled()
-    assert broker.server.socket_server.failures.counts[Place.CLOSE] == 1
+    assert broker.server.socket_server.failures.counts[FailedStep.CLOSE] == 1
     mock_clock.jump(60)
     await settled()
     assert not broker.started.stopped.is_set()
-    assert broker.server.socket_server.failures.counts[Place.CLOSE] == 1
+    assert broker.server.socket_server.failures.counts[FailedStep.CLOSE] == 1

@@ -19,7 +19,7 @@ from broker.metadata.actor import BROKER_ITSELF
 from broker.network.connection.channel import Channel, NewConnection
 from broker.network.connection.frame_pool import FramePool
 from broker.network.connection.receive import Receive
-from broker.network.metrics.client_usage import CHANNELS_PER_SECOND, TIMED, ApiClient, ClientUsage
+from broker.network.metrics.client_usage import CHANNELS_PER_SECOND, TIMED, ApiClient, UsageTaps
 from tests.support.produce import PRODUCE_VERSION, create_topic, produce_request_of
 from tests.support.running import RunningBroker, running_broker
 from tests.support.view_rows import usage_rows
@@ -47,7 +47,7 @@ class Request:
         self.channel = channel
 
 
-def counted(usage: ClientUsage, api: str, channel: Channel, times: int = 1, **marks: int) -> None:
+def counted(usage: UsageTaps, api: str, channel: Channel, times: int = 1, **marks: int) -> None:
     tap = usage.tap(api)
     assert tap is not None
     for _ in range(times):
@@ -58,18 +58,18 @@ def counted(usage: ClientUsage, api: str, channel: Channel, times: int = 1, **ma
 
 
 @pytest.fixture
-def usage() -> ClientUsage:
-    made = ClientUsage()
+def usage() -> UsageTaps:
+    made = UsageTaps()
     made.enable(True)
     return made
 
 
 def test_off_there_is_nothing_to_hear_with() -> None:
-    assert ClientUsage().tap("Produce") is None
+    assert UsageTaps().tap("Produce") is None
 
 
 @pytest.mark.parametrize("requests", [TIMED - 1, TIMED, TIMED + 1])
-def test_all_requests_are_counted_and_the_first_are_timed(usage: ClientUsage, requests: int) -> None:
+def test_all_requests_are_counted_and_the_first_are_timed(usage: UsageTaps, requests: int) -> None:
     counted(usage, "Produce", channel_of("a"), requests)
     ((client, use),) = usage.drain(10)
     assert client == ApiClient("alice", "a", "Produce")
@@ -78,7 +78,7 @@ def test_all_requests_are_counted_and_the_first_are_timed(usage: ClientUsage, re
     assert [sum(phase.values()) for phase in use.phases] == [use.timed, use.timed, 0, *[use.timed] * 3]
 
 
-def test_a_wait_is_remote_time(usage: ClientUsage) -> None:
+def test_a_wait_is_remote_time(usage: UsageTaps) -> None:
     counted(usage, "Fetch", channel_of("a"), local_complete=6_000)
     ((_, use),) = usage.drain(10)
     _, local, remote, *_ = use.phases
@@ -86,7 +86,7 @@ def test_a_wait_is_remote_time(usage: ClientUsage) -> None:
 
 
 @pytest.mark.parametrize("requests", [TIMED - 1, TIMED, TIMED + 1])
-def test_the_time_of_a_forwarded_request_is_remote(usage: ClientUsage, requests: int) -> None:
+def test_the_time_of_a_forwarded_request_is_remote(usage: UsageTaps, requests: int) -> None:
     tap = usage.tap("Produce")
     assert tap is not None
     channel = channel_of("a")
@@ -100,7 +100,7 @@ def test_the_time_of_a_forwarded_request_is_remote(usage: ClientUsage, requests:
     assert use.phases == ({0: timed}, {0: timed}, {13: timed}, {0: timed}, {}, {13: timed})
 
 
-def test_connections_of_one_client_are_added_up_and_apis_are_not(usage: ClientUsage) -> None:
+def test_connections_of_one_client_are_added_up_and_apis_are_not(usage: UsageTaps) -> None:
     for api in ("Produce", "Fetch"):
         counted(usage, api, channel_of("a"))
         counted(usage, api, channel_of("a"), 2)
@@ -117,7 +117,7 @@ def test_connections_of_one_client_are_added_up_and_apis_are_not(usage: ClientUs
 
 @pytest.mark.parametrize(("clients", "others"), [(2, 0), (3, 0), (4, 1), (5, 2)])
 def test_more_askers_than_rows_are_one_row_without_a_name(
-    usage: ClientUsage, clients: int, others: int
+    usage: UsageTaps, clients: int, others: int
 ) -> None:
     for number in range(clients):
         counted(usage, "Produce", channel_of(f"client-{number}"))
@@ -126,7 +126,7 @@ def test_more_askers_than_rows_are_one_row_without_a_name(
     assert (rows[None].requests if None in rows else 0) == others
 
 
-def test_errors_and_throttles_are_added_up(usage: ClientUsage) -> None:
+def test_errors_and_throttles_are_added_up(usage: UsageTaps) -> None:
     channel = channel_of("a")
     tap = usage.tap("Produce")
     assert tap is not None

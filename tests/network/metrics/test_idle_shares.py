@@ -119,7 +119,7 @@ def test_readers_have_windows_of_their_own() -> None:
         (0, 0, 10, (1.0, 1.0, 1.0)),
     ],
 )
-def test_handlers_and_network_threads_are_told_apart(
+def test_handlers_and_network_threads_are_distinguished(
     handlers: int, network: int, waits: int, expected: tuple[float, float, float]
 ) -> None:
     """In tenths of a window."""

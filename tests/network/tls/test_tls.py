@@ -440,7 +440,7 @@ async def test_a_world_readable_key_is_warned_of(tmp_path: Path, caplog: pytest.
         assert log_texts(caplog) == ["the private key is readable by all users of this machine"]
 
 
-async def test_a_renewed_certificate_is_shown_to_new_connections_and_a_broken_one_is_told_of_once(
+async def test_a_renewed_certificate_is_shown_to_new_connections_and_a_broken_one_is_reported_once(
     tmp_path: Path, mock_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     known, store = certificates(), tmp_path / "store.pem"

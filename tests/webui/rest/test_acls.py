@@ -229,7 +229,7 @@ async def test_a_bad_filter_is_named(http: Browserless, query: dict[str, str]) -
     assert (answer.status_code, (await answer.get_json())["where"]) == (400, next(iter(query)))
 
 
-async def test_what_decides_is_told(http: Browserless, broker: FakeBroker) -> None:
+async def test_what_decides_is_reported(http: Browserless, broker: FakeBroker) -> None:
     assert await decision(http) == {"allowed": False, "decided_by": "no-acl-allows", "acl": None}
     broker.add_acl(allow(Operation.READ, "ord", pattern=PatternType.PREFIXED))
     found = await decision(http)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from broker.views.connection_search import ConnectionQuery, ConnectionsElsewhere
+from broker.views.connection_search import ConnectionQuery, RemoteConnections
 from tests.webui.conftest import Browserless
 from tests.webui.fakes import FakeBroker
 from tests.webui.rows import connection
@@ -74,7 +74,7 @@ async def test_connections_of_other_gateways_are_on_the_same_pages(
     http: Browserless, broker: FakeBroker, query: str, clients: list[str]
 ) -> None:
     rows = tuple(connection(f"their {name}", index=8, gateway="g2-77aa") for name in "ab")
-    broker.rows_elsewhere = ConnectionsElsewhere(rows, 502, 600, 500, 1)
+    broker.remote_connections = RemoteConnections(rows, 502, 600, 500, 1)
     answer = await fetched(http, f"connections{query}", CONNECTION_PAGE)
     assert [row["client_id"] for row in answer["items"]] == clients
     assert [row["gateway"] for row in answer["items"]] == [
@@ -91,7 +91,7 @@ async def test_other_gateways_are_asked_for_the_rows_up_to_the_end_of_the_page(
     broker.connection_rows = []
     query = "sort=bytes_in&order=desc&search=x&filter=tls"
     rows = tuple(connection(f"x{n}", "p", n, gateway="g2-77aa", tls="TLSv1.3") for n in range(41))
-    broker.rows_elsewhere = ConnectionsElsewhere(rows, 41, 41, 0, 0)
+    broker.remote_connections = RemoteConnections(rows, 41, 41, 0, 0)
     first = await fetched(http, f"connections?{query}&limit=40", CONNECTION_PAGE)
     last = await fetched(http, f"connections?{query}&limit=20&cursor={first['next']}", CONNECTION_PAGE)
     assert (len(first["items"]), len(last["items"]), last["next"]) == (40, 1, None)
@@ -105,7 +105,7 @@ async def test_a_full_page_has_a_next_while_other_gateways_have_more(
     broker.connection_rows = []
     rows = tuple(connection(f"c{n}", "p", n, gateway="g2-77aa") for n in range(2))
     for total, has_next in ((2, False), (3, True)):
-        broker.rows_elsewhere = ConnectionsElsewhere(rows, total, total, 0, 0)
+        broker.remote_connections = RemoteConnections(rows, total, total, 0, 0)
         page = await fetched(http, "connections?limit=2", CONNECTION_PAGE)
         assert (page["next"] is not None) is has_next
 

@@ -75,7 +75,7 @@ async def test_a_limit_that_gateways_share_is_reported_with_the_use_of_each(
 ) -> None:
     stocked.observed[ALICE] = {PRODUCE: 30.0}
     stocked.throttled_here[PRODUCE] = [("alice", None)]
-    shares = stocked.others_elsewhere
+    shares = stocked.remote_shares
     shares.sums, shares.parts = GatewaySums(2), {"": 0.25, "g2": 0.5}
     shares.uses = [("g2", SensorUse(PRODUCE, Entity("alice"), ("alice", None), 80.0, 3))]
     shares.not_complete = Incomplete(uses=frozenset({"g3"}))

@@ -235,7 +235,7 @@ async def test_a_connection_says_where_it_is_forwarded_to(http: Browserless, gat
     ]
 
 
-async def test_the_overview_tells_of_the_upstream_cluster(http: Browserless, broker: FakeBroker) -> None:
+async def test_the_overview_describes_the_upstream_cluster(http: Browserless, broker: FakeBroker) -> None:
     found = OVERVIEW.check(await (await http.get("/api/v1/overview")).json)
     assert found["upstream"] is None
     gone = upstream_node(2, condition=UpstreamCondition.UNREACHABLE)

@@ -184,7 +184,7 @@ def test_each_type_is_shown_in_its_form_in_the_order_of_the_fields() -> None:
     schema_of(Row).check(full)
 
 
-def test_the_schema_tells_the_limits_of_each_type() -> None:
+def test_the_schema_contains_the_limits_of_each_type() -> None:
     described = schema_of(Row, "Thing", name=Text(max_length=5), extra=Text()).describe()
     fields = described["properties"]
     assert described["title"] == "Thing" and "secret" not in fields

@@ -1,5 +1,6 @@
-"""What a heartbeat or a JoinGroup brings about once its member is known: a new epoch of the group if a
-subscription or a topic has changed, a new target assignment, and the member's next step towards it.
+"""Advances a consumer group after a heartbeat or a JoinGroup of a known member: to a new epoch of the group
+if a subscription or a topic has changed, to a new target assignment, and by the member's next step towards
+it.
 
 Called by `heartbeat` and `classic_members`. (Kafka: the three steps of
 GroupMetadataManager.consumerGroupHeartbeat)

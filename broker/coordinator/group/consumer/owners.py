@@ -1,4 +1,4 @@
-"""Which partitions of a group a member has, or has not given up yet."""
+"""The partitions of a group that some member has, or has not given up yet."""
 
 from broker.common.errors import BrokerBug
 from broker.coordinator.group.consumer.assignment import Assignment

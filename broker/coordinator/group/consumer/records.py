@@ -4,7 +4,7 @@ ConsumerGroupCurrentMemberAssignment, ConsumerGroupRegularExpression; values of 
 
 The records of a member may have thousands of topics, and are encoded in steps. `persistence` applies what has
 been read. ConsumerGroupPartitionMetadata, which Kafka 4.0 wrote, has no
-meaning here; it goes with its group.
+meaning here; it is removed with its group.
 """
 
 from enum import IntEnum

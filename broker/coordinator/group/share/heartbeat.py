@@ -18,7 +18,7 @@ from broker.coordinator.group.share.epochs import advance, bump
 from broker.coordinator.group.share.group import ShareGroup
 from broker.coordinator.group.share.member import JOINS, LEAVES, ShareMember
 from broker.coordinator.group.share.persistence import member_tombstones
-from broker.coordinator.group.timers import Timer
+from broker.coordinator.group.timers import GroupTimer
 from broker.coordinator.group.transition import Transition
 
 
@@ -57,8 +57,10 @@ def beat(
     )
     after = yield from advance(transition, group, before, stated)
     transition.set_timer(group.timer_of(after.member_id), session_timeout_ms)
-    is_told = request.epoch == JOINS or request.topics is not None or after.assigned != before.assigned
-    assignment = after.assigned if is_told else None
+    sends_assignment = (
+        request.epoch == JOINS or request.topics is not None or after.assigned != before.assigned
+    )
+    assignment = after.assigned if sends_assignment else None
     return ShareHeartbeatReply(ErrorCode.NONE, after.member_id, after.epoch, interval_ms, assignment)
 
 
@@ -174,7 +176,7 @@ def _remove_members(transition: Transition, group: ShareGroup, member_ids: Colle
     yield from bump(transition, group)
 
 
-def sessions_expired(transition: Transition, group: ShareGroup, timers: Iterable[Timer]) -> Steps[None]:
+def sessions_expired(transition: Transition, group: ShareGroup, timers: Iterable[GroupTimer]) -> Steps[None]:
     """Remove the members whose timers are due, unless a timer is that of an earlier member of its id."""
     expired = [
         timer.member_id

@@ -12,7 +12,7 @@ from broker.coordinator.group.share.group import ShareGroup
 from broker.coordinator.group.share.member import ShareMember
 from broker.coordinator.group.share.records import (
     KeyType,
-    ShareKey,
+    ShareRecordKey,
     decode_current,
     decode_epoch,
     decode_member,
@@ -24,7 +24,7 @@ from broker.coordinator.group.share.records import (
 from broker.coordinator.group.share.state_partitions import StatePartitions
 
 
-def apply(group: ShareGroup, key: ShareKey, value: bytes | None) -> None:
+def apply(group: ShareGroup, key: ShareRecordKey, value: bytes | None) -> None:
     """Apply one record to its group. Raises UnreadableRecord."""
     if value is None:
         _apply_tombstone(group, key)
@@ -54,7 +54,7 @@ def apply(group: ShareGroup, key: ShareKey, value: bytes | None) -> None:
             group.states = decode_states(value)
 
 
-def _apply_tombstone(group: ShareGroup, key: ShareKey) -> None:
+def _apply_tombstone(group: ShareGroup, key: ShareRecordKey) -> None:
     match key.type:
         case KeyType.TARGET:
             group.target_epoch = NO_EPOCH

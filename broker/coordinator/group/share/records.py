@@ -45,7 +45,7 @@ class KeyType(IntEnum):
     STATES = 15
 
 
-class ShareKey(NamedTuple):
+class ShareRecordKey(NamedTuple):
     """`name` is the member id; "" for the types without."""
 
     type: KeyType
@@ -64,7 +64,7 @@ class StoredCurrent(NamedTuple):
 OF_MEMBERS: Final = frozenset({KeyType.MEMBER, KeyType.TARGET_OF_MEMBER, KeyType.CURRENT})
 
 
-def encode_key(key: ShareKey) -> bytes:
+def encode_key(key: ShareRecordKey) -> bytes:
     parts = [_INT16.pack(key.type), plain_string(key.group_id)]
     if key.type in OF_MEMBERS:
         parts.append(plain_string(key.name))
@@ -72,7 +72,7 @@ def encode_key(key: ShareKey) -> bytes:
 
 
 def tombstone(key_type: KeyType, group_id: str, name: str = "") -> Record:
-    return encode_key(ShareKey(key_type, group_id, name)), None
+    return encode_key(ShareRecordKey(key_type, group_id, name)), None
 
 
 def member_record(group_id: str, member: ShareMember, pace: Pace) -> Steps[Record]:
@@ -84,22 +84,22 @@ def member_record(group_id: str, member: ShareMember, pace: Pace) -> Steps[Recor
         (yield from strings(member.topics, pace)),
         NO_TAGS,
     )
-    return encode_key(ShareKey(KeyType.MEMBER, group_id, member.member_id)), b"".join(parts)
+    return encode_key(ShareRecordKey(KeyType.MEMBER, group_id, member.member_id)), b"".join(parts)
 
 
 def epoch_record(group: ShareGroup) -> Record:
     value = head() + _INT32.pack(group.epoch) + _INT64.pack(group.metadata_hash) + NO_TAGS
-    return encode_key(ShareKey(KeyType.GROUP, group.group_id)), value
+    return encode_key(ShareRecordKey(KeyType.GROUP, group.group_id)), value
 
 
 def target_epoch_record(group: ShareGroup) -> Record:
     value = head() + _INT32.pack(group.target_epoch) + NO_TAGS
-    return encode_key(ShareKey(KeyType.TARGET, group.group_id)), value
+    return encode_key(ShareRecordKey(KeyType.TARGET, group.group_id)), value
 
 
 def target_record(group_id: str, member_id: str, target: Assignment, pace: Pace) -> Steps[Record]:
     value = head() + (yield from assignment(target, pace)) + NO_TAGS
-    return encode_key(ShareKey(KeyType.TARGET_OF_MEMBER, group_id, member_id)), value
+    return encode_key(ShareRecordKey(KeyType.TARGET_OF_MEMBER, group_id, member_id)), value
 
 
 def current_record(group_id: str, member: ShareMember, pace: Pace) -> Steps[Record]:
@@ -111,7 +111,7 @@ def current_record(group_id: str, member: ShareMember, pace: Pace) -> Steps[Reco
         (yield from assignment(member.assigned, pace)),
         NO_TAGS,
     )
-    return encode_key(ShareKey(KeyType.CURRENT, group_id, member.member_id)), b"".join(parts)
+    return encode_key(ShareRecordKey(KeyType.CURRENT, group_id, member.member_id)), b"".join(parts)
 
 
 def states_record(group: ShareGroup, pace: Pace) -> Steps[Record]:
@@ -124,10 +124,10 @@ def states_record(group: ShareGroup, pace: Pace) -> Steps[Record]:
         if pace.spent():
             yield
     parts.append(NO_TAGS)
-    return encode_key(ShareKey(KeyType.STATES, group.group_id)), b"".join(parts)
+    return encode_key(ShareRecordKey(KeyType.STATES, group.group_id)), b"".join(parts)
 
 
-def decode_key(key: bytes) -> ShareKey | None:
+def decode_key(key: bytes) -> ShareRecordKey | None:
     """Decode a key; None for records of other types. Raises UnreadableRecord."""
     reader = FlexibleFields(key)
     number = reader.integer(_INT16)
@@ -135,7 +135,9 @@ def decode_key(key: bytes) -> ShareKey | None:
         return None
     key_type = KeyType(number)
     group_id = reader.text(reader.integer(_INT16))
-    return ShareKey(key_type, group_id, reader.text(reader.integer(_INT16)) if key_type in OF_MEMBERS else "")
+    return ShareRecordKey(
+        key_type, group_id, reader.text(reader.integer(_INT16)) if key_type in OF_MEMBERS else ""
+    )
 
 
 def decode_member(member_id: str, value: bytes) -> ShareMember:

@@ -274,7 +274,7 @@ def test_a_failed_heartbeat_is_answered_with_an_error(talk):
     assert talk.listed() == []
 
 
-def test_keys_are_told_apart():
+def test_keys_are_distinguished():
     assert decode_key(bytes.fromhex("0004 0001 67")) == ConsumerKey(KeyType.PARTITIONS, "g")
     assert decode_key(bytes.fromhex("0002 0001 67")) is None
     record: Record = (bytes.fromhex("0004 0001 67"), b"\0\0\x01\0")

@@ -5,7 +5,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from broker.common.errors import ApiError, ErrorCode
 from broker.coordinator.group.share.states import ShareStateSummary
-from broker.server.parts.share_group_states import ShareGroupStates
+from broker.server.parts.share_group_states import ShareGroupStateService
 
 Key = tuple[str, bytes, int]
 
@@ -47,7 +47,7 @@ class FakeShareStates:
             raise ApiError(self.refused[topic_id, partition], "refused")
 
 
-async def run_pending(states: ShareGroupStates, now_ms: int) -> None:
+async def run_pending(states: ShareGroupStateService, now_ms: int) -> None:
     """Initialize and delete the states that are due, as the broker's task does."""
     states.begin(now_ms)
     async with trio.open_nursery() as nursery:

@@ -10,7 +10,7 @@ from broker.coordinator.group.share.group import ShareGroup
 from broker.coordinator.group.share.member import ShareMember
 from broker.coordinator.group.share.records import (
     KeyType,
-    ShareKey,
+    ShareRecordKey,
     StoredCurrent,
     current_record,
     decode_current,
@@ -229,7 +229,7 @@ def test_records_of_two_types_of_groups_are_unreadable(talk):
 
 def test_tombstones_of_what_is_not_there_are_passed_over(talk):
     for key_type in KeyType:
-        talk.coordinator.replay(encode_key(ShareKey(key_type, "g", "m")), None)
+        talk.coordinator.replay(encode_key(ShareRecordKey(key_type, "g", "m")), None)
     assert talk.listed() == []
 
 
