@@ -16,7 +16,7 @@ from broker.controller.alerts import (
     RemoveAlertDestination,
     SetAlertDestination,
 )
-from broker.controller.commands import Command, Outcome, Role
+from broker.controller.commands import Command, EntryOutcome, Role
 from broker.controller.rows.alerts import Attempt, Delivery, DestinationRow
 from webui.problem import PROBLEM, Problem, problem_schema, raise_refusal
 from webui.rest.paging import list_page, list_query, page_schema
@@ -116,7 +116,7 @@ def _existing(call: Call) -> DestinationRow:
     return row
 
 
-async def _apply(call: Call, command: Command[Outcome]) -> None:
+async def _apply(call: Call, command: Command[EntryOutcome]) -> None:
     outcome = await call.apply(command)
     if outcome.error is ErrorCode.POLICY_VIOLATION:
         raise Problem(409, f"{outcome.message}.", code=outcome.error.name)

@@ -20,8 +20,8 @@ from broker.controller.alerts import (
     SetAlertRule,
     Severity,
 )
-from broker.controller.commands import Command, Outcome, Role
-from broker.controller.rows.alerts import RuleRow
+from broker.controller.commands import Command, EntryOutcome, Role
+from broker.controller.rows.alerts import AlertRuleRow
 from webui.problem import PROBLEM, Problem, problem_schema, raise_refusal
 from webui.rest.paging import list_page, list_query, page_schema
 from webui.rest.replies import (
@@ -54,7 +54,7 @@ _RULE_FIELDS: Final[dict[str, Schema]] = {
     "destinations": Listing(_NAME, max_items=MAX_TARGETS),
     "enabled": Flag(),
 }
-RULE: Final = Record({"name": NAME, **_RULE_FIELDS, **schema_of(RuleRow).fields})
+RULE: Final = Record({"name": NAME, **_RULE_FIELDS, **schema_of(AlertRuleRow).fields})
 RULES: Final = page_schema(RULE)
 REFUSED: Final = problem_schema(current=Maybe(RULE))
 
@@ -63,7 +63,7 @@ _PLACE: Final = (PathName("name", _NAME, "The rule's name."),)
 _VALIDATE: Final = Query("validate_only", Flag(), "Only check the change; change nothing.", default=False)
 
 
-def rule_json(row: RuleRow, call: Call) -> dict[str, Any]:
+def rule_json(row: AlertRuleRow, call: Call) -> dict[str, Any]:
     pending, firing, unlisted, value = call.console.backend.alerts.rules().get(row.name, (0, 0, 0, None))
     counted = replace(row, pending=pending, firing=firing, unlisted=unlisted, value=value)
     return {"name": row.name} | as_json(row.rule) | as_json(counted)
@@ -97,19 +97,19 @@ async def delete_rule(call: Call) -> Reply:
     return no_content()
 
 
-def _row(call: Call) -> RuleRow | None:
+def _row(call: Call) -> AlertRuleRow | None:
     rows = call.views.metadata.alert_rules()
     return next((row for row in rows if row.name == call.path_params["name"]), None)
 
 
-def _existing(call: Call) -> RuleRow:
+def _existing(call: Call) -> AlertRuleRow:
     row = _row(call)
     if row is None:
         raise Problem(404, "Alert rule not found.")
     return row
 
 
-async def _apply(call: Call, command: Command[Outcome]) -> None:
+async def _apply(call: Call, command: Command[EntryOutcome]) -> None:
     outcome = await call.apply(command)
     row = _row(call)
     raise_refusal(outcome, None if row is None else rule_json(row, call))

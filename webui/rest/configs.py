@@ -10,18 +10,18 @@ import msgspec
 from msgspec.structs import asdict
 
 from broker.controller.commands import ConfigOp, OpType
-from broker.controller.describe import UNKNOWN_TYPE, Source
+from broker.controller.describe import UNKNOWN_TYPE, ConfigSource
 from broker.controller.rows.broker import ConfigRow
 from broker.controller.rows.fields import AnyText, Word, one_of
 from webui.schema import Flag, Listing, OneOf, Record, Text
 from webui.tables.answers import as_json
 
 SOURCES: Final[Mapping[int, str]] = {
-    Source.DYNAMIC_TOPIC: "topic",
-    Source.DYNAMIC_BROKER: "dynamic-broker",
-    Source.DYNAMIC_DEFAULT_BROKER: "dynamic-default",
-    Source.STATIC_BROKER: "file",
-    Source.DEFAULT: "default",
+    ConfigSource.DYNAMIC_TOPIC: "topic",
+    ConfigSource.DYNAMIC_BROKER: "dynamic-broker",
+    ConfigSource.DYNAMIC_DEFAULT_BROKER: "dynamic-default",
+    ConfigSource.STATIC_BROKER: "file",
+    ConfigSource.DEFAULT: "default",
 }
 TYPES: Final = {
     UNKNOWN_TYPE: "unknown",

@@ -23,7 +23,7 @@ from webui.rest.replies import no_content
 from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
 from webui.schema import COUNT, Text
 from webui.tables.answers import as_json, schema_of
-from webui.tables.listing import Elsewhere, Page, Table
+from webui.tables.listing import Page, RemoteRows, Table
 from webui.tables.slices import collect
 
 CONNECTION: Final = schema_of(ConnectionRow, "Connection")
@@ -40,19 +40,19 @@ CONNECTIONS: Final[Table[ConnectionRow]] = Table(
 
 
 async def connections(call: Call) -> Reply:
-    others = await elsewhere(call.views, page_of(call))
+    others = await remote_rows(call.views, page_of(call))
     return Reply(
         await table_page(call, CONNECTIONS, chain(call.views.live.each_connection(), others.rows), others)
     )
 
 
-async def elsewhere(views: Views, page: Page) -> Elsewhere:
+async def remote_rows(views: Views, page: Page) -> RemoteRows:
     """Ask the other gateways that share limits for what belongs to the page."""
     rows = page.given + page.limit
     query = ConnectionQuery(page.search, page.filter, page.sort, page.descending, rows)
     found = await views.shares.connections(query)
     more = found.total - len(found.rows), found.of - len(found.rows)
-    return Elsewhere(found.rows, *more, {"unlisted": found.unlisted, "unanswered": found.unanswered})
+    return RemoteRows(found.rows, *more, {"unlisted": found.unlisted, "unanswered": found.unanswered})
 
 
 async def connection(call: Call) -> Reply:

@@ -26,7 +26,7 @@ from webui.rest.acls import ACLS
 from webui.rest.broker_quotas import broker_quotas_json
 from webui.rest.client_instances import INSTANCES
 from webui.rest.client_quotas import RULES
-from webui.rest.connections import CONNECTIONS, elsewhere
+from webui.rest.connections import CONNECTIONS, remote_rows
 from webui.rest.delegation_tokens import TOKENS as DELEGATION_TOKENS
 from webui.rest.doctor import Settings, doctor_json
 from webui.rest.groups import GROUPS

@@ -14,8 +14,8 @@ from webui.tables.slices import collect, free_in_slices
 MAX_MOVES: Final = 20
 """Moves of one key; the others have fewer clients."""
 
-_RULE: Final = schema_of(Rule)
-_MOVE: Final = Record({"from": _RULE, "to": _RULE, **schema_of(Move).fields})
+_RULE: Final = schema_of(LimitingRule)
+_MOVE: Final = Record({"from": _RULE, "to": _RULE, **schema_of(MovedClients).fields})
 REACH: Final = Record(
     {
         "key": Text(),
@@ -26,7 +26,7 @@ REACH: Final = Record(
         "moved": COUNT,
         "moves": Listing(_MOVE, max_items=MAX_MOVES),
         "outranked": Listing(Record({"entity": ENTITY, "clients": COUNT})),
-        "emptied": Listing(schema_of(Rule, entity=ENTITY)),
+        "emptied": Listing(schema_of(LimitingRule, entity=ENTITY)),
         "first_wait_ms": COUNT,
         "gentler": Maybe(Record({"value": MAYBE, "first_wait_ms": COUNT})),
         "shadow": Flag(),
@@ -74,5 +74,5 @@ async def _reach_json(reach: Reach) -> dict[str, Any]:
     }
 
 
-def _move_json(before: Rule, after: Rule, move: Move) -> dict[str, Any]:
+def _move_json(before: LimitingRule, after: LimitingRule, move: MovedClients) -> dict[str, Any]:
     return {"from": as_json(before), "to": as_json(after)} | as_json(move)

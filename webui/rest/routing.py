@@ -14,7 +14,7 @@ from broker.config.sections.console import ConsoleConfig
 from broker.controller.commands import Actor, Command, Role, lacks_role
 from broker.views.console import Views
 from webui.console import Console
-from webui.live.sse_client import Connection
+from webui.live.sse_client import StreamConnection
 from webui.path_names import unescaped
 from webui.problem import Problem
 from webui.schema import Flag, Invalid, Number, Schema, Text

@@ -80,7 +80,7 @@ async def abort(call: Call) -> Reply:
         int(body.get("producer_epoch", -1)),
         call.query["validate_only"],
     )
-    aborted: AbortedTransaction = await call.apply(command)
+    aborted: AbortResult = await call.apply(command)
     if not command.validate_only:
         call.console.live.refresh()
     line = terminate_command(call.views.server_info().endpoint, command.transactional_id)

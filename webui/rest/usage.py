@@ -75,7 +75,7 @@ async def usage(call: Call) -> Reply:
 
 def missing_clients(views: Views) -> dict[str, Any]:
     """Return what is missing of the clients of other gateways."""
-    return {"unlisted": views.shares.unlisted_clients(), "unheard": sorted(views.shares.unheard())}
+    return {"unlisted": views.shares.unlisted_clients(), "unheard": sorted(views.shares.without_report())}
 
 
 ROUTES: Final = (

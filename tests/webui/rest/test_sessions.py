@@ -11,7 +11,7 @@ from tests.webui.conftest import Browserless
 from tests.webui.fakes import FakeBroker
 from tests.webui.http.test_page_routes import csrf_of, sign_in
 from webui.console import Console
-from webui.live.sse_client import Subscriber
+from webui.live.sse_client import StreamSubscriber
 from webui.rest.events import make_live, stream
 from webui.rest.sessions import ENDED
 
@@ -91,7 +91,7 @@ async def test_live_streams_of_the_ended_sessions_end_with_the_next_beat(
 
     async def listen(cookie: str) -> None:
         secret = cookie.partition("=")[2]
-        follower = Subscriber([], lambda: console.authenticator.session(secret) is not None)
+        follower = StreamSubscriber([], lambda: console.authenticator.session(secret) is not None)
         async with aclosing(stream(live, follower)) as events:
             async for event in events:
                 heard[cookie].append((trio.current_time(), event))
