@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from broker.controller.commands import EntityPairs, QuotaAlteration
-from broker.controller.rows.fields import ShownEntity
+from broker.controller.rows.fields import RuleEntity
 from broker.controller.rows.quotas import FirstWait, ResolvedLimit
 from broker.views.console import Views
 from webui.tables.slices import collect, free_in_slices, run_in_slices, sliced, sort_in_slices
@@ -32,7 +32,7 @@ AT_LIMIT: Final = 0.9
 class ConnectedClient(msgspec.Struct, frozen=True):
     """One principal with one client id: the unit that quotas distinguish."""
 
-    principal: str
+    principal: str = msgspec.field(name="user")
     client_id: str
 
 
@@ -61,7 +61,7 @@ async def connected_clients(views: Views) -> ConnectedClients:
 class LimitingRule(msgspec.Struct, frozen=True):
     """The rule that limits a client, and its limit; both are None without one."""
 
-    entity: ShownEntity | None = None
+    entity: RuleEntity | None = None
     bound: float | None = None
 
     @classmethod

@@ -8,7 +8,7 @@ change is applied as a whole, in one write, and the audit trail has the old and 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import StrEnum
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Annotated, Any, Final, Protocol
 
 import msgspec
 
@@ -82,8 +82,9 @@ class OffsetMove(msgspec.Struct, frozen=True):
 
     topic: str
     partition: int
-    before: int | None
-    after: int
+    before: int | None = msgspec.field(name="from")
+    after: int = msgspec.field(name="to")
+    difference: Annotated[int, msgspec.Meta(ge=-(2**63))] | None
     end: int
 
 
@@ -210,7 +211,9 @@ class GroupChanges:
                     found = None if log is None else (yield from log.offset_for_timestamp(command.value))
                     after = end if found is None else found[0]
             after = min(max(after, start), end)
-            moves.append(OffsetMove(hosted.name, index, before and before.offset, after, end))
+            old = before and before.offset
+            difference = None if old is None else after - old
+            moves.append(OffsetMove(hosted.name, index, old, after, difference, end))
             yield None
         return moves
 

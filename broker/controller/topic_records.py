@@ -7,7 +7,7 @@ are not.
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Final, Protocol
+from typing import Annotated, Final, Protocol
 
 import msgspec
 
@@ -115,8 +115,8 @@ class ProduceRecord(msgspec.Struct, Command["ProducedRecord"], frozen=True):
 
 class ProducedRecord(msgspec.Struct, frozen=True):
     partition: int
-    offset: int
-    timestamp: int
+    offset: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+    timestamp_ms: int
 
 
 class RunSlices(Protocol):

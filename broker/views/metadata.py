@@ -16,7 +16,7 @@ from broker.controller.rows.alerts import AlertRuleRow, DestinationRow
 from broker.controller.rows.broker import AuditEntry, ConfigRow, ScramRow, TokenRow
 from broker.controller.tokens import Credentials, identify
 from broker.controller.undo import inverse_of
-from broker.metadata.changes import AuditFilter, AuditRow, ChangeKind
+from broker.metadata.changes import AuditFilter, AuditRow, ChangeKind, read_pairs
 from broker.metadata.image import AdminToken, Image, ScramCredential
 from broker.metadata.sealing import is_secret
 
@@ -113,4 +113,5 @@ def _entry(row: AuditRow, image: Image) -> AuditEntry:
     shown = msgspec.structs.asdict(row)
     if row.kind in (ChangeKind.ADMIN_TOKEN, ChangeKind.USER_SCRAM) or is_secret(row.kind, row.key):
         shown |= {"old": row.old and "(secret)", "new": row.new and "(secret)"}
-    return AuditEntry(**shown, final=final)
+    quota = read_pairs(row.entity) if row.kind == ChangeKind.CLIENT_QUOTA else None
+    return AuditEntry(**shown, quota=quota, final=final)

@@ -29,7 +29,7 @@ from webui.rest.routes import ROUTES
 from webui.rest.routing import SHORT_BODY, Route
 from webui.security import headers
 from webui.security.backoff import network_of
-from webui.security.gate import RequestInfo, cookie_name
+from webui.security.gate import RequestInfo
 from webui.tables.json_output import encode
 
 BEARER: Final = "webui.bearer"
@@ -276,7 +276,7 @@ def queue_of(console: Console, scope: HTTPScope) -> tuple[str, TurnKind]:
         return f"health {address}", TurnKind.HEALTH
     found = dict(scope["headers"])
     cookies = found.get(b"cookie", b"").decode("latin-1").split(";")
-    wanted = cookie_name(console, scope["scheme"]) + "="
+    wanted = console.gate.cookie_name(scope["scheme"]) + "="
     for cookie in cookies:
         if cookie.strip().startswith(wanted):
             session = console.authenticator.session(cookie.strip().removeprefix(wanted))

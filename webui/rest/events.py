@@ -24,18 +24,20 @@ from webui.problem import PROBLEM, Problem
 from webui.problem_types import TOO_MANY_STREAMS
 from webui.rest.acls import ACLS
 from webui.rest.broker_quotas import broker_quotas_json
-from webui.rest.client_metrics import INSTANCES
+from webui.rest.client_instances import INSTANCES
 from webui.rest.client_quotas import RULES
+from webui.rest.connections import CONNECTIONS, remote_rows
 from webui.rest.delegation_tokens import TOKENS as DELEGATION_TOKENS
 from webui.rest.doctor import Settings, doctor_json
-from webui.rest.inventory import CONNECTIONS, GROUPS, TOPICS, remote_rows
+from webui.rest.groups import GROUPS
 from webui.rest.ip_quotas import ADDRESSES, beside
-from webui.rest.monitoring import UNLIMITED, USAGE, missing_clients
 from webui.rest.paging import MAX_OFFSET
 from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
 from webui.rest.scram_users import CREDENTIALS
+from webui.rest.topics import TOPICS
 from webui.rest.transactions import TRANSACTIONS
 from webui.rest.upstream import SHARES, upstream_report
+from webui.rest.usage import UNLIMITED, USAGE, missing_clients
 from webui.schema import Invalid, Number, Text
 from webui.tables.answers import as_json
 from webui.tables.json_output import encode
@@ -247,8 +249,7 @@ _WINDOW_QUERY: Final = (
 
 ROUTES: Final = (
     Route(
-        "GET",
-        "/api/v1/events",
+        "GET /api/v1/events",
         "streamEvents",
         "Server-sent events. Each has the full state of its topic, or one page of a table.",
         events,

@@ -163,7 +163,7 @@ def reply(call: Call, body: bytes) -> Reply:
 async def state(call: Call) -> Reply:
     """Return the state of the tables, with setup steps if there are none."""
     reader = call.console.insights
-    endpoint = call.console.backend.views.server_info().endpoint
+    endpoint = call.views.server_info().endpoint
     answer: dict[str, Any] = {
         "warehouse": reader.warehouse,
         "problem": None,

@@ -9,7 +9,7 @@ from typing import Annotated
 import msgspec
 
 from broker.controller.commands import EntityPairs
-from broker.controller.rows.fields import HIDDEN, Measured, Moment, Node, Rate, ShownEntity
+from broker.controller.rows.fields import HIDDEN, Measured, Moment, Node, Rate, RuleEntity
 from broker.quotas.kinds import QuotaKind
 
 
@@ -72,7 +72,7 @@ class OverriddenBy(msgspec.Struct, frozen=True):
     if none is connected: the one rule precedes the limit for every client.
     """
 
-    rules: tuple[ShownEntity, ...]
+    rules: tuple[RuleEntity, ...]
     more: int = 0
     clients: int | None = None
 
@@ -121,7 +121,7 @@ class ProbeRow(msgspec.Struct, frozen=True):
     limit found is measured, not enforced.
     """
 
-    entity: ShownEntity
+    entity: RuleEntity
     value: float | None
     matched: bool
     shadow: bool = False

@@ -15,8 +15,8 @@ from tests.webui.conftest import Browserless
 from tests.webui.fakes import FakeBroker
 from tests.webui.http.test_page_routes import csrf_of, sign_in
 from tests.webui.rows import acl_change, upstream
-from webui.rest.access import PRESENT
 from webui.rest.acls import ACL, ACL_PAGE, BARE, DECISION, ID_DIGITS, id_of
+from webui.rest.proof import PRESENT
 
 PATH = "/api/v1/acls"
 ROOT = Actor("root", Role.ADMIN, "10.0.0.1", ChangeOrigin.REST)

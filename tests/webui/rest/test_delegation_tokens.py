@@ -20,8 +20,8 @@ from tests.webui.rows import upstream
 from webui.backend import Backend
 from webui.http.app import build_app, make_console
 from webui.problem import PROBLEM
-from webui.rest.access import PRESENT
 from webui.rest.delegation_tokens import REFUSED, TOKEN, TOKEN_PAGE
+from webui.rest.proof import PRESENT
 from webui.tables.json_output import utc
 
 PATH = "/api/v1/delegation-tokens"

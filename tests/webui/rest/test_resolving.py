@@ -12,8 +12,9 @@ from broker.quotas.remote_use import SensorUse
 from tests.webui.conftest import Browserless
 from tests.webui.fake_resolving import usage
 from tests.webui.fakes import FakeBroker
-from webui.rest.resolving import PATH, RESOLVED
+from webui.rest.resolving import RESOLVED
 
+PATH = "/api/v1/client-quotas:resolve"
 PRODUCE = "producer_byte_rate"
 ALICE: EntityPairs = (("user", "alice"),)
 ANY_APP: EntityPairs = (("client-id", None),)

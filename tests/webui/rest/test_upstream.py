@@ -22,7 +22,8 @@ from tests.webui.rows import (
     upstream,
     upstream_node,
 )
-from webui.rest.monitoring import OVERVIEW, THROTTLED_PAGE
+from webui.rest.overview import OVERVIEW
+from webui.rest.throttled_channels import THROTTLED_PAGE
 from webui.rest.upstream import GATEWAY_PAGE, SHARE_PAGE, UPSTREAM
 
 PATHS = ("/api/v1/upstream", "/api/v1/gateways", "/api/v1/gateway-shares")

@@ -1,25 +1,15 @@
-"""Connections, topics and groups."""
+"""Open connections, those of all gateways, as the REST API lists and closes them."""
 
 from typing import Any
-from urllib.parse import quote
 
 import pytest
 
 from broker.views.connection_search import ConnectionQuery, RemoteConnections
 from tests.webui.conftest import Browserless
 from tests.webui.fakes import FakeBroker
-from tests.webui.rows import connection, group, topic
-from webui.rest.inventory import (
-    CONNECTION,
-    CONNECTION_PAGE,
-    GROUP_DETAIL,
-    GROUP_PAGE,
-    TOPIC_DETAIL,
-    TOPIC_PAGE,
-)
+from tests.webui.rows import connection
+from webui.rest.connections import CONNECTION, CONNECTION_PAGE
 from webui.schema import Schema
-
-STRANGE = 'a/b?c#d %2e%2e <default> ../x "y"'
 
 
 @pytest.fixture
@@ -30,12 +20,6 @@ def broker() -> FakeBroker:
             connection("a", "ann", 0, requests=9, tls="TLSv1.3 X"),
             connection("c", "cy", 2, requests=5),
         ],
-        topic_rows=[
-            topic("orders"),
-            topic("clicks", size_bytes=9),
-            topic("__consumer_offsets", internal=True),
-        ],
-        group_rows=[group("readers", "app"), group("idle", lag=0), group(STRANGE, "x")],
     )
 
 
@@ -76,35 +60,6 @@ async def test_a_connection_is_closed_once(http: Browserless, broker: FakeBroker
     assert answer.status_code == 204 and await answer.get_data() == b""
     assert [row.client_id for row in broker.connection_rows] == ["b", "c"]
     assert (await http.ask("DELETE", path)).status_code == 404
-
-
-async def test_topics_come_with_what_lies_in_them_the_brokers_own_last(http: Browserless) -> None:
-    answer = await fetched(http, "topics", TOPIC_PAGE)
-    assert [row["name"] for row in answer["items"]] == ["clicks", "orders", "__consumer_offsets"]
-    largest = await fetched(http, "topics?sort=size&order=desc&filter=own", TOPIC_PAGE)
-    assert [row["name"] for row in largest["items"]] == ["orders", "clicks"]
-
-
-async def test_a_topic_is_described_partition_by_partition(http: Browserless) -> None:
-    answer = await fetched(http, "topics/orders", TOPIC_DETAIL)
-    assert [row["index"] for row in answer["partition_list"]] == [0, 1, 2]
-    assert answer["partition_list"][0]["end"] == 2_000 and answer["configs"] == {"retention.ms": "86400000"}
-    assert (await http.get("/api/v1/topics/nothing")).status_code == 404
-
-
-async def test_groups_come_with_their_lag(http: Browserless) -> None:
-    answer = await fetched(http, "groups?filter=behind&sort=lag&order=desc", GROUP_PAGE)
-    assert {row["group_id"]: row["lag"] for row in answer["items"]} == {"readers": 40, STRANGE: 40}
-
-
-@pytest.mark.parametrize("name", ["readers", STRANGE])
-async def test_a_group_is_described_member_by_member_whatever_it_is_called(
-    http: Browserless, name: str
-) -> None:
-    answer = await fetched(http, f"groups/{quote(name, safe='')}", GROUP_DETAIL)
-    assert answer["group_id"] == name and len(answer["consumers"]) == 1
-    assert answer["consumers"][0]["assigned"] == [{"topic": "orders", "partition": 0}]
-    assert [row["lag"] for row in answer["offsets"]] == [40, 0]
 
 
 @pytest.mark.parametrize(

@@ -1,129 +1,110 @@
-"""Access to the console: /tokens, /tokens/{name}:password and /sessions.
+"""/tokens, /tokens/{name}, /tokens/{name}:renew and /tokens/{name}:password: the console's access tokens.
 
-Tokens: only one response contains a secret; the broker stores its hash. Sessions of a revoked token end
-with their next request.
-
-Proof: a stolen session or an open browser must not be enough to create permanent access, so a browser that
-changes tokens or passwords sends its secret again. Programs send their token with every request and need no
-further proof.
+Only one response contains a token's secret; the broker stores its hash. Sessions of a revoked token end with
+their next request.
 
 Passwords are an alternative to the token. Administrators set the password of any token. Other users set
 only their own, and must present their current password or token. All sessions of the token end, except the
 requesting one.
-
-Sessions: DELETE ends all sessions of the requesting token or, for administrators, of all tokens; a session
-ends at once, its live streams with the next broadcast. Programs that send their token with each request
-have no session; renewing the token ends their access. Sessions are in memory and not in the audit trail, so
-the log records the actor.
 """
 
-import base64
-import binascii
-import logging
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Annotated, Any, Final
+
+import msgspec
 
 from broker.common.errors import ApiError, ErrorCode
 from broker.controller.commands import IssueAdminToken, RevokeAdminToken, Role
 from broker.controller.rows.broker import TokenRow
+from broker.controller.rows.fields import Moment, one_of
 from broker.controller.tokens import SetPassword
 from webui.problem import PROBLEM, Problem, problem_schema
 from webui.problem_types import ALREADY_EXISTS, LAST_ADMINISTRATOR, SECRET_REQUIRED
 from webui.rest.paging import list_page, list_query, page_schema
-from webui.rest.routing import (
-    HEADERS,
-    Call,
-    PathName,
-    Query,
-    Reply,
-    ResponseSpec,
-    Route,
-    etag,
-    expected_version,
-    no_content,
-    path_of_name,
-)
-from webui.schema import COUNT, NAME, TIME, Maybe, Number, Record, Text
-from webui.security.authenticator import LONGEST_SECRET, is_of_provider
-from webui.tables.json_output import utc
+from webui.rest.proof import PROOF_HEADER, require_proof
+from webui.rest.replies import IF_MATCH, etag, expected_version, no_content, path_of_name, versioned
+from webui.rest.routing import Call, PathName, Reply, ResponseSpec, Route
+from webui.schema import NAME, Maybe, Number, Record, Text
+from webui.security.authenticator import LONGEST_SECRET
+from webui.tables.answers import as_json, schema_of
 from webui.tables.listing import LONGEST_PAGE
 
 CREATED: Final = HTTPStatus.CREATED
 
-logger = logging.getLogger(__name__)
-
-ROLES: Final = ("viewer", "editor", "admin")
 LONGEST_NAME: Final = 64
 SHORTEST_LIFE_MS: Final = 60_000
 LONGEST_LIFE_MS: Final = 10 * 366 * 86_400_000
 
-_ROLE = Text(choices=ROLES)
-_LIFE = Number(integer=True, minimum=SHORTEST_LIFE_MS, maximum=LONGEST_LIFE_MS, nullable=True)
-_MOMENT = Text(form="date-time", nullable=True)
-_NEW = Text(max_length=LONGEST_NAME, min_length=1)
-TOKEN: Final = Record(
-    {
-        "name": NAME,
-        "role": _ROLE,
-        "changed_at": TIME,
-        "changed_by": NAME,
-        "expires_at": _MOMENT,
-        "expires_in_ms": Number(integer=True, minimum=0, nullable=True),
-        "last_used_at": _MOMENT,
-        "password_set_at": _MOMENT,
-        "version": COUNT,
-    },
-    title="Token",
-)
-TOKENS: Final = page_schema(TOKEN, mine=NAME)
-ISSUED: Final = Record(
-    {"name": NAME, "role": _ROLE, "expires_at": _MOMENT, "secret": NAME}, title="IssuedToken"
-)
-REFUSED: Final = problem_schema(current=Maybe(TOKEN))
-PLACE: Final = (PathName("name", _NEW, "The token's name."),)
-ENDED: Final = Record({"ended": COUNT})
+RoleName = Annotated[str, one_of("viewer", "editor", "admin")]
 
-PRESENT: Final = "X-Present-Secret"
-PROOF_HEADER: Final = {
-    PRESENT: "Required with a session, not with a bearer token: the signed-in user's token or password, or "
-    "the code of a new link, as base64 of UTF-8."
-}
+
+class Token(msgspec.Struct, frozen=True):
+    """A token without its secret. Times are None if they never are or were."""
+
+    name: str
+    role: RoleName
+    changed_at_ms: Moment
+    changed_by: str
+    expires_at_ms: Moment | None
+    expires_in_ms: int | None
+    last_used_at_ms: Moment | None
+    password_set_at_ms: Moment | None
+    version: int
+
+
+class NewToken(msgspec.Struct, frozen=True):
+    """The only answer with the secret."""
+
+    name: str
+    role: RoleName
+    expires_at_ms: Moment | None
+    secret: str
+
+
+TOKEN: Final = schema_of(Token, "Token")
+TOKENS: Final = page_schema(TOKEN, mine=NAME)
+ISSUED: Final = schema_of(NewToken, "IssuedToken")
+REFUSED: Final = problem_schema(current=Maybe(TOKEN))
+
+_NAME: Final = Text(max_length=LONGEST_NAME, min_length=1)
+PLACE: Final = (PathName("name", _NAME, "The token's name."),)
+_LIFE = Number(integer=True, minimum=SHORTEST_LIFE_MS, maximum=LONGEST_LIFE_MS, nullable=True)
 _SECRET = Text(min_length=1, max_length=LONGEST_SECRET)
-_BODY: Final = Record(
+_NEW: Final = Record(
+    {"name": _NAME, "role": TOKEN.fields["role"], "expires_in_ms": _LIFE},
+    optional=frozenset({"expires_in_ms"}),
+)
+_PASSWORD: Final = Record(
     {"password": Text(min_length=1, max_length=LONGEST_SECRET, nullable=True), "present": _SECRET},
     optional=frozenset({"present"}),
 )
 
 
 async def list_tokens(call: Call) -> Reply:
-    rows = call.console.backend.views.metadata.tokens()
-    page = await list_page(call, rows, lambda row: token_json(call, row), lambda row: row.name)
+    rows = call.views.metadata.tokens()
+    page = await list_page(call, rows, lambda row: _json(call, row), lambda row: row.name)
     return Reply(page | {"mine": call.actor.name})
 
 
 async def get_token(call: Call) -> Reply:
     row = existing(call)
-    return Reply(token_json(call, row), headers={"ETag": etag(row.version)})
+    return versioned(_json(call, row), row.version)
 
 
-def token_json(call: Call, row: TokenRow) -> dict[str, Any]:
-    expires_at_ms = row.expires_at_ms
-    return {
-        "name": row.name,
-        "role": row.role,
-        "changed_at": utc(row.changed_at_ms),
-        "changed_by": row.changed_by,
-        "expires_at": None if expires_at_ms is None else utc(expires_at_ms),
-        "expires_in_ms": None if expires_at_ms is None else max(0, expires_at_ms - call.console.now_ms()),
-        "last_used_at": _last_used(call, row.name),
-        "password_set_at": None if row.password_at_ms is None else utc(row.password_at_ms),
-        "version": row.version,
-    }
-
-
-def _last_used(call: Call, name: str) -> str | None:
-    unused_ms = call.console.authenticator.unused_for_ms(name)
-    return None if unused_ms is None else utc(call.console.now_ms() - unused_ms)
+def _json(call: Call, row: TokenRow) -> dict[str, Any]:
+    now_ms, unused_ms = call.console.now_ms(), call.console.authenticator.unused_for_ms(row.name)
+    token = Token(
+        row.name,
+        row.role,
+        row.changed_at_ms,
+        row.changed_by,
+        row.expires_at_ms,
+        None if row.expires_at_ms is None else max(0, row.expires_at_ms - now_ms),
+        None if unused_ms is None else now_ms - unused_ms,
+        row.password_at_ms,
+        row.version,
+    )
+    return as_json(token)
 
 
 async def issue_token(call: Call) -> Reply:
@@ -152,7 +133,7 @@ async def renew_token(call: Call) -> Reply:
 async def revoke_token(call: Call) -> Reply:
     await require_proof(call)
     command = RevokeAdminToken(call.path_params["name"], expected_version(call.headers))
-    outcome = await call.console.backend.control.apply(command, call.actor)
+    outcome = await call.apply(command)
     if not outcome.ok:
         raise refusal(call, outcome.error, outcome.message)
     return no_content()
@@ -163,13 +144,8 @@ async def _issue(call: Call, name: str, role: Role, version: int, status: int) -
     life_ms = call.body.get("expires_in_ms")
     expires_at_ms = None if life_ms is None else call.console.now_ms() + int(life_ms)
     command = IssueAdminToken(name, role, expires_at_ms=expires_at_ms, expected_version=version)
-    token = await call.console.backend.control.apply(command, call.actor)
-    answer = {
-        "name": token.name,
-        "role": token.role.name.lower(),
-        "expires_at": None if expires_at_ms is None else utc(expires_at_ms),
-        "secret": token.secret,
-    }
+    token = await call.apply(command)
+    answer = as_json(NewToken(token.name, token.role.name.lower(), expires_at_ms, token.secret))
     row = _token(call, name)
     headers = {"Location": path_of_name("tokens", name)} if status == CREATED else {}
     return Reply(answer, status, headers if row is None else headers | {"ETag": etag(row.version)})
@@ -184,7 +160,7 @@ def refusal(call: Call, error: ErrorCode, message: str | None) -> Problem:
     if error is not ErrorCode.INVALID_UPDATE_VERSION:
         return Problem.of(error, message)
     row = _token(call, call.path_params["name"])
-    return Problem.of(error, message, current=None if row is None else token_json(call, row))
+    return Problem.of(error, message, current=None if row is None else _json(call, row))
 
 
 def existing(call: Call) -> TokenRow:
@@ -195,43 +171,7 @@ def existing(call: Call) -> TokenRow:
 
 
 def _token(call: Call, name: str) -> TokenRow | None:
-    return next((row for row in call.console.backend.views.metadata.tokens() if row.name == name), None)
-
-
-async def require_proof(call: Call) -> None:
-    """Require the secret from a session. Raises Problem 403 for a missing or wrong secret (a wrong one counts
-    as a failed login), 400 for a malformed one, 401 if the session has ended, 429 and 503 as for a login.
-    """
-    if call.session is None:
-        return
-    if is_of_provider(call.session.token):
-        if not call.console.authenticator.is_recent_sign_in(call.session):
-            detail = "Log out and in again: this needs a login by single sign-on of the last five minutes."
-            raise Problem(403, detail, where="/present")
-        return
-    secret = _read(call.headers.get(PRESENT, ""))
-    if not secret:
-        raise Problem(403, "Enter your token or password again.", kind=SECRET_REQUIRED, where="/present")
-    try:
-        await call.console.authenticator.require_proof(call.session.token, secret, call.actor.address)
-    except Problem as problem:
-        if problem.status != 401:
-            raise
-        detail = "Wrong secret: expected your token, your password or the code of a new link."
-        raise Problem(403, detail, kind=SECRET_REQUIRED, where="/present") from problem
-    if not call.is_logged_in():
-        raise Problem(401, "Your session ended in the meantime.")
-
-
-def _read(header: str) -> str:
-    """Raises Problem."""
-    try:
-        secret = base64.b64decode(header, validate=True).decode()
-    except (binascii.Error, ValueError) as error:
-        raise Problem(400, f"Invalid {PRESENT}: expected base64 of UTF-8.") from error
-    if len(secret) > LONGEST_SECRET:
-        raise Problem(400, f"Invalid secret: expected at most {LONGEST_SECRET} characters.", where="/present")
-    return secret
+    return next((row for row in call.views.metadata.tokens() if row.name == name), None)
 
 
 async def set_password(call: Call) -> Reply:
@@ -249,7 +189,7 @@ async def set_password(call: Call) -> Reply:
     row = existing(call)
     if call.session is not None and call.actor.name == name:
         call.session.token = row
-    return Reply(token_json(call, row), headers={"ETag": etag(row.version)})
+    return versioned(_json(call, row), row.version)
 
 
 async def _proven(call: Call) -> bool:
@@ -272,24 +212,9 @@ async def _proven(call: Call) -> bool:
 
 
 async def _apply(call: Call, command: SetPassword) -> None:
-    outcome = await call.console.backend.control.apply(command, call.actor)
+    outcome = await call.apply(command)
     if not outcome.ok:
         raise refusal(call, outcome.error, outcome.message)
-
-
-async def end_sessions(call: Call) -> Reply:
-    all_tokens = call.query["of"] == "all"
-    if all_tokens and call.actor.role < Role.ADMIN:
-        raise Problem.of(
-            ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-            "Ending the sessions of other tokens requires the role admin.",
-        )
-    ended = call.console.authenticator.sign_out_everywhere(None if all_tokens else call.actor.name)
-    logger.info(
-        "console sessions were ended",
-        extra={"by": call.actor.name, "address": call.actor.address, "of": call.query["of"], "ended": ended},
-    )
-    return Reply({"ended": ended})
 
 
 MISSING: Final = ResponseSpec("Token not found", PROBLEM)
@@ -298,8 +223,7 @@ CHANGED: Final = ResponseSpec("The token changed in the meantime; `current` is i
 
 ROUTES: Final = (
     Route(
-        "GET",
-        "/api/v1/tokens",
+        "GET /api/v1/tokens",
         "listTokens",
         "Access tokens with their roles; `mine` is the requesting token.",
         list_tokens,
@@ -307,8 +231,7 @@ ROUTES: Final = (
         query=list_query(limit=LONGEST_PAGE),
     ),
     Route(
-        "POST",
-        "/api/v1/tokens",
+        "POST /api/v1/tokens",
         "issueToken",
         "Creates a token. Requires the role admin.",
         issue_token,
@@ -316,16 +239,13 @@ ROUTES: Final = (
             201: ResponseSpec("The token with its secret, which is never shown again", ISSUED),
             409: ResponseSpec("A token of this name exists", PROBLEM),
         },
-        body=Record(
-            {"name": _NEW, "role": _ROLE, "expires_in_ms": _LIFE}, optional=frozenset({"expires_in_ms"})
-        ),
+        body=_NEW,
         headers=PROOF_HEADER,
         example={"name": "ci", "role": "viewer", "expires_in_ms": 7776000000},
         role=Role.ADMIN,
     ),
     Route(
-        "GET",
-        "/api/v1/tokens/{name}",
+        "GET /api/v1/tokens/{name}",
         "getToken",
         "One token, without its secret.",
         get_token,
@@ -333,20 +253,18 @@ ROUTES: Final = (
         path_params=PLACE,
     ),
     Route(
-        "POST",
-        "/api/v1/tokens/{name}:renew",
+        "POST /api/v1/tokens/{name}:renew",
         "renewToken",
         "Renews a token's secret and expiry; the old secret becomes invalid. Requires the role admin.",
         renew_token,
         {200: ResponseSpec("The token with its new secret", ISSUED), 404: MISSING, 409: LAST, 412: CHANGED},
         body=Record({"expires_in_ms": _LIFE}),
-        headers={"If-Match": HEADERS["If-Match"], **PROOF_HEADER},
+        headers={**IF_MATCH, **PROOF_HEADER},
         path_params=PLACE,
         role=Role.ADMIN,
     ),
     Route(
-        "DELETE",
-        "/api/v1/tokens/{name}",
+        "DELETE /api/v1/tokens/{name}",
         "revokeToken",
         "Revokes a token, except the last admin token without expiry. Requires the role admin.",
         revoke_token,
@@ -356,29 +274,18 @@ ROUTES: Final = (
             409: LAST,
             412: CHANGED,
         },
-        headers={"If-Match": HEADERS["If-Match"], **PROOF_HEADER},
+        headers={**IF_MATCH, **PROOF_HEADER},
         path_params=PLACE,
     ),
     Route(
-        "PUT",
-        "/api/v1/tokens/{name}:password",
+        "PUT /api/v1/tokens/{name}:password",
         "setPassword",
         "Sets the console password of a token; null removes it. Requires the role admin, "
         "or the token's own user with the current password or token.",
         set_password,
         {200: ResponseSpec("The token; ETag: its version", TOKEN), 404: MISSING, 412: CHANGED},
-        body=_BODY,
-        headers={"If-Match": HEADERS["If-Match"], **PROOF_HEADER},
+        body=_PASSWORD,
+        headers={**IF_MATCH, **PROOF_HEADER},
         path_params=PLACE,
-    ),
-    Route(
-        "DELETE",
-        "/api/v1/sessions",
-        "endSessions",
-        "Logs out browsers: all sessions of the requesting token, including the requesting one, or with "
-        "`of=all` the sessions of all tokens, which requires the role admin. Tokens stay valid.",
-        end_sessions,
-        {200: ResponseSpec("The number of ended sessions", ENDED)},
-        query=(Query("of", Text(choices=("own", "all")), "Whose sessions.", default="own"),),
     ),
 )

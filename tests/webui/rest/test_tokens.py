@@ -1,25 +1,14 @@
-"""Tokens, passwords and sessions: what they open, the proof that changes require, and how they end."""
+"""Tokens and passwords: what they open, and how they end."""
 
-import logging
 from base64 import b64encode
-from collections.abc import Callable
-from contextlib import aclosing
 from typing import Any
 
 import pytest
-import trio
-from quart import Response
-from trio.testing import MockClock
 
 from tests.webui.conftest import Browserless, Clock
-from tests.webui.fake_access import ADMIN, EDITOR, VIEWER
 from tests.webui.fakes import FakeBroker
 from tests.webui.http.test_page_routes import cookie_of, csrf_of, sign_in
-from webui.console import Console
-from webui.live.sse_client import StreamSubscriber
-from webui.rest.access import ENDED, ISSUED, REFUSED, TOKEN, TOKENS
-from webui.rest.events import make_live, stream
-from webui.security.authenticator import LONGEST_SECRET
+from webui.rest.tokens import ISSUED, REFUSED, TOKEN, TOKENS
 from webui.tables.json_output import utc
 
 PATH = "/api/v1/tokens"
@@ -205,121 +194,6 @@ async def test_an_if_match_that_is_no_version_is_refused(http: Browserless) -> N
     assert (await renew(http, "vi", If_Match="vi")).status_code == 400
 
 
-CHANGES: dict[str, tuple[str, str, Any]] = {
-    "issue": ("POST", PATH, {"name": "new", "role": "admin"}),
-    "renew": ("POST", f"{PATH}/vi:renew", {"expires_in_ms": None}),
-    "revoke": ("DELETE", f"{PATH}/vi", None),
-    "set a password": ("PUT", f"{PATH}/vi:password", {"password": "correct horse battery"}),
-    "set one's own": ("PUT", f"{PATH}/root:password", {"password": "correct horse battery"}),
-}
-
-Ask = Callable[..., Any]
-
-
-@pytest.fixture
-async def ask(http: Browserless) -> Ask:
-    """Asks for a change in a session; `secret` is what is typed into the form, None leaves the field out."""
-    cookie = await sign_in(http)
-    csrf = await csrf_of(http, cookie)
-
-    async def request(change: str, secret: str | None = None, **headers: str) -> Response:
-        method, path, body = CHANGES[change]
-        if secret is not None:
-            headers["X_Present_Secret"] = b64encode(secret.encode()).decode()
-        return await http.ask(
-            method, path, token=None, body=body, Cookie=cookie, X_CSRF_Token=csrf, **headers
-        )
-
-    return request
-
-
-def unchanged(broker: FakeBroker) -> bool:
-    return broker.token_rows == [ADMIN, EDITOR, VIEWER] and broker.passwords == {}
-
-
-@pytest.mark.parametrize("change", CHANGES)
-async def test_a_session_alone_changes_no_token(ask: Ask, broker: FakeBroker, change: str) -> None:
-    for secret in (None, "", "wrong", "editor-token", "viewer-token"):
-        answer = await ask(change, secret)
-        assert answer.status_code == 403 and (await answer.get_json())["where"] == "/present", secret
-    assert unchanged(broker)
-
-
-@pytest.mark.parametrize("change", CHANGES)
-async def test_the_token_the_password_or_a_new_link_is_shown_with_it(
-    ask: Ask, broker: FakeBroker, clock: Clock, change: str
-) -> None:
-    broker.passwords["root"] = "pass wörd of root"
-    assert (await ask(change, "pass wörd of root")).status_code in (200, 201, 204)
-
-
-@pytest.mark.parametrize("change", CHANGES)
-async def test_the_token_is_enough(ask: Ask, change: str) -> None:
-    assert (await ask(change, "admin-token")).status_code in (200, 201, 204)
-
-
-async def test_the_code_of_a_new_link_is_enough_once_and_for_fifteen_minutes(
-    ask: Ask, broker: FakeBroker, clock: Clock
-) -> None:
-    code, old = broker.links.make(clock.ms), broker.links.make(clock.ms - 900_000)
-    assert (await ask("issue", old)).status_code == 403
-    assert (await ask("issue", code)).status_code == 201
-    assert (await ask("revoke", code)).status_code == 403
-    assert broker.hashing != []
-
-
-async def test_the_code_of_a_link_is_not_enough_for_another_name(
-    http: Browserless, broker: FakeBroker, clock: Clock
-) -> None:
-    cookie = await sign_in(http, "viewer-token")
-    csrf = await csrf_of(http, cookie)
-    secret = b64encode(broker.links.make(clock.ms).encode()).decode()
-    body = {"password": "correct horse battery"}
-    headers = {"Cookie": cookie, "X_CSRF_Token": csrf, "X_Present_Secret": secret}
-    answer = await http.ask("PUT", f"{PATH}/vi:password", token=None, body=body, **headers)
-    assert answer.status_code == 403 and unchanged(broker)
-
-
-async def test_secrets_cannot_be_guessed_here_either(ask: Ask, broker: FakeBroker) -> None:
-    assert [(await ask("issue", f"guess {index}")).status_code for index in range(6)] == [403] * 5 + [429]
-    assert unchanged(broker)
-
-
-@pytest.mark.parametrize(("length", "status"), [(LONGEST_SECRET, 403), (LONGEST_SECRET + 1, 400)])
-async def test_a_secret_longer_than_any_is_not_hashed(
-    ask: Ask, broker: FakeBroker, length: int, status: int
-) -> None:
-    assert (await ask("issue", "x" * length)).status_code == status
-    assert bool(broker.hashing) is (status == 403)
-
-
-@pytest.mark.parametrize("header", ["é", "not base64!", "/w==", "YQ"])
-async def test_invalid_secrets_are_refused(ask: Ask, broker: FakeBroker, header: str) -> None:
-    assert (await ask("issue", X_Present_Secret=header)).status_code == 400
-    assert unchanged(broker) and broker.hashing == []
-
-
-async def test_whoever_signs_out_while_the_secret_is_looked_at_changes_nothing(
-    ask: Ask, broker: FakeBroker
-) -> None:
-    row = broker.token_rows[0]
-
-    class Slow(list[str]):
-        def append(self, thread: str) -> None:
-            broker.token_rows.remove(row)
-            broker.version += 1
-
-    broker.hashing = Slow()
-    assert (await ask("revoke", "admin-token")).status_code == 401
-    assert VIEWER in broker.token_rows
-
-
-@pytest.mark.parametrize("change", CHANGES)
-async def test_a_program_has_shown_its_token_with_the_request(http: Browserless, change: str) -> None:
-    method, path, body = CHANGES[change]
-    assert (await http.ask(method, path, body=body)).status_code in (200, 201, 204)
-
-
 GOOD = "correct horse battery"
 
 
@@ -444,98 +318,3 @@ async def test_whoever_was_signed_out_while_it_was_hashed_changes_nothing(
     broker.while_hashing = revoked_meanwhile
     answer = await put(http, "ed", present="editor-token", token="editor-token")
     assert answer.status_code == 401 and broker.passwords == {}
-
-
-SESSIONS_PATH = "/api/v1/sessions"
-ALL_TOKENS = ("admin-token", "editor-token", "viewer-token")
-
-
-async def is_in(http: Browserless, cookie: str) -> bool:
-    return (await http.get("/session", token=None, Cookie=cookie)).status_code == 204
-
-
-async def end(http: Browserless, path: str, cookie: str) -> int:
-    csrf = await csrf_of(http, cookie)
-    answer = await http.ask("DELETE", path, token=None, Cookie=cookie, X_CSRF_Token=csrf)
-    assert answer.status_code == 200
-    return int(ENDED.check(await answer.get_json())["ended"])
-
-
-@pytest.mark.parametrize("token", ALL_TOKENS)
-async def test_a_user_ends_all_sessions_of_the_own_token_and_no_other(http: Browserless, token: str) -> None:
-    mine = [await sign_in(http, token) for _ in range(3)]
-    others = [await sign_in(http, each) for each in ALL_TOKENS if each != token]
-    assert await end(http, SESSIONS_PATH, mine[1]) == 3
-    assert [await is_in(http, each) for each in mine] == [False] * 3
-    assert [await is_in(http, each) for each in others] == [True] * 2
-    assert (await http.get("/api/v1/tokens", token=token)).status_code == 200, "the token stays good"
-
-
-async def test_an_administrator_ends_all_sessions_of_all_tokens(http: Browserless) -> None:
-    cookies = [await sign_in(http, each) for each in (*ALL_TOKENS, *ALL_TOKENS)]
-    assert await end(http, f"{SESSIONS_PATH}?of=all", cookies[0]) == 6
-    assert [await is_in(http, each) for each in cookies] == [False] * 6
-
-
-@pytest.mark.parametrize("token", ["editor-token", "viewer-token"])
-async def test_others_do_not_end_the_sessions_of_all_tokens(http: Browserless, token: str) -> None:
-    cookie = await sign_in(http, token)
-    refused = await http.ask("DELETE", f"{SESSIONS_PATH}?of=all", token=token)
-    assert refused.status_code == 403
-    assert (await refused.get_json())[
-        "detail"
-    ] == "Ending the sessions of other tokens requires the role admin."
-    assert await is_in(http, cookie)
-
-
-async def test_a_program_ends_the_sessions_of_its_token(http: Browserless) -> None:
-    cookie = await sign_in(http, "viewer-token")
-    answer = await http.ask("DELETE", SESSIONS_PATH, token="viewer-token")
-    assert await answer.get_json() == {"ended": 1} and not await is_in(http, cookie)
-    assert await (await http.ask("DELETE", SESSIONS_PATH, token="viewer-token")).get_json() == {"ended": 0}
-
-
-async def test_without_a_token_or_the_pages_proof_no_session_ends(http: Browserless) -> None:
-    cookie = await sign_in(http)
-    assert (await http.ask("DELETE", SESSIONS_PATH, token=None)).status_code == 401
-    assert (await http.ask("DELETE", SESSIONS_PATH, token=None, Cookie=cookie)).status_code == 403
-    assert (await http.ask("DELETE", f"{SESSIONS_PATH}?of=nobody")).status_code == 400
-    assert await is_in(http, cookie)
-
-
-async def test_the_log_has_the_reason_of_their_end(
-    http: Browserless, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO, "webui.rest.access")
-    await sign_in(http, "viewer-token")
-    await http.ask("DELETE", f"{SESSIONS_PATH}?of=all")
-    (record,) = (each for each in caplog.records if each.name == "webui.rest.access")
-    assert (record.__dict__["by"], record.__dict__["of"], record.__dict__["ended"]) == ("root", "all", 1)
-
-
-async def test_live_streams_of_the_ended_sessions_end_with_the_next_beat(
-    autojump_clock: MockClock, http: Browserless, broker: FakeBroker, console: Console
-) -> None:
-    ended, kept = await sign_in(http, "viewer-token"), await sign_in(http, "editor-token")
-    received: dict[str, list[tuple[float, bytes]]] = {ended: [], kept: []}
-    live = make_live(broker.views, lambda: 0)
-
-    async def listen(cookie: str) -> None:
-        secret = cookie.partition("=")[2]
-        follower = StreamSubscriber([], lambda: console.authenticator.session(secret) is not None)
-        async with aclosing(stream(live, follower)) as events:
-            async for event in events:
-                received[cookie].append((trio.current_time(), event))
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(live.run)
-        for each in received:
-            nursery.start_soon(listen, each)
-        await trio.sleep(2.5)
-        began = trio.current_time()
-        await http.ask("DELETE", SESSIONS_PATH, token="viewer-token")
-        await trio.sleep(5)
-        nursery.cancel_scope.cancel()
-    at, event = received[ended][-1]
-    assert b"signed-out" in event and at - began <= 1
-    assert not any(b"signed-out" in event for _, event in received[kept])
