@@ -19,7 +19,7 @@ import click
 
 from broker.common.clock import BASE_MS
 from broker.metadata.actor import BROKER_ITSELF
-from broker.metadata.changes import Change, Kind, write_number, write_pairs
+from broker.metadata.changes import Change, ChangeKind, write_number, write_pairs
 from broker.metadata.store import MetadataStore
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.entity import Entity
@@ -108,7 +108,7 @@ def through_metadata(count: int, scratch: Path) -> tuple[float, float, float]:
 
 def _change(number: int, value: float) -> Change:
     pairs = Entity(user=f"user-{number}").pairs
-    return Change(Kind.CLIENT_QUOTA, write_pairs(pairs), "producer_byte_rate", write_number(value))
+    return Change(ChangeKind.CLIENT_QUOTA, write_pairs(pairs), "producer_byte_rate", write_number(value))
 
 
 @click.command()

@@ -36,7 +36,7 @@ NO_TABLES: Final = "no tables at {}; run `weir pipeline run` or `backfill` first
 
 
 class Use(Enum):
-    """What a command does with the tables."""
+    """The access of a command to the tables."""
 
     READ = auto()
     WRITE = auto()

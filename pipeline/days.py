@@ -24,7 +24,7 @@ from pipeline.tables import CLUSTER, DATE, Table, Warehouse
 from pipeline.together import Step, Together
 
 DUE: Final = Table("_due_days", ("day", "note"), ())
-"""Notes of days that were changed and not yet recomputed. It is no table for readers."""
+"""Notes of days that were changed and not yet recomputed. Only the pipeline reads this table."""
 
 AT_ONCE: Final = 2
 """A table of a day may need much of the memory."""

@@ -1,4 +1,4 @@
-"""What the headers of a record say; docs/events.md defines them."""
+"""Reads the headers of a record; docs/events.md defines them."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""What maintenance has done, and up to which day: a table of the warehouse that is only appended to.
+"""The steps of maintenance that were done, and up to which day: a table that is only appended to.
 
 For `maintenance`, and for `run`, which must not add rows of days that retention has removed. A step is noted
 after it; removal is noted before it too, because a killed one may have removed rows.

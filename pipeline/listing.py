@@ -1,4 +1,5 @@
-"""What `weir pipeline tables` lists; a folder's tables without Spark, which would take half a minute.
+"""Lists the tables for `weir pipeline tables`; those of a folder without Spark, which would take half a
+minute.
 
 Used by `command`. Tables at a URL are Spark's, which has the access to their store: `maintain`, `loss`.
 """

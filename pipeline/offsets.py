@@ -20,7 +20,7 @@ OFFSETS: Final = "offsets"
 
 
 class TopicMadeAnewError(Exception):
-    """The offsets of a topic went back, or it was gone and is there again."""
+    """The offsets of a topic decreased, or the topic was deleted and created again."""
 
 
 class OffsetCheck:

@@ -1,4 +1,4 @@
-"""How long the rows of each table are kept, in whole UTC days.
+"""The time for which the rows of each table are kept, in whole UTC days.
 
 A pure rule for `maintenance` and `command`. A day is removed whole, which only takes files out of a table's
 log. Tables without days are small and kept for ever.

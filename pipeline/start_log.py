@@ -1,4 +1,5 @@
-"""What Spark's JVM writes while it starts: kept from the terminal, and asked for the reason of a failure.
+"""The output of Spark's JVM while it starts: kept from the terminal, and searched for the reason of a
+failure.
 
 Used by `command`. Ivy, which fetches missing jars, writes hundreds of lines to standard error before Spark's
 log level has an effect. The JVM inherits the file, which has no name, for as long as it lives.

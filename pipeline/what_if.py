@@ -20,8 +20,8 @@ from broker.quotas.kinds import QuotaKind
 from broker.simulation.engine import MAX_EVENTS, TooManyEventsError
 from broker.simulation.parts import RecordedClient, joined, parts_of, simulate_part
 from broker.simulation.recorded import APIS, CLIENT
-from broker.simulation.scenario import SECOND_US, Limit, Record
-from broker.simulation.summary import Summary, Totals
+from broker.simulation.scenario import SECOND_US, ClientLoad, Limit
+from broker.simulation.summary import SimulationSummary, Totals
 from pipeline.headers import NODE
 from pipeline.silver import PLACE
 from pipeline.tables import CLUSTER, DATE
@@ -84,7 +84,9 @@ def _on_days(first: str, last: str) -> Column:
     return F.col(DATE).between(F.lit(first).cast(DATE), F.lit(last).cast(DATE))
 
 
-def simulate(load: DataFrame, limits: tuple[Limit, ...], max_events: int = MAX_EVENTS) -> Summary | None:
+def simulate(
+    load: DataFrame, limits: tuple[Limit, ...], max_events: int = MAX_EVENTS
+) -> SimulationSummary | None:
     """Simulate the load of `recorded`; None if there is none.
 
     `max_events` is for each set of clients that share a limit. Raises BadFileError for records without a
@@ -186,7 +188,7 @@ def _simulation(
                 _array(code, column[start:end])
                 for code, column in (("L", seconds), ("L", requests), ("Q", nbytes))
             )
-            records.append(Record(client.user, client.client_id, client.kind, *series))
+            records.append(ClientLoad(client.user, client.client_id, client.kind, *series))
         try:
             totals, events = simulate_part(records, limits, duration_us, max_events)
         except TooManyEventsError as error:

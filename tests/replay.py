@@ -26,9 +26,9 @@ from broker.metrics.rate import (
     bounded_throttle_time_ms,
     throttle_time_ms,
 )
-from broker.network.memory.memory_pool import Lease, MemoryPool
+from broker.network.memory_pool import Lease, MemoryPool
 from broker.protocol.api_key import NAMES, request_header_version, response_header_version
-from broker.purgatory.timing_wheel import Entry, TimingWheel
+from broker.purgatory.timing_wheel import TimerTask, TimingWheel
 
 Script = Mapping[str, Any]
 Answers = dict[str, Any]
@@ -156,13 +156,13 @@ def replay_memory_pool(script: Script) -> Iterator[tuple[Script, Answers]]:
 def replay_timing_wheel(script: Script) -> Iterator[tuple[Script, Answers]]:
     """add and cancel by id; advance goes on to the next bucket that comes due."""
     wheel = TimingWheel(script["tick_ms"], script["wheel_size"], script["start_ms"])
-    entries: dict[int, Entry] = {}
-    ids: dict[Entry, int] = {}
+    entries: dict[int, TimerTask] = {}
+    ids: dict[TimerTask, int] = {}
     for step in script["steps"]:
         answers: Answers = {}
         match step["op"]:
             case "add":
-                entry = entries[step["id"]] = Entry(step["expiration"])
+                entry = entries[step["id"]] = TimerTask(step["expiration"])
                 ids[entry] = step["id"]
                 answers["accepted"] = wheel.add(entry)
                 answers["bucket_expiration"] = entry.bucket.deadline_ms if entry.bucket else None

@@ -29,11 +29,11 @@ class ControlService(Protocol):
 class Backend(msgspec.Struct, frozen=True):
     """The broker's functions for the console.
 
-    `identify` returns the token of a secret as `views` shows it, or None. `redeem` returns the token
-    of a link's one-time code and invalidates the code; its second argument is a monotonic clock in ms.
+    `identify` returns the token of a secret as `views` shows it, or None. `redeem` returns the token of a
+    link's one-time code and invalidates the code; its second argument is a monotonic clock in ms.
     `hash_password` is slow, and raises ApiError for an invalid password. `metrics` yields the Prometheus page
-    in parts. `alerts` tells what alert rules evaluate to, and tests destinations. `ready` tells whether Kafka
-    clients are served and all tokens are known.
+    in parts. `alerts` returns what alert rules evaluate to, and tests destinations. `ready` says whether
+    Kafka clients are served and all tokens are known.
     """
 
     control: ControlService

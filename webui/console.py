@@ -17,8 +17,8 @@ from webui.insights.reader import Reader
 from webui.insights.what_if import WhatIf
 from webui.live.broadcaster import Live
 from webui.security.authenticator import Authenticator
+from webui.security.gate import Gate
 from webui.security.oidc import Oidc
-from webui.security.origin import AllowedHosts, OwnHost
 
 
 def wall_clock_ms() -> int:
@@ -30,17 +30,14 @@ def monotonic_ms() -> int:
 
 
 class Console(msgspec.Struct, frozen=True):
-    """The shared objects. `port` is the bound port. It is part of the cookie's name, since cookies ignore
-    ports and two brokers may share a host. `large_bodies` lets one large body be parsed at a time,
-    `downloads` one large record be sent.
+    """The shared objects. `large_bodies` lets one large body be parsed at a time, `downloads` one large
+    record be sent.
     """
 
     backend: Backend
     settings: ConsoleConfig
-    port: int
     authenticator: Authenticator
-    hosts: AllowedHosts
-    own_host: OwnHost
+    gate: Gate
     live: Live
     now_ms: Callable[[], int]
     insights: Reader

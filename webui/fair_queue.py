@@ -76,7 +76,7 @@ FLOOD_WAIT_S: Final = 60.0
 """Longest wait of a flood's request. A refusal causes a retry, so it is delayed."""
 
 
-class Kind(Enum):
+class TurnKind(Enum):
     """The kind of turn that a request takes."""
 
     PAGE = "page"

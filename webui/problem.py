@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from broker.common.errors import ErrorCode
-from broker.controller.commands import Outcome
+from broker.controller.commands import EntryOutcome
 from webui.problem_types import ProblemType, type_of
 from webui.schema import Number, Record, Schema, Text
 
@@ -116,7 +116,7 @@ def status_of(error: ErrorCode) -> int:
     return STATUS_OF.get(error, 500)
 
 
-def raise_refusal(outcome: Outcome, current: object) -> None:
+def raise_refusal(outcome: EntryOutcome, current: object) -> None:
     """Raise the Problem of a refused change; do nothing if it was made. Of a conflict of versions the problem
     has the resource's `current` state, None if it is gone.
     """

@@ -1,7 +1,7 @@
 """The types of problems (RFC 9457): their names, which never change, their titles and meanings.
 
 Used by webui.problem. docs/rest.md lists them, and GET /problem-types returns them. A problem's type
-says what a program can do about it; its `detail` tells people more.
+says what a program can do about it; its `detail` has more for people.
 """
 
 from collections.abc import Mapping

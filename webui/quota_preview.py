@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from broker.controller.commands import EntityPairs, QuotaAlteration
-from broker.controller.rows.fields import ShownEntity
+from broker.controller.rows.fields import RuleEntity
 from broker.controller.rows.quotas import FirstWait, ResolvedLimit
 from broker.views.console import Views
 from webui.tables.slices import collect, free_in_slices, run_in_slices, sliced, sort_in_slices
@@ -29,45 +29,47 @@ AT_LIMIT: Final = 0.9
 """A client that uses this part of its limit may want more than it uses."""
 
 
-class Client(msgspec.Struct, frozen=True):
+class ConnectedClient(msgspec.Struct, frozen=True):
     """One principal with one client id: the unit that quotas distinguish."""
 
-    principal: str
+    principal: str = msgspec.field(name="user")
     client_id: str
 
 
 class ConnectedClients(msgspec.Struct, frozen=True):
     """The clients of all gateways that share limits, MAX_CLIENTS at most. `unlisted` clients are missing:
-    those beyond MAX_CLIENTS, and those that other gateways only count. `unheard` gateways have told nothing.
+    those beyond MAX_CLIENTS, and those that other gateways only count. `without_report` gateways have not
+    reported yet.
     """
 
-    clients: Sequence[Client]
+    clients: Sequence[ConnectedClient]
     unlisted: int = 0
-    unheard: tuple[str, ...] = ()
+    without_report: tuple[str, ...] = ()
 
 
 async def connected_clients(views: Views) -> ConnectedClients:
-    here = (Client(row.principal, row.client_id) for row in views.live.each_connection())
-    elsewhere = (
-        Client(row.user, row.client_id) if row.connections else None for row in views.shares.clients()
+    here = (ConnectedClient(row.principal, row.client_id) for row in views.live.each_connection())
+    remote = (
+        ConnectedClient(row.user, row.client_id) if row.connections else None
+        for row in views.shares.clients()
     )
-    known = list(dict.fromkeys(await collect(chain(here, elsewhere))))
+    known = list(dict.fromkeys(await collect(chain(here, remote))))
     unlisted = max(0, len(known) - MAX_CLIENTS) + views.shares.unlisted_clients()
-    return ConnectedClients(known[:MAX_CLIENTS], unlisted, tuple(sorted(views.shares.unheard())))
+    return ConnectedClients(known[:MAX_CLIENTS], unlisted, tuple(sorted(views.shares.without_report())))
 
 
-class Rule(msgspec.Struct, frozen=True):
-    """What limits a client: the rule and its limit; None for both if nothing does."""
+class LimitingRule(msgspec.Struct, frozen=True):
+    """The rule that limits a client, and its limit; both are None without one."""
 
-    entity: ShownEntity | None = None
+    entity: RuleEntity | None = None
     bound: float | None = None
 
     @classmethod
-    def of(cls, limit: ResolvedLimit) -> "Rule":
+    def of(cls, limit: ResolvedLimit) -> "LimitingRule":
         return cls(limit.matched, limit.bound)
 
 
-class Move(msgspec.Struct):
+class MovedClients(msgspec.Struct):
     """The clients whose rule or limit changes in the same way. They share `limits` limits, one for each name
     that the new rule distinguishes. `at_limit` of them use their present limit up and get a higher one or
     none, so they may use more than they do now.
@@ -76,7 +78,7 @@ class Move(msgspec.Struct):
     clients: int = 0
     limits: int = 0
     at_limit: int = 0
-    examples: list[Client] = msgspec.field(default_factory=list)
+    examples: list[ConnectedClient] = msgspec.field(default_factory=list)
 
 
 class Reach(msgspec.Struct):
@@ -85,7 +87,7 @@ class Reach(msgspec.Struct):
     new limit now; `unmeasured` clients have no known usage. `outranked` clients match the entity, but a more
     specific rule applies to them. `emptied` rules limit none of the counted clients any more. `first_wait` is
     the longest first throttle, None if none changes. `shadow`: the limit would be measured, not enforced.
-    `unlisted` and `unheard`: see ConnectedClients.
+    `unlisted` and `without_report`: see ConnectedClients.
     """
 
     key: str
@@ -93,13 +95,13 @@ class Reach(msgspec.Struct):
     clients: int = 0
     over: int = 0
     unmeasured: int = 0
-    moves: dict[tuple[Rule, Rule], Move] = msgspec.field(default_factory=dict)
+    moves: dict[tuple[LimitingRule, LimitingRule], MovedClients] = msgspec.field(default_factory=dict)
     outranked: dict[EntityPairs, int] = msgspec.field(default_factory=dict)
-    emptied: list[Rule] = msgspec.field(default_factory=list)
+    emptied: list[LimitingRule] = msgspec.field(default_factory=list)
     first_wait: FirstWait | None = None
     shadow: bool = False
     unlisted: int = 0
-    unheard: tuple[str, ...] = ()
+    without_report: tuple[str, ...] = ()
 
 
 Named = frozenset[tuple[str, str | None]]
@@ -113,11 +115,11 @@ class _Count:
         """`wanted` are the edited entities."""
         self._reach = reach
         self._wanted = wanted
-        self._left: set[Rule] = set()
+        self._left: set[LimitingRule] = set()
         self._kept: set[EntityPairs] = set()
-        self._limits: dict[tuple[Rule, Rule], set[tuple[str, str]]] = {}
+        self._limits: dict[tuple[LimitingRule, LimitingRule], set[tuple[str, str]]] = {}
 
-    def add(self, client: Client, now: ResolvedLimit, then: ResolvedLimit) -> None:
+    def add(self, client: ConnectedClient, now: ResolvedLimit, then: ResolvedLimit) -> None:
         reach = self._reach
         reach.counted += 1
         self._note_rules(now, then)
@@ -151,7 +153,7 @@ class _Count:
             return
         bound = next((probe.value for probe in then.probes if probe.entity == now.matched), None)
         if bound is not None:
-            self._left.add(Rule(now.matched, bound))
+            self._left.add(LimitingRule(now.matched, bound))
 
     def _note_outranked(self, then: ResolvedLimit) -> None:
         if then.matched is None:
@@ -161,11 +163,11 @@ class _Count:
             outranked = self._reach.outranked
             outranked[then.matched] = outranked.get(then.matched, 0) + 1
 
-    def _note_move(self, client: Client, now: ResolvedLimit, then: ResolvedLimit) -> None:
-        change = Rule.of(now), Rule.of(then)
+    def _note_move(self, client: ConnectedClient, now: ResolvedLimit, then: ResolvedLimit) -> None:
+        change = LimitingRule.of(now), LimitingRule.of(then)
         if change[0] == change[1]:
             return
-        move = self._reach.moves.setdefault(change, Move())
+        move = self._reach.moves.setdefault(change, MovedClients())
         move.clients += 1
         if len(move.examples) < MAX_EXAMPLES:
             move.examples.append(client)
@@ -186,7 +188,9 @@ async def preview(views: Views, edits: Sequence[QuotaAlteration], connected: Con
     """
     wanted = await run_in_slices(_wanted(views, edits))
     counts = {
-        key: _Count(Reach(key, unlisted=connected.unlisted, unheard=connected.unheard), entities)
+        key: _Count(
+            Reach(key, unlisted=connected.unlisted, without_report=connected.without_report), entities
+        )
         for key, entities in wanted.items()
     }
     names = [(client.principal, client.client_id) for client in connected.clients]

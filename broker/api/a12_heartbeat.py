@@ -1,4 +1,4 @@
-"""Heartbeat: renews a member's session and tells it whether its group is rebalancing.
+"""Heartbeat: renews a member's session and reports whether its group is rebalancing.
 
 Versions 0-4. Static members from 3 (KIP-345).
 """

@@ -6,7 +6,7 @@ token is a frame without a request around it (KIP-43), and so is its response. S
 with SaslAuthenticate, SCRAM answers an unknown user as a known one and holds the client to its channel
 binding (RFC 5802); Kafka ends the connection at once, and does not look. The response is ILLEGAL_SASL_STATE,
 as in Kafka, on a listener without SASL, after a login that does not expire, and within a second of the last
-re-authentication (KIP-368; network.connection.authentication).
+re-authentication (KIP-368; network.authentication).
 """
 
 from functools import partial

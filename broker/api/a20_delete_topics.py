@@ -126,5 +126,5 @@ def _results(
 
 def _wire_code(error: ErrorCode, version: int) -> ErrorCode:
     """Return the code for `version`: TOPIC_DELETION_DISABLED exists from version 3 only."""
-    unheard_of = version < 3 and error is ErrorCode.TOPIC_DELETION_DISABLED
-    return ErrorCode.INVALID_REQUEST if unheard_of else error
+    is_unknown_code = version < 3 and error is ErrorCode.TOPIC_DELETION_DISABLED
+    return ErrorCode.INVALID_REQUEST if is_unknown_code else error

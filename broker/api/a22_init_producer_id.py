@@ -29,7 +29,7 @@ from broker.common.errors import ErrorCode
 from broker.common.principal import Principal
 from broker.coordinator.producer_ids import NeedsProducerId
 from broker.coordinator.transaction.initialization import KnownProducer
-from broker.coordinator.transaction.state import Change, State, TransactionClient
+from broker.coordinator.transaction.state import TransactionChange, TransactionClient, TransactionState
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from broker.security.acl.acl import Operation, ResourceType
@@ -98,12 +98,12 @@ def _next_epoch(
             producer = message.producer_id, message.producer_epoch
             note_refused(transactional_id, producer, error, context, transactions)
             return _refused(fenced(error, context.api_version, FENCED_SINCE))
-        assert isinstance(decided, Change)
+        assert isinstance(decided, TransactionChange)
         connection = context.connection
         decided.transaction.client = TransactionClient(
             str(Principal(connection.principal)), context.client_id or "", connection.address
         )
-        if decided.data.state is not State.EMPTY:
+        if decided.data.state is not TransactionState.EMPTY:
             return _refused(ErrorCode.CONCURRENT_TRANSACTIONS)  # the abort of the ongoing transaction began
         data = decided.data
         return Response(

@@ -21,7 +21,7 @@ from broker.api.requests.services import TransactionServices
 from broker.api.requests.transaction_outcomes import denial, fenced, note_refused, unavailable
 from broker.api.security.access import ACCESS
 from broker.common.errors import ErrorCode
-from broker.coordinator.transaction.state import Change, TopicPartition
+from broker.coordinator.transaction.state import TopicPartition, TransactionChange
 from broker.coordinator.transaction_service import WrittenChange
 from broker.partitions.partitions import Partitions
 from broker.protocol.api_key import ApiKey
@@ -171,7 +171,9 @@ def _exists(topic: str, index: int, partitions: Partitions) -> bool:
     return hosted is not None and 0 <= index < hosted.count
 
 
-def _decide(wanted: _Wanted, context: RequestContext, services: TransactionServices) -> ErrorCode | Change:
+def _decide(
+    wanted: _Wanted, context: RequestContext, services: TransactionServices
+) -> ErrorCode | TransactionChange:
     if wanted.error:
         return wanted.error
     if wanted.missing or wanted.denied:

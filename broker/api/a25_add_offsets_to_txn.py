@@ -11,7 +11,7 @@ from broker.api.requests.outcome import Outcome, Response
 from broker.api.requests.services import TransactionServices
 from broker.api.requests.transaction_outcomes import conclude, denial, fenced, note_refused, unavailable
 from broker.common.errors import ErrorCode
-from broker.coordinator.transaction.state import Change
+from broker.coordinator.transaction.state import TransactionChange
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from broker.security.acl.acl import Operation
@@ -34,7 +34,7 @@ def handle(
         code = fenced(error, context.api_version, FENCED_SINCE)
         return Response(AddOffsetsToTxnResponse(error_code=code))
 
-    decided: ErrorCode | Change = denial(message.transactional_id, context, services.security)
+    decided: ErrorCode | TransactionChange = denial(message.transactional_id, context, services.security)
     if not decided and not services.security.allows_group(context, Operation.READ, message.group_id):
         decided = ErrorCode.GROUP_AUTHORIZATION_FAILED
     decided = decided or unavailable(message.transactional_id, transactions)

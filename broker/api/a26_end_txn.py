@@ -25,7 +25,7 @@ from broker.api.requests.transaction_outcomes import (
 )
 from broker.common.errors import ErrorCode
 from broker.coordinator.transaction.ending import BUMPS_EPOCH, EndRequest, complete
-from broker.coordinator.transaction.state import Change
+from broker.coordinator.transaction.state import TransactionChange
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 
@@ -66,7 +66,7 @@ def _end(message: EndTxnRequest, context: RequestContext, services: TransactionS
             return _refused(fenced(error, version, FENCED_SINCE))
         if version < BUMPS_SINCE:
             return Response(EndTxnResponse())
-        if isinstance(decided, Change):
+        if isinstance(decided, TransactionChange):
             data = complete(decided.data, context.wall_ms)
         else:
             transaction = coordinator.get(message.transactional_id)

@@ -33,7 +33,7 @@ from broker.security.acl.acl import Operation
 AT_ONCE: Final = 64
 """Markers written in one commit; ours. One takes 15 microseconds."""
 
-Wanted = tuple[WritableTxnMarker, str, WritableTxnMarkerPartitionResult]
+MarkerToWrite = tuple[WritableTxnMarker, str, WritableTxnMarkerPartitionResult]
 """A marker, its topic, and the result of its partition."""
 
 
@@ -55,7 +55,7 @@ def _begin(
     message: WriteTxnMarkersRequest, error: ErrorCode, context: RequestContext, services: TransactionServices
 ) -> Slices[Outcome]:
     pace = Pace()
-    wanted: list[Wanted] = []
+    wanted: list[MarkerToWrite] = []
     results = []
     for marker in message.markers:
         topics = []
@@ -82,7 +82,7 @@ def _begin(
 
 
 def _write(
-    wanted: list[Wanted],
+    wanted: list[MarkerToWrite],
     reply: WriteTxnMarkersResponse,
     context: RequestContext,
     services: TransactionServices,

@@ -24,7 +24,7 @@ from broker.api.requests.transaction_outcomes import denial, note_refused, unava
 from broker.common.errors import ApiError, ErrorCode
 from broker.coordinator.group.messages import CommitReply, CommitRequest, Effects, OffsetToCommit, Token
 from broker.coordinator.transaction.ending import BUMPS_EPOCH
-from broker.coordinator.transaction.state import Change
+from broker.coordinator.transaction.state import TransactionChange
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -59,7 +59,7 @@ def handle(
         context.wall_ms,
     )
     now = now_of(context)
-    written = transactions.stage(decided, now) if isinstance(decided, Change) else decided
+    written = transactions.stage(decided, now) if isinstance(decided, TransactionChange) else decided
     if isinstance(written, ErrorCode):
         return in_slices(_commit(message, context, services, written))
 

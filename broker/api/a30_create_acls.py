@@ -16,7 +16,7 @@ from broker.api.requests.outcome import Outcome, Response, in_slices, outcome_of
 from broker.api.requests.pacing import Pace
 from broker.api.requests.services import ControlServices
 from broker.controller.commands import CreateAcls
-from broker.controller.commands import Outcome as Created
+from broker.controller.commands import EntryOutcome as Created
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.create_acls import (
     AclCreation,

@@ -4,7 +4,7 @@ Versions 0-2. PLAIN takes one step, SCRAM two, OAUTHBEARER one, or two if the to
 login gets SASL_AUTHENTICATION_FAILED and its connection is closed after a delay; this includes users with too
 many connections, because all clients display the message of this code. Without a preceding handshake, or
 after a login, the response is ILLEGAL_SASL_STATE. Tokens after SaslHandshake 0 come here too, without a
-request around them (network.handling.routes).
+request around them (network.requests.routes).
 
 A session ends with the access token or the delegation token that began it, or after
 `connections.max.reauth.ms`, whichever is earlier. Re-authentication (KIP-368) needs another handshake, on a
@@ -26,7 +26,7 @@ from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from broker.quotas.user_connections import TooFastOfUser, UserRefusal
 from broker.security.sasl import SaslLogin
-from broker.security.session import Session
+from broker.security.session import SaslSession
 
 LOGGED_IN: Final = "SaslAuthenticate request received after successful authentication"
 NO_HANDSHAKE: Final = "SaslAuthenticate request received before SaslHandshake"
@@ -70,7 +70,11 @@ class _User(NamedTuple):
 
 
 def _renewed(
-    connection: Connection, session: Session, user: _User, context: RequestContext, services: LoginServices
+    connection: Connection,
+    session: SaslSession,
+    user: _User,
+    context: RequestContext,
+    services: LoginServices,
 ) -> Outcome:
     if user.name != connection.principal:
         return _failed(
@@ -123,7 +127,7 @@ def _logged_in(user: _User, context: RequestContext, now_ms: int, services: Logi
     wall_ms = context.wall_ms + now_ms - context.now_ms
     lifetime_ms = _lifetime_ms(connection, user.login, wall_ms, services)
     if lifetime_ms is not None:
-        connection.session = Session(user.login.mechanism, lifetime_ms, now_ms)
+        connection.session = SaslSession(user.login.mechanism, lifetime_ms, now_ms)
     reply = SaslAuthenticateResponse(
         error_message="", auth_bytes=user.response, session_lifetime_ms=lifetime_ms or 0
     )

@@ -1,7 +1,7 @@
-"""UnregisterBroker: removes a broker that has ended from the cluster, which has only this one. (KIP-500)
+"""UnregisterBroker: removes a stopped broker from the cluster, which has only this one. (KIP-500)
 
 Version 0. Another broker is BROKER_ID_NOT_REGISTERED, and this one INVALID_REQUEST: it serves the request, so
-it has not ended.
+it has not stopped.
 """
 
 from broker.api.registry import api

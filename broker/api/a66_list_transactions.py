@@ -16,13 +16,13 @@ from broker.api.requests.services import TransactionServices
 from broker.common.errors import ErrorCode
 from broker.common.patterns import Pattern
 from broker.controller.topics import MAX_NAME_LENGTH
-from broker.coordinator.transaction.state import NAMES, State
+from broker.coordinator.transaction.state import NAMES, TransactionState
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
-    TransactionState,
 )
+from broker.protocol.messages.list_transactions import TransactionState as ListedTransaction
 from broker.records.slices import SLICE, Slices
 from broker.security.acl.acl import Operation, ResourceType
 
@@ -89,8 +89,8 @@ def _respond(
             transaction.transactional_id,
             logs=False,
         )
-        if is_allowed and data.state is not State.DEAD:
+        if is_allowed and data.state is not TransactionState.DEAD:
             reply.transaction_states.append(
-                TransactionState(transaction.transactional_id, data.producer_id, NAMES[data.state])
+                ListedTransaction(transaction.transactional_id, data.producer_id, NAMES[data.state])
             )
     return Response(reply)

@@ -93,13 +93,13 @@ def _session_partitions(
     has_acknowledgements: bool,
     context: RequestContext,
     services: ShareServices,
-) -> list[ShareKey]:
+) -> list[SharePartitionKey]:
     """Return the partitions of the member's session after the request's changes. Raises ApiError."""
     sessions, epoch = services.sessions, message.share_session_epoch
     if epoch == FINAL_EPOCH:
         return list(sessions.find(member).partitions)
     named = [
-        ShareKey(member.group_id, topic.topic_id, partition.partition_index)
+        SharePartitionKey(member.group_id, topic.topic_id, partition.partition_index)
         for topic in message.topics
         for partition in topic.partitions
     ]
@@ -109,7 +109,7 @@ def _session_partitions(
         return sessions.open(member, context.connection.id, named).rotated()
     session = sessions.resume(member, epoch)
     forgotten = (
-        ShareKey(member.group_id, topic.topic_id, index)
+        SharePartitionKey(member.group_id, topic.topic_id, index)
         for topic in message.forgotten_topics_data
         for index in topic.partitions
     )
@@ -119,14 +119,14 @@ def _session_partitions(
 
 def _fetch(
     message: ShareFetchRequest,
-    keys: list[ShareKey],
-    acknowledged: dict[ShareKey, Failure],
+    keys: list[SharePartitionKey],
+    acknowledged: dict[SharePartitionKey, Failure],
     context: RequestContext,
     services: ShareServices,
 ) -> Slices[Outcome]:
     """Fetch from the partitions at once or, after a wait, as a delayed operation."""
     wanted: list[WantedPartition] = []
-    failures: dict[ShareKey, Failure] = {}
+    failures: dict[SharePartitionKey, Failure] = {}
     is_fetched = message.max_records > 0 and message.max_bytes > 0
     pace = Pace()
     for key in keys if is_fetched else ():
@@ -140,8 +140,13 @@ def _fetch(
     if services.quotas.fetch_active:
         max_bytes = fetch_max_bytes(services.quotas, context, max_bytes)
     pending = PendingShareFetch(message, wanted, failures, acknowledged, max_bytes, context, services)
-    has_news = not wanted and (failures or acknowledged)
-    if not is_fetched or has_news or message.share_session_epoch == FINAL_EPOCH or message.max_wait_ms <= 0:
+    has_results = not wanted and (failures or acknowledged)
+    if (
+        not is_fetched
+        or has_results
+        or message.share_session_epoch == FINAL_EPOCH
+        or message.max_wait_ms <= 0
+    ):
         return pending.response()
     operation = DelayedShareFetch(message.max_wait_ms, pending)
     watched = [watch for each in wanted for watch in (each.log, each.share)]
@@ -151,7 +156,9 @@ def _fetch(
     return DELAYED
 
 
-def _wanted(key: ShareKey, context: RequestContext, services: ShareServices) -> Slices[WantedPartition]:
+def _wanted(
+    key: SharePartitionKey, context: RequestContext, services: ShareServices
+) -> Slices[WantedPartition]:
     """Return the partition with its log and its share partition. Raises ApiError."""
     topic = services.partitions.by_id.get(key.topic_id)
     if topic is None:

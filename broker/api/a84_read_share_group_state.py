@@ -13,7 +13,7 @@ from broker.api.requests.services import ShareStateServices
 from broker.api.share.state_requests import answer
 from broker.common.errors import ApiError, ErrorCode
 from broker.coordinator.share.persister import READ_UNINITIALIZED, StateWrite, WrittenState
-from broker.coordinator.share.states import NOT_SET, ShareKey
+from broker.coordinator.share.states import NOT_SET, SharePartitionKey
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.read_share_group_state import (
     PartitionResult,
@@ -28,7 +28,7 @@ from broker.protocol.messages.read_share_group_state import (
 def handle(
     message: ReadShareGroupStateRequest, context: RequestContext, services: ShareStateServices
 ) -> Outcome:
-    def read(key: ShareKey, asked: Any, result: PartitionResult) -> WrittenState | None:
+    def read(key: SharePartitionKey, asked: Any, result: PartitionResult) -> WrittenState | None:
         state = services.persister.state(key)
         if state is None:
             raise ApiError(ErrorCode.INVALID_REQUEST, READ_UNINITIALIZED)

@@ -14,7 +14,7 @@ from broker.api.requests.services import ShareStateServices
 from broker.api.share.state_requests import answer
 from broker.common.errors import ApiError, ErrorCode
 from broker.coordinator.share.persister import StateWrite, WrittenState
-from broker.coordinator.share.states import STORED, RecordState, ShareKey, StateBatch
+from broker.coordinator.share.states import STORED, RecordState, SharePartitionKey, StateBatch
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.write_share_group_state import (
     PartitionResult,
@@ -28,7 +28,7 @@ from broker.protocol.messages.write_share_group_state import (
 def handle(
     message: WriteShareGroupStateRequest, context: RequestContext, services: ShareStateServices
 ) -> Outcome:
-    def write(key: ShareKey, asked: Any, _result: PartitionResult) -> WrittenState:
+    def write(key: SharePartitionKey, asked: Any, _result: PartitionResult) -> WrittenState:
         batches = [_batch(each) for each in asked.state_batches]
         change = StateWrite(asked.state_epoch, asked.leader_epoch, asked.start_offset, batches)
         return services.persister.stage_write(key, change)

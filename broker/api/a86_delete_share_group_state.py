@@ -1,4 +1,4 @@
-"""DeleteShareGroupState: forgets the stored state of a share partition.
+"""DeleteShareGroupState: deletes the stored state of a share partition.
 
 Version 0. Without a state, nothing happens. (KIP-932)
 """
@@ -11,7 +11,7 @@ from broker.api.requests.outcome import Outcome
 from broker.api.requests.services import ShareStateServices
 from broker.api.share.state_requests import answer
 from broker.coordinator.share.persister import WrittenState
-from broker.coordinator.share.states import ShareKey
+from broker.coordinator.share.states import SharePartitionKey
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.delete_share_group_state import (
     DeleteShareGroupStateRequest,
@@ -25,7 +25,7 @@ from broker.protocol.messages.delete_share_group_state import (
 def handle(
     message: DeleteShareGroupStateRequest, context: RequestContext, services: ShareStateServices
 ) -> Outcome:
-    def delete(key: ShareKey, _asked: Any, _result: PartitionResult) -> WrittenState | None:
+    def delete(key: SharePartitionKey, _asked: Any, _result: PartitionResult) -> WrittenState | None:
         if services.persister.state(key) is None:
             return None
         return services.persister.stage_deletion(key)

@@ -1,4 +1,4 @@
-"""ReadShareGroupStateSummary: returns where a share group starts in a partition, and its epochs.
+"""ReadShareGroupStateSummary: returns the start offset of a share group in a partition, and its epochs.
 
 Version 0. A share partition that is not initialized has start offset -1 and state epoch 0. (KIP-932)
 """
@@ -10,7 +10,7 @@ from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome
 from broker.api.requests.services import ShareStateServices
 from broker.api.share.state_requests import answer
-from broker.coordinator.share.states import NOT_SET, ShareKey
+from broker.coordinator.share.states import NOT_SET, SharePartitionKey
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.read_share_group_state_summary import (
     PartitionResult,
@@ -24,7 +24,7 @@ from broker.protocol.messages.read_share_group_state_summary import (
 def handle(
     message: ReadShareGroupStateSummaryRequest, context: RequestContext, services: ShareStateServices
 ) -> Outcome:
-    def read(key: ShareKey, _asked: Any, result: PartitionResult) -> None:
+    def read(key: SharePartitionKey, _asked: Any, result: PartitionResult) -> None:
         found = services.persister.summary(*key)
         result.start_offset = NOT_SET
         if found is not None:

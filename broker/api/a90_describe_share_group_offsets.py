@@ -1,4 +1,4 @@
-"""DescribeShareGroupOffsets: where each share partition of a group begins. (KIP-932)
+"""DescribeShareGroupOffsets: returns the start offset of each share partition of a group. (KIP-932)
 
 Version 0. All share partitions that have a state, or the named ones: one without a state begins at -1. As in
 Kafka, a group that does not exist has none, and no error. The group's DESCRIBE operation is required, and

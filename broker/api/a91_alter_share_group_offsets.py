@@ -1,4 +1,4 @@
-"""AlterShareGroupOffsets: lets an empty share group begin elsewhere. (KIP-932)
+"""AlterShareGroupOffsets: sets the start offsets of an empty share group. (KIP-932)
 
 Version 0. A share partition forgets what the group has acknowledged and begins at the given offset; -1 lets
 its leader choose by `share.auto.offset.reset`. Offsets below -1 are INVALID_REQUEST, where Kafka stores them.

@@ -1,4 +1,4 @@
-"""DeleteShareGroupOffsets: lets an empty share group forget topics. (KIP-932)
+"""DeleteShareGroupOffsets: deletes the start offsets of topics from an empty share group. (KIP-932)
 
 Version 0. The states of all share partitions of a topic are deleted. Each topic succeeds or fails alone: one
 that is unknown or has no state is UNKNOWN_TOPIC_OR_PARTITION, one that is repeated INVALID_REQUEST. A group

@@ -1,1 +1,1 @@
-"""What several packages use and none owns: errors, principals, slices of long work, patterns, HTTP, YAML."""
+"""Modules that several packages use: errors, principals, slices of long work, patterns, HTTP, YAML."""

@@ -1,4 +1,4 @@
-"""Says which refused requests the log gets.
+"""Decides which refused requests are logged.
 
 A hostile client can be refused as often as it likes, so the lines about each client and about all together
 are limited; the next line has the number of those left out. Time is an argument. Used by the authorizer, the

@@ -1,4 +1,4 @@
-"""How long to wait before a request is sent again.
+"""The time to wait before a request is sent again.
 
 Used by broker.monitoring.otlp.export and broker.monitoring.alerts.outbox.
 """

@@ -60,7 +60,7 @@ EVENTS_AT_ONCE: Final = 16
 """Events of libyaml that are read between two yields; each takes two to five microseconds."""
 
 
-def compose_in_steps(data: bytes, name: str, max_nodes: int | None = None) -> Steps["Place"]:
+def compose_in_steps(data: bytes, name: str, max_nodes: int | None = None) -> Steps["YamlValue"]:
     """Return the root of a document, which errors call `name`. Raises BadFileError, also if it has more than
     `max_nodes` values and names.
     """
@@ -72,7 +72,7 @@ def compose_in_steps(data: bytes, name: str, max_nodes: int | None = None) -> St
         raise _bad_file(data, name, error) from error
     if node is None:
         raise BadFileError(f"{name} is empty")
-    return Place(name, node)
+    return YamlValue(name, node)
 
 
 def _bad_file(data: bytes, name: str, error: Exception) -> BadFileError:
@@ -175,7 +175,7 @@ def _node_of(event: Any, depth: int) -> yaml.Node:
     return yaml.ScalarNode(f"{_TAG}{kind}", event.value, mark)
 
 
-def read_file(path: Path, name: str | None = None) -> "Place":
+def read_file(path: Path, name: str | None = None) -> "YamlValue":
     """Return the root of a file, which errors call `name`. Raises BadFileError."""
     try:
         with path.open("rb") as file:
@@ -193,7 +193,7 @@ def write(document: Any) -> str:
     return yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
 
 
-class Place(msgspec.Struct, frozen=True):
+class YamlValue(msgspec.Struct, frozen=True):
     """One value of a file: `node` is PyYAML's node, `path` the field's name for people."""
 
     file: str
@@ -208,7 +208,7 @@ class Place(msgspec.Struct, frozen=True):
         """Return the value as a mapping with only these names, each at most once."""
         if self.node.id != "mapping":
             self.refuse("expected a mapping of names to values")
-        found: dict[str, Place] = {}
+        found: dict[str, YamlValue] = {}
         for key, value in self.node.value:
             path = f"{self.path}.{key.value}" if self.path else str(key.value)
             name = replace(self, node=key, path=path)
@@ -221,7 +221,7 @@ class Place(msgspec.Struct, frozen=True):
             found[key.value] = replace(self, node=value, path=path)
         return Fields(self, found)
 
-    def items(self) -> list["Place"]:
+    def items(self) -> list["YamlValue"]:
         if self.node.id != "sequence":
             self.refuse("expected a list")
         return [
@@ -281,14 +281,14 @@ class Place(msgspec.Struct, frozen=True):
 class Fields(msgspec.Struct, frozen=True):
     """The fields of a mapping, by name."""
 
-    place: Place
-    by_name: dict[str, Place]
+    place: YamlValue
+    by_name: dict[str, YamlValue]
 
-    def get(self, name: str, read: Callable[[Place], T], default: T) -> T:
+    def get(self, name: str, read: Callable[[YamlValue], T], default: T) -> T:
         place = self.by_name.get(name)
         return default if place is None else read(place)
 
-    def need(self, name: str) -> Place:
+    def need(self, name: str) -> YamlValue:
         if name not in self.by_name:
             self.place.refuse(f"{name} is missing")
         return self.by_name[name]

@@ -1,7 +1,7 @@
 """The kinds of configuration values: type on the wire, parser, formatter, allowed range.
 
 Used by every key of broker.config.sections and by dynamic changes in broker.controller. Keys with the same
-range share a `Kind`. Follows Kafka's ConfigDef: values are trimmed, numbers are decimal digits.
+range share a `ConfigKind`. Follows Kafka's ConfigDef: values are trimmed, numbers are decimal digits.
 """
 
 import re
@@ -39,7 +39,7 @@ class ConfigType(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ConfigKind:
     """`read` parses trimmed text or raises ValueError; `write` is its inverse; `allowed` describes the valid
     values; `bounds` are the minimum and maximum of a whole number, `choices` all valid texts if they are few;
     `separator` is that of a list.
@@ -54,19 +54,19 @@ class Kind:
     separator: str = ""
 
 
-def integer(low: int, high: int = INT_MAX) -> Kind:
+def integer(low: int, high: int = INT_MAX) -> ConfigKind:
     return _whole(ConfigType.INT, low, high)
 
 
-def short(low: int, high: int = SHORT_MAX) -> Kind:
+def short(low: int, high: int = SHORT_MAX) -> ConfigKind:
     return _whole(ConfigType.SHORT, low, high)
 
 
-def long(low: int, high: int = LONG_MAX) -> Kind:
+def long(low: int, high: int = LONG_MAX) -> ConfigKind:
     return _whole(ConfigType.LONG, low, high)
 
 
-def _whole(type_: ConfigType, low: int, high: int) -> Kind:
+def _whole(type_: ConfigType, low: int, high: int) -> ConfigKind:
     def read(text: str) -> int:
         # int() accepts "1_000", " 7 " and digits of all scripts; Kafka rejects them.
         if len(text) > 20 or not _DIGITS.match(text):
@@ -76,14 +76,14 @@ def _whole(type_: ConfigType, low: int, high: int) -> Kind:
             raise ValueError("out of range")
         return value
 
-    return Kind(type_, whole_from(low, high), read, bounds=(low, high))
+    return ConfigKind(type_, whole_from(low, high), read, bounds=(low, high))
 
 
 def whole_from(low: int, high: int) -> str:
     return f"a whole number from {low} to {high}"
 
 
-def decimal(low: float, high: float) -> Kind:
+def decimal(low: float, high: float) -> ConfigKind:
     def read(text: str) -> float:
         if len(text) > _LONGEST_DECIMAL or not _DECIMAL.match(text):
             raise ValueError("not a number")
@@ -93,7 +93,7 @@ def decimal(low: float, high: float) -> Kind:
         return value
 
     allowed = f"a number from {low:g} {'on' if high == float_info.max else f'to {high:g}'}"
-    return Kind(ConfigType.DOUBLE, allowed, read, java_double)
+    return ConfigKind(ConfigType.DOUBLE, allowed, read, java_double)
 
 
 def java_double(value: float) -> str:
@@ -115,25 +115,25 @@ def _read_boolean(text: str) -> bool:
     raise ValueError("not a boolean")
 
 
-BOOLEAN: Final = Kind(
+BOOLEAN: Final = ConfigKind(
     ConfigType.BOOLEAN,
     "true or false",
     _read_boolean,
     lambda value: str(value).lower(),
     choices=("true", "false"),
 )
-TEXT: Final = Kind(ConfigType.STRING, "any text", str)
-SECRET: Final = Kind(ConfigType.PASSWORD, "any text", str)
-CLASS: Final = Kind(ConfigType.CLASS, "any text", str)
+TEXT: Final = ConfigKind(ConfigType.STRING, "any text", str)
+SECRET: Final = ConfigKind(ConfigType.PASSWORD, "any text", str)
+CLASS: Final = ConfigKind(ConfigType.CLASS, "any text", str)
 
 
-def one_of(*choices: str) -> Kind:
+def one_of(*choices: str) -> ConfigKind:
     def read(text: str) -> str:
         if text not in choices:
             raise ValueError("not one of the choices")
         return text
 
-    return Kind(ConfigType.STRING, f"one of {', '.join(choices)}", read, choices=choices)
+    return ConfigKind(ConfigType.STRING, f"one of {', '.join(choices)}", read, choices=choices)
 
 
 SPACES: Final = " \t\n\r\v\f"
@@ -162,7 +162,7 @@ def list_of(
     least: int = 0,
     most: int | None = None,
     type_: ConfigType = ConfigType.LIST,
-) -> Kind:
+) -> ConfigKind:
     """Return the kind of separated lists: items are trimmed and in order, without duplicates; a tuple.
 
     For Kafka some are a STRING: no item can be appended or subtracted.
@@ -180,9 +180,9 @@ def list_of(
     def write(values: Iterable[Any]) -> str:
         return separator.join(map(write_item, values))
 
-    return Kind(type_, allowed, read, write, separator=separator)
+    return ConfigKind(type_, allowed, read, write, separator=separator)
 
 
-def choices_of(*choices: str, least: int = 1) -> Kind:
+def choices_of(*choices: str, least: int = 1) -> ConfigKind:
     """Return the kind of lists of at least `least` of the choices."""
     return list_of(one_of(*choices).read, f"a list of {', '.join(choices)}", least=least)

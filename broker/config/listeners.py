@@ -14,7 +14,7 @@ from ipaddress import ip_address
 from typing import Final
 
 from broker.common.errors import ConfigError
-from broker.config.kinds import ConfigType, Kind, choices_of, list_of, one_of
+from broker.config.kinds import ConfigKind, ConfigType, choices_of, list_of, one_of
 from broker.config.setting import ListenerSection, setting
 
 _NAME = re.compile(r"[A-Za-z0-9_]+\Z")
@@ -95,7 +95,7 @@ class Endpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Listener:
+class ListenerConfig:
     """The bound and the advertised address of one listener. An advertised port of 0 means the bound port."""
 
     name: str
@@ -178,9 +178,9 @@ PROTOCOL_MAP: Final = list_of(
     write_item=lambda pair: f"{pair[0]}:{pair[1]}",
     type_=ConfigType.STRING,
 )
-LISTENER_NAME: Final = Kind(ConfigType.STRING, "a listener name, or nothing at all", _read_name)
+LISTENER_NAME: Final = ConfigKind(ConfigType.STRING, "a listener name, or nothing at all", _read_name)
 LISTENER_NAMES: Final = list_of(_read_name, "a list of listener names", type_=ConfigType.STRING)
-OPTIONAL_ADDRESS: Final = Kind(
+OPTIONAL_ADDRESS: Final = ConfigKind(
     ConfigType.STRING,
     "host:port with a port from 0 to 65535, or nothing at all",
     _read_optional_address,
@@ -279,7 +279,7 @@ class ListenerKeys(ListenerSection):
             return Plane.CONTROL
         return Plane.CONTROLLER if name in self.controller_listener_names else Plane.DATA
 
-    def resolved_listeners(self) -> tuple[Listener, ...]:
+    def resolved_listeners(self) -> tuple[ListenerConfig, ...]:
         """Return each listener with its protocol and advertised address. Raises ConfigError for conflicts."""
         protocols = dict(self.protocol_map)
         advertised = {endpoint.name: endpoint.address for endpoint in self.advertised_listeners}
@@ -309,7 +309,7 @@ class ListenerKeys(ListenerSection):
         for key, value, allowed in self._role_conflicts(names):
             raise ConfigError(key, value, allowed)
         return tuple(
-            Listener(
+            ListenerConfig(
                 endpoint.name,
                 protocols[endpoint.name],
                 endpoint.address.host,

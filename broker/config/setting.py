@@ -13,7 +13,7 @@ from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any, Final, Self
 
 from broker.common.errors import ConfigError
-from broker.config.kinds import Kind, trimmed, whole_from
+from broker.config.kinds import ConfigKind, trimmed, whole_from
 
 _METADATA_KEY: Final = "setting"
 _LINK: Final = re.compile(r"\[([^]]+)]\([^)]+\)")
@@ -38,7 +38,7 @@ class Setting:
 
     key: str
     default: Any
-    kind: Kind
+    kind: ConfigKind
     doc: str
     unit: str = ""
     also: tuple[tuple[str, int], ...] = ()
@@ -55,7 +55,7 @@ class Setting:
     inert: str = ""
     default_words: str = "nothing"
     internal: bool = False
-    stored: Kind | None = None
+    stored: ConfigKind | None = None
 
     def read(self, text: str, *, key: str | None = None) -> Any:
         """Parse `text`. Raises ConfigError with key, value and what is allowed."""
@@ -149,7 +149,7 @@ def split_listener(key: str) -> tuple[str | None, str]:
     return None, key
 
 
-def setting(key: str, default: Any, kind: Kind, doc: str, **more: Any) -> Any:
+def setting(key: str, default: Any, kind: ConfigKind, doc: str, **more: Any) -> Any:
     """Return a dataclass field that is filled from `key`; `more` are the other fields of `Setting`."""
     described = Setting(key, default, kind, doc, **more)
     return field(default=default, metadata={_METADATA_KEY: described}, repr=not described.sensitive)

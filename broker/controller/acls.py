@@ -6,10 +6,10 @@ from typing import Final
 
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.steps import Steps
-from broker.controller.commands import AclDeletion, CreateAcls, DeleteAcls, Outcome
+from broker.controller.commands import AclDeletion, CreateAcls, DeleteAcls, EntryOutcome
 from broker.controller.plan import PLANNED_AT_ONCE, Plan, Situation
 from broker.metadata.actor import Role
-from broker.metadata.changes import ACL_IS_SET, Change, Kind
+from broker.metadata.changes import ACL_IS_SET, Change, ChangeKind
 from broker.security.acl.acl import CLUSTER_NAME, Acl, Operation, PatternType, Permission, ResourceType
 from broker.security.acl.acl import entity_of as acl_entity
 from broker.security.acl.acl import key_of as acl_key
@@ -31,9 +31,9 @@ _OPERATIONS: Final = frozenset(Operation) - {Operation.UNKNOWN, Operation.ANY}
 _PERMISSIONS: Final = frozenset({Permission.DENY, Permission.ALLOW})
 
 
-def plan_create_acls(command: CreateAcls, at: Situation) -> Steps[Plan[list[Outcome]]]:
+def plan_create_acls(command: CreateAcls, at: Situation) -> Steps[Plan[list[EntryOutcome]]]:
     refusal = _refusal(at)
-    outcomes: list[Outcome] = []
+    outcomes: list[EntryOutcome] = []
     created: dict[Acl, Change] = {}
     for acl in command.acls:
         if outcomes and len(outcomes) % PLANNED_AT_ONCE == 0:
@@ -43,9 +43,9 @@ def plan_create_acls(command: CreateAcls, at: Situation) -> Steps[Plan[list[Outc
                 raise ApiError(refusal.error, refusal.message)
             check_acl(acl)
         except ApiError as error:
-            outcomes.append(Outcome(error.code, error.message))
+            outcomes.append(EntryOutcome(error.code, error.message))
             continue
-        outcomes.append(Outcome())
+        outcomes.append(EntryOutcome())
         if acl not in at.image.acls and acl not in created:
             created[acl] = _change(acl, ACL_IS_SET)
     return Plan(outcomes) if command.validate_only else Plan(outcomes, tuple(created.values()))
@@ -119,9 +119,9 @@ def check_acl(acl: Acl) -> None:
         )
 
 
-def _refusal(at: Situation) -> Outcome | None:
+def _refusal(at: Situation) -> EntryOutcome | None:
     if not at.config.security.authorizer_class_name:
-        return Outcome(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
+        return EntryOutcome(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
     return at.refusal(Role.ADMIN, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 
@@ -139,4 +139,4 @@ def _matched(wanted: AclFilter, at: Situation) -> Steps[list[Acl]]:
 
 
 def _change(acl: Acl, new: str | None) -> Change:
-    return Change(Kind.ACL, acl_entity(acl), acl_key(acl), new)
+    return Change(ChangeKind.ACL, acl_entity(acl), acl_key(acl), new)

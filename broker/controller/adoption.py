@@ -16,7 +16,7 @@ from typing import Final
 from broker.log import disk
 from broker.log.directories import PartitionFolder
 from broker.log.layout import CLEANER_POINTS, COPY, META_PROPERTIES, RECOVERY_POINTS, START_OFFSETS
-from broker.metadata.changes import Change, Kind
+from broker.metadata.changes import Change, ChangeKind
 from broker.metadata.secret_key import KeyFiles
 from broker.metadata.store import MetadataStore
 from broker.metadata.wal import RECOVERY_HINT, MetadataUnusable
@@ -61,9 +61,9 @@ def check_metadata_exists(
     if not folders and not left:
         return
     others = [each for each in directories if os.path.abspath(each) != os.path.abspath(path.parent)]
-    elsewhere = [each for each in others if os.path.exists(os.path.join(each, path.name))]
-    if elsewhere:
-        hint = f"{elsewhere[0]} contains such a file: put that directory first in log.dirs"
+    other_directories = [each for each in others if os.path.exists(os.path.join(each, path.name))]
+    if other_directories:
+        hint = f"{other_directories[0]} contains such a file: put that directory first in log.dirs"
     else:
         hint = RECOVERY_HINT
     state = "is empty" if path.exists() else "is missing"
@@ -159,12 +159,12 @@ def changes_to_adopt(
         count = max(each.partition for each in topic_folders) + 1
         if topic is None:
             topic_id = ids.pop() if ids else secrets.token_bytes(16)
-            changes.append(Change(Kind.TOPIC, name, "id", topic_id.hex()))
+            changes.append(Change(ChangeKind.TOPIC, name, "id", topic_id.hex()))
             settings = settings_of(name)
             settings = KEEP_EVERYTHING if settings is None else settings
-            changes += [Change(Kind.TOPIC_CONFIG, name, key, value) for key, value in settings.items()]
+            changes += [Change(ChangeKind.TOPIC_CONFIG, name, key, value) for key, value in settings.items()]
         if topic is None or topic.partitions < count:
-            changes.append(Change(Kind.TOPIC, name, "partitions", str(count)))
+            changes.append(Change(ChangeKind.TOPIC, name, "partitions", str(count)))
     return changes
 
 

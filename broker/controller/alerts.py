@@ -14,7 +14,7 @@ import msgspec
 
 from broker.common.errors import ErrorCode
 from broker.common.glob_patterns import glob
-from broker.controller.commands import Command, Outcome
+from broker.controller.commands import Command, EntryOutcome
 from broker.controller.plan import Plan, Situation
 from broker.metadata.actor import Role
 from broker.metadata.alerts import (
@@ -27,8 +27,8 @@ from broker.metadata.alerts import (
     Severity,
     written,
 )
-from broker.metadata.changes import Change, Kind
-from broker.security.egress import Egress, Endpoint, read_url
+from broker.metadata.changes import Change, ChangeKind
+from broker.security.egress import Egress, HttpEndpoint, read_url
 
 __all__ = [
     "AlertCondition",
@@ -71,8 +71,8 @@ _OUR_HEADERS: Final = frozenset(
 """Headers that frame the request."""
 
 
-class SetAlertRule(msgspec.Struct, Command["Outcome"], frozen=True):
-    """Create or replace a rule. Returns Outcome. `expected_version` as in `QuotaAlteration`."""
+class SetAlertRule(msgspec.Struct, Command["EntryOutcome"], frozen=True):
+    """Create or replace a rule. Returns EntryOutcome. `expected_version` as in `QuotaAlteration`."""
 
     name: str
     rule: AlertRule
@@ -80,14 +80,14 @@ class SetAlertRule(msgspec.Struct, Command["Outcome"], frozen=True):
     validate_only: bool = False
 
 
-class RemoveAlertRule(msgspec.Struct, Command["Outcome"], frozen=True):
+class RemoveAlertRule(msgspec.Struct, Command["EntryOutcome"], frozen=True):
     name: str
     expected_version: int | None = None
     validate_only: bool = False
 
 
-class SetAlertDestination(msgspec.Struct, Command["Outcome"], frozen=True):
-    """Create or replace a destination. Returns Outcome. `url` or `headers` None: as they are. A URL of
+class SetAlertDestination(msgspec.Struct, Command["EntryOutcome"], frozen=True):
+    """Create or replace a destination. Returns EntryOutcome. `url` or `headers` None: as they are. A URL of
     another origin needs the headers again, so that no secret goes to another host.
     """
 
@@ -102,14 +102,14 @@ class SetAlertDestination(msgspec.Struct, Command["Outcome"], frozen=True):
         return f"SetAlertDestination(name={self.name!r}, kind={self.kind.value!r}, ...)"
 
 
-class RemoveAlertDestination(msgspec.Struct, Command["Outcome"], frozen=True):
-    """Returns Outcome: POLICY_VIOLATION while a rule names the destination."""
+class RemoveAlertDestination(msgspec.Struct, Command["EntryOutcome"], frozen=True):
+    """Returns EntryOutcome: POLICY_VIOLATION while a rule names the destination."""
 
     name: str
     expected_version: int | None = None
 
 
-def plan_set_rule(command: SetAlertRule, at: Situation) -> Plan[Outcome]:
+def plan_set_rule(command: SetAlertRule, at: Situation) -> Plan[EntryOutcome]:
     refusal = at.refusal(Role.EDITOR, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     known = at.image.alert_rules.get(command.name)
     refusal = refusal or _stale("rule", None if known is None else known.version, command.expected_version)
@@ -119,28 +119,30 @@ def plan_set_rule(command: SetAlertRule, at: Situation) -> Plan[Outcome]:
     if known is None and len(at.image.alert_rules) >= MAX_RULES:
         problem = problem or f"There are {MAX_RULES} rules, which is the maximum"
     if problem:
-        return Plan(Outcome(ErrorCode.INVALID_REQUEST, problem))
+        return Plan(EntryOutcome(ErrorCode.INVALID_REQUEST, problem))
     if command.validate_only or (known is not None and known.rule == command.rule):
-        return Plan(Outcome())
-    return Plan(Outcome(), (Change(Kind.ALERT_RULE, command.name, RULE, written(command.rule)),))
+        return Plan(EntryOutcome())
+    return Plan(EntryOutcome(), (Change(ChangeKind.ALERT_RULE, command.name, RULE, written(command.rule)),))
 
 
-def plan_remove_rule(command: RemoveAlertRule, at: Situation) -> Plan[Outcome]:
+def plan_remove_rule(command: RemoveAlertRule, at: Situation) -> Plan[EntryOutcome]:
     refusal = at.refusal(Role.EDITOR, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if refusal is not None:
         return Plan(refusal)
     known = at.image.alert_rules.get(command.name)
     if known is None:
-        return Plan(Outcome(ErrorCode.RESOURCE_NOT_FOUND, f"There is no alert rule named {command.name}"))
+        return Plan(
+            EntryOutcome(ErrorCode.RESOURCE_NOT_FOUND, f"There is no alert rule named {command.name}")
+        )
     stale = _stale("rule", known.version, command.expected_version)
     if stale is not None:
         return Plan(stale)
     if command.validate_only:
-        return Plan(Outcome())
-    return Plan(Outcome(), (Change(Kind.ALERT_RULE, command.name, RULE, None),))
+        return Plan(EntryOutcome())
+    return Plan(EntryOutcome(), (Change(ChangeKind.ALERT_RULE, command.name, RULE, None),))
 
 
-def plan_set_destination(command: SetAlertDestination, at: Situation) -> Plan[Outcome]:
+def plan_set_destination(command: SetAlertDestination, at: Situation) -> Plan[EntryOutcome]:
     refusal = at.refusal(Role.ADMIN, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     entry = at.image.alert_destinations.get(command.name)
     version = None if entry is None else entry.version
@@ -157,34 +159,38 @@ def plan_set_destination(command: SetAlertDestination, at: Situation) -> Plan[Ou
     except ValueError as error:
         problem = problem or str(error)
     if problem or wanted is None:
-        return Plan(Outcome(ErrorCode.INVALID_REQUEST, problem))
+        return Plan(EntryOutcome(ErrorCode.INVALID_REQUEST, problem))
     if command.validate_only or wanted == known:
-        return Plan(Outcome())
-    return Plan(Outcome(), (Change(Kind.ALERT_DESTINATION, command.name, DESTINATION, written(wanted)),))
+        return Plan(EntryOutcome())
+    return Plan(
+        EntryOutcome(), (Change(ChangeKind.ALERT_DESTINATION, command.name, DESTINATION, written(wanted)),)
+    )
 
 
-def plan_remove_destination(command: RemoveAlertDestination, at: Situation) -> Plan[Outcome]:
+def plan_remove_destination(command: RemoveAlertDestination, at: Situation) -> Plan[EntryOutcome]:
     refusal = at.refusal(Role.ADMIN, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if refusal is not None:
         return Plan(refusal)
     known = at.image.alert_destinations.get(command.name)
     if known is None:
-        return Plan(Outcome(ErrorCode.RESOURCE_NOT_FOUND, f"There is no destination named {command.name}"))
+        return Plan(
+            EntryOutcome(ErrorCode.RESOURCE_NOT_FOUND, f"There is no destination named {command.name}")
+        )
     stale = _stale("destination", known.version, command.expected_version)
     if stale is not None:
         return Plan(stale)
     users = [name for name, each in at.image.alert_rules.items() if command.name in each.rule.destinations]
     if users:
         named = ", ".join(sorted(users)[:3]) + (" and others" if len(users) > 3 else "")
-        return Plan(Outcome(ErrorCode.POLICY_VIOLATION, f"The destination is in use, by {named}"))
-    return Plan(Outcome(), (Change(Kind.ALERT_DESTINATION, command.name, DESTINATION, None),))
+        return Plan(EntryOutcome(ErrorCode.POLICY_VIOLATION, f"The destination is in use, by {named}"))
+    return Plan(EntryOutcome(), (Change(ChangeKind.ALERT_DESTINATION, command.name, DESTINATION, None),))
 
 
-def _stale(noun: str, version: int | None, expected: int | None) -> Outcome | None:
+def _stale(noun: str, version: int | None, expected: int | None) -> EntryOutcome | None:
     if expected in (None, version or 0):
         return None
     message = f"The {noun} is at version {version or 0}, not at {expected}"
-    return Outcome(ErrorCode.INVALID_UPDATE_VERSION, message)
+    return EntryOutcome(ErrorCode.INVALID_UPDATE_VERSION, message)
 
 
 def _name_problem(name: str) -> str:
@@ -271,7 +277,7 @@ def _check_headers(headers: Mapping[str, str]) -> None:
 def shown_url(url: str) -> str:
     """Return the URL without what can be secret."""
     try:
-        endpoint: Endpoint = read_url(url)
+        endpoint: HttpEndpoint = read_url(url)
     except ValueError:
         return "…"
     return endpoint.origin + ("/" if endpoint.target == "/" else "/…")

@@ -14,7 +14,7 @@ from broker.common.steps import Steps
 from broker.controller.commands import AlterClientQuotas, EntityPairs, QuotaAlteration, QuotaOutcome
 from broker.controller.plan import Plan, Situation, repeated_in_steps
 from broker.metadata.actor import Role
-from broker.metadata.changes import SHADOW, Change, Kind, write_number, write_pairs
+from broker.metadata.changes import SHADOW, Change, ChangeKind, write_number, write_pairs
 from broker.metadata.image import Image, QuotaEntry
 from broker.quotas.client_quota_requests import validate_alteration, warnings_about
 from broker.quotas.entity import Entity
@@ -142,10 +142,10 @@ def _changes(alteration: QuotaAlteration, entity: Entity, entry: QuotaEntry | No
     text = write_pairs(entity.pairs)
     changes = []
     if after.shadow is not (entry is not None and entry.shadow):
-        changes.append(Change(Kind.CLIENT_QUOTA, text, SHADOW, "true" if after.shadow else None))
+        changes.append(Change(ChangeKind.CLIENT_QUOTA, text, SHADOW, "true" if after.shadow else None))
     for op in alteration.ops:
         value = after.limits.get(op.key)
         if value != before.get(op.key):
             new = None if value is None else write_number(value)
-            changes.append(Change(Kind.CLIENT_QUOTA, text, op.key, new))
+            changes.append(Change(ChangeKind.CLIENT_QUOTA, text, op.key, new))
     return changes

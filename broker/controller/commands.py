@@ -41,13 +41,13 @@ __all__ = [
     "DeleteAcls",
     "DeleteTopics",
     "EntityPairs",
+    "EntryOutcome",
     "IncrementalAlterConfigs",
     "IssueAdminToken",
     "IssuedToken",
     "NewPartitions",
     "NewTopic",
     "OpType",
-    "Outcome",
     "PartitionsOutcome",
     "ProducerIdBlock",
     "QuotaAlteration",
@@ -75,7 +75,7 @@ class Command(Generic[Result]):
     __slots__ = ()
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class EntryOutcome(msgspec.Struct, frozen=True):
     """The result of one entry: `error` NONE without a message, or Kafka's code with a sentence."""
 
     error: ErrorCode = ErrorCode.NONE
@@ -119,7 +119,7 @@ class AlterClientQuotas(msgspec.Struct, Command["list[QuotaOutcome]"], frozen=Tr
     all_or_none: bool = False
 
 
-class QuotaOutcome(Outcome, frozen=True):
+class QuotaOutcome(EntryOutcome, frozen=True):
     """`warnings` concern accepted limits that cannot have the apparent effect."""
 
     entity: EntityPairs = ()
@@ -181,7 +181,7 @@ class DeleteTopics(Command["list[TopicOutcome]"]):
     charge: Charge = field(default=free, repr=False, compare=False)
 
 
-class TopicOutcome(Outcome, frozen=True):
+class TopicOutcome(EntryOutcome, frozen=True):
     """`name` is None only for an unknown id. The counts are set if the topic was (or would be) created.
 
     `configs` contains the topic's own settings, not the defaults.
@@ -214,7 +214,7 @@ class CreatePartitions(Command["list[PartitionsOutcome]"]):
     charge: Charge = field(default=free, repr=False, compare=False)
 
 
-class PartitionsOutcome(Outcome, frozen=True):
+class PartitionsOutcome(EntryOutcome, frozen=True):
     topic: str = ""
 
 
@@ -278,7 +278,7 @@ class IncrementalAlterConfigs(msgspec.Struct, Command["list[ResourceOutcome]"], 
     all_or_none: bool = False
 
 
-class ResourceOutcome(Outcome, frozen=True):
+class ResourceOutcome(EntryOutcome, frozen=True):
     resource: ConfigResource = ConfigResource(0, "")
 
 
@@ -322,8 +322,8 @@ class IssuedToken(msgspec.Struct, frozen=True):
         return f"IssuedToken(name={self.name!r}, role={self.role.name}, secret=...)"
 
 
-class RevokeAdminToken(msgspec.Struct, Command["Outcome"], frozen=True):
-    """Returns Outcome: RESOURCE_NOT_FOUND if there is no such token. `expected_version` as in
+class RevokeAdminToken(msgspec.Struct, Command["EntryOutcome"], frozen=True):
+    """Returns EntryOutcome: RESOURCE_NOT_FOUND if there is no such token. `expected_version` as in
     `QuotaAlteration`.
     """
 
@@ -331,8 +331,9 @@ class RevokeAdminToken(msgspec.Struct, Command["Outcome"], frozen=True):
     expected_version: int | None = None
 
 
-class Undo(msgspec.Struct, Command["Outcome"], frozen=True):
-    """Restores the old value of audit row `seq` as a new change. Role: that of the change. Returns Outcome.
+class Undo(msgspec.Struct, Command["EntryOutcome"], frozen=True):
+    """Restores the old value of audit row `seq` as a new change. Role: that of the change. Returns
+    EntryOutcome.
 
     Refused with INVALID_UPDATE_VERSION if the value has been changed since.
     """
@@ -373,14 +374,14 @@ class AlterUserScramCredentials(msgspec.Struct, Command["list[UserOutcome]"], fr
     validate_only: bool = False
 
 
-class UserOutcome(Outcome, frozen=True):
+class UserOutcome(EntryOutcome, frozen=True):
     user: str = ""
 
 
 # ACLs (CreateAcls, DeleteAcls). Role: admin.
 
 
-class CreateAcls(msgspec.Struct, Command["list[Outcome]"], frozen=True):
+class CreateAcls(msgspec.Struct, Command["list[EntryOutcome]"], frozen=True):
     """One result per ACL, in order. An ACL that exists is a success and changes nothing."""
 
     acls: tuple[Acl, ...]
@@ -394,7 +395,7 @@ class DeleteAcls(msgspec.Struct, Command["list[AclDeletion]"], frozen=True):
     validate_only: bool = False
 
 
-class AclDeletion(Outcome, frozen=True):
+class AclDeletion(EntryOutcome, frozen=True):
     """`deleted` are the ACLs that the filter matches."""
 
     deleted: tuple[Acl, ...] = ()

@@ -48,7 +48,7 @@ from broker.controller.topics import (
     validate_topic_name,
 )
 from broker.metadata.actor import ChangeOrigin, Role
-from broker.metadata.changes import Change, Kind
+from broker.metadata.changes import Change, ChangeKind
 from broker.telemetry.subscription import read_in_steps, subscription_setting
 
 _LOCATIONS: Final = frozenset({"ssl.keystore.location", "ssl.truststore.location"})
@@ -116,7 +116,7 @@ def _changes(
             _check_ops(alteration.ops)
             current = _topic_configs(alteration, at)
             wanted = yield from _apply_to_topic(_ops(alteration, current, replaces=replaces), current, at)
-            kind = Kind.TOPIC_CONFIG
+            kind = ChangeKind.TOPIC_CONFIG
         case ResourceType.BROKER:
             at.require(*ROLES[resource.type])
             _check_ops(alteration.ops)
@@ -126,14 +126,14 @@ def _changes(
             ops = _ops(alteration, current, replaces=replaces)
             wanted = yield from _apply_to_broker(ops, resource, brokers, at)
             brokers[resource.name] = wanted
-            kind = Kind.BROKER_CONFIG
+            kind = ChangeKind.BROKER_CONFIG
         case ResourceType.CLIENT_METRICS:
             at.require(*ROLES[resource.type])
             _check_ops(alteration.ops)
             current = _current_subscription(alteration, at)
             ops = _ops(alteration, current, replaces=replaces)
             wanted = yield from _apply_to_subscription(replace(alteration, ops=ops), current)
-            kind = Kind.CLIENT_METRICS
+            kind = ChangeKind.CLIENT_METRICS
         case ResourceType.GROUP:
             at.require(*ROLES[resource.type])
             _check_ops(alteration.ops)
@@ -141,7 +141,7 @@ def _changes(
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
             current = at.image.group_configs.get(resource.name, {})
             wanted = _apply_to_group(_ops(alteration, current, replaces=replaces), current, at)
-            kind = Kind.GROUP_CONFIG
+            kind = ChangeKind.GROUP_CONFIG
         case _:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {int(resource.type)}")
     return [

@@ -41,6 +41,7 @@ from broker.controller.commands import (
     CreateTopics,
     DeleteAcls,
     DeleteTopics,
+    EntryOutcome,
     IncrementalAlterConfigs,
     IssueAdminToken,
     Outcome,
@@ -270,7 +271,7 @@ class Control:
         configs = {name: dict(found) for name, found in self.image.broker_configs.items()}
         is_concerned = False
         for change in changes:
-            if change.kind is Kind.BROKER_CONFIG:
+            if change.kind is ChangeKind.BROKER_CONFIG:
                 is_concerned = True
                 found = configs.setdefault(change.entity, {})
                 if change.new is None:
@@ -288,19 +289,19 @@ class Control:
         """
         await self._publish(image, await self._committer.in_slices(Delta.in_steps(changes, actor)))
 
-    async def _undo(self, command: Undo, actor: Actor) -> Outcome:
+    async def _undo(self, command: Undo, actor: Actor) -> EntryOutcome:
         rows = await self._committer.history(AuditFilter(seq=command.seq))
         if not rows:
-            return Outcome(ErrorCode.RESOURCE_NOT_FOUND, f"There is no change with number {command.seq}")
+            return EntryOutcome(ErrorCode.RESOURCE_NOT_FOUND, f"There is no change with number {command.seq}")
         before = await self._committer.history(preceding_rows(rows[0]))
         async with self._committer.exclusive():
             try:
                 inverse = inverse_of(rows[0], before, self.image, validate_only=command.validate_only)
                 result = await self._carry_out(inverse, actor)
             except ApiError as error:
-                return Outcome(error.code, error.message)
-        outcome = result if isinstance(result, Outcome) else result[0]
-        return Outcome(outcome.error, outcome.message)
+                return EntryOutcome(error.code, error.message)
+        outcome = result if isinstance(result, EntryOutcome) else result[0]
+        return EntryOutcome(outcome.error, outcome.message)
 
     def _listen(self, _old: Image, new: Image, delta: Delta) -> Steps[None]:
         if delta.broker_configs:
@@ -314,12 +315,12 @@ def _with_write_error(result: Any, error: ApiError) -> Any:
     match result:
         case list():
             return [_refused(each, error) if each.ok else each for each in result]
-        case Outcome():
+        case EntryOutcome():
             return _refused(result, error)
     raise error
 
 
-def _refused(outcome: Outcome, error: ApiError) -> Outcome:
+def _refused(outcome: EntryOutcome, error: ApiError) -> EntryOutcome:
     return replace(outcome, error=error.code, message=error.message)
 
 

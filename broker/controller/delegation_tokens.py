@@ -13,10 +13,10 @@ import msgspec
 from broker.common.errors import ErrorCode
 from broker.common.random_ids import random_id
 from broker.common.steps import Steps
-from broker.controller.commands import Command, Outcome
+from broker.controller.commands import Command, EntryOutcome
 from broker.controller.plan import PLANNED_AT_ONCE, Plan, Situation
 from broker.metadata.actor import ChangeOrigin, Role
-from broker.metadata.changes import Change, Kind
+from broker.metadata.changes import Change, ChangeKind
 from broker.metadata.image import DelegationToken
 
 USER_PREFIX: Final = "User:"
@@ -77,7 +77,7 @@ class RemoveExpiredDelegationTokens(msgspec.Struct, Command["list[RemovedToken]"
     now_ms: int
 
 
-class DelegationTokenOutcome(Outcome, frozen=True):
+class DelegationTokenOutcome(EntryOutcome, frozen=True):
     """The times are -1 after an error; `issued_ms` and `max_ms` are those of a new token."""
 
     token_id: str = ""
@@ -86,7 +86,7 @@ class DelegationTokenOutcome(Outcome, frozen=True):
     max_ms: int = -1
 
 
-class RemovedToken(Outcome, frozen=True):
+class RemovedToken(EntryOutcome, frozen=True):
     token_id: str = ""
     owner: str = ""
 
@@ -132,7 +132,7 @@ def plan_create_token(command: CreateDelegationToken, at: Situation) -> Steps[Pl
     }
     token_id = random_id()
     changes = (
-        Change(Kind.DELEGATION_TOKEN, token_id, "token", json.dumps(facts, separators=(",", ":"))),
+        Change(ChangeKind.DELEGATION_TOKEN, token_id, "token", json.dumps(facts, separators=(",", ":"))),
         _expiry(token_id, expires_ms),
     )
     return Plan(
@@ -216,13 +216,13 @@ def _expires_at(token_id: str, expires_ms: int) -> Plan[DelegationTokenOutcome]:
 
 
 def _expiry(token_id: str, expires_ms: int) -> Change:
-    return Change(Kind.DELEGATION_TOKEN, token_id, "expires_ms", str(expires_ms))
+    return Change(ChangeKind.DELEGATION_TOKEN, token_id, "expires_ms", str(expires_ms))
 
 
 def _removal(token_id: str) -> tuple[Change, Change]:
     return (
-        Change(Kind.DELEGATION_TOKEN, token_id, "token", None),
-        Change(Kind.DELEGATION_TOKEN, token_id, "expires_ms", None),
+        Change(ChangeKind.DELEGATION_TOKEN, token_id, "token", None),
+        Change(ChangeKind.DELEGATION_TOKEN, token_id, "expires_ms", None),
     )
 
 

@@ -33,7 +33,7 @@ UNKNOWN_TYPE: Final = 0
 UNKNOWN_KEY: Final = "An unknown key, which nothing here reads."
 
 
-class Source(IntEnum):
+class ConfigSource(IntEnum):
     """DescribeConfigs' ConfigSource, as on the wire."""
 
     DYNAMIC_TOPIC = 1
@@ -92,10 +92,10 @@ def describe_topic(configs: Mapping[str, str], image: Image, configuration: Conf
         if setting.internal and key not in configs:
             continue
         synonyms = list(_broker_synonyms(setting, image, configuration)) if setting.key in SETTINGS else []
-        if synonyms and synonyms[0].source is Source.DEFAULT and synonyms[0].name != setting.key:
+        if synonyms and synonyms[0].source is ConfigSource.DEFAULT and synonyms[0].name != setting.key:
             synonyms.clear()  # Kafka does not show log.retention.hours here unless log.retention.ms is set
         if key in configs:
-            synonyms.insert(0, ConfigSynonym(key, configs[key], Source.DYNAMIC_TOPIC))
+            synonyms.insert(0, ConfigSynonym(key, configs[key], ConfigSource.DYNAMIC_TOPIC))
         row = _row(key, setting, synonyms, read_only=False, otherwise=setting.write(setting.default))
         rows.append(_in_its_unit(row, setting))
     return rows
@@ -119,8 +119,8 @@ def _describe_subscription(name: str, image: Image) -> list[ConfigRow]:
     for key, setting in SUBSCRIPTION_SETTINGS.items():
         text = configs.get(key)
         value = setting.write(setting.default if text is None else setting.read(text))
-        own = () if text is None else (ConfigSynonym(key, value, Source.CLIENT_METRICS),)
-        source = Source.CLIENT_METRICS if own else Source.DEFAULT
+        own = () if text is None else (ConfigSynonym(key, value, ConfigSource.CLIENT_METRICS),)
+        source = ConfigSource.CLIENT_METRICS if own else ConfigSource.DEFAULT
         kind = setting.kind.type
         rows.append(ConfigRow(key, value, source, kind, False, False, setting.documentation, own))
     return rows
@@ -137,11 +137,11 @@ def _describe_group(name: str, image: Image, configuration: Configuration) -> li
         synonyms = [
             each
             for each in _broker_synonyms(setting, image, configuration)
-            if each.source is not Source.DEFAULT
+            if each.source is not ConfigSource.DEFAULT
         ]
-        synonyms.append(ConfigSynonym(key, default, Source.DEFAULT))
+        synonyms.append(ConfigSynonym(key, default, ConfigSource.DEFAULT))
         if key in configs:
-            synonyms.insert(0, ConfigSynonym(key, configs[key], Source.GROUP))
+            synonyms.insert(0, ConfigSynonym(key, configs[key], ConfigSource.GROUP))
         rows.append(_row(key, setting, synonyms, read_only=False))
     return rows
 
@@ -152,7 +152,7 @@ def _describe_loggers(name: str, configuration: Configuration) -> list[ConfigRow
         raise ApiError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
     _check_broker_id(name, node_id, f"expected {node_id} but received {name}")
     return [
-        ConfigRow(key, level, Source.DYNAMIC_BROKER_LOGGER, UNKNOWN_TYPE, False, False, "")
+        ConfigRow(key, level, ConfigSource.DYNAMIC_BROKER_LOGGER, UNKNOWN_TYPE, False, False, "")
         for key, level in levels().items()
     ]
 
@@ -171,11 +171,11 @@ def _describe_broker(name: str, image: Image, configuration: Configuration) -> S
             _row(
                 key,
                 setting,
-                [ConfigSynonym(key, value, Source.DYNAMIC_DEFAULT_BROKER)],
+                [ConfigSynonym(key, value, ConfigSource.DYNAMIC_DEFAULT_BROKER)],
                 read_only=False,
             )
             if (setting := setting_of(key)) is not None
-            else _unknown_row(key, [Source.DYNAMIC_DEFAULT_BROKER])
+            else _unknown_row(key, [ConfigSource.DYNAMIC_DEFAULT_BROKER])
             for key, value in sorted(image.broker_configs.get("", {}).items())
         ]
     _check_broker_id(name, node_id, f"expected {node_id} or empty string, but received {name}")
@@ -224,19 +224,19 @@ def _describe_override(key: str, setting: Setting, image: Image, configuration: 
     return _row(key, setting, [*own, *common], read_only=not setting.dynamic)
 
 
-def _unknown_row(key: str, sources: list[Source]) -> ConfigRow:
+def _unknown_row(key: str, sources: list[ConfigSource]) -> ConfigRow:
     """Return the row of a dynamic setting that has no reader, as Kafka describes it."""
     synonyms = tuple(ConfigSynonym(key, None, source) for source in sources)
     return ConfigRow(key, None, sources[0], UNKNOWN_TYPE, True, True, UNKNOWN_KEY, synonyms)
 
 
-def _places(image: Image, configuration: Configuration) -> tuple[tuple[Mapping[str, str], Source], ...]:
+def _places(image: Image, configuration: Configuration) -> tuple[tuple[Mapping[str, str], ConfigSource], ...]:
     """Return the sources of a value in order of precedence."""
     node_id = configuration.config.broker.node_id
     return (
-        (image.broker_configs.get(str(node_id), {}), Source.DYNAMIC_BROKER),
-        (image.broker_configs.get("", {}), Source.DYNAMIC_DEFAULT_BROKER),
-        (configuration.static, Source.STATIC_BROKER),
+        (image.broker_configs.get(str(node_id), {}), ConfigSource.DYNAMIC_BROKER),
+        (image.broker_configs.get("", {}), ConfigSource.DYNAMIC_DEFAULT_BROKER),
+        (configuration.static, ConfigSource.STATIC_BROKER),
     )
 
 
@@ -246,7 +246,7 @@ def _broker_synonyms(setting: Setting, image: Image, configuration: Configuratio
             if key in values:
                 yield ConfigSynonym(key, values[key], source)
     if setting.reported_default is not None:
-        yield ConfigSynonym(*setting.reported_default, Source.DEFAULT)
+        yield ConfigSynonym(*setting.reported_default, ConfigSource.DEFAULT)
 
 
 def _row(
@@ -258,7 +258,7 @@ def _row(
     otherwise: str | None = None,
 ) -> ConfigRow:
     """Return the row of a key, with the value and the source of its first synonym, or else the default."""
-    value, source = (synonyms[0].value, synonyms[0].source) if synonyms else (otherwise, Source.DEFAULT)
+    value, source = (synonyms[0].value, synonyms[0].source) if synonyms else (otherwise, ConfigSource.DEFAULT)
     if setting.sensitive:
         value, synonyms = None, [ConfigSynonym(each.name, None, each.source) for each in synonyms]
     return ConfigRow(

@@ -22,7 +22,7 @@ from broker.common.steps import Steps
 from broker.config.load import hint
 from broker.config.sections.topics import TOPIC_SETTINGS
 from broker.config.table import BrokerConfig, setting_of
-from broker.metadata.changes import Change, Kind
+from broker.metadata.changes import Change, ChangeKind
 from broker.metadata.image import Image
 
 logger = logging.getLogger(__name__)
@@ -82,7 +82,7 @@ def warn_of_inert_changes(changes: Iterable[Change]) -> Steps[None]:
     for number, change in enumerate(changes):
         if number % _CHANGES_PER_STEP == _CHANGES_PER_STEP - 1:
             yield
-        if change.new is not None and change.kind in (Kind.TOPIC_CONFIG, Kind.BROKER_CONFIG):
+        if change.new is not None and change.kind in (ChangeKind.TOPIC_CONFIG, ChangeKind.BROKER_CONFIG):
             _warn(change.kind, change.entity, change.key)
 
 
@@ -90,18 +90,20 @@ def warn_of_inert_settings(image: Image) -> None:
     """Warn of each setting without effect that was made before the start."""
     for broker, configs in image.broker_configs.items():
         for key in configs:
-            _warn(Kind.BROKER_CONFIG, broker, key)
+            _warn(ChangeKind.BROKER_CONFIG, broker, key)
     for name, topic in image.topics.items():
         for key in topic.configs:
-            _warn(Kind.TOPIC_CONFIG, name, key)
+            _warn(ChangeKind.TOPIC_CONFIG, name, key)
 
 
-def _warn(kind: Kind, name: str, key: str) -> None:
-    setting = TOPIC_SETTINGS.get(key) if kind is Kind.TOPIC_CONFIG else setting_of(key)
+def _warn(kind: ChangeKind, name: str, key: str) -> None:
+    setting = TOPIC_SETTINGS.get(key) if kind is ChangeKind.TOPIC_CONFIG else setting_of(key)
     why = f"unknown key, which nothing reads{hint(key)}" if setting is None else setting.inert
     if not why:
         return
-    resource = f"topic {name}" if kind is Kind.TOPIC_CONFIG else f"broker {name}" if name else "all brokers"
+    resource = (
+        f"topic {name}" if kind is ChangeKind.TOPIC_CONFIG else f"broker {name}" if name else "all brokers"
+    )
     logger.warning(f"{key} has no effect: {why}", extra={"resource": resource})
 
 
@@ -111,7 +113,7 @@ def changes_to_forget(keys: Iterable[str], image: Image) -> list[Change]:
     """
     wanted = set(keys)
     return [
-        Change(Kind.BROKER_CONFIG, resource, key, None)
+        Change(ChangeKind.BROKER_CONFIG, resource, key, None)
         for resource, settings in image.broker_configs.items()
         for key in settings
         if key in wanted

@@ -8,7 +8,7 @@ change is applied as a whole, in one write, and the audit trail has the old and 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import StrEnum
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Annotated, Any, Final, Protocol
 
 import msgspec
 
@@ -26,9 +26,9 @@ from broker.coordinator.group.messages import (
     Token,
 )
 from broker.coordinator.group_service import GroupService
-from broker.coordinator.share_states import Outcome, ShareGroupStates
+from broker.coordinator.share_states import ShareGroupStates, ShareStateResult
 from broker.metadata.actor import Role
-from broker.metadata.changes import Change, Kind
+from broker.metadata.changes import Change, ChangeKind
 from broker.partitions.partitions import HostedTopic, Partitions
 from broker.records.slices import Slices
 
@@ -81,8 +81,9 @@ class OffsetMove(msgspec.Struct, frozen=True):
 
     topic: str
     partition: int
-    before: int | None
-    after: int
+    before: int | None = msgspec.field(name="from")
+    after: int = msgspec.field(name="to")
+    difference: Annotated[int, msgspec.Meta(ge=-(2**63))] | None
     end: int
 
 
@@ -145,7 +146,7 @@ class GroupChanges:
         # looked up.
         self._check_empty(group_id)
         if self._is_share(group_id):
-            return await self._begin_elsewhere(command, moves)
+            return await self._reset_start_offsets(command, moves)
         committed = self._groups.coordinator.offsets.committed(group_id)
         if command.kind is not ResetKind.SHIFT:
             moves = [msgspec.structs.replace(each, before=_committed(committed, each)) for each in moves]
@@ -160,7 +161,7 @@ class GroupChanges:
         self._write(lambda token, now: self._groups.coordinator.offsets.commit(request, token, now))
         return Done(moves, _notes(group_id, moves))
 
-    async def _begin_elsewhere(
+    async def _reset_start_offsets(
         self, command: ResetOffsets, moves: list[OffsetMove]
     ) -> Done[list[OffsetMove]]:
         """Reset the start offsets of a share group."""
@@ -209,7 +210,9 @@ class GroupChanges:
                     found = None if log is None else (yield from log.offset_for_timestamp(command.value))
                     after = end if found is None else found[0]
             after = min(max(after, start), end)
-            moves.append(OffsetMove(hosted.name, index, before and before.offset, after, end))
+            old = before and before.offset
+            difference = None if old is None else after - old
+            moves.append(OffsetMove(hosted.name, index, old, after, difference, end))
             yield None
         return moves
 
@@ -250,7 +253,7 @@ class GroupChanges:
         await self._run(self._delete_offsets(group_id), to_the_end=True)
         self._check_empty(group_id)
         self._write(lambda token, now: coordinator.delete([group_id], token, now))
-        return Done(None, (Change(Kind.GROUP, group_id, "deleted", "by an operator"),))
+        return Done(None, (Change(ChangeKind.GROUP, group_id, "deleted", "by an operator"),))
 
     def _delete_offsets(self, group_id: str) -> Slices[None]:
         """Delete offsets until few are left."""
@@ -275,7 +278,9 @@ class GroupChanges:
                 ErrorCode.RESOURCE_NOT_FOUND, f"The group {group_id} has no committed offsets of {topic}."
             )
         noun = "partition" if deleted == 1 else "partitions"
-        return Done(deleted, (Change(Kind.GROUP, group_id, "offsets deleted", f"{topic}, {deleted} {noun}"),))
+        return Done(
+            deleted, (Change(ChangeKind.GROUP, group_id, "offsets deleted", f"{topic}, {deleted} {noun}"),)
+        )
 
     async def _forget_topic(self, group_id: str, topic: str) -> Done[int]:
         """Delete the states of a share group's partitions of a topic."""
@@ -289,7 +294,9 @@ class GroupChanges:
         _check_outcome(await self._share.delete(group_id, list(known)))
         deleted = sum(len(named.partitions) for named in known.values())
         noun = "partition" if deleted == 1 else "partitions"
-        return Done(deleted, (Change(Kind.GROUP, group_id, "offsets deleted", f"{topic}, {deleted} {noun}"),))
+        return Done(
+            deleted, (Change(ChangeKind.GROUP, group_id, "offsets deleted", f"{topic}, {deleted} {noun}"),)
+        )
 
     def _delete_of_topic(self, group_id: str, topic: str) -> Slices[int]:
         """Delete the offsets, some at once, and return their number. A member that consumes the topic keeps
@@ -376,11 +383,11 @@ def _notes(group_id: str, moves: Sequence[OffsetMove]) -> tuple[Change, ...]:
         text = ", ".join(lines)
         if len(text) > _MAX_NOTED:
             text = f"{text[:_MAX_NOTED]}... ({len(lines)} partitions)"
-        notes.append(Change(Kind.GROUP, group_id, "offsets reset", f"{topic}, {text}"))
+        notes.append(Change(ChangeKind.GROUP, group_id, "offsets reset", f"{topic}, {text}"))
     return tuple(notes)
 
 
-def _check_outcome(outcome: Outcome) -> None:
+def _check_outcome(outcome: ShareStateResult) -> None:
     """Raise ApiError if a change of the states of a share group failed, as a whole or in part."""
     if outcome.error:
         raise ApiError(outcome.error, outcome.message)

@@ -21,7 +21,7 @@ from broker.common.errors import ApiError, ErrorCode
 from broker.common.steps import Steps, freed
 from broker.config.load import Configuration
 from broker.config.table import BrokerConfig
-from broker.controller.commands import Outcome
+from broker.controller.commands import EntryOutcome
 from broker.metadata.actor import Actor, ChangeOrigin, Role, lacks_role
 from broker.metadata.changes import Change
 from broker.metadata.image import Image
@@ -63,15 +63,15 @@ class Situation(msgspec.Struct, frozen=True):
     def node_id(self) -> int:
         return self.config.broker.node_id
 
-    def refusal(self, needed: Role, code: ErrorCode) -> Outcome | None:
+    def refusal(self, needed: Role, code: ErrorCode) -> EntryOutcome | None:
         """Return the refusal for an actor without the needed role; None if the role suffices. All planners
         call this first.
         """
         if self.actor.role >= needed:
             return None
         if self.actor.origin is ChangeOrigin.WIRE and self.config.security.authorizer_class_name:
-            return Outcome(code, f"{self.actor.name} is not authorized")
-        return Outcome(code, lacks_role(self.actor.name, self.actor.role, needed))
+            return EntryOutcome(code, f"{self.actor.name} is not authorized")
+        return EntryOutcome(code, lacks_role(self.actor.name, self.actor.role, needed))
 
     def require(self, needed: Role, code: ErrorCode) -> None:
         """Raise ApiError with `code` for an actor without the needed role."""

@@ -20,7 +20,7 @@ from broker.controller.commands import (
 )
 from broker.controller.plan import Plan, Situation
 from broker.metadata.actor import Role
-from broker.metadata.changes import Change, Kind
+from broker.metadata.changes import Change, ChangeKind
 from broker.security.scram import (
     BY_CODE,
     MAX_ITERATIONS,
@@ -98,12 +98,12 @@ def _change(alteration: ScramDeletion | ScramUpsertion, at: Situation) -> Change
             ErrorCode.INVALID_UPDATE_VERSION, f"The credential of {user} was changed (version {version})"
         )
     if isinstance(alteration, ScramUpsertion):
-        return Change(Kind.USER_SCRAM, user, mechanism.name, _written(alteration, mechanism))
+        return Change(ChangeKind.USER_SCRAM, user, mechanism.name, _written(alteration, mechanism))
     if known is None:
         raise ApiError(
             ErrorCode.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist"
         )
-    return Change(Kind.USER_SCRAM, user, mechanism.name, None)
+    return Change(ChangeKind.USER_SCRAM, user, mechanism.name, None)
 
 
 def _written(wanted: ScramUpsertion, mechanism: ScramMechanism) -> str:

@@ -15,11 +15,11 @@ from typing import Final
 import msgspec
 
 from broker.common.errors import ApiError, ErrorCode
-from broker.controller.commands import Command, IssueAdminToken, IssuedToken, Outcome, RevokeAdminToken
+from broker.controller.commands import Command, EntryOutcome, IssueAdminToken, IssuedToken, RevokeAdminToken
 from broker.controller.plan import Plan, Situation
 from broker.controller.rows.broker import TokenRow
 from broker.metadata.actor import Role
-from broker.metadata.changes import Change, Kind
+from broker.metadata.changes import Change, ChangeKind
 from broker.metadata.image import AdminToken, Image
 from broker.security import passwords, tokens
 
@@ -63,28 +63,32 @@ def plan_issue_token(command: IssueAdminToken, at: Situation) -> Plan[IssuedToke
     }
     if command.expires_at_ms is not None:
         value |= {"expires_at_ms": command.expires_at_ms}
-    return Plan(issued, (Change(Kind.ADMIN_TOKEN, name, "token", json.dumps(value, separators=(",", ":"))),))
+    return Plan(
+        issued, (Change(ChangeKind.ADMIN_TOKEN, name, "token", json.dumps(value, separators=(",", ":"))),)
+    )
 
 
-def plan_revoke_token(command: RevokeAdminToken, at: Situation) -> Plan[Outcome]:
+def plan_revoke_token(command: RevokeAdminToken, at: Situation) -> Plan[EntryOutcome]:
     refusal = at.refusal(Role.ADMIN, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if refusal is not None:
         return Plan(refusal)
     known = at.image.tokens.get(command.name)
     if known is None:
-        return Plan(Outcome(ErrorCode.RESOURCE_NOT_FOUND, f"There is no token named {command.name}"))
+        return Plan(EntryOutcome(ErrorCode.RESOURCE_NOT_FOUND, f"There is no token named {command.name}"))
     stale = version_refusal(known, command.expected_version)
     if stale is not None:
         return Plan(stale)
     if _is_last_permanent_admin(command.name, at.image):
         return Plan(
-            Outcome(
+            EntryOutcome(
                 ErrorCode.POLICY_VIOLATION,
                 "The last administrator's token without expiry cannot be revoked",
             )
         )
     removed_keys = ("token",) if known.password is None else ("token", "password")
-    return Plan(Outcome(), tuple(Change(Kind.ADMIN_TOKEN, command.name, key, None) for key in removed_keys))
+    return Plan(
+        EntryOutcome(), tuple(Change(ChangeKind.ADMIN_TOKEN, command.name, key, None) for key in removed_keys)
+    )
 
 
 def identify(secret: str, image: Image) -> AdminToken | None:
@@ -99,13 +103,13 @@ def identify(secret: str, image: Image) -> AdminToken | None:
     return found
 
 
-def version_refusal(known: AdminToken | None, expected: int | None) -> Outcome | None:
+def version_refusal(known: AdminToken | None, expected: int | None) -> EntryOutcome | None:
     """Return the refusal of an edit based on another version; None if the version matches."""
     version = 0 if known is None else known.version
     if expected is None or expected == version:
         return None
     message = f"The token is at version {version}, not at {expected}"
-    return Outcome(ErrorCode.INVALID_UPDATE_VERSION, message)
+    return EntryOutcome(ErrorCode.INVALID_UPDATE_VERSION, message)
 
 
 def _is_unchanged(known: AdminToken, command: IssueAdminToken, secret: str) -> bool:
@@ -136,9 +140,9 @@ class HashedPassword:
     digest: bytes = field(repr=False)
 
 
-class SetPassword(msgspec.Struct, Command["Outcome"], frozen=True):
-    """Set the password of a token's name; `password` None deletes it. Returns Outcome: RESOURCE_NOT_FOUND if
-    there is no such token.
+class SetPassword(msgspec.Struct, Command["EntryOutcome"], frozen=True):
+    """Set the password of a token's name; `password` None deletes it. Returns EntryOutcome:
+    RESOURCE_NOT_FOUND if there is no such token.
 
     Users who are not administrators change only their own; `proven` says that they have proved the current
     password or the token. `expected_version` as in `QuotaAlteration`.
@@ -185,24 +189,24 @@ def hashed(password: str, name: str) -> HashedPassword:
     return HashedPassword(salt, *cost, digest)
 
 
-def plan_set_password(command: SetPassword, at: Situation) -> Plan[Outcome]:
+def plan_set_password(command: SetPassword, at: Situation) -> Plan[EntryOutcome]:
     refusal = at.refusal(Role.ADMIN, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if refusal is not None and command.name != at.actor.name:
         return Plan(refusal)
     if refusal is not None and not command.proven:
         message = "To change your own password, prove the current password or your token"
-        return Plan(Outcome(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, message))
+        return Plan(EntryOutcome(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, message))
     known = at.image.tokens.get(command.name)
     if known is None:
-        return Plan(Outcome(ErrorCode.RESOURCE_NOT_FOUND, f"There is no token named {command.name}"))
+        return Plan(EntryOutcome(ErrorCode.RESOURCE_NOT_FOUND, f"There is no token named {command.name}"))
     stale = version_refusal(known, command.expected_version)
     if stale is not None:
         return Plan(stale)
     new = command.password
     if command.validate_only or (new is None and known.password is None):
-        return Plan(Outcome())
+        return Plan(EntryOutcome())
     written = None
     if new is not None:
         value = {"salt": new.salt.hex(), "n": new.n, "r": new.r, "p": new.p, "digest": new.digest.hex()}
         written = json.dumps(value, separators=(",", ":"))
-    return Plan(Outcome(), (Change(Kind.ADMIN_TOKEN, command.name, "password", written),))
+    return Plan(EntryOutcome(), (Change(ChangeKind.ADMIN_TOKEN, command.name, "password", written),))

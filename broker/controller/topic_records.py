@@ -7,7 +7,7 @@ are not.
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Final, Protocol
+from typing import Annotated, Final, Protocol
 
 import msgspec
 
@@ -17,7 +17,7 @@ from broker.controller.control import Control
 from broker.controller.plan import Done, Situation
 from broker.log.partition import PartitionLog
 from broker.metadata.actor import Role
-from broker.metadata.changes import Change, Kind
+from broker.metadata.changes import Change, ChangeKind
 from broker.metadata.image import is_internal
 from broker.partitions.partitions import HostedTopic, Partitions
 from broker.partitions.record_reader import (
@@ -27,9 +27,9 @@ from broker.partitions.record_reader import (
     PartitionPosition,
     Range,
     ReadLimits,
+    RecordFilter,
     Stop,
     UnreadableBatch,
-    Wanted,
     read_records,
 )
 from broker.records.build import NewRecord, build_batch
@@ -43,12 +43,12 @@ __all__ = [
     "PartitionPosition",
     "ProduceRecord",
     "ProducedRecord",
+    "RecordFilter",
     "Start",
     "StartKind",
     "Stop",
     "TopicRecords",
     "UnreadableBatch",
-    "Wanted",
 ]
 
 MAX_WHOLE: Final = 1_048_576
@@ -92,7 +92,7 @@ class BrowseRecords(msgspec.Struct, Command["FoundRecords"], frozen=True):
     start: Start
     partitions: tuple[int, ...] = ()
     positions: tuple[tuple[int, int], ...] = ()
-    wanted: Wanted = Wanted()
+    wanted: RecordFilter = RecordFilter()
     limit: int = 50
     is_whole: bool = False
     is_download: bool = False
@@ -114,8 +114,8 @@ class ProduceRecord(msgspec.Struct, Command["ProducedRecord"], frozen=True):
 
 class ProducedRecord(msgspec.Struct, frozen=True):
     partition: int
-    offset: int
-    timestamp: int
+    offset: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+    timestamp_ms: int
 
 
 class RunSlices(Protocol):
@@ -162,7 +162,7 @@ class TopicRecords:
             kept = MAX_WHOLE if command.is_whole else console.browse_max_shown_bytes
         limits = ReadLimits(command.limit, console.browse_max_read_bytes, console.browse_max_ms, kept)
         found = await self._run(self._read(hosted, command, limits))
-        return Done(found, (Change(Kind.RECORDS, command.topic, "read", _reading(command, found)),))
+        return Done(found, (Change(ChangeKind.RECORDS, command.topic, "read", _reading(command, found)),))
 
     def _read(self, hosted: HostedTopic, command: BrowseRecords, limits: ReadLimits) -> Slices[FoundRecords]:
         positions = dict(command.positions)
@@ -204,7 +204,7 @@ class TopicRecords:
         self._grown(log)
         produced = ProducedRecord(index, staged.base_offset, wall_ms)
         text = f"partition {index}, offset {produced.offset}"
-        return Done(produced, (Change(Kind.RECORDS, command.topic, "produced", text),))
+        return Done(produced, (Change(ChangeKind.RECORDS, command.topic, "produced", text),))
 
     def _partition_of(self, command: ProduceRecord, hosted: HostedTopic) -> int:
         if command.partition is not None:

@@ -28,7 +28,7 @@ from broker.controller.commands import (
 )
 from broker.controller.plan import KEYS_AT_ONCE, PLANNED_AT_ONCE, Plan, Situation, repeated, repeated_in_steps
 from broker.metadata.actor import ChangeOrigin, Role
-from broker.metadata.changes import Change, Kind
+from broker.metadata.changes import Change, ChangeKind
 from broker.metadata.image import OUR_TOPICS, Topic, is_reserved
 
 MAX_PARTITIONS: Final = 10_000
@@ -206,9 +206,9 @@ def _new_topic_id(at: Situation) -> bytes:
 def _creation_changes(topic: TopicOutcome) -> list[Change]:
     name = topic.name or ""
     return [
-        Change(Kind.TOPIC, name, "id", topic.topic_id.hex()),
-        Change(Kind.TOPIC, name, "partitions", str(topic.partitions)),
-        *(Change(Kind.TOPIC_CONFIG, name, key, value) for key, value in topic.configs),
+        Change(ChangeKind.TOPIC, name, "id", topic.topic_id.hex()),
+        Change(ChangeKind.TOPIC, name, "partitions", str(topic.partitions)),
+        *(Change(ChangeKind.TOPIC_CONFIG, name, key, value) for key, value in topic.configs),
     ]
 
 
@@ -231,7 +231,7 @@ def plan_create_partitions(command: CreatePartitions, at: Situation) -> Steps[Pl
             outcomes.append(PartitionsOutcome(error.code, error.message, name))
             continue
         outcomes.append(PartitionsOutcome(topic=name))
-        changes.append(Change(Kind.TOPIC, name, "partitions", str(wanted.count)))
+        changes.append(Change(ChangeKind.TOPIC, name, "partitions", str(wanted.count)))
     return Plan(outcomes, () if command.validate_only else tuple(changes))
 
 
@@ -314,9 +314,9 @@ def _existing_topic(wanted: TopicRef, is_repeated: bool, at: Situation) -> Topic
 
 def _deletion_changes(topic: Topic) -> list[Change]:
     return [
-        Change(Kind.TOPIC, topic.name, "id", None),
-        Change(Kind.TOPIC, topic.name, "partitions", None),
-        *(Change(Kind.TOPIC_CONFIG, topic.name, key, None) for key in topic.configs),
+        Change(ChangeKind.TOPIC, topic.name, "id", None),
+        Change(ChangeKind.TOPIC, topic.name, "partitions", None),
+        *(Change(ChangeKind.TOPIC_CONFIG, topic.name, key, None) for key in topic.configs),
     ]
 
 

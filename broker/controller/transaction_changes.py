@@ -14,13 +14,13 @@ from broker.controller.commands import Command
 from broker.controller.control import Control
 from broker.controller.plan import Done, Situation
 from broker.coordinator.group.messages import Now
-from broker.coordinator.transaction.state import NAMES, State
+from broker.coordinator.transaction.state import NAMES, TransactionState
 from broker.coordinator.transaction_service import TransactionService
 from broker.metadata.actor import Role
-from broker.metadata.changes import Change, Kind
+from broker.metadata.changes import Change, ChangeKind
 
 
-class AbortTransaction(msgspec.Struct, Command["AbortedTransaction"], frozen=True):
+class AbortTransaction(msgspec.Struct, Command["AbortResult"], frozen=True):
     """Aborts the open transaction of a transactional id and fences its producer. Role: admin.
 
     `producer_id` and `producer_epoch` are those that the operator saw; -1 skips the check. Raises ApiError:
@@ -34,7 +34,7 @@ class AbortTransaction(msgspec.Struct, Command["AbortedTransaction"], frozen=Tru
     validate_only: bool = False
 
 
-class AbortedTransaction(msgspec.Struct, frozen=True):
+class AbortResult(msgspec.Struct, frozen=True):
     """`producer_epoch` is that of the fenced producer."""
 
     producer_id: int
@@ -55,7 +55,7 @@ class TransactionChanges:
     def register(self, control: Control) -> None:
         control.add_operation(AbortTransaction, self.abort)
 
-    async def abort(self, command: AbortTransaction, at: Situation) -> Done[AbortedTransaction]:
+    async def abort(self, command: AbortTransaction, at: Situation) -> Done[AbortResult]:
         """Run AbortTransaction."""
         at.require(Role.ADMIN, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         name = command.transactional_id
@@ -65,7 +65,7 @@ class TransactionChanges:
         if transaction.pending is not None:
             raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS, "The transaction is changing; try again.")
         data = transaction.data
-        if data.state is not State.ONGOING:
+        if data.state is not TransactionState.ONGOING:
             raise ApiError(
                 ErrorCode.INVALID_TXN_STATE,
                 f"{name} has no open transaction; its state is {NAMES[data.state]}.",
@@ -78,7 +78,7 @@ class TransactionChanges:
                 ErrorCode.INVALID_UPDATE_VERSION,
                 f"The producer is now {data.producer_id} with epoch {data.producer_epoch}.",
             )
-        result = AbortedTransaction(data.producer_id, data.producer_epoch, len(data.partitions))
+        result = AbortResult(data.producer_id, data.producer_epoch, len(data.partitions))
         if command.validate_only:
             return Done(result)
         error = self._transactions.abort(transaction, self._now())
@@ -87,4 +87,4 @@ class TransactionChanges:
         self._decided()
         noun = "partition" if result.partitions == 1 else "partitions"
         note = f"producer {data.producer_id}, epoch {data.producer_epoch} fenced, {result.partitions} {noun}"
-        return Done(result, (Change(Kind.TRANSACTION, name, "aborted", note),))
+        return Done(result, (Change(ChangeKind.TRANSACTION, name, "aborted", note),))

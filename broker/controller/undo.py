@@ -23,7 +23,7 @@ from broker.controller.commands import (
     ResourceType,
 )
 from broker.metadata.alerts import read_rule, written
-from broker.metadata.changes import SHADOW, AuditFilter, AuditRow, Kind, Unreadable, read_pairs
+from broker.metadata.changes import SHADOW, AuditFilter, AuditRow, ChangeKind, Unreadable, read_pairs
 from broker.metadata.image import Image
 from broker.security.acl.acl import read_acl
 from broker.security.acl.acl_filter import filter_of
@@ -44,9 +44,9 @@ def inverse_of(
     INVALID_UPDATE_VERSION if the value has changed since.
     """
     match row.kind:
-        case Kind.CLIENT_QUOTA:
+        case ChangeKind.CLIENT_QUOTA:
             return _quota_command(row, before, image, validate_only)
-        case Kind.TOPIC_CONFIG:
+        case ChangeKind.TOPIC_CONFIG:
             topic = image.topics.get(row.entity)
             if topic is None:
                 raise ApiError(
@@ -54,23 +54,23 @@ def inverse_of(
                 )
             _check(topic.configs.get(row.key), row.new)
             return _config_command(ResourceType.TOPIC, row, validate_only)
-        case Kind.BROKER_CONFIG:
+        case ChangeKind.BROKER_CONFIG:
             _check(image.broker_configs.get(row.entity, {}).get(row.key), row.new)
             return _config_command(ResourceType.BROKER, row, validate_only)
-        case Kind.CLIENT_METRICS:
+        case ChangeKind.CLIENT_METRICS:
             subscription = image.client_metrics.get(row.entity)
             _check(None if subscription is None else subscription.configs.get(row.key), row.new)
             return _config_command(ResourceType.CLIENT_METRICS, row, validate_only)
-        case Kind.GROUP_CONFIG:
+        case ChangeKind.GROUP_CONFIG:
             _check(image.group_configs.get(row.entity, {}).get(row.key), row.new)
             return _config_command(ResourceType.GROUP, row, validate_only)
-        case Kind.ACL:
+        case ChangeKind.ACL:
             acl = read_acl(row.entity, row.key)
             _check(acl in image.acls, row.new is not None)
             if row.old is None:
                 return DeleteAcls((filter_of(acl),), validate_only)
             return CreateAcls((acl,), validate_only)
-        case Kind.ALERT_RULE:
+        case ChangeKind.ALERT_RULE:
             rule = image.alert_rules.get(row.entity)
             _check(None if rule is None else written(rule.rule), row.new)
             version = 0 if rule is None else rule.version

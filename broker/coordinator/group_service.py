@@ -67,7 +67,7 @@ class Writing:
 class GroupService:
     """The service, one per broker. Read-only calls go directly to `coordinator`.
 
-    `share_summary` has the states of share groups; whoever builds them sets it.
+    `share_summary` has the states of share groups; the server sets it when it builds them.
     """
 
     def __init__(

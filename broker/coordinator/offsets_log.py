@@ -1,5 +1,5 @@
-"""One partition of __consumer_offsets or __transaction_state: the last value of each key, and rewriting
-beside compaction.
+"""One partition of __consumer_offsets or __transaction_state: the last value of each key, and compaction by
+rewriting those values.
 
 Called only by `group_service` and `transaction_service`, each the only writer of its topic. The log cleaner
 leaves the active segment alone, which a start would have to read. So when most records are obsolete, the

@@ -40,7 +40,7 @@ SharePartition = tuple[bytes, int]
 """Topic id and index."""
 
 
-class Outcome(NamedTuple):
+class ShareStateResult(NamedTuple):
     """The outcome of a change: `error` if it failed as a whole, else an error for each part that failed."""
 
     error: ErrorCode
@@ -55,11 +55,13 @@ class ShareGroupStates(Protocol):
     def summary(self, group_id: str, topic_id: bytes, partition: int) -> ShareStateSummary | None:
         """Return what is known of a state; None if it is not initialized."""
 
-    async def alter(self, group_id: str, offsets: Mapping[bytes, tuple[str, Mapping[int, int]]]) -> Outcome:
+    async def alter(
+        self, group_id: str, offsets: Mapping[bytes, tuple[str, Mapping[int, int]]]
+    ) -> ShareStateResult:
         """Begin states anew at start offsets: by topic id the topic's name, and offsets by partition."""
 
-    async def delete(self, group_id: str, topic_ids: Collection[bytes]) -> Outcome:
+    async def delete(self, group_id: str, topic_ids: Collection[bytes]) -> ShareStateResult:
         """Delete the states of topics. One without a state is UNKNOWN_TOPIC_OR_PARTITION."""
 
-    async def delete_all(self, group_id: str) -> Outcome:
+    async def delete_all(self, group_id: str) -> ShareStateResult:
         """Delete all states of a group, which is deleted next."""

@@ -24,11 +24,11 @@ from broker.coordinator.transaction.ending import fence
 from broker.coordinator.transaction.records import encode_key, encode_value
 from broker.coordinator.transaction.state import (
     DECIDED,
-    Change,
     CoordinatorAbort,
-    State,
     TopicPartition,
     Transaction,
+    TransactionChange,
+    TransactionState,
 )
 from broker.log.partition import PartitionLog
 from broker.log.staged import Staged
@@ -81,7 +81,7 @@ class RefusedRequest(NamedTuple):
 class WrittenChange(NamedTuple):
     """A change whose record is staged in `log`."""
 
-    change: Change
+    change: TransactionChange
     log: OffsetsLog
     staged: list[Staged]
 
@@ -89,7 +89,7 @@ class WrittenChange(NamedTuple):
 class _WrittenMarker(NamedTuple):
     """A marker that is staged, or the reason why it is not."""
 
-    completion: Completion
+    completion: TransactionCompletion
     partition: TopicPartition
     log: PartitionLog | None
     result: Staged | ErrorCode
@@ -130,7 +130,7 @@ class TransactionService:
 
     # Changes
 
-    def stage(self, change: Change, now: Now) -> WrittenChange | ErrorCode:
+    def stage(self, change: TransactionChange, now: Now) -> WrittenChange | ErrorCode:
         """Stage the record of a change; call `settle` after the commit. Returns the error if that fails."""
         transactional_id = change.transaction.transactional_id
         try:
@@ -153,7 +153,7 @@ class TransactionService:
         before = transaction.data
         self.coordinator.apply(change, now.ms)
         if change.data.state in DECIDED:
-            of_producer = COMMITTED if change.data.state is State.PREPARE_COMMIT else ABORTED
+            of_producer = COMMITTED if change.data.state is TransactionState.PREPARE_COMMIT else ABORTED
             self.decisions[decision or of_producer] += 1
             if decision is not None and self.on_abort is not None:
                 transactional_id, client = transaction.transactional_id, transaction.client
@@ -227,7 +227,7 @@ class TransactionService:
         Returns the logs that have grown. Never call it between staging and commit of another append.
         """
         self._write_now(self.coordinator.overdue(now.ms, now.wall_ms), now, TIMED_OUT)
-        touched: dict[Completion, None] = {}
+        touched: dict[TransactionCompletion, None] = {}
         markers: list[_WrittenMarker] = []
         left = MARKERS_AT_ONCE
         for completion in self.coordinator.due_completions(now.ms):
@@ -248,7 +248,9 @@ class TransactionService:
                 self._delay(completion, error, now)
         return grown
 
-    def _write_now(self, changes: Iterable[Change], now: Now, decision: str | None = None) -> list[ErrorCode]:
+    def _write_now(
+        self, changes: Iterable[TransactionChange], now: Now, decision: str | None = None
+    ) -> list[ErrorCode]:
         """Write changes together and return the error of each."""
         results = [self.stage(change, now) for change in changes]
         if not results:
@@ -257,14 +259,14 @@ class TransactionService:
         return [each if isinstance(each, ErrorCode) else self.settle(each, now, decision) for each in results]
 
     def _stage_completion(
-        self, completion: Completion, partition: TopicPartition, now: Now
+        self, completion: TransactionCompletion, partition: TopicPartition, now: Now
     ) -> _WrittenMarker:
         log, data = None, completion.transaction.data
         try:
             log = self._partitions.log(*partition)
             if log is None:
                 return _WrittenMarker(completion, partition, None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            marker = Marker(data.state is State.PREPARE_COMMIT, LEADER_EPOCH)
+            marker = Marker(data.state is TransactionState.PREPARE_COMMIT, LEADER_EPOCH)
             staged = log.stage_marker(marker, data.producer_id, data.producer_epoch, now.wall_ms)
         except ApiError as error:
             return _WrittenMarker(completion, partition, log, error.code)
@@ -279,10 +281,10 @@ class TransactionService:
         if error or log is None:
             return None
         data = completion.transaction.data
-        self.marked(log, data.producer_id, is_commit=data.state is State.PREPARE_COMMIT)
+        self.marked(log, data.producer_id, is_commit=data.state is TransactionState.PREPARE_COMMIT)
         return log
 
-    def _delay(self, completion: Completion, error: ErrorCode, now: Now) -> None:
+    def _delay(self, completion: TransactionCompletion, error: ErrorCode, now: Now) -> None:
         if not completion.has_failed:
             completion.has_failed = True
             logger.warning(
@@ -295,6 +297,6 @@ class TransactionService:
         self.coordinator.delay(completion, now.ms)
 
 
-def _record(change: Change) -> tuple[bytes, bytes | None]:
-    value = None if change.data.state is State.DEAD else encode_value(change.data)
+def _record(change: TransactionChange) -> tuple[bytes, bytes | None]:
+    value = None if change.data.state is TransactionState.DEAD else encode_value(change.data)
     return encode_key(change.transaction.transactional_id), value

@@ -19,6 +19,8 @@
     upstream_quotas   with gateway.quotas=upstream: the quotas and client metrics of the cluster
     upstream          connections to the cluster, the gateway's own requests, the cluster's nodes
     node_ports        a port for each upstream node
+    upstream_views    the upstream cluster, as the console and /metrics show it
+    own_summaries     the gateway's summaries for the consoles of the others
 
 A client connection has one upstream connection, opened for its first forwarded request and closed with it.
 Kafka answers in order, so logins, fetch sessions, transactions and APIs that Weir does not know keep their

@@ -1,4 +1,4 @@
-"""Which APIs and versions a client may use through the gateway.
+"""The APIs and versions that a client may use through the gateway.
 
 Called by the gateway for ApiVersions responses of upstream brokers, and with the key and version of each
 request, for clients that send what the gateway did not offer. A client may use

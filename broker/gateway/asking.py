@@ -17,7 +17,7 @@ from broker.gateway.responses import AT_ONCE, decoded
 from broker.gateway.routes import ForwardedRequest, ForwardRoute, Treatment
 from broker.gateway.turns import in_turns
 from broker.gateway.upstream.errors import Reason, UpstreamError
-from broker.network.handling.request_channel import Request
+from broker.network.requests.request_channel import Request
 from broker.protocol import codec
 from broker.protocol.api_key import response_header_version
 from broker.protocol.dismantle import dismantle

@@ -61,12 +61,10 @@ Read = Callable[[Transport], Frame | None]
 
 
 class UsualHead:
-    """How to read heads with one client id: `unpack` returns the size, API key and version, correlation id,
-    client id with its length, and the four bytes behind it as a number. It reads `size` bytes. `id_bytes` are
-    the client id with its length.
+    """The head of requests with one client id, and how it is read: `unpack` returns the size, API key and
+    version, correlation id, client id with its length, and the four bytes behind it as a number. It reads
+    `size` bytes. `id_bytes` are the client id with its length.
     """
-
-    __slots__ = ("client_id", "id_bytes", "size", "unpack")
 
     def __init__(self, id_bytes: bytes, client_id: str | None) -> None:
         layout = Struct(f">iIi{len(id_bytes)}sI")

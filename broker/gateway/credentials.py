@@ -41,7 +41,7 @@ SERVER_SIGNATURE: Final = b"v="
 """How the last message of a SCRAM server begins. (RFC 5802)"""
 
 
-class Login(msgspec.Struct, frozen=True):
+class AcceptedLogin(msgspec.Struct, frozen=True):
     """A login that the upstream broker has accepted.
 
     `session_lifetime_ms` is 0 if the session does not end. `unknown_because` is a reason for the log if the
@@ -86,7 +86,7 @@ class SaslObserver:
             claim = _claim(self._offered, bytes(message.auth_bytes))
         self._unanswered.append((self._offered, claim))
 
-    def response(self, api_key: int, version: int, frame: Buffer) -> Login | None:
+    def response(self, api_key: int, version: int, frame: Buffer) -> AcceptedLogin | None:
         """Observe the response, without its size, to the oldest request without one.
 
         Return the login if it is complete now. Raises ProtocolViolation.
@@ -107,8 +107,10 @@ class SaslObserver:
         accepted, self._claim = self._claim, _Claim()
         lifetime_ms = message.session_lifetime_ms
         if accepted.name:
-            return Login(accepted.name, mechanism, lifetime_ms)
-        return Login(ANONYMOUS, mechanism, lifetime_ms, accepted.unknown_because or "it claimed no name")
+            return AcceptedLogin(accepted.name, mechanism, lifetime_ms)
+        return AcceptedLogin(
+            ANONYMOUS, mechanism, lifetime_ms, accepted.unknown_because or "it claimed no name"
+        )
 
 
 def _is_complete(mechanism: str, reply: bytes) -> bool:

@@ -1,4 +1,5 @@
-"""What all connections of one processor of the gateway share: buffers, limits, quotas, and its reactor.
+"""The state that all connections of one processor of the gateway share: buffers, limits, quotas, and its
+reactor.
 
 The processor creates it; `client_receive` and `upstream_receive` use it for every frame.
 """
@@ -62,7 +63,7 @@ class UpstreamEvents(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ForwardingSteps:
-    """What the processor does for its connections. `resume` reads again from an unmuted client,
+    """The steps that the processor takes for its connections. `resume` reads again from an unmuted client,
     `open_upstream` opens the upstream connection of a client, `renew` logs in on it again, `close` closes a
     client's connection with a reason, `close_answered` in a drain one that has nothing in flight.
     `observe` sees a request with the offset of its body before it is sent.

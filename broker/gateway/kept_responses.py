@@ -1,4 +1,4 @@
-"""Rewritten responses, remembered: clients ask for the same metadata again and again.
+"""A cache of rewritten responses, because clients request the same metadata repeatedly.
 
 Called by `upstream_receive` for responses with addresses, and by the processor, which rewrites what is not
 known.

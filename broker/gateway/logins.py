@@ -10,11 +10,11 @@ import logging
 from broker.api.security.client_security import Logins, refusal_message
 from broker.common.errors import ErrorCode
 from broker.gateway.channel import GatewayChannel
-from broker.gateway.credentials import Login, SaslObserver
+from broker.gateway.credentials import AcceptedLogin, SaslObserver
 from broker.gateway.responses import encoded
 from broker.gateway.routes import ForwardedRequest
+from broker.network.authentication import FailedLogins, log_authenticated
 from broker.network.clock import TrioClock
-from broker.network.connection.authentication import FailedLogins, log_authenticated
 from broker.network.selector import Selector
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.sasl_authenticate import SaslAuthenticateResponse
@@ -62,7 +62,9 @@ class ForwardedLogins:
             return None
         return self._enter(channel, request, login)
 
-    def _enter(self, channel: GatewayChannel, request: ForwardedRequest, login: Login) -> bytes | None:
+    def _enter(
+        self, channel: GatewayChannel, request: ForwardedRequest, login: AcceptedLogin
+    ) -> bytes | None:
         """Admit a connection that has logged in, or refuse it by the limits of its user."""
         refusal = self._logins.enter(channel, login.principal, self._clock.ms())
         if refusal is not None:

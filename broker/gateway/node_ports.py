@@ -11,8 +11,7 @@ from typing import Final
 import trio
 
 from broker.common.errors import ConfigError
-from broker.config.listeners import Address
-from broker.config.listeners import Listener as Endpoint
+from broker.config.listeners import Address, ListenerConfig
 from broker.config.sections import GatewayConfig, NetworkConfig
 from broker.config.sections.gateway import NODE_ID, PortRange
 from broker.config.sections.gateway_ports import range_of
@@ -63,7 +62,7 @@ class NodePorts:
         self._changed = trio.Event()
         # What `advertised` has returned since the last change of ports, nodes or listeners.
         self._advertised: dict[tuple[str, int], Address | None] = {}
-        self._known_settings: dict[str, tuple[Endpoint | None, GatewayConfig]] = {}
+        self._known_settings: dict[str, tuple[ListenerConfig | None, GatewayConfig]] = {}
         self.version = 0
         """Changes with the addresses of nodes."""
 
@@ -120,7 +119,7 @@ class NodePorts:
         port = own.port_range.port_of(node_id) if own.port_range is not None else None
         return None if port is None else Address(endpoint.advertised_host or LOOPBACK, port)
 
-    def _settings(self, listener: str) -> tuple[Endpoint | None, GatewayConfig]:
+    def _settings(self, listener: str) -> tuple[ListenerConfig | None, GatewayConfig]:
         """Return the endpoint of a listener, None if it has gone, and its settings."""
         known = self._known_settings.get(listener)
         if known is None:

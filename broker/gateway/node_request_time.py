@@ -3,8 +3,8 @@
 from broker.api.requests.outcome import Outcome
 from broker.gateway.channel import GatewayChannel
 from broker.network.connection.channel import Channel
-from broker.network.handling.request_channel import Request
-from broker.network.handling.request_time import RequestTime
+from broker.network.requests.request_channel import Request
+from broker.network.requests.request_time import RequestTime
 from broker.quotas.client_quotas import NodeQuotas
 
 
@@ -16,8 +16,6 @@ def quotas_of(channel: Channel) -> NodeQuotas:
 
 class NodeRequestTime(RequestTime):
     """Charges request time for the node of a connection."""
-
-    __slots__ = ()
 
     def charge(self, request: Request, outcome: Outcome) -> Outcome:
         self._quota = quotas_of(request.channel).request

@@ -25,26 +25,24 @@ from broker.gateway.kept_responses import KEPT_RESPONSE_BYTES, KeptResponses
 from broker.gateway.logins import ForwardedLogins
 from broker.gateway.node_scope import QuotasByNode
 from broker.gateway.own_topics import OwnTopics
-from broker.gateway.renewals import Renewals, UpstreamTalk
+from broker.gateway.renewals import LoginRenewal, Renewals, UpstreamTalk
 from broker.gateway.responses import Slices, metadata_beginning, rewritten
 from broker.gateway.routes import SASL, ForwardedRequest, ForwardRoutes
 from broker.gateway.upstream.connect import UpstreamSocket
 from broker.gateway.upstream.errors import Reason, UpstreamError
-from broker.gateway.upstream.renewal import LoginRenewal
 from broker.gateway.upstream_receive import ForwardedSend, UpstreamReceive
 from broker.network.connection.channel import Channel, MuteEvent, MuteState, bytes_waiting, has_ended
-from broker.network.connection.endings import Ending
 from broker.network.connection.read_ahead_channel import ENDED, THROTTLED
 from broker.network.connection.receive import EndOfStream, Frame, Receive
-from broker.network.failures import Place
-from broker.network.handling.request_time import RequestTime
-from broker.network.handling.routes import CachedResponse, Route
+from broker.network.connection.tls_socket import TlsSocket
+from broker.network.failures import FailedStep
 from broker.network.processor import BUFFERED, Processor, ProcessorServices, ProcessorSettings
+from broker.network.requests.request_time import RequestTime
+from broker.network.requests.routes import CachedResponse, Route
 from broker.network.responder import NOT_MUTED, Responder
-from broker.network.selector import READ, WRITE
+from broker.network.selector import READ, WRITE, Ending
 from broker.network.supervisor import TaskStarter
 from broker.network.throttling import Throttling
-from broker.network.tls.tls_socket import TlsSocket
 from broker.protocol.api_key import ApiKey
 from broker.protocol.client_id import client_id_and_body
 from broker.protocol.codec import decode_request, known_versions
@@ -72,9 +70,9 @@ Connect = Callable[[int | None], Awaitable[UpstreamSocket]]
 
 @dataclass(frozen=True, slots=True)
 class ListenerForwarding:
-    """What a listener's processors forward with. `node_of` returns the node of a local port, None for a
-    bootstrap port; `node_of_name` that of the host name in a TLS handshake; `advertised` the address of a
-    node on this listener. `missing_versions` are offered of APIs that an upstream broker does not know.
+    """The addresses that a listener's processors forward by. `node_of` returns the node of a local port, None
+    for a bootstrap port; `node_of_name` that of the host name in a TLS handshake; `advertised` the address of
+    a node on this listener. `missing_versions` are offered of APIs that an upstream broker does not know.
     `backoff_seconds` is how long the connection of a client stays open after its node, or with None every
     node, could not be reached. `by_node` is set with quota.scope=broker.
     """
@@ -328,7 +326,7 @@ class GatewayProcessor(Processor):
             self.selector.close_channel(channel, f"no upstream connection: {error}")
             return
         except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
-            self.responder.fail(channel, Place.REGISTER, error)
+            self.responder.fail(channel, FailedStep.REGISTER, error)
             return
         if channel.fd < 0:
             opened.sock.close()
@@ -344,7 +342,7 @@ class GatewayProcessor(Processor):
                 self._resume(channel)
         except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
             opened.sock.close()
-            self.responder.fail(channel, Place.REGISTER, error)
+            self.responder.fail(channel, FailedStep.REGISTER, error)
 
     def _renew_login(self, channel: GatewayChannel) -> None:
         assert self._tasks is not None
@@ -364,7 +362,7 @@ class GatewayProcessor(Processor):
         except UpstreamError as error:
             self.selector.close_channel(channel, f"the gateway's upstream login has ended: {error}")
         except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
-            self.responder.fail(channel, Place.REGISTER, error)
+            self.responder.fail(channel, FailedStep.REGISTER, error)
 
     async def _log_in_again(self, channel: GatewayChannel) -> int:
         """Return how long the login lasts, in ms. Raises UpstreamError."""
@@ -396,7 +394,7 @@ class GatewayProcessor(Processor):
         except ProtocolViolation as error:
             self.selector.close_channel(channel, str(error), logging.WARNING, Ending.UNEXPECTED_ERROR)
         except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
-            self.responder.fail(channel, Place.SEND, error)
+            self.responder.fail(channel, FailedStep.SEND, error)
 
     def _next_slice(self, channel: GatewayChannel, slices: Slices) -> bytes | None:
         """Run one slice, whose time the client is charged. Returns the response after the last one."""

@@ -1,4 +1,4 @@
-"""What happens to the requests of each API and version, and one forwarded request.
+"""The routes of requests by API and version, and one forwarded request.
 
 `client_receive` looks a route up by the first four bytes of a request; the first lookup builds it. A route
 holds everything that does not depend on the connection, so that a request costs one dictionary lookup.
@@ -18,8 +18,8 @@ from broker.gateway.responses import Rewriter, max_response, plain_ending, rewri
 from broker.gateway.throttle_time import throttle_offset
 from broker.metrics.histogram import BUCKET_OF, LINEAR, bucket_of
 from broker.network.connection.channel import Channel
-from broker.network.metrics.client_usage import UsageTap
-from broker.network.metrics.request_metrics import TICK_BITS, RequestMetrics
+from broker.network.requests.client_usage import UsageTap
+from broker.network.requests.request_metrics import TICK_BITS, RequestMetrics
 from broker.protocol.api_key import FLEXIBLE_FROM, NAMES, ApiKey
 
 MetricsOf = Callable[[str, int], RequestMetrics]
@@ -41,7 +41,7 @@ FETCH_TOPICS_AT: Final = {13: 22, 14: 22, 15: 18}
 
 
 class Treatment(IntEnum):
-    """What `client_receive` does with a request beyond forwarding it."""
+    """The work of `client_receive` for a request beyond forwarding it."""
 
     FORWARD = 0
     PRODUCE = 1
@@ -67,32 +67,6 @@ class ForwardRoute:
     four bytes behind its client id is between `usual_above` and `usual_below`;
     see `client_receive`. `last` is the response that was rewritten last.
     """
-
-    __slots__ = (
-        "_others",
-        "_remote",
-        "_sizes",
-        "_total",
-        "_usage",
-        "answers",
-        "api_key",
-        "before_login",
-        "collects",
-        "flexible",
-        "head",
-        "last",
-        "max_response",
-        "metrics",
-        "plain_ending",
-        "refuses_replicas",
-        "rewrite",
-        "throttle_at",
-        "topics_at",
-        "treatment",
-        "usual_above",
-        "usual_below",
-        "version",
-    )
 
     def __init__(
         self,

@@ -10,9 +10,9 @@ from broker.gateway.processor import GatewayProcessor, ListenerForwarding
 from broker.network.clock import TrioClock
 from broker.network.failures import Failures
 from broker.network.handling.handler_pool import HandlerPool
-from broker.network.handling.request_channel import RequestChannel
-from broker.network.handling.request_time import RequestTime
 from broker.network.observers import ConnectionObservers
+from broker.network.requests.request_channel import RequestChannel
+from broker.network.requests.request_time import RequestTime
 from broker.network.server_factory import ServerMode
 from broker.network.throttling import PipelinedThrottling, Throttling
 from broker.quotas.client_quotas import ClientQuotas

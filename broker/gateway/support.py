@@ -113,7 +113,7 @@ and a Fetch with a replica id is refused to everybody.
 What the gateway cannot judge it does not forward there: APIs that are not on this page, versions that Kafka
 4.1 does not have, and Fetch from version 15, in which only the replica id is new.
 
-## What clients can tell from a cluster without a gateway
+## Differences that clients can see from a cluster without a gateway
 
 * The upstream broker sees the gateway's address: `client_host` in the descriptions of groups is the
   gateway's, and an ACL with a host must name the gateway.

@@ -1,4 +1,4 @@
-"""Where responses have their throttle time, and how the gateway raises it.
+"""Finds the throttle time in responses, and raises it.
 
 Called by the gateway for the response to a request that its own quotas throttle: the client must see the
 longer one of the upstream broker's throttle time and the gateway's. The places are derived from Kafka's

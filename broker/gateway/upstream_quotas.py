@@ -37,7 +37,7 @@ from broker.controller.commands import (
 )
 from broker.controller.configs import plan_alter_configs
 from broker.controller.control import Control
-from broker.controller.describe import Source
+from broker.controller.describe import ConfigSource
 from broker.controller.plan import Plan, Situation
 from broker.gateway.upstream.client import UpstreamClient
 from broker.gateway.upstream.errors import Reason, UpstreamError
@@ -199,7 +199,7 @@ class UpstreamQuotas:
             found[result.resource_name] = {
                 each.name: each.value or ""
                 for each in result.configs
-                if each.config_source == Source.CLIENT_METRICS
+                if each.config_source == ConfigSource.CLIENT_METRICS
             }
         return {name: configs for name, configs in found.items() if configs}
 

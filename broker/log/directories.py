@@ -19,7 +19,7 @@ from broker.log.checkpoints import OffsetFile, parse_partition_text
 from broker.log.disk import OpenFile
 from broker.log.layout import DELETED_DIRECTORY, STRAY_DIRECTORY, renamed_directory
 from broker.log.log_context import LogContext
-from broker.log.partition import PartitionLog, Place
+from broker.log.partition import LogLocation, PartitionLog
 from broker.log.permissions import tighten
 from broker.log.producer_state import ProducerStates
 from broker.log.recovery import (
@@ -146,10 +146,10 @@ class LogDirectory:
         """Return an offline partition that may be stored in this offline directory."""
         assert self.offline is not None
         path = self._file(layout.partition_directory(topic, index))
-        place = Place(topic, index, topic_id, path, self.starts)
+        place = LogLocation(topic, index, topic_id, path, self.starts)
         return self._offline_partition(place, settings, self.offline)
 
-    def _offline_partition(self, place: Place, settings: TopicSettings, error: OSError) -> PartitionLog:
+    def _offline_partition(self, place: LogLocation, settings: TopicSettings, error: OSError) -> PartitionLog:
         nothing = Loaded([Segment(self._context.files, place.directory, 0)], ProducerStates(), 0, 0, 0)
         partition = PartitionLog(place, settings, self._context, nothing)
         partition.go_offline(error)
@@ -174,7 +174,7 @@ class LogDirectory:
             )
         except OSError as error:
             recovery.unreadable.append(UnreadablePartition(topic, index, error))
-            place = Place(topic, index, topic_id, path, self.starts)
+            place = LogLocation(topic, index, topic_id, path, self.starts)
             return self._offline_partition(place, settings, error)
         recovery.scanned_bytes += loaded.scanned
         recovery.damage += loaded.damage
@@ -182,7 +182,9 @@ class LogDirectory:
         recovery.missing += [Missing(topic, index, *gap) for gap in loaded.gaps]
         if loaded.cut:
             recovery.truncated.append(TruncatedTail(topic, index, loaded.end_offset, loaded.cut))
-        return PartitionLog(Place(topic, index, topic_id, path, self.starts), settings, self._context, loaded)
+        return PartitionLog(
+            LogLocation(topic, index, topic_id, path, self.starts), settings, self._context, loaded
+        )
 
     def create(
         self, topic: str, topic_id: bytes, index: int, settings: TopicSettings, first_offset: int = 0
@@ -202,7 +204,9 @@ class LogDirectory:
         loaded = Loaded(
             [segment], ProducerStates(), first_offset, first_offset, first_offset, is_new=True, gaps=gaps
         )
-        return PartitionLog(Place(topic, index, topic_id, path, self.starts), settings, self._context, loaded)
+        return PartitionLog(
+            LogLocation(topic, index, topic_id, path, self.starts), settings, self._context, loaded
+        )
 
     def set_topic_id(self, partition: PartitionLog, topic_id: bytes) -> None:
         """Store the topic id of a partition. Raises OSError."""

@@ -33,7 +33,7 @@ _MAX_BUFFERS: Final = 1_024
 
 _COPY_CHUNK: Final = 1_048_576
 
-_CANNOT_TELL: Final = (EOPNOTSUPP, ENOSYS, EINVAL)
+_UNSUPPORTED: Final = (EOPNOTSUPP, ENOSYS, EINVAL)
 
 _one_byte: Final = bytearray(1)
 
@@ -150,14 +150,14 @@ class Sender(Protocol):
 
 
 def is_cached(file: OpenFile, position: int) -> bool | None:
-    """Return whether the byte at `position` is in the page cache; None if the file system cannot tell."""
+    """Return whether the byte at `position` is in the page cache; None if the file system does not say."""
     try:
         # Reads nothing if another process has truncated the file.
         return os.preadv(file.fd, (_one_byte,), position, os.RWF_NOWAIT) == 1
     except BlockingIOError:
         return False
     except OSError as error:
-        return None if error.errno in _CANNOT_TELL else False
+        return None if error.errno in _UNSUPPORTED else False
 
 
 def write_at(file: OpenFile, buffers: Sequence[Buffer], position: int) -> int:

@@ -1,4 +1,4 @@
-"""What the indexes of a closed segment contained, so that a later start notices a damaged or missing one.
+"""A record of the indexes of a closed segment, so that a later start notices a damaged or missing one.
 
 Owned by a Segment, which writes the file beside its indexes when it is sealed; Kafka's formats have no room
 for a checksum. Most segments need none: the last entry of a time index is checked against its batch, and a

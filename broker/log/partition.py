@@ -72,7 +72,7 @@ _base_offset = attrgetter("base_offset")
 _write_prefix = PREFIX.pack_into
 
 
-class Place(NamedTuple):
+class LogLocation(NamedTuple):
     """Identity and location of a partition's log.
 
     `topic_id` has 16 bytes; `starts` holds the log start offsets of the log directory that contains
@@ -113,7 +113,7 @@ class PartitionLog:
     """
 
     def __init__(
-        self, place: Place, settings: TopicSettings, context: "LogContext[PartitionLog]", loaded: Loaded
+        self, place: LogLocation, settings: TopicSettings, context: "LogContext[PartitionLog]", loaded: Loaded
     ) -> None:
         self.topic, self.index, self.topic_id, self.directory, self._starts = place
         self.segments = loaded.segments

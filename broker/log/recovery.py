@@ -467,7 +467,7 @@ def _finish_swaps(directory: str) -> None:
         00..0.log.deleted   a segment that was replaced: a start removes it
         00..0.log           the copy has its final name
 
-    The copy ends with the last offset of the segments that it replaces, so its own records tell which they
+    The copy ends with the last offset of the segments that it replaces, so its own records show which they
     are.
     """
     names = disk.names_in(directory)

@@ -66,7 +66,7 @@ class BatchPosition(NamedTuple):
 
 
 class Extent(NamedTuple):
-    """Where a segment ends: one past the last offset, the position after its batch, and whether the offset
+    """The end of a segment: one past the last offset, the position after its batch, and whether the offset
     index agrees with the batches.
     """
 
@@ -219,7 +219,7 @@ class Segment:
     def _named_by(self, at: int) -> BatchPosition | None:
         """Return the batch that an entry of the time index names.
 
-        None unless it is the first batch with the timestamp, as far as the one before it tells.
+        None unless it is the first batch with the timestamp, as far as the one before it shows.
         """
         timestamp, relative = self.times[at]
         located = self.locate(self.base_offset + relative) if relative >= 0 else None
@@ -440,7 +440,7 @@ class Segment:
         return position, is_right
 
     def indexed_offset_from(self, position: int) -> int | None:
-        """Return the last offset of an indexed batch at or after `position`; None if the index tells none.
+        """Return the last offset of an indexed batch at or after `position`; None if the index has none.
 
         Raises OSError.
         """

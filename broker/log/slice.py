@@ -24,7 +24,7 @@ precede them.
 """
 
 _SAMPLED: Final = 262_144
-"""The kernel reads and evicts pages in runs, so one byte per 256 KiB tells whether they are cached."""
+"""The kernel reads and evicts pages in runs, so one byte per 256 KiB shows whether they are cached."""
 
 _read_ahead: Final = memoryview(bytearray(MAX_COPIED_BYTES))
 """Buffer for bytes that are read only to check that they are readable."""
@@ -128,7 +128,7 @@ class FileSlice:
         self.remaining -= sent
 
     def is_cached(self) -> bool | None:
-        """Return whether the first and the last byte are cached; None if the file system cannot tell."""
+        """Return whether the first and the last byte are cached; None if the file system does not say."""
         if not self.remaining:
             return True
         first = disk.is_cached(self._file, self.position)
@@ -145,8 +145,8 @@ class FileSlice:
         """Bring the bytes into the page cache, so that a disk error is known before a response promises them.
 
         Reads `READ_AHEAD` uncached bytes and shortens the slice to end after them, but not within its first
-        `least` bytes: the reader requests the others next. Reads nothing if the file system cannot tell what
-        is cached. Raises OSError without reporting it to the owner.
+        `least` bytes: the reader requests the others next. Reads nothing if the file system does not report
+        what is cached. Raises OSError without reporting it to the owner.
         """
         file, position = self._file, self.position
         end = position + self.remaining

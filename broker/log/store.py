@@ -251,7 +251,7 @@ class LogStore:
 
     @property
     def failures(self) -> int:
-        """How often staged batches were lost, or a partition went offline, since the start."""
+        """The number of times that staged batches were lost, or a partition went offline, since the start."""
         return self._context.failures
 
     @property

@@ -16,9 +16,9 @@ DESTINATION: Final = "destination"
 
 
 class AlertCondition(StrEnum):
-    """What a rule measures: the throttle of a client in ms, the connections of a client that does not wait
-    for its throttles, the lag of a group in records, the used part of a log directory's disk in percent, the
-    records of a topic of the gateways that were refused in the last minute.
+    """The quantity that a rule measures: the throttle of a client in ms, the connections of a client that
+    does not wait for its throttles, the lag of a group in records, the used part of a log directory's disk in
+    percent, the records of a topic of the gateways that were refused in the last minute.
     """
 
     THROTTLED = "throttled"

@@ -47,7 +47,7 @@ class Unreadable(str):
     __slots__ = ()
 
 
-class Kind(StrEnum):
+class ChangeKind(StrEnum):
     CLUSTER = "cluster"
     TOPIC = "topic"
     TOPIC_CONFIG = "topic-config"
@@ -71,7 +71,7 @@ class Kind(StrEnum):
 ACL_IS_SET: Final = "true"
 """The value of an ACL that exists."""
 
-NOTES: Final = frozenset({Kind.RECORDS, Kind.GROUP, Kind.TRANSACTION})
+NOTES: Final = frozenset({ChangeKind.RECORDS, ChangeKind.GROUP, ChangeKind.TRANSACTION})
 """Kinds of actions outside the metadata. Their rows are only for the audit trail: they have no old value, and
 nothing is kept of them in memory.
 """
@@ -80,7 +80,7 @@ nothing is kept of them in memory.
 class Change(msgspec.Struct, frozen=True):
     """`new` None removes the key. The store adds the old value."""
 
-    kind: Kind
+    kind: ChangeKind
     entity: str
     key: str
     new: str | None
@@ -111,7 +111,7 @@ class AuditFilter(msgspec.Struct, frozen=True):
     """Selects rows, the newest first unless `oldest_first`. `not_origin` excludes one interface; `search`
     matches entity, key, actor and address, ignoring the case of ASCII letters; `before_seq` or `after_seq`
     continues after the last row of the previous page; `limit` is 1 to 1,001: a page of
-    1,000 and the row that tells whether there is another.
+    1,000 and the row that shows whether there is another.
     """
 
     kind: str | None = None

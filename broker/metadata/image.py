@@ -18,7 +18,7 @@ from broker.common.errors import BrokerBug
 from broker.metadata import alerts
 from broker.metadata.actor import Role
 from broker.metadata.alerts import DestinationEntry, RuleEntry
-from broker.metadata.changes import SHADOW, EntityPairs, Kind, Unreadable, read_pairs
+from broker.metadata.changes import SHADOW, ChangeKind, EntityPairs, Unreadable, read_pairs
 from broker.security.acl.acl import Acl, read_acl
 
 INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__share_group_state", "__transaction_state"})
@@ -220,18 +220,18 @@ def project(base: Image, state: State, touched: Iterable[tuple[str, str]], versi
     """Return `base` with the touched entities as in `state`. Copies only the maps that change."""
     names: dict[str, list[str]] = {}
     for kind, entity in touched:
-        names.setdefault(Kind.TOPIC if kind == Kind.TOPIC_CONFIG else kind, []).append(entity)
+        names.setdefault(ChangeKind.TOPIC if kind == ChangeKind.TOPIC_CONFIG else kind, []).append(entity)
     image = replace(base, version=version)
     for kind, entities in names.items():
         stamps = ((entity, state[kind, entity]) for entity in entities)
         match kind:
-            case Kind.CLUSTER:
+            case ChangeKind.CLUSTER:
                 image = replace(image, cluster_id=_value(state, kind, "", "id") or "")
-            case Kind.PRODUCER_IDS:
+            case ChangeKind.PRODUCER_IDS:
                 image = replace(image, next_producer_id=int(_value(state, kind, "", "next") or 0))
-            case Kind.TOPIC:
+            case ChangeKind.TOPIC:
                 image = _with_topics(image, state, entities)
-            case Kind.CLIENT_QUOTA:
+            case ChangeKind.CLIENT_QUOTA:
                 quotas = dict(image.quotas)
                 for entity in entities:
                     _put(quotas, read_pairs(entity), _quota_entry(entity, state[kind, entity]))
@@ -254,7 +254,7 @@ def project(base: Image, state: State, touched: Iterable[tuple[str, str]], versi
             case Kind.DELEGATION_TOKEN:
                 delegated = _with(image.delegation_tokens, stamps, _delegation_token)
                 image = replace(image, delegation_tokens=delegated)
-            case Kind.ACL:
+            case ChangeKind.ACL:
                 acls = dict(image.acls)
                 for entity in entities:
                     for key, stamp in state[kind, entity].items():
@@ -265,7 +265,7 @@ def project(base: Image, state: State, touched: Iterable[tuple[str, str]], versi
             case Kind.ALERT_DESTINATION:
                 destinations = _with(image.alert_destinations, stamps, _alert_destination)
                 image = replace(image, alert_destinations=destinations)
-            case Kind.CONNECTION | Kind.RECORDS | Kind.GROUP | Kind.TRANSACTION:
+            case ChangeKind.CONNECTION | ChangeKind.RECORDS | ChangeKind.GROUP | ChangeKind.TRANSACTION:
                 pass  # for the audit trail only
             case _:
                 raise BrokerBug(f"unknown kind of change {kind!r}")
@@ -285,7 +285,7 @@ def _with_topics(image: Image, state: State, names: Iterable[str]) -> Image:
 
 
 def _topic(name: str, state: State) -> Topic | None:
-    stamps, own = state.get((Kind.TOPIC, name), {}), state.get((Kind.TOPIC_CONFIG, name), {})
+    stamps, own = state.get((ChangeKind.TOPIC, name), {}), state.get((ChangeKind.TOPIC_CONFIG, name), {})
     facts = _present(stamps)
     if not facts:
         return None

@@ -11,7 +11,7 @@ import msgspec
 
 from broker.common.steps import Steps, finished, freed
 from broker.metadata.actor import BROKER_ITSELF, Actor
-from broker.metadata.changes import SHADOW, Change, EntityPairs, Kind, read_pairs
+from broker.metadata.changes import SHADOW, Change, ChangeKind, EntityPairs, read_pairs
 from broker.metadata.image import Image
 from broker.security.acl.acl import Acl, read_acl
 
@@ -70,22 +70,22 @@ class Delta(msgspec.Struct, frozen=True):
         broker_configs = False
         for each in changes:
             match each.kind:
-                case Kind.TOPIC | Kind.TOPIC_CONFIG:
+                case ChangeKind.TOPIC | ChangeKind.TOPIC_CONFIG:
                     topics.append(each.entity)
-                case Kind.CLIENT_QUOTA if each.key == SHADOW:
+                case ChangeKind.CLIENT_QUOTA if each.key == SHADOW:
                     shadows.append(ShadowChange(read_pairs(each.entity), each.new is not None))
-                case Kind.CLIENT_QUOTA:
+                case ChangeKind.CLIENT_QUOTA:
                     value = None if each.new is None else float(each.new)
                     quotas.append(QuotaChange(read_pairs(each.entity), each.key, value))
-                case Kind.BROKER_CONFIG:
+                case ChangeKind.BROKER_CONFIG:
                     broker_configs = True
-                case Kind.CLIENT_METRICS:
+                case ChangeKind.CLIENT_METRICS:
                     subscriptions.append(each.entity)
-                case Kind.USER_SCRAM:
+                case ChangeKind.USER_SCRAM:
                     users.append(each.entity)
-                case Kind.DELEGATION_TOKEN:
+                case ChangeKind.DELEGATION_TOKEN:
                     delegation_tokens.append(each.entity)
-                case Kind.ACL:
+                case ChangeKind.ACL:
                     acls.append(AclChange(read_acl(each.entity, each.key), each.new is not None))
             yield
         return cls(

@@ -12,7 +12,7 @@ from typing import Final
 
 from broker.common.errors import ConfigError
 from broker.config.table import setting_of
-from broker.metadata.changes import Kind, Unreadable
+from broker.metadata.changes import ChangeKind, Unreadable
 from broker.metadata.secret_key import KEY_NAME, OLD_KEY_NAME, KeyFiles, SecretKey, key_id_of
 
 logger = logging.getLogger(__name__)
@@ -29,9 +29,9 @@ def is_secret(kind: str, key: str) -> bool:
     """Whether values of this key are secret: encrypted in the log, never shown. A destination's URL and
     headers can be, and a broker's setting with an unknown key.
     """
-    if kind == Kind.ALERT_DESTINATION:
+    if kind == ChangeKind.ALERT_DESTINATION:
         return True
-    if kind != Kind.BROKER_CONFIG:
+    if kind != ChangeKind.BROKER_CONFIG:
         return False
     setting = setting_of(key)
     return setting is None or setting.sensitive
@@ -54,7 +54,7 @@ class Seals:
         """Return the plaintext of a stored value; `Unreadable` if its key is not available. Raises ValueError
         for a modified value.
         """
-        if stored is None or kind not in (Kind.BROKER_CONFIG, Kind.ALERT_DESTINATION):
+        if stored is None or kind not in (ChangeKind.BROKER_CONFIG, ChangeKind.ALERT_DESTINATION):
             return stored
         key_id = key_id_of(stored)
         if not is_secret(kind, key) and key_id not in self._by_id:
@@ -160,7 +160,7 @@ def encrypt_rows(connection: sqlite3.Connection, path: Path, seals: Seals, *, is
 
 
 def _secret_rows(connection: sqlite3.Connection) -> list[tuple[int, str, str, str, str | None, str | None]]:
-    rows = connection.execute(_SECRETS, (Kind.BROKER_CONFIG.value, Kind.ALERT_DESTINATION.value))
+    rows = connection.execute(_SECRETS, (ChangeKind.BROKER_CONFIG.value, ChangeKind.ALERT_DESTINATION.value))
     return [row for row in rows if is_secret(row[1], row[3])]
 
 

@@ -29,7 +29,7 @@ from msgspec.structs import replace
 from broker.common.errors import ApiError, ConfigError, ErrorCode
 from broker.common.random_ids import random_id
 from broker.metadata.actor import BROKER_ITSELF, Actor
-from broker.metadata.changes import NOTES, AuditFilter, AuditRow, Change, Kind
+from broker.metadata.changes import NOTES, AuditFilter, AuditRow, Change, ChangeKind
 from broker.metadata.image import Image, Stamp, State, project
 from broker.metadata.row_sums import ADD_COLUMN, COLUMNS, check_rows, row_sum, sum_rows
 from broker.metadata.sealing import NOT_EDITED, Seals, encrypt_rows, is_secret, open_seals
@@ -153,7 +153,7 @@ class MetadataStore:
             store = cls(connection, seals)
             connection.execute(_CHECKPOINT).fetchone()
             if not store.image.cluster_id:
-                change = Change(Kind.CLUSTER, "", "id", cluster_id or random_id())
+                change = Change(ChangeKind.CLUSTER, "", "id", cluster_id or random_id())
                 store.commit([change], BROKER_ITSELF, now_wall_ms)
         except ConfigError:
             connection.close()
@@ -225,7 +225,7 @@ class MetadataStore:
     def topics_ever(self) -> tuple[set[bytes], set[str]]:
         """Return the ids and the names of all topics in the audit trail, including deleted ones."""
         query = "SELECT DISTINCT entity, new FROM change WHERE kind = ? AND key = 'id' AND new IS NOT NULL"
-        rows = self._connection.execute(query, (Kind.TOPIC.value,)).fetchall()
+        rows = self._connection.execute(query, (ChangeKind.TOPIC.value,)).fetchall()
         return {bytes.fromhex(topic_id) for _, topic_id in rows}, {name for name, _ in rows}
 
     def close(self) -> None:

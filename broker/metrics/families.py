@@ -1,4 +1,4 @@
-"""What /metrics shows: families of samples, and their Prometheus text format, version 0.0.4.
+"""The families of samples that /metrics shows, and their Prometheus text format, version 0.0.4.
 
 A `families` function beside each source (quota sensors, queue depths) yields them;
 `monitoring.prometheus.page` renders them.
@@ -25,7 +25,7 @@ SAMPLES_AT_ONCE: Final = 8
 LINES_AT_ONCE: Final = 256
 
 
-class Kind(Enum):
+class MetricType(Enum):
     """The type of a family, in Prometheus's words."""
 
     COUNTER = "counter"
@@ -46,7 +46,7 @@ class FamilySamples(msgspec.Struct, frozen=True):
 
     name: str
     help: str
-    kind: Kind
+    kind: MetricType
     samples: Iterable[Sample]
 
 

@@ -1,1 +1,1 @@
-"""What leaves the broker about the broker: the Prometheus page, alerts, event topics and OTLP export."""
+"""Monitoring of the broker itself: the Prometheus page, alerts, event topics and OTLP export."""

@@ -2,7 +2,7 @@
 processChannelException, KafkaRequestHandler)
 
 Every step of the network layer that works for one connection or one request reports unexpected exceptions
-here: one log line with the traceback, and one count for the place. The caller then closes that connection, or
+here: one log line with the traceback, and one count for the step. The caller then closes that connection, or
 answers that request with an error; all others continue. Exceptions in shared parts (the epoll object, a
 listening socket, the metadata writer) are not reported here: they stop the broker, see `supervisor`.
 """
@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 Arguments = TypeVarTuple("Arguments")
 
 
-class Place(Enum):
+class FailedStep(Enum):
     """The step in which an exception was raised."""
 
     ACCEPT = "accept"
@@ -60,14 +60,12 @@ class Place(Enum):
 
 
 class Failures:
-    """`counts` maps every place to its number of exceptions since the start."""
-
-    __slots__ = ("counts",)
+    """`counts` maps every step to its number of exceptions since the start."""
 
     def __init__(self) -> None:
-        self.counts = dict.fromkeys(Place, 0)
+        self.counts = dict.fromkeys(FailedStep, 0)
 
-    def report(self, place: Place, error: Exception, **about: object) -> None:
+    def report(self, place: FailedStep, error: Exception, **about: object) -> None:
         """Count and log an exception. `about` names the connection or API, with the keys of other log lines.
 
         Raises `error` again if it is FatalExitError, which requests the end of the process. A MemoryError is
@@ -87,7 +85,7 @@ class Failures:
         )
 
     def attempt(
-        self, place: Place, connection: str, step: Callable[[*Arguments], object], *arguments: *Arguments
+        self, place: FailedStep, connection: str, step: Callable[[*Arguments], object], *arguments: *Arguments
     ) -> bool:
         """Run one step for `connection` and report its exception. Returns whether it raised nothing."""
         try:

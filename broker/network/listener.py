@@ -9,10 +9,10 @@ from collections.abc import Awaitable, Callable, Iterator
 
 import trio
 
-from broker.config.listeners import Listener as Endpoint
+from broker.config.listeners import ListenerConfig
 from broker.network.acceptor.acceptor import Acceptor
-from broker.network.handling.routes import Routes
 from broker.network.processor import Processor
+from broker.network.requests.routes import Routes
 from broker.network.supervisor import Supervisor, TaskStarter
 from broker.security.tls import Certificates
 
@@ -27,7 +27,7 @@ class Listener:
 
     def __init__(
         self,
-        endpoint: Endpoint,
+        endpoint: ListenerConfig,
         acceptor: Acceptor,
         routes: Routes,
         make_processor: Callable[["Listener"], Processor],

@@ -30,8 +30,6 @@ class ConnectionObserver(Protocol):
 class ConnectionObservers:
     """The registered observers; initially none."""
 
-    __slots__ = ("all",)
-
     def __init__(self) -> None:
         self.all: list[ConnectionObserver] = []
 

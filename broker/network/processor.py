@@ -18,8 +18,8 @@ import trio
 from broker.api.security.client_security import Logins
 from broker.common.errors import ProtocolViolation
 from broker.config.listeners import Address
+from broker.network.authentication import FailedLogins, LateLogins, SaslSessions
 from broker.network.clock import TrioClock
-from broker.network.connection.authentication import FailedLogins, LateLogins, Sessions
 from broker.network.connection.channel import (
     REQUEST_RECEIVED,
     Channel,
@@ -27,20 +27,19 @@ from broker.network.connection.channel import (
     NewConnection,
     has_arrivals,
 )
-from broker.network.connection.endings import Ending
 from broker.network.connection.frame_pool import FramePool
 from broker.network.connection.receive import SCRATCH_BYTES, EndOfStream, Frame
-from broker.network.connection.unauthenticated import OverLimit, UnauthenticatedConnections
-from broker.network.failures import Failures, Place
-from broker.network.handling.request_channel import Request, Requests
-from broker.network.handling.request_time import RequestTime
-from broker.network.handling.routes import Routes, with_header
-from broker.network.memory.leased_receive import polling, receiving
+from broker.network.connection.tls_socket import TlsError
+from broker.network.failures import FailedStep, Failures
+from broker.network.handshakes import Handshakes
+from broker.network.leased_receive import polling, receiving
+from broker.network.requests.request_channel import Request, Requests
+from broker.network.requests.request_time import RequestTime
+from broker.network.requests.routes import Routes, with_header
 from broker.network.responder import NOT_MUTED, Responder
-from broker.network.selector import BROKEN, READ, WRITE, Selector, expire_idle
+from broker.network.selector import BROKEN, READ, WRITE, Ending, Selector, expire_idle
 from broker.network.supervisor import TaskStarter
-from broker.network.tls.handshakes import Handshakes
-from broker.network.tls.tls_socket import TlsError
+from broker.network.unauthenticated import OverLimit, UnauthenticatedConnections
 from broker.security.tls import Certificates
 
 logger = logging.getLogger(__name__)
@@ -145,7 +144,7 @@ class Processor:
         )
         self._late_logins = LateLogins(name, self.selector, settings.authentication_timeout_ms, clock)
         self.handshakes = self._make_handshakes(settings)
-        self._sessions = Sessions(self.selector, settings.max_frame_before_login)
+        self._sessions = SaslSessions(self.selector, settings.max_frame_before_login)
         self._ids = ConnectionIds(processor_id)
         self._reading = True
         self._has_accepted = False
@@ -331,7 +330,7 @@ class Processor:
             case OSError():
                 self.selector.close_channel(channel, str(error), ending=Ending.DISCONNECTED)
             case _:
-                self.responder.fail(channel, Place.RECEIVE, error)
+                self.responder.fail(channel, FailedStep.RECEIVE, error)
 
     def _on_reset(self, channel: Channel) -> None:
         """Handle a connection that the peer has reset. Requests that have already arrived are still served in
@@ -405,7 +404,7 @@ class Processor:
                 return request
         except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
             self._drop(frame)
-            self.responder.fail(channel, Place.ADMIT, error)
+            self.responder.fail(channel, FailedStep.ADMIT, error)
         return None
 
     def _admit_token(self, channel: Channel, token: Frame, now: int) -> Request | None:
@@ -504,7 +503,7 @@ class Processor:
                 self._drop_accepted((sock, peer))
                 continue
             except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
-                self._failures.report(Place.REGISTER, error, connection=str(Address(*peer)))
+                self._failures.report(FailedStep.REGISTER, error, connection=str(Address(*peer)))
                 self._drop_accepted((sock, peer))
                 continue
             try:
@@ -513,10 +512,10 @@ class Processor:
                     self._late_logins.add(channel)
                     self._unauthenticated.add(channel, self.selector)
             except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
-                self.responder.fail(channel, Place.REGISTER, error)
+                self.responder.fail(channel, FailedStep.REGISTER, error)
 
     def _drop_accepted(self, accepted: Accepted) -> None:
-        self._failures.attempt(Place.REGISTER, str(Address(*accepted[1])), self._on_drop, accepted)
+        self._failures.attempt(FailedStep.REGISTER, str(Address(*accepted[1])), self._on_drop, accepted)
 
     def _channel(self, sock: socket.socket, peer: tuple[str, int]) -> Channel:
         """Create a channel for a new connection, not yet registered; begins TLS on a TLS listener."""

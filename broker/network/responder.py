@@ -13,16 +13,15 @@ import trio
 
 from broker.api.requests.outcome import Login
 from broker.common.errors import BrokerBug, UnreadableRegion
+from broker.network.authentication import FailedLogins, log_authenticated
 from broker.network.clock import TrioClock
-from broker.network.connection.authentication import FailedLogins, log_authenticated
 from broker.network.connection.channel import REQUEST_RECEIVED, RESPONSE_SENT, Channel, MuteEvent, MuteState
-from broker.network.connection.endings import Ending
 from broker.network.connection.send import IOV_MAX, Part, Send, copy_regions, send_at_once
-from broker.network.failures import Failures, Place
-from broker.network.handling.request_channel import Request, ResponseSend
-from broker.network.handling.request_time import RequestTime
-from broker.network.handling.routes import CachedResponse, Route
-from broker.network.selector import NO_MEMORY, READ, WRITE, Selector
+from broker.network.failures import FailedStep, Failures
+from broker.network.requests.request_channel import Request, ResponseSend
+from broker.network.requests.request_time import RequestTime
+from broker.network.requests.routes import CachedResponse, Route
+from broker.network.selector import NO_MEMORY, READ, WRITE, Ending, Selector
 from broker.network.unsendable import RateLimitedWarning, UnsendableResponses, without_unreadable
 
 logger = logging.getLogger(__name__)
@@ -137,7 +136,7 @@ class Responder:
                     continue
                 self._after_response(channel)
             except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
-                self.fail(channel, Place.SEND, error)
+                self.fail(channel, FailedStep.SEND, error)
 
     def send_cached(
         self, channel: Channel, route: Route, cached: CachedResponse, frame: bytes, received: int
@@ -193,7 +192,7 @@ class Responder:
             )
         self._selector.close_channel(channel, str(error), ending=Ending.DISCONNECTED)
 
-    def fail(self, channel: Channel, place: Place, error: Exception) -> None:
+    def fail(self, channel: Channel, place: FailedStep, error: Exception) -> None:
         """Report an unexpected exception and close only the connection that it concerns."""
         self._failures.report(place, error, connection=channel.id)
         self._selector.close_broken(channel, error)
@@ -207,7 +206,7 @@ class Responder:
             if channel.on(MuteEvent.THROTTLE_ENDED) is NOT_MUTED:
                 self._after_unmute(channel)
         except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
-            self.fail(channel, Place.UNMUTE, error)
+            self.fail(channel, FailedStep.UNMUTE, error)
 
     def resume_reading(self, channel: Channel) -> None:
         """Read again from a channel that waited for memory. A channel muted for a response or by a throttle
@@ -217,7 +216,7 @@ class Responder:
             try:
                 self._after_unmute(channel)
             except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
-                self.fail(channel, Place.UNMUTE, error)
+                self.fail(channel, FailedStep.UNMUTE, error)
 
     def _send_list(self, channel: Channel, request: Request, parts: list[Part], taken: int) -> int:
         """Return the size of the response if all of it was written, or -1 if its send is in progress."""

@@ -9,7 +9,8 @@ import logging
 import os
 import select
 from collections.abc import Callable, Iterator
-from typing import Final
+from enum import Enum, auto
+from typing import Final, assert_never
 
 import trio
 
@@ -17,9 +18,8 @@ from broker.common.limited_lines import LimitedLines
 from broker.metrics.rate import Avg, Max, Window
 from broker.network.clock import TrioClock
 from broker.network.connection.channel import Channel, MuteState, discard_arrivals, has_arrivals
-from broker.network.connection.endings import Ending, ending_line
 from broker.network.connection.receive import INVALID_RECEIVE
-from broker.network.failures import Failures, Place
+from broker.network.failures import FailedStep, Failures
 
 logger = logging.getLogger(__name__)
 
@@ -46,6 +46,40 @@ Poll = Callable[[float, int], list[tuple[int, int]]]
 """Takes a timeout in seconds and the maximum number of pairs to return."""
 
 
+class Ending(Enum):
+    """How a connection ends."""
+
+    CLOSED = auto()
+    """The broker closes it, for the given reason."""
+    DISCONNECTED = auto()
+    """The peer has gone, or the socket failed."""
+    FAILED_AUTHENTICATION = auto()
+    """A TLS handshake, a login or a re-authentication failed."""
+    UNEXPECTED_ERROR = auto()
+    """What the peer sent is no request, or the broker failed."""
+
+
+def ending_line(ending: Ending, channel: Channel, reason: str) -> str:
+    """Return the log line of a connection that ends, in the words that operators of Kafka search for. Kafka's
+    other endings have lines of other classes, or none.
+
+    A re-authentication (KIP-368) fails on a connection that has a session.
+    """
+    peer = f"/{channel.address} (channelId={channel.id})"
+    match ending:
+        case Ending.CLOSED:
+            return "connection closed"
+        case Ending.DISCONNECTED:
+            return f"Connection with {peer} disconnected"
+        case Ending.FAILED_AUTHENTICATION:
+            again = "" if channel.session is None else "re-"
+            return f"Failed {again}authentication with {peer} ({reason})"
+        case Ending.UNEXPECTED_ERROR:
+            return f"Unexpected error from {peer}; closing connection"
+        case _:
+            assert_never(ending)
+
+
 class ConnectionCounts:
     """Counters of a selector's connections since its creation. `closed_...` are the bytes and requests of
     closed connections; `unanswered` counts requests not answered in full because their connection closed.
@@ -54,25 +88,6 @@ class ConnectionCounts:
     closed after their login expired, `oversized` connections closed for the size of a request, `cut_off`
     connections closed within a response whose records could not be read.
     """
-
-    __slots__ = (
-        "closed",
-        "closed_bytes_in",
-        "closed_bytes_out",
-        "closed_requests",
-        "cut_off",
-        "expired",
-        "failed_logins",
-        "failed_renewals",
-        "logins",
-        "logins_without_reauth",
-        "opened",
-        "oversized",
-        "renewal_ms_avg",
-        "renewal_ms_max",
-        "renewals",
-        "unanswered",
-    )
 
     def __init__(self) -> None:
         self.opened = self.closed = 0
@@ -185,12 +200,12 @@ class Selector:
         channel.fd = -1
         attempt = self.failures.attempt
         if channel.interest != UNWATCHED:
-            attempt(Place.CLOSE, channel.id, self._epoll.unregister, fd)
-        attempt(Place.CLOSE, channel.id, channel.receive.close)
-        attempt(Place.CLOSE, channel.id, channel.sock.close)
-        attempt(Place.CLOSE, channel.id, self._count_closed, channel)
+            attempt(FailedStep.CLOSE, channel.id, self._epoll.unregister, fd)
+        attempt(FailedStep.CLOSE, channel.id, channel.receive.close)
+        attempt(FailedStep.CLOSE, channel.id, channel.sock.close)
+        attempt(FailedStep.CLOSE, channel.id, self._count_closed, channel)
         self.counts.oversized += reason.startswith(INVALID_RECEIVE)
-        attempt(Place.CLOSE, channel.id, self._on_close, channel, reason)
+        attempt(FailedStep.CLOSE, channel.id, self._on_close, channel, reason)
         channel.send = None
         # Before login `read` refers to the channel: a cycle that only the garbage collector would free.
         channel.read_frames()
@@ -267,7 +282,7 @@ async def expire_idle(selector: Selector, limit_ms: int, clock: TrioClock) -> No
             try:
                 is_used = channel.fd >= 0 and _is_used(channel)
             except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
-                selector.failures.report(Place.EXPIRE, error, connection=channel.id)
+                selector.failures.report(FailedStep.EXPIRE, error, connection=channel.id)
                 is_used = False
             if is_used:
                 channel.last_active_ms = now_ms

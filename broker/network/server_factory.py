@@ -14,12 +14,10 @@ import msgspec
 
 from broker.api.registry import Registry
 from broker.api.requests.callbacks import Callbacks
-from broker.api.requests.services import Endpoint, Endpoints, HandlerServices
+from broker.api.requests.services import AdvertisedListener, Endpoints, HandlerServices
 from broker.api.security.client_security import ClientSecurity
 from broker.common.errors import ConfigError
-from broker.config.listeners import Address, Server
-from broker.config.listeners import Listener as ListenerConfig
-from broker.config.listeners import Plane as PlaneName
+from broker.config.listeners import Address, ListenerConfig, Plane, Server
 from broker.config.sections import NetworkConfig, NodeConfig, TlsConfig
 from broker.controller.rows.client_endpoint import ClientEndpoint
 from broker.network.acceptor.acceptor import Acceptor, SocketOptions
@@ -28,20 +26,20 @@ from broker.network.clock import TrioClock
 from broker.network.connection.channel import Channel
 from broker.network.failures import Failures
 from broker.network.handling.handler_pool import Completion, HandlerPool
-from broker.network.handling.request_channel import RequestChannel, Requests
-from broker.network.handling.request_time import RequestTime
-from broker.network.handling.routes import Routes, Wrapper
+from broker.network.handshakes import certificates_of
 from broker.network.listener import Listener
-from broker.network.metrics.client_usage import ClientUsage
-from broker.network.metrics.request_log import RequestLog
-from broker.network.metrics.request_metrics import AllMetrics, Taps
 from broker.network.observers import ConnectionObservers
 from broker.network.processor import Processor, ProcessorServices, ProcessorSettings
 from broker.network.reaper import Reaper
+from broker.network.requests.client_usage import UsageTaps
+from broker.network.requests.request_channel import RequestChannel, Requests
+from broker.network.requests.request_log import RequestLog
+from broker.network.requests.request_metrics import AllMetrics, Taps
+from broker.network.requests.request_time import RequestTime
+from broker.network.requests.routes import Routes, Wrapper
 from broker.network.responder import Responder
 from broker.network.server_resources import ServerResources
 from broker.network.throttling import Throttling
-from broker.network.tls.handshakes import certificates_of
 from broker.protocol.api_key import ApiKey
 from broker.quotas.client_quotas import ClientQuotas
 
@@ -113,12 +111,12 @@ out: there it reads only the metadata log, for other brokers, and Weir has none.
 """
 
 
-class Plane:
+class ServerPlane:
     """`processors` is the number per listener; None means num.network.threads."""
 
     def __init__(
         self,
-        name: PlaneName,
+        name: Plane,
         requests: Requests,
         handlers: HandlerPool,
         registry: Registry,
@@ -131,9 +129,9 @@ class Plane:
         self.processors = processors
 
 
-def served_by(name: PlaneName, registry: Registry) -> Registry:
+def served_by(name: Plane, registry: Registry) -> Registry:
     """Return the APIs that a plane serves."""
-    return registry.only(CONTROLLER_APIS) if name is PlaneName.CONTROLLER else registry
+    return registry.only(CONTROLLER_APIS) if name is Plane.CONTROLLER else registry
 
 
 LOOPBACK: Final = "127.0.0.1"
@@ -150,8 +148,6 @@ class ServedApis(msgspec.Struct, frozen=True):
 
 class EndedProcessors:
     """The bytes received and sent by processors that have ended."""
-
-    __slots__ = ("bytes_in", "bytes_out")
 
     def __init__(self) -> None:
         self.bytes_in = self.bytes_out = 0
@@ -194,7 +190,7 @@ class ServerFactory:
         self._security = security
         self._logins = logins
         self.request_log = RequestLog(clock)
-        self.client_usage = ClientUsage()
+        self.client_usage = UsageTaps()
         self.metrics = AllMetrics(self._taps)
         self.throttling = mode.throttling(quotas, clock, observers, failures)
         self.responders: list[Responder] = []
@@ -210,8 +206,8 @@ class ServerFactory:
         """Wraps the request handlers, if set."""
         self._next_id = 0
         wanted = {endpoint.plane for endpoint in config.resolved_listeners()}
-        self.planes: dict[PlaneName, Plane] = {}
-        for name in PlaneName:  # the data plane is first
+        self.planes: dict[Plane, ServerPlane] = {}
+        for name in Plane:  # the data plane is first
             if name in wanted:
                 self.planes[name] = self._plane(name)
 
@@ -268,11 +264,11 @@ class ServerFactory:
         """Advertise the listener's address to clients; its port is bound."""
         listener.endpoint = endpoint
         self._logins.add_listener(endpoint.name, self._resources[endpoint.plane.server].users)
-        self.endpoints[endpoint.name] = Endpoint(
+        self.endpoints[endpoint.name] = AdvertisedListener(
             endpoint.advertised_host or LOOPBACK,
             endpoint.advertised_port or listener.acceptor.address[1],
             self.planes[endpoint.plane].registry,
-            is_controller=endpoint.plane is PlaneName.CONTROLLER,
+            is_controller=endpoint.plane is Plane.CONTROLLER,
         )
 
     def client_endpoint(self, listener: ListenerConfig) -> ClientEndpoint:
@@ -292,8 +288,8 @@ class ServerFactory:
         fixed = self.planes[self.config.plane_of(listener)].processors
         return fixed or self.config.for_listener(listener).num_network_threads
 
-    def _plane(self, name: PlaneName) -> Plane:
-        control = name is PlaneName.CONTROL
+    def _plane(self, name: Plane) -> ServerPlane:
+        control = name is Plane.CONTROL
         size = CONTROL_PLANE_HANDLERS if control else self.config.num_io_threads
         capacity = CONTROL_PLANE_QUEUE if control else self.config.queued_max_requests
         requests = self._mode.requests(capacity, size)
@@ -308,10 +304,10 @@ class ServerFactory:
             clock=self._clock,
             frames=self._resources[name.server].frames,
             failures=self.failures,
-            main=None if name is PlaneName.DATA else self.planes[PlaneName.DATA].handlers,
+            main=None if name is Plane.DATA else self.planes[Plane.DATA].handlers,
         )
         registry = served_by(name, self._apis.registry)
-        return Plane(name, requests, handlers, registry, CONTROL_PLANE_PROCESSORS if control else None)
+        return ServerPlane(name, requests, handlers, registry, CONTROL_PLANE_PROCESSORS if control else None)
 
     def _processor(self, listener: Listener) -> Processor:
         config = self.config.for_listener(listener.name)

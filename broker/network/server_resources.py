@@ -15,14 +15,13 @@ from broker.config.sections import NetworkConfig
 from broker.network.acceptor.connection_gate import ConnectionGate
 from broker.network.acceptor.user_gate import UserGate
 from broker.network.clock import TrioClock
-from broker.network.connection.frame_pool import FramePool
-from broker.network.connection.unauthenticated import UnauthenticatedConnections
+from broker.network.connection.frame_pool import FramePool, Unmapping
 from broker.network.failures import Failures
-from broker.network.memory.leased_receive import LeasedFrames
-from broker.network.memory.memory_pool import MemoryPool, memory_limit
-from broker.network.memory.unmapping import Unmapping
+from broker.network.leased_receive import LeasedFrames
+from broker.network.memory_pool import MemoryPool, memory_limit
 from broker.network.observers import ConnectionObservers
 from broker.network.selector import Selector
+from broker.network.unauthenticated import UnauthenticatedConnections
 from broker.quotas.connections import ConnectionQuotas
 
 

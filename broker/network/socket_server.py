@@ -15,9 +15,7 @@ import trio
 from broker.api.security.client_security import ClientSecurity
 from broker.common.errors import ConfigError
 from broker.common.steps import Steps
-from broker.config.listeners import Listener as ListenerConfig
-from broker.config.listeners import Plane as PlaneName
-from broker.config.listeners import Server
+from broker.config.listeners import ListenerConfig, Plane, Server
 from broker.config.sections import ConnectionConfig, NetworkConfig, NodeConfig, RequestLogConfig, TlsConfig
 from broker.controller.rows.client_endpoint import ClientEndpoint
 from broker.metadata.image import Image
@@ -26,16 +24,16 @@ from broker.network.acceptor.acceptor import check_bindable
 from broker.network.acceptor.user_gate import UserGates
 from broker.network.clock import TrioClock
 from broker.network.connection.channel import Channel
-from broker.network.failures import Failures, Place
+from broker.network.failures import FailedStep, Failures
 from broker.network.handling.handler_pool import Completion
-from broker.network.handling.request_channel import ResponseSend
-from broker.network.handling.request_time import RequestTime
-from broker.network.handling.routes import Wrapper
 from broker.network.listener import Listener
-from broker.network.metrics.client_usage import ClientAccounts
 from broker.network.observers import ConnectionObservers
 from broker.network.processor import Processor
 from broker.network.reaper import Reaper
+from broker.network.requests.client_usage import ClientAccounts
+from broker.network.requests.request_channel import ResponseSend
+from broker.network.requests.request_time import RequestTime
+from broker.network.requests.routes import Wrapper
 from broker.network.selector import Selector
 from broker.network.server_factory import KAFKA, ServedApis, ServerFactory, ServerMode, socket_options
 from broker.network.server_resources import ServerResources
@@ -130,8 +128,8 @@ class SocketServer:
         self.accounts = ClientAccounts(self.channels, clock)
         self.responders = factory.responders
         self.planes = factory.planes
-        self.requests = self.planes[PlaneName.DATA].requests
-        self.handlers = self.planes[PlaneName.DATA].handlers
+        self.requests = self.planes[Plane.DATA].requests
+        self.handlers = self.planes[Plane.DATA].handlers
         self._processor_nursery: TaskStarter | None = None
         self._acceptor_nursery: TaskStarter | None = None
         self._ready: Callable[[str], Awaitable[None]] = ready_at_once
@@ -269,7 +267,7 @@ class SocketServer:
             self._serve(listener, self._processor_nursery)
             self._accept(listener, self._acceptor_nursery)
         for plane in self.planes.values():
-            if plane.name is not PlaneName.CONTROL and new.num_io_threads != plane.handlers.size:
+            if plane.name is not Plane.CONTROL and new.num_io_threads != plane.handlers.size:
                 plane.handlers.resize(new.num_io_threads)
 
     def _changes(self, old: NetworkConfig, new: NetworkConfig) -> tuple[set[str], list[ListenerConfig]]:
@@ -293,7 +291,7 @@ class SocketServer:
         return tuple(
             self._factory.client_endpoint(each.endpoint)
             for each in self.listeners
-            if each.endpoint.plane is PlaneName.DATA and not each.ending
+            if each.endpoint.plane is Plane.DATA and not each.ending
         )
 
     def processors(self) -> Iterator[Processor]:
@@ -407,7 +405,7 @@ class SocketServer:
     def _closed(self, channel: Channel, reason: str) -> None:
         """Release everything the connection holds. A step that raises does not skip the others."""
         resources = self._resources_of(channel.listener)
-        attempt = partial(self.failures.attempt, Place.CLOSE, channel.id)
+        attempt = partial(self.failures.attempt, FailedStep.CLOSE, channel.id)
         attempt(resources.gate.release, channel.listener, channel.address)
         attempt(resources.users.release, channel)
         attempt(resources.unauthenticated.forget, channel)

@@ -1,7 +1,7 @@
 """Mutes channels that exceed a quota and unmutes them on time. (Kafka: ThrottledChannelReaper-*)
 
 The handler pool starts a throttle before it queues the response (KIP-219); one reaper task per kind of quota
-ends it. Another reaper checks whether throttled clients wait as long as the response told them; see
+ends it. Another reaper checks whether throttled clients wait as long as the response demanded; see
 `quotas.throttle_compliance`.
 """
 
@@ -11,10 +11,10 @@ from typing import Final, Protocol
 from broker.common.steps import Steps, finished
 from broker.network.clock import TrioClock
 from broker.network.connection.channel import THROTTLED, Channel, MuteEvent, bytes_waiting
-from broker.network.failures import Failures, Place
-from broker.network.metrics.request_metrics import MeasuredRequest, MeasuredRoute, RequestMetrics
+from broker.network.failures import FailedStep, Failures
 from broker.network.observers import ConnectionObservers
 from broker.network.reaper import Reaper
+from broker.network.requests.request_metrics import MeasuredRequest, MeasuredRoute, RequestMetrics
 from broker.network.supervisor import TaskStarter
 from broker.quotas.bandwidth import RateQuotaManager
 from broker.quotas.broker_quota import RULES
@@ -163,7 +163,7 @@ class Throttling:
         while (watch := throttle_compliance.pop_due(now_ms)) is not None:
             channel = watch.channel
             assert isinstance(channel, Channel)
-            self._failures.attempt(Place.UNMUTE, channel.id, self._check_channel, channel, watch, now_ms)
+            self._failures.attempt(FailedStep.UNMUTE, channel.id, self._check_channel, channel, watch, now_ms)
 
     def _check_channel(self, channel: Channel, watch: WatchedChannel, now_ms: int) -> None:
         throttle_compliance = self._quotas.throttle_compliance

@@ -13,7 +13,7 @@ from typing import Final, cast
 
 from broker.common.errors import ErrorCode
 from broker.network.connection.send import BUFFERS, IOV_MAX, FileRegion, Part
-from broker.network.handling.request_channel import Request
+from broker.network.requests.request_channel import Request
 from broker.protocol import codec
 from broker.protocol.api_key import ApiKey, response_header_version
 from broker.protocol.messages.fetch import FetchResponse
@@ -27,8 +27,6 @@ class RateLimitedWarning:
     """Writes one line per `QUIET_MS`; the next line has the number of lines left out before it. The caller
     passes the time.
     """
-
-    __slots__ = ("_logger", "_quiet_until_ms", "_suppressed")
 
     def __init__(self, logger: logging.Logger) -> None:
         self._logger = logger
@@ -48,8 +46,6 @@ class RateLimitedWarning:
 
 class UnsendableResponses:
     """The warning about responses whose connection has closed; each responder has one."""
-
-    __slots__ = ("_warning",)
 
     def __init__(self) -> None:
         self._warning = RateLimitedWarning(logger)

@@ -130,7 +130,7 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 
 class EventOrigin(msgspec.Struct, frozen=True):
-    """Where an event comes from: headers of every record in an event topic, so that tables of several
+    """The origin of an event: headers of every record in an event topic, so that tables of several
     clusters, brokers and gateways can be one.
 
     `cluster` returns the cluster's id, empty while it is unknown; a gateway's is that of its upstream

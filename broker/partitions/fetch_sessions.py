@@ -47,10 +47,10 @@ class CachedPartition:
         self.high_watermark = -1
         self.log_start_offset = -1
 
-    def is_news(self, found: FetchedPartition) -> bool:
+    def maybe_update_response_data(self, found: FetchedPartition) -> bool:
         """Return whether the response must include this partition, and store the values.
 
-        Errors are always included.
+        Errors are always included. (Kafka: CachedPartition.maybeUpdateResponseData)
         """
         if found.error:
             self.high_watermark = -1
@@ -61,7 +61,7 @@ class CachedPartition:
         return changed
 
     def changes(self, size: int, high_watermark: int, log_start_offset: int) -> bool:
-        """Return whether these values, with `size` bytes of records, are news to the client."""
+        """Return whether these values, with `size` bytes of records, must be sent to the client."""
         return size > 0 or high_watermark != self.high_watermark or log_start_offset != self.log_start_offset
 
 
@@ -69,7 +69,7 @@ class FetchSession:
     """The partitions that one client fetches, in fetch order.
 
     `counted` is the number included in the cache's total. `unsent` are results of the last response that were
-    not sent: the next fetch includes their partitions again (`untold`).
+    not sent: the next fetch includes their partitions again (`undo_response_data`).
     """
 
     __slots__ = ("counted", "epoch", "id", "last_used_ms", "partitions", "unsent", "uses_topic_ids")
@@ -96,11 +96,11 @@ class FetchSession:
     def requested(self) -> list[RequestedPartition]:
         return [remembered.requested for remembered in self.partitions.values()]
 
-    def news(self, found: list[FetchedPartition]) -> list[FetchedPartition]:
-        """Return the results that the response must include.
+    def update_response_data(self, found: list[FetchedPartition]) -> list[FetchedPartition]:
+        """Return the results that the response must include, and store their values.
 
         Partitions with records move to the end of the order, so that a busy partition does not starve those
-        after it.
+        after it. (Kafka: IncrementalFetchContext.updateAndGenerateResponseData)
         """
         included = []
         for each in found:
@@ -109,13 +109,15 @@ class FetchSession:
             remembered = self.partitions.get(key)
             if remembered is None:
                 continue
-            if remembered.is_news(each):
+            if remembered.maybe_update_response_data(each):
                 included.append(each)
                 if len(each.records) > 0:
                     self.partitions.move_to_end(key)
         return included
 
-    def sent(self, cached: CachedPartition, size: int, high_watermark: int, log_start_offset: int) -> None:
+    def note_sent(
+        self, cached: CachedPartition, size: int, high_watermark: int, log_start_offset: int
+    ) -> None:
         """Note the values of one partition that a response includes, with `size` bytes of records."""
         cached.high_watermark = high_watermark
         cached.log_start_offset = log_start_offset
@@ -123,8 +125,8 @@ class FetchSession:
             requested = cached.requested
             self.partitions.move_to_end((requested.topic, requested.topic_id, requested.partition))
 
-    def take_back(self, cached: CachedPartition, size: int) -> None:
-        """Undo `sent` for a throttled response. Called in reverse order, it restores the order."""
+    def undo_sent(self, cached: CachedPartition, size: int) -> None:
+        """Undo `note_sent` for a throttled response. Called in reverse order, it restores the order."""
         cached.high_watermark = -1
         if size:
             requested = cached.requested
@@ -132,14 +134,16 @@ class FetchSession:
                 (requested.topic, requested.topic_id, requested.partition), last=False
             )
 
-    def untold(self, found: list[FetchedPartition]) -> None:
-        """Undo `news` for a throttled response: include its partitions again, and restore their order."""
+    def undo_response_data(self, found: list[FetchedPartition]) -> None:
+        """Undo `update_response_data` for a throttled response: the next one includes the partitions again,
+        in their former order.
+        """
         for each in reversed(found):
             requested = each.requested
             key = (requested.topic, requested.topic_id, requested.partition)
             remembered = self.partitions.get(key)
             if remembered is not None:
-                self.take_back(remembered, len(each.records))
+                self.undo_sent(remembered, len(each.records))
 
 
 class FetchSessions:

@@ -13,7 +13,7 @@ from broker.log.partition import PartitionLog
 from broker.log.slice import FileSlice
 from broker.log.windows import MAX_COPIED_BYTES
 from broker.partitions.partitions import LEADER_EPOCH
-from broker.purgatory.purgatory import DelayedOperation, Outcome
+from broker.purgatory.purgatory import DelayedOperation, OperationState
 
 NOTHING: Final = b""
 
@@ -351,7 +351,7 @@ def _without_records(requested: RequestedPartition) -> FetchedPartition:
     )
 
 
-class PendingFetch(Protocol):
+class PendingReading(Protocol):
     """A fetch whose response is pending."""
 
     @property
@@ -363,7 +363,7 @@ class DelayedFetch(DelayedOperation):
 
     __slots__ = ("min_bytes", "pending")
 
-    def __init__(self, timeout_ms: int, pending: PendingFetch, min_bytes: int) -> None:
+    def __init__(self, timeout_ms: int, pending: PendingReading, min_bytes: int) -> None:
         super().__init__(timeout_ms)
         self.pending = pending
         self.min_bytes = min_bytes
@@ -397,7 +397,7 @@ class DelayedManyFetch(DelayedFetch):
 
     __slots__ = ("_is_complete", "_is_waiting", "_requested", "_sizes", "_total", "_unwatch")
 
-    def __init__(self, timeout_ms: int, pending: PendingFetch, min_bytes: int) -> None:
+    def __init__(self, timeout_ms: int, pending: PendingReading, min_bytes: int) -> None:
         super().__init__(timeout_ms, pending, min_bytes)
         self._requested: dict[Hashable, RequestedPartition] = {}
         self._sizes: dict[Hashable, int] = {}
@@ -415,7 +415,7 @@ class DelayedManyFetch(DelayedFetch):
     def cancel_unless_waiting(self) -> None:
         """Cancel a fetch that was answered or abandoned before it started to wait."""
         if not self._is_waiting:
-            self.settle(Outcome.CANCELLED)
+            self.settle(OperationState.CANCELLED)
 
     def read(self, some: Sequence[FetchedPartition]) -> None:
         """Record the results of partitions without newer information."""
@@ -437,12 +437,12 @@ class DelayedManyFetch(DelayedFetch):
                 self._check_log(requested)
             except Exception:  # noqa: BLE001 - raised again, and handled, when the response is built
                 self._is_complete = True
-        return self._is_waiting and self.is_ready() and self.settle(Outcome.COMPLETED)
+        return self._is_waiting and self.is_ready() and self.settle(OperationState.COMPLETED)
 
     def is_ready(self) -> bool:
         return self._is_complete or self._total >= self.min_bytes
 
-    def settle(self, outcome: Outcome) -> bool:
+    def settle(self, outcome: OperationState) -> bool:
         if not super().settle(outcome):
             return False
         if self._unwatch is not None:

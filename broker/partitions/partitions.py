@@ -278,12 +278,12 @@ class Partitions:
         return gone
 
     def delete_in_steps(
-        self, image: Image, names: Iterable[str], tell: Callable[[PartitionLog], None]
+        self, image: Image, names: Iterable[str], on_delete: Callable[[PartitionLog], None]
     ) -> Steps[None]:
         """Delete the topics that are missing from the image or have another id there.
 
-        Each topic disappears at once; `tell` is called with its logs, so that their waiters can be completed.
-        Pauses after every few partitions.
+        Each topic disappears at once; `on_delete` is called with its logs, so that their waiters can be
+        completed. Pauses after every few partitions.
         """
         is_deleting = False
         for name in names:
@@ -300,7 +300,7 @@ class Partitions:
                 self.store.delete_partition(name, index)
                 log = known.opened_log(index)
                 if log is not None:
-                    tell(log)
+                    on_delete(log)
                 yield
         if is_deleting:
             yield from self.store.forget_deleted()

@@ -47,7 +47,7 @@ _ABORT: Final = b"\0\0"
 """The type of an abort marker: the last two bytes of a control record's key."""
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class RecordFilter(msgspec.Struct, frozen=True):
     """Records with exactly this key, and with these bytes in key, value, or a header. None: any."""
 
     key: bytes | None = None
@@ -66,7 +66,7 @@ class ReadLimits(msgspec.Struct, frozen=True):
 
 
 class Stop(StrEnum):
-    """Why a reading ended: at the end of all partitions, or at one of the limits."""
+    """The reason why a reading ended: at the end of all partitions, or at one of the limits."""
 
     END = "end"
     RECORDS = "records"
@@ -105,7 +105,9 @@ class FoundRecord(msgspec.Struct):
 
 
 class PartitionPosition(msgspec.Struct, frozen=True):
-    """What was read of a partition: from offset `first` to before `next`; `end` is the high watermark."""
+    """The offsets that were read of a partition: from offset `first` to before `next`; `end` is the high
+    watermark.
+    """
 
     partition: int
     first: int
@@ -140,7 +142,7 @@ class Range(NamedTuple):
 
 
 class _Budget:
-    """What one reading may still use, and what it has used."""
+    """The budget of one reading: the remaining limits, and the use so far."""
 
     def __init__(self, limits: ReadLimits, now_ms: Callable[[], int]) -> None:
         self.read_bytes = self.read_records = 0
@@ -162,7 +164,7 @@ class _Budget:
 class _Cursor:
     """Reads one partition forwards. `head` is the next wanted record, `offset` where to continue."""
 
-    def __init__(self, part: Range, wanted: Wanted, kept_bytes: int, budget: _Budget) -> None:
+    def __init__(self, part: Range, wanted: RecordFilter, kept_bytes: int, budget: _Budget) -> None:
         self.partition, self._log, self.offset, self.end = part
         self.first = self.offset
         self.head: RecordSpans | None = None
@@ -330,7 +332,7 @@ class _Cursor:
 
 def read_records(
     ranges: Sequence[Range],
-    wanted: Wanted,
+    wanted: RecordFilter,
     limits: ReadLimits,
     now_ms: Callable[[], int],
     *,

@@ -18,11 +18,11 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from enum import Enum, auto
 from typing import Any, Generic, TypeVar, cast
 
-from broker.metrics.families import FamilySamples, Kind, Sample
-from broker.purgatory.timing_wheel import Entry, Timer
+from broker.metrics.families import FamilySamples, MetricType, Sample
+from broker.purgatory.timing_wheel import Timer, TimerTask
 
 
-class Outcome(Enum):
+class OperationState(Enum):
     """The state of an operation. It leaves WAITING once; the code that settles it sends the response."""
 
     WAITING = auto()
@@ -35,7 +35,7 @@ Lingering = dict["DelayedOperation", None]
 """Settled operations that are still listed under a key."""
 
 
-class DelayedOperation(Entry):
+class DelayedOperation(TimerTask):
     """A request that waits at most `timeout_ms` from the moment it is watched.
 
     Subclassed for fetches that wait for bytes and produces that wait for the disk. `Watchers` maintains
@@ -47,7 +47,7 @@ class DelayedOperation(Entry):
     def __init__(self, timeout_ms: int) -> None:
         super().__init__(expiration_ms=0)
         self.timeout_ms = timeout_ms
-        self.outcome = Outcome.WAITING
+        self.outcome = OperationState.WAITING
         self.keys: tuple[Hashable, ...] = ()
         self.listed = 0
         self.lingering: Lingering | None = None
@@ -58,7 +58,7 @@ class DelayedOperation(Entry):
 
     @property
     def settled(self) -> bool:
-        return self.outcome is not Outcome.WAITING
+        return self.outcome is not OperationState.WAITING
 
     def try_complete(self, key: Hashable = None) -> bool:
         """Complete the operation if it is ready. Return True to exactly one caller. `key` is what
@@ -68,19 +68,19 @@ class DelayedOperation(Entry):
         exception, which belongs to its own request and not to the caller, possibly another client's
         request.
         """
-        if self.outcome is not Outcome.WAITING:
+        if self.outcome is not OperationState.WAITING:
             return False
         try:
             is_ready = self.is_ready()
         except Exception:  # noqa: BLE001 - raised again, and reported, when the response is made
             is_ready = True
-        return is_ready and self.settle(Outcome.COMPLETED)
+        return is_ready and self.settle(OperationState.COMPLETED)
 
-    def settle(self, outcome: Outcome) -> bool:
+    def settle(self, outcome: OperationState) -> bool:
         """Settle the operation and cancel its timer. Return False, without effect, if it was settled
         before.
         """
-        if self.outcome is not Outcome.WAITING:
+        if self.outcome is not OperationState.WAITING:
             return False
         self.outcome = outcome
         self.cancel()
@@ -98,8 +98,6 @@ class Watchers(Generic[Op]):
     `count` is the number of (key, operation) pairs listed, settled ones included; `lingering` are the
     settled operations among them. `by_any` has the operations that watch every key, one pair each.
     """
-
-    __slots__ = ("_by_key", "by_any", "count", "lingering")
 
     def __init__(self) -> None:
         self._by_key: dict[Hashable, dict[Op, None]] = {}
@@ -152,7 +150,7 @@ class Watchers(Generic[Op]):
     def _check(self, key: Hashable, operations: dict[Op, None], limit: int | None) -> list[Op]:
         completed = []
         for operation in list(operations):
-            if operation.outcome is Outcome.WAITING:
+            if operation.outcome is OperationState.WAITING:
                 if not operation.try_complete(key):
                     continue
                 self._drop(key, operations, operation)
@@ -247,7 +245,7 @@ class Purgatory(Generic[Op]):
 
     def cancel(self, operation: Op) -> bool:
         """Cancel an operation whose client has disconnected. Return False if it was settled before."""
-        return operation.settle(Outcome.CANCELLED)
+        return operation.settle(OperationState.CANCELLED)
 
     def expire(self, now_ms: int, limit: int | None = None) -> list[Op]:
         """Settle the operations whose timeout has passed, in order of expiration; those beyond `limit` stay
@@ -255,7 +253,7 @@ class Purgatory(Generic[Op]):
         """
         expired = cast("list[Op]", self._timer.advance(now_ms, limit))
         for operation in expired:
-            operation.settle(Outcome.EXPIRED)
+            operation.settle(OperationState.EXPIRED)
         self._purge_if_due()
         return expired
 
@@ -278,12 +276,12 @@ def families(purgatories: Iterable[Purgatory[Any]]) -> Iterator[FamilySamples]:
     yield FamilySamples(
         "kafka_server_delayedoperationpurgatory_purgatorysize",
         "Watched keys of delayed operations, including settled operations",
-        Kind.GAUGE,
+        MetricType.GAUGE,
         [Sample((("delayedOperation", each.name),), each.watched) for each in purgatories],
     )
     yield FamilySamples(
         "kafka_server_delayedoperationpurgatory_numdelayedoperations",
         "Delayed operations",
-        Kind.GAUGE,
+        MetricType.GAUGE,
         [Sample((("delayedOperation", each.name),), each.delayed) for each in purgatories],
     )

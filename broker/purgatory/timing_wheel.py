@@ -27,8 +27,6 @@ Item = TypeVar("Item", bound=HasDeadline)
 class DelayQueue(Generic[Item]):
     """A binary heap; `first_deadline` is None when it is empty."""
 
-    __slots__ = ("_heap",)
-
     def __init__(self) -> None:
         self._heap: list[Item] = []
 
@@ -68,7 +66,7 @@ class DelayQueue(Generic[Item]):
         return earliest
 
 
-class Entry:
+class TimerTask:
     """A timeout; subclassed by delayed operations. Scheduled while `bucket` is not None."""
 
     __slots__ = ("bucket", "cancelled", "expiration_ms")
@@ -101,13 +99,11 @@ class Bucket:
         self.wheel = wheel
         self.level = level
         self.deadline_ms = deadline_ms
-        self.entries: dict[Entry, None] = {}
+        self.entries: dict[TimerTask, None] = {}
 
 
 class _Level:
     """One ring: `tick_ms` per bucket, `interval_ms` in total, buckets by deadline."""
-
-    __slots__ = ("buckets", "interval_ms", "tick_ms")
 
     def __init__(self, tick_ms: int, wheel_size: int) -> None:
         self.tick_ms = tick_ms
@@ -119,14 +115,12 @@ class Advance(NamedTuple):
     """The result of one due bucket; entries in the order in which they were added to it."""
 
     to_ms: int
-    fired: list[Entry]
-    reinserted: list[Entry]
+    fired: list[TimerTask]
+    reinserted: list[TimerTask]
 
 
 class TimingWheel:
     """`tick_ms` is the precision: an entry fires up to one tick less a millisecond early, and never late."""
-
-    __slots__ = ("_levels", "_queue", "clock_ms", "size", "tick_ms", "wheel_size")
 
     def __init__(self, tick_ms: int, wheel_size: int, start_ms: int) -> None:
         self.tick_ms = tick_ms
@@ -136,7 +130,7 @@ class TimingWheel:
         self._levels = [_Level(tick_ms, wheel_size)]
         self._queue: DelayQueue[Bucket] = DelayQueue()
 
-    def add(self, entry: Entry) -> bool:
+    def add(self, entry: TimerTask) -> bool:
         """Schedule the entry, or move it. Return False if it is cancelled or due within this tick."""
         if entry.bucket is not None:
             entry.unlink()
@@ -194,24 +188,22 @@ class TimingWheel:
 class Timer:
     """`advance(now_ms)` returns the due entries; `next_deadline()` the time of the next call."""
 
-    __slots__ = ("_due", "_wheel")
-
     def __init__(self, tick_ms: int = 1, wheel_size: int = 20) -> None:
         self._wheel = TimingWheel(tick_ms, wheel_size, start_ms=0)
-        self._due: list[Entry] = []
+        self._due: list[TimerTask] = []
 
     @property
     def size(self) -> int:
         """The number of entries that are scheduled and not yet returned."""
         return self._wheel.size + sum(not entry.cancelled for entry in self._due)
 
-    def add(self, entry: Entry, now_ms: int) -> None:
+    def add(self, entry: TimerTask, now_ms: int) -> None:
         """Schedule the entry. The next `advance` returns an entry that is already due."""
         self._catch_up(now_ms)
         if not self._wheel.add(entry) and not entry.cancelled:
             self._due.append(entry)
 
-    def advance(self, now_ms: int, limit: int | None = None) -> list[Entry]:
+    def advance(self, now_ms: int, limit: int | None = None) -> list[TimerTask]:
         """Return every entry whose expiration is at or before `now_ms`, bucket by bucket in order of time.
 
         Entries beyond `limit` stay due.

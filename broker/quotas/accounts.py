@@ -12,7 +12,7 @@ from heapq import nsmallest
 from typing import Final, Protocol
 
 from broker.common.steps import nlargest_in_steps
-from broker.metrics.families import FamilySamples, Kind, Sample, Steps
+from broker.metrics.families import FamilySamples, MetricType, Sample, Steps
 
 MAX_ACCOUNTS: Final = 1_000
 """Accounts kept. One more evicts an eighth of them: the longest idle first, and the least busy among equals.
@@ -214,10 +214,10 @@ def families(accounts: Accounts, now_ms: int) -> Steps:
         samples = [
             Sample(label, account.counts[column]) for label, account in zip(labels, busiest, strict=True)
         ]
-        yield FamilySamples(name, text, Kind.COUNTER, samples)
+        yield FamilySamples(name, text, MetricType.COUNTER, samples)
     open_now = [Sample(label, account.connections) for label, account in zip(labels, busiest, strict=True)]
     yield FamilySamples(
-        "kafka_server_client_connections", "Open connections, by client", Kind.GAUGE, open_now
+        "kafka_server_client_connections", "Open connections, by client", MetricType.GAUGE, open_now
     )
     left_out = [Sample((), len(known) - len(busiest))]
-    yield FamilySamples("weir_clients_left_out", "Clients omitted from this page", Kind.GAUGE, left_out)
+    yield FamilySamples("weir_clients_left_out", "Clients omitted from this page", MetricType.GAUGE, left_out)

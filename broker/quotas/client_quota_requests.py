@@ -126,7 +126,7 @@ def warnings_about(limits: Iterable[tuple[str, float | None]]) -> tuple[str, ...
 
 
 class MatchType(IntEnum):
-    """How to match one part of an entity. Values are those of the wire protocol."""
+    """The match of one part of an entity. Values are those of the wire protocol."""
 
     EXACT = 0
     DEFAULT = 1

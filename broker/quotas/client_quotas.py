@@ -21,7 +21,7 @@ from broker.quotas.manager import CLIENT_QUOTA_WINDOW, QuotaManager, RuleDraft
 from broker.quotas.mutation import MutationQuotaManager, MutationSensor
 from broker.quotas.request import RequestQuotaManager
 from broker.quotas.throttle_compliance import ThrottleCompliance
-from broker.quotas.throttled import Throttle, Throttleable, ThrottledChannels, ThrottledRow
+from broker.quotas.throttled import MutedRow, Throttle, Throttleable, ThrottledChannels
 
 Drafts = dict[QuotaKind, RuleDraft]
 
@@ -188,11 +188,11 @@ class ClientQuotas:
         """Return the throttled channels of every kind of quota, the broker's last."""
         return [*(manager.throttled for manager in self.managers.values()), self.broker.throttled]
 
-    def rows(self, now_ms: int) -> list[ThrottledRow]:
+    def rows(self, now_ms: int) -> list[MutedRow]:
         """Return a row for each throttled channel of every kind, the longest remaining time first."""
         return sorted(self.each_row(now_ms), key=lambda row: -row.remaining_ms)
 
-    def each_row(self, now_ms: int) -> Iterator[ThrottledRow]:
+    def each_row(self, now_ms: int) -> Iterator[MutedRow]:
         """Return the rows in no order, each built when taken. Includes channels unmuted in the meantime."""
         in_force = [each for channels in self.throttled_channels() for each in channels.all()]
         return (each.row(now_ms, self.throttle_compliance.obeys(each.channel)) for each in in_force)

@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Final
 
 from broker.common.steps import MEASURED_AT_ONCE, nlargest_in_steps
-from broker.metrics.families import MAX_SERIES, FamilySamples, Kind, Sample, Steps
+from broker.metrics.families import MAX_SERIES, FamilySamples, MetricType, Sample, Steps
 from broker.metrics.rate import INT_MAX
 from broker.quotas.connections import IP_RATE, ConnectionQuotas
 from broker.quotas.quota_metrics import RuleUse
@@ -34,7 +34,7 @@ def families(servers: Mapping[str, ConnectionQuotas], now_ms: int, max_series: i
     yield FamilySamples(
         f"{GROUP}_broker_connection_accept_rate",
         "Connections accepted per second, except on a protected listener",
-        Kind.GAUGE,
+        MetricType.GAUGE,
         [Sample(server, quotas.rate.peek(now_ms)) for server, quotas in labelled],
     )
     listeners = [each for quotas in servers.values() for each in quotas.listeners.values()]
@@ -43,7 +43,7 @@ def families(servers: Mapping[str, ConnectionQuotas], now_ms: int, max_series: i
     yield FamilySamples(
         f"{GROUP}_connection_accept_rate",
         "Connections accepted per second, by listener or by address with a limit",
-        Kind.GAUGE,
+        MetricType.GAUGE,
         chain(
             (Sample((("listener", each.name),), each.rate.peek(now_ms)) for each in listeners),
             (
@@ -55,13 +55,13 @@ def families(servers: Mapping[str, ConnectionQuotas], now_ms: int, max_series: i
     yield FamilySamples(
         "weir_quota_addresses_left_out",
         "Addresses with a limit omitted from this page, since others connect more often",
-        Kind.GAUGE,
+        MetricType.GAUGE,
         [Sample((), len(measured) - len(addresses))],
     )
     yield FamilySamples(
         f"{GROUP}_connection_accept_throttle_time",
         "Mean milliseconds that the acceptor waited for the rate of listener or broker",
-        Kind.GAUGE,
+        MetricType.GAUGE,
         [
             Sample((("listener", each.name),), each.throttle_time.measure_or_zero(now_ms))
             for each in listeners
@@ -70,7 +70,7 @@ def families(servers: Mapping[str, ConnectionQuotas], now_ms: int, max_series: i
     yield FamilySamples(
         f"{GROUP}_ip_connection_accept_throttle_time",
         "Mean milliseconds for which connections of an address over its rate were delayed",
-        Kind.GAUGE,
+        MetricType.GAUGE,
         [
             Sample((("listener", each.name),), each.ip_throttle_time.measure_or_zero(now_ms))
             for each in listeners
@@ -80,7 +80,7 @@ def families(servers: Mapping[str, ConnectionQuotas], now_ms: int, max_series: i
     yield FamilySamples(
         f"{GROUP}_user_connections",
         "Open connections by user, identified by SASL or a client certificate",
-        Kind.GAUGE,
+        MetricType.GAUGE,
         [
             Sample((("user", user), *server), count)
             for server, user, count in nlargest(MAX_SERIES, counts, key=lambda each: each[2])
@@ -91,13 +91,13 @@ def families(servers: Mapping[str, ConnectionQuotas], now_ms: int, max_series: i
     yield FamilySamples(
         f"{GROUP}_user_connection_creation_rate",
         "Connections per second by user with a rate limit",
-        Kind.GAUGE,
+        MetricType.GAUGE,
         [Sample((("user", user), *server), sensor.observed(now_ms)) for server, user, sensor in latest],
     )
     yield FamilySamples(
         f"{GROUP}_rejected_connections_total",
         "Connections closed by a connection quota",
-        Kind.COUNTER,
+        MetricType.COUNTER,
         [
             Sample((("listener", each.name), ("rule", rule)), count)
             for each in listeners

@@ -328,7 +328,7 @@ class AddressStats(msgspec.Struct):
 _last_seen_ms: Callable[[AddressStats], int] = attrgetter("last_ms")
 
 
-class Addresses:
+class AddressStatsTable:
     """Connection statistics per client address, for the console; no verdict depends on them.
 
     Kafka has metrics only for addresses with a limit; these also show a connection storm from an address

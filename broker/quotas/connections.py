@@ -23,7 +23,7 @@ from broker.quotas.connection_rates import (
     ANY_ADDRESS,
     WHOLE_ADDRESS,
     AcceptRate,
-    Addresses,
+    AddressStatsTable,
     IpRates,
     PacedAcceptRate,
     counted_address,
@@ -116,7 +116,7 @@ class ConnectionQuotas:
         self.rate = build(window, INT_MAX)
         self.ips = IpRates(window, ipv6_prefix=ipv6_prefix, build=build)
         self.ipv6_prefix = ipv6_prefix
-        self.addresses = Addresses(window)
+        self.addresses = AddressStatsTable(window)
         self.per_ip = PerIp()
         self.users = UserConnections(window, build=build)
         self._window = window

@@ -31,7 +31,8 @@ Name = str | Default | None
 """One part of an entity: a name, the default, or None where the entity has no such part."""
 
 EntityPairs = tuple[tuple[str, str | None], ...]
-"""An entity as (type, name) pairs; the name None is the default. The same shape as control's."""
+"""An entity as (type, name) pairs; the name None is the default. `broker.metadata.changes` has the same type.
+"""
 
 
 class Entity(msgspec.Struct, frozen=True):

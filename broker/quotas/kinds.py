@@ -27,7 +27,7 @@ class QuotaKind(StrEnum):
 
 
 class ValueType(Enum):
-    """How Kafka stores a value. INT and LONG are integers."""
+    """The type by which Kafka stores a value. INT and LONG are integers."""
 
     INT = "INT"
     LONG = "LONG"

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from broker.common.steps import MEASURED_AT_ONCE, nlargest_in_steps
-from broker.metrics.families import MAX_SERIES, FamilySamples, Kind, Sample, Steps, label_name
+from broker.metrics.families import MAX_SERIES, FamilySamples, MetricType, Sample, Steps, label_name
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.entity import Entity, Governing
 from broker.quotas.kinds import KEY_OF, QuotaKind
@@ -160,22 +160,25 @@ def families(quotas: ClientQuotas, now_ms: int, max_series: int = MAX_SERIES) ->
         yield from _sensor_families(kind, _by_labels(shown), now_ms)
         throttled = [Sample((), len(manager.throttled))]
         name = f"{GROUPS[kind][0]}_queue_size"
-        yield FamilySamples(name, "Channels throttled for this quota", Kind.GAUGE, throttled)
+        yield FamilySamples(name, "Channels throttled for this quota", MetricType.GAUGE, throttled)
         left_out.append(Sample((("quota", kind.value),), manager.sensor_count - len(shown)))
     yield FamilySamples(
         "weir_quota_entities_left_out",
         "Entities measured for a quota and omitted from this page, since others use more",
-        Kind.GAUGE,
+        MetricType.GAUGE,
         left_out,
     )
     exempt = [Sample((), quotas.request.exempt.measure(now_ms))]
     yield FamilySamples(
-        "kafka_server_request_exempt_request_time", "Percent of one thread, never limited", Kind.GAUGE, exempt
+        "kafka_server_request_exempt_request_time",
+        "Percent of one thread, never limited",
+        MetricType.GAUGE,
+        exempt,
     )
     if quotas.callback is not None:
         failures = [Sample((("method", name),), count) for name, count in quotas.callback.failures.items()]
         name = "kafka_server_client_quota_callback_failures_total"
-        yield FamilySamples(name, "Calls of the quota callback that failed", Kind.COUNTER, failures)
+        yield FamilySamples(name, "Calls of the quota callback that failed", MetricType.COUNTER, failures)
 
 
 def _sensor_families(
@@ -186,7 +189,7 @@ def _sensor_families(
     def family(name: str, about: str, value: Callable[[ClientSensor], float | None]) -> FamilySamples:
         values = ((labels, value(sensor)) for labels, sensor in shown.items())
         samples = (Sample(labels, each) for labels, each in values if each is not None)
-        return FamilySamples(f"{prefix}_{name}", about, Kind.GAUGE, samples)
+        return FamilySamples(f"{prefix}_{name}", about, MetricType.GAUGE, samples)
 
     yield family(figure, text, lambda sensor: sensor.observed(now_ms))
     yield family(
@@ -221,8 +224,8 @@ def replication_families(quotas: ReplicationQuotas, now_ms: int) -> Iterator[Fam
         prefix, text = REPLICATION[manager.kind]
         rates = [Sample((), manager.observed(now_ms))] if manager.used else []
         bounds = [Sample((), manager.bound)] if manager.bound < UNLIMITED else []
-        yield FamilySamples(f"{prefix}_byte_rate", text, Kind.GAUGE, rates)
-        yield FamilySamples(f"{prefix}_quota_bound", "The present limit", Kind.GAUGE, bounds)
+        yield FamilySamples(f"{prefix}_byte_rate", text, MetricType.GAUGE, rates)
+        yield FamilySamples(f"{prefix}_quota_bound", "The present limit", MetricType.GAUGE, bounds)
 
 
 class RuleShadow(msgspec.Struct, frozen=True):
@@ -255,12 +258,12 @@ def shadow_families(quotas: ClientQuotas, now_ms: int) -> Steps:
         yield FamilySamples(
             f"{prefix}_shadow_throttles_total",
             "Requests that limits in shadow mode would have throttled",
-            Kind.COUNTER,
+            MetricType.COUNTER,
             times,
         )
         yield FamilySamples(
             f"{prefix}_shadow_throttle_ms_total",
             "Milliseconds in which limits in shadow mode would have throttled, overlaps counted once",
-            Kind.COUNTER,
+            MetricType.COUNTER,
             throttled_ms,
         )

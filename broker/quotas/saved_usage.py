@@ -1,8 +1,8 @@
-"""What the limits of clients remember across a restart: the usage in their windows, and what is owed.
+"""The state of client limits that survives a restart: the usage in their windows, and the debts of clients.
 
 `server.parts.quota_usage` saves it every second and when the server stops, and resumes it at the start.
-Independent of files: an `Entry` is one sensor of a client quota, or of the connection rate of an address, a
-user, a listener or the broker. Its windows are saved while it owes nothing: until a debt is repaid, they
+Independent of files: a `SavedUsage` is one sensor of a client quota, or of the connection rate of an address,
+a user, a listener or the broker. Its windows are saved while it owes nothing: until a debt is repaid, they
 decide nothing.
 
 The clocks of two runs have only the wall clock in common, so it measures what was repaid between. If it was
@@ -43,7 +43,7 @@ ADDRESS: Final = "ip"
 USER: Final = "user"
 
 
-class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class SavedUsage(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The usage of one entity. `scope` is the kind of a client quota, and `user`, `client_id` and `node` are
     those of its sensor; or `scope` is a server and one of the constants above, and `user` is the name of the
     listener, address or user. `worth_s` is the usage in seconds of the limit `bound`. `spent`: see
@@ -69,7 +69,7 @@ class Saved(msgspec.Struct, frozen=True, array_like=True):
     wall_ms: int
     window: tuple[int, int]
     mutation_window: tuple[int, int]
-    entries: list[Entry]
+    entries: list[SavedUsage]
 
 
 class UsageOfClients:
@@ -93,7 +93,7 @@ class UsageOfClients:
         changed since the last time: what was repaid since follows from the time. Pauses after every few
         sensors.
         """
-        entries: list[Entry] = []
+        entries: list[SavedUsage] = []
         newest_ms, bounds = 0, 0.0
         found = chain(self._of_sensors(now_ms), self._of_rates(now_ms))
         for number, (entry, last_record_ms) in enumerate(found):
@@ -126,13 +126,13 @@ class UsageOfClients:
             resumed += self._resume(entry, moved, spent, now_ms)
         return resumed
 
-    def _of_sensors(self, now_ms: int) -> Iterator[tuple[Entry | None, int]]:
+    def _of_sensors(self, now_ms: int) -> Iterator[tuple[SavedUsage | None, int]]:
         if self._clients.callback is None:
             for kind, manager in self._clients.managers.items():
                 for sensor in manager.known_sensors():
                     yield _entry_of_sensor(kind.value, sensor, now_ms), sensor.last_record_ms
 
-    def _of_rates(self, now_ms: int) -> Iterator[tuple[Entry | None, int]]:
+    def _of_rates(self, now_ms: int) -> Iterator[tuple[SavedUsage | None, int]]:
         for server, quotas in self._connections.items():
             by_name = {
                 BROKER: {"": quotas.rate},
@@ -144,7 +144,7 @@ class UsageOfClients:
                 for name, rate in rates.items():
                     yield _entry_of_rate(f"{server}/{scope}", name, rate, now_ms), rate.last_record_ms
 
-    def _resume(self, entry: Entry, samples: Samples, spent: float | None, now_ms: int) -> bool:
+    def _resume(self, entry: SavedUsage, samples: Samples, spent: float | None, now_ms: int) -> bool:
         if "/" in entry.scope:
             rate = self._rate_of(entry, now_ms)
             if rate is not None:
@@ -163,7 +163,7 @@ class UsageOfClients:
             sensor.resume_spent(spent, now_ms)
         return True
 
-    def _rate_of(self, entry: Entry, now_ms: int) -> AcceptRate | None:
+    def _rate_of(self, entry: SavedUsage, now_ms: int) -> AcceptRate | None:
         """Return the sensor of a limit on new connections that is in force now."""
         server, _, scope = entry.scope.partition("/")
         quotas, name = self._connections.get(server), entry.user or ""
@@ -181,7 +181,7 @@ class UsageOfClients:
         return None if rate is None or rate.bound == INT_MAX else rate
 
 
-def _entry_of_sensor(scope: str, sensor: ClientSensor, now_ms: int) -> Entry | None:
+def _entry_of_sensor(scope: str, sensor: ClientSensor, now_ms: int) -> SavedUsage | None:
     bound = sensor.repaid if isinstance(sensor, RateSensor) else sensor.bound
     if bound <= 0 or bound == UNLIMITED:
         return None
@@ -189,7 +189,7 @@ def _entry_of_sensor(scope: str, sensor: ClientSensor, now_ms: int) -> Entry | N
     return _entry_of(scope, names, bound, sensor.spent(now_ms), sensor.rate.live, now_ms)
 
 
-def _entry_of_rate(scope: str, name: str, rate: AcceptRate, now_ms: int) -> Entry | None:
+def _entry_of_rate(scope: str, name: str, rate: AcceptRate, now_ms: int) -> SavedUsage | None:
     if rate.bound <= 0 or rate.bound == INT_MAX:
         return None
     return _entry_of(scope, (name, None, None), rate.bound, rate.spent(now_ms), rate.live, now_ms)
@@ -202,7 +202,7 @@ def _entry_of(
     spent: float | None,
     live: Callable[[int], Samples],
     now_ms: int,
-) -> Entry | None:
+) -> SavedUsage | None:
     """Return the entry of a sensor, or None if its clients have used next to nothing of their limit."""
     samples: Samples = []
     used = spent or 0.0
@@ -212,4 +212,4 @@ def _entry_of(
         for sample in samples:
             used += sample[2]
     worth_s = used / bound
-    return None if worth_s < LEAST_WORTH_S else Entry(scope, *names, bound, worth_s, spent, samples)
+    return None if worth_s < LEAST_WORTH_S else SavedUsage(scope, *names, bound, worth_s, spent, samples)

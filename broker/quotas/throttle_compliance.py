@@ -51,7 +51,7 @@ HISTORY: Final = 8
 MAX_CLIENTS: Final = 1_024
 
 
-class Record:
+class ComplianceRecord:
     """The last observations of one connection or client. `waited` and `sent_early` count all of them."""
 
     __slots__ = ("_recent", "sent_early", "waited")
@@ -85,7 +85,7 @@ class Record:
 class ClientRecord(NamedTuple):
     principal: str
     client_id: str
-    record: Record
+    record: ComplianceRecord
 
 
 class Observations(NamedTuple):
@@ -104,7 +104,7 @@ class _Check(Enum):
     AFTER = 3
 
 
-class WatchedChannel(Record):
+class WatchedChannel(ComplianceRecord):
     """A connection that was throttled at least once. Only `ThrottleCompliance` changes it."""
 
     __slots__ = (
@@ -147,7 +147,7 @@ class ThrottleCompliance:
 
     def __init__(self) -> None:
         self._watched: dict[int, WatchedChannel] = {}
-        self._clients: dict[tuple[str, str], Record] = {}
+        self._clients: dict[tuple[str, str], ComplianceRecord] = {}
         self._checks: list[tuple[int, int, WatchedChannel]] = []
         self._serial = 0
 
@@ -273,7 +273,7 @@ class ThrottleCompliance:
     def _note(self, watch: WatchedChannel, *, early: bool) -> None:
         watch.note(early=early)
         key = (watch.channel.principal, watch.channel.client_id or "")
-        record = self._clients.pop(key, None) or Record()
+        record = self._clients.pop(key, None) or ComplianceRecord()
         if len(self._clients) >= MAX_CLIENTS:
             del self._clients[next(iter(self._clients))]
         self._clients[key] = record

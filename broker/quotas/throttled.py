@@ -72,7 +72,7 @@ class Throttleable(Protocol):
     throttles: int
 
 
-class ThrottledRow(msgspec.Struct, frozen=True):
+class MutedRow(msgspec.Struct, frozen=True):
     """One throttled channel as the console shows it.
 
     `entity` and `bound` are the present limit; `observed` and `throttle_ms` are those of the response. After
@@ -133,9 +133,9 @@ class ThrottledChannel:
         self.sensor: ClientSensor = throttle.sensor
         self.serial = 0
 
-    def row(self, now_ms: int, obeys: bool | None = None) -> ThrottledRow:
+    def row(self, now_ms: int, obeys: bool | None = None) -> MutedRow:
         channel, throttle = self.channel, self.throttle
-        return ThrottledRow(
+        return MutedRow(
             connection_id=channel.id,
             client_id=channel.client_id or "",
             principal=channel.principal,
@@ -267,7 +267,7 @@ class ThrottledChannels:
             heappop(queue)
         return queue[0][0] if queue else None
 
-    def rows(self, now_ms: int) -> list[ThrottledRow]:
+    def rows(self, now_ms: int) -> list[MutedRow]:
         """Return a row for each throttled channel, the longest remaining time first."""
         return sorted(
             (throttled.row(now_ms) for throttled in self._by_channel.values()),

@@ -1,7 +1,7 @@
 """Limits on bytes and frames per second of an address before authentication. Kafka limits only the size of
 one request before the login, not the number of requests or of connections that send them.
 
-Called by network.connection.unauthenticated for every read and request of an unauthenticated connection.
+Called by network.unauthenticated for every read and request of an unauthenticated connection.
 Each address has two token buckets of `BURST_S` seconds, so that all clients behind one address can log in at
 once after a restart. Verdicts only; independent of sockets and clocks.
 """

@@ -1,4 +1,5 @@
-"""Which records of a batch a topic refuses, and why (KIP-467; Kafka's LogValidator.processRecordErrors).
+"""Finds the records of a batch that a topic refuses, with the reasons (KIP-467; Kafka's
+LogValidator.processRecordErrors).
 
 Called by `inspect` once it has found the first such record. The whole batch is refused, and the producer
 learns which of its records are the reason.

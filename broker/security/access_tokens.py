@@ -39,7 +39,7 @@ class InvalidToken(Exception):  # noqa: N818 - says what the token is
 
 
 class TokenRules(msgspec.Struct, frozen=True):
-    """What a listener expects of tokens. `issuer` "": any."""
+    """The requirements of a listener on tokens. `issuer` "": any."""
 
     audiences: tuple[str, ...] = ()
     issuer: str = ""

@@ -1,4 +1,4 @@
-"""Where the broker may send requests that an administrator of the console asked for.
+"""Decides to which addresses the broker may send requests that an administrator of the console asked for.
 
 broker.controller.alerts checks a URL when it is stored, broker.monitoring.alerts.sender each address when it
 connects. A name is resolved once and the connection goes to the checked address, so that a name that changes
@@ -34,7 +34,7 @@ _SPECIAL: Final = tuple(
 Address = IPv4Address | IPv6Address
 
 
-class Endpoint(msgspec.Struct, frozen=True):
+class HttpEndpoint(msgspec.Struct, frozen=True):
     """A URL in parts. `host` is without brackets, `target` is path and query."""
 
     scheme: str
@@ -55,7 +55,7 @@ class Egress:
     def __init__(self, patterns: Sequence[HostPattern]) -> None:
         self._patterns = tuple(patterns)
 
-    def check(self, url: str) -> Endpoint:
+    def check(self, url: str) -> HttpEndpoint:
         """Return the parts of a URL. Raises ValueError with the reason, for people, if no address of its host
         can be allowed.
         """
@@ -73,7 +73,7 @@ class Egress:
             raise ValueError(self._refusal(endpoint))
         return endpoint
 
-    def allows(self, endpoint: Endpoint, address: Address) -> bool:
+    def allows(self, endpoint: HttpEndpoint, address: Address) -> bool:
         """Whether requests to this URL may be sent to this address of its host."""
         if self._names(endpoint.host, endpoint.port):
             return True
@@ -90,16 +90,16 @@ class Egress:
             for each in self._patterns
         )
 
-    def _refusal(self, endpoint: Endpoint) -> str:
+    def _refusal(self, endpoint: HttpEndpoint) -> str:
         if endpoint.scheme == "http" and PUBLIC in self._patterns:
             return f"http needs {endpoint.host} in alerts.destination.hosts; otherwise use https"
         return f"{endpoint.host} is not in alerts.destination.hosts"
 
-    def refusal_of(self, endpoint: Endpoint, address: Address) -> str:
+    def refusal_of(self, endpoint: HttpEndpoint, address: Address) -> str:
         return f"{endpoint.host} has the address {address}, which is not in alerts.destination.hosts"
 
 
-def read_url(url: str) -> Endpoint:
+def read_url(url: str) -> HttpEndpoint:
     """Return the parts of a URL. Raises ValueError with the reason, for people."""
     if len(url) > LONGEST_URL:
         raise ValueError(f"the URL is longer than {LONGEST_URL} characters")
@@ -119,7 +119,9 @@ def read_url(url: str) -> Endpoint:
     if "#" in url:
         raise ValueError("the URL must not have a fragment")
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    return Endpoint(parts.scheme, parts.hostname, port or {"http": 80, "https": 443}[parts.scheme], target)
+    return HttpEndpoint(
+        parts.scheme, parts.hostname, port or {"http": 80, "https": 443}[parts.scheme], target
+    )
 
 
 def is_public(address: Address) -> bool:

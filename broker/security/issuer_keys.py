@@ -25,7 +25,7 @@ token. Kafka refreshes once in 60 s for each of up to 16 unknown key ids, and wi
 
 
 class KeySource(msgspec.Struct, frozen=True):
-    """Where a key set is. Listeners with equal sources share one set."""
+    """The location of a key set. Listeners with equal sources share one set."""
 
     url: str
     refresh_ms: int

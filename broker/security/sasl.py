@@ -14,7 +14,7 @@ class SaslLogin(Protocol):
 
     `name` is the authenticated user, None until the login has succeeded. `ends_wall_ms` is when its
     credential expires, in ms since the epoch; None if it does not. `refusal` is why the login fails, for the
-    operator's log; "" if it does not fail, or if the mechanism must not tell. It shows nothing of the
+    operator's log; "" if it does not fail, or if the mechanism must not reveal it. It shows nothing of the
     client's messages. `by_token`: the credential is a delegation token.
     """
 
@@ -37,7 +37,7 @@ class SaslLogin(Protocol):
 
 
 def invalid_credentials(mechanism: str) -> ApiError:
-    """Return the error of a login that must not tell the client why it failed."""
+    """Return the error of a login that must not reveal to the client why it failed."""
     message = (
         "Authentication failed during authentication due to invalid credentials with SASL mechanism "
         f"{mechanism}"

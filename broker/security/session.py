@@ -1,7 +1,7 @@
 """SASL session lifetime and re-authentication on the same connection.
 
 Created by the SaslAuthenticate handler if `connections.max.reauth.ms` limits sessions or the credential of a
-login expires; network.connection.authentication checks it for each request of the connection. Independent of
+login expires; network.authentication checks it for each request of the connection. Independent of
 requests and connections. (KIP-368; Kafka: KafkaChannel's and SaslServerAuthenticator's re-authentication)
 """
 
@@ -11,7 +11,7 @@ MIN_RENEWAL_INTERVAL_MS: Final = 1_000
 """Minimum time between two re-authentications."""
 
 
-class Session:
+class SaslSession:
     """A SASL session.
 
     `mechanism` never changes. While `renewing`, only the login's requests are allowed; `latency_ms` is the

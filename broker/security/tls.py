@@ -2,7 +2,7 @@
 
 Called by the socket server for each TLS listener. An invalid key, certificate or cipher list raises
 ConfigError at startup; the error names the key and never shows a secret. `parse_pem` reads keys and
-certificates. `broker.security.client_tls` is the client's side. Independent of sockets.
+certificates. `broker.gateway.upstream.security` is the client's side. Independent of sockets.
 """
 
 import logging
@@ -116,7 +116,7 @@ def server_name(connection: ssl.SSLObject) -> str | None:
 
 
 def _note_server_name(connection: ssl.SSLObject, name: str | None, _context: ssl.SSLContext) -> None:
-    # OpenSSL tells a server only during the handshake.
+    # OpenSSL gives a server the name only during the handshake.
     connection.requested_name = name  # type: ignore[attr-defined]
 
 

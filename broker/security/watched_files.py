@@ -1,6 +1,6 @@
 """Files that the operator names and that are read again when they change: certificates, keys, key sets.
 
-Used by `tls`, `client_tls`, `issuer_keys` and broker.gateway.upstream.security.
+Used by `tls`, `issuer_keys`, gateway.upstream.security and gateway.sharing.cluster_keys.
 """
 
 import os

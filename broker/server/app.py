@@ -18,7 +18,7 @@ from broker.config.load import Configuration
 from broker.controller.commands import IssueAdminToken
 from broker.controller.rows.broker import ServerInfo, TokenRow
 from broker.metadata.actor import BROKER_ITSELF, Role
-from broker.monitoring.alerts.formats import Source
+from broker.monitoring.alerts.formats import NotificationSource
 from broker.monitoring.alerts.task import TASK as ALERT_RULES
 from broker.monitoring.alerts.task import Alerting
 from broker.network.clock import TrioClock
@@ -185,8 +185,10 @@ async def _release_delayed(server: Server) -> None:
 def _alerting(server: Server) -> Alerting:
     control, config = server.control, server.config
 
-    def source() -> Source:
-        return Source(control.image.cluster_id, config.broker.node_id, server.server_views.info.console)
+    def source() -> NotificationSource:
+        return NotificationSource(
+            control.image.cluster_id, config.broker.node_id, server.server_views.info.console
+        )
 
     return Alerting(lambda: control.image, server.views, source, config.alerts, config.log.dirs, server.clock)
 

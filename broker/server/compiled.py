@@ -1,4 +1,4 @@
-"""Whether Weir's hot modules run compiled by mypyc, this one among them, or interpreted.
+"""Finds out whether Weir's hot modules run compiled by mypyc, this one among them, or interpreted.
 
 pyproject.toml lists them. `make compiled` builds them beside their sources, and Python imports a build rather
 than its source, so `weir` and the tests refuse to run a build that is older than a source.

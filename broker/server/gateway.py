@@ -32,8 +32,10 @@ from broker.gateway.event_topics import UpstreamTopics
 from broker.gateway.forwarder import ForwardLimits
 from broker.gateway.node_ports import NodePorts
 from broker.gateway.node_scope import QuotasByNode
+from broker.gateway.own_summaries import OwnClients, OwnSummary
 from broker.gateway.own_topics import OwnTopics
 from broker.gateway.processor import ListenerForwarding
+from broker.gateway.renewals import LoginRenewal
 from broker.gateway.routes import ForwardRoutes
 from broker.gateway.server_mode import GatewayMode
 from broker.gateway.sharing.cluster_keys import ClusterKeys
@@ -51,12 +53,10 @@ from broker.gateway.upstream.cluster import UpstreamCluster
 from broker.gateway.upstream.connect import UpstreamSocket, open_connection
 from broker.gateway.upstream.errors import Reason, UpstreamError
 from broker.gateway.upstream.identity import ClusterIdentity
-from broker.gateway.upstream.pace import Backoff
-from broker.gateway.upstream.renewal import LoginRenewal
+from broker.gateway.upstream.pace import ReconnectBackoff
 from broker.gateway.upstream.security import UpstreamSecurity, check_credentials
 from broker.gateway.upstream_quotas import UpstreamQuotas
-from broker.gateway.views.own_summaries import OwnClients, OwnSummary
-from broker.gateway.views.upstream import UpstreamViews
+from broker.gateway.upstream_views import UpstreamViews
 from broker.log.background_jobs import Flush
 from broker.metadata.changes import AuditFilter
 from broker.metadata.store import MetadataStore
@@ -130,7 +130,7 @@ class GatewayServer(Server):
             config.security, is_judged=lambda listener: not self._logs_in_upstream(listener)
         )
 
-        self._backoffs: dict[int | None, Backoff] = {}
+        self._backoffs: dict[int | None, ReconnectBackoff] = {}
         self.event_topics = UpstreamTopics(self.client, lambda: self.control.config)
         self.origin = EventOrigin(config.broker.node_id, lambda: self.cluster.expected_id or "", self._id)
         by_node = config.quotas.scope == "broker"
@@ -293,7 +293,7 @@ class GatewayServer(Server):
         return follow
 
     def _records_of(self, topic: str) -> Records:
-        """Return what signs and verifies the records of a topic that gateways believe."""
+        """Return the signer and verifier of the records of one of the gateways' topics."""
         keys = self._cluster_keys
         records = PlainRecords() if keys is None else SignedRecords(topic, self._id, keys)
         self._records[topic] = records
@@ -365,8 +365,8 @@ class GatewayServer(Server):
         for routes in self._routes.values():
             routes.renew_metrics()
 
-    def _backoff_of(self, node_id: int | None) -> Backoff:
-        return self._backoffs.setdefault(node_id, Backoff(self.config.upstream))
+    def _backoff_of(self, node_id: int | None) -> ReconnectBackoff:
+        return self._backoffs.setdefault(node_id, ReconnectBackoff(self.config.upstream))
 
     def _forwarding(self, listener: str, throttling: Throttling) -> ListenerForwarding:
         config = self.config

@@ -38,7 +38,7 @@ async def start_console(
 ) -> tuple[str, int]:
     """Start the console and return the address it is bound to.
 
-    `is_ready` tells whether Kafka clients are served, all tokens are known and the upstream cluster has
+    `is_ready` returns whether Kafka clients are served, all tokens are known and the upstream cluster has
     answered.
 
     Raises ConfigError if it cannot be bound, or for unusable certificates. It serves until cancelled: during

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from math import ceil
 from typing import Final, NamedTuple
 
-from broker.simulation.scenario import SECOND_US, Piece, Record
+from broker.simulation.scenario import SECOND_US, ClientLoad, Piece
 
 PARTS: Final = 10
 """A second of a recorded client becomes at most this many requests; the recording has no finer times."""
@@ -34,7 +34,7 @@ class Count:
         self.nbytes += nbytes
 
 
-class Sender:
+class RequestSender:
     """The state that a connection shares with its iterator.
 
     `idle_until` maps a time to the end of the idle period it lies in, or to itself outside of one.
@@ -57,7 +57,7 @@ class Sender:
 
 
 def even_arrivals(
-    pieces: Sequence[Piece], interval_us: float, nbytes: int, phase: float, sender: Sender
+    pieces: Sequence[Piece], interval_us: float, nbytes: int, phase: float, sender: RequestSender
 ) -> Iterator[Arrival]:
     """Yield a request every `interval_us`, divided by the piece's factor; the first after `phase`
     intervals.
@@ -94,7 +94,7 @@ def even_arrival_count(pieces: Sequence[Piece], interval_us: float, phase: float
 
 
 def greedy_arrivals(
-    pieces: Sequence[Piece], latency_us: int, nbytes: int, sender: Sender
+    pieces: Sequence[Piece], latency_us: int, nbytes: int, sender: RequestSender
 ) -> Iterator[Arrival]:
     """Yield the next request as soon as the connection is free."""
     for piece in pieces:
@@ -110,7 +110,7 @@ def greedy_arrivals(
                 at_us = sender.free_us
 
 
-def recorded_arrivals(record: Record, sender: Sender) -> Iterator[Arrival]:
+def recorded_arrivals(record: ClientLoad, sender: RequestSender) -> Iterator[Arrival]:
     """Yield each second's requests in equal parts, evenly spaced."""
     for second, requests, nbytes in zip(record.seconds, record.requests, record.nbytes, strict=True):
         at_us = second * SECOND_US

@@ -11,7 +11,7 @@ from broker.common.clock import BASE_MS
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.throttled import Throttle, longer
-from broker.simulation.arrivals import Arrival, Sender
+from broker.simulation.arrivals import Arrival, RequestSender
 from broker.simulation.idle_periods import IdlePeriods
 
 
@@ -30,7 +30,7 @@ class ThrottleTotals:
             self.longest_ms = ms
 
 
-class Connection:
+class SimulatedConnection:
     """One connection. `sent_requests` and `sent_bytes` are its successes, besides those that `sender`
     counts.
 
@@ -43,7 +43,7 @@ class Connection:
         kind: QuotaKind,
         names: tuple[str, str],
         idles: Sequence[IdlePeriods],
-        arrivals: Callable[[Sender], Iterator[Arrival]],
+        arrivals: Callable[[RequestSender], Iterator[Arrival]],
         *,
         latency_us: int,
         obeys: bool,
@@ -58,7 +58,7 @@ class Connection:
         self.sent_bytes = 0
         # Most connections are under one limit; these call it directly.
         idle_until = idles[0].until if len(idles) == 1 else self._idle_until
-        self.sender = Sender(idle_until, batch_bytes, patience_us)
+        self.sender = RequestSender(idle_until, batch_bytes, patience_us)
         self._arrivals = arrivals(self.sender)
         self._quotas = quotas
         self._idle_periods = tuple(idles)

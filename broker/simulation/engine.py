@@ -22,19 +22,19 @@ from broker.quotas.request import PERCENT_OF_A_SECOND_PER_NS
 from broker.quotas.table import Resolution
 from broker.simulation.arrivals import (
     Arrival,
-    Sender,
+    RequestSender,
     even_arrival_count,
     even_arrivals,
     greedy_arrivals,
     recorded_arrivals,
 )
-from broker.simulation.connection import Connection
-from broker.simulation.idle_periods import FOREVER, Demand, IdlePeriods
-from broker.simulation.scenario import SECOND_US, Group, Piece, Record, Scenario
+from broker.simulation.connection import SimulatedConnection
+from broker.simulation.idle_periods import FOREVER, ConnectionDemand, IdlePeriods
+from broker.simulation.scenario import SECOND_US, ClientGroup, ClientLoad, Piece, Scenario
 
 MAX_EVENTS: Final = 100_000_000
 
-LoadSource = Group | Record
+LoadSource = ClientGroup | ClientLoad
 
 
 class SimulatedClient(msgspec.Struct, frozen=True):
@@ -45,7 +45,7 @@ class SimulatedClient(msgspec.Struct, frozen=True):
     """
 
     source: LoadSource
-    connection: Connection
+    connection: SimulatedConnection
     bandwidth: Resolution
     request: Resolution
     offered: int | None
@@ -126,7 +126,7 @@ class _Clients:
         self._scenario = scenario
         self._quotas = quotas_of(scenario)
         self._window = Window(scenario.settings.window_num, scenario.settings.window_size_seconds * 1000)
-        self._demands: dict[object, list[Demand]] = {}
+        self._demands: dict[object, list[ConnectionDemand]] = {}
         self._bounds: dict[object, float] = {}
         self._idle_periods: dict[object, IdlePeriods] = {}
         random = Random(scenario.seed)  # noqa: S311 - a simulation
@@ -140,7 +140,7 @@ class _Clients:
         self.clients = [
             self._client(source, names, random)
             for source, names in sources
-            for _ in range(source.connections if isinstance(source, Group) else 1)
+            for _ in range(source.connections if isinstance(source, ClientGroup) else 1)
         ]
 
     def _sources(self) -> Iterator[tuple[LoadSource, tuple[str, str]]]:
@@ -157,17 +157,17 @@ class _Clients:
             self._bounds[shared] = found.bound
             self._demands.setdefault(shared, []).append(self._demand(source, manager.kind, found.bound))
 
-    def _demand(self, source: LoadSource, kind: QuotaKind, bound: float) -> Demand:
-        if isinstance(source, Record):
+    def _demand(self, source: LoadSource, kind: QuotaKind, bound: float) -> ConnectionDemand:
+        if isinstance(source, ClientLoad):
             # A recording's demand is unknown before it is read, so it is always simulated.
-            return Demand((Piece(0, self._scenario.duration_us, 1.0),), 2 * bound, 0)
+            return ConnectionDemand((Piece(0, self._scenario.duration_us, 1.0),), 2 * bound, 0)
         cost = float(source.request_bytes)
         if kind is QuotaKind.REQUEST:
             cost = source.handling_ns * PERCENT_OF_A_SECOND_PER_NS
         per_second = SECOND_US / self._interval_us(source) * source.connections
-        return Demand(source.pieces, cost * per_second, cost * source.connections)
+        return ConnectionDemand(source.pieces, cost * per_second, cost * source.connections)
 
-    def _interval_us(self, group: Group) -> float:
+    def _interval_us(self, group: ClientGroup) -> float:
         if group.rate is None:
             return self._scenario.latency_us
         return group.request_bytes * group.connections / group.rate * SECOND_US
@@ -177,7 +177,7 @@ class _Clients:
     ) -> Iterator[tuple[RateQuotaManager, object, Resolution]]:
         """Yield the limits of a client, each with the key that all clients of the same allowance share."""
         managers: list[RateQuotaManager] = [bandwidth_of(self._quotas, source.kind)]
-        if isinstance(source, Group) and source.handling_ns:
+        if isinstance(source, ClientGroup) and source.handling_ns:
             managers.append(self._quotas.request)
         for manager in managers:
             found = manager.resolve(*names)
@@ -185,11 +185,11 @@ class _Clients:
                 yield manager, (manager.kind, *allowance(found.matched, names)), found
 
     def _client(self, source: LoadSource, names: tuple[str, str], random: Random) -> SimulatedClient:
-        group = source if isinstance(source, Group) else None
+        group = source if isinstance(source, ClientGroup) else None
         idles = [self._idle_periods[shared] for _, shared, _ in self._limits(source, names)]
-        arrivals: Callable[[Sender], Iterator[Arrival]]
+        arrivals: Callable[[RequestSender], Iterator[Arrival]]
         offered: int | None
-        if isinstance(source, Record):
+        if isinstance(source, ClientLoad):
             arrivals = partial(recorded_arrivals, source)
             offered = sum(source.nbytes)
         elif source.rate is None:
@@ -200,7 +200,7 @@ class _Clients:
             interval_us, phase = self._interval_us(source), random.random()
             arrivals = partial(even_arrivals, source.pieces, interval_us, source.request_bytes, phase)
             offered = even_arrival_count(source.pieces, interval_us, phase) * source.request_bytes
-        connection = Connection(
+        connection = SimulatedConnection(
             self._quotas,
             source.kind,
             names,

@@ -20,7 +20,7 @@ SPARE_WINDOWS: Final = 3
 """Windows beyond those of a rate, before and after a busy stretch."""
 
 
-class Demand(NamedTuple):
+class ConnectionDemand(NamedTuple):
     """The demand of identical connections on one limit: units per second at a factor of 1, and units of one
     request of each.
     """
@@ -36,7 +36,7 @@ class IdlePeriods:
     """
 
     def __init__(
-        self, demands: Iterable[Demand], bound: float, window: Window, burst_ms: int | None = None
+        self, demands: Iterable[ConnectionDemand], bound: float, window: Window, burst_ms: int | None = None
     ) -> None:
         """Compute the periods. `burst_ms` is a token bucket's fill time, the most that it looks back."""
         seen_ms = max(window.samples - 1, 1) * window.window_ms
@@ -69,7 +69,11 @@ class IdlePeriods:
 
 
 def _busy_stretches(
-    demands: Sequence[Demand], spare: float, seen_seconds: float, lead_us: int, horizon_us: int | None
+    demands: Sequence[ConnectionDemand],
+    spare: float,
+    seen_seconds: float,
+    lead_us: int,
+    horizon_us: int | None,
 ) -> list[tuple[int, int]]:
     """Return the stretches in which the limit may be violated, widened by the lead, sorted and disjoint.
 
@@ -87,7 +91,7 @@ def _busy_stretches(
 class _TotalDemand:
     """The sum of all demands as a step function: a rate per second from each time on."""
 
-    def __init__(self, demands: Sequence[Demand]) -> None:
+    def __init__(self, demands: Sequence[ConnectionDemand]) -> None:
         changes: dict[int, float] = {}
         for demand in demands:
             for piece in demand.pieces:

@@ -14,11 +14,11 @@ from broker.config.sections import QuotaConfig
 from broker.quotas.entity import Entity
 from broker.quotas.kinds import KEY_OF, QuotaKind
 from broker.simulation.engine import MAX_EVENTS, allowance, bandwidth_of, quotas_of, run_scenario
-from broker.simulation.scenario import Limit, Record, Scenario
+from broker.simulation.scenario import ClientLoad, Limit, Scenario
 from broker.simulation.summary import (
-    GroupRow,
-    RuleRow,
-    Summary,
+    ClientGroupTotals,
+    RuleTotals,
+    SimulationSummary,
     Totals,
     groups,
     limits_without_effect,
@@ -61,7 +61,7 @@ def parts_of(clients: Iterable[RecordedClient], limits: tuple[Limit, ...]) -> li
 
 
 def simulate_part(
-    records: Sequence[Record], limits: tuple[Limit, ...], duration_us: int, max_events: int = MAX_EVENTS
+    records: Sequence[ClientLoad], limits: tuple[Limit, ...], duration_us: int, max_events: int = MAX_EVENTS
 ) -> tuple[list[Totals], int]:
     """Return the totals of each record, and the number of requests that were simulated one by one.
 
@@ -79,7 +79,7 @@ def joined(
     limits: tuple[Limit, ...],
     duration_us: int,
     events: int,
-) -> Summary:
+) -> SimulationSummary:
     """Return the summary of the whole load. Clients are in its order, with the totals of each."""
     scenario = Scenario(duration_us, limits, SETTINGS)
     rows = []
@@ -92,12 +92,12 @@ def joined(
             bound, before, parts = under.get((key, place.entity), (place.bound, Totals(), set()))
             parts.add(place.part)
             under[key, place.entity] = bound, before + total, parts
-        rows.append(GroupRow(f"{client.user}, {client.client_id}", client.kind, 1, (rule,), total))
+        rows.append(ClientGroupTotals(f"{client.user}, {client.client_id}", client.kind, 1, (rule,), total))
     rules = (
-        RuleRow(entity, key, bound, len(parts), total)
+        RuleTotals(entity, key, bound, len(parts), total)
         for (key, entity), (bound, total, parts) in under.items()
     )
-    return Summary(
+    return SimulationSummary(
         duration_us,
         scenario.seed,
         len(rows),

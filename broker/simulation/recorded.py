@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from broker.common.strict_yaml import BadFileError
 from broker.quotas.kinds import QuotaKind
-from broker.simulation.scenario import Record
+from broker.simulation.scenario import ClientLoad
 
 VERSIONS: Final = (1, 2)
 """The versions of the format. They differ in the name of a source that is ignored here."""
@@ -35,9 +35,9 @@ MAX_NUMBER: Final = 2**53
 """The maximum of every number: larger integers are not exact in every JSON library."""
 
 
-def read_recorded(path: Path) -> tuple[Record, ...]:
+def read_recorded(path: Path) -> tuple[ClientLoad, ...]:
     """Return the clients in order of appearance. Raises BadFileError."""
-    records: dict[tuple[str, str, str], Record] = {}
+    records: dict[tuple[str, str, str], ClientLoad] = {}
     first_ms = latest_ms = 0
     try:
         with path.open(encoding="utf-8") as lines:
@@ -58,12 +58,12 @@ def read_recorded(path: Path) -> tuple[Record, ...]:
     return tuple(records.values())
 
 
-def _add(records: dict[tuple[str, str, str], Record], row: Mapping[str, Any], second: int) -> None:
+def _add(records: dict[tuple[str, str, str], ClientLoad], row: Mapping[str, Any], second: int) -> None:
     key = (row["principal"], row["client_id"], row["api"])
     kind, counted = APIS[row["api"]]
     record = records.get(key)
     if record is None:
-        record = records[key] = Record(row["principal"], row["client_id"], kind)
+        record = records[key] = ClientLoad(row["principal"], row["client_id"], kind)
     record.seconds.append(second)
     record.requests.append(row["requests"])
     record.nbytes.append(row[counted])

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from broker.quotas.entity import Entity
 from broker.simulation.scenario import SECOND_US
-from broker.simulation.summary import GroupRow, RuleRow, Summary, Totals
+from broker.simulation.summary import ClientGroupTotals, RuleTotals, SimulationSummary, Totals
 
 MAX_ROWS: Final = 40
 """Maximum number of rows of a table; JSON and CSV have all."""
@@ -20,7 +20,7 @@ MAX_ROWS: Final = 40
 UNITS: Final = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
 
-def in_table(before: Summary, after: Summary | None = None) -> str:
+def in_table(before: SimulationSummary, after: SimulationSummary | None = None) -> str:
     """Return a table for people; `after` is the same load under other quotas."""
     seconds = before.duration_us / SECOND_US
     parts = [
@@ -32,7 +32,7 @@ def in_table(before: Summary, after: Summary | None = None) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def in_json(before: Summary, after: Summary | None = None) -> str:
+def in_json(before: SimulationSummary, after: SimulationSummary | None = None) -> str:
     """Return one object, with a second one of the same shape under `compared` for `after`."""
     shown = _document(before)
     if after is not None:
@@ -40,7 +40,7 @@ def in_json(before: Summary, after: Summary | None = None) -> str:
     return json.dumps(shown, indent=2)
 
 
-def in_csv(before: Summary, after: Summary | None = None) -> str:
+def in_csv(before: SimulationSummary, after: SimulationSummary | None = None) -> str:
     """Return a line for each group of clients."""
     lines = io.StringIO()
     summaries = [("before", before)] if after is None else [("before", before), ("after", after)]
@@ -55,11 +55,11 @@ def in_csv(before: Summary, after: Summary | None = None) -> str:
     return lines.getvalue().rstrip("\n")
 
 
-def any_throttled(summary: Summary) -> bool:
+def any_throttled(summary: SimulationSummary) -> bool:
     return any(row.totals.throttles for row in summary.groups)
 
 
-def _document(summary: Summary) -> dict[str, Any]:
+def _document(summary: SimulationSummary) -> dict[str, Any]:
     seconds = summary.duration_us / SECOND_US
     return {
         "seconds": seconds,
@@ -109,7 +109,7 @@ def _totals_json(totals: Totals, seconds: float) -> dict[str, Any]:
 
 
 def _group_lines(
-    rows: Sequence[GroupRow], others: Sequence[GroupRow] | None, seconds: float
+    rows: Sequence[ClientGroupTotals], others: Sequence[ClientGroupTotals] | None, seconds: float
 ) -> list[Sequence[str]]:
     head = [
         "CLIENTS",
@@ -137,7 +137,7 @@ def _group_lines(
     return lines
 
 
-def _group_line(row: GroupRow, seconds: float) -> list[str]:
+def _group_line(row: ClientGroupTotals, seconds: float) -> list[str]:
     governing = sorted({"no limit" if rule is None else f"{rule[0]}: {_rate(rule[2])}" for rule in row.rules})
     return [
         row.name,
@@ -149,7 +149,7 @@ def _group_line(row: GroupRow, seconds: float) -> list[str]:
     ]
 
 
-def _rule_lines(rows: Sequence[RuleRow], seconds: float) -> list[Sequence[str]]:
+def _rule_lines(rows: Sequence[RuleTotals], seconds: float) -> list[Sequence[str]]:
     if not rows:
         return []
     head = ["RULE", "LIMIT", "OF", "OFFERED", "ACCEPTED", "THROTTLED", "THROTTLES", "MEAN", "LONGEST"]

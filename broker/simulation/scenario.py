@@ -77,7 +77,7 @@ def between(pieces: Iterable[Piece], start_us: int, stop_us: int) -> tuple[Piece
     return tuple(piece for piece in cut if piece.start_us < piece.end_us)
 
 
-class Group(msgspec.Struct, frozen=True):
+class ClientGroup(msgspec.Struct, frozen=True):
     """`count` identical clients, each with `connections` connections that have one request in flight.
 
     `request_bytes` is the size of a Produce request or a Fetch response. `rate` is bytes/s of each client,
@@ -111,7 +111,7 @@ class Group(msgspec.Struct, frozen=True):
         return self.pieces[-1].end_us - self.pieces[0].start_us if self.pieces else 0
 
 
-class Record(msgspec.Struct, frozen=True):
+class ClientLoad(msgspec.Struct, frozen=True):
     """One client of a recorded load: per second, the number of requests and their total bytes."""
 
     user: str
@@ -139,7 +139,7 @@ class Scenario(msgspec.Struct, frozen=True):
     duration_us: int
     limits: tuple[Limit, ...]
     settings: QuotaConfig
-    groups: tuple[Group, ...] = ()
-    records: tuple[Record, ...] = ()
+    groups: tuple[ClientGroup, ...] = ()
+    records: tuple[ClientLoad, ...] = ()
     latency_us: int = 2_000
     seed: int = 1

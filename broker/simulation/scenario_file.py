@@ -10,7 +10,7 @@ from typing import Final
 
 from broker.common.errors import ApiError, ConfigError
 from broker.common.principal import ANONYMOUS
-from broker.common.strict_yaml import Fields, Place, read_file
+from broker.common.strict_yaml import Fields, YamlValue, read_file
 from broker.config.load import build_config
 from broker.config.sections import QuotaConfig
 from broker.quotas.client_quota_requests import validate_alteration
@@ -23,11 +23,11 @@ from broker.simulation.scenario import (
     NUMBER,
     SECOND_US,
     Bursts,
+    ClientGroup,
+    ClientLoad,
     Constant,
     Diurnal,
-    Group,
     Limit,
-    Record,
     Scenario,
     Schedule,
     between,
@@ -48,31 +48,31 @@ AMOUNT: Final = re.compile(r"(\d+(?:\.\d+)?) ?([A-Za-z]*)")
 CLOCK: Final = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)")
 
 
-def truth(place: Place) -> bool:
+def truth(place: YamlValue) -> bool:
     text = place.text().lower()
     if text not in TRUTH:
         place.refuse(f"{text}: expected true or false")
     return TRUTH[text]
 
 
-def share(place: Place) -> float:
+def share(place: YamlValue) -> float:
     amount = _amount(place, {"": 1})
     if amount > 1:
         place.refuse(f"{place.text()}: expected a number from 0 to 1")
     return amount
 
 
-def size(place: Place) -> float:
+def size(place: YamlValue) -> float:
     """Return bytes, written as 16384, 16kB or 1.5MB; more than 0."""
     return _positive(place, _amount(place, SIZES))
 
 
-def span(place: Place) -> int:
+def span(place: YamlValue) -> int:
     """Return microseconds, written as 90, 2ms, 15m or 24h; more than 0."""
     return int(_positive(place, _amount(place, TIMES)))
 
 
-def moment(place: Place) -> int:
+def moment(place: YamlValue) -> int:
     """Return microseconds since midnight, written as 8h or as 08:00."""
     clock = CLOCK.fullmatch(place.text())
     if clock is None:
@@ -80,7 +80,7 @@ def moment(place: Place) -> int:
     return (int(clock[1]) * 60 + int(clock[2])) * 60 * SECOND_US
 
 
-def _amount(place: Place, units: dict[str, int]) -> float:
+def _amount(place: YamlValue, units: dict[str, int]) -> float:
     found = AMOUNT.fullmatch(place.text())
     if found is None or found[2] not in units:
         named = ", ".join(unit for unit in units if unit)
@@ -88,7 +88,7 @@ def _amount(place: Place, units: dict[str, int]) -> float:
     return float(found[1]) * units[found[2]]
 
 
-def _positive(place: Place, amount: float) -> float:
+def _positive(place: YamlValue, amount: float) -> float:
     if amount <= 0:
         place.refuse("must be more than 0")
     return amount
@@ -114,12 +114,12 @@ def read_scenario(path: Path) -> Scenario:
     )
     if ("clients" in top.by_name) is ("recorded" in top.by_name):
         top.place.refuse("expected either clients or recorded")
-    records: tuple[Record, ...] = ()
+    records: tuple[ClientLoad, ...] = ()
     if "recorded" in top.by_name:
         records = read_recorded(path.parent / top.by_name["recorded"].text())
     duration_us = _duration(top, records)
     latency_us = top.get("latency", span, LATENCY_US)
-    groups: tuple[Group, ...] = ()
+    groups: tuple[ClientGroup, ...] = ()
     if "clients" in top.by_name:
         places = top.by_name["clients"].items()
         groups = tuple(_Client(place, duration_us, latency_us).group() for place in places)
@@ -135,7 +135,7 @@ def read_scenario(path: Path) -> Scenario:
     )
 
 
-def _duration(top: Fields, records: tuple[Record, ...]) -> int:
+def _duration(top: Fields, records: tuple[ClientLoad, ...]) -> int:
     if "duration" in top.by_name:
         return span(top.by_name["duration"])
     if not records:
@@ -143,12 +143,12 @@ def _duration(top: Fields, records: tuple[Record, ...]) -> int:
     return (max(record.seconds[-1] for record in records) + 1) * SECOND_US
 
 
-def _limits(place: Place, path: Path) -> tuple[Limit, ...]:
+def _limits(place: YamlValue, path: Path) -> tuple[Limit, ...]:
     """Return the quotas of the list, or of the quota file that it names, relative to the scenario."""
     return read_limits(path.parent / place.text()) if place.is_scalar else limits_of(place)
 
 
-def _settings(place: Place) -> QuotaConfig:
+def _settings(place: YamlValue) -> QuotaConfig:
     values = {key: value.text() for key, value in place.fields(*SETTINGS).by_name.items()}
     try:
         return build_config(values).quotas
@@ -156,7 +156,7 @@ def _settings(place: Place) -> QuotaConfig:
         place.refuse(str(error))
 
 
-def _check_groups(groups: tuple[Group, ...], places: list[Place], whole: Place) -> None:
+def _check_groups(groups: tuple[ClientGroup, ...], places: list[YamlValue], whole: YamlValue) -> None:
     names: set[str] = set()
     for group, place in zip(groups, places, strict=True):
         if group.name in names:
@@ -169,7 +169,7 @@ def _check_groups(groups: tuple[Group, ...], places: list[Place], whole: Place) 
 class _Client:
     """Reads one entry of `clients`."""
 
-    def __init__(self, place: Place, duration_us: int, latency_us: int) -> None:
+    def __init__(self, place: YamlValue, duration_us: int, latency_us: int) -> None:
         self._place = place
         self._duration_us = duration_us
         self._latency_us = latency_us
@@ -178,7 +178,7 @@ class _Client:
             *("batch", "patience", "handling", "schedule", "start", "stop"),
         )
 
-    def group(self) -> Group:
+    def group(self) -> ClientGroup:
         fields = self._fields
         name = fields.need("name").text()
         kind_place = fields.need("kind")
@@ -192,12 +192,12 @@ class _Client:
         if "schedule" in fields.by_name:
             schedule = _schedule(fields.by_name["schedule"], rate)
         patience_us = fields.get("patience", _patience, None if kind is QuotaKind.FETCH else PATIENCE_US)
-        return Group(
+        return ClientGroup(
             name,
             kind,
             fields.get("count", lambda place: place.whole(1, MAX_CLIENTS), 1),
-            fields.get("user", Place.text, ANONYMOUS),
-            fields.get("client-id", Place.text, f"{name}-{NUMBER}"),
+            fields.get("user", YamlValue.text, ANONYMOUS),
+            fields.get("client-id", YamlValue.text, f"{name}-{NUMBER}"),
             request_bytes,
             rate,
             between(schedule.pieces(self._duration_us), *self._present()),
@@ -237,11 +237,11 @@ class _Client:
         return start, min(stop, self._duration_us)
 
 
-def _patience(place: Place) -> int | None:
+def _patience(place: YamlValue) -> int | None:
     return None if place.text() == "forever" else span(place)
 
 
-def _schedule(place: Place, rate: float | None) -> Schedule:
+def _schedule(place: YamlValue, rate: float | None) -> Schedule:
     if place.is_scalar:
         if place.text() != "constant":
             place.refuse(f"{place.text()}: expected constant, diurnal or bursts")
@@ -272,13 +272,13 @@ def read_limits(path: Path) -> tuple[Limit, ...]:
     return limits_of(fields.need("quotas"))
 
 
-def limits_of(place: Place) -> tuple[Limit, ...]:
+def limits_of(place: YamlValue) -> tuple[Limit, ...]:
     """Read a list of quotas. Raises BadFileError."""
     seen: set[Entity] = set()
     return tuple(_limit(each, seen) for each in place.items())
 
 
-def _limit(place: Place, seen: set[Entity]) -> Limit:
+def _limit(place: YamlValue, seen: set[Entity]) -> Limit:
     fields = place.fields("entity", "limits", "shadow")
     names = fields.need("entity").fields(USER, CLIENT_ID, IP)
     pairs = tuple((kind, None if name.is_null else name.text()) for kind, name in names.by_name.items())
@@ -293,7 +293,7 @@ def _limit(place: Place, seen: set[Entity]) -> Limit:
     return Limit(entity, values, fields.get("shadow", truth, False))
 
 
-def _number(place: Place) -> float:
+def _number(place: YamlValue) -> float:
     try:
         return float(place.text())
     except ValueError:

@@ -10,7 +10,7 @@ import msgspec
 from broker.quotas.entity import Entity
 from broker.quotas.kinds import KEY_OF, QuotaKind
 from broker.simulation.engine import SimulatedClient, SimulationResult, allowance
-from broker.simulation.scenario import SECOND_US, Group, Scenario
+from broker.simulation.scenario import SECOND_US, ClientGroup, Scenario
 
 
 class Totals(msgspec.Struct, frozen=True):
@@ -56,7 +56,7 @@ class Totals(msgspec.Struct, frozen=True):
         return self.throttled_ms / self.throttles if self.throttles else 0.0
 
 
-class GroupRow(msgspec.Struct, frozen=True):
+class ClientGroupTotals(msgspec.Struct, frozen=True):
     """A group's totals. `rules` are the (entity, key, limit) that govern its clients; None stands for
     clients without a limit.
     """
@@ -73,7 +73,7 @@ class GroupRow(msgspec.Struct, frozen=True):
         return KEY_OF[self.kind]
 
 
-class RuleRow(msgspec.Struct, frozen=True):
+class RuleTotals(msgspec.Struct, frozen=True):
     """A rule's totals. `allowances` is the number of clients or users that have this limit separately."""
 
     entity: Entity
@@ -83,7 +83,7 @@ class RuleRow(msgspec.Struct, frozen=True):
     totals: Totals
 
 
-class Summary(msgspec.Struct, frozen=True):
+class SimulationSummary(msgspec.Struct, frozen=True):
     """The result of a simulation. `events` counts the requests that were simulated one by one.
 
     `without_effect` are the limits that have no effect in the simulation, one sentence each.
@@ -93,14 +93,14 @@ class Summary(msgspec.Struct, frozen=True):
     seed: int
     connections: int
     events: int
-    groups: tuple[GroupRow, ...]
-    rules: tuple[RuleRow, ...]
+    groups: tuple[ClientGroupTotals, ...]
+    rules: tuple[RuleTotals, ...]
     without_effect: tuple[str, ...]
 
 
-def summary_of(result: SimulationResult) -> Summary:
+def summary_of(result: SimulationResult) -> SimulationSummary:
     """Return the summary of a whole scenario."""
-    return Summary(
+    return SimulationSummary(
         result.scenario.duration_us,
         result.scenario.seed,
         len(result.clients),
@@ -111,7 +111,7 @@ def summary_of(result: SimulationResult) -> Summary:
     )
 
 
-def groups(result: SimulationResult) -> list[GroupRow]:
+def groups(result: SimulationResult) -> list[ClientGroupTotals]:
     """Return the groups in the order of the scenario; each client of a recorded load is a group."""
     members: dict[int, list[SimulatedClient]] = {}
     for client in result.clients:
@@ -119,14 +119,14 @@ def groups(result: SimulationResult) -> list[GroupRow]:
     return [_group(clients, result) for clients in members.values()]
 
 
-def rules(result: SimulationResult) -> list[RuleRow]:
+def rules(result: SimulationResult) -> list[RuleTotals]:
     """Return every rule that applied to a client, in order of first use."""
     under: dict[tuple[str, Entity], list[SimulatedClient]] = {}
     limits: dict[tuple[str, Entity], float] = {}
     for client in result.clients:
         for kind, found in ((client.connection.kind, client.bandwidth), (QuotaKind.REQUEST, client.request)):
             # Without a handling time there is nothing to record for the request quota.
-            timed = isinstance(client.source, Group) and client.source.handling_ns
+            timed = isinstance(client.source, ClientGroup) and client.source.handling_ns
             if (
                 found.matched is not None
                 and found.bound is not None
@@ -136,7 +136,7 @@ def rules(result: SimulationResult) -> list[RuleRow]:
                 limits[key] = found.bound
                 under.setdefault(key, []).append(client)
     return [
-        RuleRow(
+        RuleTotals(
             entity,
             key,
             limits[key, entity],
@@ -147,14 +147,14 @@ def rules(result: SimulationResult) -> list[RuleRow]:
     ]
 
 
-def _group(clients: list[SimulatedClient], result: SimulationResult) -> GroupRow:
+def _group(clients: list[SimulatedClient], result: SimulationResult) -> ClientGroupTotals:
     source, kind = clients[0].source, clients[0].connection.kind
-    name = source.name if isinstance(source, Group) else f"{source.user}, {source.client_id}"
+    name = source.name if isinstance(source, ClientGroup) else f"{source.user}, {source.client_id}"
     found = {client.bandwidth.matched: client.bandwidth.bound for client in clients}
-    return GroupRow(
+    return ClientGroupTotals(
         name,
         kind,
-        source.count if isinstance(source, Group) else 1,
+        source.count if isinstance(source, ClientGroup) else 1,
         tuple(
             None if rule is None or bound is None else (rule, KEY_OF[kind], bound)
             for rule, bound in found.items()
@@ -185,7 +185,7 @@ def _totals(clients: list[SimulatedClient], result: SimulationResult, kinds: Ite
 
 def _present_us(client: SimulatedClient, result: SimulationResult) -> int:
     source = client.source
-    if isinstance(source, Group):
+    if isinstance(source, ClientGroup):
         return source.present_us
     end_us = min((source.seconds[-1] + 1) * SECOND_US, result.scenario.duration_us)
     return end_us - source.seconds[0] * SECOND_US

@@ -6,7 +6,7 @@ Called by a scrape. An instance has a series once it has a value.
 from collections.abc import Iterator
 from typing import Final
 
-from broker.metrics.families import MAX_SERIES, FamilySamples, Kind, Sample
+from broker.metrics.families import MAX_SERIES, FamilySamples, MetricType, Sample
 from broker.metrics.rate import Meter
 from broker.telemetry.instance import ClientInstance, uuid_text
 from broker.telemetry.latest import Labels, Shape
@@ -78,7 +78,7 @@ def _instance_families(telemetry: Telemetry, now_ms: int) -> Iterator[FamilySamp
         ("max", "Maximum milliseconds of the receivers"),
     ):
         samples = [Sample(of, getattr(each, name).measure(now_ms)) for of, each in times]
-        yield FamilySamples(f"{GROUP}_plugin_export_time_{name}", about, Kind.GAUGE, samples)
+        yield FamilySamples(f"{GROUP}_plugin_export_time_{name}", about, MetricType.GAUGE, samples)
 
 
 def _pushed_families(telemetry: Telemetry) -> Iterator[FamilySamples]:
@@ -90,7 +90,7 @@ def _pushed_families(telemetry: Telemetry) -> Iterator[FamilySamples]:
             if instance_id not in labels_by_instance:
                 labels_by_instance[instance_id] = _labels_of(telemetry, instance_id)
             samples.append(Sample(labels_by_instance[instance_id] + labels, value))
-        kind = Kind.COUNTER if shape is Shape.COUNTER else Kind.GAUGE
+        kind = MetricType.COUNTER if shape is Shape.COUNTER else MetricType.GAUGE
         yield FamilySamples(name, "Pushed by clients (KIP-714)", kind, samples)
 
 
@@ -103,13 +103,13 @@ def _labels_of(telemetry: Telemetry, instance_id: bytes) -> Labels:
 def _meter(name: str, about: str, meters: list[tuple[Labels, Meter]], now_ms: int) -> Iterator[FamilySamples]:
     rates = [Sample(labels, meter.rate.measure(now_ms)) for labels, meter in meters]
     totals = [Sample(labels, meter.total) for labels, meter in meters]
-    yield FamilySamples(f"{GROUP}_{name}_rate", f"{about}, per second", Kind.GAUGE, rates)
-    yield FamilySamples(f"{GROUP}_{name}_count", about, Kind.GAUGE, totals)
+    yield FamilySamples(f"{GROUP}_{name}_rate", f"{about}, per second", MetricType.GAUGE, rates)
+    yield FamilySamples(f"{GROUP}_{name}_count", about, MetricType.GAUGE, totals)
 
 
 def _gauge(name: str, about: str, value: float) -> FamilySamples:
-    return FamilySamples(name, about, Kind.GAUGE, [Sample((), value)])
+    return FamilySamples(name, about, MetricType.GAUGE, [Sample((), value)])
 
 
 def _counter(name: str, about: str, value: float) -> FamilySamples:
-    return FamilySamples(f"{name}_total", about, Kind.COUNTER, [Sample((), value)])
+    return FamilySamples(f"{name}_total", about, MetricType.COUNTER, [Sample((), value)])

@@ -60,8 +60,6 @@ class TelemetryClient(msgspec.Struct, frozen=True):
 class ExportTimes:
     """Mean and maximum milliseconds of the receivers over recent exports."""
 
-    __slots__ = ("avg", "max")
-
     def __init__(self) -> None:
         self.avg, self.max = Avg(WINDOW), Max(WINDOW)
 

@@ -46,7 +46,7 @@ class Point(NamedTuple):
     is_delta: bool
 
 
-class Reading(msgspec.Struct, frozen=True):
+class PushedPoints(msgspec.Struct, frozen=True):
     """The points of a push. `left_out` counts points beyond the limits, and deltas that are not finite."""
 
     points: list[Point]
@@ -86,7 +86,7 @@ class LatestValues:
     def __len__(self) -> int:
         return self.total
 
-    def take(self, instance_id: bytes, reading: Reading, wall_ms: int) -> None:
+    def take(self, instance_id: bytes, reading: PushedPoints, wall_ms: int) -> None:
         """Store the values of a push."""
         self.left_out += reading.left_out
         series_of = self._of.setdefault(instance_id, {})

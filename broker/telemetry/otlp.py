@@ -26,7 +26,7 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric, MetricsData
 from broker.common.errors import ApiError, ErrorCode
 from broker.records.compression import decompress
 from broker.telemetry.instance import uuid_text
-from broker.telemetry.latest import Labels, Point, Reading, Shape
+from broker.telemetry.latest import Labels, Point, PushedPoints, Shape
 from broker.telemetry.state import Push
 
 MAX_POINTS: Final = 5_000
@@ -155,7 +155,7 @@ def _varint(data: bytes, at: int, end: int) -> tuple[int, int]:
     raise DecodeError("a number does not end")
 
 
-def read(data: MetricsData, pause: Callable[[], object] = lambda: None) -> Reading:
+def read(data: MetricsData, pause: Callable[[], object] = lambda: None) -> PushedPoints:
     """Return the points in the order of the push.
 
     Call `pause` after every READ_BETWEEN_PAUSES points, attributes and empty metrics: the reading thread
@@ -184,11 +184,11 @@ def read(data: MetricsData, pause: Callable[[], object] = lambda: None) -> Readi
                 if left <= 0:
                     pause()
                     left = READ_BETWEEN_PAUSES
-    return Reading(points, left_out)
+    return PushedPoints(points, left_out)
 
 
 def _count(metric: Metric) -> int:
-    """How many points `_points_of` would make."""
+    """Return the number of points that `_points_of` would make."""
     kind = metric.WhichOneof("data")
     if kind is None:
         return 0

@@ -17,7 +17,7 @@ from broker.common.errors import ConfigError
 from broker.config.load import load
 from broker.config.table import BrokerConfig
 from broker.gateway.sharing.cluster_keys import ClusterKeys
-from broker.gateway.sharing.sign_metadata import CannotSign, Change, Survey, sign
+from broker.gateway.sharing.sign_metadata import CannotSign, CommitRecord, Survey, sign
 from broker.gateway.sharing.signing import SignedRecords
 from broker.gateway.sharing.topic_log import METADATA_TOPIC, LogUnavailable, RecordTooLarge, TopicLog
 from broker.gateway.sharing.upstream_topic import UpstreamTopic
@@ -25,13 +25,13 @@ from broker.gateway.upstream.client import UpstreamClient
 from broker.gateway.upstream.cluster import UpstreamCluster
 from broker.gateway.upstream.identity import ClusterIdentity
 from broker.gateway.upstream.security import UpstreamSecurity
-from broker.metadata.changes import Kind
+from broker.metadata.changes import ChangeKind
 from broker.network.clock import TrioClock
 
 CONNECTED_WITHIN_S: Final = 30.0
 RETRY_S: Final = 0.5
 
-ACCESS: Final = frozenset({Kind.ADMIN_TOKEN, Kind.USER_SCRAM})
+ACCESS: Final = frozenset({ChangeKind.ADMIN_TOKEN, ChangeKind.USER_SCRAM})
 """Kinds of changes that let somebody in, which are shown one by one."""
 
 
@@ -118,7 +118,7 @@ def _agrees(found: Survey, key: str, yes: bool) -> bool:
     return yes or click.confirm(f"Sign them with the key {key}?")
 
 
-def _summary(unsigned: Sequence[Change]) -> list[str]:
+def _summary(unsigned: Sequence[CommitRecord]) -> list[str]:
     """Return how many changes there are of each kind, and each one that lets somebody in."""
     counts = Counter(change.kind for each in unsigned for change in each.commit.changes)
     lines = [f"{count} x {kind.value}" for kind, count in sorted(counts.items())]

@@ -15,9 +15,9 @@ from broker.common.strict_yaml import BadFileError
 from broker.simulation.engine import MAX_EVENTS, TooManyEventsError, run_scenario
 from broker.simulation.report import any_throttled, in_csv, in_json, in_table
 from broker.simulation.scenario_file import read_limits, read_scenario
-from broker.simulation.summary import Summary, summary_of
+from broker.simulation.summary import SimulationSummary, summary_of
 
-FORMATS: Final[dict[str, Callable[[Summary, Summary | None], str]]] = {
+FORMATS: Final[dict[str, Callable[[SimulationSummary, SimulationSummary | None], str]]] = {
     "table": in_table,
     "json": in_json,
     "csv": in_csv,

@@ -7,7 +7,7 @@ live_quotas     what this server measures of quotas
 quota_views     the quotas with their use, here and at other gateways; `quota_rows` makes the rows,
                 `resolving` finds the rule that limits a client, `overridden` the rules that limit none
 topics          topics with their contents, groups and transactions
-metadata        what the metadata image and its log tell: settings, tokens, credentials, alert rules, audit
+metadata        the metadata image and its log: settings, tokens, credentials, alert rules, audit trail
 upstream_views  what a gateway adds: its cluster, and the other gateways
 
 Rates are per second; sizes and byte rates in bytes; `_ms` are milliseconds; `_at_ms` and `time_ms` are

@@ -54,7 +54,9 @@ class AclRow(msgspec.Struct, frozen=True):
 
 
 class DecidedBy(StrEnum):
-    """What decides: an ACL, `super.users`, `allow.everyone.if.no.acl.found`, or that no ACL allows it."""
+    """The origin of a decision: an ACL, `super.users`, `allow.everyone.if.no.acl.found`, or that no ACL
+    allows it.
+    """
 
     ACL = "acl"
     SUPER_USER = "super-user"

@@ -6,13 +6,13 @@ Part of `console.Views`. Every call builds its rows anew.
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
 from broker.common.errors import ErrorCode
 from broker.common.steps import Steps
-from broker.controller.rows.fields import Moment
+from broker.controller.rows.fields import HIDDEN, Measured, Moment, Tags, one_of
 from broker.metadata.image import Image, SubscriptionEntry
 from broker.metrics.rate import Meter
 from broker.telemetry.instance import ClientInstance, uuid_bytes, uuid_text
@@ -68,10 +68,10 @@ class ClientMetricRow(msgspec.Struct, frozen=True):
     """
 
     name: str
-    attributes: tuple[tuple[str, str], ...]
-    shape: str
-    value: float
-    history: tuple[tuple[int, float], ...]
+    attributes: Tags
+    shape: Annotated[str, one_of("counter", "gauge")]
+    value: Measured
+    history: Annotated[tuple[tuple[int, float], ...], HIDDEN]
 
 
 class MatchReach(msgspec.Struct, frozen=True):

@@ -56,7 +56,7 @@ class ConnectionList(msgspec.Struct, frozen=True):
     of: int
 
 
-class ConnectionsElsewhere(msgspec.Struct, frozen=True):
+class RemoteConnections(msgspec.Struct, frozen=True):
     """The lists of other gateways together. `unlisted` rows belong to the query and are missing, because a
     gateway lists no more; `unanswered` gateways have not answered in time.
     """

@@ -1,4 +1,4 @@
-"""What this server measures of quotas: clients, addresses, throttles and the broker's own limits. Made by
+"""The quota measurements of this server: clients, addresses, throttles and the broker's own limits. Made by
 `server`, read by `quota_views` and `resolving`.
 """
 
@@ -30,20 +30,20 @@ from broker.quotas.quota_metrics import RuleUse, rule_use, rule_use_of, shadow_r
 from broker.quotas.remote_use import Clients, RemoteUse
 from broker.quotas.request import PERCENT_OF_A_SECOND_PER_NS
 from broker.quotas.table import UNLIMITED
-from broker.quotas.throttled import ThrottledRow as MutedRow
+from broker.quotas.throttled import MutedRow
 from broker.views.parts import ServerParts
 
 
 class LiveQuotas:
     """All calls are fast and synchronous, and return the present state."""
 
-    def __init__(self, parts: ServerParts, elsewhere: Callable[[], RemoteUse]) -> None:
-        """`elsewhere` returns what other gateways use of shared limits."""
+    def __init__(self, parts: ServerParts, remote_use: Callable[[], RemoteUse]) -> None:
+        """`remote_use` returns what other gateways use of shared limits."""
         self._clock = parts.clock
         self._server = parts.server
         self._quotas = parts.quotas
         self._retry_storm = parts.retry_storm
-        self._elsewhere = elsewhere
+        self._remote_use = remote_use
 
     def throttled(self) -> Iterator[ThrottledRow]:
         """Yield the connections that were throttled at the time of the call; rows are built lazily."""
@@ -86,10 +86,10 @@ class LiveQuotas:
 
     def quota_use(self) -> Iterator[QuotaUse | None]:
         """Yield the use of every rule with recent clients. None stands for sensors without a result."""
-        now_ms, elsewhere = self._clock.ms(), self._elsewhere()
+        now_ms, remote_use = self._clock.ms(), self._remote_use()
         uses = chain(
-            rule_use(self._quotas, now_ms, elsewhere),
-            ip_rule_use(self._connection_quotas(), now_ms, elsewhere),
+            rule_use(self._quotas, now_ms, remote_use),
+            ip_rule_use(self._connection_quotas(), now_ms, remote_use),
         )
         return (
             None
@@ -100,12 +100,12 @@ class LiveQuotas:
 
     def quota_use_of(self, entity: EntityPairs) -> Sequence[QuotaUse]:
         """Return the use of one entity."""
-        now_ms, parsed, elsewhere = self._clock.ms(), Entity.of(entity), self._elsewhere()
+        now_ms, parsed, remote_use = self._clock.ms(), Entity.of(entity), self._remote_use()
         uses: Iterable[RuleUse]
         if parsed.ip is None:
-            uses = rule_use_of(self._quotas, parsed, now_ms, elsewhere)
+            uses = rule_use_of(self._quotas, parsed, now_ms, remote_use)
         else:
-            rules = ip_rule_use(self._connection_quotas(), now_ms, elsewhere)
+            rules = ip_rule_use(self._connection_quotas(), now_ms, remote_use)
             uses = (use for use in rules if use is not None and use.entity == parsed)
         return [QuotaUse(entity, use.key, use.observed, use.throttled, use.node, use.gateway) for use in uses]
 

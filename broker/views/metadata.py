@@ -12,7 +12,7 @@ from broker.controller.alerts import shown_url
 from broker.controller.commands import ConfigResource
 from broker.controller.control import Committer, Control
 from broker.controller.describe import describe_in_steps
-from broker.controller.rows.alerts import DestinationRow, RuleRow
+from broker.controller.rows.alerts import AlertRuleRow, DestinationRow
 from broker.controller.rows.broker import AuditEntry, ConfigRow, ScramRow, TokenRow
 from broker.controller.rows.fields import Moment
 from broker.controller.tokens import Credentials, identify
@@ -68,10 +68,10 @@ class MetadataViews:
         known = self._control.image.scram.get(user, {}).get(mechanism)
         return None if known is None else _scram_row(user, mechanism, known)
 
-    def alert_rules(self) -> Iterator[RuleRow]:
+    def alert_rules(self) -> Iterator[AlertRuleRow]:
         """Yield the alert rules by name, without what they evaluate to."""
         for name, each in sorted(self._control.image.alert_rules.items()):
-            yield RuleRow(name, each.rule, each.version, each.changed_at_ms, each.changed_by)
+            yield AlertRuleRow(name, each.rule, each.version, each.changed_at_ms, each.changed_by)
 
     def alert_destinations(self) -> Iterator[DestinationRow]:
         """Yield the destinations of notifications by name, without their secrets."""
@@ -112,7 +112,7 @@ def _entry(row: AuditRow, image: Image) -> AuditEntry:
     except ApiError as refusal:
         final = refusal.message
     shown = msgspec.structs.asdict(row)
-    if row.kind in (Kind.ADMIN_TOKEN, Kind.USER_SCRAM) or is_secret(row.kind, row.key):
+    if row.kind in (ChangeKind.ADMIN_TOKEN, ChangeKind.USER_SCRAM) or is_secret(row.kind, row.key):
         shown |= {"old": row.old and "(secret)", "new": row.new and "(secret)"}
     return AuditEntry(**shown, final=final)
 

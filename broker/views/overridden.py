@@ -16,10 +16,10 @@ from broker.controller.rows.quotas import OverriddenBy, QuotaRow
 from broker.metadata.image import QuotaEntry
 from broker.quotas.entity import CLIENT_ID, IP, USER, Entity
 from broker.quotas.table import matches, overriding
-from broker.views.resolving import Client, steps_for
+from broker.views.resolving import ClientIdentity, steps_for
 
 MAX_CLIENTS: Final = 10_000
-"""Distinct clients that are examined, at some microseconds each. Of more, the result tells nothing."""
+"""Distinct clients that are examined, at some microseconds each. With more clients the result is unknown."""
 
 MAX_RULES: Final = 8
 """Overriding rules that are listed."""
@@ -36,13 +36,11 @@ def _shape(entity: EntityPairs) -> Shape:
     return tuple((kind, name is None) for kind, name in entity)
 
 
-_IN_ORDER: Final = tuple(map(_shape, steps_for(Client("user", "client"), "")))
+_IN_ORDER: Final = tuple(map(_shape, steps_for(ClientIdentity("user", "client"), "")))
 
 
 class Rules:
     """The rules of one state of the metadata image, with their shapes in order of precedence."""
-
-    __slots__ = ("_has_defaults", "quotas", "shapes")
 
     def __init__(self, quotas: Quotas, shapes: Container[Shape]) -> None:
         self.quotas = quotas
@@ -85,8 +83,6 @@ def rules_in_steps(quotas: Quotas) -> Steps[Rules]:
 
 class ClientsByLimit:
     """The numbers of clients that match each limit and come under other rules."""
-
-    __slots__ = ("_governing", "_overriding", "_rules")
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules

@@ -20,7 +20,7 @@ from broker.telemetry.state import Telemetry
 
 
 class ServerParts(NamedTuple):
-    """What every server has. `loop` is an instrument of Trio."""
+    """The parts of every server. `loop` is an instrument of Trio."""
 
     clock: TrioClock
     loop: LoopIdle
@@ -33,7 +33,7 @@ class ServerParts(NamedTuple):
 
 
 class LogParts(NamedTuple):
-    """What only a server with logs has: a broker, not a gateway."""
+    """The parts of a server with logs: a broker, not a gateway."""
 
     partitions: Partitions
     groups: GroupService

@@ -54,15 +54,6 @@ _UNMARKED: dict[str, ShadowUse] = {}
 
 
 class QuotaRows:
-    __slots__ = (
-        "_cached",
-        "_cached_quotas",
-        "_live",
-        "_rules",
-        "_rules_decide",
-        "_shares",
-    )
-
     def __init__(self, live: LiveQuotas, shares: ShareViews, *, rules_decide: bool = True) -> None:
         """`rules_decide`: no callback replaces the search for a client's rule."""
         self._live = live
@@ -132,7 +123,7 @@ class QuotaRows:
         rules = self._rules
         if not rules.can_override:
             return None
-        if self._shares.unlisted_clients() or self._shares.unheard():
+        if self._shares.unlisted_clients() or self._shares.without_report():
             return ClientsByLimit(rules)
         clients = chain(
             self._live.connected_clients(),
@@ -161,9 +152,9 @@ def address_rows(
     uses: Iterable[AddressUse],
     controller_uses: Iterable[AddressUse],
     ipv6_prefix: int,
-    elsewhere: Iterable[AddressUse] = (),
+    remote_uses: Iterable[AddressUse] = (),
 ) -> Iterator[AddressRow | None]:
-    """Yield rows in no order; None stands for work without a row yet. `elsewhere` is the use at other
+    """Yield rows in no order; None stands for work without a row yet. `remote_uses` is the use at other
     gateways.
 
     Different spellings of an address are one row, and so are all addresses with the same first `ipv6_prefix`
@@ -173,7 +164,7 @@ def address_rows(
     for use in controller_uses:
         seen[use.address] = (seen.get(use.address, _NO_USE)[0], use)
     there: dict[str, tuple[AddressUse, ...]] = {}
-    for use in elsewhere:
+    for use in remote_uses:
         there[use.address] = (*there.get(use.address, ()), use)
         seen.setdefault(use.address, _NO_USE)
         yield None
@@ -209,12 +200,12 @@ def _address_row(
     limit: float | None,
     bound: float | None,
     uses: AddressUses,
-    elsewhere: tuple[AddressUse, ...],
+    remote_uses: tuple[AddressUse, ...],
 ) -> AddressRow:
     if entry is None:
-        return AddressRow(address, None, bound, 0, 0, "", *uses, elsewhere)
+        return AddressRow(address, None, bound, 0, 0, "", *uses, remote_uses)
     changed = entry.version, entry.changed_at_ms, entry.changed_by
-    return AddressRow(address, limit, bound, *changed, *uses, elsewhere)
+    return AddressRow(address, limit, bound, *changed, *uses, remote_uses)
 
 
 def _key(field: str) -> str:

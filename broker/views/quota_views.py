@@ -24,7 +24,7 @@ from broker.quotas.client_quota_requests import MatchType as KafkaMatchType
 from broker.quotas.entity import Entity
 from broker.views.live_quotas import LiveQuotas
 from broker.views.quota_rows import QuotaRows, address_key, address_rows, broker_quotas
-from broker.views.resolving import Client, Resolver, keys_for
+from broker.views.resolving import ClientIdentity, Resolver, keys_for
 from broker.views.upstream_views import ShareViews
 
 _MATCHES: Final = {
@@ -92,7 +92,7 @@ class QuotaViews:
         None as user is an anonymous connection; without `ip`, the address limit is left out. Raises ApiError
         INVALID_REQUEST as AlterClientQuotas would for `changes`.
         """
-        client = Client(user or ANONYMOUS, client_id or "", address_key(ip or "", self._ipv6_prefix))
+        client = ClientIdentity(user or ANONYMOUS, client_id or "", address_key(ip or "", self._ipv6_prefix))
         resolver = yield from self._resolver(changes)
         return (yield from resolver.resolve_keys(client, keys_for(client)))
 
@@ -107,7 +107,7 @@ class QuotaViews:
         """
         resolver = yield from self._resolver(changes)
         for user, client_id in clients:
-            yield (yield from resolver.resolve_keys(Client(user, client_id), keys))
+            yield (yield from resolver.resolve_keys(ClientIdentity(user, client_id), keys))
         yield from resolver.freed()
 
     def _resolver(self, alterations: Sequence[QuotaAlteration]) -> Steps[Resolver]:

@@ -6,7 +6,8 @@ limit would throttle for long at first, `first_wait` finds a higher one to begin
 
 If the same clients share a sensor before and after, the use is the sensor's value. Otherwise no sensor has
 measured these clients together, and the use is the sum of their accounts: all bytes of their connections,
-slightly more than quotas count. If gateways share limits, this is so at each of them, as far as they tell.
+slightly more than quotas count. If gateways share limits, this is so at each of them, as far as they report
+it.
 """
 
 from collections import Counter
@@ -48,7 +49,7 @@ Group = tuple[EntityPairs, str | None, str | None]
 """The clients that share a sensor: the rule, and the user and client id that it distinguishes."""
 
 
-class Client(NamedTuple):
+class ClientIdentity(NamedTuple):
     """The client in question; `ip` "" leaves out address limits."""
 
     user: str
@@ -67,18 +68,18 @@ ByGateway = dict[str, float]
 
 
 class Measured(NamedTuple):
-    """The uses of a limit by gateway; `untold` gateways may have some more."""
+    """The uses of a limit by gateway; `incomplete` gateways may have some more."""
 
     uses: Mapping[str, GatewayUse]
     by: MeasuredBy | None
-    untold: frozenset[str]
+    incomplete: frozenset[str]
 
     @classmethod
-    def by_quota(cls, uses: Mapping[str, GatewayUse], untold: frozenset[str]) -> "Measured":
-        return cls(uses, MeasuredBy.QUOTA if uses else None, untold - uses.keys())
+    def by_quota(cls, uses: Mapping[str, GatewayUse], incomplete: frozenset[str]) -> "Measured":
+        return cls(uses, MeasuredBy.QUOTA if uses else None, incomplete - uses.keys())
 
 
-class Rules:
+class EditedRules:
     """The rules of the image, with some of them replaced."""
 
     def __init__(
@@ -113,16 +114,16 @@ class Resolver:
         shares: ShareViews,
     ) -> None:
         self._altered = others
-        self._now = Rules(quotas, {})
-        self._then = Rules(quotas, others) if others else self._now
+        self._now = EditedRules(quotas, {})
+        self._then = EditedRules(quotas, others) if others else self._now
         self._live = live
         self._shares = shares
         self._others: GatewaySums | None = shares.others()
         self._incomplete = shares.incomplete()
-        self._elsewhere: RemoteUse = shares.remote_use()
+        self._remote_use: RemoteUse = shares.remote_use()
         self._usage: list[ClientUsage] | None = None
         self._throttled: dict[str, Counter[Clients]] = {}
-        self._sums: dict[tuple[Rules, str], dict[Group, ByGateway]] = {}
+        self._sums: dict[tuple[EditedRules, str], dict[Group, ByGateway]] = {}
         self._first_waits: dict[tuple[str, Group | None, Group, float], FirstWait] = {}
 
     def freed(self) -> Steps[None]:
@@ -133,7 +134,7 @@ class Resolver:
         yield from freed(self._usage or [])
 
     def resolve_keys(
-        self, client: Client, keys: Collection[str]
+        self, client: ClientIdentity, keys: Collection[str]
     ) -> Steps[list[tuple[ResolvedLimit, ResolvedLimit]]]:
         """Resolve those of `keys` that exist for the client."""
         limits = []
@@ -142,7 +143,7 @@ class Resolver:
                 limits.append((yield from self.resolve(client, key)))
         return limits
 
-    def resolve(self, client: Client, key: str) -> Steps[tuple[ResolvedLimit, ResolvedLimit]]:
+    def resolve(self, client: ClientIdentity, key: str) -> Steps[tuple[ResolvedLimit, ResolvedLimit]]:
         """Return the current and the hypothetical limit. The first call that needs all clients takes long."""
         steps = steps_for(client, key)
         decided = None if key in IP_KEYS else self._live.decided(client.user, client.client_id, key)
@@ -159,7 +160,12 @@ class Resolver:
         return now, (yield from self._limit(client, key, steps, self._then, proposed_match, current))
 
     def _callback_limit(
-        self, client: Client, key: str, steps: list[EntityPairs], rules: Rules, decided: Decided
+        self,
+        client: ClientIdentity,
+        key: str,
+        steps: list[EntityPairs],
+        rules: EditedRules,
+        decided: Decided,
     ) -> ResolvedLimit:
         """Return the limit that a callback decides. Its result under hypothetical rules is unknown."""
         found = [(step, rules.at(step, key)) for step in steps]
@@ -174,10 +180,10 @@ class Resolver:
 
     def _limit(
         self,
-        client: Client,
+        client: ClientIdentity,
         key: str,
         steps: list[EntityPairs],
-        rules: Rules,
+        rules: EditedRules,
         matched: Matched | None,
         current: Matched | None,
     ) -> Steps[ResolvedLimit]:
@@ -191,7 +197,7 @@ class Resolver:
         observed, by = _total(key, measured.uses), measured.by
         uses = sorted(measured.uses.values(), key=lambda each: each.gateway)
         gateways = () if self._others is None else tuple(uses)
-        unlisted = tuple(sorted(measured.untold))
+        unlisted = tuple(sorted(measured.incomplete))
         if matched is None:
             return ResolvedLimit(
                 key, tuple(rows), None, None, observed, by, gateways=gateways, unlisted=unlisted
@@ -214,7 +220,7 @@ class Resolver:
         )
 
     def _first_wait(
-        self, client: Client, key: str, matched: Matched, current: Matched | None
+        self, client: ClientIdentity, key: str, matched: Matched, current: Matched | None
     ) -> FirstWait | None:
         """Return the first throttle of a hypothetical rule. A limit that leaves shadow mode begins anew."""
         if matched == current or matched.shadow or key in IP_KEYS:
@@ -235,11 +241,16 @@ class Resolver:
             self._first_waits[known] = first_wait(wait_ms, matched.bound)
         return self._first_waits[known]
 
-    def _nodes(self, client: Client, key: str, bound: float) -> tuple[NodeUse, ...]:
+    def _nodes(self, client: ClientIdentity, key: str, bound: float) -> tuple[NodeUse, ...]:
         return () if key in IP_KEYS else self._live.nodes(key, client.user, client.client_id, bound)
 
     def _measured(
-        self, client: Client, key: str, rules: Rules, matched: Matched | None, current: Matched | None
+        self,
+        client: ClientIdentity,
+        key: str,
+        rules: EditedRules,
+        matched: Matched | None,
+        current: Matched | None,
     ) -> Steps[Measured]:
         use = USE_OF.get(key)
         if matched is not None and current is not None and matched.entity == current.entity:
@@ -260,15 +271,17 @@ class Resolver:
             for each in (yield from self._clients()):
                 if (each.user, each.client_id) == (client.user, client.client_id):
                     _add(own, each, use(each))
-            untold = self._incomplete.clients - own.keys()
+            incomplete = self._incomplete.clients - own.keys()
         else:
             sums = yield from self._sum_of(rules, key)
             own = sums.get(_group(matched.entity, client.user, client.client_id), {})
-            untold = self._incomplete.clients
+            incomplete = self._incomplete.clients
         uses = {gateway: GatewayUse(gateway, observed) for gateway, observed in own.items()}
-        return Measured(uses, MeasuredBy.CONNECTIONS if uses else None, untold)
+        return Measured(uses, MeasuredBy.CONNECTIONS if uses else None, incomplete)
 
-    def _at_sensors(self, client: Client, key: str, matched: Matched, clients: Clients) -> Steps[Measured]:
+    def _at_sensors(
+        self, client: ClientIdentity, key: str, matched: Matched, clients: Clients
+    ) -> Steps[Measured]:
         """Return what the quotas measure of the limit, here and at the other gateways."""
         uses: dict[str, GatewayUse] = {}
         observed = self._live.observed(key, *client)
@@ -282,9 +295,9 @@ class Resolver:
         if observed is not None:
             throttled = (yield from self._throttled_by(key))[clients]
             uses[""] = GatewayUse("", observed, throttled, self._share(key, clients, "", matched))
-        for gateway, told in self._elsewhere.get(key, NOTHING).by_gateway.get(clients, {}).items():
+        for gateway, use in self._remote_use.get(key, NOTHING).by_gateway.get(clients, {}).items():
             share = self._share(key, clients, gateway, matched)
-            uses[gateway] = GatewayUse(gateway, told.observed, told.throttled, share)
+            uses[gateway] = GatewayUse(gateway, use.observed, use.throttled, share)
         return Measured.by_quota(uses, self._incomplete.uses)
 
     def _share(self, key: str, clients: Clients, gateway: str, matched: Matched) -> float | None:
@@ -304,13 +317,13 @@ class Resolver:
             self._throttled[key] = found
         return self._throttled[key]
 
-    def _sum_of(self, rules: Rules, key: str) -> Steps[Mapping[Group, ByGateway]]:
+    def _sum_of(self, rules: EditedRules, key: str) -> Steps[Mapping[Group, ByGateway]]:
         """Return the total use of the clients that would share a sensor, by group and gateway."""
         if (rules, key) not in self._sums:
             sums: dict[Group, ByGateway] = {}
             for each in (yield from self._clients()):
                 yield
-                matched = rules.match(steps_for(Client(each.user, each.client_id), key), key)
+                matched = rules.match(steps_for(ClientIdentity(each.user, each.client_id), key), key)
                 if matched is not None:
                     group = _group(matched.entity, each.user, each.client_id)
                     _add(sums.setdefault(group, {}), each, USE_OF[key](each))
@@ -342,11 +355,11 @@ def _total(key: str, uses: Mapping[str, GatewayUse]) -> float | None:
     return sum(observed) if key in SHARED_KEYS else max(observed)
 
 
-def keys_for(client: Client) -> tuple[str, ...]:
+def keys_for(client: ClientIdentity) -> tuple[str, ...]:
     return (*CLIENT_KEYS, *(IP_KEYS if client.ip else ()))
 
 
-def steps_for(client: Client, key: str) -> list[EntityPairs]:
+def steps_for(client: ClientIdentity, key: str) -> list[EntityPairs]:
     """Return the entities to look up, in order."""
     if key in IP_KEYS:
         return [((IP, client.ip),), ((IP, None),)]

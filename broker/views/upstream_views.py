@@ -1,6 +1,7 @@
-"""What a gateway adds to `console.Views`: its upstream cluster, and the other gateways that share limits.
+"""The views that a gateway adds to `console.Views`: its upstream cluster, and the other gateways that share
+limits.
 
-A broker has neither. Implemented by `gateway.views.upstream` and `gateway.sharing.views`.
+A broker has neither. Implemented by `gateway.upstream_views` and `gateway.sharing.views`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -19,7 +20,7 @@ from broker.controller.rows.upstream import (
 )
 from broker.network.connection.channel import Channel
 from broker.quotas.remote_use import NO_REMOTE_USE, Clients, RemoteUse
-from broker.views.connection_search import ConnectionQuery, ConnectionsElsewhere
+from broker.views.connection_search import ConnectionQuery, RemoteConnections
 
 UpstreamOf = Callable[[Channel], tuple[str, int | None]]
 """Returns where a connection is forwarded to: address, "" for none, and node."""
@@ -70,7 +71,7 @@ class ShareViews:
         """Return how many addresses other gateways have beside those."""
         return 0
 
-    def unheard(self) -> Sequence[str]:
+    def without_report(self) -> Sequence[str]:
         """Return the ids of other gateways that have not reported their clients and addresses."""
         return ()
 
@@ -94,11 +95,11 @@ class ShareViews:
         """Return how many connections other gateways throttle beside those."""
         return 0
 
-    async def connections(self, query: ConnectionQuery) -> ConnectionsElsewhere:
+    async def connections(self, query: ConnectionQuery) -> RemoteConnections:
         """Ask the other gateways for their connections. Takes some milliseconds, two seconds at most; the
         answer can be a second old.
         """
-        return ConnectionsElsewhere()
+        return RemoteConnections()
 
 
 class UpstreamViewSource(Protocol):

@@ -53,7 +53,7 @@ class Points(NamedTuple):
 
 
 class Read(NamedTuple):
-    """What pushes contain."""
+    """The contents of pushes."""
 
     points: Points
     metrics: Metrics
@@ -61,7 +61,7 @@ class Read(NamedTuple):
 
 
 class _Common(NamedTuple):
-    """What all points have; `attributes` are places in `different_attributes`."""
+    """The columns of all points; `attributes` are places in `different_attributes`."""
 
     start_ns: np.ndarray
     time_ns: np.ndarray

@@ -24,7 +24,7 @@ from pipeline.tables import DATE, Table, Warehouse
 from pipeline.times import minute_of, number_of
 
 LAST_TOTALS: Final = Table("_last_totals", SERIES, ())
-"""It is no table for readers. `totals` are the newest first, `newest` is the time of the first."""
+"""Only the pipeline reads this table. `totals` are the newest first, `newest` is the time of the first."""
 
 KEPT: Final = 5
 """Batches reach back into the minute before their first one when clients or partitions are not in step."""
@@ -39,7 +39,7 @@ _ORDER: Final = ("TimeUnix", "StartTimeUnix", *MEASURES, "unit")
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the table says about all series, as minutes: the newest total, and the oldest kept one of a
+    """The minutes of the table for all series: the newest total, and the oldest kept one of a
     series with `KEPT` totals; None if no series has so many.
     """
 

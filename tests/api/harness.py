@@ -19,7 +19,7 @@ from broker.api.requests.fast_path import FastPath
 from broker.api.requests.group_replies import expire_groups, forget_states, forget_topics
 from broker.api.requests.outcome import AfterCommit, Delayed, EncodedResponse, Outcome, Response, Sliced
 from broker.api.requests.services import (
-    Endpoint,
+    AdvertisedListener,
     GroupServices,
     TelemetryServices,
     control_services,
@@ -55,11 +55,11 @@ from broker.records.slices import Slices, run_through
 from broker.security.acl.authorizer import Authorizer
 from broker.security.delegation_tokens import DelegationTokens
 from broker.security.sasl import SaslLogin
-from broker.security.session import Session
+from broker.security.session import SaslSession
 from broker.security.unknown_users import UnknownUsers
 from broker.server.listeners.metadata import acl_listener, delegation_token_listener
 from broker.server.parts.share import ShareGroups
-from broker.server.parts.share_group_states import ShareGroupStates
+from broker.server.parts.share_group_states import ShareGroupStateService
 from broker.telemetry.state import Telemetry
 from tests.controller.world import StoreCommitter
 from tests.coordinator.group.share.states import FakeShareStates, run_pending
@@ -90,7 +90,7 @@ class Connection:
         self.sasl_login: SaslLogin | None = None
         self.sends_raw_tokens = False
         self.prologue = 0
-        self.session: Session | None = None
+        self.session: SaslSession | None = None
         self.software_name = self.software_version = "unknown"
         self.waiting: DelayedOperation | None = None
         self.withheld_since_ms = 0
@@ -180,7 +180,7 @@ class Harness:
         )
         self.linger = AppendLinger(config.groups.append_linger_ms, self.callbacks, self.clock)
         self.states = FakeShareStates()
-        self.share_states = ShareGroupStates(
+        self.share_states = ShareGroupStateService(
             self.groups, self.states, lambda: self.control.image.topics_by_id, self.clock, self._failed
         )
         self.transactions = TransactionService(config.transactions, self.partitions, self.groups)
@@ -194,7 +194,7 @@ class Harness:
             self.control.subscribe(acl_listener(self.authorizer))
         self.security = ClientSecurity(config.security, self.authorizer)
         endpoints = {
-            endpoint.name: Endpoint("broker.example", 9092 + number, self.registry)
+            endpoint.name: AdvertisedListener("broker.example", 9092 + number, self.registry)
             for number, endpoint in enumerate(config.network.listeners)
         }
         mutations = ControllerMutations(self.quotas.mutation, self.clock)

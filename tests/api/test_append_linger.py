@@ -9,7 +9,7 @@ import pytest
 from broker.common.errors import ErrorCode
 from broker.log import disk
 from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from broker.purgatory.purgatory import Outcome
+from broker.purgatory.purgatory import OperationState
 from tests.api.group import commit, find_coordinator
 from tests.api.harness import Asking, Harness
 from tests.api.test_consumer_groups import heartbeat
@@ -115,7 +115,7 @@ async def test_a_response_is_never_early(harness, monkeypatch, begun_ns, wait_ms
 
 async def test_a_closed_connection_gets_no_response(harness):
     asking = await harness.put(heartbeat("m", 0, topics=["orders"]))
-    asking.context.connection.waiting.settle(Outcome.CANCELLED)
+    asking.context.connection.waiting.settle(OperationState.CANCELLED)
     harness.advance(LINGER_MS)
     assert asking.outcome is None
 

@@ -551,7 +551,7 @@ async def test_groups_are_listed_to_those_who_may_describe_them_or_the_cluster(g
     assert await listed("bob") == ["readers"]
 
 
-async def test_transactions_and_their_topics_are_told_to_those_who_may_describe_them(
+async def test_transactions_and_their_topics_are_shown_to_those_who_may_describe_them(
     guarded: Harness,
 ) -> None:
     root, alice = user("root"), user("alice")
@@ -585,7 +585,7 @@ async def test_of_all_offsets_those_of_other_topics_are_left_out(guarded: Harnes
     assert answer.topics[0].partitions[0].committed_offset == 5
 
 
-async def test_deleting_by_id_tells_no_name_and_by_name_not_what_exists(guarded: Harness) -> None:
+async def test_deleting_by_id_reveals_no_name_and_by_name_not_what_exists(guarded: Harness) -> None:
     topic_id = guarded.control.image.topics["secret"].topic_id
     by_id = DeleteTopicState(None, topic_id)
     request = DeleteTopicsRequest(topics=[by_id, DeleteTopicState("secret"), DeleteTopicState("nowhere")])

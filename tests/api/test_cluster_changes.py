@@ -116,8 +116,8 @@ async def test_only_the_metadata_log_has_a_quorum(
 @pytest.mark.parametrize("feature", FEATURES)
 @pytest.mark.parametrize("version", [0, 1, 2])
 async def test_a_feature_has_one_level(harness: Harness, feature: str, version: int) -> None:
-    told = await harness.ask(ApiVersionsRequest("tests", "1"))
-    finalized = {each.name: each.max_version_level for each in told.finalized_features}
+    reported = await harness.ask(ApiVersionsRequest("tests", "1"))
+    finalized = {each.name: each.max_version_level for each in reported.finalized_features}
     level = finalized[feature]
     for wanted in (level - 1, level, level + 1):
         reply = await harness.ask(

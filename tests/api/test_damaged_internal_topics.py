@@ -108,7 +108,7 @@ DAMAGE: Final[dict[str, Callable[[Path], object]]] = {
 @pytest.mark.parametrize("stop", ["clean", "killed"])
 @pytest.mark.parametrize("damage", DAMAGE)
 @pytest.mark.parametrize("topic", TOPICS)
-async def test_damage_to_the_log_of_a_coordinator_is_harmless_or_told(
+async def test_damage_to_the_log_of_a_coordinator_is_harmless_or_reported(
     directories: dict[str, Path],
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
@@ -129,7 +129,9 @@ async def test_damage_to_the_log_of_a_coordinator_is_harmless_or_told(
     monkeypatch.setattr(LogStore, "open", opened)
     harness = Harness(where)
     (report,) = reports
-    is_told = bool(report.damage or report.missing or report.truncated or report.unreadable or caplog.records)
+    is_reported = bool(
+        report.damage or report.missing or report.truncated or report.unreadable or caplog.records
+    )
     try:
         found = await world_of(harness)
     except AssertionError:
@@ -138,7 +140,7 @@ async def test_damage_to_the_log_of_a_coordinator_is_harmless_or_told(
         for one, other in zip(found, EXPECTED, strict=True):
             if one != other:
                 # After a kill, what was not flushed may be gone, as after a power failure.
-                assert is_told or report.unclean
+                assert is_reported or report.unclean
                 assert all(each in (*other, -1, None) for each in one)
     finally:
         harness.close()

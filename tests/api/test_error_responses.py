@@ -114,7 +114,7 @@ def test_a_fetch_before_sessions_repeats_its_partitions_with_empty_records() -> 
     assert (partition.partition_index, partition.error_code, bytes(partition.records)) == (4, FAILED, b"")
 
 
-def test_metadata_repeats_topics_and_of_all_topics_nothing_can_be_told() -> None:
+def test_metadata_repeats_topics_and_of_all_topics_nothing_is_known() -> None:
     request = MetadataRequest([MetadataRequestTopic(name="a"), MetadataRequestTopic(name="b")])
     answer = on_the_wire(ApiKey.METADATA, 12, request)
     assert [(topic.name, topic.error_code) for topic in answer.topics] == [("a", FAILED), ("b", FAILED)]

@@ -20,7 +20,7 @@ from broker.log.partition import PartitionLog
 from broker.partitions.fetching import FetchedPartition, RequestedPartition
 from broker.protocol.messages.delete_topics import DeleteTopicsRequest
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from broker.purgatory.purgatory import Outcome
+from broker.purgatory.purgatory import OperationState
 from broker.records.slices import SLICE, run_through
 from broker.server.compiled import COMPILED
 from tests.api.fetch_cases import WAIT_MS, log_of, pass_ms
@@ -180,7 +180,7 @@ async def test_a_client_that_goes_is_waited_for_no_longer(topics: Harness) -> No
     connection = Connection()
     await topics.put(request(1_000), VERSION, connection=connection)
     assert connection.waiting is not None
-    connection.waiting.settle(Outcome.CANCELLED)
+    connection.waiting.settle(OperationState.CANCELLED)
     assert len(topics.fetches.any_watchers) == topics.fetches.watched == 0
 
 

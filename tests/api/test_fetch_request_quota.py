@@ -92,7 +92,7 @@ async def test_over_the_request_quota_the_records_are_held_back(
     assert bytes_out(shared) == sent
 
 
-async def test_a_session_hears_later_of_what_was_held_back(shared: Harness) -> None:
+async def test_a_session_gets_later_what_was_held_back(shared: Harness) -> None:
     shared.quotas.apply(SHARED, "request_percentage", 2)
     idle = Consumer(shared, "idle", in_session=True)
     await idle.fetch()
@@ -105,7 +105,7 @@ async def test_a_session_hears_later_of_what_was_held_back(shared: Harness) -> N
     assert (await idle.fetch())[1] > 0
 
 
-async def test_a_session_hears_later_of_a_partition_without_records_too(shared: Harness) -> None:
+async def test_a_session_gets_later_a_partition_without_records_too(shared: Harness) -> None:
     shared.quotas.apply(SHARED, "request_percentage", 2)
     begun = await shared.ask(in_session(0, 0, "idle"), VERSION)
     assert texts(begun) == ["idle"]

@@ -220,7 +220,7 @@ async def test_a_topic_that_is_deleted_meanwhile_ends_the_wait_and_the_next_fetc
     assert asker.errors_of(asking)["other", 0] == gone
 
 
-async def test_a_topic_that_is_made_meanwhile_is_told_of_by_the_next_fetch(topics: Harness) -> None:
+async def test_a_topic_that_is_made_meanwhile_is_reported_by_the_next_fetch(topics: Harness) -> None:
     asker, later = Asker(topics, 12, ALONE), replace(UNKNOWN, offset=0)
     asking = await asker.put(later, EMPTY)
     await topics.create_topic("gone")

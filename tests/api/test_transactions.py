@@ -14,7 +14,7 @@ from broker.common.limited_lines import LINES_OF_CLIENT, WINDOW_MS
 from broker.coordinator import transaction_service
 from broker.coordinator.transaction.coordinator import RETRY_MS
 from broker.coordinator.transaction.records import encode_key
-from broker.coordinator.transaction.state import State
+from broker.coordinator.transaction.state import TransactionState
 from broker.coordinator.transaction_service import TransactionService
 from broker.log import disk
 from broker.log.layout import TXN_INDEX
@@ -96,7 +96,7 @@ async def test_the_fast_path_serves_committed_records(harness: Harness, committe
     assert await is_fast() is not committed
 
 
-async def test_the_last_stable_offset_is_told_and_wakes_a_waiting_fetch(harness: Harness) -> None:
+async def test_the_last_stable_offset_is_returned_and_wakes_a_waiting_fetch(harness: Harness) -> None:
     producer = await producer_on(harness)
     harness.append("events", 1_000)
     await producer.write(b"a")
@@ -640,7 +640,10 @@ async def test_a_kill_at_any_point(
     write_now = TransactionService._write_now
 
     def copy_first(self: TransactionService, changes: Any, *rest: Any) -> Any:
-        if changes and changes[0].data.state in (State.COMPLETE_COMMIT, State.COMPLETE_ABORT):
+        if changes and changes[0].data.state in (
+            TransactionState.COMPLETE_COMMIT,
+            TransactionState.COMPLETE_ABORT,
+        ):
             copy("all markers")
         return write_now(self, changes, *rest)
 

@@ -102,7 +102,7 @@ def test_a_table_without_rows_is_left_out(tmp_path: Path) -> None:
     assert "p99 in ms, at half" in render(cells) and "Weir / best" not in render(cells)
 
 
-def test_a_failure_is_told_by_the_last_line_that_says_something(tmp_path: Path) -> None:
+def test_a_failure_is_described_by_the_last_line_that_says_something(tmp_path: Path) -> None:
     cells = _cells(tmp_path, [1.0], [1.0])
     cells.add(Cell(1, "kafka", LOAD, {"failed": "Traceback\n    | OSError: no disk\n    +-----"}))
     assert "round 1, kafka, produce_100b: `OSError: no disk`" in render(cells)

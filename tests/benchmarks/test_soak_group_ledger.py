@@ -56,7 +56,7 @@ def test_a_record_may_be_delivered_again() -> None:
 @pytest.mark.parametrize(
     ("first", "after", "left"), [(1, 4, []), (2, 4, [1]), (1, 3, [3]), (4, 6, [1, 2, 3]), (0, 1, [1, 2, 3])]
 )
-def test_what_another_member_tells_late_is_not_skipped(first: int, after: int, left: list[int]) -> None:
+def test_what_another_member_reports_late_is_not_skipped(first: int, after: int, left: list[int]) -> None:
     group = GroupLedger("g")
     group.delivered(PLACE, 0, 1)
     group.delivered(PLACE, 4, 6)

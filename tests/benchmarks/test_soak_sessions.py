@@ -60,7 +60,7 @@ async def test_a_process_ends_with_its_input(stage: Stage) -> None:
     assert found(stage) == []
 
 
-async def test_a_process_that_is_killed_has_told_all_but_half_a_line(stage: Stage) -> None:
+async def test_a_process_that_is_killed_has_reported_all_but_half_a_line(stage: Stage) -> None:
     await run(stage, "os.write(1, b'[\"acknowledged\", ')\nos.kill(os.getpid(), signal.SIGKILL)")
     assert found(stage) == [(f"exit status {-signal.SIGKILL}", False)]
 

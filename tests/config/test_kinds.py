@@ -8,7 +8,7 @@ from broker.config.kinds import (
     BOOLEAN,
     INT_MAX,
     LONG_MAX,
-    Kind,
+    ConfigKind,
     choices_of,
     decimal,
     integer,
@@ -22,7 +22,7 @@ from broker.config.kinds import (
 @pytest.mark.parametrize(
     ("kind", "low", "high"), [(integer(14), 14, INT_MAX), (long(-1), -1, LONG_MAX), (integer(1, 64), 1, 64)]
 )
-def test_whole_numbers_hold_their_bounds(kind: Kind, low: int, high: int) -> None:
+def test_whole_numbers_hold_their_bounds(kind: ConfigKind, low: int, high: int) -> None:
     assert [kind.read(str(each)) for each in (low, low + 1, high - 1, high)] == [low, low + 1, high - 1, high]
     for outside in (low - 1, high + 1):
         with pytest.raises(ValueError):

@@ -7,7 +7,7 @@ from broker.config.listeners import (
     MAX_LISTENERS,
     Address,
     Endpoint,
-    Listener,
+    ListenerConfig,
     SecurityProtocol,
     Server,
     read_address,
@@ -69,8 +69,8 @@ def test_listeners_get_their_protocol_and_their_advertised_address() -> None:
         Endpoint("CLIENTS", Address("0.0.0.0", 9094)),
     )
     assert network.resolved_listeners() == (
-        Listener("INTERNAL", SecurityProtocol.PLAINTEXT, "127.0.0.1", 0, "127.0.0.1", 0),
-        Listener("CLIENTS", SecurityProtocol.SASL_PLAINTEXT, "0.0.0.0", 9094, "broker.example", 19094),
+        ListenerConfig("INTERNAL", SecurityProtocol.PLAINTEXT, "127.0.0.1", 0, "127.0.0.1", 0),
+        ListenerConfig("CLIENTS", SecurityProtocol.SASL_PLAINTEXT, "0.0.0.0", 9094, "broker.example", 19094),
     )
 
 

@@ -5,11 +5,11 @@ import pytest
 from broker.common.errors import ApiError, ErrorCode
 from broker.controller import acls as module
 from broker.controller.acls import LONGEST_TEXT, plan_create_acls, plan_delete_acls
-from broker.controller.commands import AclDeletion, CreateAcls, DeleteAcls, Outcome
+from broker.controller.commands import AclDeletion, CreateAcls, DeleteAcls, EntryOutcome
 from broker.controller.plan import PLANNED_AT_ONCE
 from broker.controller.undo import inverse_of
 from broker.metadata.actor import Role
-from broker.metadata.changes import ACL_IS_SET, AuditRow, Kind
+from broker.metadata.changes import ACL_IS_SET, AuditRow, ChangeKind
 from broker.metadata.publisher import AclChange, Delta
 from broker.security.acl.acl import Acl, Operation, PatternType, Permission, ResourceType
 from broker.security.acl.acl_filter import AclFilter, filter_of
@@ -24,7 +24,7 @@ def world() -> World:
     return World(AUTHORIZER)
 
 
-def create(world: World, *acls: Acl, role: Role = Role.ADMIN) -> list[Outcome]:
+def create(world: World, *acls: Acl, role: Role = Role.ADMIN) -> list[EntryOutcome]:
     return world.do(plan_create_acls, CreateAcls(acls), role)
 
 
@@ -33,7 +33,7 @@ def delete(world: World, *filters: AclFilter, role: Role = Role.ADMIN) -> list[A
 
 
 def test_acls_are_created_once_and_deleted(world: World) -> None:
-    assert create(world, READ, deny(Operation.ALL), READ) == [Outcome(), Outcome(), Outcome()]
+    assert create(world, READ, deny(Operation.ALL), READ) == [EntryOutcome(), EntryOutcome(), EntryOutcome()]
     assert set(world.image.acls) == {READ, deny(Operation.ALL)}
     assert world.image.acls[READ].changed_by == "ann"
     assert world.plan(plan_create_acls, CreateAcls((READ,))).changes == ()
@@ -50,7 +50,7 @@ def test_an_acl_that_two_filters_match_is_in_both_results_and_deleted_once(world
     command = DeleteAcls((AclFilter(operation=Operation.READ), AclFilter(principal="User:alice")))
     plan = world.plan(plan_delete_acls, command)
     assert [each.deleted for each in plan.result] == [(READ,), (READ, write)]
-    assert [(each.kind, each.key, each.new) for each in plan.changes] == [(Kind.ACL, "ALLOW", None)] * 2
+    assert [(each.kind, each.key, each.new) for each in plan.changes] == [(ChangeKind.ACL, "ALLOW", None)] * 2
 
 
 def test_validate_only_changes_nothing(world: World) -> None:
@@ -124,7 +124,7 @@ def test_an_acl_is_checked_as_kafka_checks_it(
 ) -> None:
     acl = READ._replace(**changed)  # type: ignore[arg-type]
     error = ErrorCode.NONE if message is None else ErrorCode.INVALID_REQUEST
-    assert create(world, acl, deny(Operation.ALL)) == [Outcome(error, message), Outcome()]
+    assert create(world, acl, deny(Operation.ALL)) == [EntryOutcome(error, message), EntryOutcome()]
     assert (acl in world.image.acls) is (message is None)
 
 
@@ -155,7 +155,7 @@ def test_acls_are_the_administrators(world: World, role: Role) -> None:
 
 def test_without_an_authorizer_there_are_no_acls() -> None:
     world = World()
-    disabled = Outcome(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
+    disabled = EntryOutcome(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
     assert create(world, READ, READ) == [disabled, disabled]
     assert delete(world, AclFilter()) == [AclDeletion(disabled.error, disabled.message)]
 
@@ -169,7 +169,7 @@ def test_many_acls_are_planned_in_steps(world: World, count: int) -> None:
 
 def row(acl: Acl, old: str | None, new: str | None) -> AuditRow:
     entity, key = module.acl_entity(acl), module.acl_key(acl)
-    return AuditRow(1, 1, 0, "ann", "admin", "", "rest", Kind.ACL, entity, key, old, new)
+    return AuditRow(1, 1, 0, "ann", "admin", "", "rest", ChangeKind.ACL, entity, key, old, new)
 
 
 def test_a_change_of_an_acl_can_be_undone(world: World) -> None:

@@ -19,7 +19,7 @@ from broker.log.checkpoints import partition_text
 from broker.log.directories import partition_folders
 from broker.log.layout import COPY, RECOVERY_POINTS, START_OFFSETS
 from broker.metadata.actor import BROKER_ITSELF
-from broker.metadata.changes import Change, Kind
+from broker.metadata.changes import Change, ChangeKind
 from broker.metadata.secret_key import DEFAULT_FILE, KeyFiles
 from broker.metadata.store import MetadataStore
 from broker.metadata.wal import MetadataUnusable
@@ -45,14 +45,16 @@ def folder(where: Path, name: str, topic_id: bytes | None = ORDERS) -> Path:
 
 def make_topic(store: MetadataStore, name: str, topic_id: bytes, partitions: int) -> None:
     changes = [
-        Change(Kind.TOPIC, name, "id", topic_id.hex()),
-        Change(Kind.TOPIC, name, "partitions", str(partitions)),
+        Change(ChangeKind.TOPIC, name, "id", topic_id.hex()),
+        Change(ChangeKind.TOPIC, name, "partitions", str(partitions)),
     ]
     store.commit(changes, BROKER_ITSELF, 2)
 
 
 def delete_topic(store: MetadataStore, name: str) -> None:
-    store.commit([Change(Kind.TOPIC, name, key, None) for key in ("id", "partitions")], BROKER_ITSELF, 3)
+    store.commit(
+        [Change(ChangeKind.TOPIC, name, key, None) for key in ("id", "partitions")], BROKER_ITSELF, 3
+    )
 
 
 def check(path: Path, *directories: Path) -> None:
@@ -199,7 +201,7 @@ def test_a_topic_that_is_known_with_fewer_partitions_keeps_its_settings(
     make_topic(store, "orders", ORDERS, 2)
     folder(tmp_path, "orders-2")
     changes = changes_to_adopt(store, partition_folders([str(tmp_path)]), own)
-    assert changes == [Change(Kind.TOPIC, "orders", "partitions", "3")]
+    assert changes == [Change(ChangeKind.TOPIC, "orders", "partitions", "3")]
 
 
 def test_a_topic_of_the_brokers_own_gets_the_settings_that_it_was_made_with(

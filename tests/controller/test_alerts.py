@@ -28,9 +28,9 @@ from broker.controller.alerts import (
     plan_set_rule,
     shown_url,
 )
-from broker.controller.commands import Outcome
+from broker.controller.commands import EntryOutcome
 from broker.metadata.actor import Role
-from broker.metadata.changes import AuditFilter, Kind
+from broker.metadata.changes import AuditFilter, ChangeKind
 from broker.metadata.store import MetadataStore
 from tests.controller.world import World, actor
 
@@ -41,13 +41,13 @@ WEBHOOK = DestinationKind.WEBHOOK
 
 def set_rule(
     world: World, name: str = "lag", rule: AlertRule = RULE, role: Role = Role.EDITOR, **more: Any
-) -> Outcome:
+) -> EntryOutcome:
     return world.do(plan_set_rule, SetAlertRule(name, rule, **more), role)
 
 
 def set_destination(
     world: World, name: str = "hook", url: str | None = URL, role: Role = Role.ADMIN, **more: Any
-) -> Outcome:
+) -> EntryOutcome:
     return world.do(plan_set_destination, SetAlertDestination(name, WEBHOOK, url, **more), role)
 
 
@@ -247,6 +247,6 @@ def test_a_destination_is_encrypted_in_the_metadata(tmp_path: Path, world: World
     assert b"s3cret" not in files and b"/services/" not in files
     again = MetadataStore.open(tmp_path / "metadata.sqlite", 3)
     assert again.image.alert_destinations["hook"].destination == known
-    (row,) = again.history(AuditFilter(Kind.ALERT_DESTINATION))
+    (row,) = again.history(AuditFilter(ChangeKind.ALERT_DESTINATION))
     assert row.new is not None and "s3cret" in row.new, "views redact it"
     again.close()

@@ -19,10 +19,10 @@ from broker.controller.commands import (
     ResourceType,
 )
 from broker.controller.configs import LONGEST_VALUE, MAX_ITEMS, MAX_SETTINGS, plan_alter_configs
-from broker.controller.describe import Source, describe
+from broker.controller.describe import ConfigSource, describe
 from broker.controller.topics import plan_create_topics
 from broker.metadata.actor import ChangeOrigin, Role
-from broker.metadata.changes import Change, Kind
+from broker.metadata.changes import Change, ChangeKind
 from broker.metadata.publisher import Delta
 from tests.controller.world import World
 
@@ -74,7 +74,7 @@ def test_a_topics_settings_are_set_changed_and_deleted_one_by_one(world: World) 
 
 
 def test_small_segments_are_for_tests_and_those_of_an_earlier_version_stay(world: World) -> None:
-    world.write([Change(Kind.TOPIC_CONFIG, "t", "segment.bytes", "14")])
+    world.write([Change(ChangeKind.TOPIC_CONFIG, "t", "segment.bytes", "14")])
     assert topic_settings(world.at().config.topic_settings, of_topic(world)).segment_bytes == 14
     assert alter(world, TOPIC, put("retention.ms", "7")).ok
     assert alter(world, TOPIC, put("segment.bytes", "14")).error is ErrorCode.INVALID_CONFIG
@@ -529,9 +529,9 @@ def test_set_keys_are_described_with_their_source_and_others_as_defaults(world: 
     alter_subscription(world, put("metrics", " org.a. , org.b. "))
     rows = describe(QUEUES, world.image, world.configuration)
     assert [(row.name, row.value, row.source, row.type) for row in rows] == [
-        ("interval.ms", "300000", Source.DEFAULT, 3),
-        ("match", "", Source.DEFAULT, 7),
-        ("metrics", "org.a.,org.b.", Source.CLIENT_METRICS, 7),
+        ("interval.ms", "300000", ConfigSource.DEFAULT, 3),
+        ("match", "", ConfigSource.DEFAULT, 7),
+        ("metrics", "org.a.,org.b.", ConfigSource.CLIENT_METRICS, 7),
     ]
     assert [len(row.synonyms) for row in rows] == [0, 0, 1]
     assert all(row.documentation and not row.read_only for row in rows)
@@ -541,7 +541,7 @@ def test_a_subscription_that_is_not_there_has_the_defaults_and_a_nameless_one_is
     world: World,
 ) -> None:
     rows = describe(QUEUES, world.image, world.configuration)
-    assert {row.source for row in rows} == {Source.DEFAULT}
+    assert {row.source for row in rows} == {ConfigSource.DEFAULT}
     with pytest.raises(ApiError) as caught:
         describe(ConfigResource(ResourceType.CLIENT_METRICS, ""), world.image, world.configuration)
     assert caught.value.code is ErrorCode.INVALID_REQUEST
@@ -689,6 +689,6 @@ def test_a_broker_has_so_many_dynamic_settings(count: int) -> None:
 
 def test_settings_can_be_deleted_from_a_broker_with_too_many(world: World) -> None:
     world.origin = ChangeOrigin.WIRE
-    kept = [Change(Kind.BROKER_CONFIG, "1", f"own.{number}", "") for number in range(MAX_SETTINGS + 2)]
+    kept = [Change(ChangeKind.BROKER_CONFIG, "1", f"own.{number}", "") for number in range(MAX_SETTINGS + 2)]
     world.write(kept)
     assert alter(world, BROKER, ConfigOp("own.1", OpType.DELETE, None)).ok

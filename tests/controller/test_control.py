@@ -33,6 +33,7 @@ from broker.controller.commands import (
     CreateTopics,
     DeleteAcls,
     DeleteTopics,
+    EntryOutcome,
     IncrementalAlterConfigs,
     IssueAdminToken,
     NewPartitions,
@@ -60,7 +61,7 @@ from broker.controller.tokens import HashedPassword, SetPassword
 from broker.controller.topic_records import BrowseRecords, ProduceRecord
 from broker.controller.transaction_changes import AbortTransaction
 from broker.metadata.actor import Actor, ChangeOrigin, Role
-from broker.metadata.changes import AuditFilter, Change, Kind
+from broker.metadata.changes import AuditFilter, Change, ChangeKind
 from broker.metadata.image import Image
 from broker.metadata.publisher import Delta, QuotaChange
 from broker.security.acl.acl import Operation
@@ -149,7 +150,7 @@ async def error_of(control: Control, command: Command[Any], who: Actor) -> Error
     except ApiError as error:
         return error.code
     (outcome,) = answer if isinstance(answer, list) else [answer]
-    assert isinstance(outcome, Outcome)
+    assert isinstance(outcome, EntryOutcome)
     return outcome.error
 
 
@@ -229,12 +230,12 @@ async def test_a_full_disk_keeps_the_other_refusals_of_a_request(
     ]
 
 
-async def test_subscribers_hear_of_the_change_before_the_answer(control: Control) -> None:
-    heard: list[tuple[Image, Image, Delta]] = []
-    control.subscribe(lambda old, new, delta: heard.append((old, new, delta)))
+async def test_subscribers_are_called_before_the_answer(control: Control) -> None:
+    received: list[tuple[Image, Image, Delta]] = []
+    control.subscribe(lambda old, new, delta: received.append((old, new, delta)))
     before = control.image
     await control.apply(quota(1000.0), actor())
-    ((old, new, delta),) = heard
+    ((old, new, delta),) = received
     assert (old, new) == (before, control.image)
     assert delta.quotas == (QuotaChange(ALICE, "producer_byte_rate", 1000.0),)
 
@@ -253,24 +254,24 @@ async def test_subscribers_hear_of_the_change_before_the_answer(control: Control
 async def test_a_command_without_effect_is_neither_committed_nor_published(
     control: Control, committer: StoreCommitter, command: AlterClientQuotas
 ) -> None:
-    heard: list[Image] = []
-    control.subscribe(lambda _old, new, _delta: heard.append(new))
+    received: list[Image] = []
+    control.subscribe(lambda _old, new, _delta: received.append(new))
     await control.apply(command, actor())
-    assert (committer.commits, heard) == (0, [])
+    assert (committer.commits, received) == (0, [])
 
 
 async def test_a_change_that_another_gateway_committed_is_published_like_an_own_one(
     control: Control, committer: StoreCommitter
 ) -> None:
-    heard: list[tuple[Image, Image, Delta]] = []
-    control.subscribe(lambda old, new, delta: heard.append((old, new, delta)))
+    received: list[tuple[Image, Image, Delta]] = []
+    control.subscribe(lambda old, new, delta: received.append((old, new, delta)))
     before = control.image
-    change = Change(Kind.CLIENT_QUOTA, '[["user","alice"]]', "producer_byte_rate", "1000")
+    change = Change(ChangeKind.CLIENT_QUOTA, '[["user","alice"]]', "producer_byte_rate", "1000")
     async with committer.exclusive():
         image = await committer.commit([change], actor())
         await control.adopt(image, [change], actor())
     assert control.image is image
-    assert heard == [(before, image, Delta.of([change], actor()))]
+    assert received == [(before, image, Delta.of([change], actor()))]
     assert committer.commits == 1
 
 

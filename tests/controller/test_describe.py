@@ -5,9 +5,9 @@ import pytest
 from broker.common.errors import ApiError, ErrorCode
 from broker.config.load import load
 from broker.controller.commands import ConfigResource, ResourceType
-from broker.controller.describe import Source, describe
+from broker.controller.describe import ConfigSource, describe
 from broker.controller.rows.broker import ConfigRow
-from broker.metadata.changes import Change, Kind
+from broker.metadata.changes import Change, ChangeKind
 from tests.controller.world import World
 
 TOPIC = ConfigResource(ResourceType.TOPIC, "t")
@@ -18,11 +18,11 @@ def world(*overrides: str, topic: dict[str, str] | None = None, **brokers: dict[
     made = World(*overrides)
     made.write(
         [
-            Change(Kind.TOPIC, "t", "id", bytes(range(16)).hex()),
-            Change(Kind.TOPIC, "t", "partitions", "1"),
-            *(Change(Kind.TOPIC_CONFIG, "t", key, value) for key, value in (topic or {}).items()),
+            Change(ChangeKind.TOPIC, "t", "id", bytes(range(16)).hex()),
+            Change(ChangeKind.TOPIC, "t", "partitions", "1"),
+            *(Change(ChangeKind.TOPIC_CONFIG, "t", key, value) for key, value in (topic or {}).items()),
             *(
-                Change(Kind.BROKER_CONFIG, {"one": "1", "all": ""}[name], key, value)
+                Change(ChangeKind.BROKER_CONFIG, {"one": "1", "all": ""}[name], key, value)
                 for name, values in brokers.items()
                 for key, value in values.items()
             ),
@@ -45,12 +45,12 @@ def test_an_untouched_topic_has_every_setting_from_the_default() -> None:
     row = found["retention.bytes"]
     assert (row.value, row.source, row.is_default, row.read_only, row.sensitive) == (
         "-1",
-        Source.DEFAULT,
+        ConfigSource.DEFAULT,
         True,
         False,
         False,
     )
-    assert sources(row) == [("log.retention.bytes", "-1", Source.DEFAULT)]
+    assert sources(row) == [("log.retention.bytes", "-1", ConfigSource.DEFAULT)]
     assert row.documentation.startswith("The oldest segments of a larger")
 
 
@@ -70,7 +70,7 @@ def test_a_default_that_the_broker_has_in_no_setting_of_this_unit_has_no_synonym
 ) -> None:
     """As Kafka 4.1.1 answers: log.retention.ms is null, as log.retention.hours is 168."""
     row = rows(world(), TOPIC)[key]
-    assert (row.value, row.source, sources(row)) == (value, Source.DEFAULT, [])
+    assert (row.value, row.source, sources(row)) == (value, ConfigSource.DEFAULT, [])
 
 
 def test_the_topic_wins_over_this_broker_over_all_brokers_over_the_file() -> None:
@@ -81,23 +81,27 @@ def test_the_topic_wins_over_this_broker_over_all_brokers_over_the_file() -> Non
         all={"log.retention.ms": "3"},
     )
     row = rows(layers, TOPIC)["retention.ms"]
-    assert (row.value, row.source, row.is_default) == ("1", Source.DYNAMIC_TOPIC, False)
+    assert (row.value, row.source, row.is_default) == ("1", ConfigSource.DYNAMIC_TOPIC, False)
     assert sources(row) == [
-        ("retention.ms", "1", Source.DYNAMIC_TOPIC),
-        ("log.retention.ms", "2", Source.DYNAMIC_BROKER),
-        ("log.retention.ms", "3", Source.DYNAMIC_DEFAULT_BROKER),
-        ("log.retention.ms", "4", Source.STATIC_BROKER),
-        ("log.retention.hours", "168", Source.DEFAULT),
+        ("retention.ms", "1", ConfigSource.DYNAMIC_TOPIC),
+        ("log.retention.ms", "2", ConfigSource.DYNAMIC_BROKER),
+        ("log.retention.ms", "3", ConfigSource.DYNAMIC_DEFAULT_BROKER),
+        ("log.retention.ms", "4", ConfigSource.STATIC_BROKER),
+        ("log.retention.hours", "168", ConfigSource.DEFAULT),
     ]
     broker_row = rows(layers, BROKER)["log.retention.ms"]
-    assert (broker_row.value, broker_row.source, broker_row.read_only) == ("2", Source.DYNAMIC_BROKER, False)
+    assert (broker_row.value, broker_row.source, broker_row.read_only) == (
+        "2",
+        ConfigSource.DYNAMIC_BROKER,
+        False,
+    )
     assert sources(broker_row) == sources(row)[1:]
 
 
 def test_a_coarser_spelling_in_the_file_is_shown_in_the_unit_of_the_key() -> None:
     row = rows(world("log.retention.hours=1"), TOPIC)["retention.ms"]
-    assert (row.value, row.source) == ("3600000", Source.STATIC_BROKER)
-    assert sources(row)[0] == ("log.retention.hours", "1", Source.STATIC_BROKER)
+    assert (row.value, row.source) == ("3600000", ConfigSource.STATIC_BROKER)
+    assert sources(row)[0] == ("log.retention.hours", "1", ConfigSource.STATIC_BROKER)
 
 
 def test_a_finer_spelling_wins_wherever_it_stands() -> None:
@@ -116,24 +120,24 @@ def test_each_spelling_of_a_brokers_key_has_a_row_in_its_own_unit() -> None:
 
     hours = ["log.retention.hours"]
     assert found("log.dir=/x") == {
-        "broker.id": ("1", Source.DEFAULT, True, ["broker.id"]),
-        "log.dir": ("/x", Source.STATIC_BROKER, True, ["log.dir", "log.dir"]),
-        "log.dirs": (None, Source.DEFAULT, True, []),
-        "log.retention.hours": ("168", Source.DEFAULT, True, hours),
-        "log.retention.minutes": (None, Source.DEFAULT, True, []),
-        "log.retention.ms": (None, Source.DEFAULT, False, []),
-        "node.id": ("1", Source.DEFAULT, True, ["node.id"]),
+        "broker.id": ("1", ConfigSource.DEFAULT, True, ["broker.id"]),
+        "log.dir": ("/x", ConfigSource.STATIC_BROKER, True, ["log.dir", "log.dir"]),
+        "log.dirs": (None, ConfigSource.DEFAULT, True, []),
+        "log.retention.hours": ("168", ConfigSource.DEFAULT, True, hours),
+        "log.retention.minutes": (None, ConfigSource.DEFAULT, True, []),
+        "log.retention.ms": (None, ConfigSource.DEFAULT, False, []),
+        "node.id": ("1", ConfigSource.DEFAULT, True, ["node.id"]),
     }
     set_ = found("log.retention.minutes=3", "log.retention.hours=1", "broker.id=1")
     assert set_["log.retention.minutes"] == (
         "3",
-        Source.STATIC_BROKER,
+        ConfigSource.STATIC_BROKER,
         True,
         ["log.retention.minutes", "log.retention.hours", "log.retention.hours"],
     )
-    assert set_["log.retention.hours"] == ("1", Source.STATIC_BROKER, True, hours * 2)
-    assert set_["log.retention.ms"] == (None, Source.DEFAULT, False, [])
-    assert set_["node.id"][:2] == set_["broker.id"][:2] == ("1", Source.STATIC_BROKER)
+    assert set_["log.retention.hours"] == ("1", ConfigSource.STATIC_BROKER, True, hours * 2)
+    assert set_["log.retention.ms"] == (None, ConfigSource.DEFAULT, False, [])
+    assert set_["node.id"][:2] == set_["broker.id"][:2] == ("1", ConfigSource.STATIC_BROKER)
 
 
 @pytest.mark.parametrize(
@@ -171,7 +175,7 @@ def test_types_are_kafkas(key: str, type_: int) -> None:
 )
 def test_defaults_that_are_null_in_kafka_are_null(key: str) -> None:
     row = rows(world(), BROKER)[key]
-    assert (row.value, row.source, sources(row)) == (None, Source.DEFAULT, [])
+    assert (row.value, row.source, sources(row)) == (None, ConfigSource.DEFAULT, [])
 
 
 @pytest.mark.parametrize("key", ["retention.ms", "cleanup.policy", "segment.bytes", "message.timestamp.type"])
@@ -193,16 +197,19 @@ def test_described_values_are_those_in_force(key: str) -> None:
 
 def test_the_broker_shows_all_its_keys_and_which_can_be_changed() -> None:
     found = rows(world("num.partitions=2"), BROKER)
-    assert (found["num.partitions"].value, found["num.partitions"].source) == ("2", Source.STATIC_BROKER)
+    assert (found["num.partitions"].value, found["num.partitions"].source) == (
+        "2",
+        ConfigSource.STATIC_BROKER,
+    )
     assert found["num.partitions"].read_only and not found["log.segment.bytes"].read_only
     assert found["listeners"].value == "PLAINTEXT://127.0.0.1:9092" and not found["listeners"].read_only
     assert found["advertised.listeners"].read_only
     assert list(found) == sorted(found)
 
 
-def test_what_a_setting_means_is_told_without_links() -> None:
-    told = rows(world(), TOPIC)["cleanup.policy"].documentation
-    assert "(compaction.md). Both can be set." in told
+def test_what_a_setting_means_is_explained_without_links() -> None:
+    reported = rows(world(), TOPIC)["cleanup.policy"].documentation
+    assert "(compaction.md). Both can be set." in reported
     for row in (*rows(world(), TOPIC).values(), *rows(world(), BROKER).values()):
         assert "](" not in row.documentation
 
@@ -218,20 +225,20 @@ def test_a_listeners_own_setting_stands_before_the_common_one() -> None:
     """KIP-226: the synonyms list every source that has a value."""
     key = "listener.name.clients.num.network.threads"
     row = rows(world("num.network.threads=2", f"{key}=3", one={key: "4"}, all={key: "5"}), BROKER)[key]
-    assert (row.value, row.source, row.read_only) == ("4", Source.DYNAMIC_BROKER, False)
+    assert (row.value, row.source, row.read_only) == ("4", ConfigSource.DYNAMIC_BROKER, False)
     assert sources(row) == [
-        (key, "4", Source.DYNAMIC_BROKER),
-        (key, "5", Source.DYNAMIC_DEFAULT_BROKER),
-        (key, "3", Source.STATIC_BROKER),
-        ("num.network.threads", "2", Source.STATIC_BROKER),
-        ("num.network.threads", "1", Source.DEFAULT),
+        (key, "4", ConfigSource.DYNAMIC_BROKER),
+        (key, "5", ConfigSource.DYNAMIC_DEFAULT_BROKER),
+        (key, "3", ConfigSource.STATIC_BROKER),
+        ("num.network.threads", "2", ConfigSource.STATIC_BROKER),
+        ("num.network.threads", "1", ConfigSource.DEFAULT),
     ]
 
 
 def test_a_password_that_was_set_while_the_broker_runs_is_hidden_too() -> None:
     key = "listener.name.clients.plain.sasl.jaas.config"
     row = rows(world(one={key: "hush"}), BROKER)[key]
-    assert (row.value, row.source, row.sensitive) == (None, Source.DYNAMIC_BROKER, True)
+    assert (row.value, row.source, row.sensitive) == (None, ConfigSource.DYNAMIC_BROKER, True)
     assert "hush" not in repr(row)
 
 
@@ -240,7 +247,7 @@ def test_all_brokers_show_only_what_is_set_for_them() -> None:
         world(one={"log.roll.ms": "1"}, all={"log.roll.hours": "2"}), ConfigResource(ResourceType.BROKER, "")
     )
     assert [(row.name, row.value, row.source) for row in found.values()] == [
-        ("log.roll.hours", "2", Source.DYNAMIC_DEFAULT_BROKER)
+        ("log.roll.hours", "2", ConfigSource.DYNAMIC_DEFAULT_BROKER)
     ]
 
 
@@ -269,19 +276,19 @@ def test_an_unknown_key_of_a_broker_is_described_without_its_value() -> None:
     row = found["no.such.key"]
     assert (row.value, row.source, row.type, row.read_only, row.sensitive) == (
         None,
-        Source.DYNAMIC_BROKER,
+        ConfigSource.DYNAMIC_BROKER,
         0,
         True,
         True,
     )
     assert sources(row) == [
-        ("no.such.key", None, Source.DYNAMIC_BROKER),
-        ("no.such.key", None, Source.DYNAMIC_DEFAULT_BROKER),
+        ("no.such.key", None, ConfigSource.DYNAMIC_BROKER),
+        ("no.such.key", None, ConfigSource.DYNAMIC_DEFAULT_BROKER),
     ]
-    assert sources(found["another.key"]) == [("another.key", None, Source.DYNAMIC_DEFAULT_BROKER)]
+    assert sources(found["another.key"]) == [("another.key", None, ConfigSource.DYNAMIC_DEFAULT_BROKER)]
     of_all = rows(made, ConfigResource(ResourceType.BROKER, ""))
     assert {name: sources(each) for name, each in of_all.items()} == {
-        name: [(name, None, Source.DYNAMIC_DEFAULT_BROKER)] for name in ("another.key", "no.such.key")
+        name: [(name, None, ConfigSource.DYNAMIC_DEFAULT_BROKER)] for name in ("another.key", "no.such.key")
     }
 
 
@@ -290,8 +297,8 @@ def test_the_size_of_segments_for_tests_is_described_only_where_it_is_set() -> N
     row = rows(world(topic={"internal.segment.bytes": "1000"}), TOPIC)["internal.segment.bytes"]
     assert (row.value, row.source, row.read_only, row.sensitive) == (
         "1000",
-        Source.DYNAMIC_TOPIC,
+        ConfigSource.DYNAMIC_TOPIC,
         False,
         False,
     )
-    assert sources(row) == [("internal.segment.bytes", "1000", Source.DYNAMIC_TOPIC)]
+    assert sources(row) == [("internal.segment.bytes", "1000", ConfigSource.DYNAMIC_TOPIC)]

@@ -20,7 +20,7 @@ from broker.controller.dynamic_config import (
     warn_of_inert_settings,
 )
 from broker.metadata.actor import ChangeOrigin
-from broker.metadata.changes import Change, Kind
+from broker.metadata.changes import Change, ChangeKind
 from broker.metadata.image import Image
 from tests.controller.world import StoreCommitter, actor
 
@@ -40,29 +40,29 @@ async def outcome(control: Control, command: IncrementalAlterConfigs) -> tuple[E
 
 
 async def test_a_follower_hears_of_its_part_with_what_was_and_what_is(control: Control) -> None:
-    heard: list[tuple[int, int]] = []
+    received: list[tuple[int, int]] = []
     control.live.on_change(
-        lambda config: config.network.num_io_threads, lambda old, new: heard.append((old, new))
+        lambda config: config.network.num_io_threads, lambda old, new: received.append((old, new))
     )
     await control.apply(change(("num.io.threads", "9")), actor())
     await control.apply(change(("log.retention.ms", "9")), actor())
     await control.apply(change(("num.io.threads", "10"), ("log.retention.ms", "8")), actor())
     await control.apply(change(("num.io.threads", None)), actor())
-    assert heard == [(8, 9), (9, 10), (10, 8)]
+    assert received == [(8, 9), (9, 10), (10, 8)]
 
 
 async def test_a_change_that_another_level_hides_is_nobodys_business_until_that_one_goes(
     control: Control,
 ) -> None:
-    heard: list[tuple[int, int]] = []
+    received: list[tuple[int, int]] = []
     control.live.on_change(
-        lambda config: config.network.num_io_threads, lambda old, new: heard.append((old, new))
+        lambda config: config.network.num_io_threads, lambda old, new: received.append((old, new))
     )
     await control.apply(change(("num.io.threads", "9")), actor())
     await control.apply(change(("num.io.threads", "12"), name=""), actor())
-    assert heard == [(8, 9)]
+    assert received == [(8, 9)]
     await control.apply(change(("num.io.threads", None)), actor())
-    assert heard == [(8, 9), (9, 12)]
+    assert received == [(8, 9), (9, 12)]
 
 
 async def test_followers_come_after_the_commit_and_find_everything_in_force(
@@ -117,8 +117,8 @@ IMAGE = Image(
 
 def test_a_setting_is_taken_back_at_every_level_and_others_stay() -> None:
     assert changes_to_forget(["num.io.threads", "no.such.key"], IMAGE) == [
-        Change(Kind.BROKER_CONFIG, "", "num.io.threads", None),
-        Change(Kind.BROKER_CONFIG, "1", "num.io.threads", None),
+        Change(ChangeKind.BROKER_CONFIG, "", "num.io.threads", None),
+        Change(ChangeKind.BROKER_CONFIG, "1", "num.io.threads", None),
     ]
     assert changes_to_forget([], IMAGE) == []
 

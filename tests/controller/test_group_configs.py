@@ -14,7 +14,7 @@ from broker.controller.commands import (
     ResourceType,
 )
 from broker.controller.configs import plan_alter_configs
-from broker.controller.describe import Source, describe, named_resources
+from broker.controller.describe import ConfigSource, describe, named_resources
 from broker.metadata.image import Image
 from tests.controller.world import World
 
@@ -68,8 +68,8 @@ def test_a_groups_settings_precede_the_brokers_until_they_are_deleted(world):
     alter(world, HEARTBEAT, "7000")
     assert times(world) == (50_000, 7_000)
     rows = {row.name: row for row in describe(GROUP, world.image, world.configuration)}
-    assert (rows[SESSION].value, rows[SESSION].source) == ("50000", Source.GROUP)
-    assert [each.source for each in rows[SESSION].synonyms] == [Source.GROUP, Source.DEFAULT]
+    assert (rows[SESSION].value, rows[SESSION].source) == ("50000", ConfigSource.GROUP)
+    assert [each.source for each in rows[SESSION].synonyms] == [ConfigSource.GROUP, ConfigSource.DEFAULT]
     found = named_resources(world.image, world.configuration)
     assert found[ResourceType.GROUP] == ["readers"]
     alter(world, SESSION, None, OpType.DELETE)
@@ -81,8 +81,8 @@ def test_a_groups_settings_precede_the_brokers_until_they_are_deleted(world):
 def test_a_group_that_has_none_has_the_brokers():
     configuration = load(None, ["group.consumer.session.timeout.ms=50000"], {})
     rows = {row.name: row for row in describe(GROUP, Image(), configuration)}
-    assert (rows[SESSION].value, rows[SESSION].source) == ("50000", Source.STATIC_BROKER)
-    assert (rows[HEARTBEAT].value, rows[HEARTBEAT].source) == ("5000", Source.DEFAULT)
+    assert (rows[SESSION].value, rows[SESSION].source) == ("50000", ConfigSource.STATIC_BROKER)
+    assert (rows[HEARTBEAT].value, rows[HEARTBEAT].source) == ("5000", ConfigSource.DEFAULT)
     with pytest.raises(ApiError, match="must not be empty"):
         describe(ConfigResource(ResourceType.GROUP, ""), Image(), configuration)
 

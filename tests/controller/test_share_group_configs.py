@@ -60,9 +60,9 @@ def test_a_groups_settings_precede_the_brokers_until_they_are_deleted(world):
     assert share_group_times(configs, config) == (50_000, 7_000)
     assert share_settings(configs, partitions) == ShareSettings(20_000, "earliest")
     rows = {row.name: row for row in describe(GROUP, world.image, world.configuration)}
-    assert (rows[LOCK].value, rows[LOCK].source) == ("20000", Source.GROUP)
-    assert [each.source for each in rows[LOCK].synonyms] == [Source.GROUP, Source.DEFAULT]
-    assert (rows[ISOLATION].value, rows[ISOLATION].source) == ("read_uncommitted", Source.DEFAULT)
+    assert (rows[LOCK].value, rows[LOCK].source) == ("20000", ConfigSource.GROUP)
+    assert [each.source for each in rows[LOCK].synonyms] == [ConfigSource.GROUP, ConfigSource.DEFAULT]
+    assert (rows[ISOLATION].value, rows[ISOLATION].source) == ("read_uncommitted", ConfigSource.DEFAULT)
     for key in (SESSION, HEARTBEAT, LOCK, RESET):
         assert alter(world, key, None, OpType.DELETE) is OK
     assert world.image.group_configs == {}

@@ -7,9 +7,9 @@ import pytest
 
 from broker.common.errors import ApiError, ErrorCode
 from broker.controller.commands import (
+    EntryOutcome,
     IssueAdminToken,
     IssuedToken,
-    Outcome,
     RevokeAdminToken,
 )
 from broker.controller.tokens import (
@@ -38,7 +38,7 @@ def issue(
     return world.do(plan_issue_token, IssueAdminToken(name, role, secret, expires, version))
 
 
-def revoke(world: World, name: str, role: Role = Role.ADMIN) -> Outcome:
+def revoke(world: World, name: str, role: Role = Role.ADMIN) -> EntryOutcome:
     return world.do(plan_revoke_token, RevokeAdminToken(name), role)
 
 
@@ -188,7 +188,7 @@ def full(world: World, cheap: None) -> World:
     return world
 
 
-def set_password(world: World, name: str = "vi", password: str | None = GOOD, **rest: Any) -> Outcome:
+def set_password(world: World, name: str = "vi", password: str | None = GOOD, **rest: Any) -> EntryOutcome:
     kept = None if password is None else hashed(password, name)
     return world.do(plan_set_password, SetPassword(name, kept, **rest))
 

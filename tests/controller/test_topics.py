@@ -101,7 +101,7 @@ def test_a_topic_that_exists_is_not_made_again(world: World) -> None:
     assert world.image.topics == before.topics
 
 
-def test_names_that_metrics_cannot_tell_apart_collide_also_within_a_request(world: World) -> None:
+def test_names_that_metrics_cannot_distinguish_collide_also_within_a_request(world: World) -> None:
     first, second = create(world, NewTopic("a.b"), NewTopic("a_b"))
     assert first.ok
     assert (second.error, second.message) == (

@@ -224,7 +224,7 @@ def test_a_kill_of_the_broker_loses_and_repeats_nothing(
         worker.stop()
 
 
-def test_offsets_are_told_and_reset(path: str, broker: BrokerProcess, tmp_path: Path) -> None:
+def test_offsets_are_returned_and_reset(path: str, broker: BrokerProcess, tmp_path: Path) -> None:
     source, sink = tmp_path / "source", tmp_path / "sink"
     append(source, 0, 500)
     with Worker(path, tmp_path, broker) as worker:

@@ -44,7 +44,7 @@ def test_the_broker_is_the_quorum(broker: BrokerProcess) -> None:
     assert header.split()[0] == "NodeId" and row.split()[0] == "1" and row.split()[-1] == "Leader"
 
 
-def test_features_are_told_and_not_changed(broker: BrokerProcess) -> None:
+def test_features_are_returned_and_not_changed(broker: BrokerProcess) -> None:
     described = ask(broker, FEATURES, "describe")
     assert [line.split("\t")[:4] for line in described.splitlines()] == [
         [

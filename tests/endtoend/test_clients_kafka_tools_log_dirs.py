@@ -67,7 +67,7 @@ def test_a_partition_is_moved_under_its_throttle_and_the_move_is_followed(
     assert f"{THROTTLE}=" not in described
 
 
-def test_a_directory_that_is_not_ours_is_told_by_the_tool(broker: BrokerProcess, tmp_path: Path) -> None:
+def test_a_directory_that_is_not_ours_is_reported_by_the_tool(broker: BrokerProcess, tmp_path: Path) -> None:
     ask(broker, TOPICS, "--create", "--topic", "light")
     moves = plan(tmp_path / "moves.json", "light", "/nowhere")
     output = refused(broker, REASSIGN, "--reassignment-json-file", moves, "--execute")

@@ -1,11 +1,9 @@
 """Clients that log in with access tokens: confluent-kafka by callback and by OIDC, kafka-python, aiokafka."""
 
 import asyncio
-import socket
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -92,41 +90,16 @@ def by_oidc(scene: Scene, **claims: Any) -> None:
     assert send(librdkafka(scene, **settings)) == [""]
 
 
-@contextmanager
-def kafka_python_closes_its_sockets() -> Iterator[None]:
-    """Close the pairs of sockets that kafka-python leaves after a refused login."""
-    made: list[socket.socket] = []
-    real = socket.socketpair
-
-    def pair(*arguments: Any) -> tuple[socket.socket, socket.socket]:
-        both = real(*arguments)
-        made.extend(both)
-        return both
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(socket, "socketpair", pair)
-        try:
-            yield
-        finally:
-            for each in made:
-                each.close()
-
-
 def by_kafka_python(scene: Scene, **claims: Any) -> None:
     class Tokens(KafkaTokenProvider):
         def token(self) -> str:
             return scene.issuer.token(**claims)
 
-    with kafka_python_closes_its_sockets():
-        _send_by_kafka_python(scene, Tokens())
-
-
-def _send_by_kafka_python(scene: Scene, tokens: Any) -> None:
     producer = kafka.KafkaProducer(
         bootstrap_servers=scene.broker.sasl,
         security_protocol="SASL_PLAINTEXT",
         sasl_mechanism="OAUTHBEARER",
-        sasl_oauth_token_provider=tokens,
+        sasl_oauth_token_provider=Tokens(),
         bootstrap_timeout_ms=5_000,
         max_block_ms=5_000,
     )

@@ -38,7 +38,7 @@ def produce(broker: BrokerProcess, size: int) -> float:
     return max(waits, default=0.0)
 
 
-def saved(directory: Path) -> tuple[Saved, Entry] | None:
+def saved(directory: Path) -> tuple[Saved, SavedUsage] | None:
     """Return what is saved of the client, once it is."""
     try:
         usage = decode((directory / FILE).read_bytes())

@@ -104,7 +104,7 @@ def refused_start(directory: Path, *settings: str) -> str:
     return done.stderr
 
 
-def test_no_byte_on_disk_and_no_answer_tells_a_password_that_was_set(tmp_path: Path) -> None:
+def test_no_byte_on_disk_and_no_answer_reveals_a_password_that_was_set(tmp_path: Path) -> None:
     data, locked = tmp_path / "data", certificates().locked
     broker = BrokerProcess(data, ALL_REQUESTS)
     with broker:
@@ -171,7 +171,7 @@ def test_all_that_the_broker_keeps_is_its_users_and_groups_whatever_the_umask(
     assert open_to_others == {}
 
 
-async def test_no_byte_on_disk_and_no_answer_tells_a_delegation_token_which_outlives_a_crash(
+async def test_no_byte_on_disk_and_no_answer_reveals_a_delegation_token_which_outlives_a_crash(
     tmp_path: Path,
 ) -> None:
     data, key = tmp_path / "data", "a-key-that-nothing-shows"
@@ -217,7 +217,7 @@ async def challenge(port: int, mechanism: str, name: str) -> dict[str, str]:
     return {"salt": parts["s"], "iterations": parts["i"]}
 
 
-async def test_a_scram_challenge_does_not_tell_known_users_from_unknown_ones_over_a_restart(
+async def test_a_scram_challenge_does_not_distinguish_known_users_from_unknown_ones_over_a_restart(
     tmp_path: Path,
 ) -> None:
     mechanism, iterations = "SCRAM-SHA-256", 8_192

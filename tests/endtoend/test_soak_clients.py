@@ -60,7 +60,7 @@ def numbers(there: Mapping[int, Stored]) -> set[int]:
     return {number for each in there.values() for number in each.numbers.values()}
 
 
-async def test_clients_that_are_killed_have_told_nothing_wrong(
+async def test_clients_that_are_killed_have_reported_nothing_wrong(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sessions, "SESSION_S", (3_600.0, 3_600.0))
@@ -99,5 +99,5 @@ async def test_clients_that_are_killed_have_told_nothing_wrong(
         assert await trio.to_thread.run_sync(lives.stop) == 0
     finally:
         lives.end()
-    told = {(each.source, each.text) for each in stage.anomalies.found() if not each.why}
-    assert told == {(name, f"exit status {-signal.SIGKILL}") for name in CLIENTS}
+    reported = {(each.source, each.text) for each in stage.anomalies.found() if not each.why}
+    assert reported == {(name, f"exit status {-signal.SIGKILL}") for name in CLIENTS}

@@ -8,7 +8,7 @@ import pytest
 
 from broker.common.errors import ErrorCode, ProtocolViolation
 from broker.common.principal import ANONYMOUS
-from broker.gateway.credentials import Login, SaslObserver
+from broker.gateway.credentials import AcceptedLogin, SaslObserver
 from broker.protocol.api_key import ApiKey
 from broker.protocol.codec import encode_request
 from broker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
@@ -71,7 +71,7 @@ def bearer(token, authorization_id=b""):
 
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_plain_is_complete_in_one_step(version):
-    assert Talk(version).login("PLAIN", (b"\0alice\0secret", b"")) == [Login("alice", "PLAIN")]
+    assert Talk(version).login("PLAIN", (b"\0alice\0secret", b"")) == [AcceptedLogin("alice", "PLAIN")]
 
 
 @pytest.mark.parametrize(("version", "lifetime"), [(0, 0), (1, 3_600_000), (2, 3_600_000)])
@@ -80,7 +80,7 @@ def test_the_session_has_the_lifetime_that_the_broker_gives_it(version, lifetime
     talk.handshake("PLAIN")
     talk.agree()
     talk.authenticate(b"alice\0alice\0secret")
-    assert talk.answer(lifetime_ms=3_600_000) == Login("alice", "PLAIN", lifetime)
+    assert talk.answer(lifetime_ms=3_600_000) == AcceptedLogin("alice", "PLAIN", lifetime)
 
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
@@ -99,7 +99,7 @@ def test_the_session_has_the_lifetime_that_the_broker_gives_it(version, lifetime
 )
 def test_scram_is_complete_with_the_servers_signature(mechanism, first, name):
     steps = Talk().login(mechanism, (first, CHALLENGE), (FINAL, SIGNATURE))
-    assert steps == [None, Login(name, mechanism)]
+    assert steps == [None, AcceptedLogin(name, mechanism)]
 
 
 @pytest.mark.parametrize(
@@ -108,23 +108,25 @@ def test_scram_is_complete_with_the_servers_signature(mechanism, first, name):
 def test_a_delegation_token_is_not_its_owners_name(extension):
     first = b"n,,n=token-id,r=abc" + extension
     *_, login = Talk().login("SCRAM-SHA-256", (first, CHALLENGE), (FINAL, SIGNATURE))
-    assert login == Login(ANONYMOUS, "SCRAM-SHA-256", 0, "it is that of the owner of a delegation token")
+    assert login == AcceptedLogin(
+        ANONYMOUS, "SCRAM-SHA-256", 0, "it is that of the owner of a delegation token"
+    )
 
 
 @pytest.mark.parametrize("first", [b"n,,x=alice,r=abc", b"n", b"n,", b"n,,", b"n,,m=x", b"n,,m=x,r=abc"])
 def test_scram_without_a_name_is_unknown(first):
     *_, login = Talk().login("SCRAM-SHA-256", (first, CHALLENGE), (FINAL, SIGNATURE))
-    assert login == Login(ANONYMOUS, "SCRAM-SHA-256", 0, "its message is malformed")
+    assert login == AcceptedLogin(ANONYMOUS, "SCRAM-SHA-256", 0, "its message is malformed")
 
 
 def test_the_second_message_of_scram_claims_nothing():
     *_, login = Talk().login("SCRAM-SHA-256", (FINAL, SIGNATURE))
-    assert login == Login(ANONYMOUS, "SCRAM-SHA-256", 0, "it claimed no name")
+    assert login == AcceptedLogin(ANONYMOUS, "SCRAM-SHA-256", 0, "it claimed no name")
 
 
 def test_the_subject_of_a_bearer_token_counts_after_the_broker_accepted_it():
     steps = Talk().login("OAUTHBEARER", (bearer(token_of({"sub": "alice", "scope": ["a"]})), b""))
-    assert steps == [Login("alice", "OAUTHBEARER")]
+    assert steps == [AcceptedLogin("alice", "OAUTHBEARER")]
 
 
 def test_a_refused_bearer_token_is_answered_with_a_challenge():
@@ -137,12 +139,12 @@ def test_a_refused_bearer_token_is_answered_with_a_challenge():
 
 def test_the_authorization_id_of_a_bearer_token_is_the_principal():
     token = bearer(token_of({"sub": "id-7", "email": "alice@example"}), b"a=alice@example")
-    assert Talk().login("OAUTHBEARER", (token, b"")) == [Login("alice@example", "OAUTHBEARER")]
+    assert Talk().login("OAUTHBEARER", (token, b"")) == [AcceptedLogin("alice@example", "OAUTHBEARER")]
 
 
 def test_of_two_bearer_tokens_the_last_counts_as_in_kafka():
     message = bearer(token_of({"sub": "alice"}))[:-1] + b"auth=bearer  " + token_of({"sub": "bob"}) + b"\1\1"
-    assert Talk().login("OAUTHBEARER", (message, b"")) == [Login("bob", "OAUTHBEARER")]
+    assert Talk().login("OAUTHBEARER", (message, b"")) == [AcceptedLogin("bob", "OAUTHBEARER")]
 
 
 @pytest.mark.parametrize(
@@ -163,18 +165,18 @@ def test_of_two_bearer_tokens_the_last_counts_as_in_kafka():
     ],
 )
 def test_a_token_without_a_readable_subject_is_unknown(token):
-    expected = Login(ANONYMOUS, "OAUTHBEARER", 0, "its token names no subject")
+    expected = AcceptedLogin(ANONYMOUS, "OAUTHBEARER", 0, "its token names no subject")
     assert Talk().login("OAUTHBEARER", (bearer(token), b"")) == [expected]
 
 
 def test_kerberos_is_complete_when_the_broker_has_nothing_more_to_say():
     steps = Talk().login("GSSAPI", (b"ticket", b"reply"), (b"", b"layers"), (b"layer", b""))
-    assert steps == [None, None, Login(ANONYMOUS, "GSSAPI", 0, "GSSAPI hides it")]
+    assert steps == [None, None, AcceptedLogin(ANONYMOUS, "GSSAPI", 0, "GSSAPI hides it")]
 
 
 def test_a_mechanism_that_is_not_known_is_complete_in_one_step():
     steps = Talk().login("AWS_MSK_IAM", (b"{}", b'{"request-id":"1"}'))
-    assert steps == [Login(ANONYMOUS, "AWS_MSK_IAM", 0, "AWS_MSK_IAM hides it")]
+    assert steps == [AcceptedLogin(ANONYMOUS, "AWS_MSK_IAM", 0, "AWS_MSK_IAM hides it")]
 
 
 @pytest.mark.parametrize("error", [FAILED, ErrorCode.ILLEGAL_SASL_STATE, -1])
@@ -200,7 +202,7 @@ def test_pipelined_logins_do_not_borrow_each_others_name():
     talk.authenticate(b"\0alice\0secret")
     talk.authenticate(b"\0admin\0guess")
     talk.agree()
-    assert talk.answer() == Login("alice", "PLAIN")
+    assert talk.answer() == AcceptedLogin("alice", "PLAIN")
     assert talk.answer(error=ErrorCode.ILLEGAL_SASL_STATE) is None
 
 
@@ -210,14 +212,14 @@ def test_a_claim_of_a_failed_login_is_forgotten():
     talk.authenticate(FINAL)
     talk.answer(error=FAILED)
     talk.authenticate(FINAL)
-    assert talk.answer(SIGNATURE) == Login(ANONYMOUS, "SCRAM-SHA-256", 0, "it claimed no name")
+    assert talk.answer(SIGNATURE) == AcceptedLogin(ANONYMOUS, "SCRAM-SHA-256", 0, "it claimed no name")
 
 
 def test_a_client_can_log_in_again_on_the_same_connection():
     talk = Talk()
-    assert talk.login("PLAIN", (b"\0alice\0secret", b"")) == [Login("alice", "PLAIN")]
+    assert talk.login("PLAIN", (b"\0alice\0secret", b"")) == [AcceptedLogin("alice", "PLAIN")]
     again = talk.login("SCRAM-SHA-512", (b"n,,n=alice,r=abc", CHALLENGE), (FINAL, SIGNATURE))
-    assert again == [None, Login("alice", "SCRAM-SHA-512")]
+    assert again == [None, AcceptedLogin("alice", "SCRAM-SHA-512")]
 
 
 @pytest.mark.parametrize(
@@ -231,7 +233,9 @@ def test_a_client_can_log_in_again_on_the_same_connection():
 def test_plain_is_read_as_java_reads_it(message, name):
     (login,) = Talk().login("PLAIN", (message, b""))
     assert login == (
-        Login(name, "PLAIN") if name else Login(ANONYMOUS, "PLAIN", 0, "its message is malformed")
+        AcceptedLogin(name, "PLAIN")
+        if name
+        else AcceptedLogin(ANONYMOUS, "PLAIN", 0, "its message is malformed")
     )
 
 
@@ -272,5 +276,5 @@ def test_truncated_and_damaged_frames_are_violations_or_harmless(key, version):
 @pytest.mark.parametrize("name", [" alice", "alice\u00a0", "al\nice", "alice\u2028", "al\u200bice"])
 def test_a_subject_that_is_not_plain_is_unknown(name):
     """The upstream broker may have removed the spaces, and know another user."""
-    expected = Login(ANONYMOUS, "OAUTHBEARER", 0, "its token's subject is not plain")
+    expected = AcceptedLogin(ANONYMOUS, "OAUTHBEARER", 0, "its token's subject is not plain")
     assert Talk().login("OAUTHBEARER", (bearer(token_of({"sub": name})), b"")) == [expected]

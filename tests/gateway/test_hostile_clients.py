@@ -15,8 +15,8 @@ from broker.controller.commands import AlterClientQuotas, QuotaAlteration, Quota
 from broker.gateway.api_versions import READ, Forwardable, forwardable, judged
 from broker.gateway.support import NOTES
 from broker.metadata.actor import BROKER_ITSELF
-from broker.network.connection.unauthenticated import LOGIN_FRAMES
 from broker.network.selector import WARNINGS_OF_CLIENT
+from broker.network.unauthenticated import LOGIN_FRAMES
 from broker.protocol import codec
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.api_versions import ApiVersionsRequest

@@ -13,7 +13,7 @@ from broker.controller.commands import AlterClientQuotas, QuotaAlteration, Quota
 from broker.metadata.actor import BROKER_ITSELF
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.server import gateway as gateway_server
-from broker.views.connection_search import ConnectionQuery, ConnectionsElsewhere
+from broker.views.connection_search import ConnectionQuery, RemoteConnections
 from broker.views.console import Views
 from tests.quotas.scene import Connection
 from tests.support.machine_speed import WITHIN_S
@@ -50,7 +50,7 @@ async def soon(claim: Callable[[], object]) -> None:
     claim()
 
 
-async def lists(views: Views, query: ConnectionQuery) -> ConnectionsElsewhere:
+async def lists(views: Views, query: ConnectionQuery) -> RemoteConnections:
     """Return the first list that is not empty: the other gateway is asked for two seconds at a time."""
     with trio.fail_after(WITHIN_S):
         while not (  # noqa: ASYNC110 - nothing announces it
@@ -115,7 +115,7 @@ async def test_it_lists_the_connections_and_adds_up_the_use_of_both(tmp_path: Pa
         def is_limited() -> None:
             assert quotas.produce.active
 
-        def both_tell() -> None:
+        def both_report() -> None:
             assert [each.traffic is not None for each in views.shares.gateways()] == [True, True]
 
         rule = QuotaAlteration(GREEDY, (QuotaOp("producer_byte_rate", 1_000_000.0),))
@@ -125,7 +125,7 @@ async def test_it_lists_the_connections_and_adds_up_the_use_of_both(tmp_path: Pa
             await client.ask(ApiVersionsRequest("x", "1"), 3)
             await soon(is_limited)
             gateway.server.quotas.record_produce("ANONYMOUS", "greedy", 100_000, gateway.server.clock.ms())
-        await soon(both_tell)
+        await soon(both_report)
         (mine,) = connection_rows(views)
         found = await lists(views, ConnectionQuery())
         (theirs,) = found.rows
@@ -178,7 +178,7 @@ async def test_it_explains_the_clients_and_addresses_of_both(tmp_path: Path) -> 
             assert (address.address, address.use) == ("127.0.0.1", None)
             assert (there.gateway, there.connections, there.accepted) == (theirs, 1, 1)
             assert (views.shares.unlisted_clients(), views.shares.unlisted_addresses()) == (0, 0)
-            assert sorted(views.shares.unheard()) == []
+            assert sorted(views.shares.without_report()) == []
 
         await soon(is_explained)
 

@@ -389,7 +389,7 @@ async def test_a_produce_to_a_topic_of_ours_is_refused(tmp_path: Path, version: 
 
 
 @pytest.mark.parametrize("version", [8, 9, 13])
-async def test_several_in_one_read_are_told_apart(tmp_path: Path, version: int) -> None:
+async def test_several_in_one_read_are_distinguished(tmp_path: Path, version: int) -> None:
     async with scene(tmp_path) as (_, upstream, client):
         requests = [produce("a"), produce(SHARES), produce("a"), produce("b", METADATA), produce("a")]
         parts = [

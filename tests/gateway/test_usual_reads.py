@@ -77,7 +77,7 @@ async def test_long_client_ids_are_never_usual(tmp_path: Path, longer: int) -> N
         assert channel_of(gateway).client_id == client_id
 
 
-async def test_requests_without_a_response_and_of_transactions_are_told_apart(tmp_path: Path) -> None:
+async def test_requests_without_a_response_and_of_transactions_are_distinguished(tmp_path: Path) -> None:
     async with both(tmp_path) as (_, gateway):
         client = await gateway.connect()
         for acks in (1, 1, 0, 1, 0, -1):

@@ -85,7 +85,7 @@ BROKEN = b"0\n2\na 0 5\n"
 
 
 @pytest.mark.parametrize(
-    ("content", "copy", "found", "told"),
+    ("content", "copy", "found", "reported"),
     [
         (A5, A5, 5, None),
         (A6, A5, 5, "the file differs from its copy, which was used"),
@@ -98,7 +98,7 @@ BROKEN = b"0\n2\na 0 5\n"
         (None, None, None, None),
     ],
 )
-def test_a_file_of_offsets_and_its_copy_are_compared(tmp_path, content, copy, found, told):
+def test_a_file_of_offsets_and_its_copy_are_compared(tmp_path, content, copy, found, reported):
     path = tmp_path / "offsets"
     if copy is not None:
         write_offsets(str(path), copy)
@@ -108,7 +108,7 @@ def test_a_file_of_offsets_and_its_copy_are_compared(tmp_path, content, copy, fo
     if content is not None:
         path.write_bytes(content)
     file = OffsetFile(str(tmp_path), "offsets")
-    assert file.read(is_replaceable=True) == told
+    assert file.read(is_replaceable=True) == reported
     assert file.offsets.get(("a", 0)) == found
     assert file.is_proven == (copy == A5)
     file.keep({("a", 0)})
@@ -116,14 +116,14 @@ def test_a_file_of_offsets_and_its_copy_are_compared(tmp_path, content, copy, fo
 
 
 @pytest.mark.parametrize(("content", "copy"), [(b"", b""), (b"", None), (None, b"")])
-def test_empty_log_start_offsets_are_told(tmp_path, content, copy):
+def test_empty_log_start_offsets_are_returned(tmp_path, content, copy):
     """As a power failure can leave them."""
     for name, each in (("offsets", content), ("offsets.copy", copy)):
         if each is not None:
             (tmp_path / name).write_bytes(each)
     file = OffsetFile(str(tmp_path), "offsets")
-    told = file.read(is_replaceable=False)
-    assert told == "the file is empty, so records that were deleted by DeleteRecords can be read again"
+    reported = file.read(is_replaceable=False)
+    assert reported == "the file is empty, so records that were deleted by DeleteRecords can be read again"
     assert file.offsets == {} and not file.is_proven
     file.keep(set())
     assert saved(tmp_path) == {}

@@ -123,7 +123,7 @@ def clean_end(where, count=30, **settings):
 
 
 @pytest.mark.parametrize("max_bytes", [1, 350, 100_000])
-def test_a_byte_flipped_after_a_clean_end_is_not_served_and_told_once(where, max_bytes, caplog):
+def test_a_byte_flipped_after_a_clean_end_is_not_served_and_is_reported_once(where, max_bytes, caplog):
     clean_end(where, segment_bytes=1_000)
     flip(log_files(where)[0], 350)
     store, recovery = open_store(where)

@@ -283,7 +283,7 @@ def reopened(where: Path) -> LogStore:
 @pytest.mark.parametrize("stop", ["clean", "killed"])
 @pytest.mark.parametrize("damage", DAMAGE)
 @pytest.mark.parametrize("file", FILES)
-def test_damage_is_mended_or_told(
+def test_damage_is_mended_or_reported(
     written: Written,
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
@@ -319,15 +319,15 @@ def check(
         refused = str(error)
         assert names in refused
         return
-    told: list[str] = []
-    store.on_offline(lambda log: told.append(f"offline: {log.offline}"))
+    reported: list[str] = []
+    store.on_offline(lambda log: reported.append(f"offline: {log.offline}"))
     states = {log.topic: read_state(log) for log in store}
-    told += [f"{each.message} {vars(each)}" for each in caplog.records]
+    reported += [f"{each.message} {vars(each)}" for each in caplog.records]
     for topic, expected in written.states.items():
         if (found := states[topic]) is None:
-            assert any("offline" in each and names in each for each in told), (topic, told)
+            assert any("offline" in each and names in each for each in reported), (topic, reported)
         else:
-            compare(topic, found, expected, told if may_lose else None)
+            compare(topic, found, expected, reported if may_lose else None)
     online = [log for log in store if log.offline is None]
     if not may_lose:
         for log in online:
@@ -351,8 +351,8 @@ def read_state(log: PartitionLog) -> State | None:
         return None
 
 
-def compare(topic: str, found: State, expected: State, told: list[str] | None) -> None:
-    if told is None:
+def compare(topic: str, found: State, expected: State, reported: list[str] | None) -> None:
+    if reported is None:
         assert found == expected, topic
         return
     assert found.seen.items() <= expected.seen.items()
@@ -360,7 +360,7 @@ def compare(topic: str, found: State, expected: State, told: list[str] | None) -
     if found.seen != expected.seen:
         # After a kill, records that were not flushed may be gone without a trace, as after a power failure.
         words = ("damaged records", "are missing", "truncated", "not clean")
-        assert any(word in each for each in told for word in words), topic
+        assert any(word in each for each in reported for word in words), topic
 
 
 def append_once_more(log: PartitionLog) -> None:
@@ -433,6 +433,6 @@ def test_an_offset_out_of_range_without_a_copy_loses_no_record(
     store = reopened(where)
     log = store.partition("trimmed", 0)
     assert log is not None and dict(consume(log, committed=False)) == written.states["trimmed"].seen
-    is_told = any(each.message == "records are missing" for each in caplog.records)
-    assert is_told == (name == RECOVERY_POINTS and value == 99_999_999)
+    is_reported = any(each.message == "records are missing" for each in caplog.records)
+    assert is_reported == (name == RECOVERY_POINTS and value == 99_999_999)
     store.close()

@@ -313,7 +313,7 @@ def test_damaged_bytes_move_as_they_are(store, where):
     again.close()
 
 
-def test_how_far_the_copy_is_can_be_told(store):
+def test_the_progress_of_the_copy_is_known(store):
     log = make(store, segment_bytes=1_000, index_interval_bytes=0)
     fill(log, 25)
     move = begin(store, log, "b")

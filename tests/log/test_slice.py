@@ -246,7 +246,7 @@ def test_a_slice_that_is_copied_maps_nothing(file, transfer, length):
 @pytest.mark.parametrize(
     ("error", "cached"), [(errno.EOPNOTSUPP, None), (errno.EINVAL, None), (errno.EIO, False)]
 )
-def test_a_file_system_that_cannot_tell_is_not_taken_at_its_word(file, transfer, monkeypatch, error, cached):
+def test_a_file_system_that_does_not_say_is_not_taken_at_its_word(file, transfer, monkeypatch, error, cached):
     def preadv(*_arguments):
         raise OSError(error, os.strerror(error))
 

@@ -57,7 +57,7 @@ def test_one_commit_writes_every_partition_that_has_something(store):
     assert store.commit() == ()
 
 
-def test_a_staged_batch_tells_what_the_answer_needs(log):
+def test_a_staged_batch_has_what_the_answer_needs(log):
     (staged,) = append(log, batch(b"a"))
     assert staged.error is None and not staged.duplicate
     assert (staged.log_append_time, staged.log_start_offset) == (-1, 0)

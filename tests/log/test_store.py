@@ -186,7 +186,7 @@ def test_a_thousand_partitions_open_in_a_moment(tmp_path):
         store.close()
 
 
-def test_a_checkpoint_tells_the_recovery_points(store, where):
+def test_a_checkpoint_contains_the_recovery_points(store, where):
     log = make(store, flush_messages=1)
     make(store, index=1)
     append(log, batch(b"a", b"b"))

@@ -12,13 +12,13 @@ COMMIT_FOR_EVER = """
 import sys
 from pathlib import Path
 from broker.metadata.actor import BROKER_ITSELF
-from broker.metadata.changes import Change, Kind, write_pairs
+from broker.metadata.changes import Change, ChangeKind, write_pairs
 from broker.metadata.store import MetadataStore
 
 store = MetadataStore.open(Path(sys.argv[1]), 1)
 for n in range(1_000_000):
     users = [write_pairs((("user", f"{n}{half}"),)) for half in "ab"]
-    changes = [Change(Kind.CLIENT_QUOTA, user, "producer_byte_rate", str(n + 1)) for user in users]
+    changes = [Change(ChangeKind.CLIENT_QUOTA, user, "producer_byte_rate", str(n + 1)) for user in users]
     image = store.commit(changes, BROKER_ITSELF, n)
     print(n, image.version, flush=True)
 """
@@ -28,20 +28,20 @@ import resource, sys
 from pathlib import Path
 from broker.common.errors import ApiError
 from broker.metadata.actor import BROKER_ITSELF
-from broker.metadata.changes import Change, Kind
+from broker.metadata.changes import Change, ChangeKind
 from broker.metadata.store import MetadataStore
 
 path = Path(sys.argv[1])
 store = MetadataStore.open(path, 1)
 resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 5_000, resource.RLIM_INFINITY))
 before = store.image
-wide = [Change(Kind.TOPIC_CONFIG, "t", f"key{n}", "x" * 1_000) for n in range(100)]
+wide = [Change(ChangeKind.TOPIC_CONFIG, "t", f"key{n}", "x" * 1_000) for n in range(100)]
 try:
     store.commit(wide, BROKER_ITSELF, 2)
 except ApiError as error:
     print(error.code.name, store.image is before)
 resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-print(store.commit([Change(Kind.PRODUCER_IDS, "", "next", "7")], BROKER_ITSELF, 3).version)
+print(store.commit([Change(ChangeKind.PRODUCER_IDS, "", "next", "7")], BROKER_ITSELF, 3).version)
 """
 
 

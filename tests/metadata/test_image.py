@@ -8,7 +8,7 @@ import pytest
 from broker.common.errors import BrokerBug
 from broker.common.steps import FREED_AT_ONCE, finished
 from broker.metadata.actor import Role
-from broker.metadata.changes import Change, Kind, read_pairs, write_number, write_pairs
+from broker.metadata.changes import Change, ChangeKind, read_pairs, write_number, write_pairs
 from broker.metadata.image import Image, Stamp, State, Topic, project
 from broker.metadata.publisher import Delta, Publisher, QuotaChange
 
@@ -158,10 +158,10 @@ def test_numbers_read_back_as_the_same_double(value: float, text: str) -> None:
 def test_a_delta_names_what_was_touched() -> None:
     delta = Delta.of(
         [
-            Change(Kind.TOPIC, "a", "id", None),
-            Change(Kind.TOPIC_CONFIG, "b", "retention.ms", "1"),
-            Change(Kind.CLIENT_QUOTA, write_pairs(ALICE), "producer_byte_rate", "1000"),
-            Change(Kind.CLIENT_QUOTA, write_pairs(ALICE), "consumer_byte_rate", None),
+            Change(ChangeKind.TOPIC, "a", "id", None),
+            Change(ChangeKind.TOPIC_CONFIG, "b", "retention.ms", "1"),
+            Change(ChangeKind.CLIENT_QUOTA, write_pairs(ALICE), "producer_byte_rate", "1000"),
+            Change(ChangeKind.CLIENT_QUOTA, write_pairs(ALICE), "consumer_byte_rate", None),
         ]
     )
     assert delta.topics == {"a", "b"}
@@ -170,17 +170,17 @@ def test_a_delta_names_what_was_touched() -> None:
         QuotaChange(ALICE, "consumer_byte_rate", None),
     )
     assert not delta.broker_configs
-    assert Delta.of([Change(Kind.BROKER_CONFIG, "", "log.retention.ms", "1")]).broker_configs
+    assert Delta.of([Change(ChangeKind.BROKER_CONFIG, "", "log.retention.ms", "1")]).broker_configs
 
 
-def test_subscribers_hear_in_order_and_already_see_the_new_image() -> None:
+def test_subscribers_are_called_in_order_and_already_see_the_new_image() -> None:
     old, new = Image(version=1), Image(version=2)
     publisher = Publisher(old)
-    heard: list[tuple[str, Image, Image, Image]] = []
-    publisher.subscribe(lambda a, b, _: heard.append(("first", a, b, publisher.image)))
-    publisher.subscribe(lambda a, b, _: heard.append(("second", a, b, publisher.image)))
+    received: list[tuple[str, Image, Image, Image]] = []
+    publisher.subscribe(lambda a, b, _: received.append(("first", a, b, publisher.image)))
+    publisher.subscribe(lambda a, b, _: received.append(("second", a, b, publisher.image)))
     finished(publisher.in_steps(new, Delta.of([])))
-    assert heard == [("first", old, new, new), ("second", old, new, new)]
+    assert received == [("first", old, new, new), ("second", old, new, new)]
 
 
 def alive(kind: type) -> int:
@@ -197,7 +197,7 @@ def test_entries_of_the_old_image_are_freed_a_few_at_a_time() -> None:
     )
     del topics
     left = [alive(Topic) - before]
-    delta = Delta.of(Change(Kind.TOPIC, f"t{at}", "id", None) for at in range(count))
+    delta = Delta.of(Change(ChangeKind.TOPIC, f"t{at}", "id", None) for at in range(count))
     for _ in publisher.in_steps(Image(version=1), delta):
         left.append(alive(Topic) - before)
     assert (left[0], left[-1]) == (count, 0)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from broker.metadata.actor import BROKER_ITSELF
-from broker.metadata.changes import Change, Kind, Unreadable, write_pairs
+from broker.metadata.changes import Change, ChangeKind, Unreadable, write_pairs
 from broker.metadata.row_sums import COLUMNS, check_rows, row_sum, sum_rows
 from broker.metadata.store import MetadataStore
 
@@ -31,7 +31,7 @@ def filled(path: Path, changes: int) -> sqlite3.Connection:
     store = MetadataStore.open(path, 1_000)
     for number in range(changes):
         store.commit(
-            [Change(Kind.CLIENT_QUOTA, ANN, "producer_byte_rate", str(number))], BROKER_ITSELF, 2_000
+            [Change(ChangeKind.CLIENT_QUOTA, ANN, "producer_byte_rate", str(number))], BROKER_ITSELF, 2_000
         )
     store.close()
     connection = sqlite3.connect(path, isolation_level=None)

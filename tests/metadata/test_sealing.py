@@ -13,7 +13,7 @@ import pytest
 from broker.common.errors import ConfigError
 from broker.metadata import sealing
 from broker.metadata.actor import Actor, ChangeOrigin, Role
-from broker.metadata.changes import AuditFilter, Change, Kind
+from broker.metadata.changes import AuditFilter, Change, ChangeKind
 from broker.metadata.row_sums import sum_rows
 from broker.metadata.sealing import NOT_EDITED, Unreadable
 from broker.metadata.secret_key import KeyFiles
@@ -33,7 +33,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def setting(key: str, value: str | None) -> Change:
-    return Change(Kind.BROKER_CONFIG, "1", key, value)
+    return Change(ChangeKind.BROKER_CONFIG, "1", key, value)
 
 
 def opened(
@@ -87,7 +87,7 @@ def in_the_clear(path: Path) -> None:
 
 
 @pytest.mark.parametrize("when", ["while it is open", "after a stop", "after a start"])
-def test_no_byte_of_the_directory_tells_a_secret_setting(path: Path, when: str) -> None:
+def test_no_byte_of_the_directory_reveals_a_secret_setting(path: Path, when: str) -> None:
     store = opened(path)
     set_all(store)
     store.commit([setting(JAAS, "user_ann=hunter2-second")], EVE, 3_000)

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from broker.common.errors import ApiError, ErrorCode
 from broker.metadata.actor import BROKER_ITSELF, Actor, ChangeOrigin, Role
-from broker.metadata.changes import AuditFilter, AuditRow, Change, Kind, write_pairs
+from broker.metadata.changes import AuditFilter, AuditRow, Change, ChangeKind, write_pairs
 from broker.metadata.sealing import Seals
 from broker.metadata.secret_key import SecretKey
 from broker.metadata.store import MetadataStore
@@ -21,7 +21,7 @@ EVE = Actor("eve", Role.EDITOR, "10.0.0.9", ChangeOrigin.PAGE)
 
 
 def limit(value: str | None, key: str = "producer_byte_rate", entity: str = ALICE) -> Change:
-    return Change(Kind.CLIENT_QUOTA, entity, key, value)
+    return Change(ChangeKind.CLIENT_QUOTA, entity, key, value)
 
 
 @pytest.fixture
@@ -51,12 +51,12 @@ def test_the_image_after_a_restart_is_the_image_before(path: Path, store: Metada
     store.commit([limit(None, "request_percentage")], EVE, 3_000)
     store.commit(
         [
-            Change(Kind.TOPIC, "t", "id", bytes(range(16)).hex()),
-            Change(Kind.TOPIC, "t", "partitions", "3"),
-            Change(Kind.TOPIC_CONFIG, "t", "retention.ms", "7"),
-            Change(Kind.BROKER_CONFIG, "", "log.retention.ms", "9"),
-            Change(Kind.PRODUCER_IDS, "", "next", "1000"),
-            Change(Kind.ADMIN_TOKEN, "first", "token", '{"role":"ADMIN","salt":"0a","digest":"0b"}'),
+            Change(ChangeKind.TOPIC, "t", "id", bytes(range(16)).hex()),
+            Change(ChangeKind.TOPIC, "t", "partitions", "3"),
+            Change(ChangeKind.TOPIC_CONFIG, "t", "retention.ms", "7"),
+            Change(ChangeKind.BROKER_CONFIG, "", "log.retention.ms", "9"),
+            Change(ChangeKind.PRODUCER_IDS, "", "next", "1000"),
+            Change(ChangeKind.ADMIN_TOKEN, "first", "token", '{"role":"ADMIN","salt":"0a","digest":"0b"}'),
         ],
         EVE,
         4_000,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from broker.metadata.actor import BROKER_ITSELF
-from broker.metadata.changes import Change, Kind
+from broker.metadata.changes import Change, ChangeKind
 from broker.metadata.row_sums import row_sum
 from broker.metadata.store import MetadataStore
 from broker.metadata.wal import MetadataUnusable, unread_commits
@@ -48,7 +48,7 @@ def flipped(content: bytes, at: int) -> bytes:
 
 
 def next_id(value: int) -> Change:
-    return Change(Kind.PRODUCER_IDS, "", "next", str(value))
+    return Change(ChangeKind.PRODUCER_IDS, "", "next", str(value))
 
 
 def test_a_whole_log_is_read_whole(log: bytes) -> None:

@@ -105,7 +105,7 @@ async def test_the_next_fetch_of_an_open_connection_knows_the_acls(
     assert answer.responses[0].partitions[0].records
 
 
-async def test_users_of_one_connection_prologue_are_told_apart(broker: RunningBroker) -> None:
+async def test_users_of_one_connection_prologue_are_distinguished(broker: RunningBroker) -> None:
     """All requests of the same client id begin with the same bytes, whoever has logged in."""
     await grant(broker, allow(Operation.WRITE, "events"))
     alice, bob = await logged_in(broker, "alice"), await logged_in(broker, "bob")

@@ -184,8 +184,8 @@ async def test_good_and_bad_partitions_of_one_request_are_distinguished(
     ):
         request.topic_data += produce_request(records, partition=partition).topic_data
     answer = await client.ask(request, 9)
-    told_of = [topic.partition_responses[0] for topic in answer.responses]
-    assert [(each.error_code, each.base_offset) for each in told_of] == [(0, 0), (2, -1), (3, -1), (0, 1)]
+    reported = [topic.partition_responses[0] for topic in answer.responses]
+    assert [(each.error_code, each.base_offset) for each in reported] == [(0, 0), (2, -1), (3, -1), (0, 1)]
     assert end_of(broker) == 2
 
 

@@ -180,7 +180,7 @@ async def test_only_a_fetch_that_the_page_cache_cannot_answer_counts_as_slow(
 
 
 @pytest.mark.parametrize("tells", [True, False])
-async def test_where_the_file_system_cannot_tell_a_closed_segment_counts_as_slow(
+async def test_where_the_file_system_does_not_say_a_closed_segment_counts_as_slow(
     broker: RunningBroker, mock_clock: MockClock, monkeypatch: pytest.MonkeyPatch, tells: bool
 ) -> None:
     await alter(broker, log_segment_bytes="1048576")

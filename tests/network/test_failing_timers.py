@@ -14,7 +14,7 @@ from broker.coordinator.group.expiry import FAILED_TIMER_RETRY_MS, TimerExpiry
 from broker.coordinator.transaction.coordinator import RETRY_MS
 from broker.coordinator.transaction.state import State
 from broker.coordinator.transaction_service import TransactionService
-from broker.network.failures import Place
+from broker.network.failures import FailedStep
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.end_txn import EndTxnRequest
 from broker.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -48,7 +48,7 @@ async def test_an_answer_that_fails_when_a_fetch_expires_is_an_error_of_its_own(
         for each, error in ((client, ErrorCode.UNKNOWN_SERVER_ERROR), (other, ErrorCode.NONE)):
             _, answer = await each.receive(ApiKey.FETCH, 11)
             assert answer.error_code == error
-        assert counted(scene) == {Place.CALLBACK: 1}
+        assert counted(scene) == {FailedStep.CALLBACK: 1}
 
     await scene_in(act)
 
@@ -69,7 +69,7 @@ async def test_an_answer_that_fails_in_a_full_callback_queue_does_not_fail_the_t
         for each in others:
             _, answer = await each.receive(ApiKey.FETCH, 11)
             assert answer.error_code == ErrorCode.NONE
-        assert counted(scene) == {Place.CALLBACK: 1}
+        assert counted(scene) == {FailedStep.CALLBACK: 1}
         await trio.aclose_forcefully(client.stream)
 
     await scene_in(act, "queued.max.requests=1")
@@ -97,12 +97,12 @@ async def test_a_group_whose_timer_fails_disturbs_no_other_and_has_another_turn(
         scene.break_once(TimerExpiry, "_handle", lambda _self, _turn, timer: timer.group_id == "one")
         await scene.passes(10)
         assert [members(name) for name in ("one", "two")] == [1, 0]
-        assert counted(scene) == {Place.GROUP_TIMER: 1}
+        assert counted(scene) == {FailedStep.GROUP_TIMER: 1}
         await scene.passes((FAILED_TIMER_RETRY_MS - 2) / 1000)
         assert members("one") == 1
         await scene.passes(0.004)
         assert members("one") == 0
-        assert counted(scene) == {Place.GROUP_TIMER: 1}
+        assert counted(scene) == {FailedStep.GROUP_TIMER: 1}
 
     await scene_in(act, "group.initial.rebalance.delay.ms=0", "group.min.session.timeout.ms=1000")
     (line,) = [record for record in caplog.records if record.message == "unexpected exception"]
@@ -127,7 +127,7 @@ async def test_a_held_login_that_fails_ends_its_connection_and_the_others_have_t
         await scene.passes(1)
         assert [channel.closed for channel in channels] == [True, False]
         assert len(reported) == 1 and users.delayed == 0
-        assert counted(scene) == {Place.USER_LIMIT: 1}
+        assert counted(scene) == {FailedStep.USER_LIMIT: 1}
         for client in clients:
             await trio.aclose_forcefully(client.stream)
 
@@ -143,7 +143,7 @@ async def test_a_push_that_the_broker_fails_to_take_is_answered_with_an_error(
         subscription = await ask(client)
         scene.break_once(TelemetryManager, "failed")
         assert await push(client, subscription, b"no metrics") == ErrorCode.UNKNOWN_SERVER_ERROR
-        assert counted(scene) == {Place.CALLBACK: 1}
+        assert counted(scene) == {FailedStep.CALLBACK: 1}
         other = await scene.broker.connect("other")
         subscription = await ask(other, b"x" * 16)
         assert await push(other, subscription, b"no metrics") == ErrorCode.INVALID_RECORD
@@ -161,10 +161,10 @@ async def test_a_transaction_whose_end_fails_is_ended_later(scene_in: Any, mock_
         end = EndTxnRequest("t", made.producer_id, made.producer_epoch, False)
         assert (await client.ask(end, 5)).error_code == ErrorCode.NONE
         await scene.passes(0.001)
-        assert counted(scene) == {Place.TRANSACTION_TIMER: 1}
+        assert counted(scene) == {FailedStep.TRANSACTION_TIMER: 1}
         transaction = scene.broker.server.delayed.transactions.coordinator.get("t")
-        assert transaction is not None and transaction.data.state is State.PREPARE_ABORT
+        assert transaction is not None and transaction.data.state is TransactionState.PREPARE_ABORT
         await scene.passes(RETRY_MS / 1000)
-        assert transaction.data.state is State.COMPLETE_ABORT
+        assert transaction.data.state is TransactionState.COMPLETE_ABORT
 
     await scene_in(act)

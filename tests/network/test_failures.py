@@ -25,10 +25,10 @@ from broker.network.acceptor.connection_gate import ConnectionGate, ListenerGate
 from broker.network.connection.channel import Channel
 from broker.network.connection.frame_pool import FramePool
 from broker.network.connection.receive import Receive
-from broker.network.failures import Failures, Place
+from broker.network.failures import FailedStep, Failures
 from broker.network.handling.handler_pool import HandlerPool
-from broker.network.handling.routes import Route
-from broker.network.memory.leased_receive import LargeReceive
+from broker.network.leased_receive import LargeReceive
+from broker.network.requests.routes import Route
 from broker.network.responder import Responder
 from broker.network.selector import Selector
 from broker.network.socket_server import SocketServer
@@ -276,24 +276,24 @@ async def breaks_idle_look(scene: Scene) -> WireClient:
     return client
 
 
-CLOSES: dict[str, tuple[Breaks, Place | None]] = {
-    "admits": (breaks_admits, Place.ACCEPT),
-    "enter": (breaks_enter, Place.ACCEPT),
-    "configure": (breaks_configure, Place.ACCEPT),
-    "hand-over": (breaks_hand_over, Place.ACCEPT),
-    "channel": (breaks_channel, Place.REGISTER),
-    "register": (breaks_register, Place.REGISTER),
+CLOSES: dict[str, tuple[Breaks, FailedStep | None]] = {
+    "admits": (breaks_admits, FailedStep.ACCEPT),
+    "enter": (breaks_enter, FailedStep.ACCEPT),
+    "configure": (breaks_configure, FailedStep.ACCEPT),
+    "hand-over": (breaks_hand_over, FailedStep.ACCEPT),
+    "channel": (breaks_channel, FailedStep.REGISTER),
+    "register": (breaks_register, FailedStep.REGISTER),
     "epoll-watches": (breaks_epoll_watches, None),
-    "opened": (breaks_opened, Place.REGISTER),
-    "read": (breaks_read, Place.RECEIVE),
-    "buffered-read": (breaks_buffered_read, Place.RECEIVE),
-    "interest": (breaks_interest, Place.RECEIVE),
-    "admission": (breaks_admission, Place.ADMIT),
-    "send-list": (breaks_send_list, Place.SEND),
-    "after-response": (breaks_after_response, Place.SEND),
-    "throttle-end": (breaks_throttle_end, Place.UNMUTE),
-    "memory-grant": (breaks_memory_grant, Place.UNMUTE),
-    "idle-look": (breaks_idle_look, Place.EXPIRE),
+    "opened": (breaks_opened, FailedStep.REGISTER),
+    "read": (breaks_read, FailedStep.RECEIVE),
+    "buffered-read": (breaks_buffered_read, FailedStep.RECEIVE),
+    "interest": (breaks_interest, FailedStep.RECEIVE),
+    "admission": (breaks_admission, FailedStep.ADMIT),
+    "send-list": (breaks_send_list, FailedStep.SEND),
+    "after-response": (breaks_after_response, FailedStep.SEND),
+    "throttle-end": (breaks_throttle_end, FailedStep.UNMUTE),
+    "memory-grant": (breaks_memory_grant, FailedStep.UNMUTE),
+    "idle-look": (breaks_idle_look, FailedStep.EXPIRE),
 }
 """Steps that end the connection."""
 
@@ -345,7 +345,7 @@ async def ended(client: WireClient) -> bool:
     return True
 
 
-def counted(scene: Scene) -> dict[Place, int]:
+def counted(scene: Scene) -> dict[FailedStep, int]:
     return {
         place: count for place, count in scene.broker.server.socket_server.failures.counts.items() if count
     }
@@ -393,7 +393,7 @@ async def test_of_closing_every_other_step_is_taken(scene_in: Any, mock_clock: M
         before = scene.broker.server.socket_server.gate.quotas.total
         await trio.aclose_forcefully(client.stream)
         await wait_all_tasks_blocked(0.001)
-        assert channel.closed and counted(scene) == {Place.CLOSE: 1}
+        assert channel.closed and counted(scene) == {FailedStep.CLOSE: 1}
         assert scene.broker.server.socket_server.gate.quotas.total == before - 1
 
     await scene_in(act)
@@ -419,7 +419,7 @@ async def test_a_failed_close_of_the_socket_leaves_the_other_steps(
         channel.sock = Unclosable()  # type: ignore[assignment]
         await trio.aclose_forcefully(client.stream)
         await wait_all_tasks_blocked(0.001)
-        assert channel.closed and counted(scene) == {Place.CLOSE: 1}
+        assert channel.closed and counted(scene) == {FailedStep.CLOSE: 1}
 
     await scene_in(act)
 
@@ -440,7 +440,7 @@ async def test_a_throttled_socket_whose_check_fails_is_closed(
         scene.break_once(ListenerGate, "_admits_after_wait")
         await scene.passes(1)
         assert await ended(clients[-1])
-        assert counted(scene) == {Place.THROTTLED_SOCKET: 1}
+        assert counted(scene) == {FailedStep.THROTTLED_SOCKET: 1}
         server.connections.set_ip_rate("127.0.0.1", None)
         for client in clients[:-1]:
             await trio.aclose_forcefully(client.stream)
@@ -459,7 +459,7 @@ async def test_a_look_at_whether_a_client_obeys_that_fails_ends_nothing(
         await scene.passes(0.5)
         await scene.passes(1)
         await client.ask(MetadataRequest([]), METADATA_VERSION)
-        assert counted(scene) == {Place.UNMUTE: 1}
+        assert counted(scene) == {FailedStep.UNMUTE: 1}
 
     await scene_in(act)
 
@@ -520,12 +520,12 @@ async def no_memory_to_answer(scene: Scene) -> WireClient:
     return client
 
 
-WITHOUT_MEMORY: dict[str, tuple[Breaks, Place]] = {
-    "begin": (no_memory_to_begin, Place.RECEIVE),
-    "go-on": (no_memory_to_go_on, Place.RECEIVE),
-    "small": (no_memory_for_a_small_one, Place.RECEIVE),
-    "decode": (no_memory_to_decode, Place.HANDLE),
-    "answer": (no_memory_to_answer, Place.SEND),
+WITHOUT_MEMORY: dict[str, tuple[Breaks, FailedStep]] = {
+    "begin": (no_memory_to_begin, FailedStep.RECEIVE),
+    "go-on": (no_memory_to_go_on, FailedStep.RECEIVE),
+    "small": (no_memory_for_a_small_one, FailedStep.RECEIVE),
+    "decode": (no_memory_to_decode, FailedStep.HANDLE),
+    "answer": (no_memory_to_answer, FailedStep.SEND),
 }
 
 
@@ -563,8 +563,8 @@ def test_a_report_for_which_there_is_no_memory_is_counted(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(logging.getLogger("broker.network.failures"), "error", refuse)
     failures = Failures()
-    failures.report(Place.RECEIVE, MemoryError())
-    assert failures.counts[Place.RECEIVE] == 1
+    failures.report(FailedStep.RECEIVE, MemoryError())
+    assert failures.counts[FailedStep.RECEIVE] == 1
 
 
 @pytest.mark.parametrize(("kept", "is_enough"), [(True, True), (False, False)])
@@ -648,10 +648,10 @@ async def fails_in_encoding(scene: Scene) -> Any:
     return await client.ask(MetadataRequest([MetadataRequestTopic(name="t")]), METADATA_VERSION)
 
 
-ANSWERS: dict[str, tuple[Callable[[Scene], Awaitable[Any]], Place]] = {
-    "handler": (fails_in_handler, Place.HANDLE),
-    "slow-handler": (fails_in_slow_handler, Place.HANDLE),
-    "encoding": (fails_in_encoding, Place.HANDLE),
+ANSWERS: dict[str, tuple[Callable[[Scene], Awaitable[Any]], FailedStep]] = {
+    "handler": (fails_in_handler, FailedStep.HANDLE),
+    "slow-handler": (fails_in_slow_handler, FailedStep.HANDLE),
+    "encoding": (fails_in_encoding, FailedStep.HANDLE),
 }
 
 
@@ -680,7 +680,7 @@ async def test_a_produce_whose_answer_fails_after_its_commit_is_answered_for_eac
         answer = await client.ask(produce_request_of(300, VICTIM), PRODUCE_VERSION)
         (partition,) = answer.responses[0].partition_responses
         assert (partition.index, partition.error_code) == (0, -1)
-        assert counted(scene) == {Place.CALLBACK: 1}
+        assert counted(scene) == {FailedStep.CALLBACK: 1}
 
     def of_commit(request: Any, outcome: Any) -> bool:
         return request.client_id == VICTIM and type(outcome).__name__ in ("Response", "EncodedResponse")
@@ -705,7 +705,7 @@ async def test_without_acknowledgement_a_failed_produce_ends_its_connection(
         client = await scene.connect()
         await client.send(produce_request_of(300, VICTIM, acks=0), PRODUCE_VERSION)
         assert await ended(client)
-        assert counted(scene) == {Place.HANDLE: 1}
+        assert counted(scene) == {FailedStep.HANDLE: 1}
 
     await scene_in(act)
 
@@ -729,7 +729,7 @@ async def test_a_delayed_fetch_that_fails_does_not_fail_the_append_that_woke_it(
         assert answer.responses[0].partition_responses[0].error_code == 0
         _, fetched = await client.receive(ApiKey.FETCH, 11)
         assert fetched.error_code == -1
-        assert counted(scene) == {Place.CALLBACK: 1}
+        assert counted(scene) == {FailedStep.CALLBACK: 1}
 
     await scene_in(act)
 
@@ -758,12 +758,12 @@ async def test_a_delayed_fetch_whose_check_fails_does_not_fail_the_append_either
 def test_a_fatal_error_is_not_contained() -> None:
     failures = Failures()
     with pytest.raises(FatalExitError):
-        failures.report(Place.HANDLE, FatalExitError("stop"))
+        failures.report(FailedStep.HANDLE, FatalExitError("stop"))
     assert not any(failures.counts.values())
 
 
 def test_every_place_is_counted_from_the_start() -> None:
-    assert Failures().counts == dict.fromkeys(Place, 0)
+    assert Failures().counts == dict.fromkeys(FailedStep, 0)
 
 
 async def test_a_broken_epoll_stops_the_broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

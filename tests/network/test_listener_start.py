@@ -18,7 +18,7 @@ BOTH = f"{ONE},OTHER://127.0.0.1:0"
 MAP = "PLAINTEXT:PLAINTEXT,OTHER:PLAINTEXT"
 
 
-async def told_port(client: WireClient) -> int:
+async def advertised_port(client: WireClient) -> int:
     answer = await client.ask(MetadataRequest([]), 9)
     return int(answer.brokers[0].port)
 
@@ -51,7 +51,7 @@ async def test_a_listener_accepts_once_its_authorizer_is_ready_and_keeps_its_por
         server.socket_server.start_acceptors(nursery, ready)
         addresses = {each.name: each.acceptor.address[1] for each in server.socket_server.listeners}
         early = await connect(addresses["PLAINTEXT"])
-        assert await told_port(early) == addresses["PLAINTEXT"]
+        assert await advertised_port(early) == addresses["PLAINTEXT"]
         waiting = await connect(addresses["OTHER"])  # the port is bound
         await waiting.send(MetadataRequest([]), 9)
         with trio.move_on_after(0.05) as waited:

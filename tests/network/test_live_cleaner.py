@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from trio.testing import wait_all_tasks_blocked
 
-from broker.log.cleaner.cleaning import Limits
+from broker.log.cleaner.cleaning import CleaningLimits
 from broker.records.build import NewRecord, build_batch
 from broker.records.compression import DEFAULT_LEVELS, Codec, compress
 from broker.records.header import HEADER_BYTES, header_at
@@ -65,7 +65,7 @@ async def test_how_many_logs_are_cleaned_at_once(broker: RunningBroker) -> None:
 )
 async def test_what_a_pass_may_use(broker: RunningBroker) -> None:
     cleaner = broker.server.storage.cleaner
-    assert cleaner.limits == Limits(134_217_728, 0.9, 262_144)
+    assert cleaner.limits == CleaningLimits(134_217_728, 0.9, 262_144)
     await alter(
         broker,
         log_cleaner_dedupe_buffer_size="1048576",
@@ -73,7 +73,7 @@ async def test_what_a_pass_may_use(broker: RunningBroker) -> None:
         log_cleaner_io_buffer_size="8192",
         log_cleaner_io_max_bytes_per_second="1000000",
     )
-    assert (cleaner.limits, cleaner.bytes_per_second) == (Limits(1_048_576, 0.5, 4_096), 1_000_000)
+    assert (cleaner.limits, cleaner.bytes_per_second) == (CleaningLimits(1_048_576, 0.5, 4_096), 1_000_000)
 
 
 @takes_effect("log.cleaner.backoff.ms")

@@ -59,7 +59,7 @@ def free_port() -> int:
         return port
 
 
-async def told_port(client: WireClient) -> int:
+async def advertised_port(client: WireClient) -> int:
     answer = await client.ask(MetadataRequest([]), 9)
     return int(answer.brokers[0].port)
 
@@ -75,12 +75,12 @@ async def is_refused(port: int) -> bool:
 @takes_effect("listeners")
 async def test_a_listener_is_added_and_its_clients_are_told_its_own_address(broker: RunningBroker) -> None:
     old = await broker.connect()
-    assert await told_port(old) == broker.port
+    assert await advertised_port(old) == broker.port
     assert await alter_through(old, {"listeners": BOTH}) == (0, None)
     assert ports(broker)["PLAINTEXT"] == broker.port  # it was left alone
     new = await connect(ports(broker)["OTHER"])
-    assert await told_port(new) == ports(broker)["OTHER"]
-    assert await told_port(old) == broker.port
+    assert await advertised_port(new) == ports(broker)["OTHER"]
+    assert await advertised_port(old) == broker.port
     names = task_names("data-plane-kafka-")
     assert f"data-plane-kafka-socket-acceptor-OTHER-PLAINTEXT-{ports(broker)['OTHER']}" in names
     assert "data-plane-kafka-network-thread-1-OTHER-PLAINTEXT-1" in names
@@ -97,7 +97,7 @@ async def test_a_listener_is_removed_and_nothing_of_it_is_left(
     assert await alter_through(client, {"listeners": BOTH}) == (0, None)
     port = ports(broker)["OTHER"]
     guest = await connect(port)
-    assert await told_port(guest) == port
+    assert await advertised_port(guest) == port
     assert await alter_through(client, {"listeners": None}) == (0, None)
     assert await is_refused(port)
     assert await guest.is_closed()
@@ -107,7 +107,7 @@ async def test_a_listener_is_removed_and_nothing_of_it_is_left(
     assert not [name for name in task_names("") if "OTHER" in name]
     records = [record.message for record in caplog.records if "listener" in record.message]
     assert records == ["listener added", "listener removed"]
-    assert await told_port(client) == broker.port
+    assert await advertised_port(client) == broker.port
 
 
 async def test_a_client_that_removes_the_listener_it_came_through_is_answered_first(
@@ -118,7 +118,7 @@ async def test_a_client_that_removes_the_listener_it_came_through_is_answered_fi
     assert await client.is_closed()
     assert await is_refused(broker.port)
     other = await connect(ports(broker)["OTHER"])
-    assert await told_port(other) == ports(broker)["OTHER"]
+    assert await advertised_port(other) == ports(broker)["OTHER"]
 
 
 async def test_a_port_that_the_system_chose_may_be_said_and_taken_back(broker: RunningBroker) -> None:
@@ -130,7 +130,7 @@ async def test_a_port_that_the_system_chose_may_be_said_and_taken_back(broker: R
     assert ports(broker)["PLAINTEXT"] == port
     assert await alter_through(client, {"listeners": None}) == (0, None)
     assert ports(broker) == {"PLAINTEXT": port}
-    assert await told_port(client) == port
+    assert await advertised_port(client) == port
 
 
 async def test_a_listener_that_gets_another_address_leaves_the_old_one(broker: RunningBroker) -> None:
@@ -139,7 +139,7 @@ async def test_a_listener_that_gets_another_address_leaves_the_old_one(broker: R
     port = ports(broker)["OTHER"]
     assert await alter_through(client, {"listeners": f"{ONE},OTHER://127.0.0.2:{port}"}) == (0, None)
     stream = await trio.open_tcp_stream("127.0.0.2", port)
-    assert await told_port(WireClient(stream, "moved")) == port
+    assert await advertised_port(WireClient(stream, "moved")) == port
     assert await is_refused(port)
     await stream.aclose()
 
@@ -177,7 +177,7 @@ async def test_a_listener_comes_back_while_its_elder_still_finishes(broker: Runn
     await wait_all_tasks_blocked()
     assert len(broker.server.socket_server.listeners) == 2
     guest = await connect(ports(broker)["OTHER"])
-    assert await told_port(guest) == ports(broker)["OTHER"]
+    assert await advertised_port(guest) == ports(broker)["OTHER"]
 
 
 async def test_a_storm_of_connections_on_a_listener_that_comes_and_goes_harms_no_other_client(
@@ -202,7 +202,7 @@ async def test_a_storm_of_connections_on_a_listener_that_comes_and_goes_harms_no
         for listeners in (both, ONE) * 20:
             with trio.fail_after(WITHIN_S):
                 assert await alter_through(client, {"listeners": listeners}) == (0, None)
-                assert await told_port(client) == broker.port
+                assert await advertised_port(client) == broker.port
         nursery.cancel_scope.cancel()
     await until(lambda: len(broker.server.socket_server.listeners) == 1)
     await until(lambda: len(os.listdir("/proc/self/fd")) == descriptors)
@@ -238,7 +238,7 @@ async def test_a_port_that_is_lost_between_the_check_and_the_change_costs_that_l
         assert await alter_through(client, {"listeners": listeners}) == (0, None)
     assert [record.message for record in caplog.records] == ["Unable to start acceptor for OTHER"]
     assert list(ports(broker)) == ["PLAINTEXT"]
-    assert await told_port(client) == broker.port
+    assert await advertised_port(client) == broker.port
 
 
 async def test_validating_only_opens_no_port(broker: RunningBroker) -> None:
@@ -327,7 +327,7 @@ async def test_changed_listeners_hold_after_a_restart(tmp_path: Path) -> None:
         assert await alter_through(await broker.connect(), {"listeners": BOTH}) == (0, None)
     async with running_broker(tmp_path, *settings) as broker:
         guest = await connect(ports(broker)["OTHER"])
-        assert await told_port(guest) == ports(broker)["OTHER"]
+        assert await advertised_port(guest) == ports(broker)["OTHER"]
 
 
 async def test_a_broker_that_stops_adds_no_listener_and_its_next_start_does(tmp_path: Path) -> None:
@@ -340,7 +340,7 @@ async def test_a_broker_that_stops_adds_no_listener_and_its_next_start_does(tmp_
     settings = (f"listener.security.protocol.map={MAP}",)
     async with running_broker(tmp_path, *settings) as broker:
         client = await broker.connect()
-        await told_port(client)
+        await advertised_port(client)
         server = broker.server.socket_server
         server.clear_caches()
         for route in server.listeners[0].routes.all():

@@ -13,7 +13,7 @@ from broker.common.errors import ConfigError
 from broker.protocol.messages.metadata import MetadataRequest
 from tests.network.test_login import MODULE
 from tests.network.test_sessions import log_in
-from tests.network.tls.test_tls import ALICE
+from tests.network.test_tls import ALICE
 from tests.support.certificates import certificates, tls_settings
 from tests.support.hostile import is_served
 from tests.support.memory import BOUNDED, settled, taker_of_all, waiting
@@ -86,7 +86,7 @@ async def test_processors_are_distinguished(
     assert [words[-1] for _, words in log_lines(caplog, "Accepted connection")] == ["0", "1", "0"]
 
 
-async def test_without_debug_lines_a_connection_is_not_told_of(
+async def test_without_debug_lines_a_connection_is_not_logged(
     tmp_path: Path, mock_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "broker.network")
@@ -206,7 +206,7 @@ async def test_a_port_that_is_taken(tmp_path: Path, caplog: pytest.LogCaptureFix
     assert log_lines(caplog, "Unable") == [("ERROR", "Unable to start acceptor for MINE")]
 
 
-async def test_request_memory_that_runs_out_and_recovers_is_told_once_a_second(
+async def test_request_memory_that_runs_out_and_recovers_is_reported_once_a_second(
     tmp_path: Path, mock_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     recovered = ("INFO", "Broker no longer low on memory - unmuting incoming sockets")

@@ -91,7 +91,7 @@ async def test_a_fetch_of_many_partitions_is_answered_at_once_or_when_one_has_a_
         assert with_records(await client.ask(fetch(wait_ms=0), 12)) == [0, 700, MANY - 1]
 
 
-async def test_a_session_of_many_partitions_tells_what_is_new(tmp_path: Path) -> None:
+async def test_a_session_of_many_partitions_returns_what_is_new(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         client = await wide_topic(broker)
         first = await client.ask(fetch(wait_ms=0, epoch=0), 12)

@@ -8,7 +8,7 @@ import trio
 
 from broker.common.steps import Steps
 from broker.metadata.actor import BROKER_ITSELF
-from broker.metadata.changes import AuditFilter, Change, Kind
+from broker.metadata.changes import AuditFilter, Change, ChangeKind
 from broker.metadata.store import MetadataStore
 from broker.network import metadata_writer
 from broker.network.clock import TrioClock
@@ -68,7 +68,7 @@ async def test_a_cancelled_task_finishes_only_what_it_must(
 
 
 async def test_a_change_of_another_gateway_keeps_its_time(writer: MetadataWriter) -> None:
-    change = Change(Kind.CLIENT_METRICS, "all", "metrics", "*")
+    change = Change(ChangeKind.CLIENT_METRICS, "all", "metrics", "*")
     async with writer.exclusive():
         image = await writer.commit_at([change], BROKER_ITSELF, 12_345)
     (row,) = await writer.history(AuditFilter(seq=image.version))

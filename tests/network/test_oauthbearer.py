@@ -10,7 +10,7 @@ import trio
 from trio.testing import MockClock
 
 from broker.common.errors import ErrorCode
-from broker.network.connection.authentication import ENDED
+from broker.network.authentication import ENDED
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from broker.protocol.messages.sasl_handshake import SaslHandshakeRequest

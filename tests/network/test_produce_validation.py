@@ -18,7 +18,7 @@ from broker.records.header import CONTROL_FLAG
 from broker.records.slices import AT_ONCE, Unpack
 from broker.records.walk import batches, records
 from tests.monitoring.events.written import second_passes
-from tests.network.handling.test_request_time import CLIENT, charged_ms, limit
+from tests.network.requests.test_request_time import CLIENT, charged_ms, limit
 from tests.support.batches import packed_as, record, recounted
 from tests.support.produce import PRODUCE_VERSION, create_topic, produce_request
 from tests.support.running import RunningBroker, running_broker
@@ -130,7 +130,7 @@ async def test_an_idempotent_producer_goes_on_after_a_refusal(broker: RunningBro
     assert await fetched(client) == 4
 
 
-async def test_an_error_that_the_log_finds_tells_where_it_starts(broker: RunningBroker) -> None:
+async def test_an_error_that_the_log_finds_reports_where_it_starts(broker: RunningBroker) -> None:
     """At both handlers: the second request with the same beginning takes the fast path."""
     client = await broker.connect()
     now = broker.server.clock.wall_ms()

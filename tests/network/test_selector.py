@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import trio
 
-from broker.network.handling.request_channel import Request
-from broker.network.handling.routes import Route, Routes
 from broker.network.processor import Processor
+from broker.network.requests.request_channel import Request
+from broker.network.requests.routes import Route, Routes
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tests.network.test_pipelining import connections, correlation_ids, encoded, numbered, stored
 from tests.support.hostile import log_texts

@@ -8,7 +8,7 @@ import pytest
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from broker.common.errors import ErrorCode
-from broker.network.connection.authentication import ENDED, Sessions
+from broker.network.authentication import ENDED, SaslSessions
 from broker.network.connection.channel import Channel
 from broker.network.connection.receive import Frame
 from broker.protocol.messages.api_versions import ApiVersionsRequest
@@ -194,7 +194,7 @@ async def test_a_wrong_password_ends_a_connection_that_was_served(
     assert await is_closed_now(client, broker)
 
 
-async def test_nothing_but_the_token_is_heard_during_a_renewal(
+async def test_nothing_but_the_token_is_handled_during_a_renewal(
     broker: RunningBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -264,13 +264,13 @@ async def test_where_logins_do_not_end_requests_are_not_asked_about_it(
     tmp_path: Path, mock_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = []
-    refusal = Sessions.refusal
+    refusal = SaslSessions.refusal
 
-    def counted(sessions: Sessions, channel: Channel, frame: Frame, now_ms: int) -> str | None:
+    def counted(sessions: SaslSessions, channel: Channel, frame: Frame, now_ms: int) -> str | None:
         calls.append(channel.listener)
         return refusal(sessions, channel, frame, now_ms)
 
-    monkeypatch.setattr(Sessions, "refusal", counted)
+    monkeypatch.setattr(SaslSessions, "refusal", counted)
     limit = "listener.name.sasl_plaintext.connections.max.reauth.ms=1500"
     async with running_broker(tmp_path, *SETTINGS, limit) as broker:
         for listener in broker.server.socket_server.listeners:

@@ -16,13 +16,13 @@ from broker.network.clock import TrioClock
 from broker.network.reaper import Reaper
 from broker.quotas.entity import DEFAULT, Entity
 from broker.quotas.kinds import QuotaKind
-from broker.simulation.connection import Connection
+from broker.simulation.connection import SimulatedConnection
 from broker.simulation.engine import make_clients, quotas_of
-from broker.simulation.scenario import SECOND_US, Group, Limit, Piece, Scenario
+from broker.simulation.scenario import SECOND_US, ClientGroup, Limit, Piece, Scenario
 from tests.support.produce import PRODUCE_VERSION, create_topic, produce_request_of
 from tests.support.running import RunningBroker, running_broker
 
-Told = list[tuple[int, int]]
+Throttles = list[tuple[int, int]]
 """When a client was answered, in ms from the beginning, and for how long it was to wait."""
 
 BOUND = 1_000
@@ -34,7 +34,7 @@ def greedy_clients(sizes: Sequence[int], per_size: int, seconds: int) -> Scenari
     limits = (Limit(Entity(client_id=DEFAULT), {"producer_byte_rate": BOUND}),)
     pieces = (Piece(0, end_us, 1.0),)
     groups = tuple(
-        Group(
+        ClientGroup(
             str(size),
             QuotaKind.PRODUCE,
             per_size,
@@ -50,15 +50,15 @@ def greedy_clients(sizes: Sequence[int], per_size: int, seconds: int) -> Scenari
     return Scenario(end_us, limits, QuotaConfig(), groups, latency_us=1)
 
 
-def simulated(scenario: Scenario) -> dict[str, Told]:
+def simulated(scenario: Scenario) -> dict[str, Throttles]:
     return {
         client.connection.client_id: _told(client.connection, scenario.duration_us)
         for client in make_clients(scenario)
     }
 
 
-def _told(connection: Connection, end_us: int) -> Told:
-    reported: Told = []
+def _told(connection: SimulatedConnection, end_us: int) -> Throttles:
+    reported: Throttles = []
     totals = connection.throttles[QuotaKind.PRODUCE]
     while (at_us := connection.next_at()) is not None and at_us < end_us:
         before = totals.total_ms
@@ -73,7 +73,7 @@ async def test_fifty_clients_over_sockets_are_told_what_the_simulation_says(
     seconds = 120
     scenario = greedy_clients((5_000, 12_000, 16_000, 25_000, 40_000), per_size=10, seconds=seconds)
     expected = simulated(scenario)
-    throttles: dict[str, Told] = {name: [] for name in expected}
+    throttles: dict[str, Throttles] = {name: [] for name in expected}
 
     async def insist(broker: RunningBroker, client_id: str) -> None:
         client = await broker.connect(client_id)
@@ -123,7 +123,7 @@ async def test_a_day_of_a_thousand_clients_on_the_mock_clock_is_the_simulations(
     sizes = [3_000_000 + 70_001 * number for number in range(250)]
     scenario = greedy_clients(sizes, per_size=4, seconds=seconds)
     expected = simulated(scenario)
-    throttles: dict[str, Told] = {name: [] for name in expected}
+    throttles: dict[str, Throttles] = {name: [] for name in expected}
     quotas, clock = quotas_of(scenario), TrioClock()
     throttled = quotas.produce.throttled
 

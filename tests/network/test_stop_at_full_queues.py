@@ -11,7 +11,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from broker.api.requests.outcome import Outcome, Response
 from broker.network.automq.channel import PipelinedChannel
-from broker.network.handling.request_channel import RequestChannel
+from broker.network.requests.request_channel import RequestChannel
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse

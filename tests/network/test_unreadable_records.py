@@ -172,7 +172,7 @@ async def test_more_partitions_than_one_call_takes_are_known_to_be_readable_befo
 
 
 @pytest.mark.parametrize("transfer", ["sendfile", "mmap"])
-async def test_a_response_that_has_begun_is_cut_off_counted_and_told_once_a_second(
+async def test_a_response_that_has_begun_is_cut_off_counted_and_reported_once_a_second(
     tmp_path: Path, mock_clock: MockClock, caplog: pytest.LogCaptureFixture, transfer: str
 ) -> None:
     """Its length is on the wire, so only records could follow. The readers take nothing for a while, and the

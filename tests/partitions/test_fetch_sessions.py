@@ -36,16 +36,16 @@ def session_of(*partitions: int) -> FetchSession:
 
 
 def returned(session: FetchSession, *results: FetchedPartition) -> list[int]:
-    return [each.requested.partition for each in session.news(list(results))]
+    return [each.requested.partition for each in session.update_response_data(list(results))]
 
 
-def test_everything_is_news_once() -> None:
+def test_everything_is_included_once() -> None:
     session = session_of(0, 1)
     assert returned(session, found(0), found(1)) == [0, 1]
     assert returned(session, found(0), found(1)) == []
 
 
-def test_records_a_moved_end_a_moved_start_and_errors_are_news() -> None:
+def test_records_a_moved_end_a_moved_start_and_errors_are_included() -> None:
     session = session_of(0)
     returned(session, found(0))
     assert returned(session, found(0, records=b"x")) == [0]
@@ -63,11 +63,11 @@ def test_a_partition_that_gave_records_goes_behind_the_others() -> None:
     assert [each.partition for each in session.requested()] == [1, 2, 0]
 
 
-def test_partitions_that_a_throttle_withheld_are_news_again() -> None:
+def test_partitions_that_a_throttle_withheld_are_included_again() -> None:
     session = session_of(0)
     result = found(0)
     returned(session, result)
-    session.untold([result])
+    session.undo_response_data([result])
     assert returned(session, found(0)) == [0]
 
 
@@ -76,11 +76,11 @@ def test_a_partition_whose_records_a_throttle_kept_back_keeps_its_turn() -> None
     results = [found(0), found(1, records=b"x"), found(2, records=b"x"), found(3)]
     returned(session, *results)
     assert [each.partition for each in session.requested()] == [0, 3, 1, 2]
-    session.untold(results)
+    session.undo_response_data(results)
     assert [each.partition for each in session.requested()] == [1, 2, 0, 3]
 
 
-def test_a_forgotten_partition_is_neither_wanted_nor_told() -> None:
+def test_a_forgotten_partition_is_neither_requested_nor_included() -> None:
     session = session_of(0, 1)
     session.forget(("events", ID, 0))
     assert [each.partition for each in session.requested()] == [1]

@@ -14,8 +14,8 @@ from broker.partitions.record_reader import (
     FoundRecords,
     Range,
     ReadLimits,
+    RecordFilter,
     Stop,
-    Wanted,
     read_records,
 )
 from broker.records.compression import Codec
@@ -44,7 +44,7 @@ def whole(world: LogWorld, topic: str = "t", start: int = 0) -> list[Range]:
 def read(
     world: LogWorld,
     ranges: list[Range] | None = None,
-    wanted: Wanted = Wanted(),  # noqa: B008 - frozen
+    wanted: RecordFilter = RecordFilter(),  # noqa: B008 - frozen
     limits: ReadLimits = LIMITS,
     **rest: Any,
 ) -> FoundRecords:
@@ -113,7 +113,7 @@ def test_a_reading_stops_after_its_bytes_and_goes_on_from_there(
 
 
 def _bytes_of_one(world: LogWorld) -> Iterator[Any]:
-    found = yield from read_records(whole(world), Wanted(), ReadLimits(1, 1, 1_000, 10), world.clock.ms)
+    found = yield from read_records(whole(world), RecordFilter(), ReadLimits(1, 1, 1_000, 10), world.clock.ms)
     return found.read_bytes
 
 
@@ -124,7 +124,10 @@ def test_a_reading_stops_at_its_time_even_if_nothing_matches(world: LogWorld) ->
     ticks = iter(range(10_000))
     found = run_through(
         read_records(
-            whole(world), Wanted(contains=b"absent"), ReadLimits(10, 1 << 30, 20, 10), lambda: next(ticks)
+            whole(world),
+            RecordFilter(contains=b"absent"),
+            ReadLimits(10, 1 << 30, 20, 10),
+            lambda: next(ticks),
         )
     )
     assert found.records == [] and found.stopped is Stop.TIME
@@ -159,19 +162,19 @@ def test_filters_select_by_key_and_by_text_in_key_value_and_header(world: LogWor
     world.topic("t")
     world.append("t", ("k1", "blue"), ("k2", "red"), (None, "k1"), ("", "empty key"), codec=codec)
     world.append("t", ("k1", None), codec=codec, headers=(("colour", b"dark red"),))
-    assert [r.offset for r in read(world, wanted=Wanted(key=b"k1")).records] == [0, 4]
-    assert [r.offset for r in read(world, wanted=Wanted(key=b"")).records] == [3]
-    assert [r.offset for r in read(world, wanted=Wanted(contains=b"red")).records] == [1, 4]
-    assert [r.offset for r in read(world, wanted=Wanted(contains=b"k1")).records] == [0, 2, 4]
-    assert [r.offset for r in read(world, wanted=Wanted(b"k1", b"red")).records] == [4]
-    assert read(world, wanted=Wanted(contains=b"RED")).records == []
-    assert read(world, wanted=Wanted(contains=b".*")).records == []
+    assert [r.offset for r in read(world, wanted=RecordFilter(key=b"k1")).records] == [0, 4]
+    assert [r.offset for r in read(world, wanted=RecordFilter(key=b"")).records] == [3]
+    assert [r.offset for r in read(world, wanted=RecordFilter(contains=b"red")).records] == [1, 4]
+    assert [r.offset for r in read(world, wanted=RecordFilter(contains=b"k1")).records] == [0, 2, 4]
+    assert [r.offset for r in read(world, wanted=RecordFilter(b"k1", b"red")).records] == [4]
+    assert read(world, wanted=RecordFilter(contains=b"RED")).records == []
+    assert read(world, wanted=RecordFilter(contains=b".*")).records == []
 
 
 def test_a_large_batch_is_searched_record_by_record(world: LogWorld) -> None:
     world.topic("t", max_message_bytes="4000000")
     world.append("t", *((None, f"{n:06}" + "x" * 994) for n in range(1_500)))
-    found = read(world, wanted=Wanted(contains=b"001234"), limits=ReadLimits(5, 1 << 22, 60_000, 6))
+    found = read(world, wanted=RecordFilter(contains=b"001234"), limits=ReadLimits(5, 1 << 22, 60_000, 6))
     assert [(r.offset, r.value) for r in found.records] == [(1_234, Cut(1_000, b"001234"))]
 
 
@@ -268,7 +271,7 @@ def test_a_text_is_found_wherever_the_parts_of_a_search_end(
     world.topic("t")
     value = "." * at + "xyz" + "." * (4 * SPAN - at - 3)
     world.append("t", ("k", value), ("k", "." * 4 * SPAN), ("k", "xy" * 2 * SPAN))
-    found = read(world, wanted=Wanted(contains=b"xyz"))
+    found = read(world, wanted=RecordFilter(contains=b"xyz"))
     assert [each.offset for each in found.records] == [0]
 
 
@@ -278,10 +281,10 @@ def test_a_search_pauses_between_the_parts_of_a_long_value(
 ) -> None:
     world.topic("t")
     world.append("t", (None, "." * 100 * parts))
-    steps = read_records(whole(world), Wanted(contains=b"absent"), LIMITS, world.clock.ms)
+    steps = read_records(whole(world), RecordFilter(contains=b"absent"), LIMITS, world.clock.ms)
     before = sum(1 for _ in steps)
     monkeypatch.setattr(record_reader, "SEARCHED_AT_ONCE", 100)
-    steps = read_records(whole(world), Wanted(contains=b"absent"), LIMITS, world.clock.ms)
+    steps = read_records(whole(world), RecordFilter(contains=b"absent"), LIMITS, world.clock.ms)
     # The key, the headers and the end of the record are searched too, without a pause.
     assert sum(1 for _ in steps) - before == pauses
 
@@ -304,13 +307,13 @@ def test_copying_pauses_after_so_many_bytes(
     world.topic("t")
     world.append("t", *((None, "x" * kept) for _ in range(9)))
     limits = ReadLimits(9, 1 << 20, 1_000, 1_000)
-    made = sum(1 for _ in read_records(whole(world), Wanted(), limits, world.clock.ms))
+    made = sum(1 for _ in read_records(whole(world), RecordFilter(), limits, world.clock.ms))
     monkeypatch.setattr(record_reader, "KEPT_AT_ONCE", 1 << 20)
-    assert made - sum(1 for _ in read_records(whole(world), Wanted(), limits, world.clock.ms)) == pauses
+    assert made - sum(1 for _ in read_records(whole(world), RecordFilter(), limits, world.clock.ms)) == pauses
 
 
 def test_a_key_of_another_length_is_not_compared(world: LogWorld) -> None:
     world.topic("t")
     world.append("t", ("key", "1"), ("key!", "2"), ("ke", "3"), (None, "4"), ("", "5"))
-    assert values(read(world, wanted=Wanted(key=b"key"))) == [b"1"]
-    assert values(read(world, wanted=Wanted(key=b""))) == [b"5"]
+    assert values(read(world, wanted=RecordFilter(key=b"key"))) == [b"1"]
+    assert values(read(world, wanted=RecordFilter(key=b""))) == [b"5"]

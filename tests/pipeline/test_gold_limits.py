@@ -68,7 +68,7 @@ def test_utilisation_is_use_over_the_limit_that_held_at_the_end_of_the_minute(sp
     ]
 
 
-def test_clients_share_what_a_rule_does_not_tell_apart(spark):
+def test_clients_share_what_a_rule_does_not_distinguish(spark):
     usage, limits = made(
         spark,
         [

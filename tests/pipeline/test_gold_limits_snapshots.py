@@ -206,7 +206,7 @@ def test_state_at_any_minute_equals_that_of_reading_in_order(spark, seed):
     for version in range(1, 60):
         second = version * 3_600 - 43_230
         user = dice.choice(users)
-        is_told = dice.random() < 0.6
+        is_reported = dice.random() < 0.6
         match dice.choice(["set", "set", "remove", "mark", "whole", "half"]):
             case "set":
                 truth[user] = (float(version), truth.get(user, (0, False))[1])
@@ -222,14 +222,14 @@ def test_state_at_any_minute_equals_that_of_reading_in_order(spark, seed):
             case what if what in ("whole", "half"):
                 rules = [({"user": name}, {KEY: value}, mark) for name, (value, mark) in truth.items()]
                 result = snapshot(second, version, f"s{version}", *rules)
-                is_told = True
+                is_reported = True
                 if what == "half":
                     result.pop(dice.randrange(len(result)))
                 else:
                     known = dict(truth)
             case _:
                 result = []
-        if is_told:
+        if is_reported:
             events += result
             for each in result:
                 _apply(known, each)

@@ -29,7 +29,7 @@ def test_a_client_has_the_software_of_its_newest_day(spark):
     ]
 
 
-def test_several_versions_of_a_day_are_told_as_several(spark):
+def test_several_versions_of_a_day_are_shown_as_several(spark):
     assert software(
         spark,
         closed(0, "2.5.0"),

@@ -90,9 +90,9 @@ def _verdict(waited, early):
 
 @pytest.mark.parametrize("waited", range(9))
 def test_the_rule_is_that_of_the_broker_for_its_last_eight(waited):
-    from broker.quotas.throttle_compliance import Record
+    from broker.quotas.throttle_compliance import ComplianceRecord
 
-    record = Record()
+    record = ComplianceRecord()
     for early in [False] * waited + [True] * (8 - waited):
         record.note(early=early)
     assert record.obeys == _verdict(waited, 8 - waited)

@@ -27,8 +27,8 @@ def test_batches_of_other_minutes_are_forgotten():
 
 def test_a_minute_that_comes_with_every_batch_does_not_let_the_estimate_grow_for_ever():
     sizes = MinuteSizes()
-    told = [sizes.after({0, at}, 100) for at in range(1, 1000)]
-    assert max(told) < 200
+    reported = [sizes.after({0, at}, 100) for at in range(1, 1000)]
+    assert max(reported) < 200
 
 
 def test_a_batch_without_events_has_none():

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from broker.metadata.actor import Actor, ChangeOrigin, Role
-from broker.metadata.changes import Change, Kind, write_pairs
+from broker.metadata.changes import Change, ChangeKind, write_pairs
 from broker.metadata.image import Image, Limit, QuotaEntry
 from broker.metadata.publisher import Delta
 from broker.monitoring.events.quota_changes import QuotaChangeEvents
@@ -107,7 +107,7 @@ def test_the_pipeline_reads_the_quota_events_of_the_broker(spark):
 
     def commit(later, *changes):
         delta = Delta.of(
-            [Change(Kind.CLIENT_QUOTA, write_pairs(entity), *each) for each in changes], operator
+            [Change(ChangeKind.CLIENT_QUOTA, write_pairs(entity), *each) for each in changes], operator
         )
         old, now[0] = now[0], later
         list(events.on_metadata_update(old, later, delta))
@@ -139,8 +139,8 @@ def test_the_pipeline_reads_the_quota_events_of_the_broker(spark):
 def test_a_change_of_version_2_has_these_fields(spark):
     events = QuotaChangeEvents(100, Image)
     events.begin(-1)
-    change = Change(Kind.CLIENT_QUOTA, write_pairs((("user", "alice"),)), KEY, "5")
-    mark = Change(Kind.CLIENT_QUOTA, write_pairs((("user", "alice"),)), "shadow", "true")
+    change = Change(ChangeKind.CLIENT_QUOTA, write_pairs((("user", "alice"),)), KEY, "5")
+    mark = Change(ChangeKind.CLIENT_QUOTA, write_pairs((("user", "alice"),)), "shadow", "true")
     list(events.on_metadata_update(Image(), Image(version=4), Delta.of([change, mark])))
     limited, marked, part = (json.loads(each.value) for each in events.drain(NOON_MS))
     assert limited == event(

@@ -126,13 +126,13 @@ def test_gold_of_a_busy_minute_is_compiled_also_for_a_small_batch(spark, warehou
     assert next(each.table for each in BY_MINUTE if each.source == REQUESTS) is usage.USAGE
     pipeline = Pipeline(warehouse, max_interpreted=3)
     pipeline._together = watched = _Watched(warehouse)
-    seconds, told = [(1, 2, 3, 4), (5,), (65,), (66, 67), (68,)], []
+    seconds, reported = [(1, 2, 3, 4), (5,), (65,), (66, 67), (68,)], []
     for batch, each in enumerate(seconds):
         rows = [record(REQUESTS, 10 * batch + at, request(at, bytes_in=1)) for at in each]
         pipeline.take(raw(spark, rows), batch)
-        told.append(watched.usage)
+        reported.append(watched.usage)
     compiled, interpreted = (ONE_TASK, None), (INTERPRETED, 1)
-    assert told == [compiled, compiled, interpreted, interpreted, compiled]
+    assert reported == [compiled, compiled, interpreted, interpreted, compiled]
     assert rows_of(warehouse.read(usage.USAGE), "minute", "produce_bytes") == [("12:00", 5), ("12:01", 4)]
 
 

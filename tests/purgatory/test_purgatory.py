@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from broker.purgatory.purgatory import DelayedOperation, Outcome, Purgatory
+from broker.purgatory.purgatory import DelayedOperation, OperationState, Purgatory
 
 NOW = 1_700_000_000_000
 
@@ -50,7 +50,7 @@ def test_a_ready_operation_completes_at_once_and_is_not_watched(purgatory):
     promise = Promise()
     promise.ready = True
     assert purgatory.try_complete_else_watch(promise, ["key"], NOW)
-    assert promise.outcome is Outcome.COMPLETED
+    assert promise.outcome is OperationState.COMPLETED
     assert (purgatory.watched, purgatory.delayed, purgatory.next_deadline()) == (0, 0, None)
 
 
@@ -77,7 +77,7 @@ def test_an_operation_expires_exactly_at_its_time_out(purgatory, later, expired)
     assert not purgatory.try_complete_else_watch(long, ["test2"], NOW)
     assert purgatory.expire(NOW + later) == ([short] if expired else [])
     assert short.settled is expired and not long.settled
-    assert short.outcome is (Outcome.EXPIRED if expired else Outcome.WAITING)
+    assert short.outcome is (OperationState.EXPIRED if expired else OperationState.WAITING)
 
 
 def test_operations_expire_by_time_whatever_the_order_in_which_they_came(purgatory):
@@ -267,7 +267,7 @@ class Any(DelayedOperation):
         self.seen.append(key)
         return super().try_complete(key)
 
-    def settle(self, outcome: Outcome) -> bool:
+    def settle(self, outcome: OperationState) -> bool:
         settled = super().settle(outcome)
         if settled:
             self.unwatch(self)
@@ -287,7 +287,7 @@ def test_an_operation_that_watches_any_key_is_shown_each_and_is_listed_once():
     assert (purgatory.watched, purgatory.delayed) == (1, 1)
     assert purgatory.check_and_complete("a") == []
     assert purgatory.check_and_complete("b") == [operation]
-    assert operation.seen == [None, "a", "b"] and operation.outcome is Outcome.COMPLETED
+    assert operation.seen == [None, "a", "b"] and operation.outcome is OperationState.COMPLETED
     assert (purgatory.watched, purgatory.delayed, len(purgatory.any_watchers)) == (0, 0, 0)
 
 

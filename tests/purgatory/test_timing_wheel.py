@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from broker.purgatory.timing_wheel import Entry, TimingWheel
+from broker.purgatory.timing_wheel import TimerTask, TimingWheel
 
 VECTORS = Path(__file__).parents[3] / "shared" / "vectors" / "timing_wheel.jsonl"
 
 
-def advance_until_empty(wheel: TimingWheel) -> list[tuple[int, list[Entry]]]:
+def advance_until_empty(wheel: TimingWheel) -> list[tuple[int, list[TimerTask]]]:
     fired = []
     while advance := wheel.advance():
         if advance.fired:
@@ -25,7 +25,7 @@ def advance_until_empty(wheel: TimingWheel) -> list[tuple[int, list[Entry]]]:
 )
 def test_an_entry_due_within_the_tick_is_not_accepted(expiration, accepted):
     wheel = TimingWheel(tick_ms=5, wheel_size=20, start_ms=1003)
-    assert wheel.add(Entry(expiration)) is accepted
+    assert wheel.add(TimerTask(expiration)) is accepted
     assert wheel.size == accepted
 
 
@@ -46,14 +46,14 @@ def test_the_bucket_is_the_expiration_rounded_down_to_the_tick_of_the_lowest_lev
     expiration, deadline
 ):
     wheel = TimingWheel(tick_ms=5, wheel_size=20, start_ms=0)
-    entry = Entry(expiration)
+    entry = TimerTask(expiration)
     assert wheel.add(entry) and entry.bucket is not None
     assert entry.bucket.deadline_ms == deadline
 
 
 def test_a_cancelled_entry_is_gone_and_never_accepted_again():
     wheel = TimingWheel(tick_ms=1, wheel_size=20, start_ms=0)
-    entry = Entry(10)
+    entry = TimerTask(10)
     assert wheel.add(entry)
     entry.cancel()
     entry.cancel()
@@ -64,7 +64,7 @@ def test_a_cancelled_entry_is_gone_and_never_accepted_again():
 def test_an_entry_added_again_moves_and_is_counted_once():
     # Four of ten tasks move to another list, then the first list is flushed.
     wheel = TimingWheel(tick_ms=1, wheel_size=20, start_ms=0)
-    entries = [Entry(10) for _ in range(10)]
+    entries = [TimerTask(10) for _ in range(10)]
     assert all(wheel.add(entry) for entry in entries)
     assert wheel.size == 10
     for entry in entries[:4]:
@@ -80,7 +80,7 @@ def test_an_entry_added_again_moves_and_is_counted_once():
 
 def test_an_entry_moved_to_a_time_already_past_leaves_its_bucket():
     wheel = TimingWheel(tick_ms=1, wheel_size=20, start_ms=100)
-    entry = Entry(110)
+    entry = TimerTask(110)
     assert wheel.add(entry)
     entry.expiration_ms = 100
     assert not wheel.add(entry)
@@ -89,7 +89,7 @@ def test_an_entry_moved_to_a_time_already_past_leaves_its_bucket():
 
 def test_entries_fire_by_time_whatever_the_order_in_which_they_came():
     wheel = TimingWheel(tick_ms=1, wheel_size=3, start_ms=0)
-    late, early = Entry(500), Entry(7)
+    late, early = TimerTask(500), TimerTask(7)
     assert wheel.add(late) and wheel.add(early)
     assert advance_until_empty(wheel) == [(7, [early]), (500, [late])]
 
@@ -101,7 +101,7 @@ def test_with_a_tick_of_one_millisecond_every_entry_fires_exactly_at_its_expirat
         1_700_000_000_123 + chance.randrange(1, 10 ** chance.randrange(1, 9)) for _ in range(2_000)
     ]
     for expiration in expirations:
-        assert wheel.add(Entry(expiration))
+        assert wheel.add(TimerTask(expiration))
     fired = advance_until_empty(wheel)
     assert [at for at, entries in fired for _ in entries] == sorted(expirations)
     assert all(entry.expiration_ms == at for at, entries in fired for entry in entries)
@@ -113,12 +113,12 @@ def test_the_published_replays_agree_step_by_step():
     for line in VECTORS.read_text().splitlines():
         replay = json.loads(line)
         wheel = TimingWheel(replay["tick_ms"], replay["wheel_size"], replay["start_ms"])
-        entries: dict[int, Entry] = {}
-        ids: dict[Entry, int] = {}
+        entries: dict[int, TimerTask] = {}
+        ids: dict[TimerTask, int] = {}
         for step in replay["steps"]:
             match step["op"]:
                 case "add":
-                    entry = entries[step["id"]] = Entry(step["expiration"])
+                    entry = entries[step["id"]] = TimerTask(step["expiration"])
                     ids[entry] = step["id"]
                     assert wheel.add(entry) is step["accepted"], step
                     deadline = entry.bucket.deadline_ms if entry.bucket else None

@@ -145,7 +145,7 @@ def test_three_whole_windows_of_four_fit():
     assert scene.manager.max_value_in_window("userA", "client1", scene.clock.ms()) == 30
 
 
-def test_to_v11_the_most_particular_rule_governs_and_sensors_are_shared_by_what_it_tells_apart(scene):
+def test_to_v11_the_most_particular_rule_governs_and_sensors_are_shared_by_what_it_distinguishes(scene):
     limit, check = scene.limit, scene.check
     limit(DEFAULT, None, 1_000)
     limit(None, DEFAULT, 2_000)

@@ -146,7 +146,7 @@ def test_the_sentence_names_key_value_and_what_can_be_reached() -> None:
     )
 
 
-def test_a_removal_and_other_keys_are_not_told() -> None:
+def test_a_removal_and_other_keys_are_not_reported() -> None:
     assert warnings_about([("request_percentage", None), ("producer_byte_rate", 800.0)]) == ()
 
 

@@ -5,7 +5,7 @@ import pytest
 from broker.common.clock import BASE_MS
 from broker.common.steps import finished
 from broker.metrics.rate import Window
-from broker.quotas.connection_rates import Addresses, IpRates, canonical_address
+from broker.quotas.connection_rates import AddressStatsTable, IpRates, canonical_address
 from broker.quotas.connections import PER_IP, ConnectionQuotas, Throttled, TooMany
 from broker.quotas.entity import DEFAULT, Entity
 from tests.support.connecting import connect_from
@@ -47,7 +47,7 @@ HOUR_MS = 3_600_000
 ONE, OTHER = "10.0.0.1", "10.0.0.2"
 
 
-def seen(addresses: Addresses) -> dict[str, tuple[int, int, int]]:
+def seen(addresses: AddressStatsTable) -> dict[str, tuple[int, int, int]]:
     return {address: (each.accepted, each.delayed, each.refused) for address, each in addresses}
 
 
@@ -86,7 +86,7 @@ def test_a_client_that_was_not_seen_for_an_hour_is_forgotten() -> None:
 
 
 def test_there_are_never_more_than_so_many() -> None:
-    addresses = Addresses(Window(2, 1_000), max_addresses=16)
+    addresses = AddressStatsTable(Window(2, 1_000), max_addresses=16)
     for index in range(16):
         addresses.accepted(f"10.0.0.{index}", BASE_MS + index)
     assert len(addresses) == 16

@@ -412,7 +412,7 @@ def test_an_address_that_was_idle_for_an_hour_is_forgotten_broker_and_listeners_
     assert quotas.total == 1
 
 
-def test_a_burst_is_told_about_once_with_address_rule_and_count() -> None:
+def test_a_burst_is_reported_once_with_address_rule_and_count() -> None:
     rejections = Rejections()
     for at in range(57):
         rejections.note("EXTERNAL", "10.0.0.7", "max.connections.per.ip", 5, BASE_MS + at)
@@ -423,7 +423,7 @@ def test_a_burst_is_told_about_once_with_address_rule_and_count() -> None:
     assert (rejections.due(BASE_MS + 9_000), rejections.next_deadline()) == ([], None)
 
 
-def test_listener_address_and_rule_tell_bursts_apart_the_oldest_is_due_first() -> None:
+def test_listener_address_and_rule_distinguish_bursts_the_oldest_is_due_first() -> None:
     rejections = Rejections()
     for at, (listener, address, rule) in enumerate(
         [("A", "10.0.0.1", "r"), ("A", "10.0.0.2", "r"), ("B", "10.0.0.1", "r"), ("A", "10.0.0.1", "s")]

@@ -24,7 +24,7 @@ def scene(manager: RateQuotaManager) -> Scene:
     return made
 
 
-def foretold(scene: Scene, key: SensorKey, bound: float) -> int:
+def predicted(scene: Scene, key: SensorKey, bound: float) -> int:
     return scene.manager.first_wait_ms(*APP, key, bound, scene.clock.ms())
 
 
@@ -41,7 +41,7 @@ def test_a_lowered_limit_throttles_by_the_last_ten_seconds(paced: bool, bound: i
     changed = scene(RateQuotaManager(QuotaKind.PRODUCE, paced=paced))
     changed.limit(None, "app", 5_000)
     busy(changed, 2_300, 10)
-    assert foretold(changed, OWN, bound) == wait_ms
+    assert predicted(changed, OWN, bound) == wait_ms
     changed.limit(None, "app", bound)
     assert changed.record(*APP, 0) == wait_ms
 
@@ -51,28 +51,28 @@ def test_a_client_that_is_paced_only_repays_its_debt() -> None:
     paced = scene(RateQuotaManager(QuotaKind.PRODUCE, paced=True))
     paced.limit(None, "app", 2_000)
     assert paced.record(*APP, 22_000) == 1_000
-    assert foretold(paced, OWN, 500) == 44_000
+    assert predicted(paced, OWN, 500) == 44_000
     paced.clock.advance(500)
-    assert foretold(paced, OWN, 500) == 42_000
+    assert predicted(paced, OWN, 500) == 42_000
     paced.limit(None, "app", 500)
     assert paced.record(*APP, 1) == 42_000
 
 
 def test_a_rule_without_a_sensor_lets_the_next_request_through_first() -> None:
     new = scene(RateQuotaManager(QuotaKind.PRODUCE, paced=True))
-    assert foretold(new, OWN, 1) == 0
+    assert predicted(new, OWN, 1) == 0
     new.limit(None, "other", 5)
     busy(new, 2_300, 10)
     # Another rule of this kind measured the client before: its next rule judges what was measured.
-    assert foretold(new, OWN, 300) > 60_000
-    assert foretold(new, OF_USER, 300) == 0
+    assert predicted(new, OWN, 300) > 60_000
+    assert predicted(new, OF_USER, 300) == 0
 
 
 def test_a_client_takes_its_debt_to_another_rule() -> None:
     moved = scene(RateQuotaManager(QuotaKind.PRODUCE, paced=True))
     moved.limit(None, "app", 1_000)
     assert moved.record(*APP, 30_000) == 20_000
-    assert foretold(moved, OF_USER, 4_000) == 7_500
+    assert predicted(moved, OF_USER, 4_000) == 7_500
     moved.limit(DEFAULT, None, 4_000)
     finished(moved.manager.recheck_clients([APP], moved.clock.ms()))
     assert moved.record(*APP, 1) == 7_500
@@ -82,19 +82,19 @@ def test_no_first_throttle_is_longer_than_the_longest() -> None:
     short = scene(RateQuotaManager(QuotaKind.PRODUCE, longest_ms=700))
     short.limit(None, "app", 5_000)
     busy(short, 2_300, 10)
-    assert foretold(short, OWN, 300) == 700
+    assert predicted(short, OWN, 300) == 700
     timed = scene(RequestQuotaManager())
     timed.limit(None, "app", 80)
     busy(timed, 40, 10)
-    assert foretold(timed, OWN, 4) == 1_000
+    assert predicted(timed, OWN, 4) == 1_000
 
 
 def test_a_token_bucket_waits_for_its_missing_tokens() -> None:
     bucket = scene(BucketQuotaManager(QuotaKind.PRODUCE, burst_ms=1_000))
     bucket.limit(None, "app", 1_000)
-    assert foretold(bucket, OWN, 100) == 0
+    assert predicted(bucket, OWN, 100) == 0
     assert bucket.record(*APP, 3_000) == 2_000
-    assert foretold(bucket, OWN, 500) == 4_000
+    assert predicted(bucket, OWN, 500) == 4_000
 
 
 @pytest.mark.parametrize(("partitions", "wait_ms"), [(21, 0), (22, 0), (23, 1_000), (32, 10_000)])

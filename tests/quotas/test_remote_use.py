@@ -52,7 +52,7 @@ def test_rates_of_the_same_clients_are_added_up(quotas: ClientQuotas) -> None:
     assert used(quotas, remote_use(reported)) == {(APP, RATE): (own_use + 760.0, 3, "")}
 
 
-def test_what_each_gateway_tells_of_the_clients_of_a_limit_is_known() -> None:
+def test_what_each_gateway_reports_of_the_clients_of_a_limit_is_known() -> None:
     uses = (use_of(APP, (None, "app"), 700.0, 2), use_of(ANYBODY, (None, "b"), 60.0, key=SHARE))
     found = remote_use([("b", uses), ("c", uses[:1])])
     assert found[RATE].by_gateway == {(None, "app"): {"b": uses[0], "c": uses[0]}}

@@ -11,7 +11,7 @@ from broker.quotas.throttle_compliance import (
     MAX_GAP_MS,
     MIN_IN_A_ROW,
     MIN_THROTTLE_MS,
-    Record,
+    ComplianceRecord,
     ThrottleCompliance,
 )
 from tests.quotas.scene import Connection
@@ -265,7 +265,7 @@ def test_the_last_eight_count_so_a_client_can_be_replaced_by_a_better_one():
     ],
 )
 def test_a_verdict_needs_two_and_one_kind_that_prevails(observations, verdict):
-    record = Record()
+    record = ComplianceRecord()
     for each in observations:
         record.note(early=each == "e")
     assert record.obeys is verdict

@@ -42,7 +42,7 @@ def test_a_withdrawn_vulnerability_does_not_count() -> None:
     assert vulnerabilities(pages.get, "a", "1.0") == []
 
 
-def test_the_status_tells_clean_vulnerable_and_unanswered_apart() -> None:
+def test_the_status_distinguishes_clean_vulnerable_and_unanswered() -> None:
     pages = {"a/1.0/json": page("1.0"), "b/1.0/json": page("1.0", KNOWN)}
     clean, vulnerable, unanswered = ("a", "1.0"), ("b", "1.0"), ("c", "1.0")
     assert report(pages.get, [clean]) == (["1 of 1 versions looked up, 0 vulnerabilities."], 0)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from broker.common.errors import ConfigError
-from broker.config.listeners import Listener, SecurityProtocol
+from broker.config.listeners import ListenerConfig, SecurityProtocol
 from broker.config.load import build_config
 from broker.config.sections import TlsConfig
 from broker.security.tls import (
@@ -23,7 +23,7 @@ from broker.security.tls import (
 from broker.security.watched_files import CHECK_EVERY_MS
 from tests.support.certificates import PASSWORD, certificates
 
-LISTENER = Listener("SSL", SecurityProtocol.SSL, "127.0.0.1", 0, "", 0)
+LISTENER = ListenerConfig("SSL", SecurityProtocol.SSL, "127.0.0.1", 0, "", 0)
 
 
 def config(**values: str) -> TlsConfig:
@@ -332,11 +332,11 @@ def test_a_listener_has_its_own_values_over_those_of_all() -> None:
             "listener.name.inside.ssl.keystore.location": "/inside.pem",
         }
     )
-    inside = loaded.tls.of(Listener("INSIDE", SecurityProtocol.SSL, "", 0, "", 0))
+    inside = loaded.tls.of(ListenerConfig("INSIDE", SecurityProtocol.SSL, "", 0, "", 0))
     assert (inside.keystore_location, inside.client_auth) == ("/inside.pem", "required")
     assert inside.key("ssl.keystore.location") == "listener.name.inside.ssl.keystore.location"
     assert inside.key("ssl.client.auth") == "ssl.client.auth"
-    outside = loaded.tls.of(Listener("OUTSIDE", SecurityProtocol.SSL, "", 0, "", 0))
+    outside = loaded.tls.of(ListenerConfig("OUTSIDE", SecurityProtocol.SSL, "", 0, "", 0))
     assert outside.keystore_location == "/all.pem"
     assert outside.key("ssl.keystore.location") == "ssl.keystore.location"
 
@@ -347,7 +347,7 @@ def test_a_listener_has_its_own_values_over_those_of_all() -> None:
 def test_client_auth_of_all_is_not_for_logins(own: dict[str, str], auth: str) -> None:
     """As in Kafka, SASL_SSL listeners accept it only with the listener's prefix."""
     loaded = build_config({"ssl.client.auth": "required", **own})
-    assert loaded.tls.of(Listener("L", SecurityProtocol.SASL_SSL, "", 0, "", 0)).client_auth == auth
+    assert loaded.tls.of(ListenerConfig("L", SecurityProtocol.SASL_SSL, "", 0, "", 0)).client_auth == auth
 
 
 def test_a_store_is_its_key_and_its_chain_in_order() -> None:

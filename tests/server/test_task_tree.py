@@ -77,7 +77,7 @@ async def test_the_tenth_thread_comes_after_the_ninth(tmp_path: Path, mock_clock
         assert [int(name.rpartition("-")[2]) for name in numbered] == list(range(11))
 
 
-async def test_queues_tell_their_capacity_and_processors_their_connections(
+async def test_queues_report_their_capacity_and_processors_their_connections(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
     async with running_broker(tmp_path, "num.network.threads=1", "queued.max.requests=17") as broker:
@@ -144,7 +144,7 @@ async def test_idle_is_the_share_of_the_last_second(tmp_path: Path, mock_clock: 
         assert by_name(broker)["data-plane-kafka-request-handler-3"].idle == 0.5
 
 
-async def test_it_tells_since_when(tmp_path: Path, mock_clock: MockClock) -> None:
+async def test_it_reports_since_when(tmp_path: Path, mock_clock: MockClock) -> None:
     async with running_broker(tmp_path, *SMALL) as broker:
         started = by_name(broker)["log-retention"].since_at_ms
         mock_clock.jump(60)

@@ -7,17 +7,17 @@ import pytest
 from broker.quotas.kinds import QuotaKind
 from broker.simulation.arrivals import (
     Arrival,
-    Sender,
+    RequestSender,
     even_arrival_count,
     even_arrivals,
     greedy_arrivals,
     recorded_arrivals,
 )
-from broker.simulation.scenario import SECOND_US, Piece, Record
+from broker.simulation.scenario import SECOND_US, ClientLoad, Piece
 
 
-def sender(idle_until=lambda at_us: at_us, batch_bytes=0, patience_us=None) -> Sender:
-    return Sender(idle_until, batch_bytes, patience_us)
+def sender(idle_until=lambda at_us: at_us, batch_bytes=0, patience_us=None) -> RequestSender:
+    return RequestSender(idle_until, batch_bytes, patience_us)
 
 
 def test_requests_come_evenly_from_the_phase_on():
@@ -82,9 +82,11 @@ def test_a_greedy_client_that_is_not_throttled_is_counted_by_its_latency():
     assert quiet.not_simulated.requests == 10
 
 
-def record(*rows: tuple[int, int, int]) -> Record:
+def record(*rows: tuple[int, int, int]) -> ClientLoad:
     seconds, requests, nbytes = zip(*rows, strict=True)
-    return Record("u", "c", QuotaKind.PRODUCE, array("L", seconds), array("L", requests), array("Q", nbytes))
+    return ClientLoad(
+        "u", "c", QuotaKind.PRODUCE, array("L", seconds), array("L", requests), array("Q", nbytes)
+    )
 
 
 def test_a_recorded_second_is_spread_evenly_and_sums_to_what_was_recorded():

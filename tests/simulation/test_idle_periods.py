@@ -3,15 +3,15 @@
 import pytest
 
 from broker.metrics.rate import Window
-from broker.simulation.idle_periods import FOREVER, Demand, IdlePeriods
+from broker.simulation.idle_periods import FOREVER, ConnectionDemand, IdlePeriods
 from broker.simulation.scenario import SECOND_US, Piece
 
 WINDOW = Window(11, 1_000)
 LEAD = 14 * SECOND_US
 
 
-def demand(rate: float, request: float = 0, start: int = 0, end: int = 100 * SECOND_US) -> Demand:
-    return Demand((Piece(start, end, 1.0),), rate, request)
+def demand(rate: float, request: float = 0, start: int = 0, end: int = 100 * SECOND_US) -> ConnectionDemand:
+    return ConnectionDemand((Piece(start, end, 1.0),), rate, request)
 
 
 @pytest.mark.parametrize(("rate", "is_calm"), [(998, True), (999.9, True), (1_000.1, False)])

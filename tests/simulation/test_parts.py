@@ -9,7 +9,7 @@ from broker.quotas.kinds import QuotaKind
 from broker.simulation.engine import run_scenario
 from broker.simulation.parts import SETTINGS, RecordedClient, joined, parts_of, simulate_part
 from broker.simulation.report import in_json
-from broker.simulation.scenario import SECOND_US, Limit, Record, Scenario
+from broker.simulation.scenario import SECOND_US, ClientLoad, Limit, Scenario
 from broker.simulation.summary import summary_of
 
 BYTES = {"producer_byte_rate": 3_000.0, "consumer_byte_rate": 5_000.0}
@@ -29,7 +29,7 @@ def load(dice, users=7, client_ids=5):
     for user in range(users):
         for client_id in range(client_ids):
             for kind in (QuotaKind.PRODUCE, QuotaKind.FETCH):
-                record = Record(f"u{user}", f"c{client_id}", kind)
+                record = ClientLoad(f"u{user}", f"c{client_id}", kind)
                 for second in sorted(dice.sample(range(120), dice.randrange(1, 40))):
                     record.seconds.append(second)
                     record.requests.append(dice.randrange(1, 20))

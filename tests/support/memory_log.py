@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import trio
 
-from broker.gateway.sharing.topic_log import Entry, LogUnavailable, Page, RecordTooLarge
+from broker.gateway.sharing.topic_log import LogUnavailable, RecordTooLarge, TopicLogPage, TopicLogRecord
 
 LONGEST_WAIT_S = 5.0
 
@@ -13,12 +13,12 @@ class MemoryTopic:
     """One partition. `compact` keeps the last record of each key."""
 
     def __init__(self) -> None:
-        self.entries: list[Entry] = []
+        self.entries: list[TopicLogRecord] = []
         self.end = 0
         self._grown = trio.Event()
 
     def append(self, key: bytes, value: bytes | None) -> None:
-        self.entries.append(Entry(self.end, key, value))
+        self.entries.append(TopicLogRecord(self.end, key, value))
         self.end += 1
         self._grown.set()
         self._grown = trio.Event()
@@ -63,14 +63,14 @@ class MemoryLog:
             raise LogUnavailable("no response")
         await trio.sleep(self.append_s / 2)
 
-    async def read(self, offset: int) -> Page:
+    async def read(self, offset: int) -> TopicLogPage:
         self._check()
         with trio.move_on_after(LONGEST_WAIT_S):
             await self.topic.wait_for(offset)
         await trio.sleep(self.read_s)
         self._check()
         found = tuple(entry for entry in self.topic.entries if entry.offset >= offset)
-        return Page(found, max(self.topic.end, offset))
+        return TopicLogPage(found, max(self.topic.end, offset))
 
     async def end(self) -> int:
         await trio.sleep(self.read_s)

@@ -2,15 +2,15 @@
 
 import socket
 
-from broker.network.connection.authentication import FailedLogins
+from broker.network.authentication import FailedLogins
 from broker.network.connection.channel import Channel, NewConnection
 from broker.network.connection.receive import SCRATCH_BYTES
 from broker.network.failures import Failures
-from broker.network.handling.request_channel import Request
-from broker.network.handling.routes import Route
-from broker.network.memory.leased_receive import LeasedFrames, receiving
-from broker.network.memory.memory_pool import MemoryPool
-from broker.network.metrics.request_metrics import RequestMetrics
+from broker.network.leased_receive import LeasedFrames, receiving
+from broker.network.memory_pool import MemoryPool
+from broker.network.requests.request_channel import Request
+from broker.network.requests.request_metrics import RequestMetrics
+from broker.network.requests.routes import Route
 from broker.network.responder import Responder
 from broker.network.selector import Selector
 from tests.support.clock import ManualClock

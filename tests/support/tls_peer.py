@@ -8,8 +8,8 @@ import ssl
 from collections.abc import Iterator
 
 from broker.config.sections import TlsConfig, UpstreamConfig
-from broker.network.tls.tls_socket import CIPHERTEXT_BYTES, TlsSocket
-from broker.security.client_tls import client_context
+from broker.gateway.upstream.security import client_context
+from broker.network.connection.tls_socket import CIPHERTEXT_BYTES, TlsSocket
 from broker.security.tls import server_context
 from tests.support.certificates import Identity, certificates
 

@@ -7,7 +7,7 @@ import pytest
 from broker.common.errors import ErrorCode
 from broker.common.steps import finished
 from broker.telemetry.instance import uuid_bytes, uuid_text
-from broker.telemetry.latest import Point, Reading, Shape
+from broker.telemetry.latest import Point, PushedPoints, Shape
 from broker.telemetry.manager import WARNING_MS, TelemetryManager
 from broker.telemetry.subscription import MATCHED_AT_ONCE, MAX_PREFIXES, Effective
 from tests.telemetry.scene import Scene, client
@@ -151,7 +151,7 @@ def test_a_connection_that_makes_up_ids_has_one_instance() -> None:
     assert len(scene.manager._deadlines) < 2_000
 
 
-def test_of_more_instances_than_there_is_space_for_the_least_lately_heard_of_goes() -> None:
+def test_of_more_instances_than_there_is_space_for_the_least_recently_seen_is_removed() -> None:
     scene = Scene(max_instances=3)
     first, second, third = (scene.join(number) for number in (1, 2, 3))
     scene.get(first)
@@ -161,7 +161,7 @@ def test_of_more_instances_than_there_is_space_for_the_least_lately_heard_of_goe
     assert (len(scene.manager), scene.manager.evicted) == (3, 1)
 
 
-def test_a_cache_that_is_too_small_is_told_of_once_in_five_minutes(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_cache_that_is_too_small_is_reported_once_in_five_minutes(caplog: pytest.LogCaptureFixture) -> None:
     scene = Scene(max_instances=1)
     with caplog.at_level(logging.WARNING):
         for number in range(1, 5):
@@ -175,7 +175,7 @@ def test_a_cache_that_is_too_small_is_told_of_once_in_five_minutes(caplog: pytes
         assert len(caplog.records) == 2
 
 
-def test_subscriptions_with_too_many_prefixes_are_told_of_once_in_five_minutes(
+def test_subscriptions_with_too_many_prefixes_are_reported_once_in_five_minutes(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     scene = Scene()
@@ -214,7 +214,7 @@ def test_metrics_of_an_instance_are_removed_with_it() -> None:
     scene = Scene()
     instance = scene.join()
     point = Point("a", (), "a", (), Shape.GAUGE, 1.0, False)
-    scene.latest.take(instance.id, Reading([point], 0), 0)
+    scene.latest.take(instance.id, PushedPoints([point], 0), 0)
     scene.manager.disconnected(instance.client.connection_id)
     assert len(scene.latest) == 0 and list(scene.latest.families()) == []
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.telemetry.latest import HISTORY_LENGTH, LatestValues, Point, Reading, Shape
+from broker.telemetry.latest import HISTORY_LENGTH, LatestValues, Point, PushedPoints, Shape
 
 A, B = b"a" * 16, b"b" * 16
 
@@ -15,7 +15,7 @@ def point(
 
 
 def take(latest: LatestValues, instance: bytes, *points: Point, at: int = 0, left_out: int = 0) -> None:
-    latest.take(instance, Reading(list(points), left_out), at)
+    latest.take(instance, PushedPoints(list(points), left_out), at)
 
 
 def values(latest: LatestValues, instance: bytes = A) -> dict[str, float]:

@@ -7,12 +7,12 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric
 
 from broker.common.errors import ApiError, ErrorCode
 from broker.records.compression import Codec, compress
-from broker.telemetry.latest import Point, Reading, Shape
+from broker.telemetry.latest import Point, PushedPoints, Shape
 from broker.telemetry.otlp import MAX_POINTS, parse, read, unpack
 from tests.telemetry.scene import CUMULATIVE, counter, gauge, metrics
 
 
-def read_all(*new: Metric) -> Reading:
+def read_all(*new: Metric) -> PushedPoints:
     return read(parse(metrics(*new)))
 
 
@@ -53,7 +53,7 @@ def test_invalid_otlp_is_an_invalid_record(plain: bytes) -> None:
 
 
 def test_nothing_at_all_is_otlp_too() -> None:
-    assert read(parse(b"")) == Reading([], 0)
+    assert read(parse(b"")) == PushedPoints([], 0)
 
 
 def test_a_gauge_keeps_its_name_and_attributes() -> None:
@@ -146,4 +146,4 @@ def test_it_rests_after_every_256_metrics_points_and_attributes(count: int, rest
 
 
 def test_a_metric_without_data_says_nothing() -> None:
-    assert read_all(Metric(name="a")) == Reading([], 0)
+    assert read_all(Metric(name="a")) == PushedPoints([], 0)

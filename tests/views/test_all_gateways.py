@@ -102,7 +102,7 @@ def test_the_usage_of_all_gateways_is_listed_the_busiest_first(
     shares.client_rows = [at("g2", client("alice", "app", 5.0)), at("g2", client("carol", "app", 13.0))]
     rows = [(row.user, row.bytes_in_per_s, row.limited_by) for row in usage_rows(gateway_views)]
     assert rows == [("alice", 15.0, ()), ("carol", 13.0, (PRODUCE,)), ("bob", 12.0, ())]
-    assert (gateway_views.shares.unlisted_clients(), sorted(gateway_views.shares.unheard())) == (0, [])
+    assert (gateway_views.shares.unlisted_clients(), sorted(gateway_views.shares.without_report())) == (0, [])
 
 
 # Addresses

@@ -71,7 +71,7 @@ async def test_the_overview_joins_what_is_known_and_what_goes_on(control: Contro
     assert views.server_info().bootstrap == overview.bootstrap
 
 
-async def test_the_overview_tells_the_topics_of_users_from_those_of_the_broker(
+async def test_the_overview_distinguishes_the_topics_of_users_from_those_of_the_broker(
     control: Control, views: Views
 ) -> None:
     own = ("__weir_events", "__consumer_offsets", "__transaction_state", "__share_group_state")
@@ -153,7 +153,7 @@ def test_limits_that_are_not_shared_have_no_shares() -> None:
     assert (list(alone.gateways()), list(alone.shares()), list(alone.throttled())) == ([], [], [])
     assert alone.others() is None
     assert alone.unlisted_throttled() == 0
-    assert (list(alone.clients()), list(alone.addresses()), list(alone.unheard())) == ([], [], [])
+    assert (list(alone.clients()), list(alone.addresses()), list(alone.without_report())) == ([], [], [])
     assert (alone.unlisted_clients(), alone.unlisted_addresses()) == (0, 0)
     assert alone.incomplete() == Incomplete()
     assert alone.share("producer_byte_rate", ("alice", None), "") is None

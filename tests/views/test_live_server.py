@@ -8,7 +8,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from broker.controller.commands import BROKER_ITSELF, AlterClientQuotas, QuotaAlteration, QuotaOp
-from broker.network.metrics.request_metrics import PHASES, AllMetrics
+from broker.network.requests.request_metrics import PHASES, AllMetrics
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.quotas.kinds import QuotaKind
 from broker.views.live_server import PHASES_EVERY_MS, PhaseRows

@@ -129,9 +129,9 @@ async def test_so_many_overriding_rules_are_listed(
     assert (found.more, found.clients) == (max(0, more), len(users))
 
 
-@pytest.mark.parametrize(("clients", "is_told"), [(2, True), (3, True), (4, False)])
-async def test_nothing_is_told_of_more_clients_than_are_examined(
-    control: Control, clients: int, is_told: bool
+@pytest.mark.parametrize(("clients", "is_reported"), [(2, True), (3, True), (4, False)])
+async def test_nothing_is_known_of_more_clients_than_are_examined(
+    control: Control, clients: int, is_reported: bool
 ) -> None:
     await store(control, (APP, PRODUCE, 1.0), (EACH_USER, PRODUCE, 2.0))
 
@@ -140,7 +140,7 @@ async def test_nothing_is_told_of_more_clients_than_are_examined(
         rules = finished(rules_in_steps(control.image.quotas))
         return finished(clients_by_limit(rules, connected * 2, rule, max_clients=3))
 
-    expected = OverriddenBy((EACH_USER,), clients=clients if is_told else None)
+    expected = OverriddenBy((EACH_USER,), clients=clients if is_reported else None)
     assert examined().overriding(APP, PRODUCE) == expected
     assert examined(Entity(None, "app")).overriding(APP, PRODUCE) == expected
     assert examined(Entity("user-1", None)).overriding(APP, PRODUCE) == OverriddenBy((EACH_USER,), clients=1)

@@ -44,7 +44,7 @@ def scraped(broker: RunningBroker) -> dict[str, Family]:
     return parse(render(families).decode())
 
 
-async def test_connection_limits_are_told_by_server(broker: RunningBroker, mock_clock: MockClock) -> None:
+async def test_connection_limits_are_shown_by_server(broker: RunningBroker, mock_clock: MockClock) -> None:
     await opened(broker, 3, PLAINTEXT)
     await opened(broker, 2, CONTROLLER)
     rows = broker.server.views.live.connection_limits()
@@ -76,7 +76,7 @@ async def test_an_address_is_reported_with_its_use_of_each_server_and_its_rule_w
     assert [(each.key, each.observed) for each in uses] == [("connection_creation_rate", 2.0)]
 
 
-async def test_request_memory_is_told_by_server(broker: RunningBroker, mock_clock: MockClock) -> None:
+async def test_request_memory_is_shown_by_server(broker: RunningBroker, mock_clock: MockClock) -> None:
     taker = await open_to(broker, CONTROLLER)
     await taker.stream.send_all(BEGUN)
     await settle()

@@ -8,9 +8,9 @@ from msgspec.structs import replace
 from broker.common.errors import ApiError, ErrorCode
 from broker.controller.commands import (
     Actor,
+    EntryOutcome,
     IssueAdminToken,
     IssuedToken,
-    Outcome,
     RevokeAdminToken,
     Role,
 )
@@ -76,16 +76,16 @@ class FakeAccess:
             raise ApiError(ErrorCode.INVALID_REQUEST, "Invalid password: expected 12 to 256 characters")
         return HashedPassword(password.encode(), 1, 1, 1, b"")
 
-    def _set_password(self, command: SetPassword, actor: Actor) -> Outcome:
+    def _set_password(self, command: SetPassword, actor: Actor) -> EntryOutcome:
         if actor.role < Role.ADMIN and not (command.name == actor.name and command.proven):
-            return Outcome(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "This needs the role admin.")
+            return EntryOutcome(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "This needs the role admin.")
         row = next((each for each in self.token_rows if each.name == command.name), None)
         if row is None:
-            return Outcome(ErrorCode.RESOURCE_NOT_FOUND, "There is no token of this name")
+            return EntryOutcome(ErrorCode.RESOURCE_NOT_FOUND, "There is no token of this name")
         try:
             self._check_token(command.name, command.expected_version)
         except ApiError as error:
-            return Outcome(error.code, error.message)
+            return EntryOutcome(error.code, error.message)
         if not command.validate_only:
             self.version += 1
             self.passwords.pop(command.name, None)
@@ -95,7 +95,7 @@ class FakeAccess:
             changed = replace(row, version=self.version, password_at_ms=at_ms)
             self.token_rows[self.token_rows.index(row)] = changed
             self.secrets = {key: changed if each == row else each for key, each in self.secrets.items()}
-        return Outcome()
+        return EntryOutcome()
 
     def _issue(self, command: IssueAdminToken, actor: Actor) -> IssuedToken:
         if actor.role < Role.ADMIN:
@@ -119,21 +119,23 @@ class FakeAccess:
         if expected is not None and expected != version:
             raise ApiError(ErrorCode.INVALID_UPDATE_VERSION, "The token was changed since it was read.")
 
-    def _revoke(self, command: RevokeAdminToken, actor: Actor) -> Outcome:
+    def _revoke(self, command: RevokeAdminToken, actor: Actor) -> EntryOutcome:
         if actor.role < Role.ADMIN:
-            return Outcome(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "This needs the role admin.")
+            return EntryOutcome(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "This needs the role admin.")
         kept = [row for row in self.token_rows if row.name != command.name]
         if len(kept) == len(self.token_rows):
-            return Outcome(ErrorCode.RESOURCE_NOT_FOUND, "There is no token of this name")
+            return EntryOutcome(ErrorCode.RESOURCE_NOT_FOUND, "There is no token of this name")
         try:
             self._check_token(command.name, command.expected_version)
         except ApiError as error:
-            return Outcome(error.code, error.message)
+            return EntryOutcome(error.code, error.message)
         if not _stay(kept):
-            return Outcome(ErrorCode.POLICY_VIOLATION, "The last administrator's token cannot be revoked")
+            return EntryOutcome(
+                ErrorCode.POLICY_VIOLATION, "The last administrator's token cannot be revoked"
+            )
         self.token_rows = kept
         self.version += 1
-        return Outcome()
+        return EntryOutcome()
 
 
 def _stay(rows: list[TokenRow]) -> bool:

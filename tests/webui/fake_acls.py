@@ -1,7 +1,7 @@
 """ACLs of the fake broker, by the broker's own planners and authorizer. Part of tests.webui.fakes."""
 
 from broker.controller.acls import plan_create_acls, plan_delete_acls
-from broker.controller.commands import AclDeletion, Actor, CreateAcls, DeleteAcls, Outcome
+from broker.controller.commands import AclDeletion, Actor, CreateAcls, DeleteAcls, EntryOutcome
 from broker.security.acl.acl import Acl
 from broker.security.acl.authorizer import Authorizer
 from broker.views.acls import AclViews
@@ -18,7 +18,7 @@ class FakeAcls:
 
     def _alter_acls(
         self, command: CreateAcls | DeleteAcls, actor: Actor
-    ) -> list[Outcome] | list[AclDeletion]:
+    ) -> list[EntryOutcome] | list[AclDeletion]:
         self.version += not command.validate_only
         if isinstance(command, CreateAcls):
             return self.metadata.do(plan_create_acls, command, actor.role)

@@ -19,8 +19,15 @@ from broker.controller.alerts import (
     plan_set_rule,
     shown_url,
 )
-from broker.controller.commands import Actor, Outcome
-from broker.controller.rows.alerts import AlertEvent, AlertRow, Attempt, Delivery, DestinationRow, RuleRow
+from broker.controller.commands import Actor, EntryOutcome
+from broker.controller.rows.alerts import (
+    AlertEvent,
+    AlertRow,
+    AlertRuleRow,
+    Attempt,
+    Delivery,
+    DestinationRow,
+)
 from tests.controller.world import World
 
 ALERT_PLANNERS: Final[dict[type, Any]] = {
@@ -63,9 +70,9 @@ class FakeAlerts:
     metadata: World
     version: int
 
-    def _alter_alerts(self, command: Any, actor: Actor) -> Outcome:
+    def _alter_alerts(self, command: Any, actor: Actor) -> EntryOutcome:
         self.version += 1
-        outcome: Outcome = self.metadata.do(ALERT_PLANNERS[type(command)], command, actor.role)
+        outcome: EntryOutcome = self.metadata.do(ALERT_PLANNERS[type(command)], command, actor.role)
         return outcome
 
     def add_rule(self, name: str, rule: AlertRule) -> None:
@@ -77,9 +84,9 @@ class FakeAlerts:
         assert self.metadata.do(plan_set_destination, command).ok
         self.version += 1
 
-    def alert_rules(self) -> Iterator[RuleRow]:
+    def alert_rules(self) -> Iterator[AlertRuleRow]:
         for name, each in sorted(self.metadata.image.alert_rules.items()):
-            yield RuleRow(name, each.rule, each.version, each.changed_at_ms, each.changed_by)
+            yield AlertRuleRow(name, each.rule, each.version, each.changed_at_ms, each.changed_by)
 
     def alert_destinations(self) -> Iterator[DestinationRow]:
         rules = self.metadata.image.alert_rules

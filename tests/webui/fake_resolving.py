@@ -26,7 +26,7 @@ class FakeResolving:
     observed: dict[EntityPairs, dict[str, float]]
     decisions: dict[str, Decided]
     at_nodes: dict[str, tuple[NodeUse, ...]]
-    others_elsewhere: FakeShares
+    remote_shares: FakeShares
     throttled_here: dict[str, list[Clients]]
 
     resolve = QuotaViews.resolve
@@ -34,7 +34,7 @@ class FakeResolving:
     _ipv6_prefix = 128
 
     def each_usage(self) -> Iterator[ClientUsage | None]:
-        return all_clients(list(self.usage_rows), self.others_elsewhere.clients(), lambda _user, _client: ())
+        return all_clients(list(self.usage_rows), self.remote_shares.clients(), lambda _user, _client: ())
 
     def _resolver(self, changes: Sequence[QuotaAlteration]) -> Steps[Resolver]:
         image = replace(Image(), quotas={entity: quota_entry(row) for entity, row in self.rows.items()})
@@ -42,7 +42,7 @@ class FakeResolving:
             self.rows, self.usage_rows, self.observed, self.decisions, self.at_nodes, self.throttled_here
         )
         others = yield from proposed(changes, image, 128)
-        return Resolver(image.quotas, others, live, self.others_elsewhere)  # type: ignore[arg-type]
+        return Resolver(image.quotas, others, live, self.remote_shares)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class FakeLive:
 
     def observed(self, key: str, user: str, client_id: str, ip: str) -> float | None:
         """What was made up for the rule that governs."""
-        for step in steps_for(Client(user, client_id, ip), key):
+        for step in steps_for(ClientIdentity(user, client_id, ip), key):
             row = self.rows.get(step)
             if row is not None and row.value(key) is not None:
                 return self.use.get(step, {}).get(key)

@@ -5,7 +5,7 @@ import json
 from msgspec.structs import replace
 
 from broker.common.errors import ErrorCode
-from broker.controller.commands import Actor, EntityPairs, Outcome, Role, Undo
+from broker.controller.commands import Actor, EntityPairs, EntryOutcome, Role, Undo
 from broker.controller.rows.broker import AuditEntry
 from broker.controller.rows.quotas import QuotaRow
 from broker.views.metadata import AuditFilter
@@ -56,26 +56,26 @@ class FakeTrail:
         is_so = value == (None if row.new is None else float(row.new))
         return None if is_so else "The value has been changed since"
 
-    def _undo(self, command: Undo, actor: Actor) -> Outcome:
+    def _undo(self, command: Undo, actor: Actor) -> EntryOutcome:
         if actor.role < Role.EDITOR:
-            return Outcome(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "This needs the role editor.")
+            return EntryOutcome(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "This needs the role editor.")
         row = next((row for row in self.trail if row.seq == command.seq), None)
         if row is None:
-            return Outcome(ErrorCode.RESOURCE_NOT_FOUND, f"There is no change {command.seq}")
+            return EntryOutcome(ErrorCode.RESOURCE_NOT_FOUND, f"There is no change {command.seq}")
         if (final := self._final(row)) is not None:
             known = row.kind == "client-quota"
             error = ErrorCode.INVALID_UPDATE_VERSION if known else ErrorCode.INVALID_REQUEST
-            return Outcome(error, final)
+            return EntryOutcome(error, final)
         if row.kind == "acl":
             if not command.validate_only:
                 self.version += 1
                 back = replace(row, seq=len(self.trail) + 1, actor=actor.name, old=row.new, new=row.old)
                 self.trail.append(back)
-            return Outcome()
+            return EntryOutcome()
         if not command.validate_only:
             entity = tuple((kind, name) for kind, name in json.loads(row.entity))
             self._write(entity, {row.key: None if row.old is None else float(row.old)}, actor)
-        return Outcome()
+        return EntryOutcome()
 
     def _write(
         self,

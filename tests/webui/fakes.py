@@ -27,10 +27,10 @@ from broker.controller.commands import (
     CreateAcls,
     DeleteAcls,
     EntityPairs,
+    EntryOutcome,
     IncrementalAlterConfigs,
     IssueAdminToken,
     OpType,
-    Outcome,
     QuotaAlteration,
     QuotaOutcome,
     ResourceOutcome,
@@ -81,12 +81,12 @@ from broker.controller.rows.topics import (
 )
 from broker.controller.rows.upstream import GatewayRow, GatewaySums, ShareRow, UpstreamRow, UpstreamSummary
 from broker.controller.tokens import SetPassword
-from broker.controller.transaction_changes import AbortedTransaction, AbortTransaction
+from broker.controller.transaction_changes import AbortResult, AbortTransaction
 from broker.quotas.client_quota_requests import validate_entity
 from broker.quotas.remote_use import Clients
 from broker.security.console_links import ConsoleLinks
 from broker.views.client_telemetry import ClientTelemetry
-from broker.views.connection_search import ConnectionQuery, ConnectionsElsewhere
+from broker.views.connection_search import ConnectionQuery, RemoteConnections
 from broker.views.console import all_gateways
 from broker.views.overridden import clients_by_limit, rules_in_steps
 from tests.controller.world import AUTHORIZER, World
@@ -121,7 +121,7 @@ def address_rows(broker: "FakeBroker") -> list[AddressRow]:
     default_row = broker.rows.get((("ip", None),))
     default = None if default_row is None else default_row.value(IP_KEY)
     there: dict[str, tuple[AddressUse, ...]] = {}
-    for each in broker.others_elsewhere.addresses():
+    for each in broker.remote_shares.addresses():
         there[each.address] = (*there.get(each.address, ()), each)
         uses.setdefault(each.address, (None, None))
     rows = []
@@ -183,13 +183,13 @@ class FakeBroker(FakeAccess, FakeAcls, FakeAlerts, FakeDelegationTokens, FakeRes
 
     rows: dict[EntityPairs, QuotaRow] = field(default_factory=dict)
     connection_rows: list[ConnectionRow] = field(default_factory=list)
-    rows_elsewhere: ConnectionsElsewhere = field(default_factory=ConnectionsElsewhere)
+    remote_connections: RemoteConnections = field(default_factory=RemoteConnections)
     queries: list[ConnectionQuery] = field(default_factory=list)
     unlisted_uses: int = 0
     unlisted_client_count: int = 0
     unlisted_address_count: int = 0
-    unheard: list[str] = field(default_factory=list)
-    others_elsewhere: FakeShares = field(default_factory=FakeShares)
+    without_report: list[str] = field(default_factory=list)
+    remote_shares: FakeShares = field(default_factory=FakeShares)
     throttled_here: dict[str, list[Clients]] = field(default_factory=dict)
     throttled_rows: list[ThrottledRow] = field(default_factory=list)
     address_uses: list[AddressUse] = field(default_factory=list)
@@ -495,23 +495,23 @@ class FakeBroker(FakeAccess, FakeAcls, FakeAlerts, FakeDelegationTokens, FakeRes
             None,
         )
 
-    def _abort(self, command: AbortTransaction, actor: Actor) -> AbortedTransaction:
+    def _abort(self, command: AbortTransaction, actor: Actor) -> AbortResult:
         if actor.role < Role.ADMIN:
             raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "This needs the role admin.")
         for each in self.transaction_rows:
             row = each.transaction
             if row.transactional_id == command.transactional_id:
-                return AbortedTransaction(row.producer_id, row.producer_epoch, row.partitions)
+                return AbortResult(row.producer_id, row.producer_epoch, row.partitions)
         raise ApiError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, "There is no such transactional id.")
 
-    def _close(self, command: CloseConnection, actor: Actor) -> Outcome:
+    def _close(self, command: CloseConnection, actor: Actor) -> EntryOutcome:
         if actor.role < Role.EDITOR:
-            return Outcome(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "This needs the role editor.")
+            return EntryOutcome(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "This needs the role editor.")
         kept = [row for row in self.connection_rows if row.connection_id != command.connection_id]
         if len(kept) == len(self.connection_rows):
-            return Outcome(ErrorCode.RESOURCE_NOT_FOUND, "There is no such open connection")
+            return EntryOutcome(ErrorCode.RESOURCE_NOT_FOUND, "There is no such open connection")
         self.connection_rows = kept
-        return Outcome()
+        return EntryOutcome()
 
     def tasks(self) -> list[TaskRow]:
         return list(self.task_rows)
@@ -563,10 +563,10 @@ class FakeGateways:
         return list(self._broker.share_rows)
 
     def clients(self) -> Iterable[ClientUsage]:
-        return self._broker.others_elsewhere.clients()
+        return self._broker.remote_shares.clients()
 
-    def unheard(self) -> list[str]:
-        return self._broker.unheard
+    def without_report(self) -> list[str]:
+        return self._broker.without_report
 
     def unlisted_throttled(self) -> int:
         return self._broker.unlisted
@@ -580,6 +580,6 @@ class FakeGateways:
     def unlisted_use(self) -> int:
         return self._broker.unlisted_uses
 
-    async def connections(self, query: ConnectionQuery) -> ConnectionsElsewhere:
+    async def connections(self, query: ConnectionQuery) -> RemoteConnections:
         self._broker.queries.append(query)
-        return self._broker.rows_elsewhere
+        return self._broker.remote_connections

@@ -39,13 +39,12 @@ from broker.coordinator.group.messages import (
     ShareHeartbeatRequest,
 )
 from broker.coordinator.group_service import OFFSETS_TOPIC, GroupService
-from broker.coordinator.transaction.state import Change as TransactionChange
-from broker.coordinator.transaction.state import TransactionClient
+from broker.coordinator.transaction.state import TransactionChange, TransactionClient
 from broker.coordinator.transaction_service import TRANSACTIONS_TOPIC, TransactionService
 from broker.log.cleaner.manager import CleanerManager
 from broker.log.partition import PartitionLog
 from broker.log.store import LogStore
-from broker.metadata.changes import Change, Kind
+from broker.metadata.changes import Change, ChangeKind
 from broker.metadata.store import MetadataStore
 from broker.partitions.partitions import Partitions
 from broker.records.build import NewRecord, build_batch
@@ -53,7 +52,7 @@ from broker.records.compression import Codec
 from broker.security.acl.authorizer import Authorizer
 from broker.server.disk.record_slices import run_slices
 from broker.server.listeners.metadata import acl_listener
-from broker.server.parts.share_group_states import ShareGroupStates
+from broker.server.parts.share_group_states import ShareGroupStateService
 from broker.views.topics import LogViews
 from tests.controller.live import Live, views_of
 from tests.controller.world import StoreCommitter, actor
@@ -103,7 +102,7 @@ class LogWorld:
         ).register(self.control)
         self.states = FakeShareStates()
         self.groups.share_summary = self.states.summary
-        self.share_states = ShareGroupStates(
+        self.share_states = ShareGroupStateService(
             self.groups, self.states, lambda: self.control.image.topics_by_id, self.clock, self._failed
         )
         GroupChanges(self.groups, self.share_states, self.partitions, run_slices, self.now).register(
@@ -179,7 +178,7 @@ class LogWorld:
 
     def set(self, topic: str, key: str, value: str) -> None:
         """Another operator sets a setting of a topic."""
-        image = self.store.commit([Change(Kind.TOPIC_CONFIG, topic, key, value)], actor(), WALL_MS)
+        image = self.store.commit([Change(ChangeKind.TOPIC_CONFIG, topic, key, value)], actor(), WALL_MS)
         self.control._publisher.image = image
 
     def append(

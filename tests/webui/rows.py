@@ -32,7 +32,7 @@ from broker.controller.rows.upstream import (
     UpstreamNodeRow,
     UpstreamRow,
 )
-from broker.metadata.changes import ACL_IS_SET
+from broker.metadata.changes import ACL_IS_SET, read_pairs
 from broker.quotas.kinds import QuotaKind
 from broker.security.acl.acl import Acl, entity_of, key_of
 
@@ -170,8 +170,11 @@ def change(seq: int, by: Actor, **changes: Any) -> AuditEntry:
         key="producer_byte_rate",
         old=None,
         new="1000000",
+        quota=None,
+        final=None,
     )
-    return replace(row, **changes)
+    row = replace(row, **changes)
+    return replace(row, quota=read_pairs(row.entity) if row.kind == "client-quota" else None)
 
 
 def acl_change(seq: int, by: Actor, acl: Acl) -> AuditEntry:

@@ -8,7 +8,7 @@ from broker.controller.commands import ConfigAlteration, IncrementalAlterConfigs
 from broker.controller.configs import plan_alter_configs
 from broker.metadata.actor import Actor
 from broker.telemetry.instance import ClientInstance, TelemetryClient
-from broker.telemetry.latest import Point, Reading, Shape
+from broker.telemetry.latest import Point, PushedPoints, Shape
 from broker.telemetry.state import Telemetry
 from broker.telemetry.subscription import read_subscription
 from broker.views.client_telemetry import ClientTelemetry
@@ -56,5 +56,5 @@ class TelemetryWorld:
             )
             for name, value in figures.items()
         ]
-        self.state.latest.take(instance.id, Reading(points, 0), wall_ms)
+        self.state.latest.take(instance.id, PushedPoints(points, 0), wall_ms)
         self.state.manager.exported(instance, 100, 1.0, 0, wall_ms)

@@ -46,7 +46,7 @@ async def test_idle_threads(idle: float, level: str) -> None:
         assert (await check(broker, symptom, title)).value == idle
 
 
-async def test_a_busy_thread_is_told_with_what_it_does() -> None:
+async def test_a_busy_thread_is_reported_with_what_it_does() -> None:
     metrics = broker_metrics(thread_idle=0.05, processor_idle=0.7, handler_idle=0.35)
     found = await check(FakeBroker(now=metrics), "queue", "Thread idle")
     assert "65% with handling requests, 30% with reading and writing" in found.says

@@ -9,7 +9,15 @@ from tests.webui.fake_resolving import usage
 from tests.webui.fakes import FakeBroker
 from tests.webui.polls import Polls
 from tests.webui.rows import connection
-from webui.quota_preview import MAX_CLIENTS, Client, Move, Reach, Rule, connected_clients, preview
+from webui.quota_preview import (
+    MAX_CLIENTS,
+    ConnectedClient,
+    LimitingRule,
+    MovedClients,
+    Reach,
+    connected_clients,
+    preview,
+)
 from webui.tables import slices
 
 PRODUCE, FETCH = "producer_byte_rate", "consumer_byte_rate"
@@ -18,7 +26,7 @@ ALICE: EntityPairs = (("user", "alice"),)
 ALICE_APP: EntityPairs = (("user", "alice"), ("client-id", "app"))
 DEFAULT_USER: EntityPairs = (("user", None),)
 APP: EntityPairs = (("client-id", "app"),)
-NOTHING = Rule()
+NOTHING = LimitingRule()
 
 
 def broker_with(*clients: tuple[str, str]) -> FakeBroker:
@@ -122,23 +130,27 @@ async def test_the_work_is_bounded_and_others_have_a_turn_after_each_client(
 async def test_clients_of_all_gateways_are_counted_once() -> None:
     broker = broker_with(("alice", "app"), ("bob", "app"))
     idle = replace(usage("alice", "gone"), connections=0)
-    broker.others_elsewhere.client_rows = [
+    broker.remote_shares.client_rows = [
         replace(usage("alice", "app", 6.0), gateways=("1-a",)),
         replace(usage("alice", "app", 1.0), gateways=("2-b",)),
         replace(usage("alice", "far", 4.0), gateways=("2-b",)),
         replace(idle, gateways=("2-b",)),
     ]
     broker.usage_rows = [usage("alice", "app", 3.0), usage("bob", "app", 1.0)]
-    broker.unlisted_client_count, broker.unheard = 7, ["3-c"]
-    assert await reach(broker, APP, 10.0) == Reach(PRODUCE, clients=2, over=2, unlisted=7, unheard=("3-c",))
-    assert await reach(broker, ALICE, 14.0) == Reach(PRODUCE, clients=2, unlisted=7, unheard=("3-c",))
-    assert await reach(broker, ALICE, 13.0) == Reach(PRODUCE, clients=2, over=2, unlisted=7, unheard=("3-c",))
+    broker.unlisted_client_count, broker.without_report = 7, ["3-c"]
+    assert await reach(broker, APP, 10.0) == Reach(
+        PRODUCE, clients=2, over=2, unlisted=7, without_report=("3-c",)
+    )
+    assert await reach(broker, ALICE, 14.0) == Reach(PRODUCE, clients=2, unlisted=7, without_report=("3-c",))
+    assert await reach(broker, ALICE, 13.0) == Reach(
+        PRODUCE, clients=2, over=2, unlisted=7, without_report=("3-c",)
+    )
 
 
 @pytest.mark.parametrize(("here", "elsewhere", "unlisted"), [(1_999, 1, 0), (2_000, 0, 0), (2_000, 1, 1)])
-async def test_clients_beyond_the_limit_are_told(here: int, elsewhere: int, unlisted: int) -> None:
+async def test_clients_beyond_the_limit_are_reported(here: int, elsewhere: int, unlisted: int) -> None:
     broker = broker_with(*(("alice", f"app {index}") for index in range(here)))
-    broker.others_elsewhere.client_rows = [usage("alice", f"far {index}") for index in range(elsewhere)]
+    broker.remote_shares.client_rows = [usage("alice", f"far {index}") for index in range(elsewhere)]
     connected = await connected_clients(broker.views)
     assert (len(connected.clients), connected.unlisted) == (min(MAX_CLIENTS, here + elsewhere), unlisted)
 
@@ -249,20 +261,20 @@ async def test_a_rule_that_takes_clients_from_others_says_from_which_limit_to_wh
     broker.observed = {greedy: {PRODUCE: 9e5}, patient: {PRODUCE: 4.4e5}}
     found = await whole_reach(broker, DEFAULT_USER, 3e6)
     assert (found.counted, found.clients, found.over) == (3, 3, 0)
-    after = Rule(DEFAULT_USER, 3e6)
+    after = LimitingRule(DEFAULT_USER, 3e6)
     assert found.moves == {
-        (Rule(greedy, 1e6), after): Move(1, 1, 1, [Client("ANONYMOUS", "greedy")]),
-        (Rule(patient, 5e5), after): Move(1, 1, 0, [Client("ANONYMOUS", "patient")]),
-        (NOTHING, after): Move(1, 1, 0, [Client("ANONYMOUS", "polite")]),
+        (LimitingRule(greedy, 1e6), after): MovedClients(1, 1, 1, [ConnectedClient("ANONYMOUS", "greedy")]),
+        (LimitingRule(patient, 5e5), after): MovedClients(1, 1, 0, [ConnectedClient("ANONYMOUS", "patient")]),
+        (NOTHING, after): MovedClients(1, 1, 0, [ConnectedClient("ANONYMOUS", "polite")]),
     }
-    assert found.emptied == [Rule(greedy, 1e6), Rule(patient, 5e5)]
+    assert found.emptied == [LimitingRule(greedy, 1e6), LimitingRule(patient, 5e5)]
 
 
 async def test_a_rule_that_keeps_a_client_is_not_left_without_clients() -> None:
     broker = broker_with(("alice", "app"), ("bob", "app"))
     broker.set(APP, {PRODUCE: 7.0})
     assert (await whole_reach(broker, ALICE, 5.0)).emptied == []
-    assert (await whole_reach(broker, DEFAULT_USER, 5.0)).emptied == [Rule(APP, 7.0)]
+    assert (await whole_reach(broker, DEFAULT_USER, 5.0)).emptied == [LimitingRule(APP, 7.0)]
     # A removed rule is not told to be left.
     assert (await whole_reach(broker, APP, None)).emptied == []
 

@@ -1,4 +1,4 @@
-"""Checks of the doctor, the thresholds of their levels, and how much the broker's totals grew growth.
+"""Checks of the doctor, the thresholds of their levels, and the growth of the broker's totals.
 
 Used by webui.doctor.symptoms. The thresholds are rules of thumb from guides for Kafka operators.
 Independent of views and pages; the caller passes the time.

@@ -1,4 +1,4 @@
-"""The doctor's checks of a gateway: its upstream cluster, and the addresses that its clients are told.
+"""The doctor's checks of a gateway: its upstream cluster, and the addresses that its clients get.
 
 Used by webui.doctor.symptoms. A broker has none of them.
 """
@@ -57,7 +57,7 @@ def upstream_checks(row: UpstreamRow) -> Iterable[Check]:
 
 
 def address_checks(row: UpstreamRow, growth: Mapping[str, int]) -> Iterable[Check]:
-    """Yield the checks of what clients are told."""
+    """Yield the checks of the addresses that clients get."""
     total = sum(len(node.addresses) for node in row.nodes)
     missing = [(node.node_id, each) for node in row.nodes for each in node.addresses if not each.is_open]
     without = [node_id for node_id, each in missing if not each.address]

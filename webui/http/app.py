@@ -49,16 +49,7 @@ from webui.rest.routing import Call, Reply, Route, read_path_params, read_query,
 from webui.schema import Invalid, Record
 from webui.security import headers
 from webui.security.authenticator import Authenticator
-from webui.security.gate import (
-    check_body,
-    check_encoding,
-    check_framing,
-    check_head,
-    check_origin,
-    check_query,
-    identity_of,
-    is_still_signed_in,
-)
+from webui.security.gate import Gate, check_body, check_encoding, check_framing, check_head, check_query
 from webui.security.oidc import Oidc
 from webui.security.origin import AllowedHosts, OwnHost
 from webui.tables.json_output import encode_in_pieces, encode_in_slices
@@ -86,13 +77,13 @@ def make_console(
     the clock of sessions and waits.
     """
     listener = settings.listener
+    authenticator = Authenticator(backend, settings, uptime_ms, now_ms)
+    hosts = AllowedHosts("" if listener is None else listener.host, settings.allowed_hosts)
     return Console(
         backend=backend,
         settings=settings,
-        port=port,
-        authenticator=Authenticator(backend, settings, uptime_ms, now_ms),
-        hosts=AllowedHosts("" if listener is None else listener.host, settings.allowed_hosts),
-        own_host=OwnHost(settings),
+        authenticator=authenticator,
+        gate=Gate(authenticator, hosts, OwnHost(settings), port),
         live=make_live(backend.views, now_ms),
         now_ms=now_ms,
         insights=Reader(settings.insights_warehouse),
@@ -133,7 +124,7 @@ def build_app(console: Console) -> QuartTrio:
         check_query(scope["query_string"])
         request_info = request_info_of(request)
         check_framing(request_info)
-        check_origin(console, request_info, any_host=request_info.path in PUBLIC_PATHS)
+        console.gate.check_origin(request_info, any_host=request_info.path in PUBLIC_PATHS)
 
     @app.after_request
     async def add_headers(response: Response) -> Response:
@@ -156,7 +147,7 @@ def _bind(console: Console, route: Route) -> Callable[[], Awaitable[ResponseRetu
             actor = Actor("", Role.VIEWER, request_info.address, ChangeOrigin.REST)
             call = Call(console, actor, {}, None, request.headers, lambda: True)
             return await _response(await route.handle(call))
-        identity = identity_of(console, request_info)
+        identity = console.gate.identity(request_info)
         actor = identity.actor()
         route.check_role(actor, console.settings)
         path_params = read_path_params(route, path)
@@ -176,7 +167,7 @@ def _bind(console: Console, route: Route) -> Callable[[], Awaitable[ResponseRetu
                     await turn.aclose()  # a simulation takes minutes
 
             def is_logged_in() -> bool:
-                return is_still_signed_in(console, request_info, identity)
+                return console.gate.is_still_signed_in(request_info, identity)
 
             call = Call(
                 console,

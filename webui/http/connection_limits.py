@@ -18,7 +18,7 @@ RESERVE: Final = 16
 """
 
 
-class Entry:
+class CountedConnection:
     """A counted connection. `close` ends it, and is called at most once and never after `leave`. A connection
     with `is_reserved` may send health checks only.
     """
@@ -50,20 +50,20 @@ class ConnectionLimits:
     def __init__(self, maximum: int, per_address: int) -> None:
         self._maximum = maximum
         self._per_address = per_address
-        self._by_address: dict[str, set[Entry]] = {}
-        self._idle: dict[str, dict[Entry, None]] = {}
-        self._reserved: dict[Entry, bool] = {}
+        self._by_address: dict[str, set[CountedConnection]] = {}
+        self._idle: dict[str, dict[CountedConnection, None]] = {}
+        self._reserved: dict[CountedConnection, bool] = {}
         self._total = 0
 
     def __len__(self) -> int:
         """Return the number of open connections outside the reserve."""
         return self._total
 
-    def enter(self, address: str, close: Callable[[], None]) -> Entry | None:
+    def enter(self, address: str, close: Callable[[], None]) -> CountedConnection | None:
         """Count a connection, idle at first, and close another one at a limit. Return None if even the
         reserve is full.
         """
-        entry = Entry(self, address, close, is_reserved=False)
+        entry = CountedConnection(self, address, close, is_reserved=False)
         if len(self._by_address.get(address, ())) >= self._per_address:
             has_space = self._close_eldest(self._idle.get(address))
         elif self._total >= self._maximum:
@@ -77,7 +77,7 @@ class ConnectionLimits:
         self._total += 1
         return entry
 
-    def set_idle(self, entry: Entry, is_idle: bool) -> None:
+    def set_idle(self, entry: CountedConnection, is_idle: bool) -> None:
         if entry.is_reserved:
             if self._reserved.pop(entry, None) is not None:
                 self._reserved[entry] = is_idle
@@ -88,7 +88,7 @@ class ConnectionLimits:
         if is_idle:
             self._idle.setdefault(entry.address, {})[entry] = None
 
-    def leave(self, entry: Entry) -> None:
+    def leave(self, entry: CountedConnection) -> None:
         self._reserved.pop(entry, None)
         of_address = self._by_address.get(entry.address)
         if of_address is None or entry not in of_address:
@@ -99,7 +99,7 @@ class ConnectionLimits:
         self._forget_idle(entry)
         self._total -= 1
 
-    def _enter_reserve(self, entry: Entry) -> Entry | None:
+    def _enter_reserve(self, entry: CountedConnection) -> CountedConnection | None:
         if len(self._reserved) >= RESERVE:
             eldest = next((each for each, is_idle in self._reserved.items() if is_idle), None)
             if eldest is None:
@@ -110,7 +110,7 @@ class ConnectionLimits:
         self._reserved[entry] = True
         return entry
 
-    def _close_eldest(self, idle: dict[Entry, None] | None) -> bool:
+    def _close_eldest(self, idle: dict[CountedConnection, None] | None) -> bool:
         if not idle:
             return False
         eldest = next(iter(idle))
@@ -118,7 +118,7 @@ class ConnectionLimits:
         eldest.close()
         return True
 
-    def _forget_idle(self, entry: Entry) -> None:
+    def _forget_idle(self, entry: CountedConnection) -> None:
         idle = self._idle.get(entry.address)
         if idle is not None:
             idle.pop(entry, None)

@@ -14,7 +14,7 @@ from typing import Final
 import trio
 from hypercorn.typing import ASGIFramework
 
-from webui.http.connection_limits import ConnectionLimits, Entry
+from webui.http.connection_limits import ConnectionLimits, CountedConnection
 from webui.http.encryption import Encryption, free_tls_state
 from webui.http.hypercorn_connection import Connections
 from webui.http.request import CONNECTION, ENTRY, RefusalLog
@@ -81,7 +81,7 @@ class TimeoutStream:
 
 
 class PlainStream(TimeoutStream):
-    """A `TimeoutStream` over TCP without TLS. Implements `webui.live.sse_client.Connection`."""
+    """A `TimeoutStream` over TCP without TLS. Implements `webui.live.sse_client.StreamConnection`."""
 
     def __init__(self, stream: trio.SocketStream, scheduler: ReadScheduler) -> None:
         super().__init__(stream, scheduler)
@@ -144,7 +144,7 @@ async def serve_connections(
                 entry.leave()
             await trio.aclose_forcefully(stream)
 
-    async def serve(stream: trio.SocketStream, entry: Entry) -> None:
+    async def serve(stream: trio.SocketStream, entry: CountedConnection) -> None:
         state: dict[str, object] = {ENTRY: entry}
         if encryption is None:
             plain = PlainStream(stream, scheduler)

@@ -6,9 +6,9 @@ nursery, a peer that does not read would block its shielded `send_all` and so th
 number of connections is unlimited. hypercorn has no public way to serve one accepted stream, so this module
 takes the classes behind `serve`:
 
-    TCPServer      serves one stream; `Connection` ends it with its peer and frees its state
+    TCPServer      serves one stream; `HypercornConnection` ends it with its peer and frees its state
     H11Protocol    HTTP/1.1; `Http1` refuses what hypercorn would upgrade
-    Updated        tells when a connection becomes idle or busy
+    Updated        says when a connection becomes idle or busy
     WorkerContext  what all connections share; `terminated` ends keep-alive at the shutdown
     wrap_app       calls the application as ASGI
 
@@ -87,7 +87,7 @@ class Http1(H11Protocol):
         await super()._create_stream(request)
 
 
-class Connection(TCPServer):
+class HypercornConnection(TCPServer):
     """A connection that ends when its peer closes it; hypercorn's own would wait for the keep-alive time and
     still be counted. Its state is freed at the end, since hypercorn's objects refer to each other and the
     garbage collector skips old objects (broker.server.interpreter).
@@ -145,7 +145,7 @@ class Connections:
 
     async def serve(self, stream: Stream, state: dict[str, object]) -> None:
         """Serve a stream until its end. `state` is that of every request of the connection (ASGI)."""
-        await Connection(self._app, self._config, self._context, state, stream)  # type: ignore[arg-type]
+        await HypercornConnection(self._app, self._config, self._context, state, stream)  # type: ignore[arg-type]
 
     async def end_keep_alive(self) -> None:
         """Close idle connections, and each other one after its present request."""

@@ -1,7 +1,7 @@
 """The routes of single sign-on: /oidc/login leads to the provider, /oidc/callback back to the console.
 
 Added to the app by http.app. A cookie of the browser that began, sent with the provider's redirect
-(SameSite=Lax), belongs to the state: a callback that somebody else began logs nobody in.
+(SameSite=Lax), belongs to the state: a callback that another browser began does not log in.
 """
 
 from collections.abc import Awaitable, Callable
@@ -16,7 +16,7 @@ from webui.http.page_routes import redirect_to, set_session_cookie, sign_in_page
 from webui.http.request import request_info_of
 from webui.pages import Renderer
 from webui.problem import Problem
-from webui.security.gate import RequestInfo, cookie_name
+from webui.security.gate import RequestInfo
 
 LOGIN: Final = "/oidc/login"
 CALLBACK: Final = "/oidc/callback"
@@ -39,7 +39,7 @@ View = Callable[[], Awaitable[ResponseReturnValue]]
 def _login_view(console: Console, renderer: Renderer) -> View:
     async def view() -> ResponseReturnValue:
         info = request_info_of(request)
-        origin = console.own_host.redirect_origin(info.scheme, info.headers.get("Host", ""))
+        origin = console.gate.own_host.redirect_origin(info.scheme, info.headers.get("Host", ""))
         if origin is not None:
             return redirect_to(origin, LOGIN, b"")
         try:
@@ -70,7 +70,7 @@ def _callback_view(console: Console, renderer: Renderer) -> View:
         except Problem as problem:
             refused = sign_in_page(console, renderer, problem.detail, problem.status)
             return _without_cookie(console, info, refused)
-        old = info.cookies.get(cookie_name(console, info.scheme))
+        old = info.cookies.get(console.gate.cookie_name(info.scheme))
         secret, _ = console.authenticator.sign_in_by_provider(
             signed_in.name, signed_in.role, signed_in.logout_url, old
         )
@@ -87,7 +87,7 @@ def _redirect_uri(console: Console, info: RequestInfo) -> str:
 
 
 def _cookie(console: Console, info: RequestInfo) -> str:
-    return f"{cookie_name(console, info.scheme)}-oidc"
+    return f"{console.gate.cookie_name(info.scheme)}-oidc"
 
 
 def _without_cookie(console: Console, info: RequestInfo, response: Response) -> Response:

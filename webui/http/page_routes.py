@@ -26,12 +26,12 @@ from webui.pages import (
 )
 from webui.problem import Problem
 from webui.rest import bodies as strict_json
-from webui.rest.access import LONGEST_NAME
 from webui.rest.routing import JSON
+from webui.rest.tokens import LONGEST_NAME
 from webui.schema import Record, Text
 from webui.security import headers
 from webui.security.authenticator import LONGEST_SECRET, is_of_provider, role_of
-from webui.security.gate import RequestInfo, check_body, cookie_name, identity_of, session_of, why_ended
+from webui.security.gate import RequestInfo, check_body
 from webui.security.origin import is_cross_site, sends_fetch_site
 from webui.tables.json_output import encode
 
@@ -70,7 +70,7 @@ def _add(app: QuartTrio, path: str, name: str, view: View, method: str) -> None:
 def _page_view(console: Console, renderer: Renderer, page: Page) -> View:
     async def view() -> ResponseReturnValue:
         request_info = request_info_of(request)
-        redirect_origin = console.own_host.redirect_origin(
+        redirect_origin = console.gate.own_host.redirect_origin(
             request_info.scheme, request_info.headers.get("Host", "")
         )
         if redirect_origin is not None:
@@ -80,7 +80,7 @@ def _page_view(console: Console, renderer: Renderer, page: Page) -> View:
         code = request.args.get("code")
         if code is not None and request.method == "GET":
             return _login_by_link(console, renderer, page, request_info, code)
-        session = session_of(console, request_info)
+        session = console.gate.session(request_info)
         if session is None:
             return sign_in_page(console, renderer, "")
         views = console.backend.views
@@ -121,11 +121,11 @@ def _login_by_link(
     if not sends_fetch_site(request_info.headers, request_info.address):
         return sign_in_page(console, renderer, UNPROVEN_LINK, 403)
     opened = Response(b"", status=303, headers={"Location": page.path})
-    old = request_info.cookies.get(cookie_name(console, request_info.scheme))
+    old = request_info.cookies.get(console.gate.cookie_name(request_info.scheme))
     try:
         secret, _ = console.authenticator.sign_in_by_link(code, request_info.address, old)
     except Problem as problem:
-        if session_of(console, request_info) is not None:
+        if console.gate.session(request_info) is not None:
             # The link was opened again in the browser that it logged in.
             return opened
         return sign_in_page(console, renderer, problem.detail, problem.status)
@@ -144,7 +144,7 @@ def _login_view(console: Console) -> View:
     async def view() -> ResponseReturnValue:
         request_info = request_info_of(request)
         check_body(request_info)
-        old = request_info.cookies.get(cookie_name(console, request_info.scheme))
+        old = request_info.cookies.get(console.gate.cookie_name(request_info.scheme))
         authenticator = console.authenticator
         with authenticator.guess(request_info.address) as guess:
             given = strict_json.parse(await body_of(request))
@@ -168,8 +168,8 @@ def _login_view(console: Console) -> View:
 def _logout_view(console: Console) -> View:
     async def view() -> ResponseReturnValue:
         request_info = request_info_of(request)
-        session = identity_of(console, request_info).session
-        name = cookie_name(console, request_info.scheme)
+        session = console.gate.identity(request_info).session
+        name = console.gate.cookie_name(request_info.scheme)
         console.authenticator.sign_out(request_info.cookies.get(name, ""))
         response = Response(b"", status=204)
         if session is not None and session.logout_url:
@@ -184,15 +184,15 @@ def _logout_view(console: Console) -> View:
 
 
 def _session_view(console: Console) -> View:
-    """Create the view that tells a page whether a session exists, and why it ended. A page opened from
+    """Create the view that returns to a page whether a session exists, and why it ended. A page opened from
     another site's link is requested without the cookie (SameSite=Strict).
     """
 
     async def view() -> ResponseReturnValue:
         request_info = request_info_of(request)
-        if session_of(console, request_info) is not None:
+        if console.gate.session(request_info) is not None:
             return Response(b"", status=204)
-        ended = encode({"reason": why_ended(console, request_info)})
+        ended = encode({"reason": console.gate.why_ended(request_info)})
         return Response(ended, status=401, content_type=JSON)
 
     return view
@@ -213,7 +213,7 @@ def _static_view(static: StaticFiles) -> View:
 def set_session_cookie(console: Console, response: Response, secret: str) -> None:
     scheme = request.scheme
     response.set_cookie(
-        cookie_name(console, scheme),
+        console.gate.cookie_name(scheme),
         secret,
         path="/",
         secure=scheme == "https",

@@ -22,20 +22,20 @@ from werkzeug.exceptions import RequestEntityTooLarge
 
 from broker.controller.commands import Role
 from webui.console import Console
-from webui.fair_queue import FairQueue, Kind
-from webui.live.sse_client import Connection
+from webui.fair_queue import FairQueue, TurnKind
+from webui.live.sse_client import StreamConnection
 from webui.problem import PROBLEM_TYPE, Problem
 from webui.rest.routes import ROUTES
 from webui.rest.routing import SHORT_BODY, Route
 from webui.security import headers
 from webui.security.backoff import network_of
-from webui.security.gate import RequestInfo, cookie_name
+from webui.security.gate import RequestInfo
 from webui.tables.json_output import encode
 
 BEARER: Final = "webui.bearer"
 CONNECTION: Final = "webui.connection"
 ENTRY: Final = "webui.entry"
-"""State key of the connection's `Entry`, set by http.http_server."""
+"""State key of the connection's `CountedConnection`, set by http.http_server."""
 WEBSOCKET: Final = "webui.websocket"
 """State key of a flag for WebSocket upgrades, set by http.http_server."""
 UNAUTHENTICATED: Final = "webui.unauthenticated"
@@ -81,7 +81,7 @@ class WholeSendConnection(TrioASGIHTTPConnection):
 
 def paced_connection(
     fair_queue: FairQueue,
-    queue_of: Callable[[HTTPScope], tuple[str, Kind]],
+    queue_of: Callable[[HTTPScope], tuple[str, TurnKind]],
     refusal_of: Callable[[HTTPScope], Problem | None],
 ) -> type[TrioASGIHTTPConnection]:
     """Return a class of requests that wait for a turn of the kind and in the queue that `queue_of` returns.
@@ -90,9 +90,9 @@ def paced_connection(
     """
     refused = RefusalLog(log, "console refused requests")
     turn_of = {
-        Kind.PAGE: fair_queue.turn,
-        Kind.CHANGE: fair_queue.turn_for_change,
-        Kind.HEALTH: fair_queue.turn_for_health,
+        TurnKind.PAGE: fair_queue.turn,
+        TurnKind.CHANGE: fair_queue.turn_for_change,
+        TurnKind.HEALTH: fair_queue.turn_for_health,
     }
 
     class PacedConnection(WholeSendConnection):
@@ -255,15 +255,15 @@ async def body_of(request: Request) -> bytes:
         raise too_long(request.max_content_length or 0) from None
 
 
-def connection_of(request: Request) -> Connection | None:
+def connection_of(request: Request) -> StreamConnection | None:
     """Return the connection that http.http_server stored, or None if the response cannot be chunked."""
     if request.http_version != "1.1":
         return None
-    state: dict[str, Connection] = request.scope.get("state", {})
+    state: dict[str, StreamConnection] = request.scope.get("state", {})
     return state.get(CONNECTION)
 
 
-def queue_of(console: Console, scope: HTTPScope) -> tuple[str, Kind]:
+def queue_of(console: Console, scope: HTTPScope) -> tuple[str, TurnKind]:
     """Return the queue of a request (by session, token or address) and the kind of its turn. Called before
     the framework sees the request.
 
@@ -273,10 +273,10 @@ def queue_of(console: Console, scope: HTTPScope) -> tuple[str, Kind]:
     """
     address = address_of(scope)
     if scope["path"] in PUBLIC_PATHS:
-        return f"health {address}", Kind.HEALTH
+        return f"health {address}", TurnKind.HEALTH
     found = dict(scope["headers"])
     cookies = found.get(b"cookie", b"").decode("latin-1").split(";")
-    wanted = cookie_name(console, scope["scheme"]) + "="
+    wanted = console.gate.cookie_name(scope["scheme"]) + "="
     for cookie in cookies:
         if cookie.strip().startswith(wanted):
             session = console.authenticator.session(cookie.strip().removeprefix(wanted))
@@ -292,7 +292,7 @@ def queue_of(console: Console, scope: HTTPScope) -> tuple[str, Kind]:
         else:
             return f"token {token.name}", _kind(scope, token.role)
     scope[UNAUTHENTICATED] = True  # type: ignore[typeddict-unknown-key]
-    return f"address {address}", Kind.PAGE
+    return f"address {address}", TurnKind.PAGE
 
 
 def address_of(scope: HTTPScope) -> str:
@@ -309,16 +309,16 @@ def refusal_of(limits: BodyLimits, scope: HTTPScope) -> Problem | None:
     """
     state: dict[str, Any] = scope.get("state") or {}
     if state.get(WEBSOCKET):
-        return Problem(400, "WebSockets are not supported.", headers={"Connection": "close"})
+        return Problem(400, "WebSockets are not supported.", headers={"StreamConnection": "close"})
     entry = state.get(ENTRY)
     if entry is not None and entry.is_reserved and scope["path"] not in PUBLIC_PATHS:
         detail = "Connection limit reached; further connections may send health checks only."
-        return Problem(503, detail, headers={"Connection": "close", "Retry-After": "5"})
+        return Problem(503, detail, headers={"StreamConnection": "close", "Retry-After": "5"})
     if scope.get(UNAUTHENTICATED):
         longest = limits.of(scope["method"], scope["path"])
         if _content_length(scope) > longest:
             problem = too_long(longest)
-            problem.headers["Connection"] = "close"
+            problem.headers["StreamConnection"] = "close"
             return problem
     return None
 
@@ -344,8 +344,8 @@ def counted_as_idle(scope: HTTPScope) -> Iterator[None]:
         entry.set_idle(False)
 
 
-def _kind(scope: HTTPScope, role: str) -> Kind:
-    return Kind.CHANGE if _changes_quotas(scope, role) else Kind.PAGE
+def _kind(scope: HTTPScope, role: str) -> TurnKind:
+    return TurnKind.CHANGE if _changes_quotas(scope, role) else TurnKind.PAGE
 
 
 def _changes_quotas(scope: HTTPScope, role: str) -> bool:

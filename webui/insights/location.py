@@ -1,4 +1,4 @@
-"""Where the tables are: a folder, or a bucket of an object store with S3's interface.
+"""The location of the tables: a folder, or a bucket of an object store with S3's interface.
 
 Used by webui.insights.worker and webui.insights.replay, in their processes, and by webui.insights.reader for
 what those need from the environment. A location is text, because Path would make one slash of two.

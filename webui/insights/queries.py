@@ -1,4 +1,4 @@
-"""Each question about the gold tables as one SQL statement.
+"""The SQL statement of each question about the gold tables.
 
 Used by webui.rest.insights; run by webui.insights.worker. Pure: independent of files, processes and HTTP.
 Columns named `at`, and those that end with `_at`, are microseconds since 1970 in UTC.

@@ -24,7 +24,7 @@ from broker.simulation.engine import LoadSource, SimulationResult, TooManyEvents
 from broker.simulation.recorded import APIS, CLIENT, VERSIONS
 from broker.simulation.scenario import Limit
 from broker.simulation.scenario_file import read_limits, read_scenario
-from broker.simulation.summary import GroupRow, groups, limits_without_effect, rules
+from broker.simulation.summary import ClientGroupTotals, groups, limits_without_effect, rules
 from webui.insights.location import of_table, storage_options
 from webui.insights.worker import ENGINE, MAX_MEMORY
 
@@ -255,12 +255,12 @@ def comparison(before: SimulationResult, after: SimulationResult) -> JsonObject:
     }
 
 
-def _growth(row: GroupRow, other: GroupRow) -> float:
+def _growth(row: ClientGroupTotals, other: ClientGroupTotals) -> float:
     """Return the increase of the share of throttled time."""
     return other.totals.throttled_share - row.totals.throttled_share
 
 
-def _item(source: LoadSource, row: GroupRow, other: GroupRow) -> JsonObject:
+def _item(source: LoadSource, row: ClientGroupTotals, other: ClientGroupTotals) -> JsonObject:
     return {
         "user": source.user,
         "client_id": source.client_id,
@@ -271,7 +271,7 @@ def _item(source: LoadSource, row: GroupRow, other: GroupRow) -> JsonObject:
     }
 
 
-def _totals_json(row: GroupRow) -> JsonObject:
+def _totals_json(row: ClientGroupTotals) -> JsonObject:
     (rule,) = row.rules
     return {
         "rule": {} if rule is None else dict(rule[0].pairs),

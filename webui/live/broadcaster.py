@@ -19,8 +19,8 @@ from webui.doctor.checks import RecentTotals
 from webui.doctor.symptoms import totals_of
 from webui.live.history import NO_OTHERS, History
 from webui.live.lag_history import LagHistory
-from webui.live.snapshot import LiveTable, Report, Snapshot
-from webui.live.sse_client import Subscriber
+from webui.live.snapshot import LiveReport, LiveTable, Snapshot
+from webui.live.sse_client import StreamSubscriber
 from webui.live.throttled import RecentThrottles
 from webui.tables.slices import collect, sliced, yield_to_others
 
@@ -42,7 +42,7 @@ class Live:
         views: Views,
         now_ms: Callable[[], int],
         tables: Mapping[str, LiveTable[Any]],
-        reports: Mapping[str, Report],
+        reports: Mapping[str, LiveReport],
         recent_throttles: RecentThrottles,
         recent: RecentTotals,
     ) -> None:
@@ -53,7 +53,7 @@ class Live:
         self.recent = recent
         self._now_ms = now_ms
         self._waiting = trio.lowlevel.ParkingLot()
-        self._directly: dict[Subscriber, None] = {}
+        self._directly: dict[StreamSubscriber, None] = {}
         self._refresh_requested = trio.Event()
         self.history = History()
         self.lag_history = LagHistory()
@@ -106,7 +106,7 @@ class Live:
             if subscriber in self._directly and await self._update(subscriber, snapshot):
                 await yield_to_others()
 
-    async def _update(self, subscriber: Subscriber, snapshot: Snapshot) -> bool:
+    async def _update(self, subscriber: StreamSubscriber, snapshot: Snapshot) -> bool:
         """Send the events of one stream. Return whether there were any."""
         if not subscriber.is_logged_in():
             subscriber.wake()
@@ -152,7 +152,7 @@ class Live:
             await self._waiting.park()
         return None if self.ended else self.snapshot
 
-    async def write_directly(self, subscriber: Subscriber) -> None:
+    async def write_directly(self, subscriber: StreamSubscriber) -> None:
         """Let the broadcaster write to this stream's connection until the stream's own task must act, or
         until cancelled; afterwards the broadcaster no longer writes. Raises BrokenResourceError as
         `Subscriber.send_rest` does.

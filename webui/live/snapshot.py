@@ -17,7 +17,7 @@ from broker.views.console import Views
 from webui.live.history import Sample, sample_json
 from webui.tables.answers import as_json
 from webui.tables.json_output import encode, encode_in_slices, utc
-from webui.tables.listing import Elsewhere, Page, Row, Table
+from webui.tables.listing import Page, RemoteRows, Row, Table
 from webui.tables.slices import collect, yield_to_others
 
 EXAMINED_EVERY_MS: Final = 2_000
@@ -46,7 +46,7 @@ class Snapshot:
         self,
         views: Views,
         tables: Mapping[str, "LiveTable[Any]"],
-        reports: Mapping[str, "Report"],
+        reports: Mapping[str, "LiveReport"],
         now_ms: int,
         sample: Sample | None,
         overview: Overview | None = None,
@@ -84,7 +84,7 @@ class Snapshot:
         return await self._tables[name].page(page, self)
 
 
-class Report:
+class LiveReport:
     """A topic that examines the whole broker. Recomputed every `EXAMINED_EVERY_MS` while in use, or after a
     change. Concurrent callers wait for the same result.
     """
@@ -117,8 +117,8 @@ async def _nothing() -> dict[str, Any]:
     return {}
 
 
-async def _nowhere(_page: Page) -> Elsewhere:
-    return Elsewhere((), 0, 0, {})
+async def _no_remote_rows(_page: Page) -> RemoteRows:
+    return RemoteRows((), 0, 0, {})
 
 
 class LiveTable(Generic[Row]):
@@ -134,9 +134,9 @@ class LiveTable(Generic[Row]):
         views: Views,
         beside: Callable[[], Awaitable[dict[str, Any]]] = _nothing,
         clock: Callable[[], float] = time.perf_counter,
-        elsewhere: Callable[[Page], Awaitable[Elsewhere]] = _nowhere,
+        remote: Callable[[Page], Awaitable[RemoteRows]] = _no_remote_rows,
     ) -> None:
-        """The result of `beside` is added to every page of the table. `elsewhere` returns the rows of a page
+        """The result of `beside` is added to every page of the table. `remote` returns the rows of a page
         that other servers have.
         """
         self.table = table
@@ -144,7 +144,7 @@ class LiveTable(Generic[Row]):
         self._views = views
         self._beside = beside
         self._clock = clock
-        self._elsewhere = elsewhere
+        self._remote = remote
         self._rows: list[Row] = []
         self._pages: dict[Page, bytes] = {}
         self._version = -1
@@ -166,7 +166,7 @@ class LiveTable(Generic[Row]):
             self._snapshot = snapshot
             if page not in self._pages:
                 waits = self._clock()
-                others = await self._elsewhere(page)
+                others = await self._remote(page)
                 begun += self._clock() - waits
                 found = others.counted(await self.table.page(chain(self._rows, others.rows), page))
                 self._pages[page] = await encode_in_slices(found | await self._beside())

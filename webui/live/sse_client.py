@@ -19,7 +19,7 @@ QUIET_S: Final = 15.0
 """After this time without an event a comment is sent, as a keep-alive for proxies and browsers."""
 
 
-class Connection(Protocol):
+class StreamConnection(Protocol):
     """A connection with a chunked response in progress."""
 
     def send_nowait(self, data: bytes) -> int:
@@ -28,7 +28,7 @@ class Connection(Protocol):
     async def send_all(self, data: bytes) -> None: ...
 
 
-class Subscriber:
+class StreamSubscriber:
     """The subscription of one stream. `sections` are its topics in order. `is_logged_in` is called for every
     snapshot. Without a `connection` the framework sends the bytes, and the stream's task handles each.
     """
@@ -39,7 +39,7 @@ class Subscriber:
         self,
         sections: Sequence[tuple[str, Section]],
         is_logged_in: Callable[[], bool],
-        connection: Connection | None = None,
+        connection: StreamConnection | None = None,
     ) -> None:
         self._sections = sections
         self._sent: dict[str, bytes] = {}

@@ -1,4 +1,5 @@
-"""GET and POST /acls; GET and DELETE /acls/{id}; GET /acls:resolve: who may do what.
+"""GET and POST /acls; GET and DELETE /acls/{id}; GET /acls:resolve: the ACLs, and the decision that they lead
+to.
 
 The same commands as CreateAcls and DeleteAcls; names are those of Kafka's AclBinding. An ACL is never
 changed, only created and deleted, so its id is a hash of all of it, and the same at every broker. A browser
@@ -7,11 +8,15 @@ create permanent access.
 """
 
 from hashlib import sha256
-from typing import Any, Final
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec.structs import asdict
 
 from broker.common.errors import ErrorCode
 from broker.controller.acls import LONGEST_TEXT
 from broker.controller.commands import CreateAcls, DeleteAcls, Role
+from broker.controller.rows.fields import Moment, one_of
 from broker.views.acls import (
     CLUSTER_NAME,
     SUPPORTED,
@@ -31,12 +36,13 @@ from broker.views.acls import (
 )
 from webui.problem import PROBLEM, Problem
 from webui.problem_types import ALREADY_EXISTS
-from webui.rest.access import PROOF_HEADER, require_proof
 from webui.rest.paging import page_query, page_schema, table_page
-from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route, no_content, path_of
+from webui.rest.proof import PROOF_HEADER, require_proof
+from webui.rest.replies import no_content, path_of
+from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
 from webui.rest.upstream import refuse_for_gateway
-from webui.schema import NAME, TIME, Flag, Invalid, Maybe, Record, Text
-from webui.tables.json_output import utc
+from webui.schema import Flag, Invalid, Record, Text
+from webui.tables.answers import as_json, schema_of
 from webui.tables.listing import Table
 from webui.tables.slices import collect
 
@@ -49,28 +55,44 @@ PATTERN_TYPES: Final = (PatternType.LITERAL.name, PatternType.PREFIXED.name)
 PERMISSIONS: Final = (Permission.ALLOW.name, Permission.DENY.name)
 _TYPE: Final = Text(choices=RESOURCE_TYPES)
 _OPERATION: Final = Text(choices=(Operation.ALL.name, *OPERATIONS))
-_PERMISSION: Final = Text(choices=PERMISSIONS)
 _NAME: Final = Text(min_length=1, max_length=LONGEST_TEXT)
-_FIELDS: Final = {
-    "resource_type": _TYPE,
-    "name": _NAME,
-    "pattern_type": Text(choices=PATTERN_TYPES),
-    "principal": _NAME,
-    "host": _NAME,
-    "operation": _OPERATION,
-    "permission": _PERMISSION,
-}
-WANTED: Final = Record(_FIELDS, optional=frozenset({"pattern_type", "host"}), title="WantedAcl")
-BARE: Final = Record({"id": NAME, **_FIELDS}, title="BareAcl")
-ACL: Final = Record({"id": NAME, **_FIELDS, "created_at": TIME, "created_by": NAME}, title="Acl")
+AclText = Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_TEXT)]
+
+
+class BareAcl(msgspec.Struct, frozen=True):
+    """An ACL without who created it, in the words of Kafka's AclBinding."""
+
+    id: str
+    resource_type: Annotated[str, one_of(*RESOURCE_TYPES)]
+    name: AclText
+    pattern_type: Annotated[str, one_of(*PATTERN_TYPES)]
+    principal: AclText
+    host: AclText
+    operation: Annotated[str, one_of(*_OPERATION.choices)]
+    permission: Annotated[str, one_of(*PERMISSIONS)]
+
+
+class CreatedAcl(BareAcl, frozen=True):
+    created_at_ms: Moment
+    created_by: str
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """`acl` is None unless an ACL decides."""
+
+    allowed: bool
+    decided_by: DecidedBy
+    acl: Annotated[BareAcl, msgspec.Meta(title="BareAcl")] | None
+
+
+BARE: Final = schema_of(BareAcl, "BareAcl")
+ACL: Final = schema_of(CreatedAcl, "Acl")
 ACL_PAGE: Final = page_schema(ACL)
-DECISION: Final = Record(
-    {
-        "allowed": Flag(),
-        "decided_by": Text(choices=tuple(each.value for each in DecidedBy)),
-        "acl": Maybe(BARE),
-    },
-    title="AclDecision",
+DECISION: Final = schema_of(Decision, "AclDecision")
+WANTED: Final = Record(
+    {name: schema for name, schema in BARE.fields.items() if name != "id"},
+    optional=frozenset({"pattern_type", "host"}),
+    title="WantedAcl",
 )
 
 
@@ -78,22 +100,22 @@ def id_of(acl: Acl) -> str:
     return sha256(f"{entity_of(acl)} {key_of(acl)}".encode()).hexdigest()[:ID_DIGITS]
 
 
-def bare_json(acl: Acl) -> dict[str, Any]:
-    """Return an ACL without who created it."""
-    return {
-        "id": id_of(acl),
-        "resource_type": ResourceType(acl.resource_type).name,
-        "name": acl.resource_name,
-        "pattern_type": PatternType(acl.pattern_type).name,
-        "principal": acl.principal,
-        "host": acl.host,
-        "operation": Operation(acl.operation).name,
-        "permission": Permission(acl.permission).name,
-    }
+def bare(acl: Acl) -> BareAcl:
+    return BareAcl(
+        id_of(acl),
+        ResourceType(acl.resource_type).name,
+        acl.resource_name,
+        PatternType(acl.pattern_type).name,
+        acl.principal,
+        acl.host,
+        Operation(acl.operation).name,
+        Permission(acl.permission).name,
+    )
 
 
 def acl_json(row: AclRow) -> dict[str, Any]:
-    return bare_json(row.acl) | {"created_at": utc(row.created_at_ms), "created_by": row.created_by}
+    created = CreatedAcl(**asdict(bare(row.acl)), created_at_ms=row.created_at_ms, created_by=row.created_by)
+    return as_json(created)
 
 
 ACLS: Final[Table[AclRow]] = Table(
@@ -150,13 +172,13 @@ async def create_acl(call: Call) -> Reply:
     )
     existed = views.one(acl) is not None
     command = CreateAcls((acl,), validate_only or existed)
-    (outcome,) = await call.console.backend.control.apply(command, call.actor)
+    (outcome,) = await call.apply(command)
     if not outcome.ok:
         raise Problem.of(outcome.error, outcome.message)
     if existed:
         raise Problem(409, "This ACL exists already.", kind=ALREADY_EXISTS, id=id_of(acl))
     if validate_only:
-        return Reply(bare_json(acl))
+        return Reply(as_json(bare(acl)))
     call.console.live.refresh()
     row = views.one(acl)
     if row is None:
@@ -174,7 +196,7 @@ async def delete_acl(call: Call) -> Reply:
         await require_proof(call)
     row = await _existing(call, views)
     command = DeleteAcls((filter_of(row.acl),), validate_only)
-    (outcome,) = await call.console.backend.control.apply(command, call.actor)
+    (outcome,) = await call.apply(command)
     if not outcome.ok:
         raise Problem.of(outcome.error, outcome.message)
     if not outcome.deleted:
@@ -202,22 +224,16 @@ async def resolve(call: Call) -> Reply:
     decision = views.decide(query["principal"], query["host"], operation, kind, name)
     if decision is None:
         raise _no_authorizer()
-    return Reply(
-        {
-            "allowed": decision.is_allowed,
-            "decided_by": decision.decided_by.value,
-            "acl": None if decision.acl is None else bare_json(decision.acl),
-        }
-    )
+    acl = None if decision.acl is None else bare(decision.acl)
+    return Reply(as_json(Decision(decision.is_allowed, decision.decided_by, acl)))
 
 
 def _acls(call: Call) -> AclViews:
     """Raises Problem 404 at a gateway, 409 without an authorizer."""
-    views = call.console.backend.views
-    refuse_for_gateway(views, "ACLs")
-    if not views.acls.has_authorizer:
+    refuse_for_gateway(call.views, "ACLs")
+    if not call.views.acls.has_authorizer:
         raise _no_authorizer()
-    return views.acls
+    return call.views.acls
 
 
 async def _existing(call: Call, views: AclViews) -> AclRow:
@@ -246,8 +262,7 @@ _NONE: Final = ResponseSpec("There is no such ACL, or this is a gateway", PROBLE
 
 ROUTES: Final = (
     Route(
-        "GET",
-        "/api/v1/acls",
+        "GET /api/v1/acls",
         "listAcls",
         "ACLs, as DescribeAcls selects them.",
         list_acls,
@@ -265,13 +280,12 @@ ROUTES: Final = (
                 default=PatternType.ANY.name,
             ),
             Query("operation", _OPERATION, "Only ACLs with this operation; ALL is an operation itself."),
-            Query("permission", _PERMISSION, "Only ACLs that allow, or that deny."),
+            Query("permission", Text(choices=PERMISSIONS), "Only ACLs that allow, or that deny."),
             *page_query(ACLS),
         ),
     ),
     Route(
-        "POST",
-        "/api/v1/acls",
+        "POST /api/v1/acls",
         "createAcl",
         "Creates an ACL, as CreateAcls does. `host` is `*` and `pattern_type` LITERAL if left out. It takes "
         "effect at once. Requires the role admin.",
@@ -297,8 +311,7 @@ ROUTES: Final = (
         role=Role.ADMIN,
     ),
     Route(
-        "GET",
-        "/api/v1/acls/{id}",
+        "GET /api/v1/acls/{id}",
         "getAcl",
         "One ACL.",
         get_acl,
@@ -306,8 +319,7 @@ ROUTES: Final = (
         path_params=_ID,
     ),
     Route(
-        "DELETE",
-        "/api/v1/acls/{id}",
+        "DELETE /api/v1/acls/{id}",
         "deleteAcl",
         "Deletes an ACL, as DeleteAcls does. It takes effect at once. Requires the role admin.",
         delete_acl,
@@ -322,8 +334,7 @@ ROUTES: Final = (
         path_params=_ID,
     ),
     Route(
-        "GET",
-        "/api/v1/acls:resolve",
+        "GET /api/v1/acls:resolve",
         "resolveAcl",
         "Whether a principal may do something, and what decides it: an ACL (`acl`), super.users "
         "(`super-user`), allow.everyone.if.no.acl.found (`no-acl-found`), or that no ACL allows it "

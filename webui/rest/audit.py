@@ -14,16 +14,17 @@ from broker.common.errors import ErrorCode
 from broker.controller.commands import ChangeOrigin, QuotaAlteration, Undo
 from broker.controller.rows.broker import AuditEntry
 from broker.views.metadata import AuditFilter
-from webui.entity_schema import ENTITY
 from webui.problem import PROBLEM, Problem
 from webui.problem_types import CHANGED_SINCE
 from webui.quota_preview import connected_clients, preview
-from webui.rest.access import PROOF_HEADER, require_proof
-from webui.rest.audit_rows import CSV_HEAD, KINDS, csv_line, entry_json, quota_entity, undo_command, undo_op
+from webui.rest.audit_rows import CSV_HEAD, KINDS, csv_line, undo_command, undo_op
 from webui.rest.paging import NEXT, bad_cursor, list_query, next_of, place_of
+from webui.rest.proof import PROOF_HEADER, require_proof
 from webui.rest.reach import REACH, reaches_json
-from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route, path_of
-from webui.schema import COUNT, NAME, TIME, Flag, Listing, Maybe, Number, Record, Text
+from webui.rest.replies import path_of
+from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
+from webui.schema import Flag, Listing, Number, Record, Text
+from webui.tables.answers import as_json, schema_of
 from webui.tables.json_output import encode
 from webui.tables.slices import collect
 
@@ -39,28 +40,9 @@ LONGEST_VALUE: Final = 1_000_000
 JSON_LINES: Final = "application/jsonl; charset=utf-8"
 CSV: Final = "text/csv; charset=utf-8"
 
-_VALUE = Text(max_length=LONGEST_VALUE, nullable=True)
 LARGEST_SEQ: Final = 2**63
 _SEQ = Number(integer=True, minimum=1, exclusive_maximum=float(LARGEST_SEQ))
-ENTRY: Final = Record(
-    {
-        "id": COUNT,
-        "batch": COUNT,
-        "at": TIME,
-        "actor": NAME,
-        "role": Text(),
-        "address": NAME,
-        "origin": Text(choices=tuple(ChangeOrigin)),
-        "kind": Text(),
-        "entity": NAME,
-        "quota": Maybe(ENTITY),
-        "key": NAME,
-        "old": _VALUE,
-        "new": _VALUE,
-        "final": Text(nullable=True),
-    },
-    title="Change",
-)
+ENTRY: Final = schema_of(AuditEntry, "Change")
 TRAIL: Final = Record({"items": Listing(ENTRY, max_items=MAX_ROWS), "next": NEXT})
 UNDONE: Final = Record(
     {
@@ -86,12 +68,12 @@ _ORDER: Final = Query(
 
 async def list_changes(call: Call) -> Reply:
     limit, is_rising, last = call.query["limit"], call.query["order"] == "asc", _last_of(call)
-    # One more row tells whether there is another page.
+    # One more row shows whether there is another page.
     wanted = _wanted(call, limit + 1, None if is_rising else last)
     if is_rising:
         wanted = replace(wanted, after_seq=last, oldest_first=True)
-    rows = await collect(await call.console.backend.views.metadata.audit(wanted))
-    items = await collect(map(entry_json, rows[:limit]))
+    rows = await collect(await call.views.metadata.audit(wanted))
+    items = await collect(map(as_json, rows[:limit]))
     return Reply({"items": items, "next": next_of(call, rows[limit - 1].seq) if len(rows) > limit else None})
 
 
@@ -106,10 +88,10 @@ def _last_of(call: Call) -> int | None:
 
 
 async def get_change(call: Call) -> Reply:
-    rows = list(await call.console.backend.views.metadata.audit(AuditFilter(seq=call.path_params["id"])))
+    rows = list(await call.views.metadata.audit(AuditFilter(seq=call.path_params["id"])))
     if not rows:
         raise Problem(404, "Change not found.")
-    return Reply(entry_json(rows[0]))
+    return Reply(as_json(rows[0]))
 
 
 async def export_changes(call: Call) -> Reply:
@@ -123,12 +105,12 @@ async def _lines(call: Call, form: str) -> AsyncGenerator[bytes, None]:
     """Yield a thousand changes at a time, newest first. The consumer closes the stream."""
     before, written = call.query["before_id"], 0
     while written < MAX_EXPORTED and call.is_logged_in():
-        rows = await collect(await call.console.backend.views.metadata.audit(_wanted(call, MAX_ROWS, before)))
+        rows = await collect(await call.views.metadata.audit(_wanted(call, MAX_ROWS, before)))
         if form == "csv":
             lines = map(csv_line, rows)
             yield b"".join(await collect(lines if written else chain([CSV_HEAD], lines)))
         else:
-            yield b"".join(await collect(encode(entry_json(row)) + b"\n" for row in rows))
+            yield b"".join(await collect(encode(as_json(row)) + b"\n" for row in rows))
         if len(rows) < MAX_ROWS:
             return
         before, written = rows[-1].seq, written + len(rows)
@@ -151,7 +133,7 @@ async def undo(call: Call) -> Reply:
         call.console.live.refresh()
     endpoint = backend.views.server_info().endpoint
     reach = await _reach(call, row) if validate_only else []
-    answer = {"change": entry_json(row), "command": undo_command(endpoint, row), "reach": reach}
+    answer = {"change": as_json(row), "command": undo_command(endpoint, row), "reach": reach}
     if validate_only:
         return Reply(answer)
     made = await _newest(call, row)
@@ -161,19 +143,18 @@ async def undo(call: Call) -> Reply:
 async def _newest(call: Call, undone: AuditEntry) -> AuditEntry:
     """Return the newest change of the value that an undo has restored."""
     of_entity = AuditFilter(kind=undone.kind, entity=undone.entity, limit=MAX_OF_ENTITY)
-    rows = await call.console.backend.views.metadata.audit(of_entity)
+    rows = await call.views.metadata.audit(of_entity)
     return next((row for row in rows if row.key == undone.key), undone)
 
 
 async def _reach(call: Call, row: AuditEntry) -> list[dict[str, Any]]:
-    pairs = quota_entity(row)
+    pairs = row.quota
     if pairs is None or pairs[0][0] == "ip":
         return []
     op = undo_op(row)
     mark = QuotaAlteration(pairs, (), shadow=row.old is not None)
     edit = mark if op is None else QuotaAlteration(pairs, (op,))
-    views = call.console.backend.views
-    reaches = await preview(views, (edit,), await connected_clients(views))
+    reaches = await preview(call.views, (edit,), await connected_clients(call.views))
     return await reaches_json(reaches)
 
 
@@ -195,8 +176,7 @@ _ID: Final = (Query("id", _SEQ, "The change."),)
 
 ROUTES: Final = (
     Route(
-        "GET",
-        "/api/v1/audit",
+        "GET /api/v1/audit",
         "listChanges",
         "All changes, with actor, time, address, origin, old value and new value.",
         list_changes,
@@ -204,8 +184,7 @@ ROUTES: Final = (
         query=(*_FILTER, _ORDER, *list_query(most=MAX_ROWS)),
     ),
     Route(
-        "GET",
-        "/api/v1/audit/{id}",
+        "GET /api/v1/audit/{id}",
         "getChange",
         "One change.",
         get_change,
@@ -213,8 +192,7 @@ ROUTES: Final = (
         path_params=_ID,
     ),
     Route(
-        "GET",
-        "/api/v1/audit:export",
+        "GET /api/v1/audit:export",
         "exportChanges",
         "The changes as a file, one per line.",
         export_changes,
@@ -234,8 +212,7 @@ ROUTES: Final = (
         ),
     ),
     Route(
-        "POST",
-        "/api/v1/audit/{id}:undo",
+        "POST /api/v1/audit/{id}:undo",
         "undoChange",
         "Restores the old value, as a new change. Requires the role that the change itself requires, and of "
         "an ACL the secret again.",

@@ -1,20 +1,19 @@
-"""One change of the audit trail: as JSON, as a line of CSV, and the command that restores its old value.
+"""One change of the audit trail: as a line of CSV, and the command that restores its old value.
 
 Used by webui.rest.audit. broker.controller has already redacted secrets. Independent of HTTP.
 """
 
 import csv
 import io
-import json
 import shlex
 from collections.abc import Iterable
 from typing import Any, Final
 
-from broker.controller.commands import EntityPairs, QuotaOp
+from broker.controller.commands import QuotaOp
 from broker.controller.rows.broker import AuditEntry
 from broker.controller.rows.client_endpoint import ClientEndpoint
 from webui.quotas import kafka_configs
-from webui.tables.json_output import utc
+from webui.tables.answers import as_json
 
 CLIENT_QUOTA: Final = "client-quota"
 SHADOW: Final = "shadow"
@@ -48,35 +47,6 @@ COLUMNS: Final = ("id", "at", "actor", "role", "address", "origin", "kind", "ent
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
-def entry_json(row: AuditEntry) -> dict[str, Any]:
-    """Return a change as JSON. `quota` is the entity of a client quota, `entity` its text; changes made
-    together share `batch`; `final` is the reason why the change cannot be undone, null if it can.
-    """
-    pairs = quota_entity(row)
-    return {
-        "id": row.seq,
-        "batch": row.batch,
-        "at": utc(row.time_ms),
-        "actor": row.actor,
-        "role": row.role,
-        "address": row.address,
-        "origin": row.origin,
-        "kind": row.kind,
-        "entity": row.entity,
-        "quota": None if pairs is None else dict(pairs),
-        "key": row.key,
-        "old": row.old,
-        "new": row.new,
-        "final": row.final,
-    }
-
-
-def quota_entity(row: AuditEntry) -> EntityPairs | None:
-    if row.kind != CLIENT_QUOTA:
-        return None
-    return tuple((kind, name) for kind, name in json.loads(row.entity))
-
-
 def undo_op(row: AuditEntry) -> QuotaOp | None:
     """Return the operation that undoes a change of a client quota's limit; None for its shadow mark."""
     if row.key == SHADOW:
@@ -86,10 +56,9 @@ def undo_op(row: AuditEntry) -> QuotaOp | None:
 
 def undo_command(endpoint: ClientEndpoint, row: AuditEntry) -> str:
     """Return the kafka-configs.sh line equivalent to an undo; empty if no tool can do it."""
-    pairs = quota_entity(row)
-    if pairs is not None:
+    if row.quota is not None:
         op = undo_op(row)
-        return "" if op is None else kafka_configs(endpoint, pairs, (op,))
+        return "" if op is None else kafka_configs(endpoint, row.quota, (op,))
     if row.kind not in TOOL_TYPES:
         return ""
     words = [*endpoint.tool("kafka-configs.sh"), "--alter"]
@@ -103,7 +72,7 @@ def csv_line(row: AuditEntry) -> bytes:
     """Format a line by RFC 4180. An apostrophe precedes a cell that a spreadsheet would evaluate as a
     formula.
     """
-    fields = entry_json(row)
+    fields = as_json(row)
     return _csv(_cell(fields[name]) for name in COLUMNS)
 
 

@@ -9,7 +9,8 @@ from typing import Any, Final
 from broker.controller.rows.broker import ServerInfo
 from broker.controller.rows.quotas import BrokerQuotas
 from broker.views.console import Views
-from webui.rest.routing import Call, Reply, ResponseSpec, Route, etag
+from webui.rest.replies import versioned
+from webui.rest.routing import Call, Reply, ResponseSpec, Route
 from webui.schema import Text
 from webui.tables.answers import as_json, schema_of
 
@@ -29,14 +30,13 @@ BROKER_QUOTAS: Final = schema_of(BrokerQuotas, "BrokerQuotas", command=Text(max_
 
 
 async def broker_quotas(call: Call) -> Reply:
-    answer = broker_quotas_json(call.console.backend.views)
-    return Reply(answer, headers={"ETag": etag(answer["version"])})
+    answer = broker_quotas_json(call.views)
+    return versioned(answer, answer["version"])
 
 
 ROUTES: Final = (
     Route(
-        "GET",
-        "/api/v1/broker-quotas",
+        "GET /api/v1/broker-quotas",
         "getBrokerQuotas",
         "Broker-wide and cluster limits, with their use. PATCH /broker-configs changes them.",
         broker_quotas,

@@ -1,5 +1,4 @@
-"""GET, PUT and DELETE /client-metrics: subscriptions to client metrics; GET /client-instances: the client
-instances and the metrics that they pushed (KIP-714); and the tables of both.
+"""GET, PUT and DELETE /client-metrics: subscriptions to client metrics (KIP-714), and their table.
 
 The same command as IncrementalAlterConfigs of a CLIENT_METRICS resource. A PUT replaces the whole
 subscription: omitted settings return to their defaults.
@@ -19,42 +18,15 @@ from broker.controller.commands import (
     Role,
 )
 from broker.controller.rows.client_endpoint import ClientEndpoint
-from broker.views.client_telemetry import ClientInstanceRow, ClientMetricRow, MatchReach, SubscriptionRow
+from broker.views.client_telemetry import MatchReach, SubscriptionRow
 from webui.problem import Problem, problem_schema, raise_refusal
 from webui.rest.paging import page_query, page_schema, table_page
-from webui.rest.routing import (
-    HEADERS,
-    Call,
-    PathName,
-    Query,
-    Reply,
-    ResponseSpec,
-    Route,
-    created,
-    etag,
-    expected_version,
-    no_content,
-    path_of_name,
-)
-from webui.schema import COUNT, NAME, Flag, Invalid, Listing, Maybe, Number, Record, Schema, Text
-from webui.tables.answers import TAGS, as_json, schema_of, tags_json
-from webui.tables.json_output import finite
+from webui.rest.replies import HEADERS, created, expected_version, no_content, path_of_name, versioned
+from webui.rest.routing import Call, PathName, Query, Reply, ResponseSpec, Route
+from webui.schema import COUNT, Flag, Invalid, Listing, Maybe, Number, Record, Schema, Text
+from webui.tables.answers import as_json, schema_of
 from webui.tables.listing import Table
 from webui.tables.slices import run_in_slices
-
-
-def metric_json(row: ClientMetricRow) -> dict[str, Any]:
-    return {
-        "name": row.name,
-        "attributes": tags_json(row.attributes),
-        "shape": row.shape,
-        "value": finite(row.value),
-        "history": {
-            "at_ms": [at_ms for at_ms, _ in row.history],
-            "values": [finite(value) for _, value in row.history],
-        },
-    }
-
 
 SUBSCRIPTIONS: Final[Table[SubscriptionRow]] = Table(
     json=as_json,
@@ -67,36 +39,6 @@ SUBSCRIPTIONS: Final[Table[SubscriptionRow]] = Table(
         "changed": lambda row: row.changed_at_ms,
     },
     filters={"unused": lambda row: row.matching == 0},
-)
-
-INSTANCES: Final[Table[ClientInstanceRow]] = Table(
-    json=as_json,
-    search_texts=lambda row: (
-        row.client_id,
-        row.instance_id,
-        row.principal,
-        row.address,
-        f"{row.software_name} {row.software_version}",
-        *row.subscriptions,
-    ),
-    default_sort="client",
-    sort_key=lambda row: (row.client_id, row.instance_id),
-    sorts={
-        "software": lambda row: (row.software_name, row.software_version),
-        "address": lambda row: row.address,
-        "interval": lambda row: row.interval_ms,
-        "pushes": lambda row: row.pushes,
-        "pushed": lambda row: row.last_push_at_ms,
-        "errors": lambda row: row.errors,
-        "series": lambda row: row.series,
-    },
-    filters={
-        "pushing": lambda row: row.pushes > 0,
-        "silent": lambda row: row.pushes == 0,
-        "unsubscribed": lambda row: not row.subscriptions,
-        "failing": lambda row: row.errors > 0 or row.last_error != "",
-        "over_limit": lambda row: row.is_over_limit,
-    },
 )
 
 
@@ -132,27 +74,15 @@ EDITED: Final = Record(
     title="ClientMetricsEdit",
 )
 REFUSED: Final = problem_schema(current=Maybe(_SUBSCRIPTION))
-INSTANCE_PAGE: Final = page_schema(schema_of(ClientInstanceRow, "ClientInstance"))
-_METRIC: Final = Record(
-    {
-        "name": NAME,
-        "attributes": TAGS,
-        "shape": Text(choices=("counter", "gauge")),
-        "value": Number(nullable=True),
-        "history": Record({"at_ms": Listing(COUNT), "values": Listing(Number(nullable=True))}),
-    }
-)
-INSTANCE: Final = schema_of(ClientInstanceRow, "ClientInstanceDetail", latest_metrics=Listing(_METRIC))
 
 _NAME = (PathName("name", Text(max_length=1_024, min_length=1), "The subscription's name."),)
-_INSTANCE_ID = (Query("instance", Text(max_length=64, min_length=1), "22 characters of URL-safe base64."),)
 _VALIDATE = Query(
     "validate_only", Flag(), "Only preview the matching clients; change nothing.", default=False
 )
 
 
 async def list_subscriptions(call: Call) -> Reply:
-    telemetry = call.console.backend.views.client_telemetry
+    telemetry = call.views.client_telemetry
     page = await table_page(call, SUBSCRIPTIONS, telemetry.subscriptions())
     return Reply(page | {"instances": telemetry.known})
 
@@ -161,14 +91,14 @@ async def get_subscription(call: Call) -> Reply:
     row = await _row(call)
     if row is None:
         raise Problem(404, "Subscription not found.")
-    return Reply(as_json(row), headers={"ETag": etag(row.version)})
+    return versioned(as_json(row), row.version)
 
 
 async def put_subscription(call: Call) -> Reply:
     existed = await _row(call) is not None
     answer, version = await _alter(call, configs_of(call.body))
     if existed or call.query["validate_only"]:
-        return Reply(answer, headers={"ETag": etag(version)})
+        return versioned(answer, version)
     return created(answer, path_of_name("client-metrics", call.path_params["name"]), version)
 
 
@@ -198,53 +128,37 @@ async def delete_subscription(call: Call) -> Reply:
     if await _row(call) is None:
         raise Problem(404, "Subscription not found.")
     answer, version = await _alter(call, {})
-    return Reply(answer, headers={"ETag": etag(version)}) if call.query["validate_only"] else no_content()
-
-
-async def list_instances(call: Call) -> Reply:
-    rows = call.console.backend.views.client_telemetry.instances()
-    return Reply(await table_page(call, INSTANCES, rows))
-
-
-async def get_instance(call: Call) -> Reply:
-    telemetry = call.console.backend.views.client_telemetry
-    instance_id = str(call.path_params["instance"])
-    row = await run_in_slices(telemetry.instance(instance_id))
-    if row is None:
-        raise Problem(404, "Client instance not found.")
-    only = call.query["metric"]
-    latest = [metric_json(each) for each in telemetry.metrics_of(instance_id) if only in (None, each.name)]
-    return Reply(as_json(row) | {"latest_metrics": latest})
+    return versioned(answer, version) if call.query["validate_only"] else no_content()
 
 
 async def _alter(call: Call, wanted: dict[str, str]) -> tuple[dict[str, Any], int]:
     """Replace the settings by `wanted`; an empty mapping deletes the subscription. Return what the edit did
     or would do, and the subscription's version. Raises Problem.
     """
-    name, views = str(call.path_params["name"]), call.console.backend.views
+    name = str(call.path_params["name"])
     validate_only = call.query["validate_only"]
     alteration = ConfigAlteration(
         ConfigResource(ResourceType.CLIENT_METRICS, name), ops_for(wanted), expected_version(call.headers)
     )
     command = IncrementalAlterConfigs((alteration,), validate_only)
-    (outcome,) = await call.console.backend.control.apply(command, call.actor)
+    (outcome,) = await call.apply(command)
     row = await _row(call)
     current = None if row is None else as_json(row)
     raise_refusal(outcome, current)
     if not validate_only:
         call.console.live.refresh()
-    endpoint = views.server_info().endpoint
+    endpoint = call.views.server_info().endpoint
     answer: dict[str, Any] = {
         "current": current,
         "command": kafka_client_metrics(endpoint, name, wanted),
-        "reach": as_json(await run_in_slices(views.client_telemetry.reach(name, wanted))),
+        "reach": as_json(await run_in_slices(call.views.client_telemetry.reach(name, wanted))),
     }
     return answer, 0 if row is None else row.version
 
 
 async def _row(call: Call) -> SubscriptionRow | None:
     name = str(call.path_params["name"])
-    return await run_in_slices(call.console.backend.views.client_telemetry.subscription(name))
+    return await run_in_slices(call.views.client_telemetry.subscription(name))
 
 
 _REFUSALS: Final = {
@@ -255,8 +169,7 @@ _REFUSALS: Final = {
 
 ROUTES: Final = (
     Route(
-        "GET",
-        "/api/v1/client-metrics",
+        "GET /api/v1/client-metrics",
         "listClientMetrics",
         "Subscriptions to client metrics, each with the number of matching client instances.",
         list_subscriptions,
@@ -269,8 +182,7 @@ ROUTES: Final = (
         query=page_query(SUBSCRIPTIONS),
     ),
     Route(
-        "GET",
-        "/api/v1/client-metrics/{name}",
+        "GET /api/v1/client-metrics/{name}",
         "getClientMetrics",
         "One subscription.",
         get_subscription,
@@ -281,8 +193,7 @@ ROUTES: Final = (
         path_params=_NAME,
     ),
     Route(
-        "PUT",
-        "/api/v1/client-metrics/{name}",
+        "PUT /api/v1/client-metrics/{name}",
         "setClientMetrics",
         "Creates or replaces a subscription; omitted settings have their defaults.",
         put_subscription,
@@ -307,8 +218,7 @@ ROUTES: Final = (
         role=Role.EDITOR,
     ),
     Route(
-        "DELETE",
-        "/api/v1/client-metrics/{name}",
+        "DELETE /api/v1/client-metrics/{name}",
         "removeClientMetrics",
         "Deletes a subscription; its clients stop pushing these metrics with their next request.",
         delete_subscription,
@@ -321,29 +231,5 @@ ROUTES: Final = (
         query=(_VALIDATE,),
         headers=HEADERS,
         path_params=_NAME,
-    ),
-    Route(
-        "GET",
-        "/api/v1/client-instances",
-        "listClientInstances",
-        "Known client instances that have requested their subscriptions.",
-        list_instances,
-        {200: ResponseSpec("A page of client instances", INSTANCE_PAGE)},
-        query=page_query(INSTANCES),
-    ),
-    Route(
-        "GET",
-        "/api/v1/client-instances/{instance}",
-        "getClientInstance",
-        "One client instance, with the metrics that it pushed.",
-        get_instance,
-        {
-            200: ResponseSpec(
-                "The instance and its metrics, each with its latest and earlier values", INSTANCE
-            ),
-            404: ResponseSpec("Client instance not found, or expired", REFUSED),
-        },
-        query=(Query("metric", NAME, "Only the metric of this name."),),
-        path_params=_INSTANCE_ID,
     ),
 )

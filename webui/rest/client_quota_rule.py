@@ -12,39 +12,16 @@ from broker.controller.commands import AlterClientQuotas, EntityPairs, QuotaAlte
 from broker.controller.rows.quotas import QuotaRow
 from webui.problem import Problem, problem_schema, raise_refusal
 from webui.quota_ids import LONGEST_ID, BadId, entity_of
-from webui.quotas import ALL_KEYS, LIMIT_KEYS, shell_command
-from webui.rest.client_quotas import BEYOND, QUOTA, reach_of, row_json
+from webui.quotas import LIMIT_KEYS, shell_command
+from webui.rest.client_quotas import QUOTA, WANTED, reach_of, row_json
 from webui.rest.reach import REACH
-from webui.rest.routing import (
-    HEADERS,
-    Call,
-    Query,
-    Reply,
-    ResponseSpec,
-    Route,
-    created,
-    etag,
-    expected_version,
-    no_content,
-    path_of,
-)
-from webui.schema import Flag, Invalid, Listing, Maybe, Number, Record, Text
+from webui.rest.replies import HEADERS, created, expected_version, no_content, path_of, versioned
+from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
+from webui.schema import Flag, Invalid, Listing, Maybe, Record, Text
 from webui.tables.slices import run_in_slices
 
 IP_KEY: Final = "connection_creation_rate"
 
-RULE: Final = Record(
-    {
-        "limits": Record(
-            dict.fromkeys(ALL_KEYS, Number(exclusive_minimum=0, exclusive_maximum=BEYOND)),
-            optional=frozenset(ALL_KEYS),
-            min_properties=1,
-        ),
-        "shadow": Flag(),
-    },
-    optional=frozenset({"shadow"}),
-    title="WantedClientQuota",
-)
 EDITED: Final = Record(
     {
         "current": Maybe(QUOTA),
@@ -72,7 +49,7 @@ _VALIDATE: Final = Query(
 
 async def get_rule(call: Call) -> Reply:
     row = await _existing(call)
-    return Reply(row_json(row), headers={"ETag": etag(row.version)})
+    return versioned(row_json(row), row.version)
 
 
 async def put_rule(call: Call) -> Reply:
@@ -88,7 +65,7 @@ async def put_rule(call: Call) -> Reply:
     answer = await _alter(call, entry)
     row = await _row(call)
     if existed or row is None:
-        return Reply(answer, headers={"ETag": etag(0 if row is None else row.version)})
+        return versioned(answer, 0 if row is None else row.version)
     return created(answer, path_of("client-quotas", call.path_params["id"]), row.version)
 
 
@@ -96,15 +73,15 @@ async def delete_rule(call: Call) -> Reply:
     row = await _existing(call)
     ops = tuple(QuotaOp(key, None) for key in _keys(row.entity))
     answer = await _alter(call, QuotaAlteration(row.entity, ops, expected_version(call.headers)))
-    return Reply(answer, headers={"ETag": etag(row.version)}) if call.query["validate_only"] else no_content()
+    return versioned(answer, row.version) if call.query["validate_only"] else no_content()
 
 
 async def _alter(call: Call, entry: QuotaAlteration) -> dict[str, Any]:
     """Return what the edit did or would do. Raises Problem."""
-    validate_only, views = call.query["validate_only"], call.console.backend.views
+    validate_only = call.query["validate_only"]
     edit = _changing(entry, await _row(call))
     command = AlterClientQuotas((entry,), validate_only)
-    (outcome,) = await call.console.backend.control.apply(command, call.actor)
+    (outcome,) = await call.apply(command)
     row = await _row(call)
     current = None if row is None else row_json(row)
     raise_refusal(outcome, current)
@@ -112,9 +89,9 @@ async def _alter(call: Call, entry: QuotaAlteration) -> dict[str, Any]:
         call.console.live.refresh()
     return {
         "current": current,
-        "command": shell_command(views.server_info().endpoint, edit),
+        "command": shell_command(call.views.server_info().endpoint, edit),
         "warnings": list(outcome.warnings),
-        "reach": await reach_of(views, edit) if validate_only else [],
+        "reach": await reach_of(call.views, edit) if validate_only else [],
     }
 
 
@@ -139,7 +116,7 @@ def _entity(call: Call) -> EntityPairs:
 
 
 async def _row(call: Call) -> QuotaRow | None:
-    return await run_in_slices(call.console.backend.views.quotas.quota(_entity(call)))
+    return await run_in_slices(call.views.quotas.quota(_entity(call)))
 
 
 async def _existing(call: Call) -> QuotaRow:
@@ -158,8 +135,7 @@ _MISSING: Final = ResponseSpec("The entity has no quota", REFUSED)
 
 ROUTES: Final = (
     Route(
-        "GET",
-        "/api/v1/client-quotas/{id}",
+        "GET /api/v1/client-quotas/{id}",
         "getClientQuota",
         "One rule with its use.",
         get_rule,
@@ -167,8 +143,7 @@ ROUTES: Final = (
         path_params=_ID,
     ),
     Route(
-        "PUT",
-        "/api/v1/client-quotas/{id}",
+        "PUT /api/v1/client-quotas/{id}",
         "setClientQuota",
         "Creates a rule or gives it exactly the listed limits, enforced unless `shadow` is set.",
         put_rule,
@@ -180,15 +155,14 @@ ROUTES: Final = (
             **_REFUSALS,
         },
         query=(_VALIDATE,),
-        body=RULE,
+        body=WANTED,
         headers=HEADERS,
         path_params=_ID,
         example={"limits": {"producer_byte_rate": 1000000, "consumer_byte_rate": 2000000}},
         role=Role.EDITOR,
     ),
     Route(
-        "DELETE",
-        "/api/v1/client-quotas/{id}",
+        "DELETE /api/v1/client-quotas/{id}",
         "removeClientQuota",
         "Removes all limits of a rule; the next rule in Kafka's order then applies to its clients.",
         delete_rule,

@@ -7,13 +7,15 @@ of all entries together, and for up to eight entries of each separately.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
+import msgspec
 from msgspec.structs import replace
 
 from broker.common.errors import ErrorCode
 from broker.controller.commands import AlterClientQuotas, QuotaAlteration, QuotaOp, QuotaOutcome, Role
 from broker.controller.rows.client_endpoint import ClientEndpoint
+from broker.controller.rows.fields import LEFT_OUT, Measured, Moment, Node, RuleEntity
 from broker.controller.rows.quotas import (
     MatchType,
     OverriddenBy,
@@ -39,63 +41,45 @@ from webui.quotas import (
 )
 from webui.rest.paging import page_query, page_schema, table_page
 from webui.rest.reach import REACH, reaches_json
-from webui.rest.routing import (
-    Call,
-    Query,
-    Reply,
-    ResponseSpec,
-    Route,
-    etag,
-    expected_version,
-)
-from webui.schema import (
-    COUNT,
-    MAYBE,
-    NAME,
-    TIME,
-    Flag,
-    Invalid,
-    Listing,
-    Number,
-    OneOf,
-    Record,
-    Schema,
-    Text,
-)
+from webui.rest.replies import etag, expected_version
+from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
+from webui.schema import COUNT, Flag, Invalid, Listing, Number, OneOf, Record, Schema, Text
 from webui.tables.answers import as_json, schema_of
-from webui.tables.json_output import finite, utc
+from webui.tables.json_output import finite
 from webui.tables.listing import Table
 from webui.tables.slices import collect, run_in_slices
 
-LIMIT: Final = Record(
-    {
-        "value": Number(exclusive_minimum=0),
-        "observed": MAYBE,
-        "used": MAYBE,
-        "throttled": COUNT,
-        "shadow_throttles": schema_of(ShadowUse),
-        "changed_at": TIME,
-        "changed_by": NAME,
-        "upstream_node": Number(integer=True, minimum=-1, nullable=True),
-        "gateway": NAME,
-        "overridden_by": schema_of(OverriddenBy, "OverriddenBy", rules=Listing(ENTITY)),
-    },
-    optional=frozenset({"shadow_throttles", "upstream_node", "gateway", "overridden_by"}),
-    title="ClientQuotaLimit",
-)
 
-QUOTA: Final = Record(
-    {
-        "id": NAME,
-        "entity": ENTITY,
-        "limits": Record(dict.fromkeys(ALL_KEYS, LIMIT), optional=frozenset(ALL_KEYS)),
-        "shadow": Flag(),
-        "version": COUNT,
-        "changed_at": TIME,
-        "changed_by": NAME,
-    },
-    title="ClientQuota",
-)
+class ClientQuotaLimit(msgspec.Struct, frozen=True):
+    """One limit with its use, as in `QuotaLimit`. What does not apply to it is left out."""
+
+    upstream_node: Annotated[Node | None, LEFT_OUT]
+    gateway: Annotated[str | None, LEFT_OUT]
+    overridden_by: Annotated[Annotated[OverriddenBy, msgspec.Meta(title="OverriddenBy")] | None, LEFT_OUT]
+    shadow_throttles: Annotated[ShadowUse | None, LEFT_OUT]
+    value: Annotated[float, msgspec.Meta(gt=0)]
+    observed: Measured | None
+    used: Measured | None
+    throttled: int
+    changed_at_ms: Moment
+    changed_by: str
+
+
+class ClientQuota(msgspec.Struct, frozen=True):
+    """All limits of one entity, by key."""
+
+    id: str
+    entity: RuleEntity
+    limits: dict[str, ClientQuotaLimit]
+    shadow: bool
+    version: int
+    changed_at_ms: Moment
+    changed_by: str
+
+
+LIMIT: Final = schema_of(ClientQuotaLimit, "ClientQuotaLimit")
+_LIMITS: Final = Record(dict.fromkeys(ALL_KEYS, LIMIT), optional=frozenset(ALL_KEYS))
+QUOTA: Final = schema_of(ClientQuota, "ClientQuota", limits=_LIMITS)
 
 QUOTAS: Final = page_schema(QUOTA, unlisted=COUNT)
 """`unlisted` limits that other gateways use are missing in the use of the rules."""
@@ -125,34 +109,24 @@ PARAMETERS: Final = {"user": "user", "client-id": "client_id", "ip": "ip"}
 
 
 def row_json(row: QuotaRow) -> dict[str, Any]:
-    return {
-        "id": id_of(row.entity),
-        "entity": json_of(row.entity),
-        "limits": {limit.key: _limit_json(limit) for limit in row.limits},
-        "shadow": row.shadow,
-        "version": row.version,
-        "changed_at": utc(row.changed_at_ms),
-        "changed_by": row.changed_by,
-    }
+    limits = {limit.key: _limit(limit) for limit in row.limits}
+    changed = row.changed_at_ms, row.changed_by
+    return as_json(ClientQuota(id_of(row.entity), row.entity, limits, row.shadow, row.version, *changed))
 
 
-def _limit_json(limit: QuotaLimit) -> dict[str, Any]:
-    node = limit.upstream_node
-    optional: dict[str, Any] = {} if node is None else {"upstream_node": node}
-    if limit.gateway:
-        optional["gateway"] = limit.gateway
-    if limit.overridden_by:
-        optional["overridden_by"] = as_json(limit.overridden_by)
-    if limit.shadow is not None:
-        optional["shadow_throttles"] = as_json(limit.shadow)
-    return optional | {
-        "value": limit.value,
-        "observed": finite(limit.observed),
-        "used": finite(limit.used),
-        "throttled": limit.throttled,
-        "changed_at": utc(limit.changed_at_ms),
-        "changed_by": limit.changed_by,
-    }
+def _limit(limit: QuotaLimit) -> ClientQuotaLimit:
+    return ClientQuotaLimit(
+        limit.upstream_node,
+        limit.gateway or None,
+        limit.overridden_by,
+        limit.shadow,
+        limit.value,
+        limit.observed,
+        limit.used,
+        limit.throttled,
+        limit.changed_at_ms,
+        limit.changed_by,
+    )
 
 
 def _is(shape: str) -> Callable[[QuotaRow], bool]:
@@ -187,6 +161,18 @@ MAX_ENTRIES: Final = 1_000
 MAX_PREVIEWS: Final = 8
 """Maximum number of entries with a separate preview; each one examines all connected clients."""
 BEYOND: Final = 2.0**63
+VALUE: Final = Number(exclusive_minimum=0, exclusive_maximum=BEYOND)
+"""The value of a limit in a request."""
+
+WANTED: Final = Record(
+    {
+        "limits": Record(dict.fromkeys(ALL_KEYS, VALUE), optional=frozenset(ALL_KEYS), min_properties=1),
+        "shadow": Flag(),
+    },
+    optional=frozenset({"shadow"}),
+    title="WantedClientQuota",
+)
+"""All limits of an entity in a request; other limits are removed."""
 
 _NAME = Text(max_length=LONGEST_NAME)
 _MATCH = Text(choices=tuple(MatchType))
@@ -204,7 +190,7 @@ _FILTER_QUERY: Final = (
 
 _OP = OneOf(
     (
-        Record({"key": Text(max_length=256), "value": Number(exclusive_minimum=0, exclusive_maximum=BEYOND)}),
+        Record({"key": Text(max_length=256), "value": VALUE}),
         Record({"key": Text(max_length=256), "remove": Flag(only=True)}),
     )
 )
@@ -224,15 +210,13 @@ _PATCH: Final = Record(
 
 async def list_quotas(call: Call) -> Reply:
     components = _components(call.query)
-    rows = await collect(
-        call.console.backend.views.quotas.each_quota(components, strict=call.query["strict"])
-    )
+    rows = await collect(call.views.quotas.each_quota(components, strict=call.query["strict"]))
     headers = {}
     if call.query["strict"] and components and all(one.match is not MatchType.ANY for one in components):
         # The filter names one entity, so the response has an ETag for a later If-Match.
         headers["ETag"] = etag(rows[0].version if rows else 0)
     page = await table_page(call, RULES, rows)
-    return Reply(page | {"unlisted": call.console.backend.views.shares.unlisted_use()}, headers=headers)
+    return Reply(page | {"unlisted": call.views.shares.unlisted_use()}, headers=headers)
 
 
 async def alter_quotas(call: Call) -> Reply:
@@ -247,7 +231,7 @@ async def alter_quotas(call: Call) -> Reply:
         entries = [replace(entries[0], expected_version=version)]
     validate_only = call.query["validate_only"]
     command = AlterClientQuotas(tuple(entries), validate_only)
-    outcomes = await call.console.backend.control.apply(command, call.actor)
+    outcomes = await call.apply(command)
     if not validate_only:
         call.console.live.refresh()
     results = await _results(call, entries, outcomes)
@@ -259,7 +243,7 @@ async def alter_quotas(call: Call) -> Reply:
     answer: dict[str, Any] = {"results": results}
     if validate_only and len(entries) > 1:
         sound = [entry for entry, outcome in zip(entries, outcomes, strict=True) if outcome.ok]
-        answer |= await _together(call.console.backend.views, sound)
+        answer |= await _together(call.views, sound)
     return Reply(answer, status=207 if refused else 200)
 
 
@@ -294,13 +278,12 @@ def alteration_of(entry: Mapping[str, Any]) -> QuotaAlteration:
 async def _results(
     call: Call, entries: Sequence[QuotaAlteration], outcomes: Sequence[QuotaOutcome]
 ) -> list[dict[str, Any]]:
-    views = call.console.backend.views
-    endpoint = views.server_info().endpoint
+    endpoint = call.views.server_info().endpoint
     if len(entries) == 1:
-        rows = {entries[0].entity: await run_in_slices(views.quotas.quota(entries[0].entity))}
+        rows = {entries[0].entity: await run_in_slices(call.views.quotas.quota(entries[0].entity))}
     else:
         wanted = {entry.entity for entry in entries}
-        every = views.quotas.each_quota()
+        every = call.views.quotas.each_quota()
         found = await collect(row if row is not None and row.entity in wanted else None for row in every)
         rows = {row.entity: row for row in found}
     return await collect(
@@ -325,13 +308,12 @@ def _result(
 async def _add_reach(
     call: Call, entries: Sequence[QuotaAlteration], results: Sequence[dict[str, Any]]
 ) -> None:
-    views = call.console.backend.views
-    if views.quotas.callback:
+    if call.views.quotas.callback:
         return  # the callback's result is unknown in advance
-    connected = await connected_clients(views)
+    connected = await connected_clients(call.views)
     for entry, result in zip(entries, results, strict=True):
         if result["error"] == ErrorCode.NONE.name:
-            reaches = await preview(views, (entry,), connected)
+            reaches = await preview(call.views, (entry,), connected)
             result["reach"] = await reaches_json(reaches)
 
 
@@ -352,8 +334,7 @@ async def _together(views: Views, entries: Sequence[QuotaAlteration]) -> dict[st
 
 ROUTES: Final = (
     Route(
-        "GET",
-        "/api/v1/client-quotas",
+        "GET /api/v1/client-quotas",
         "listClientQuotas",
         "Quota rules with their use, filtered as DescribeClientQuotas does, then searched, sorted and paged.",
         list_quotas,
@@ -363,8 +344,7 @@ ROUTES: Final = (
         query=(*_FILTER_QUERY, *page_query(RULES)),
     ),
     Route(
-        "PATCH",
-        "/api/v1/client-quotas",
+        "PATCH /api/v1/client-quotas",
         "alterClientQuotas",
         "Sets and removes limits; with `shadow` an entity's limits are measured, not enforced. Each entry is "
         "accepted or rejected separately.",

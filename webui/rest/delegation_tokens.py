@@ -10,19 +10,10 @@ from broker.common.errors import ErrorCode
 from broker.controller.delegation_tokens import LONGEST_PRINCIPAL, MAX_RENEWERS, ExpireDelegationToken
 from broker.views.metadata import DelegationTokenRow, DelegationTokenViews
 from webui.problem import PROBLEM, Problem, problem_schema, raise_refusal
-from webui.rest.access import PROOF_HEADER, require_proof
 from webui.rest.paging import page_query, page_schema, table_page
-from webui.rest.routing import (
-    IF_MATCH,
-    Call,
-    Query,
-    Reply,
-    ResponseSpec,
-    Route,
-    etag,
-    expected_version,
-    no_content,
-)
+from webui.rest.proof import PROOF_HEADER, require_proof
+from webui.rest.replies import IF_MATCH, expected_version, no_content, versioned
+from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
 from webui.rest.upstream import refuse_for_gateway
 from webui.schema import Listing, Maybe, Text
 from webui.tables.answers import as_json, schema_of
@@ -59,7 +50,7 @@ async def list_tokens(call: Call) -> Reply:
 
 async def get_token(call: Call) -> Reply:
     row = _existing(call, _tokens(call))
-    return Reply(as_json(row), headers={"ETag": etag(row.version)})
+    return versioned(as_json(row), row.version)
 
 
 async def expire_token(call: Call) -> Reply:
@@ -68,7 +59,7 @@ async def expire_token(call: Call) -> Reply:
     token_id = _existing(call, views).token_id
     expected = expected_version(call.headers)
     command = ExpireDelegationToken(token_id, AT_ONCE_MS, call.console.now_ms(), expected)
-    outcome = await call.console.backend.control.apply(command, call.actor)
+    outcome = await call.apply(command)
     row = views.one(token_id)
     raise_refusal(outcome, None if row is None else as_json(row))
     call.console.live.refresh()
@@ -77,12 +68,11 @@ async def expire_token(call: Call) -> Reply:
 
 def _tokens(call: Call) -> DelegationTokenViews:
     """Raises Problem 404 at a gateway, 409 without a secret key."""
-    views = call.console.backend.views
-    refuse_for_gateway(views, "delegation tokens")
-    if not views.delegation_tokens.enabled:
+    refuse_for_gateway(call.views, "delegation tokens")
+    if not call.views.delegation_tokens.enabled:
         detail = "Delegation tokens are not enabled: delegation.token.secret.key is empty."
         raise Problem.of(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED, detail)
-    return views.delegation_tokens
+    return call.views.delegation_tokens
 
 
 def _existing(call: Call, views: DelegationTokenViews) -> DelegationTokenRow:
@@ -99,8 +89,7 @@ _NONE: Final = ResponseSpec("There is no such delegation token, or this is a gat
 
 ROUTES: Final = (
     Route(
-        "GET",
-        "/api/v1/delegation-tokens",
+        "GET /api/v1/delegation-tokens",
         "listDelegationTokens",
         "Delegation tokens without their HMACs, expired ones too until they are removed.",
         list_tokens,
@@ -108,8 +97,7 @@ ROUTES: Final = (
         query=page_query(TOKENS),
     ),
     Route(
-        "GET",
-        "/api/v1/delegation-tokens/{id}",
+        "GET /api/v1/delegation-tokens/{id}",
         "getDelegationToken",
         "One delegation token, without its HMAC.",
         get_token,
@@ -117,8 +105,7 @@ ROUTES: Final = (
         path_params=_ID,
     ),
     Route(
-        "DELETE",
-        "/api/v1/delegation-tokens/{id}",
+        "DELETE /api/v1/delegation-tokens/{id}",
         "expireDelegationToken",
         "Expires a delegation token at once and removes it, as ExpireDelegationToken does. Nobody can log in "
         "with it any more; connections that did last until its former expiry. Requires the role admin.",

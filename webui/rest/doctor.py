@@ -6,17 +6,29 @@ that changes that setting.
 
 import shlex
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Annotated, Any, Final
+
+import msgspec
 
 from broker.controller.commands import ConfigResource, ResourceType
 from broker.controller.rows.broker import ConfigRow
+from broker.controller.rows.fields import Word
 from broker.views.console import Views
 from webui.doctor.checks import Check, Level, RecentTotals, Symptom
 from webui.doctor.symptoms import examine, level_of
 from webui.rest.routing import Call, Reply, ResponseSpec, Route
-from webui.schema import Flag, Listing, Maybe, Record, Text
+from webui.schema import Listing, Maybe, Record, Text
 from webui.tables.answers import as_json, schema_of
 from webui.tables.slices import run_in_slices
+
+
+class AffectingSetting(msgspec.Struct, frozen=True):
+    """The setting that affects a check; `command` doubles it, where that helps."""
+
+    name: Word
+    value: Annotated[str, msgspec.Meta(max_length=4_096)] | None
+    dynamic: bool
+    command: Annotated[str, msgspec.Meta(max_length=8_192)] | None
 
 
 class Settings:
@@ -52,7 +64,7 @@ async def doctor_json(views: Views, recent: RecentTotals, now_ms: int, settings:
             words = [*info.endpoint.tool("kafka-configs.sh"), "--alter", "--entity-type", "brokers"]
             words += ["--entity-name", node, "--add-config", f"{row.name}={2 * int(value)}"]
             command = shlex.join(words)
-        return {"name": row.name, "value": row.value, "dynamic": not row.read_only, "command": command}
+        return as_json(AffectingSetting(row.name, row.value, not row.read_only, command))
 
     def check_json(check: Check) -> dict[str, Any]:
         first = {"title": check.title, "value": check.value, "of": check.of}  # in this order
@@ -70,15 +82,7 @@ async def doctor_json(views: Views, recent: RecentTotals, now_ms: int, settings:
 
 
 _LEVEL: Final = Text(choices=tuple(Level))
-_SETTING: Final = Record(
-    {
-        "name": Text(),
-        "value": Text(max_length=4096, nullable=True),
-        "dynamic": Flag(),
-        "command": Text(max_length=8192, nullable=True),
-    }
-)
-_CHECKS: Final = Listing(schema_of(Check, setting=Maybe(_SETTING)))
+_CHECKS: Final = Listing(schema_of(Check, setting=Maybe(schema_of(AffectingSetting))))
 _SYMPTOM: Final = Record({"key": Text(), "title": Text(), "level": _LEVEL, "checks": _CHECKS})
 DOCTOR: Final = Record({"level": _LEVEL, "symptoms": Listing(_SYMPTOM)}, title="Diagnosis")
 
@@ -91,8 +95,7 @@ async def doctor(call: Call) -> Reply:
 
 ROUTES: Final = (
     Route(
-        "GET",
-        "/api/v1/doctor",
+        "GET /api/v1/doctor",
         "getDiagnosis",
         "Symptoms, each with current values that explain it and the settings that affect them.",
         doctor,

@@ -17,25 +17,27 @@ from broker.controller.rows.quotas import QuotaRow
 from broker.views.console import Views
 from webui.doctor.checks import RecentTotals
 from webui.live.broadcaster import Live
-from webui.live.snapshot import LiveTable, Report, Snapshot
-from webui.live.sse_client import QUIET_S, Section, Subscriber
+from webui.live.snapshot import LiveReport, LiveTable, Snapshot
+from webui.live.sse_client import QUIET_S, Section, StreamSubscriber
 from webui.live.throttled import RECENT_THROTTLES, RecentThrottles
 from webui.problem import PROBLEM, Problem
 from webui.problem_types import TOO_MANY_STREAMS
 from webui.rest.acls import ACLS
 from webui.rest.broker_quotas import broker_quotas_json
-from webui.rest.client_metrics import INSTANCES
+from webui.rest.client_instances import INSTANCES
 from webui.rest.client_quotas import RULES
+from webui.rest.connections import CONNECTIONS, remote_rows
 from webui.rest.delegation_tokens import TOKENS as DELEGATION_TOKENS
 from webui.rest.doctor import Settings, doctor_json
-from webui.rest.inventory import CONNECTIONS, GROUPS, TOPICS, elsewhere
+from webui.rest.groups import GROUPS
 from webui.rest.ip_quotas import ADDRESSES, beside
-from webui.rest.monitoring import UNLIMITED, USAGE, missing_clients
 from webui.rest.paging import MAX_OFFSET
 from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
 from webui.rest.scram_users import CREDENTIALS
+from webui.rest.topics import TOPICS
 from webui.rest.transactions import TRANSACTIONS
 from webui.rest.upstream import SHARES, upstream_report
+from webui.rest.usage import UNLIMITED, USAGE, missing_clients
 from webui.schema import Invalid, Number, Text
 from webui.tables.answers import as_json
 from webui.tables.json_output import encode
@@ -53,7 +55,7 @@ async def events(call: Call) -> Reply:
     problem = refusal()
     if problem is not None:
         raise problem
-    subscriber = Subscriber(_sections(call.query, live), call.is_logged_in, call.connection)
+    subscriber = StreamSubscriber(_sections(call.query, live), call.is_logged_in, call.connection)
     headers = {"X-Accel-Buffering": "no"}
     return Reply(stream(live, subscriber, token, refusal), media=EVENT_STREAM, headers=headers)
 
@@ -73,7 +75,7 @@ def _refusal(live: Live, settings: ConsoleConfig, token: str) -> Problem | None:
 
 async def stream(
     live: Live,
-    subscriber: Subscriber,
+    subscriber: StreamSubscriber,
     token: str = "",
     refusal: Callable[[], Problem | None] = lambda: None,
 ) -> AsyncGenerator[bytes, None]:
@@ -192,7 +194,7 @@ def live_tables(views: Views) -> dict[str, LiveTable[Any]]:
         "quotas": LiveTable(RULES, client_rules, views, unlisted),
         "usage": LiveTable(USAGE, views.quotas.each_usage, views, clients),
         "connections": LiveTable(
-            CONNECTIONS, views.live.each_connection, views, elsewhere=partial(elsewhere, views)
+            CONNECTIONS, views.live.each_connection, views, remote=partial(remote_rows, views)
         ),
         "topics": LiveTable(TOPICS, views.topics.each_topic, views),
         "groups": LiveTable(GROUPS, views.topics.each_group, views),
@@ -206,7 +208,7 @@ def live_tables(views: Views) -> dict[str, LiveTable[Any]]:
     }
 
 
-def live_reports(views: Views, recent: RecentTotals) -> dict[str, Report]:
+def live_reports(views: Views, recent: RecentTotals) -> dict[str, LiveReport]:
     """Return the reports by the name of their event."""
     settings = Settings(views)
 
@@ -225,10 +227,10 @@ def live_reports(views: Views, recent: RecentTotals) -> dict[str, Report]:
         return upstream_report(views)
 
     return {
-        "doctor": Report(views, doctor),
-        "tasks": Report(views, tasks),
-        "broker-quotas": Report(views, broker_quotas),
-        "upstream": Report(views, upstream),
+        "doctor": LiveReport(views, doctor),
+        "tasks": LiveReport(views, tasks),
+        "broker-quotas": LiveReport(views, broker_quotas),
+        "upstream": LiveReport(views, upstream),
     }
 
 
@@ -247,8 +249,7 @@ _WINDOW_QUERY: Final = (
 
 ROUTES: Final = (
     Route(
-        "GET",
-        "/api/v1/events",
+        "GET /api/v1/events",
         "streamEvents",
         "Server-sent events. Each has the full state of its topic, or one page of a table.",
         events,

@@ -12,7 +12,7 @@ import yaml
 from msgspec.structs import replace
 
 from broker.common.steps import Steps
-from broker.common.strict_yaml import BadFileError, Fields, Place, compose_in_steps, emptied
+from broker.common.strict_yaml import BadFileError, Fields, YamlValue, compose_in_steps, emptied
 from webui.problem import Problem
 from webui.rest.bodies import LONGEST_PART, MAX_BRACKETS, NotJson, Reader
 from webui.rest.routing import Query, Reply
@@ -146,7 +146,7 @@ def _read_fields(
         raise _invalid(error, None) from None
 
 
-def _items(place: Place) -> Iterator[Place]:
+def _items(place: YamlValue) -> Iterator[YamlValue]:
     """Yield the elements of a list, and remove each from the document when the next is taken, so that it is
     freed on the way. One that is refused stays there, and is freed with the rest.
     """
@@ -159,11 +159,11 @@ def _items(place: Place) -> Iterator[Place]:
         index += 1
 
 
-def _line(place: Place) -> int:
+def _line(place: YamlValue) -> int:
     return int(place.node.start_mark.line) + 1
 
 
-def _value(place: Place) -> Any:
+def _value(place: YamlValue) -> Any:
     """Return a value of bounded size. Raises BadFileError."""
     nodes, characters = [place.node], 0
     for node in nodes:

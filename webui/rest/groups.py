@@ -1,11 +1,14 @@
-"""Changes of consumer groups: POST /groups/{group}/offsets:reset, DELETE /groups/{group} and its offsets of a
-topic.
+"""GET /groups and /groups:lag; GET and DELETE /groups/{group}; DELETE /groups/{group}/offsets; POST
+/groups/{group}/offsets:reset: groups with their members, offsets and lag.
 
-broker.controller checks roles and states, and records changes. webui.rest.inventory lists groups.
+broker.controller checks roles and states, and records changes.
 """
 
 import shlex
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
+
+import msgspec
 
 from broker.common.errors import ApiError, ErrorCode
 from broker.controller.commands import Role
@@ -19,13 +22,21 @@ from broker.controller.group_changes import (
     TopicPartitions,
 )
 from broker.controller.rows.client_endpoint import ClientEndpoint
+from broker.controller.rows.topics import CommittedRow, GroupRow, MemberRow
 from webui.problem import PROBLEM, Problem, problem_schema
+from webui.rest.paging import page_query, page_schema, table_page
 from webui.rest.record_json import LATEST_MOMENT
-from webui.rest.routing import Call, PathName, Query, Reply, ResponseSpec, Route, no_content
+from webui.rest.replies import no_content
+from webui.rest.routing import Call, PathName, Query, Reply, ResponseSpec, Route
 from webui.rest.upstream import refuse_for_gateway
 from webui.schema import COUNT, NAME, Flag, Invalid, Listing, Number, OneOf, Record, Text
+from webui.tables.answers import as_json, schema_of
 from webui.tables.json_output import utc
+from webui.tables.listing import Table
 from webui.tables.slices import collect, run_in_slices
+
+PARTITIONS_AT_ONCE: Final = 128
+"""Partitions of a member between two pauses."""
 
 LARGEST: Final = 2**63 - 1
 _OFFSET: Final = Number(integer=True, minimum=0, maximum=LARGEST)
@@ -44,16 +55,7 @@ _TOPIC: Final = Record(
     {"topic": Text(min_length=1), "partitions": Listing(_PARTITION, max_items=MAX_PARTITIONS)},
     optional=frozenset({"partitions"}),
 )
-MOVE: Final = Record(
-    {
-        "topic": NAME,
-        "partition": COUNT,
-        "from": Number(integer=True, minimum=0, nullable=True),
-        "to": COUNT,
-        "difference": Number(integer=True, nullable=True),
-        "end": COUNT,
-    }
-)
+MOVE: Final = schema_of(OffsetMove)
 RESET: Final = Record({"items": Listing(MOVE), "command": Text(max_length=100_000)})
 IN_USE: Final = problem_schema(
     members=Listing(Record({"member_id": NAME, "client_id": NAME, "address": NAME}))
@@ -69,18 +71,71 @@ LAG: Final = Record(
     }
 )
 LONGEST_LAG_S: Final = 86_400
+GROUP: Final = schema_of(GroupRow, "Group")
+GROUP_DETAIL: Final = schema_of(
+    GroupRow,
+    "GroupDetail",
+    assignor=NAME,
+    consumers=Listing(schema_of(MemberRow), max_items=1_000_000),
+    offsets=Listing(schema_of(CommittedRow), max_items=1_000_000),
+)
+GROUP_PAGE: Final = page_schema(GROUP)
+
+GROUPS: Final[Table[GroupRow]] = Table(
+    json=as_json,
+    search_texts=lambda row: (row.group_id, row.state, row.group_type),
+    default_sort="name",
+    sort_key=lambda row: row.group_id,
+    sorts={
+        "state": lambda row: row.state,
+        "type": lambda row: row.group_type,
+        "members": lambda row: row.members,
+        "lag": lambda row: row.lag,
+    },
+    filters={
+        "behind": lambda row: (row.lag or 0) > 0,
+        "empty": lambda row: row.members == 0,
+    },
+)
+
+
+async def groups(call: Call) -> Reply:
+    refuse_for_gateway(call.views, "groups")
+    return Reply(await table_page(call, GROUPS, call.views.topics.each_group()))
+
+
+async def group(call: Call) -> Reply:
+    refuse_for_gateway(call.views, "groups")
+    detail = await run_in_slices(call.views.topics.group(call.path_params["group"]))
+    if detail is None:
+        raise Problem(404, "Group not found.")
+    consumers = await collect(consumers_json(detail.members))
+    offsets = await collect(map(as_json, detail.offsets))
+    found = {"assignor": detail.assignor, "consumers": consumers, "offsets": offsets}
+    return Reply(as_json(detail.group) | found)
+
+
+def consumers_json(members: Iterable[MemberRow]) -> Iterator[dict[str, Any] | None]:
+    """Yield None after every few partitions of a member."""
+    for member in members:
+        assigned: list[dict[str, Any]] = []
+        for topic, partition in member.assigned:
+            assigned.append({"topic": topic, "partition": partition})
+            if len(assigned) % PARTITIONS_AT_ONCE == 0:
+                yield None
+        yield msgspec.structs.asdict(member) | {"assigned": assigned}
 
 
 async def lag(call: Call) -> Reply:
-    refuse_for_gateway(call.console.backend.views, "groups")
+    refuse_for_gateway(call.views, "groups")
     group = call.query["group"]
     found = call.console.live.lag_history.columns(group or "", call.query["seconds"])
     return Reply({"group": group} | found)
 
 
 async def reset(call: Call) -> Reply:
-    views, body, group = call.console.backend.views, call.body, call.path_params["group"]
-    refuse_for_gateway(views, "groups")
+    body, group = call.body, call.path_params["group"]
+    refuse_for_gateway(call.views, "groups")
     (name, value), *_ = body["to"].items()
     kind = ResetKind.TIMESTAMP if name == "timestamp_ms" else ResetKind(name)
     topics = tuple(
@@ -90,21 +145,10 @@ async def reset(call: Call) -> Reply:
     moves: list[OffsetMove] = await _applied(call, command)
     if not command.validate_only:
         call.console.live.refresh()
-    detail = await run_in_slices(views.topics.group(group))
+    detail = await run_in_slices(call.views.topics.group(group))
     is_share = detail is not None and detail.group.group_type == "share"
-    line = reset_command(views.server_info().endpoint, command, is_share=is_share)
-    return Reply({"items": await collect(map(move_json, moves)), "command": line})
-
-
-def move_json(move: OffsetMove) -> dict[str, Any]:
-    return {
-        "topic": move.topic,
-        "partition": move.partition,
-        "from": move.before,
-        "to": move.after,
-        "difference": None if move.before is None else move.after - move.before,
-        "end": move.end,
-    }
+    line = reset_command(call.views.server_info().endpoint, command, is_share=is_share)
+    return Reply({"items": await collect(map(as_json, moves)), "command": line})
 
 
 def reset_command(endpoint: ClientEndpoint, command: ResetOffsets, *, is_share: bool) -> str:
@@ -131,14 +175,14 @@ def reset_command(endpoint: ClientEndpoint, command: ResetOffsets, *, is_share: 
 
 
 async def delete_group(call: Call) -> Reply:
-    refuse_for_gateway(call.console.backend.views, "groups")
+    refuse_for_gateway(call.views, "groups")
     await _applied(call, DeleteGroup(call.path_params["group"]))
     call.console.live.refresh()
     return no_content()
 
 
 async def delete_offsets(call: Call) -> Reply:
-    refuse_for_gateway(call.console.backend.views, "groups")
+    refuse_for_gateway(call.views, "groups")
     if call.query["topic"] is None:
         raise Invalid("topic", "is missing")
     await _applied(call, DeleteGroupOffsets(call.path_params["group"], call.query["topic"]))
@@ -149,12 +193,12 @@ async def delete_offsets(call: Call) -> Reply:
 async def _applied(call: Call, command: Any) -> Any:
     """Run a command. Raises Problem with the members of a group that is in use."""
     try:
-        return await call.console.backend.control.apply(command, call.actor)
+        return await call.apply(command)
     except ApiError as error:
         if error.code is not ErrorCode.NON_EMPTY_GROUP:
             raise
         refused = Problem.of(error.code, error.message)
-    found = await run_in_slices(call.console.backend.views.topics.group(call.path_params["group"]))
+    found = await run_in_slices(call.views.topics.group(call.path_params["group"]))
     refused.members["members"] = [
         {"member_id": each.member_id, "client_id": each.client_id, "address": each.address}
         for each in (() if found is None else found.members)
@@ -162,14 +206,34 @@ async def _applied(call: Call, command: Any) -> Any:
     raise refused
 
 
+_UPSTREAM: Final = ResponseSpec("This is a gateway: they are the upstream cluster's", PROBLEM)
+_MISSING: Final = ResponseSpec("Not found, or no longer present", PROBLEM)
 _GROUP: Final = (PathName("group", Text(min_length=1), "The group's id."),)
 _GONE: Final = ResponseSpec("The group, or a topic, does not exist, or this is a gateway", PROBLEM)
 _USED: Final = ResponseSpec("The group has members: `members`", IN_USE)
 
 ROUTES: Final = (
     Route(
-        "GET",
-        "/api/v1/groups:lag",
+        "GET /api/v1/groups",
+        "listGroups",
+        "Consumer groups, with their lag.",
+        groups,
+        {
+            200: ResponseSpec("A page of groups; `lag` is the number of uncommitted records", GROUP_PAGE),
+            404: _UPSTREAM,
+        },
+        query=page_query(GROUPS),
+    ),
+    Route(
+        "GET /api/v1/groups/{group}",
+        "getGroup",
+        "One group, with its members, their assignments and its offsets.",
+        group,
+        {200: ResponseSpec("The group", GROUP_DETAIL), 404: _MISSING},
+        path_params=_GROUP,
+    ),
+    Route(
+        "GET /api/v1/groups:lag",
         "getGroupLag",
         "The lag of a group over time, or of all groups together: the last hour by ten seconds, or the last "
         "day by five minutes. Kept in memory, for the 500 groups with the largest lag.",
@@ -189,8 +253,7 @@ ROUTES: Final = (
         ),
     ),
     Route(
-        "POST",
-        "/api/v1/groups/{group}/offsets:reset",
+        "POST /api/v1/groups/{group}/offsets:reset",
         "resetGroupOffsets",
         "Sets the committed offsets of a group without members: to the earliest or latest offset, the first "
         "record from a time on, an offset, or shifted by a number of records; limited to the offsets that "
@@ -217,8 +280,7 @@ ROUTES: Final = (
         role=Role.EDITOR,
     ),
     Route(
-        "DELETE",
-        "/api/v1/groups/{group}",
+        "DELETE /api/v1/groups/{group}",
         "deleteGroup",
         "Deletes a group without members, with its committed offsets. Requires the role editor.",
         delete_group,
@@ -226,8 +288,7 @@ ROUTES: Final = (
         path_params=_GROUP,
     ),
     Route(
-        "DELETE",
-        "/api/v1/groups/{group}/offsets",
+        "DELETE /api/v1/groups/{group}/offsets",
         "deleteGroupOffsets",
         "Deletes a group's committed offsets of one topic that no member consumes. Requires the role editor.",
         delete_offsets,

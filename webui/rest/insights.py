@@ -1,4 +1,5 @@
-"""How /insights and /insights/* answer: the scope of a request, pages, series, and the state of the tables.
+"""The common parts of the answers of /insights and /insights/*: the scope of a request, pages, series, and
+the state of the tables.
 
 A request becomes a query (webui.insights.queries), another process reads the tables
 (webui.insights.reader), and its response is passed on unchanged. webui.rest.insights_routes has the routes.
@@ -162,7 +163,7 @@ def reply(call: Call, body: bytes) -> Reply:
 async def state(call: Call) -> Reply:
     """Return the state of the tables, with setup steps if there are none."""
     reader = call.console.insights
-    endpoint = call.console.backend.views.server_info().endpoint
+    endpoint = call.views.server_info().endpoint
     answer: dict[str, Any] = {
         "warehouse": reader.warehouse,
         "problem": None,

@@ -63,15 +63,14 @@ async def history(call: Call) -> Reply:
 
 
 async def _add_limits(call: Call, rows: list[_Row]) -> None:
-    views = call.console.backend.views
-    overview = views.overview()
+    overview = call.views.overview()
     # A gateway has the limits of its upstream cluster; "" until it has found that.
     own = overview.cluster_id if overview.upstream is None else overview.upstream.cluster_id
     ours = [row for row in rows if row.cluster is None or not own or row.cluster == own]
     clients = [(ANONYMOUS if row.user is None else row.user, row.client_id or "") for row in ours]
     keys = {row.key for row in ours}
     for row, limits in zip(
-        ours, await collect(views.quotas.resolve_all(clients, keys), at_once=1), strict=True
+        ours, await collect(call.views.quotas.resolve_all(clients, keys), at_once=1), strict=True
     ):
         for now, _ in limits:
             if now.key == row.key:

@@ -59,8 +59,7 @@ def _route(
     headers = {"If-None-Match": "The ETag of an earlier response; 304 if nothing has changed."}
     answered = {200: ResponseSpec(about, schema)} | refusals
     return Route(
-        "GET",
-        f"/api/v1/insights/{name}",
+        f"GET /api/v1/insights/{name}",
         operation,
         about,
         handle,
@@ -76,8 +75,7 @@ def _listed(sorts: Iterable[str], *query: Query) -> tuple[Query, ...]:
 
 ROUTES: Final = (
     Route(
-        "GET",
-        "/api/v1/insights",
+        "GET /api/v1/insights",
         "getInsights",
         "The pipeline's tables and their freshness, with setup steps if there are none.",
         state,

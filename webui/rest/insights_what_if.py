@@ -75,9 +75,7 @@ async def what_if(call: Call) -> Reply:
     if not 0 <= (last - first).days < MAX_DAYS:
         raise Invalid("/to", f"must be one of the {MAX_DAYS} days from `from` on")
     proposed = await _proposed(call)
-    rows = await sort_in_slices(
-        call.console.backend.views.quotas.each_quota(), lambda row: order_of(row.entity)
-    )
+    rows = await sort_in_slices(call.views.quotas.each_quota(), lambda row: order_of(row.entity))
     now = await collect(document(rows))
     call.to_free.extend([rows, now])
     question = {
@@ -120,8 +118,7 @@ def _day(text: str, where: str) -> date:
 
 ROUTES: Final = (
     Route(
-        "POST",
-        "/api/v1/insights/what-if",
+        "POST /api/v1/insights/what-if",
         "simulateWhatIf",
         "Clients that proposed rules would have throttled on recorded days, compared with the current "
         "rules, by the broker's own quota code. Changes nothing. `quotas` has all proposed rules, in the "

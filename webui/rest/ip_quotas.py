@@ -8,27 +8,19 @@ from collections.abc import Callable
 from ipaddress import ip_address
 from typing import Any, Final
 
+import msgspec
+
 from broker.common.errors import ErrorCode
 from broker.controller.commands import AlterClientQuotas, EntityPairs, QuotaAlteration, QuotaOp, Role
 from broker.controller.rows.connections import AddressRow, AddressUse, ConnectionLimitRow
 from broker.views.console import Views
 from webui.problem import Problem, problem_schema
 from webui.quotas import kafka_configs
+from webui.rest.client_quotas import VALUE
 from webui.rest.paging import page_query, page_schema, table_page
-from webui.rest.routing import (
-    HEADERS,
-    Call,
-    Query,
-    Reply,
-    ResponseSpec,
-    Route,
-    created,
-    etag,
-    expected_version,
-    no_content,
-    path_of,
-)
-from webui.schema import COUNT, MAYBE, NAME, TIME, Flag, Listing, Number, Record, Text
+from webui.rest.replies import HEADERS, created, expected_version, no_content, path_of, versioned
+from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
+from webui.schema import COUNT, NAME, TIME, Flag, Listing, Record, Text
 from webui.tables.answers import as_json, schema_of
 from webui.tables.listing import Table
 from webui.tables.slices import collect
@@ -91,8 +83,19 @@ ADDRESSES: Final[Table[AddressRow]] = Table(
 )
 
 
+class AddressReach(msgspec.Struct, frozen=True):
+    """The recently seen `addresses` that a rule applies to, those that are `over` its new rate, and the rate
+    that limits them before and after; None is no limit.
+    """
+
+    addresses: int
+    over: int
+    connections: int
+    before: float | None = msgspec.field(name="from")
+    after: float | None = msgspec.field(name="to")
+
+
 KEY: Final = "connection_creation_rate"
-BEYOND: Final = 2.0**63
 
 ADDRESS: Final = schema_of(
     AddressRow, "IpQuota", address=NAME, changed_at=Text(form=TIME.form, nullable=True)
@@ -101,13 +104,7 @@ IP_QUOTAS: Final = page_schema(
     ADDRESS, limits=Listing(schema_of(ConnectionLimitRow)), unlisted=COUNT, unheard=Listing(NAME)
 )
 EDITED: Final = Record(
-    {
-        "current": ADDRESS,
-        "command": Text(max_length=8192),
-        "reach": Record(
-            {"addresses": COUNT, "over": COUNT, "connections": COUNT, "from": MAYBE, "to": MAYBE}
-        ),
-    },
+    {"current": ADDRESS, "command": Text(max_length=8192), "reach": schema_of(AddressReach)},
     title="IpQuotaEdit",
 )
 REFUSED: Final = problem_schema(current=ADDRESS)
@@ -125,9 +122,8 @@ _VALIDATE = Query(
 
 
 async def list_ip_quotas(call: Call) -> Reply:
-    views = call.console.backend.views
-    page = await table_page(call, ADDRESSES, views.quotas.each_address())
-    return Reply(page | beside(views))
+    page = await table_page(call, ADDRESSES, call.views.quotas.each_address())
+    return Reply(page | beside(call.views))
 
 
 def beside(views: Views) -> dict[str, Any]:
@@ -135,7 +131,7 @@ def beside(views: Views) -> dict[str, Any]:
     return {
         "limits": [as_json(row) for row in views.live.connection_limits()],
         "unlisted": views.shares.unlisted_addresses(),
-        "unheard": sorted(views.shares.unheard()),
+        "unheard": sorted(views.shares.without_report()),
     }
 
 
@@ -143,14 +139,14 @@ async def get_ip_quota(call: Call) -> Reply:
     row = await _row(call)
     if row is None or (row.limit is None and not row.all_uses):
         raise Problem(404, "This address has no own limit and was not seen in the last hour.")
-    return Reply(address_json(row), headers={"ETag": etag(row.version)})
+    return versioned(address_json(row), row.version)
 
 
 async def put_ip_quota(call: Call) -> Reply:
     before = await _row(call)
     answer, version = await _alter(call, call.body[KEY])
     if call.query["validate_only"] or (before is not None and before.limit is not None):
-        return Reply(answer, headers={"ETag": etag(version)})
+        return versioned(answer, version)
     return created(answer, path_of("ip-quotas", call.path_params["address"]), version)
 
 
@@ -159,7 +155,7 @@ async def delete_ip_quota(call: Call) -> Reply:
     answer, version = await _alter(call, None)
     if before is None or before.limit is None:
         raise Problem(404, "This address has no own limit.")
-    return Reply(answer, headers={"ETag": etag(version)}) if call.query["validate_only"] else no_content()
+    return versioned(answer, version) if call.query["validate_only"] else no_content()
 
 
 async def _alter(call: Call, value: float | None) -> tuple[dict[str, Any], int]:
@@ -168,7 +164,7 @@ async def _alter(call: Call, value: float | None) -> tuple[dict[str, Any], int]:
     entry = QuotaAlteration(_entity(call), ops, expected_version(call.headers))
     validate_only = call.query["validate_only"]
     command = AlterClientQuotas((entry,), validate_only)
-    (outcome,) = await call.console.backend.control.apply(command, call.actor)
+    (outcome,) = await call.apply(command)
     row = await _row(call) or AddressRow(_address(call), None, None, 0, 0, "", None)
     if outcome.error is ErrorCode.INVALID_UPDATE_VERSION:
         raise Problem.of(outcome.error, outcome.message, current=address_json(row))
@@ -176,20 +172,16 @@ async def _alter(call: Call, value: float | None) -> tuple[dict[str, Any], int]:
         raise Problem.of(outcome.error, outcome.message, where=KEY)
     if not validate_only:
         call.console.live.refresh()
-    views = call.console.backend.views
-    endpoint = views.server_info().endpoint
+    endpoint = call.views.server_info().endpoint
     answer = {
         "current": address_json(row),
         "command": kafka_configs(endpoint, entry.entity, ops),
-        "reach": _reach(await collect(views.quotas.each_address()), _address(call), value),
+        "reach": as_json(_reach(await collect(call.views.quotas.each_address()), _address(call), value)),
     }
     return answer, row.version
 
 
-def _reach(rows: list[AddressRow], address: str | None, value: float | None) -> dict[str, Any]:
-    """Return the recently seen addresses that the rule applies to, those that exceed its new rate, and the
-    rate that limits them before and after; None is no limit.
-    """
+def _reach(rows: list[AddressRow], address: str | None, value: float | None) -> AddressReach:
     default = next((row.limit for row in rows if row.address is None), None)
     before = next((row.bound for row in rows if row.address == address), default)
     bound = value if value is not None or address is None else default
@@ -198,18 +190,18 @@ def _reach(rows: list[AddressRow], address: str | None, value: float | None) -> 
         for row in rows
         if row.all_uses and (row.address == address if address is not None else row.limit is None)
     ]
-    return {
-        "addresses": len(governed),
-        "over": sum(bound is not None and any(use.rate > bound for use in uses) for uses in governed),
-        "connections": sum(use.connections for uses in governed for use in uses),
-        "from": before,
-        "to": bound,
-    }
+    return AddressReach(
+        len(governed),
+        sum(bound is not None and any(use.rate > bound for use in uses) for uses in governed),
+        sum(use.connections for uses in governed for use in uses),
+        before,
+        bound,
+    )
 
 
 async def _row(call: Call) -> AddressRow | None:
     address = _address(call)
-    rows = await collect(call.console.backend.views.quotas.each_address())
+    rows = await collect(call.views.quotas.each_address())
     return next((row for row in rows if row.address == address), None)
 
 
@@ -230,8 +222,7 @@ _REFUSALS: Final = {
 
 ROUTES: Final = (
     Route(
-        "GET",
-        "/api/v1/ip-quotas",
+        "GET /api/v1/ip-quotas",
         "listIpQuotas",
         "Addresses with a limit or seen in the last hour, and the connection limits of the listeners.",
         list_ip_quotas,
@@ -239,15 +230,14 @@ ROUTES: Final = (
             200: ResponseSpec(
                 "A page of addresses; `limits` has the limits of each socket server and of its listeners. "
                 "`elsewhere` is the use of an address at each other gateway that shares limits, and "
-                "`unlisted` counts their addresses that are missing; `unheard` gateways have told nothing",
+                "`unlisted` counts their missing addresses; `unheard` gateways have not reported yet",
                 IP_QUOTAS,
             )
         },
         query=page_query(ADDRESSES),
     ),
     Route(
-        "GET",
-        "/api/v1/ip-quotas/{address}",
+        "GET /api/v1/ip-quotas/{address}",
         "getIpQuota",
         "One address, or the default rule.",
         get_ip_quota,
@@ -258,8 +248,7 @@ ROUTES: Final = (
         path_params=_PLACE,
     ),
     Route(
-        "PUT",
-        "/api/v1/ip-quotas/{address}",
+        "PUT /api/v1/ip-quotas/{address}",
         "setIpQuota",
         "Sets the connection creation rate limit of an address.",
         put_ip_quota,
@@ -272,14 +261,13 @@ ROUTES: Final = (
         },
         query=(_VALIDATE,),
         example={KEY: 10},
-        body=Record({KEY: Number(exclusive_minimum=0, exclusive_maximum=BEYOND)}),
+        body=Record({KEY: VALUE}),
         headers=HEADERS,
         path_params=_PLACE,
         role=Role.EDITOR,
     ),
     Route(
-        "DELETE",
-        "/api/v1/ip-quotas/{address}",
+        "DELETE /api/v1/ip-quotas/{address}",
         "removeIpQuota",
         "Deletes the limit of an address; the default limit then applies, if there is one.",
         delete_ip_quota,

@@ -16,7 +16,7 @@ from webui.problem_types import INVALID_CURSOR
 from webui.rest.routing import Call, Query
 from webui.schema import COUNT, Listing, Number, Record, Schema, Text
 from webui.tables.cursor import MAX_CURSOR, BadCursor, query_digest, read_cursor, write_cursor
-from webui.tables.listing import LONGEST_PAGE, Elsewhere, Mark, Page, Table
+from webui.tables.listing import LONGEST_PAGE, Mark, Page, RemoteRows, Table
 
 Row = TypeVar("Row")
 
@@ -81,15 +81,15 @@ def page_of(call: Call) -> Page:
 
 
 async def table_page(
-    call: Call, table: Table[Row], rows: Iterable[Row | None], elsewhere: Elsewhere | None = None
+    call: Call, table: Table[Row], rows: Iterable[Row | None], remote: RemoteRows | None = None
 ) -> dict[str, Any]:
-    """Return the page of `rows` that a request selects. The rows of `elsewhere` are among them already.
+    """Return the page of `rows` that a request selects. The rows of `remote` are among them already.
 
     Raises Problem 400 for a bad cursor.
     """
-    beyond = 0 if elsewhere is None else elsewhere.total
+    beyond = 0 if remote is None else remote.total
     page = await _found(call, table, rows, page_of(call), beyond)
-    return page if elsewhere is None else elsewhere.counted(page)
+    return page if remote is None else remote.counted(page)
 
 
 async def list_page(

@@ -29,8 +29,7 @@ async def problem_types(call: Call) -> Reply:
 
 ROUTES: Final = (
     Route(
-        "GET",
-        "/api/v1/problem-types",
+        "GET /api/v1/problem-types",
         "listProblemTypes",
         "The types of problems, by status.",
         problem_types,

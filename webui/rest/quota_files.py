@@ -9,7 +9,7 @@ entities that it omits stay unchanged unless `prune` is set. An import applies a
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from itertools import chain
-from typing import Any, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 
@@ -22,17 +22,19 @@ from broker.controller.commands import (
     QuotaOutcome,
     Role,
 )
-from broker.controller.rows.fields import ShownEntity
+from broker.controller.rows.fields import RuleEntity, Word
 from broker.controller.rows.quotas import QuotaRow
 from broker.views.console import Views
 from webui.entity_schema import ENTITY
 from webui.problem import Problem, problem_schema
 from webui.quota_preview import connected_clients, preview
-from webui.quotas import ALL_KEYS, entity_text, json_of, order_of, pairs_of
+from webui.quotas import entity_text, json_of, order_of, pairs_of
+from webui.rest.client_quotas import WANTED
 from webui.rest.files import FORMAT, PREVIEWED, YAML, file_reply, version_of
 from webui.rest.reach import REACH, reaches_json
-from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route, etag, expected_version
-from webui.schema import COUNT, Flag, Listing, Number, Record, Text
+from webui.rest.replies import etag, expected_version
+from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
+from webui.schema import COUNT, Flag, Listing, Record
 from webui.tables.answers import as_json, schema_of
 from webui.tables.slices import collect, collect_by_key, consumed, run_in_slices, sliced, sort_in_slices
 
@@ -41,23 +43,32 @@ Steps = Generator[None, None, Result]
 """A generator for `webui.tables.slices.run_in_slices`."""
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class QuotaFileEntry(msgspec.Struct, frozen=True):
     """A file's entry for one entity."""
 
     limits: Mapping[str, float] = msgspec.field(default_factory=dict)
     shadow: bool = False
 
 
-NOTHING: Final = Wanted()
+NOTHING: Final = QuotaFileEntry()
 
 
 class Difference(msgspec.Struct, frozen=True):
     """One changed limit; `old` is None for a new limit, `new` is None for a removed one."""
 
-    entity: ShownEntity
+    entity: RuleEntity
     key: str
     old: float | None
     new: float | None
+
+
+class RefusedQuota(msgspec.Struct, frozen=True):
+    """`line` is None for an entity that the file does not list."""
+
+    entity: RuleEntity
+    error: Word
+    message: Annotated[str, msgspec.Meta(max_length=4_096)] | None
+    line: Annotated[int, msgspec.Meta(ge=1)] | None
 
 
 class Differences(msgspec.Struct, frozen=True):
@@ -89,20 +100,20 @@ class ListedTwice(ValueError):  # noqa: N818 - describes the input
         self.index = index
 
 
-def parse_entries(listed: Sequence[Mapping[str, Any]]) -> Steps[dict[EntityPairs, Wanted]]:
+def parse_entries(listed: Sequence[Mapping[str, Any]]) -> Steps[dict[EntityPairs, QuotaFileEntry]]:
     """Parse a file's entries by entity, in their order. Raises ListedTwice."""
-    wanted: dict[EntityPairs, Wanted] = {}
+    wanted: dict[EntityPairs, QuotaFileEntry] = {}
     for index, entry in enumerate(listed):
         entity = pairs_of(entry["entity"])
         if entity in wanted:
             raise ListedTwice(entity_text(entity), index)
-        wanted[entity] = Wanted(entry["limits"], entry.get("shadow", False))
+        wanted[entity] = QuotaFileEntry(entry["limits"], entry.get("shadow", False))
         yield
     return wanted
 
 
 async def differences(
-    wanted: Mapping[EntityPairs, Wanted], rows: Mapping[EntityPairs, QuotaRow], *, prune: bool
+    wanted: Mapping[EntityPairs, QuotaFileEntry], rows: Mapping[EntityPairs, QuotaRow], *, prune: bool
 ) -> Differences:
     """Compare current and desired quotas. With `prune`, unlisted entities are removed."""
     missing = (entity for entity in rows if entity not in wanted) if prune else ()
@@ -112,7 +123,7 @@ async def differences(
 
 def _differences(
     entities: Sequence[EntityPairs],
-    wanted: Mapping[EntityPairs, Wanted],
+    wanted: Mapping[EntityPairs, QuotaFileEntry],
     rows: Mapping[EntityPairs, QuotaRow],
 ) -> Steps[Differences]:
     limits: list[Difference] = []
@@ -130,8 +141,10 @@ def _differences(
     return Differences(limits, shadows)
 
 
-def _there(row: QuotaRow | None) -> Wanted:
-    return NOTHING if row is None else Wanted({each.key: each.value for each in row.limits}, row.shadow)
+def _there(row: QuotaRow | None) -> QuotaFileEntry:
+    return (
+        NOTHING if row is None else QuotaFileEntry({each.key: each.value for each in row.limits}, row.shadow)
+    )
 
 
 async def alterations(
@@ -165,31 +178,12 @@ def _plain(value: float) -> float:
 
 
 MAX_ENTITIES: Final = 10_000
-BEYOND: Final = 2.0**63
-
-_LIMITS: Final = Record(
-    dict.fromkeys(ALL_KEYS, Number(exclusive_minimum=0, exclusive_maximum=BEYOND)),
-    optional=frozenset(ALL_KEYS),
-    min_properties=1,
-)
-_ENTRY: Final = Record(
-    {"entity": ENTITY, "limits": _LIMITS, "shadow": Flag()}, optional=frozenset({"shadow"})
-)
+_ENTRY: Final = Record({"entity": ENTITY, **WANTED.fields}, optional=WANTED.optional)
 ENTRIES: Final = Listing(_ENTRY, max_items=MAX_ENTITIES)
 FILE: Final = Record({"quotas": ENTRIES}, title="QuotaFile")
-_CHANGES: Final = Listing(schema_of(Difference, entity=ENTITY), max_items=10 * MAX_ENTITIES)
+_CHANGES: Final = Listing(schema_of(Difference), max_items=10 * MAX_ENTITIES)
 _SHADOWS: Final = Listing(Record({"entity": ENTITY, "shadow": Flag()}), max_items=MAX_ENTITIES)
-_REFUSED: Final = Listing(
-    Record(
-        {
-            "entity": ENTITY,
-            "error": Text(),
-            "message": Text(max_length=4096, nullable=True),
-            "line": Number(integer=True, minimum=1, nullable=True),
-        }
-    ),
-    max_items=MAX_ENTITIES,
-)
+_REFUSED: Final = Listing(schema_of(RefusedQuota), max_items=MAX_ENTITIES)
 _IMPORTED: Final = {"changes": _CHANGES, "shadow_changes": _SHADOWS, "refused": _REFUSED}
 IMPORTED: Final = Record(
     {**_IMPORTED, "version": COUNT, "reach": Listing(REACH)}, optional=frozenset({"reach"})
@@ -200,9 +194,7 @@ REFUSED_IMPORT: Final = problem_schema(**_IMPORTED)
 
 
 async def export_quotas(call: Call) -> Reply:
-    rows = await sort_in_slices(
-        call.console.backend.views.quotas.each_quota(), lambda row: order_of(row.entity)
-    )
+    rows = await sort_in_slices(call.views.quotas.each_quota(), lambda row: order_of(row.entity))
     entries = await collect(document(consumed(rows)))
     return await file_reply("client-quotas", "quotas", entries, form=call.query["format"])
 
@@ -214,7 +206,7 @@ async def import_quotas(call: Call) -> Reply:
     except ListedTwice as error:
         line = lines[error.index]
         raise Problem(400, f"Line {line}: {error}.", where="/quotas", line=line) from error
-    rows = await collect_by_key(call.console.backend.views.quotas.each_quota(), _entity)
+    rows = await collect_by_key(call.views.quotas.each_quota(), _entity)
     call.to_free.extend([wanted, rows])
     changes = await differences(wanted, rows, prune=call.query["prune"])
     version = await version_of(_each_change(changes))
@@ -230,7 +222,7 @@ async def import_quotas(call: Call) -> Reply:
     call.to_free.extend([changes.limits, list(entries)])
     validate_only = call.query["validate_only"]
     command = AlterClientQuotas(entries, validate_only=validate_only, all_or_none=True)
-    outcomes = await call.console.backend.control.apply(command, call.actor)
+    outcomes = await call.apply(command)
     call.to_free.append(outcomes)
     refused = await _refused(outcomes, dict(zip(wanted, lines, strict=True)))
     answer = await _answer(changes, refused)
@@ -238,7 +230,7 @@ async def import_quotas(call: Call) -> Reply:
         raise _problem(outcomes, refused[0], answer)
     answer["version"] = version
     if validate_only:
-        answer |= await _reach(call.console.backend.views, entries)
+        answer |= await _reach(call.views, entries)
     else:
         call.console.live.refresh()
     return Reply(answer, headers=tag)
@@ -260,12 +252,7 @@ async def _refused(
     return await collect(
         None
         if each.ok
-        else {
-            "entity": json_of(each.entity),
-            "error": each.error.name,
-            "message": each.message,
-            "line": line_of.get(each.entity),
-        }
+        else as_json(RefusedQuota(each.entity, each.error.name, each.message, line_of.get(each.entity)))
         for each in outcomes
     )
 
@@ -299,8 +286,7 @@ def _problem(outcomes: Sequence[QuotaOutcome], refused: Mapping[str, Any], answe
 
 ROUTES: Final = (
     Route(
-        "GET",
-        "/api/v1/client-quotas:export",
+        "GET /api/v1/client-quotas:export",
         "exportClientQuotas",
         "All rules with their limits, in the format of the import.",
         export_quotas,
@@ -308,8 +294,7 @@ ROUTES: Final = (
         query=(FORMAT,),
     ),
     Route(
-        "POST",
-        "/api/v1/client-quotas:import",
+        "POST /api/v1/client-quotas:import",
         "importClientQuotas",
         "Sets exactly the listed limits for each entity, enforced unless `shadow` is set. All or none.",
         import_quotas,

@@ -5,7 +5,7 @@ from itertools import islice
 from typing import Any, Final
 
 from webui.entity_schema import ENTITY
-from webui.quota_preview import Move, Reach, Rule
+from webui.quota_preview import LimitingRule, MovedClients, Reach
 from webui.quotas import json_of
 from webui.schema import COUNT, MAYBE, NAME, Flag, Listing, Maybe, Record, Text
 from webui.tables.answers import as_json, schema_of
@@ -14,19 +14,8 @@ from webui.tables.slices import collect, free_in_slices
 MAX_MOVES: Final = 20
 """Moves of one key; the others have fewer clients."""
 
-_RULE: Final = schema_of(Rule, entity=Maybe(ENTITY))
-
-_MOVE: Final = Record(
-    {
-        "from": _RULE,
-        "to": _RULE,
-        "clients": COUNT,
-        "limits": COUNT,
-        "at_limit": COUNT,
-        "examples": Listing(Record({"user": NAME, "client_id": NAME})),
-    }
-)
-
+_RULE: Final = schema_of(LimitingRule)
+_MOVE: Final = Record({"from": _RULE, "to": _RULE, **schema_of(MovedClients).fields})
 REACH: Final = Record(
     {
         "key": Text(),
@@ -37,7 +26,7 @@ REACH: Final = Record(
         "moved": COUNT,
         "moves": Listing(_MOVE, max_items=MAX_MOVES),
         "outranked": Listing(Record({"entity": ENTITY, "clients": COUNT})),
-        "emptied": Listing(Record({"entity": ENTITY, "bound": MAYBE})),
+        "emptied": Listing(schema_of(LimitingRule, entity=ENTITY)),
         "first_wait_ms": COUNT,
         "gentler": Maybe(Record({"value": MAYBE, "first_wait_ms": COUNT})),
         "shadow": Flag(),
@@ -47,7 +36,7 @@ REACH: Final = Record(
     title="Reach",
 )
 """Of `counted` clients. `unlisted` connected clients are not counted: those beyond MAX_CLIENTS, and those
-that other gateways only count. `unheard` gateways have told nothing.
+that other gateways only count. `unheard` gateways have not reported yet.
 """
 
 
@@ -81,16 +70,9 @@ async def _reach_json(reach: Reach) -> dict[str, Any]:
         "gentler": gentler,
         "shadow": reach.shadow,
         "unlisted": reach.unlisted,
-        "unheard": list(reach.unheard),
+        "unheard": list(reach.without_report),
     }
 
 
-def _move_json(before: Rule, after: Rule, move: Move) -> dict[str, Any]:
-    return {
-        "from": as_json(before),
-        "to": as_json(after),
-        "clients": move.clients,
-        "limits": move.limits,
-        "at_limit": move.at_limit,
-        "examples": [{"user": each.principal, "client_id": each.client_id} for each in move.examples],
-    }
+def _move_json(before: LimitingRule, after: LimitingRule, move: MovedClients) -> dict[str, Any]:
+    return {"from": as_json(before), "to": as_json(after)} | as_json(move)

@@ -7,12 +7,17 @@ import base64
 import codecs
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
+import msgspec
+from msgspec import Meta
+
+from broker.controller.rows.fields import one_of
 from broker.controller.topic_records import MAX_PARTITIONS, Cut, FoundRecord, PartitionPosition
 from webui.decoding.decoder import Decoded
 from webui.rest import bodies as strict_json
-from webui.schema import COUNT, Flag, Invalid, Listing, Maybe, Number, OneOf, Record, Text
+from webui.schema import Invalid, OneOf, Record, Text
+from webui.tables.answers import as_json, schema_of
 
 LARGEST_OFFSET: Final = 2**63 - 1
 LATEST_MOMENT: Final = 253_402_300_799_999
@@ -24,32 +29,6 @@ LONGEST_VALUE: Final = 32_767
 LONGEST_CURSOR: Final = 34_000
 """Characters of a cursor; one of MAX_PARTITIONS partitions has fewer."""
 
-_OFFSET: Final = Number(integer=True, minimum=0, maximum=LARGEST_OFFSET)
-_SHOWN: Final = Text(max_length=2_000_000, nullable=True)
-_BYTES: Final = Record(
-    {
-        "size": COUNT,
-        "text": _SHOWN,
-        "base64": _SHOWN,
-        "is_truncated": Flag(),
-        "decoded": _SHOWN,
-        "error": Text(max_length=2_000, nullable=True),
-    }
-)
-RECORD: Final = Record(
-    {
-        "partition": COUNT,
-        "offset": _OFFSET,
-        "timestamp_ms": Number(integer=True),
-        "timestamp_type": Text(choices=("CreateTime", "LogAppendTime")),
-        "key": Maybe(_BYTES),
-        "value": Maybe(_BYTES),
-        "headers": Listing(Record({"name": _BYTES, "value": Maybe(_BYTES)})),
-        "header_count": COUNT,
-        "is_transactional": Flag(),
-    }
-)
-
 _LONG: Final = Text(max_length=LONGEST_VALUE)
 DATA: Final = OneOf(
     (Record({"text": _LONG}), Record({"json": _LONG}), Record({"hex": _LONG}), Record({"base64": _LONG}))
@@ -57,44 +36,82 @@ DATA: Final = OneOf(
 """Bytes of a request: UTF-8 text, text that must be JSON, or bytes in hexadecimal or base64."""
 
 
+Shown = Annotated[str, Meta(max_length=2_000_000)]
+
+
+class ShownBytes(msgspec.Struct, frozen=True):
+    """The first bytes of a key, a value or a header: as text if they are UTF-8, else as base64. `decoded` is
+    JSON by a schema, `error` why there is none.
+    """
+
+    size: int
+    text: Shown | None
+    base64: Shown | None
+    is_truncated: bool
+    decoded: Shown | None
+    error: Annotated[str, Meta(max_length=2_000)] | None
+
+
+class ShownHeader(msgspec.Struct, frozen=True):
+    name: ShownBytes
+    value: ShownBytes | None
+
+
+class ShownRecord(msgspec.Struct, frozen=True):
+    """`headers` are the first of `header_count`."""
+
+    partition: int
+    offset: Annotated[int, Meta(ge=0, le=LARGEST_OFFSET)]
+    timestamp_ms: Annotated[int, Meta(ge=-(2**63))]
+    timestamp_type: Annotated[str, one_of("CreateTime", "LogAppendTime")]
+    key: ShownBytes | None
+    value: ShownBytes | None
+    headers: tuple[ShownHeader, ...]
+    header_count: int
+    is_transactional: bool
+
+
+RECORD: Final = schema_of(ShownRecord)
+
+
 def record_json(
     found: FoundRecord, key: Decoded | None, value: Decoded | None, longest: int
 ) -> dict[str, Any]:
     """`longest`: at most this many bytes of each key, value and header are shown."""
-    return {
-        "partition": found.partition,
-        "offset": found.offset,
-        "timestamp_ms": found.timestamp,
-        "timestamp_type": "LogAppendTime" if found.is_append_time else "CreateTime",
-        "key": bytes_json(found.key, longest, key),
-        "value": bytes_json(found.value, longest, value),
-        "headers": [
-            {"name": bytes_json(name, longest), "value": bytes_json(content, longest)}
-            for name, content in found.headers
-        ],
-        "header_count": found.header_count,
-        "is_transactional": found.is_transactional,
-    }
+    shown = ShownRecord(
+        found.partition,
+        found.offset,
+        found.timestamp,
+        "LogAppendTime" if found.is_append_time else "CreateTime",
+        None if found.key is None else shown_bytes(found.key, longest, key),
+        None if found.value is None else shown_bytes(found.value, longest, value),
+        tuple(_header(name, content, longest) for name, content in found.headers),
+        found.header_count,
+        found.is_transactional,
+    )
+    return as_json(shown)
 
 
-def bytes_json(cut: Cut | None, longest: int, decoded: Decoded | None = None) -> dict[str, Any] | None:
-    """Return text if the shown bytes are UTF-8 (a character cut at their end is left out), else base64."""
-    if cut is None:
-        return None
+def _header(name: Cut, content: Cut | None, longest: int) -> ShownHeader:
+    return ShownHeader(shown_bytes(name, longest), None if content is None else shown_bytes(content, longest))
+
+
+def shown_bytes(cut: Cut, longest: int, decoded: Decoded | None = None) -> ShownBytes:
+    """A character that is cut at the end of the shown bytes is left out."""
     shown = bytes(cut.kept[:longest])
     is_truncated = len(shown) < cut.size
     try:
         text = codecs.getincrementaldecoder("utf-8")().decode(shown, final=not is_truncated)
     except UnicodeDecodeError:
         text = None
-    return {
-        "size": cut.size,
-        "text": text,
-        "base64": base64.b64encode(shown).decode() if text is None else None,
-        "is_truncated": is_truncated,
-        "decoded": None if decoded is None else decoded.text,
-        "error": None if decoded is None else decoded.error,
-    }
+    return ShownBytes(
+        cut.size,
+        text,
+        base64.b64encode(shown).decode() if text is None else None,
+        is_truncated,
+        None if decoded is None else decoded.text,
+        None if decoded is None else decoded.error,
+    )
 
 
 def bytes_of(given: Mapping[str, str] | None, where: str) -> bytes | None:

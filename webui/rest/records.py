@@ -19,12 +19,13 @@ from broker.controller.topic_records import (
     FoundRecord,
     FoundRecords,
     PartitionPosition,
+    ProducedRecord,
     ProduceRecord,
+    RecordFilter,
     Start,
     StartKind,
     Stop,
     UnreadableBatch,
-    Wanted,
 )
 from webui.decoding.decoder import Decoded
 from webui.decoding.schema import SCHEMA, DataSchema, read_schema
@@ -90,11 +91,11 @@ BROWSED: Final = Record(
     }
 )
 _HEADER: Final = Record({"name": Text(max_length=LONGEST_VALUE), "value": Maybe(DATA)})
-PRODUCED: Final = Record({"partition": COUNT, "offset": _OFFSET, "timestamp_ms": Number(integer=True)})
+PRODUCED: Final = schema_of(ProducedRecord)
 
 
 async def browse(call: Call) -> Reply:
-    refuse_for_gateway(call.console.backend.views, "records")
+    refuse_for_gateway(call.views, "records")
     body = call.body
     if "from" in body and "cursor" in body:
         raise Invalid("/cursor", "continues an earlier reading, so there must be no `from`")
@@ -106,11 +107,11 @@ async def browse(call: Call) -> Reply:
         start,
         tuple(body.get("partitions", ())),
         read_cursor(body["cursor"]) if "cursor" in body else (),
-        Wanted(bytes_of(body.get("key"), "/key"), _encoded(body.get("contains"))),
+        RecordFilter(bytes_of(body.get("key"), "/key"), _encoded(body.get("contains"))),
         limit,
         is_whole=any(schemas),
     )
-    found: FoundRecords = await call.console.backend.control.apply(command, call.actor)
+    found: FoundRecords = await call.apply(command)
     items = await _items(call, found.records, *schemas)
     return Reply(
         {
@@ -172,7 +173,7 @@ async def _decoded(
 
 async def get_record(call: Call) -> Reply:
     """Return one record, or its whole key or value as bytes to be saved."""
-    refuse_for_gateway(call.console.backend.views, "records")
+    refuse_for_gateway(call.views, "records")
     name, partition, offset = (call.path_params[each] for each in ("name", "partition", "offset"))
     part = call.query["part"]
     command = BrowseRecords(
@@ -182,7 +183,7 @@ async def get_record(call: Call) -> Reply:
         limit=1,
         is_download=part is not None,
     )
-    found: FoundRecords = await call.console.backend.control.apply(command, call.actor)
+    found: FoundRecords = await call.apply(command)
     if not found.records or found.records[0].offset != offset:
         raise Problem(404, f"{name}-{partition} has no record at offset {offset}.")
     record = found.records[0]
@@ -213,7 +214,7 @@ async def _downloaded(data: memoryview) -> AsyncIterator[bytes]:
 
 
 async def produce(call: Call) -> Reply:
-    refuse_for_gateway(call.console.backend.views, "records")
+    refuse_for_gateway(call.views, "records")
     body, name = call.body, call.path_params["name"]
     headers = tuple(
         (each["name"], bytes_of(each["value"], f"/headers/{at}/value"))
@@ -226,15 +227,10 @@ async def produce(call: Call) -> Reply:
         headers,
         body.get("partition"),
     )
-    produced = await call.console.backend.control.apply(command, call.actor)
+    produced = await call.apply(command)
     call.console.live.refresh()
     location = f"/api/v1/topics/{name}/partitions/{produced.partition}/records/{produced.offset}"
-    answer = {
-        "partition": produced.partition,
-        "offset": produced.offset,
-        "timestamp_ms": produced.timestamp,
-    }
-    return Reply(answer, status=201, headers={"Location": location})
+    return Reply(as_json(produced), status=201, headers={"Location": location})
 
 
 def browse_role(settings: ConsoleConfig) -> Role:
@@ -246,13 +242,12 @@ _GONE: Final = ResponseSpec("The topic, a partition or the record does not exist
 
 ROUTES: Final = (
     Route(
-        "POST",
-        "/api/v1/topics/{name}/records:browse",
+        "POST /api/v1/topics/{name}/records:browse",
         "browseRecords",
         "Reads records in the order of time: `from` the earliest, an offset, a time, or the latest few (the "
         "default); or from the `cursor` of an earlier answer. `key` and `contains` select records by their "
         "exact key and by a text in key, value or header. Stops at the limits of console.browse.*, "
-        "`stopped` tells why, and `next` is the cursor to go on, null at the end. Requires the role of "
+        "`stopped` says why, and `next` is the cursor to go on, null at the end. Requires the role of "
         "console.browse.role. In the audit trail.",
         browse,
         {
@@ -269,8 +264,7 @@ ROUTES: Final = (
         role=browse_role,
     ),
     Route(
-        "POST",
-        "/api/v1/topics/{name}/records",
+        "POST /api/v1/topics/{name}/records",
         "produceRecord",
         "Appends one record. A value of null is a tombstone. Without `partition`, the key selects it as "
         "Kafka's Java producer does. Requires the role editor. In the audit trail.",
@@ -295,8 +289,7 @@ ROUTES: Final = (
         role=Role.EDITOR,
     ),
     Route(
-        "GET",
-        "/api/v1/topics/{name}/partitions/{partition}/records/{offset}",
+        "GET /api/v1/topics/{name}/partitions/{partition}/records/{offset}",
         "getRecord",
         "One record; with `part`, its whole key or value as bytes. Requires the role of "
         "console.browse.role. In the audit trail.",

@@ -4,68 +4,78 @@ GET resolves the current rules; POST takes edits in the format of PATCH /client-
 limit after them. Neither changes anything, so both require only the role viewer.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Annotated, Final
+
+import msgspec
 
 from broker.common.errors import ApiError
 from broker.common.principal import ANONYMOUS
 from broker.controller.commands import QuotaAlteration
-from broker.controller.rows.quotas import GatewayUse, NodeUse, ProbeRow, ResolvedLimit
-from webui.entity_schema import ANY_ENTITY, ENTITY, LONGEST_NAME
+from broker.controller.rows.fields import LEFT_OUT, Measured, ShownEntity, Tags
+from broker.controller.rows.quotas import GatewayUse, MeasuredBy, NodeUse, ProbeRow, ResolvedLimit
+from webui.entity_schema import LONGEST_NAME
 from webui.problem import Problem
-from webui.quotas import json_of
 from webui.rest.client_quotas import EDIT, EDIT_OPTIONAL, alteration_of, check_edits
 from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
-from webui.schema import (
-    COUNT,
-    MAYBE,
-    NAME,
-    Flag,
-    Listing,
-    Number,
-    Record,
-    Schema,
-    Text,
-)
-from webui.tables.answers import TAGS, as_json, schema_of, tags_json
-from webui.tables.json_output import finite
+from webui.schema import Listing, Record, Text
+from webui.tables.answers import as_json, schema_of
 from webui.tables.slices import run_in_slices
 
-PATH: Final = "/api/v1/client-quotas:resolve"
 MAX_EDITS: Final = 8
 
 _NAME: Final = Text(max_length=LONGEST_NAME)
-_STATE: Final[Mapping[str, Schema]] = {
-    "bound": MAYBE,
-    "observed": MAYBE,
-    "measured_by": Text(choices=("quota", "connections"), nullable=True),
-    "shadow": Flag(),
-    "wait_ms": Number(integer=True, minimum=0, nullable=True),
-    "first_wait_ms": COUNT,
-    "nodes": Listing(schema_of(NodeUse)),
-    "gateways": Listing(schema_of(GatewayUse)),
-    "unlisted": Listing(NAME),
-    "matched": ANY_ENTITY,
-    "callback": Record({"class": NAME, "answered": Flag(), "tags": TAGS}),
-    "probes": Listing(schema_of(ProbeRow, entity=ENTITY), max_items=8),
-}
-_OPTIONAL: Final = frozenset({"first_wait_ms", "matched", "callback", "nodes", "gateways", "unlisted"})
+
+
+class CallbackAnswer(msgspec.Struct, frozen=True):
+    """What a quota callback decided; without `answered` it failed."""
+
+    name: str = msgspec.field(name="class")
+    answered: bool
+    tags: Tags
+
+
+class LimitState(msgspec.Struct, frozen=True):
+    """What applies to a client for one key, as in `ResolvedLimit`. What does not is left out."""
+
+    bound: float | None
+    observed: Measured | None
+    measured_by: MeasuredBy | None
+    shadow: bool
+    wait_ms: int | None
+    probes: Annotated[tuple[ProbeRow, ...], msgspec.Meta(max_length=8)]
+    callback: Annotated[CallbackAnswer | None, LEFT_OUT]
+    first_wait_ms: Annotated[int | None, LEFT_OUT]
+    nodes: Annotated[tuple[NodeUse, ...] | None, LEFT_OUT]
+    gateways: Annotated[tuple[GatewayUse, ...] | None, LEFT_OUT]
+    unlisted: Annotated[tuple[str, ...] | None, LEFT_OUT]
+    matched: Annotated[ShownEntity | None, LEFT_OUT]
+
+    @classmethod
+    def of(cls, limit: ResolvedLimit, callback: str) -> "LimitState":
+        """`callback` is the class of the quota callback."""
+        decided, wait = limit.decided, limit.first_wait
+        tags = None if decided is None else decided.tags
+        return cls(
+            limit.bound,
+            limit.observed,
+            limit.measured_by,
+            limit.shadow,
+            limit.wait_ms,
+            limit.probes,
+            None if decided is None else CallbackAnswer(callback, tags is not None, tags or ()),
+            None if wait is None else wait.wait_ms,
+            limit.nodes or None,
+            limit.gateways or None,
+            limit.unlisted or None,
+            limit.matched,
+        )
+
+
+_STATE: Final = schema_of(LimitState)
+_LIMIT: Final = Record({"key": Text(), **_STATE.fields, "if": _STATE}, optional=_STATE.optional | {"if"})
 RESOLVED: Final = Record(
-    {
-        "user": _NAME,
-        "client_id": _NAME,
-        "ip": _NAME,
-        "limits": Listing(
-            Record(
-                {
-                    "key": Text(),
-                    **_STATE,
-                    "if": Record(_STATE, optional=_OPTIONAL),
-                },
-                optional=_OPTIONAL | {"if"},
-            )
-        ),
-    },
+    {"user": _NAME, "client_id": _NAME, "ip": _NAME, "limits": Listing(_LIMIT)},
     optional=frozenset({"ip"}),
     title="ResolvedQuotas",
 )
@@ -94,10 +104,11 @@ async def resolve_if(call: Call) -> Reply:
 async def _answer(
     call: Call, user: str, client_id: str, ip: str, edits: Sequence[QuotaAlteration] | None
 ) -> Reply:
-    views = call.console.backend.views
-    callback = views.quotas.callback
+    callback = call.views.quotas.callback
     try:
-        limits = await run_in_slices(views.quotas.resolve(user or None, client_id, ip or None, edits or ()))
+        limits = await run_in_slices(
+            call.views.quotas.resolve(user or None, client_id, ip or None, edits or ())
+        )
     except ApiError as error:
         raise Problem.of(error.code, error.message) from error
     return Reply(
@@ -106,46 +117,22 @@ async def _answer(
         | {
             "limits": [
                 {"key": now.key}
-                | _state_json(now, callback)
-                | ({} if edits is None else {"if": _state_json(then, callback)})
+                | as_json(LimitState.of(now, callback))
+                | ({} if edits is None else {"if": as_json(LimitState.of(then, callback))})
                 for now, then in limits
             ]
         }
     )
 
 
-def _state_json(limit: ResolvedLimit, callback: str) -> dict[str, Any]:
-    state: dict[str, Any] = {
-        "bound": limit.bound,
-        "observed": finite(limit.observed),
-        "measured_by": limit.measured_by,
-        "shadow": limit.shadow,
-        "wait_ms": limit.wait_ms,
-        "probes": [as_json(probe) for probe in limit.probes],
-    }
-    if limit.decided is not None:
-        tags = limit.decided.tags
-        state["callback"] = {"class": callback, "answered": tags is not None, "tags": tags_json(tags or ())}
-    if limit.first_wait is not None:
-        state["first_wait_ms"] = limit.first_wait.wait_ms
-    if limit.nodes:
-        state["nodes"] = [as_json(use) for use in limit.nodes]
-    if limit.gateways:
-        state["gateways"] = [as_json(use) for use in limit.gateways]
-    if limit.unlisted:
-        state["unlisted"] = list(limit.unlisted)
-    return state if limit.matched is None else state | {"matched": json_of(limit.matched)}
-
-
 ROUTES: Final = (
     Route(
-        "GET",
-        PATH,
+        "GET /api/v1/client-quotas:resolve",
         "resolveClientQuotas",
         "The rule that applies to a client for each kind of limit, with lookup order and usage. If "
         "a quota callback decides, no rule matches, and `callback` has its tags. Where gateways share "
         "limits, `gateways` has the use at each of them, and `unlisted` those that may have more than they "
-        "tell.",
+        "report.",
         resolve,
         {200: ResponseSpec("The result; without `matched` if no rule limits this client", RESOLVED)},
         query=(
@@ -155,8 +142,7 @@ ROUTES: Final = (
         ),
     ),
     Route(
-        "POST",
-        PATH,
+        "POST /api/v1/client-quotas:resolve",
         "resolveClientQuotasIf",
         "Like GET, and each limit after the given edits (`if`), with the first throttle that the edits would "
         "cause. Changes nothing.",

@@ -5,21 +5,23 @@ HTTP. Independent of the web framework: a handler takes a `Call` and returns a `
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final
-from urllib.parse import quote
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from broker.common.errors import ErrorCode
 from broker.config.sections.console import ConsoleConfig
-from broker.controller.commands import Actor, Role, lacks_role
+from broker.controller.commands import Actor, Command, Role, lacks_role
+from broker.views.console import Views
 from webui.console import Console
-from webui.live.sse_client import Connection
-from webui.path_names import path_name, unescaped
+from webui.live.sse_client import StreamConnection
+from webui.path_names import unescaped
 from webui.problem import Problem
 from webui.schema import Flag, Invalid, Number, Schema, Text
 from webui.security.headers import HeaderLookup
 from webui.security.sessions import Session
+
+Answer = TypeVar("Answer")
 
 BASE: Final = "/api/v1"
 JSON: Final = "application/json"
@@ -86,11 +88,19 @@ class Call(msgspec.Struct, frozen=True):
     headers: HeaderLookup
     is_logged_in: Callable[[], bool]
     path_params: Mapping[str, Any] = msgspec.field(default_factory=dict)
-    connection: Connection | None = None
+    connection: StreamConnection | None = None
     session: Session | None = None
     operation: str = ""
     to_free: list[list[Any] | dict[Any, Any]] = msgspec.field(default_factory=list)
     lines: Mapping[str, Sequence[int]] = msgspec.field(default_factory=dict)
+
+    @property
+    def views(self) -> Views:
+        return self.console.backend.views
+
+    async def apply(self, command: Command[Answer]) -> Answer:
+        """Run a command in the name of the actor. Raises ApiError, as `ControlService` does."""
+        return await self.console.backend.control.apply(command, self.actor)
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -120,16 +130,16 @@ _REFUSED_AS: Final = {
 
 
 class Route(msgspec.Struct, frozen=True):
-    """One route. `public` routes require no token and return no sensitive data. `responses` omits the errors
-    that every route can return (400 to 503 as problem details). `path_params` describes the names in
-    braces of `path`; the last may contain slashes if it ends the path, or with `has_slashes`. `has_list`: the
-    body contains a list and is limited by console.request.max.bytes; other bodies are limited to SHORT_BODY
-    bytes. `is_file`: the body may be YAML. `example` is a body for the OpenAPI document. `role` is the least
-    role that the command of a route with a body requires, so that the body of others is not even read.
+    """One route. `request` is its method and its path, as in `GET /api/v1/topics/{name}`. `public` routes
+    require no token and return no sensitive data. `responses` omits the errors that every route can return
+    (400 to 503 as problem details). `path_params` describes the names in braces of the path; the last may
+    contain slashes if it ends the path, or with `has_slashes`. `has_list`: the body contains a list and is
+    limited by console.request.max.bytes; other bodies are limited to SHORT_BODY bytes. `is_file`: the body
+    may be YAML. `example` is a body for the OpenAPI document. `role` is the least role that the command of a
+    route with a body requires, so that the body of others is not even read.
     """
 
-    method: str
-    path: str
+    request: str
     operation: str
     about: str
     handle: Callable[[Call], Awaitable[Reply]]
@@ -151,6 +161,14 @@ class Route(msgspec.Struct, frozen=True):
         if actor.role < needed:
             code = _REFUSED_AS.get(self.tag, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
             raise Problem.of(code, lacks_role(actor.name, actor.role, needed))
+
+    @property
+    def method(self) -> str:
+        return self.request.partition(" ")[0]
+
+    @property
+    def path(self) -> str:
+        return self.request.partition(" ")[2]
 
     @property
     def tag(self) -> str:
@@ -182,48 +200,3 @@ def read_query(route: Route, given: Mapping[str, list[str]]) -> dict[str, Any]:
     return {
         name: query.read(given[name][0]) if name in given else query.default for name, query in known.items()
     }
-
-
-def no_content() -> Reply:
-    """Return the response to a request that leaves nothing to say, such as DELETE."""
-    return Reply(b"", status=204)
-
-
-def created(content: Any, location: str, version: int) -> Reply:
-    """Return the response to a request that created the resource at `location` (see `path_of`)."""
-    return Reply(content, status=201, headers={"Location": location, "ETag": etag(version)})
-
-
-def path_of(collection: str, place: str) -> str:
-    """Return the path of one resource, as in `path_of("audit", "7")`."""
-    return f"{BASE}/{collection}/{quote(place, safe='=,:@')}"
-
-
-def path_of_name(collection: str, name: str) -> str:
-    """Return the path of the resource with this PathName, as in `path_of_name("tokens", "ci")`."""
-    return path_of(collection, path_name(name))
-
-
-IF_MATCH = {"If-Match": "The ETag of the entity as read; 412 if the entity has changed since."}
-HEADERS = IF_MATCH | {
-    "If-None-Match": "`*`: only if the entity does not exist yet.",
-}
-
-
-def expected_version(headers: HeaderLookup) -> int | None:
-    """Return the version that the caller has seen: 0 for a new entity, None without a header. Raises Problem
-    400.
-    """
-    if headers.get("If-None-Match") == "*":
-        return 0
-    tag = headers.get("If-Match")
-    if tag is None:
-        return None
-    digits = tag.strip().removeprefix('"').removesuffix('"')
-    if not (digits.isascii() and digits.isdigit() and len(digits) < 19):
-        raise Problem(400, 'Invalid If-Match: expected the ETag of one entity, such as "17".')
-    return int(digits)
-
-
-def etag(version: int) -> str:
-    return f'"{version}"'

@@ -14,22 +14,18 @@ from broker.controller.commands import AlterUserScramCredentials, Role, ScramDel
 from broker.controller.rows.broker import ScramRow
 from broker.controller.scram import DEFAULT_ITERATIONS, LONGEST_USER, deletion_of, unsalted, upsertion_of
 from webui.problem import PROBLEM, Problem, problem_schema, raise_refusal
-from webui.rest.access import PROOF_HEADER, require_proof
 from webui.rest.paging import page_query, page_schema, table_page
-from webui.rest.routing import (
+from webui.rest.proof import PROOF_HEADER, require_proof
+from webui.rest.replies import (
     HEADERS,
-    Call,
-    PathName,
-    Query,
-    Reply,
-    ResponseSpec,
-    Route,
+    IF_MATCH,
     created,
-    etag,
     expected_version,
     no_content,
     path_of_name,
+    versioned,
 )
+from webui.rest.routing import Call, PathName, Query, Reply, ResponseSpec, Route
 from webui.schema import Maybe, Number, Record, Text
 from webui.tables.answers import as_json, schema_of
 from webui.tables.listing import Table
@@ -68,13 +64,13 @@ _limiter: Final = trio.CapacityLimiter(HASHED_AT_ONCE)
 
 
 async def list_credentials(call: Call) -> Reply:
-    rows = call.console.backend.views.metadata.scram_users()
+    rows = call.views.metadata.scram_users()
     return Reply(await table_page(call, CREDENTIALS, rows))
 
 
 async def get_credential(call: Call) -> Reply:
     row = _existing(call)
-    return Reply(as_json(row), headers={"ETag": etag(row.version)})
+    return versioned(as_json(row), row.version)
 
 
 async def put_credential(call: Call) -> Reply:
@@ -92,7 +88,7 @@ async def put_credential(call: Call) -> Reply:
     await _apply(call, upsertion)
     row = _existing(call)
     if was_there:
-        return Reply(as_json(row), headers={"ETag": etag(row.version)})
+        return versioned(as_json(row), row.version)
     return created(as_json(row), path_of_name(f"scram-users/{mechanism}", user), row.version)
 
 
@@ -108,7 +104,7 @@ async def _apply(
     call: Call, alteration: ScramUpsertion | ScramDeletion, *, validate_only: bool = False
 ) -> None:
     command = AlterUserScramCredentials((alteration,), validate_only)
-    (outcome,) = await call.console.backend.control.apply(command, call.actor)
+    (outcome,) = await call.apply(command)
     row = _row(call)
     raise_refusal(outcome, None if row is None else as_json(row))
     if not validate_only:
@@ -116,9 +112,7 @@ async def _apply(
 
 
 def _row(call: Call) -> ScramRow | None:
-    return call.console.backend.views.metadata.scram_user(
-        call.path_params["user"], call.path_params["mechanism"]
-    )
+    return call.views.metadata.scram_user(call.path_params["user"], call.path_params["mechanism"])
 
 
 def _existing(call: Call) -> ScramRow:
@@ -135,8 +129,7 @@ _CHANGED: Final = ResponseSpec(
 
 ROUTES: Final = (
     Route(
-        "GET",
-        "/api/v1/scram-users",
+        "GET /api/v1/scram-users",
         "listScramUsers",
         "Users' SCRAM credentials, without salts and keys.",
         list_credentials,
@@ -144,8 +137,7 @@ ROUTES: Final = (
         query=page_query(CREDENTIALS),
     ),
     Route(
-        "GET",
-        "/api/v1/scram-users/{mechanism}/{user}",
+        "GET /api/v1/scram-users/{mechanism}/{user}",
         "getScramUser",
         "One credential, without salt and keys.",
         get_credential,
@@ -153,8 +145,7 @@ ROUTES: Final = (
         path_params=_PLACE,
     ),
     Route(
-        "PUT",
-        "/api/v1/scram-users/{mechanism}/{user}",
+        "PUT /api/v1/scram-users/{mechanism}/{user}",
         "setScramUser",
         "Creates or replaces a user's credential. Requires the role admin.",
         put_credential,
@@ -176,13 +167,12 @@ ROUTES: Final = (
         role=Role.ADMIN,
     ),
     Route(
-        "DELETE",
-        "/api/v1/scram-users/{mechanism}/{user}",
+        "DELETE /api/v1/scram-users/{mechanism}/{user}",
         "removeScramUser",
         "Deletes a user's credential. Requires the role admin.",
         delete_credential,
         {204: ResponseSpec("The credential is deleted"), 404: _MISSING, 412: _CHANGED},
-        headers={"If-Match": HEADERS["If-Match"], **PROOF_HEADER},
+        headers={**IF_MATCH, **PROOF_HEADER},
         path_params=_PLACE,
     ),
 )

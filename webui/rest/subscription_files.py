@@ -7,7 +7,7 @@ settings, where omitted ones have their defaults; subscriptions that the file om
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 
@@ -21,12 +21,15 @@ from broker.controller.commands import (
     ResourceType,
     Role,
 )
+from broker.controller.rows.fields import Word
 from broker.views.client_telemetry import SubscriptionRow
 from webui.problem import Problem, problem_schema
 from webui.rest.client_metrics import SETTINGS, configs_of, ops_for
 from webui.rest.files import FORMAT, PREVIEWED, YAML, file_reply, version_of
-from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route, etag, expected_version
+from webui.rest.replies import expected_version, versioned
+from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
 from webui.schema import COUNT, NAME, Flag, Invalid, Listing, Maybe, Number, Record, Schema, Text
+from webui.tables.answers import as_json, schema_of
 from webui.tables.slices import collect, collect_by_key, consumed, run_in_slices
 
 DEFAULT_INTERVAL_MS: Final = 300_000
@@ -36,7 +39,7 @@ Settings = Mapping[str, Any]
 """metrics and match as tuples, interval.ms as an int."""
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class SubscriptionFileEntry(msgspec.Struct, frozen=True):
     """A file's entry for one subscription; `configs` are the settings that it names, as text."""
 
     settings: Settings
@@ -53,6 +56,15 @@ class Difference(msgspec.Struct, frozen=True):
     new: Any
 
 
+class RefusedSubscription(msgspec.Struct, frozen=True):
+    """`line` is None for a subscription that the file does not list."""
+
+    name: str
+    error: Word
+    message: Annotated[str, msgspec.Meta(max_length=4_096)] | None
+    line: Annotated[int, msgspec.Meta(ge=1)] | None
+
+
 def entry_of(row: SubscriptionRow) -> dict[str, Any]:
     return {
         "name": row.name,
@@ -62,9 +74,11 @@ def entry_of(row: SubscriptionRow) -> dict[str, Any]:
     }
 
 
-def parse_entries(listed: Sequence[Mapping[str, Any]], lines: Sequence[int]) -> Steps[dict[str, Wanted]]:
+def parse_entries(
+    listed: Sequence[Mapping[str, Any]], lines: Sequence[int]
+) -> Steps[dict[str, SubscriptionFileEntry]]:
     """Parse a file's entries by name, in their order. Raises Problem 400."""
-    wanted: dict[str, Wanted] = {}
+    wanted: dict[str, SubscriptionFileEntry] = {}
     for entry, line in zip(listed, lines, strict=True):
         name = entry["name"]
         if name in wanted:
@@ -78,7 +92,7 @@ def parse_entries(listed: Sequence[Mapping[str, Any]], lines: Sequence[int]) -> 
             "interval.ms": int(entry.get("interval.ms", DEFAULT_INTERVAL_MS)),
             "match": _items(entry.get("match", ())),
         }
-        wanted[name] = Wanted(settings, configs, line)
+        wanted[name] = SubscriptionFileEntry(settings, configs, line)
         yield
     return wanted
 
@@ -88,7 +102,7 @@ def _items(listed: Iterable[str]) -> tuple[str, ...]:
 
 
 def differences(
-    wanted: Mapping[str, Wanted], rows: Mapping[str, SubscriptionRow], *, prune: bool
+    wanted: Mapping[str, SubscriptionFileEntry], rows: Mapping[str, SubscriptionRow], *, prune: bool
 ) -> Steps[list[Difference]]:
     """Compare current and desired settings, by name. With `prune`, unlisted subscriptions are removed."""
     missing = (name for name in rows if name not in wanted) if prune else ()
@@ -111,7 +125,9 @@ def _settings_of(row: SubscriptionRow) -> Settings:
 
 
 def _alterations(
-    changes: Iterable[Difference], wanted: Mapping[str, Wanted], rows: Mapping[str, SubscriptionRow]
+    changes: Iterable[Difference],
+    wanted: Mapping[str, SubscriptionFileEntry],
+    rows: Mapping[str, SubscriptionRow],
 ) -> Iterator[ConfigAlteration]:
     """Yield one edit for each subscription, conditional on the version seen."""
     for name in dict.fromkeys(change.name for change in changes):
@@ -153,21 +169,16 @@ _CHANGE: Final = _Changes(
         "match": _change_schema("match", _LIST),
     }
 )
-_REFUSED: Final = Record(
-    {
-        "name": NAME,
-        "error": Text(),
-        "message": Text(max_length=4096, nullable=True),
-        "line": Number(integer=True, minimum=1, nullable=True),
-    }
-)
-_IMPORTED: Final[dict[str, Schema]] = {"changes": Listing(_CHANGE), "refused": Listing(_REFUSED)}
+_IMPORTED: Final[dict[str, Schema]] = {
+    "changes": Listing(_CHANGE),
+    "refused": Listing(schema_of(RefusedSubscription)),
+}
 IMPORTED: Final = Record({**_IMPORTED, "version": COUNT})
 REFUSED_IMPORT: Final = problem_schema(**_IMPORTED)
 
 
 async def export_subscriptions(call: Call) -> Reply:
-    rows = await collect(call.console.backend.views.client_telemetry.subscriptions())
+    rows = await collect(call.views.client_telemetry.subscriptions())
     entries = await collect(entry_of(row) for row in consumed(rows))
     return await file_reply("client-metrics", "subscriptions", entries, form=call.query["format"])
 
@@ -175,7 +186,7 @@ async def export_subscriptions(call: Call) -> Reply:
 async def import_subscriptions(call: Call) -> Reply:
     lines = call.lines["subscriptions"]
     wanted = await run_in_slices(parse_entries(call.body["subscriptions"], lines))
-    telemetry = call.console.backend.views.client_telemetry
+    telemetry = call.views.client_telemetry
     rows = await collect_by_key(telemetry.subscriptions(), _name)
     changes = await run_in_slices(differences(wanted, rows, prune=call.query["prune"]))
     version = await version_of(map(_change_json, changes))
@@ -190,13 +201,13 @@ async def import_subscriptions(call: Call) -> Reply:
         validate_only = call.query["validate_only"]
         resources = tuple(_alterations(changes, wanted, rows))
         command = IncrementalAlterConfigs(resources, validate_only=validate_only, all_or_none=True)
-        outcomes = await call.console.backend.control.apply(command, call.actor)
+        outcomes = await call.apply(command)
         refused = [_refused_json(each, wanted) for each in outcomes if not each.ok]
         if refused:
             raise _problem(outcomes, refused, answer)
         if not validate_only:
             call.console.live.refresh()
-    return Reply(answer | {"version": version}, headers={"ETag": etag(version)})
+    return versioned(answer | {"version": version}, version)
 
 
 def _name(row: SubscriptionRow) -> str:
@@ -208,10 +219,10 @@ def _change_json(change: Difference) -> dict[str, Any]:
     return {"name": change.name, "key": change.key, "old": old, "new": new}
 
 
-def _refused_json(outcome: ResourceOutcome, wanted: Mapping[str, Wanted]) -> dict[str, Any]:
+def _refused_json(outcome: ResourceOutcome, wanted: Mapping[str, SubscriptionFileEntry]) -> dict[str, Any]:
     name = outcome.resource.name
     line = wanted[name].line if name in wanted else None
-    return {"name": name, "error": outcome.error.name, "message": outcome.message, "line": line}
+    return as_json(RefusedSubscription(name, outcome.error.name, outcome.message, line))
 
 
 def _problem(
@@ -225,8 +236,7 @@ def _problem(
 
 ROUTES: Final = (
     Route(
-        "GET",
-        "/api/v1/client-metrics:export",
+        "GET /api/v1/client-metrics:export",
         "exportClientMetrics",
         "All subscriptions with their settings, in the format of the import.",
         export_subscriptions,
@@ -234,8 +244,7 @@ ROUTES: Final = (
         query=(FORMAT,),
     ),
     Route(
-        "POST",
-        "/api/v1/client-metrics:import",
+        "POST /api/v1/client-metrics:import",
         "importClientMetrics",
         "Sets exactly the listed settings of each listed subscription; all or none.",
         import_subscriptions,

@@ -1,9 +1,7 @@
-"""POST and DELETE /topics, PUT /topics/{name}/partitions, GET and PATCH /topics/{name}/configs: changes of
-topics.
+"""GET and POST /topics; GET and DELETE /topics/{name}; PUT /topics/{name}/partitions.
 
-The same commands as CreateTopics, CreatePartitions, DeleteTopics, DescribeConfigs and
-IncrementalAlterConfigs. broker.controller validates, checks roles and versions, and records changes.
-webui.rest.inventory lists topics.
+The same commands as CreateTopics, CreatePartitions and DeleteTopics. broker.controller validates, checks
+roles and versions, and records changes. webui.rest.topic_configs has the settings of topics.
 """
 
 import shlex
@@ -12,57 +10,36 @@ from typing import Any, Final
 
 from broker.common.errors import ErrorCode
 from broker.controller.commands import (
-    ConfigAlteration,
-    ConfigOp,
-    ConfigResource,
     CreatePartitions,
     CreateTopics,
     DeleteTopics,
-    IncrementalAlterConfigs,
     NewPartitions,
     NewTopic,
-    OpType,
-    ResourceType,
     Role,
     TopicRef,
 )
 from broker.controller.rows.client_endpoint import ClientEndpoint
-from broker.controller.rows.topics import TopicRow
+from broker.controller.rows.topics import PartitionRow, TopicRow
 from webui.problem import PROBLEM, Problem, problem_schema
-from webui.rest.broker_configs import CONFIG, LONGEST_VALUE, OPS, config_json, config_op
-from webui.rest.paging import list_page, list_query, page_schema
-from webui.rest.routing import (
-    IF_MATCH,
-    Call,
-    Query,
-    Reply,
-    ResponseSpec,
-    Route,
-    created,
-    etag,
-    expected_version,
-    no_content,
-    path_of,
-)
+from webui.rest.configs import LONGEST_VALUE
+from webui.rest.paging import page_query, page_schema, table_page
+from webui.rest.replies import IF_MATCH, created, etag, expected_version, no_content, path_of, versioned
+from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
 from webui.rest.upstream import refuse_for_gateway
 from webui.schema import COUNT, NAME, Flag, Listing, Maybe, Names, Number, Record, Text
-from webui.tables.slices import collect, run_in_slices
+from webui.tables.answers import as_json, schema_of
+from webui.tables.listing import Table
+from webui.tables.slices import collect
 
 MAX_COUNT: Final = 2**31 - 1
 BY_DEFAULT: Final = -1
 """The broker's default, as in CreateTopics."""
 
-_SOURCE: Final = Text(choices=("topic", "dynamic-broker", "dynamic-default", "file", "default"))
-_ANY: Final = Text(max_length=1_000_000, nullable=True)
-TOPIC_CONFIG: Final = Record(
-    {
-        **CONFIG.fields,
-        "source": _SOURCE,
-        "synonyms": Listing(Record({"name": NAME, "value": _ANY, "source": _SOURCE})),
-    }
+TOPIC: Final = schema_of(TopicRow, "Topic")
+TOPIC_DETAIL: Final = schema_of(
+    TopicRow, "TopicDetail", partition_list=Listing(schema_of(PartitionRow), max_items=1_000_000)
 )
-TOPIC_CONFIGS: Final = page_schema(TOPIC_CONFIG)
-EDITED_CONFIGS: Final = Record({"items": Listing(TOPIC_CONFIG), "command": Text(max_length=1_000_000)})
+TOPIC_PAGE: Final = page_schema(TOPIC)
 CREATED: Final = Record(
     {
         "name": NAME,
@@ -74,12 +51,39 @@ CREATED: Final = Record(
 )
 PARTITIONS: Final = Record({"before": COUNT, "count": COUNT, "command": Text(max_length=10_000)})
 REFUSED_COUNT: Final = problem_schema(current=Maybe(COUNT))
-REFUSED_CONFIGS: Final = problem_schema(current=Listing(TOPIC_CONFIG))
+
+TOPICS: Final[Table[TopicRow]] = Table(
+    json=as_json,
+    search_texts=lambda row: (row.name,),
+    default_sort="name",
+    sort_key=lambda row: (row.internal, row.name),
+    sorts={
+        "partitions": lambda row: row.partitions,
+        "size": lambda row: row.size_bytes,
+        "records": lambda row: row.records,
+    },
+    filters={"own": lambda row: not row.internal, "internal": lambda row: row.internal},
+)
+
+
+async def topics(call: Call) -> Reply:
+    refuse_for_gateway(call.views, "topics")
+    return Reply(await table_page(call, TOPICS, call.views.topics.each_topic()))
+
+
+async def topic(call: Call) -> Reply:
+    wanted = call.path_params["name"]
+    refuse_for_gateway(call.views, "topics")
+    row = call.views.topics.topic(wanted)
+    if row is None:
+        raise Problem(404, "Topic not found.")
+    partitions = await collect(map(as_json, call.views.topics.partitions(wanted)))
+    return versioned(as_json(row) | {"partition_list": partitions}, row.version)
 
 
 async def create_topic(call: Call) -> Reply:
-    views, body = call.console.backend.views, call.body
-    refuse_for_gateway(views, "topics")
+    body = call.body
+    refuse_for_gateway(call.views, "topics")
     topic = NewTopic(
         body["name"],
         body.get("partitions", BY_DEFAULT),
@@ -87,7 +91,7 @@ async def create_topic(call: Call) -> Reply:
         tuple(body.get("configs", {}).items()),
     )
     validate_only = call.query["validate_only"]
-    (outcome,) = await call.console.backend.control.apply(CreateTopics((topic,), validate_only), call.actor)
+    (outcome,) = await call.apply(CreateTopics((topic,), validate_only))
     if not outcome.ok:
         raise Problem.of(outcome.error, outcome.message)
     configs = dict(outcome.configs)
@@ -97,7 +101,7 @@ async def create_topic(call: Call) -> Reply:
         "replication_factor": outcome.replication_factor,
         "configs": configs,
         "command": create_command(
-            views.server_info().endpoint,
+            call.views.server_info().endpoint,
             topic.name,
             outcome.partitions,
             outcome.replication_factor,
@@ -107,89 +111,53 @@ async def create_topic(call: Call) -> Reply:
     if validate_only:
         return Reply(answer)
     call.console.live.refresh()
-    made = views.topics.topic(topic.name)
+    made = call.views.topics.topic(topic.name)
     return created(answer, path_of("topics", topic.name), 0 if made is None else made.version)
 
 
 async def delete_topic(call: Call) -> Reply:
-    refuse_for_gateway(call.console.backend.views, "topics")
+    refuse_for_gateway(call.views, "topics")
     name = call.path_params["name"]
     command = DeleteTopics((TopicRef(name, expected_version=expected_version(call.headers)),))
-    (outcome,) = await call.console.backend.control.apply(command, call.actor)
+    (outcome,) = await call.apply(command)
     if not outcome.ok:
-        raise _problem(outcome.error, outcome.message, name)
+        raise topic_problem(outcome.error, outcome.message, name)
     call.console.live.refresh()
     return no_content()
 
 
 async def set_partitions(call: Call) -> Reply:
-    views, name, count = call.console.backend.views, call.path_params["name"], call.body["count"]
-    refuse_for_gateway(views, "topics")
-    before = _topic(call).partitions
+    name, count = call.path_params["name"], call.body["count"]
+    refuse_for_gateway(call.views, "topics")
+    before = existing(call).partitions
     expected, validate_only = expected_version(call.headers), call.query["validate_only"]
     if count < before:
         detail = f"{name} has {before} partitions; their number can only increase."
         raise Problem(409, detail, code=ErrorCode.INVALID_PARTITIONS.name, current=before)
     if count > before:
         command = CreatePartitions((NewPartitions(name, count, expected_version=expected),), validate_only)
-        (outcome,) = await call.console.backend.control.apply(command, call.actor)
+        (outcome,) = await call.apply(command)
         if not outcome.ok:
-            raise _problem(outcome.error, outcome.message, name)
+            raise topic_problem(outcome.error, outcome.message, name)
         if not validate_only:
             call.console.live.refresh()
-    words = views.server_info().endpoint.tool("kafka-topics.sh")
+    words = call.views.server_info().endpoint.tool("kafka-topics.sh")
     line = shlex.join([*words, "--alter", "--topic", name, "--partitions", str(count)])
-    return Reply({"before": before, "count": count, "command": line}, headers=_version(call))
+    return Reply({"before": before, "count": count, "command": line}, headers=version_header(call))
 
 
-async def list_configs(call: Call) -> Reply:
-    refuse_for_gateway(call.console.backend.views, "topics")
-    _topic(call)
-    rows = await _configs(call)
-    page = await list_page(call, rows, lambda row: row, lambda row: row["name"])
-    return Reply(page, headers=_version(call))
-
-
-async def alter_configs(call: Call) -> Reply:
-    views, name = call.console.backend.views, call.path_params["name"]
-    refuse_for_gateway(views, "topics")
-    ops = tuple(config_op(op) for op in call.body["ops"])
-    resource = ConfigResource(ResourceType.TOPIC, name)
-    alteration = ConfigAlteration(resource, ops, expected_version(call.headers))
-    validate_only = call.query["validate_only"]
-    command = IncrementalAlterConfigs((alteration,), validate_only)
-    (outcome,) = await call.console.backend.control.apply(command, call.actor)
-    named = {op.key for op in ops}
-    if outcome.error is ErrorCode.INVALID_UPDATE_VERSION:
-        current = [row for row in await _configs(call) if row["name"] in named]
-        raise Problem.of(outcome.error, outcome.message, current=current)
-    if not outcome.ok:
-        raise _problem(outcome.error, outcome.message, name)
-    if not validate_only:
-        call.console.live.refresh()
-    items = [row for row in await _configs(call) if row["name"] in named]
-    line = configs_command(views.server_info().endpoint, name, ops)
-    return Reply({"items": items, "command": line}, headers=_version(call))
-
-
-async def _configs(call: Call) -> list[dict[str, Any]]:
-    resource = ConfigResource(ResourceType.TOPIC, call.path_params["name"])
-    rows = await run_in_slices(call.console.backend.views.metadata.describe_configs(resource))
-    return await collect(map(config_json, rows))
-
-
-def _topic(call: Call) -> TopicRow:
-    row = call.console.backend.views.topics.topic(call.path_params["name"])
+def existing(call: Call) -> TopicRow:
+    row = call.views.topics.topic(call.path_params["name"])
     if row is None:
         raise Problem(404, "Topic not found.")
     return row
 
 
-def _version(call: Call) -> dict[str, str]:
-    return {"ETag": etag(_topic(call).version)}
+def version_header(call: Call) -> dict[str, str]:
+    return {"ETag": etag(existing(call).version)}
 
 
-def _problem(error: ErrorCode, message: str | None, name: str) -> Problem:
+def topic_problem(error: ErrorCode, message: str | None, name: str) -> Problem:
     if error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         return Problem.of(error, f"The topic {name} does not exist.")
     return Problem.of(error, message)
@@ -206,33 +174,32 @@ def create_command(
     return shlex.join(words)
 
 
-def configs_command(endpoint: ClientEndpoint, name: str, ops: tuple[ConfigOp, ...]) -> str:
-    """Return the kafka-configs.sh line of an edit; "" for an edit of list items, which the tool cannot do."""
-    if any(op.op not in (OpType.SET, OpType.DELETE) for op in ops):
-        return ""
-    words = [*endpoint.tool("kafka-configs.sh"), "--alter", "--entity-type", "topics"]
-    words += ["--entity-name", name]
-    # The tool splits values at commas, unless they are in brackets.
-    added = [
-        f"{op.key}=[{op.value}]" if "," in (op.value or "") else f"{op.key}={op.value}"
-        for op in ops
-        if op.op == OpType.SET
-    ]
-    deleted = [op.key for op in ops if op.op == OpType.DELETE]
-    words += ["--add-config", ",".join(added)] if added else []
-    words += ["--delete-config", ",".join(deleted)] if deleted else []
-    return shlex.join(words)
-
-
-_NAME: Final = (Query("name", Text(min_length=1), "The topic's name."),)
-_VALIDATE: Final = Query("validate_only", Flag(), "Only check and preview; change nothing.", default=False)
-_GONE: Final = ResponseSpec("The topic does not exist, or this is a gateway", PROBLEM)
+_UPSTREAM: Final = ResponseSpec("This is a gateway: they are the upstream cluster's", PROBLEM)
+_MISSING: Final = ResponseSpec("Not found, or no longer present", PROBLEM)
+NAME_OF_TOPIC: Final = (Query("name", Text(min_length=1), "The topic's name."),)
+VALIDATE: Final = Query("validate_only", Flag(), "Only check and preview; change nothing.", default=False)
+GONE: Final = ResponseSpec("The topic does not exist, or this is a gateway", PROBLEM)
 _STALE: Final = ResponseSpec("The topic changed in the meantime", PROBLEM)
 
 ROUTES: Final = (
     Route(
-        "POST",
-        "/api/v1/topics",
+        "GET /api/v1/topics",
+        "listTopics",
+        "Topics, with partitions, records and size.",
+        topics,
+        {200: ResponseSpec("A page of topics", TOPIC_PAGE), 404: _UPSTREAM},
+        query=page_query(TOPICS),
+    ),
+    Route(
+        "GET /api/v1/topics/{name}",
+        "getTopic",
+        "One topic, with its partitions.",
+        topic,
+        {200: ResponseSpec("The topic; ETag: its version", TOPIC_DETAIL), 404: _MISSING},
+        path_params=NAME_OF_TOPIC,
+    ),
+    Route(
+        "POST /api/v1/topics",
         "createTopic",
         "Creates a topic, validated as CreateTopics does. What is left out is the broker's default. "
         "Requires the role editor.",
@@ -243,7 +210,7 @@ ROUTES: Final = (
             404: ResponseSpec("This is a gateway: topics are the upstream cluster's", PROBLEM),
             409: ResponseSpec("A topic of this name exists", PROBLEM),
         },
-        query=(_VALIDATE,),
+        query=(VALIDATE,),
         example={"name": "orders", "partitions": 6, "configs": {"retention.ms": "86400000"}},
         body=Record(
             {
@@ -258,69 +225,36 @@ ROUTES: Final = (
         role=Role.EDITOR,
     ),
     Route(
-        "DELETE",
-        "/api/v1/topics/{name}",
+        "DELETE /api/v1/topics/{name}",
         "deleteTopic",
         "Deletes a topic with its records and its committed offsets. Cannot be undone. Requires the role "
         "admin.",
         delete_topic,
         {
             204: ResponseSpec("The topic is deleted"),
-            404: _GONE,
+            404: GONE,
             409: ResponseSpec("delete.topic.enable is false", PROBLEM),
             412: _STALE,
         },
         headers=IF_MATCH,
-        path_params=_NAME,
+        path_params=NAME_OF_TOPIC,
     ),
     Route(
-        "PUT",
-        "/api/v1/topics/{name}/partitions",
+        "PUT /api/v1/topics/{name}/partitions",
         "setPartitions",
         "Sets the number of a topic's partitions, which can only increase. Records with a key go to other "
         "partitions afterwards. Requires the role editor.",
         set_partitions,
         {
             200: ResponseSpec("The number before and now", PARTITIONS),
-            404: _GONE,
+            404: GONE,
             409: ResponseSpec("The topic has more partitions: `current`", REFUSED_COUNT),
             412: _STALE,
         },
-        query=(_VALIDATE,),
+        query=(VALIDATE,),
         body=Record({"count": Number(integer=True, minimum=1, maximum=MAX_COUNT)}),
         headers=IF_MATCH,
-        path_params=_NAME,
-        role=Role.EDITOR,
-    ),
-    Route(
-        "GET",
-        "/api/v1/topics/{name}/configs",
-        "listTopicConfigs",
-        "A topic's settings: value in force, its source, the values of all other sources, documentation.",
-        list_configs,
-        {200: ResponseSpec("The settings, by name; ETag: the topic's version", TOPIC_CONFIGS), 404: _GONE},
-        query=list_query(),
-        path_params=_NAME,
-    ),
-    Route(
-        "PATCH",
-        "/api/v1/topics/{name}/configs",
-        "alterTopicConfigs",
-        "Sets and removes settings of a topic, as IncrementalAlterConfigs does. All changes take effect "
-        "before the response, or none. Requires the role editor.",
-        alter_configs,
-        {
-            200: ResponseSpec(
-                "The named settings after the change; ETag: the topic's version", EDITED_CONFIGS
-            ),
-            404: _GONE,
-            412: ResponseSpec("The topic changed; `current` has the named settings", REFUSED_CONFIGS),
-        },
-        query=(_VALIDATE,),
-        body=Record({"ops": OPS}),
-        has_list=True,
-        headers=IF_MATCH,
-        path_params=_NAME,
+        path_params=NAME_OF_TOPIC,
         role=Role.EDITOR,
     ),
 )

@@ -58,15 +58,13 @@ ABORTED: Final = Record(
 
 
 async def transactions(call: Call) -> Reply:
-    views = call.console.backend.views
-    refuse_for_gateway(views, "transactions")
-    return Reply(await table_page(call, TRANSACTIONS, views.topics.each_transaction()))
+    refuse_for_gateway(call.views, "transactions")
+    return Reply(await table_page(call, TRANSACTIONS, call.views.topics.each_transaction()))
 
 
 async def transaction(call: Call) -> Reply:
-    views = call.console.backend.views
-    refuse_for_gateway(views, "transactions")
-    detail = await run_in_slices(views.topics.transaction(call.path_params["transactional_id"]))
+    refuse_for_gateway(call.views, "transactions")
+    detail = await run_in_slices(call.views.topics.transaction(call.path_params["transactional_id"]))
     if detail is None:
         raise Problem(404, "Transactional id not found.")
     partitions = await collect(map(as_json, detail.partitions))
@@ -74,18 +72,18 @@ async def transaction(call: Call) -> Reply:
 
 
 async def abort(call: Call) -> Reply:
-    views, body = call.console.backend.views, call.body
-    refuse_for_gateway(views, "transactions")
+    body = call.body
+    refuse_for_gateway(call.views, "transactions")
     command = AbortTransaction(
         call.path_params["transactional_id"],
         int(body.get("producer_id", -1)),
         int(body.get("producer_epoch", -1)),
         call.query["validate_only"],
     )
-    aborted: AbortedTransaction = await call.console.backend.control.apply(command, call.actor)
+    aborted: AbortResult = await call.apply(command)
     if not command.validate_only:
         call.console.live.refresh()
-    line = terminate_command(views.server_info().endpoint, command.transactional_id)
+    line = terminate_command(call.views.server_info().endpoint, command.transactional_id)
     return Reply(as_json(aborted) | {"command": line})
 
 
@@ -102,8 +100,7 @@ _MISSING: Final = ResponseSpec("No such transactional id, or this is a gateway",
 
 ROUTES: Final = (
     Route(
-        "GET",
-        "/api/v1/transactions",
+        "GET /api/v1/transactions",
         "listTransactions",
         "Transactional ids with their last transaction. `holding_back` is the number of partitions whose "
         "readers of committed records wait for it; `principal` and `client_id` are empty until the producer "
@@ -116,8 +113,7 @@ ROUTES: Final = (
         query=page_query(TRANSACTIONS),
     ),
     Route(
-        "GET",
-        "/api/v1/transactions/{transactional_id}",
+        "GET /api/v1/transactions/{transactional_id}",
         "getTransaction",
         "One transactional id, with the partitions of its open transaction.",
         transaction,
@@ -125,8 +121,7 @@ ROUTES: Final = (
         path_params=_PLACE,
     ),
     Route(
-        "POST",
-        "/api/v1/transactions/{transactional_id}:abort",
+        "POST /api/v1/transactions/{transactional_id}:abort",
         "abortTransaction",
         "Aborts the open transaction and fences its producer, as its timeout would. Refused with 412 if the "
         "producer is not the given one any more. Requires the role admin.",

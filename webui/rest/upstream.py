@@ -51,24 +51,22 @@ def _is_broker() -> NoReturn:
 
 
 async def upstream(call: Call) -> Reply:
-    source = call.console.backend.views.upstream
+    source = call.views.upstream
     if source is None:
         _is_broker()
     return Reply(as_json(source.row()))
 
 
 async def gateways(call: Call) -> Reply:
-    views = call.console.backend.views
-    if not views.is_gateway:
+    if not call.views.is_gateway:
         _is_broker()
-    return Reply(await list_page(call, views.shares.gateways(), as_json, lambda row: row.gateway_id))
+    return Reply(await list_page(call, call.views.shares.gateways(), as_json, lambda row: row.gateway_id))
 
 
 async def shares(call: Call) -> Reply:
-    views = call.console.backend.views
-    if not views.is_gateway:
+    if not call.views.is_gateway:
         _is_broker()
-    return Reply(await table_page(call, SHARES, views.shares.shares()))
+    return Reply(await table_page(call, SHARES, call.views.shares.shares()))
 
 
 GATEWAY_PAGE: Final = page_schema(GATEWAY)
@@ -77,8 +75,7 @@ _NONE: Final = ResponseSpec("This is a broker, which has no upstream cluster", P
 
 ROUTES: Final = (
     Route(
-        "GET",
-        "/api/v1/upstream",
+        "GET /api/v1/upstream",
         "getUpstream",
         "The upstream cluster of a gateway: its nodes, their state and traffic, and their latency apart from "
         "the gateway's.",
@@ -86,8 +83,7 @@ ROUTES: Final = (
         {200: ResponseSpec("The upstream cluster", UPSTREAM), 404: _NONE},
     ),
     Route(
-        "GET",
-        "/api/v1/gateways",
+        "GET /api/v1/gateways",
         "listGateways",
         "The gateways of the upstream cluster that share limits, this one included, with their traffic.",
         gateways,
@@ -95,8 +91,7 @@ ROUTES: Final = (
         query=list_query(),
     ),
     Route(
-        "GET",
-        "/api/v1/gateway-shares",
+        "GET /api/v1/gateway-shares",
         "listGatewayShares",
         "Each gateway's demand and share of each limit, per second.",
         shares,

@@ -13,7 +13,7 @@ from broker.controller.commands import Actor, ChangeOrigin, Role
 from broker.controller.rows.broker import TokenRow
 from webui.backend import Backend
 from webui.problem import Problem
-from webui.security.backoff import Backoff, Guess
+from webui.security.backoff import Guess, GuessBackoff
 from webui.security.passwords import Passwords, too_often
 from webui.security.sessions import Session, Sessions
 
@@ -52,7 +52,7 @@ class Authenticator:
         wall_ms: Callable[[], int],
     ) -> None:
         self._backend = backend
-        self._backoff = Backoff()
+        self._backoff = GuessBackoff()
         self._current: frozenset[TokenRow] = frozenset()
         self._current_version = -1
         self._now_ms = now_ms

@@ -105,7 +105,7 @@ class Guess:
         return offender
 
 
-class Backoff:
+class GuessBackoff:
     """A bounded table of the addresses that have sent secrets. The least recent address is evicted."""
 
     __slots__ = ("_offenders",)

@@ -12,12 +12,11 @@ import msgspec
 
 from broker.controller.commands import Actor, ChangeOrigin
 from broker.controller.rows.broker import TokenRow
-from webui.console import Console
 from webui.problem import Problem
 from webui.problem_types import CROSS_SITE
-from webui.security.authenticator import actor_of
+from webui.security.authenticator import Authenticator, actor_of
 from webui.security.headers import HeaderLookup
-from webui.security.origin import SAFE_METHODS, host_name, is_allowed_origin
+from webui.security.origin import SAFE_METHODS, AllowedHosts, OwnHost, host_name, is_allowed_origin
 from webui.security.sessions import Session
 
 LONGEST_HEAD: Final = 16 * 1024
@@ -50,17 +49,6 @@ class Identity(msgspec.Struct, frozen=True):
         return actor_of(
             self.token, self.address, ChangeOrigin.REST if self.session is None else ChangeOrigin.PAGE
         )
-
-
-def check_origin(console: Console, request_info: RequestInfo, *, any_host: bool = False) -> None:
-    """Check host and origin. Health checks pass with `any_host`: probes use any address, and their response
-    reveals nothing. Raises Problem.
-    """
-    host = request_info.headers.get("Host", "")
-    if not any_host and not console.hosts.allow(host) and not console.own_host.knows(host_name(host)):
-        raise Problem(421, f"Unknown host {host!r:.100}; add it to console.allowed.hosts.")
-    if not is_allowed_origin(request_info.method, request_info.scheme, request_info.headers):
-        raise Problem(403, "Cross-site request refused.", kind=CROSS_SITE)
 
 
 def check_head(target: bytes, fields: Iterable[tuple[bytes, bytes]]) -> None:
@@ -108,62 +96,77 @@ def check_body(request_info: RequestInfo, *also: str) -> str:
     return media
 
 
-def identity_of(console: Console, request_info: RequestInfo) -> Identity:
-    """Authenticate a request. Raises Problem 401, 403 or 429."""
-    authorization = request_info.headers.get("Authorization")
-    if authorization is not None:
-        scheme, _, secret = authorization.partition(" ")
-        if scheme.lower() != "bearer":
-            detail = "Unsupported authorization scheme, expected Bearer."
+class Gate(msgspec.Struct, frozen=True):
+    """The checks that depend on the console's names, tokens and sessions. `port` is the bound port. It is
+    part of the cookie's name, since cookies ignore ports and two brokers may share a host.
+    """
+
+    authenticator: Authenticator
+    hosts: AllowedHosts
+    own_host: OwnHost
+    port: int
+
+    def check_origin(self, request_info: RequestInfo, *, any_host: bool = False) -> None:
+        """Check host and origin. Health checks pass with `any_host`: probes use any address, and their
+        response reveals nothing. Raises Problem.
+        """
+        host = request_info.headers.get("Host", "")
+        if not any_host and not self.hosts.allow(host) and not self.own_host.knows(host_name(host)):
+            raise Problem(421, f"Unknown host {host!r:.100}; add it to console.allowed.hosts.")
+        if not is_allowed_origin(request_info.method, request_info.scheme, request_info.headers):
+            raise Problem(403, "Cross-site request refused.", kind=CROSS_SITE)
+
+    def identity(self, request_info: RequestInfo) -> Identity:
+        """Authenticate a request. Raises Problem 401, 403 or 429."""
+        authorization = request_info.headers.get("Authorization")
+        if authorization is not None:
+            scheme, _, secret = authorization.partition(" ")
+            if scheme.lower() != "bearer":
+                detail = "Unsupported authorization scheme, expected Bearer."
+                raise Problem(401, detail, headers={"WWW-Authenticate": "Bearer"})
+            return Identity(self._bearer(request_info, secret), None, request_info.address)
+        session = self.session(request_info)
+        if session is None:
+            detail = self.why_ended(request_info) or "Authentication required."
             raise Problem(401, detail, headers={"WWW-Authenticate": "Bearer"})
-        return Identity(_bearer(console, request_info, secret), None, request_info.address)
-    session = session_of(console, request_info)
-    if session is None:
-        detail = why_ended(console, request_info) or "Authentication required."
-        raise Problem(401, detail, headers={"WWW-Authenticate": "Bearer"})
-    if request_info.method not in SAFE_METHODS and not session.owns(
-        request_info.headers.get("X-CSRF-Token", "")
-    ):
-        raise Problem(403, "Missing or invalid X-CSRF-Token.", kind=CROSS_SITE)
-    return Identity(session.token, session, request_info.address)
+        if request_info.method not in SAFE_METHODS and not session.owns(
+            request_info.headers.get("X-CSRF-Token", "")
+        ):
+            raise Problem(403, "Missing or invalid X-CSRF-Token.", kind=CROSS_SITE)
+        return Identity(session.token, session, request_info.address)
 
+    def _bearer(self, request_info: RequestInfo, secret: str) -> TokenRow:
+        """Return the token compared before the request waited, so that one request is one guess, unless it
+        was revoked meanwhile.
+        """
+        match request_info.bearer:
+            case None:
+                return self.authenticator.bearer(secret.strip(), request_info.address)
+            case Problem() as problem:
+                raise problem
+            case token if self.authenticator.knows(token):
+                return token
+        raise Problem(401, "Unknown token.", headers={"WWW-Authenticate": "Bearer"})
 
-def _bearer(console: Console, request_info: RequestInfo, secret: str) -> TokenRow:
-    """Return the token compared before the request waited, so that one request is one guess, unless it was
-    revoked meanwhile.
-    """
-    match request_info.bearer:
-        case None:
-            return console.authenticator.bearer(secret.strip(), request_info.address)
-        case Problem() as problem:
-            raise problem
-        case token if console.authenticator.knows(token):
-            return token
-    raise Problem(401, "Unknown token.", headers={"WWW-Authenticate": "Bearer"})
+    def is_still_signed_in(self, request_info: RequestInfo, identity: Identity) -> bool:
+        """Return whether the client of a stream is still authenticated; called for every event. An open
+        stream counts as use of its session, since hidden pages close their stream.
+        """
+        if identity.session is None:
+            return self.authenticator.knows(identity.token)
+        return self.session(request_info) is not None
 
+    def session(self, request_info: RequestInfo) -> Session | None:
+        secret = request_info.cookies.get(self.cookie_name(request_info.scheme))
+        return None if secret is None else self.authenticator.session(secret)
 
-def is_still_signed_in(console: Console, request_info: RequestInfo, identity: Identity) -> bool:
-    """Return whether the client of a stream is still authenticated; called for every event. An open stream
-    counts as use of its session, since hidden pages close their stream.
-    """
-    if identity.session is None:
-        return console.authenticator.knows(identity.token)
-    return session_of(console, request_info) is not None
+    def why_ended(self, request_info: RequestInfo) -> str:
+        """Return why the browser's session ended; "" without a session or a known reason."""
+        secret = request_info.cookies.get(self.cookie_name(request_info.scheme))
+        return "" if secret is None else self.authenticator.why_ended(secret)
 
-
-def session_of(console: Console, request_info: RequestInfo) -> Session | None:
-    secret = request_info.cookies.get(cookie_name(console, request_info.scheme))
-    return None if secret is None else console.authenticator.session(secret)
-
-
-def why_ended(console: Console, request_info: RequestInfo) -> str:
-    """Return why the browser's session ended; "" without a session or a known reason."""
-    secret = request_info.cookies.get(cookie_name(console, request_info.scheme))
-    return "" if secret is None else console.authenticator.why_ended(secret)
-
-
-def cookie_name(console: Console, scheme: str) -> str:
-    """Return the name of the session cookie. The `__Host-` prefix, which requires TLS, makes browsers enforce
-    Secure, Path=/ and no Domain.
-    """
-    return f"__Host-weir-{console.port}" if scheme == "https" else f"weir-{console.port}"
+    def cookie_name(self, scheme: str) -> str:
+        """Return the name of the session cookie. The `__Host-` prefix, which requires TLS, makes browsers
+        enforce Secure, Path=/ and no Domain.
+        """
+        return f"__Host-weir-{self.port}" if scheme == "https" else f"weir-{self.port}"

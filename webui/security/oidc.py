@@ -233,7 +233,7 @@ class Oidc:
     async def _with_userinfo(
         self, provider: _Provider, claims: dict[str, Any], access_token: str
     ) -> dict[str, Any]:
-        """Add what the id token lacks: some providers tell groups and names at the userinfo endpoint only."""
+        """Add what the id token lacks: some providers have groups and names at the userinfo endpoint only."""
         wanted = (self._settings.oidc_groups_claim, self._settings.oidc_name_claim)
         if not provider.userinfo or not access_token or all(name in claims for name in wanted):
             return claims

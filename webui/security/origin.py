@@ -1,4 +1,4 @@
-"""Where a request comes from: its Host header, its site, and the host name of the pages themselves.
+"""The origin of a request: its Host header, its site, and the host name of the pages themselves.
 
 Called by webui.security.gate before all other checks, by webui.http.page_routes for each page, and by
 broker.server.web for the printed link.

@@ -16,7 +16,7 @@ from broker.controller.tokens import HashedPassword
 from webui.backend import Backend
 from webui.fair_queue import RateLimit
 from webui.problem import Problem
-from webui.security.backoff import Backoff, Guess
+from webui.security.backoff import Guess, GuessBackoff
 
 AT_ONCE: Final = 1
 HASHES_PER_S: Final = 2
@@ -31,11 +31,11 @@ class Passwords:
 
     __slots__ = ("_addresses", "_backend", "_limiter", "_names", "_now_ms", "_pace")
 
-    def __init__(self, backend: Backend, addresses: Backoff, now_ms: Callable[[], int]) -> None:
+    def __init__(self, backend: Backend, addresses: GuessBackoff, now_ms: Callable[[], int]) -> None:
         self._addresses = addresses
         self._backend = backend
         self._limiter = trio.CapacityLimiter(AT_ONCE)
-        self._names = Backoff()
+        self._names = GuessBackoff()
         self._now_ms = now_ms
         self._pace = RateLimit(HASHES_PER_S, BURST, LONGEST_WAIT_S)
 

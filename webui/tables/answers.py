@@ -4,37 +4,30 @@
 fields are those of the row; broker.controller.rows.fields has the types that are shown in another form.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 import msgspec
 from msgspec import inspect
 from msgspec.structs import astuple
 
-from webui.entity_schema import ANY_ENTITY
+from webui.entity_schema import ANY_ENTITY, ENTITY
 from webui.schema import NAME, Flag, Listing, Maybe, Names, Number, Record, Schema, Text
 from webui.tables.json_output import finite, utc
 
 Convert = Callable[[Any], Any]
 
-TAGS: Final = Listing(Record({"name": NAME, "value": NAME}))
-"""The schema of what `tags_json` returns."""
-
 
 class _Shown(NamedTuple):
-    """How values of one type are shown; `convert` None: as they are."""
+    """How values of one type are shown; `convert` None: as they are. None is shown as null in any case."""
 
     schema: Schema
     convert: Convert | None = None
 
 
-def tags_json(tags: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
-    return [{"name": name, "value": value} for name, value in tags]
-
-
 class _Plan(NamedTuple):
-    """How rows of one class are shown: their `fields`, those of them that are absent while they are null, and
-    the `names` of all values, also of the hidden ones.
+    """The presentation of rows of one class: their `fields`, those of them that are absent while they are
+    null, and the `names` of all values, also of the hidden ones.
     """
 
     names: tuple[str, ...]
@@ -49,10 +42,12 @@ _plans: Final[dict[type, _Plan]] = {}
 
 def as_json(row: msgspec.Struct) -> dict[str, Any]:
     """Return the fields of a row as JSON has them. Lists that it contains are converted in one piece."""
-    names, _, converts, left_out, hidden = _plan_of(type(row))
+    names, _, converts, left_out, hidden = _plans.get(type(row)) or _plan_of(type(row))
     shown = dict(zip(names, astuple(row), strict=True))
     for name, convert in converts:
-        shown[name] = convert(shown[name])
+        value = shown[name]
+        if value is not None:
+            shown[name] = convert(value)
     for name in left_out:
         if shown[name] is None:
             del shown[name]
@@ -94,7 +89,7 @@ def _plan_of(row: type[msgspec.Struct]) -> _Plan:
 
 
 def _extra_of(kind: inspect.Type) -> Mapping[str, Any]:
-    """Return what the annotations of a type, or of its part that is not None, tell."""
+    """Return the annotations of a type, or of its part that is not None."""
     match kind:
         case inspect.Metadata(type=inner, extra=extra):
             return {**_extra_of(inner), **(extra or {})}
@@ -105,6 +100,7 @@ def _extra_of(kind: inspect.Type) -> Mapping[str, Any]:
 
 _FORMS: Final[Mapping[str, _Shown]] = {
     "moment": _Shown(Text(form="date-time"), utc),
+    "rule entity": _Shown(ENTITY, dict),
     "entity": _Shown(ANY_ENTITY, dict),
     "hex": _Shown(Text(), bytes.hex),
     "object": _Shown(Names(Text(max_length=1_000_000)), dict),
@@ -124,14 +120,19 @@ def _shown(kind: inspect.Type) -> _Shown:
             return _Shown(Number(integer=True, minimum=0 if least is None else least, maximum=most))
         case inspect.FloatType(ge=least, gt=above, le=most):
             return _Shown(Number(minimum=least, exclusive_minimum=above, maximum=most))
-        case inspect.StrType(max_length=longest):
-            return _Shown(NAME if longest is None else Text(max_length=longest))
+        case inspect.StrType(min_length=shortest, max_length=longest):
+            return _Shown(NAME if longest is None else Text(max_length=longest, min_length=shortest or 0))
         case inspect.EnumType(cls=choices):
             return _Shown(Text(choices=tuple(map(str, choices))))
         case inspect.StructType(cls=row):
             return _Shown(schema_of(row), as_json)
-        case inspect.VarTupleType(item_type=item, max_length=most):
+        case (
+            inspect.VarTupleType(item_type=item, max_length=most)
+            | inspect.ListType(item_type=item, max_length=most)
+        ):
             return _listed(_shown(item), most)
+        case inspect.DictType(value_type=value):
+            return _named(_shown(value))
     raise TypeError(f"an answer cannot show {kind}")
 
 
@@ -140,8 +141,7 @@ def _annotated(inner: inspect.Type, extra: Mapping[str, Any], words: Mapping[str
         case {"left_out": True}:
             assert isinstance(inner, inspect.UnionType)
             (part,) = (each for each in inner.types if not isinstance(each, inspect.NoneType))
-            shown = _annotated(part, {}, words)
-            return _Shown(shown.schema, _nullable(shown).convert)
+            return _annotated(part, {}, words)
         case {"shown": "measured"}:
             return _Shown(_nullable(_shown(inner)).schema, finite)
         case {"shown": form}:
@@ -164,14 +164,26 @@ def _annotated(inner: inspect.Type, extra: Mapping[str, Any], words: Mapping[str
 def _listed(item: _Shown, most: int | None) -> _Shown:
     convert = item.convert
     listing = Listing(item.schema) if most is None else Listing(item.schema, max_items=most)
-    return _Shown(listing, list if convert is None else lambda values: [convert(each) for each in values])
+    if convert is None:
+        return _Shown(listing, list)
+    return _Shown(listing, lambda values: [None if each is None else convert(each) for each in values])
+
+
+def _named(value: _Shown) -> _Shown:
+    convert = value.convert
+    names = Names(value.schema)
+    if convert is None:
+        return _Shown(names, dict)
+    return _Shown(
+        names,
+        lambda values: {name: None if each is None else convert(each) for name, each in values.items()},
+    )
 
 
 def _nullable(shown: _Shown) -> _Shown:
-    convert = shown.convert
     schema = (
         msgspec.structs.replace(shown.schema, nullable=True)
         if isinstance(shown.schema, Text | Number | Flag)
         else Maybe(shown.schema)
     )
-    return _Shown(schema, convert and (lambda value: None if value is None else convert(value)))
+    return _Shown(schema, shown.convert)

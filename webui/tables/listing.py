@@ -35,7 +35,7 @@ _CUT: Final = "\U0010ffff"
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """Where a page ended. `key` is the sort key of its last row, cut after a text of CLIPPED_AT characters,
+    """The end of a page. `key` is the sort key of its last row, cut after a text of CLIPPED_AT characters,
     so that several rows can have the same; `same` of them were given. `given` rows were given on all pages.
     """
 
@@ -74,7 +74,7 @@ class Found(msgspec.Struct, frozen=True):
     next: Mark | None
 
 
-class Elsewhere(msgspec.Struct, frozen=True):
+class RemoteRows(msgspec.Struct, frozen=True):
     """Rows of a page that another server has. Beside `rows`, `total` match and `of` are there; `counts` are
     further fields of the page.
     """

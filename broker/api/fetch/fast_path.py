@@ -48,8 +48,8 @@ _SESSION: Final = struct.Struct(">ii")
 _INT16: Final = struct.Struct(">h")
 _EPOCHS: Final = (-1, LEADER_EPOCH)
 
-Wanted = tuple[int, PartitionLog, int, int]
-"""Index of a partition, its log, the fetch offset, and the most bytes."""
+PartitionRead = tuple[int, PartitionLog, int, int]
+"""Index of a partition, its log, the fetch offset, and the maximum number of bytes."""
 
 Found = tuple[int, PartitionLog, FileSlice | bytes]
 """Index of a partition, its log, and the records at its offset."""
@@ -59,7 +59,7 @@ TopicRecords = tuple[bytes, list[Found]]
 
 
 class FetchPrologue(NamedTuple):
-    """What a Fetch has before its first partition, which is at `end`.
+    """The fields of a Fetch before its first partition, which is at `end`.
 
     `wait_ms` and `min_bytes` are 0 for a request that does not wait. `topics` is the number of topics, and
     `counted` its bytes; `first` is the first topic, with its head and the number of its partitions.
@@ -196,9 +196,9 @@ class FetchFastPath:
 
     def _named(
         self, frame: Buffer, prologue: "FetchPrologue"
-    ) -> list[tuple[HostedTopic, bytes, list[Wanted]]]:
+    ) -> list[tuple[HostedTopic, bytes, list[PartitionRead]]]:
         """Return the topics that the request names, with their heads and their partitions."""
-        named: list[tuple[HostedTopic, bytes, list[Wanted]]] = []
+        named: list[tuple[HostedTopic, bytes, list[PartitionRead]]] = []
         at = prologue.end
         partitions = 0
         for number in range(prologue.topics):
@@ -266,13 +266,15 @@ class FetchFastPath:
         max_bytes: int,
         least: int,
     ) -> Outcome:
-        """Serve a session's request: the response has the partitions with news. Changes the session last."""
+        """Serve a session's request: the response has the partitions with changes. The session is
+        changed last.
+        """
         session = self._services.sessions.usual(
             prologue.session_id, prologue.epoch, uses_topic_ids=self._uses_ids
         )
         if session is None or len(session.partitions) > MAX_PARTITIONS:
             raise Unusual
-        changes: dict[CachedPartition, Wanted] = {}
+        changes: dict[CachedPartition, PartitionRead] = {}
         for hosted, _, wanted in self._named(frame, prologue):
             name, topic_id = self._key(hosted)
             for each in wanted:
@@ -298,12 +300,12 @@ class FetchFastPath:
                 raise Unusual
             self._advance(session, changes, context)
             return self._wait(prologue, context, session.requested(), max_bytes, least, session)
-        news = [
+        included = [
             each
             for each in found
             if each[0].changes(len(each[2]), each[1].high_watermark, each[1].log_start_offset)
         ]
-        topics = self._layout.grouped(news)
+        topics = self._layout.grouped(included)
         parts, size = self._layout.encode(
             context.correlation_id, session.id, self._layout.count(len(topics)), topics
         )
@@ -314,16 +316,16 @@ class FetchFastPath:
                 log.metrics.bytes_out += len(records)
         self._advance(session, changes, context)
         if throttle is not None:
-            for cached, _, _ in news:
+            for cached, _, _ in included:
                 cached.high_watermark = -1  # so that the next response includes it
             return Response(empty_reply(throttle.throttle_ms, session.id), throttle)
-        for cached, log, records in news:
-            session.sent(cached, len(records), log.high_watermark, log.log_start_offset)
+        for cached, log, records in included:
+            session.note_sent(cached, len(records), log.high_watermark, log.log_start_offset)
         if not self._services.quotas.request.active:
             return EncodedResponse(parts, None)
         logs = [(log, len(records)) for _, log, records in found]
-        told = [(cached, len(records)) for cached, _, records in news]
-        sent = _SentRecords(self._services, context, recorded, logs, session, told)
+        sent_partitions = [(cached, len(records)) for cached, _, records in included]
+        sent = _SentRecords(self._services, context, recorded, logs, session, sent_partitions)
         return EncodedResponse(parts, None, self._layout.throttle_at, sent.withhold)
 
     def _key(self, hosted: HostedTopic) -> tuple[str, bytes]:
@@ -331,7 +333,7 @@ class FetchFastPath:
         return ("", hosted.topic_id) if self._uses_ids else (hosted.name, ZERO_UUID)
 
     def _advance(
-        self, session: FetchSession, changes: dict[CachedPartition, Wanted], context: RequestContext
+        self, session: FetchSession, changes: dict[CachedPartition, PartitionRead], context: RequestContext
     ) -> None:
         """Note in the session what the request changes."""
         self._services.sessions.advance(session, context.now_ms)
@@ -359,10 +361,12 @@ class FetchFastPath:
         pending = PendingFetch(self._services, context, reading, session, session is not None)
         return wait(pending, prologue.wait_ms, least)
 
-    def _wanted(self, frame: Buffer, at: int, count: int, hosted: HostedTopic) -> tuple[list[Wanted], int]:
+    def _wanted(
+        self, frame: Buffer, at: int, count: int, hosted: HostedTopic
+    ) -> tuple[list[PartitionRead], int]:
         """Return the partitions of a topic that start at `at`, and the position after them."""
         unpack, step, logs = self._partition.unpack_from, self._partition.size, hosted.open_logs
-        wanted: list[Wanted] = []
+        wanted: list[PartitionRead] = []
         for _ in range(count):
             epoch, tags = -1, 0
             if self._is_flexible:
@@ -411,11 +415,11 @@ class FetchFastPath:
 
 
 class _SentRecords:
-    """What a response has changed before the request quota may withhold its records: the fetch quota, the
-    bytes sent by log, and the session.
+    """The changes that a response has made before the request quota may withhold its records: the fetch
+    quota, the bytes sent by log, and the session.
     """
 
-    __slots__ = ("_context", "_logs", "_recorded", "_records", "_services", "_session", "_told")
+    __slots__ = ("_context", "_logs", "_recorded", "_records", "_sent_partitions", "_services", "_session")
 
     def __init__(
         self,
@@ -424,14 +428,14 @@ class _SentRecords:
         recorded: RecordedFetch | None,
         logs: Sequence[tuple[PartitionLog, int]],
         session: FetchSession | None = None,
-        told: Sequence[tuple[CachedPartition, int]] = (),
+        sent_partitions: Sequence[tuple[CachedPartition, int]] = (),
     ) -> None:
         self._services = services
         self._context = context
         self._recorded = recorded
         self._logs = logs
         self._session = session
-        self._told = told
+        self._sent_partitions = sent_partitions
         size = 0
         for _, sent in logs:
             size += sent
@@ -448,8 +452,8 @@ class _SentRecords:
             log.metrics.bytes_out -= sent
         if session is None:
             return Response(empty_reply(throttle.throttle_ms, NO_SESSION), throttle)
-        for cached, sent in reversed(self._told):
-            session.take_back(cached, sent)
+        for cached, sent in reversed(self._sent_partitions):
+            session.undo_sent(cached, sent)
         return Response(empty_reply(throttle.throttle_ms, session.id), throttle)
 
 

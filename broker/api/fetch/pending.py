@@ -125,9 +125,9 @@ class PendingFetch:
         session_id = NO_SESSION
         if session is not None:
             session_id = session.id
-            news = session.news(found)
+            included = session.update_response_data(found)
             if self.incremental:
-                found = news
+                found = included
         reply = reply_for(found, session_id)
         if quotas.fetch_active or self.is_replica:
             throttle = run_through(self.record(reply, found))
@@ -145,12 +145,12 @@ class PendingFetch:
         session_id = NO_SESSION
         if session is not None:
             session_id = session.id
-            news: list[FetchedPartition] = []
+            included: list[FetchedPartition] = []
             for some in pieces(read):
-                news += session.news(list(some))
+                included += session.update_response_data(list(some))
                 yield None
             if self.incremental:
-                found = news
+                found = included
         reply = yield from reply_in_slices(found, session_id)
         if quotas.fetch_active or self.is_replica:
             throttle = yield from self.record(reply, found)
@@ -196,7 +196,7 @@ class PendingFetch:
             if self.is_many:
                 session.unsent += found
             else:
-                session.untold(found)
+                session.undo_response_data(found)
         if self.is_many:
             assert isinstance(reading.requested, list)
             sessions.discard(reading.found)

@@ -15,7 +15,7 @@ from broker.api.produce.rules import (
     append_error,
     needs_full_handler,
     record_errors,
-    start_told,
+    response_log_start_offset,
 )
 from broker.api.requests.byte_quotas import record_produce
 from broker.api.requests.context import Connection, RequestContext
@@ -80,7 +80,7 @@ TopicAppends = tuple[HostedTopic, bytes, list[Append]]
 
 
 class ProducePrologue(NamedTuple):
-    """What a Produce has before its first partition, which is at `end`.
+    """The fields of a Produce before its first partition, which is at `end`.
 
     `topics` is the number of topics, and `counted` its bytes; `first` is the first topic, with its head and
     the number of its partitions.
@@ -97,18 +97,6 @@ class ProducePrologue(NamedTuple):
 
 class ProduceFastPath:
     """The fast path of one version on one listener."""
-
-    __slots__ = (
-        "_authorizes",
-        "_is_flexible",
-        "_last_codec",
-        "_layout",
-        "_prologues",
-        "_read_batches",
-        "_services",
-        "_topics",
-        "_version",
-    )
 
     def __init__(self, version: int, services: ProduceServices) -> None:
         self._version = version
@@ -266,17 +254,6 @@ class ProduceFastPath:
 class ResponseLayout:
     """The layout of responses without errors in one version."""
 
-    __slots__ = (
-        "_fixed",
-        "_frame",
-        "_no_errors",
-        "_not_throttled",
-        "_partition",
-        "_tags",
-        "_throttle",
-        "throttle_at",
-    )
-
     def __init__(self, version: int) -> None:
         is_flexible = version >= 9
         self._tags = b"\0" if is_flexible else b""
@@ -329,7 +306,7 @@ class _Refused(Staged):
     __slots__ = ("message", "records")
 
     def __init__(self, error: ApiError, log: PartitionLog) -> None:
-        super().__init__(-1, -1, start_told(error, log), -1, -1, 0)
+        super().__init__(-1, -1, response_log_start_offset(error, log), -1, -1, 0)
         self.error = error.code
         self.message = error.message
         self.records = record_errors(error)

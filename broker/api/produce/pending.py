@@ -7,7 +7,13 @@ staged.
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from broker.api.produce.rules import append_error, hosted_topic, record_errors, start_told, topic_refusal
+from broker.api.produce.rules import (
+    append_error,
+    hosted_topic,
+    record_errors,
+    response_log_start_offset,
+    topic_refusal,
+)
 from broker.api.produce.transactions import TransactionalWrite
 from broker.api.requests.byte_quotas import record_produce
 from broker.api.requests.context import RequestContext
@@ -215,5 +221,5 @@ def _append(
         response.error_message = error.message
         response.record_errors = record_errors(error)
         if reaches_log and log is not None:
-            response.log_start_offset = start_told(error, log)
+            response.log_start_offset = response_log_start_offset(error, log)
     return response

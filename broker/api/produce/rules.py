@@ -78,8 +78,8 @@ OF_LOG: Final = frozenset(
 """Errors that a log finds, and not the validation before it."""
 
 
-def start_told(error: ApiError, log: PartitionLog) -> int:
-    """Return the log start offset for the response to a refused append, or -1: Kafka tells it where its log
+def response_log_start_offset(error: ApiError, log: PartitionLog) -> int:
+    """Return the log start offset for the response to a refused append, or -1: Kafka sends it if its log
     found the error. (ReplicaManager.appendToLocalLog)
     """
     return log.log_start_offset if error.code in OF_LOG or isinstance(error, RecordsRefused) else -1

@@ -1,4 +1,4 @@
-"""What Produce does for a transactional id: it verifies each partition, and adds it for newer clients.
+"""Verifies the partitions of a transactional Produce, and adds them to the transaction for newer clients.
 
 Called by `a00_produce` before it stages batches, and by `produce.pending` for each batch. A batch of a
 transaction is appended only if the coordinator has its partition, so that no transaction stays open in a

@@ -73,7 +73,7 @@ class RecordedFetch:
 def needs_the_disk(found: Iterable[FetchedPartition]) -> bool:
     """Whether any data is outside the page cache.
 
-    Data in a closed segment counts as outside if the file system cannot tell.
+    Data in a closed segment counts as outside if the file system does not report it.
     """
     for each in found:
         records, log = each.records, each.requested.log

@@ -1,4 +1,4 @@
-"""Completed requests on their way back to a handler.
+"""The queue of completed requests whose responses a handler sends.
 
 Any task that completes a delayed request posts a callback: a handler, a reaper, or a change of the metadata.
 `network.handling.handler_pool` takes callbacks before new requests, a bounded number per turn. (Kafka:
@@ -48,19 +48,6 @@ class Callbacks:
     `recheck` has the keys with more ready operations than one turn completes; `blocked` counts the posts to a
     full queue.
     """
-
-    __slots__ = (
-        "_conclude",
-        "_later",
-        "_rest",
-        "_waiting",
-        "blocked",
-        "capacity",
-        "later_capacity",
-        "peak",
-        "queue",
-        "recheck",
-    )
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity

@@ -143,8 +143,6 @@ class Mutations:
 class ControllerMutations:
     """The mutation quotas of all clients."""
 
-    __slots__ = ("_clock", "_manager")
-
     def __init__(self, manager: MutationQuotaManager, clock: Clock) -> None:
         self._manager = manager
         self._clock = clock

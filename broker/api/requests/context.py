@@ -1,13 +1,13 @@
 """The request data that handlers receive besides the message.
 
-`network.handling.request_channel` implements it and adds the network layer's own fields.
+`network.requests.request_channel` implements it and adds the network layer's own fields.
 """
 
 from typing import Protocol
 
 from broker.purgatory.purgatory import DelayedOperation
 from broker.security.sasl import SaslLogin
-from broker.security.session import Session
+from broker.security.session import SaslSession
 
 
 class Connection(Protocol):
@@ -28,7 +28,7 @@ class Connection(Protocol):
     """The login in progress, from the handshake to its end; a failed one stays."""
     sends_raw_tokens: bool
     """Whether the next frame is a SASL token without a request around it (SaslHandshake 0)."""
-    session: Session | None
+    session: SaslSession | None
     """The session of a login that expires; None if it does not expire."""
     software_name: str
     software_version: str

@@ -58,8 +58,6 @@ class Prologues(Generic[Prologue]):
     from request to request, so it is read once: `context.connection.prologue` is where it ended last time.
     """
 
-    __slots__ = ("_known",)
-
     def __init__(self) -> None:
         self._known: dict[bytes, Prologue] = {}
 
@@ -85,8 +83,6 @@ class TopicReader:
     A head is the bytes from a topic's name or id to the number of its partitions. Responses that name the
     same partitions contain the same bytes.
     """
-
-    __slots__ = ("_is_flexible", "_partitions", "_uses_ids")
 
     def __init__(self, partitions: Partitions, *, is_flexible: bool, uses_ids: bool) -> None:
         self._partitions = partitions

@@ -1,6 +1,6 @@
 """Delays error responses to clients that retry a failing request at once.
 
-If `automq.retry.storm.backoff.enabled` is set, `network.handling.routes` wraps the handlers of some APIs in a
+If `automq.retry.storm.backoff.enabled` is set, `network.requests.routes` wraps the handlers of some APIs in a
 `RetryStormGate`. A response that has waited already, such as that of a delayed fetch or a JoinGroup, is
 not delayed again. (AutoMQ: RetryStormResponseGate, RetryStormDelayedResponseScheduler)
 """
@@ -31,8 +31,6 @@ class RetryStormGate:
 
     `storm` has the recorded errors, `delayed` the waiting responses.
     """
-
-    __slots__ = ("_clock", "delayed", "storm")
 
     def __init__(self, callbacks: Callbacks, clock: Clock) -> None:
         self.storm = RetryStorm()
@@ -97,8 +95,6 @@ class RetryStormGate:
 
 class GatedFastPath:
     """A `FastPath` behind the gate."""
-
-    __slots__ = ("_api", "_gate", "_inner")
 
     def __init__(self, inner: FastPath, api: int, gate: RetryStormGate) -> None:
         self._inner = inner

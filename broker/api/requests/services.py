@@ -33,7 +33,7 @@ from broker.security.unknown_users import UnknownUsers
 from broker.telemetry.state import Telemetry
 
 
-class Endpoint(msgspec.Struct):
+class AdvertisedListener(msgspec.Struct):
     """A listener as handlers see it: its advertised address and its permitted APIs."""
 
     host: str
@@ -42,7 +42,7 @@ class Endpoint(msgspec.Struct):
     is_controller: bool = False
 
 
-Endpoints = dict[str, Endpoint]
+Endpoints = dict[str, AdvertisedListener]
 """By listener name; `network` fills it once the ports are bound."""
 
 HandlerServices = Mapping[type, Any]

@@ -14,7 +14,7 @@ from broker.api.security.client_security import ClientSecurity
 from broker.common.errors import ApiError, ErrorCode
 from broker.controller.commands import BROKER_ITSELF, AllocateProducerIds
 from broker.coordinator.producer_ids import NeedsProducerId
-from broker.coordinator.transaction.state import Change
+from broker.coordinator.transaction.state import TransactionChange
 from broker.coordinator.transaction_service import RefusedRequest, TransactionService
 from broker.protocol.api_key import NAMES
 from broker.security.acl.acl import Operation
@@ -26,7 +26,10 @@ Respond = Callable[[ErrorCode], Outcome]
 
 
 def conclude(
-    decided: ErrorCode | Change, context: RequestContext, transactions: TransactionService, respond: Respond
+    decided: ErrorCode | TransactionChange,
+    context: RequestContext,
+    transactions: TransactionService,
+    respond: Respond,
 ) -> Outcome:
     """Write the change, if there is one, and return the outcome of `respond` with the error or NONE."""
     now = now_of(context)

@@ -1,9 +1,10 @@
-"""What clients do with each API, and the role that this needs where no ACLs decide.
+"""The role that each API requires where no ACLs decide, and what clients use the API for.
 
-The only statement of it for whole APIs. A handler asks `ClientSecurity.permits`, which looks its API up here;
-the gateway asks before it forwards a request with its own credentials (gateway.apis.roles). An API without an
-entry is for nobody. Whatever depends on the content of a request is decided where the content is read: the
-settings of brokers (controller.configs), a replica's Fetch, the share coordinator of FindCoordinator.
+No other module states it for whole APIs. A handler asks `ClientSecurity.permits`, which looks its API up
+here; the gateway asks before it forwards a request with its own credentials (gateway.apis.roles). An API
+without an entry is refused to every client. What depends on the content of a request is decided where the
+content is read: the settings of brokers (controller.configs), a replica's Fetch, the share coordinator of
+FindCoordinator.
 """
 
 from collections.abc import Mapping

@@ -29,15 +29,13 @@ class ClientSecurity:
     authorizer, if any.
     """
 
-    __slots__ = ("authorizer", "config", "is_judged", "issuers", "plain")
-
     def __init__(
         self,
         config: SecurityConfig,
         authorizer: Authorizer | None = None,
         is_judged: Callable[[str], bool] = lambda _listener: True,
     ) -> None:
-        """`is_judged` tells whether what the clients of a listener may do is decided here, and not upstream.
+        """`is_judged` says whether what the clients of a listener may do is decided here, and not upstream.
         Raises ConfigError.
         """
         self.authorizer = authorizer

@@ -1,1 +1,1 @@
-"""What the handlers of share groups have in common: acknowledgements, a ShareFetch in progress, states."""
+"""The common parts of the handlers of share groups: acknowledgements, a ShareFetch in progress, states."""

@@ -1,5 +1,5 @@
-"""What ShareFetch and ShareAcknowledge share: the acknowledgements in a request, and the end of a session.
-(Kafka: KafkaApis.handleAcknowledgements)
+"""The common part of ShareFetch and ShareAcknowledge: the acknowledgements in a request, and the end of a
+session. (Kafka: KafkaApis.handleAcknowledgements)
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -12,7 +12,7 @@ from broker.api.requests.services import ShareServices
 from broker.common.errors import ApiError, ErrorCode
 from broker.coordinator.share.share_partition import Acknowledgement, are_known
 from broker.coordinator.share.share_partitions import StagedChange
-from broker.coordinator.share.states import ShareKey
+from broker.coordinator.share.states import SharePartitionKey
 from broker.records.slices import Slices
 from broker.security.acl.acl import Operation
 
@@ -28,7 +28,7 @@ AT_ONCE: Final = 64
 
 
 class Failure:
-    """Why a partition is not fetched, or its acknowledgement refused; NONE for one that succeeded."""
+    """The reason why a partition is not fetched, or its acknowledgement refused; NONE for a success."""
 
     __slots__ = ("code", "message")
 
@@ -84,7 +84,7 @@ class Acknowledging:
         renews: bool,
     ) -> None:
         self._renews = renews
-        self.results: dict[ShareKey, Failure] = {}
+        self.results: dict[SharePartitionKey, Failure] = {}
         self._group_id = group_id
         self._member_id = member_id
         self._context = context
@@ -97,13 +97,13 @@ class Acknowledging:
         for topic in topics:
             for partition in topic.partitions:
                 batches = partition.acknowledgement_batches
-                key = ShareKey(self._group_id, topic.topic_id, partition.partition_index)
+                key = SharePartitionKey(self._group_id, topic.topic_id, partition.partition_index)
                 self.results[key] = self._begin(key, batches)
                 self._settle_some()
                 if pace.spent(4 + 4 * len(batches)):
                     yield None
 
-    def release(self, keys: Iterable[ShareKey]) -> Slices[None]:
+    def release(self, keys: Iterable[SharePartitionKey]) -> Slices[None]:
         """Begin to release what the member holds besides, in slices."""
         pace = Pace()
         for key in keys:
@@ -129,12 +129,12 @@ class Acknowledging:
             self._note(self._services.share.settle_now(self._staged))
             self._staged = []
 
-    def _note(self, errors: Iterable[tuple[ShareKey, ErrorCode]]) -> None:
+    def _note(self, errors: Iterable[tuple[SharePartitionKey, ErrorCode]]) -> None:
         for key, error in errors:
             if error and key in self.results:
                 self.results[key] = Failure(error)
 
-    def _begin(self, key: ShareKey, batches: Sequence[_Batch]) -> Failure:
+    def _begin(self, key: SharePartitionKey, batches: Sequence[_Batch]) -> Failure:
         services = self._services
         topic = services.partitions.by_id.get(key.topic_id)
         if topic is None:

@@ -20,7 +20,7 @@ from broker.common.errors import ApiError, ErrorCode
 from broker.coordinator.share.batches import LogBatch, aborted_of, batches_of
 from broker.coordinator.share.sessions import FIRST_EPOCH
 from broker.coordinator.share.share_partition import AcquiredRange, Lock, SharePartition
-from broker.coordinator.share.states import ShareKey
+from broker.coordinator.share.states import SharePartitionKey
 from broker.log.aborted_transactions import AbortedTransaction
 from broker.log.partition import PartitionLog
 from broker.log.slice import FileSlice
@@ -49,7 +49,7 @@ class WantedPartition:
 
     __slots__ = ("key", "log", "share")
 
-    def __init__(self, key: ShareKey, log: PartitionLog, share: SharePartition) -> None:
+    def __init__(self, key: SharePartitionKey, log: PartitionLog, share: SharePartition) -> None:
         self.key = key
         self.log = log
         self.share = share
@@ -98,8 +98,8 @@ class PendingShareFetch:
         self,
         message: ShareFetchRequest,
         wanted: list[WantedPartition],
-        failures: Mapping[ShareKey, Failure],
-        acknowledged: Mapping[ShareKey, Failure],
+        failures: Mapping[SharePartitionKey, Failure],
+        acknowledged: Mapping[SharePartitionKey, Failure],
         max_bytes: int,
         context: RequestContext,
         services: ShareServices,
@@ -235,7 +235,7 @@ class PendingShareFetch:
     def _reply(self, found: Iterable[_Found]) -> ShareFetchResponse:
         topics: dict[bytes, dict[int, PartitionData]] = {}
 
-        def data(key: ShareKey) -> PartitionData:
+        def data(key: SharePartitionKey) -> PartitionData:
             partitions = topics.setdefault(key.topic_id, {})
             return partitions.setdefault(key.partition, PartitionData(key.partition))
 

@@ -1,5 +1,5 @@
-"""What the APIs of the share coordinator share: one result for each partition of a request, and who may ask.
-(Kafka: ShareCoordinatorService, ShareCoordinatorShard)
+"""The common part of the share coordinator's APIs: one result for each partition of a request, and the
+authorization. (Kafka: ShareCoordinatorService, ShareCoordinatorShard)
 
 Requires CLUSTER_ACTION, or the admin role: only brokers and operators use these APIs. Each partition succeeds
 or fails alone. What is written is committed before the response.
@@ -14,7 +14,7 @@ from broker.api.requests.pacing import Pace
 from broker.api.requests.services import ShareStateServices
 from broker.common.errors import ApiError, ErrorCode
 from broker.coordinator.share.persister import WrittenState
-from broker.coordinator.share.states import ShareKey
+from broker.coordinator.share.states import SharePartitionKey
 from broker.protocol.schema import Struct
 from broker.records.slices import Slices
 from broker.security.acl.acl import Operation
@@ -39,7 +39,7 @@ class _Topic(Protocol):
     partitions: Any
 
 
-Answer = Callable[[ShareKey, Any, Any], WrittenState | None]
+Answer = Callable[[SharePartitionKey, Any, Any], WrittenState | None]
 """Handles one partition: its key, its part of the request and its result. Raises ApiError."""
 
 
@@ -78,7 +78,7 @@ def _answer(
             try:
                 if not is_allowed:
                     raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-                key = ShareKey(group_id, topic.topic_id, asked.partition)
+                key = SharePartitionKey(group_id, topic.topic_id, asked.partition)
                 _check(key, services)
                 staged = handle(key, asked, result)
                 if staged is not None:
@@ -110,7 +110,7 @@ def _settle(written: list[tuple[WrittenState, PartitionResult]], services: Share
     written.clear()
 
 
-def _check(key: ShareKey, services: ShareStateServices) -> None:
+def _check(key: SharePartitionKey, services: ShareStateServices) -> None:
     if key.partition < 0:
         raise ApiError(ErrorCode.INVALID_REQUEST, "The partition id cannot be a negative number.")
     if not key.group_id or len(key.group_id) > LONGEST_NAME:

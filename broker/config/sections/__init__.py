@@ -6,7 +6,6 @@ broker.config.load fills them; broker.server.broker passes each package only its
 
 from broker.config.sections.alerts import AlertConfig
 from broker.config.sections.broker import EventConfig, NodeConfig, RequestLogConfig
-from broker.config.sections.cleaner import LogCleanerConfig
 from broker.config.sections.connections import ConnectionConfig
 from broker.config.sections.console import ConsoleConfig
 from broker.config.sections.consumer_groups import ConsumerGroupConfig
@@ -14,7 +13,7 @@ from broker.config.sections.fetch import FetchConfig
 from broker.config.sections.gateway import GatewayConfig, UpstreamConfig
 from broker.config.sections.groups import GroupConfig
 from broker.config.sections.kerberos import KerberosConfig
-from broker.config.sections.log import LogConfig
+from broker.config.sections.log import LogCleanerConfig, LogConfig
 from broker.config.sections.network import AutomqConfig, NetworkConfig
 from broker.config.sections.quotas import BrokerQuotaConfig, QuotaConfig
 from broker.config.sections.replication import ReplicationConfig, TopicThrottles

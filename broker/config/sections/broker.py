@@ -47,7 +47,7 @@ NAMES: Final = list_of(str, "a list of names; * means all")
 
 @dataclass(frozen=True, slots=True)
 class RequestLogConfig:
-    """Which requests are logged. For broker.network.metrics.request_log; Kafka's kafka.request.logger."""
+    """Which requests are logged. For broker.network.requests.request_log; Kafka's kafka.request.logger."""
 
     apis: tuple[str, ...] = setting(
         "request.log.apis",

@@ -9,8 +9,8 @@ from broker.common.errors import ConfigError
 from broker.config.kinds import (
     INT_MAX,
     READ_ONCE,
+    ConfigKind,
     ConfigType,
-    Kind,
     decimal,
     integer,
     list_of,
@@ -55,7 +55,7 @@ RATE: Final = replace(
 _DIGITS: Final = frozenset("0123456789.")
 
 
-def _reader_of_users(number: Kind) -> Callable[[str], tuple[tuple[str, float], ...]]:
+def _reader_of_users(number: ConfigKind) -> Callable[[str], tuple[tuple[str, float], ...]]:
     @lru_cache(maxsize=READ_ONCE)
     def read(text: str) -> tuple[tuple[str, float], ...]:
         found: list[tuple[str, float]] = []
@@ -80,10 +80,10 @@ def _reader_of_users(number: Kind) -> Callable[[str], tuple[tuple[str, float], .
     return read
 
 
-def users_with(number: Kind) -> Kind:
+def users_with(number: ConfigKind) -> ConfigKind:
     """Return the kind of `user:number,...`. Users can contain commas and colons, as in certificates."""
     least = number.allowed.removeprefix("a number ").removeprefix("a whole number ")
-    return Kind(
+    return ConfigKind(
         ConfigType.STRING,
         f"a list of user:number, the numbers {least}",
         _reader_of_users(number),

@@ -5,7 +5,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from broker.common.errors import ConfigError
-from broker.config.kinds import SECRET, TEXT, ConfigType, Kind, decimal, integer, list_of, long, one_of
+from broker.config.kinds import SECRET, TEXT, ConfigKind, ConfigType, decimal, integer, list_of, long, one_of
 from broker.config.listeners import OPTIONAL_ADDRESS, Address, read_host
 from broker.config.sections.tls import TlsConfig
 from broker.config.setting import setting
@@ -36,7 +36,7 @@ def _read_issuer(text: str) -> str:
     return text
 
 
-ISSUER: Final = Kind(ConfigType.STRING, "https://host/path or http://host/path, or empty", _read_issuer)
+ISSUER: Final = ConfigKind(ConfigType.STRING, "https://host/path or http://host/path, or empty", _read_issuer)
 
 
 def _read_word(text: str) -> str:
@@ -45,7 +45,7 @@ def _read_word(text: str) -> str:
     return text
 
 
-PUBLIC_URL: Final = Kind(
+PUBLIC_URL: Final = ConfigKind(
     ConfigType.STRING, "http://host or https://host, optionally with a port, or empty", _read_url
 )
 
@@ -59,7 +59,7 @@ def _read_currency(text: str) -> str:
     return text
 
 
-CURRENCY: Final = Kind(
+CURRENCY: Final = ConfigKind(
     ConfigType.STRING, f"at most {MAX_CURRENCY} printable characters, such as EUR, or empty", _read_currency
 )
 PRICE: Final = decimal(0, 100_000)
@@ -67,8 +67,6 @@ PRICE: Final = decimal(0, 100_000)
 
 class ConsoleTls(TlsConfig):
     """TLS of the console; its keys have the prefix `console.`."""
-
-    __slots__ = ()
 
     def key(self, key: str) -> str:
         return f"console.{key}"
@@ -191,7 +189,7 @@ class ConsoleConfig:
         67_108_864,
         integer(1_024),
         "A request for records stops after reading this many bytes of records, decompressed, whether they "
-        "match its filter or not, and tells where it stopped. A batch that was begun is read to its end.",
+        "match its filter or not, and says where it stopped. A batch that was begun is read to its end.",
         unit="bytes",
         ours=True,
     )
@@ -199,7 +197,7 @@ class ConsoleConfig:
         "console.browse.max.ms",
         3_000,
         long(1, 60_000),
-        "A request for records stops after this time and tells where it stopped.",
+        "A request for records stops after this time and says where it stopped.",
         unit="ms",
         ours=True,
     )

@@ -45,8 +45,8 @@ class ConsumerGroupConfig:
         "group.consumer.heartbeat.interval.ms",
         5_000,
         integer(1),
-        "The interval of the heartbeats, which the broker tells the members of a consumer group. A group's "
-        "own `consumer.heartbeat.interval.ms` takes precedence.",
+        "The interval of the heartbeats, which the broker sends to the members of a consumer group. A "
+        "group's own `consumer.heartbeat.interval.ms` takes precedence.",
         unit="ms",
     )
     min_heartbeat_interval_ms: int = setting(

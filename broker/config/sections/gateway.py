@@ -9,7 +9,17 @@ from dataclasses import dataclass
 from typing import Final
 
 from broker.common.errors import ConfigError
-from broker.config.kinds import SECRET, TEXT, ConfigType, Kind, choices_of, integer, list_of, long, one_of
+from broker.config.kinds import (
+    SECRET,
+    TEXT,
+    ConfigKind,
+    ConfigType,
+    choices_of,
+    integer,
+    list_of,
+    long,
+    one_of,
+)
 from broker.config.listeners import Address, SecurityProtocol, read_address
 from broker.config.setting import ListenerSection, setting
 
@@ -70,13 +80,13 @@ def _read_pattern(text: str) -> str:
 BOOTSTRAP: Final = list_of(
     _read_bootstrap, "a list of host:port, such as kafka-1.example:9092; a port is from 1 to 65535"
 )
-PORT_RANGE: Final = Kind(
+PORT_RANGE: Final = ConfigKind(
     ConfigType.STRING,
     "first-last, two ports from 1 to 65535 such as 31000-31099, or nothing at all",
     _read_range,
     lambda value: str(value or ""),
 )
-SNI_PATTERN: Final = Kind(
+SNI_PATTERN: Final = ConfigKind(
     ConfigType.STRING,
     f"a host name that contains {NODE_ID} once, such as broker-{NODE_ID}.kafka.example, or nothing at all",
     _read_pattern,
@@ -85,7 +95,7 @@ SNI_PATTERN: Final = Kind(
 
 @dataclass(frozen=True, slots=True)
 class UpstreamConfig:
-    """How the gateway connects to the upstream cluster."""
+    """The connections of the gateway to the upstream cluster."""
 
     bootstrap_servers: tuple[Address, ...] = setting(
         "upstream.bootstrap.servers",
@@ -97,7 +107,7 @@ class UpstreamConfig:
     security_protocol: SecurityProtocol = setting(  # noqa: RUF009 - an enumeration
         "upstream.security.protocol",
         SecurityProtocol.PLAINTEXT,
-        Kind(ConfigType.STRING, f"one of {', '.join(SecurityProtocol)}", SecurityProtocol),
+        ConfigKind(ConfigType.STRING, f"one of {', '.join(SecurityProtocol)}", SecurityProtocol),
         "The protocol of the upstream brokers' listener.",
         ours=True,
     )
@@ -165,7 +175,7 @@ class UpstreamConfig:
     ssl_endpoint_identification: str = setting(
         "upstream.ssl.endpoint.identification.algorithm",
         "https",
-        Kind(
+        ConfigKind(
             ConfigType.STRING,
             "https, or nothing at all",
             one_of("https", "").read,
@@ -251,7 +261,7 @@ class UpstreamConfig:
 
 @dataclass(frozen=True, slots=True)
 class GatewayConfig(ListenerSection):
-    """How clients reach upstream nodes through the gateway, and what the gateway decides itself."""
+    """The addresses of upstream nodes for clients of the gateway, and the gateway's own decisions."""
 
     port_range: PortRange | None = setting(  # noqa: RUF009 - a PortRange is frozen
         "gateway.port.range",

@@ -7,7 +7,7 @@ address, and clients that follow another listener's address to it would reach th
 from itertools import combinations
 
 from broker.common.errors import ConfigError
-from broker.config.listeners import Address, Listener
+from broker.config.listeners import Address, ListenerConfig
 from broker.config.sections.console import ConsoleConfig
 from broker.config.sections.gateway import GatewayConfig, PortRange
 from broker.config.sections.network import NetworkConfig
@@ -63,7 +63,9 @@ def _meet(host: str, other: str) -> bool:
     return host == other or host in EVERYWHERE or other in EVERYWHERE
 
 
-def _refused(gateway: GatewayConfig, listener: Listener, ports: PortRange, required: str) -> ConfigError:
+def _refused(
+    gateway: GatewayConfig, listener: ListenerConfig, ports: PortRange, required: str
+) -> ConfigError:
     is_own = any(name == listener.name and field == "port_range" for name, field, _ in gateway.overrides)
     key = f"listener.name.{listener.name.lower()}.{KEY}" if is_own else KEY
     return ConfigError(key, ports, f"a range that {required}")

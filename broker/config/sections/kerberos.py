@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from sys import float_info
 from typing import Any, Final
 
-from broker.config.kinds import TEXT, Kind, decimal, list_of, long
+from broker.config.kinds import TEXT, ConfigKind, decimal, list_of, long
 from broker.config.setting import ListenerSection, setting
 
 _NO_KERBEROS: Final = "GSSAPI is not among the mechanisms that the broker has"
 
 
-def _inert(key: str, default: Any, kind: Kind, doc: str, **more: str) -> Any:
+def _inert(key: str, default: Any, kind: ConfigKind, doc: str, **more: str) -> Any:
     return setting(
         f"sasl.kerberos.{key}",
         default,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from broker.config.kinds import SECRET, TEXT, ConfigType, Kind, integer, list_of, long
+from broker.config.kinds import SECRET, TEXT, ConfigKind, ConfigType, integer, list_of, long
 from broker.config.listeners import Address
 from broker.config.setting import ListenerSection, setting
 
@@ -43,13 +43,13 @@ def _read_name(text: str) -> str:
     return text
 
 
-URL: Final = Kind(
+URL: Final = ConfigKind(
     ConfigType.STRING,
     "file:///path, https://host/path, or http:// on a loopback address, without a user and a fragment; or "
     "empty",
     _read_url,
 )
-CLAIM: Final = Kind(ConfigType.STRING, "the name of a claim", _read_name)
+CLAIM: Final = ConfigKind(ConfigType.STRING, "the name of a claim", _read_name)
 _NO_CALLBACKS: Final = "tokens are always checked with the keys of sasl.oauthbearer.jwks.endpoint.url"
 
 

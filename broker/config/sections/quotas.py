@@ -13,7 +13,7 @@ from broker.config.setting import setting
 
 @dataclass(frozen=True, slots=True)
 class QuotaConfig:
-    """How client quotas are measured."""
+    """The measurement of client quotas."""
 
     window_num: int = setting(
         "quota.window.num",

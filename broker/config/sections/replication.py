@@ -6,7 +6,7 @@ In Kafka, the rates are dynamic only; here, the file can set them too.
 from dataclasses import dataclass
 from typing import Any, Final
 
-from broker.config.kinds import INT_MAX, LONG_MAX, ConfigType, Kind, integer, long
+from broker.config.kinds import INT_MAX, LONG_MAX, ConfigKind, ConfigType, integer, long
 from broker.config.setting import setting
 
 ALL_REPLICAS: Final = "*"
@@ -101,7 +101,7 @@ def _write_replicas(value: Any) -> str:
     )
 
 
-THROTTLED_REPLICAS: Final = Kind(
+THROTTLED_REPLICAS: Final = ConfigKind(
     ConfigType.LIST,
     "the literal '*' or a list of replicas in the following format: "
     "[partitionId]:[brokerId],[partitionId]:[brokerId],...",

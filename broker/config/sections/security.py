@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from broker.common.principal import is_plain
-from broker.config.kinds import BOOLEAN, SECRET, TEXT, Kind, integer, list_of, long, one_of
+from broker.config.kinds import BOOLEAN, SECRET, TEXT, ConfigKind, integer, list_of, long, one_of
 from broker.config.sections.oauthbearer import OAuthBearerKeys
 from broker.config.setting import setting
 
@@ -13,12 +13,12 @@ MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER)
 
 _ROLE: Final = one_of("viewer", "editor", "admin")
 STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
-AUTHORIZER: Final = Kind(
+AUTHORIZER: Final = ConfigKind(
     _ROLE.type,
     f"{STANDARD_AUTHORIZER}, or empty",
     lambda text: one_of(STANDARD_AUTHORIZER).read(text) if text else "",
 )
-WIRE_ROLE: Final = Kind(
+WIRE_ROLE: Final = ConfigKind(
     _ROLE.type, f"{_ROLE.allowed}, or empty", lambda text: _ROLE.read(text) if text else ""
 )
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from broker.config.kinds import ConfigType, Kind, choices_of, integer, one_of
+from broker.config.kinds import ConfigKind, ConfigType, choices_of, integer, one_of
 from broker.config.sections.member_times import GroupTimes, Limited, MemberTimes
 from broker.config.setting import Setting, setting
 
@@ -43,8 +43,8 @@ class ShareGroupConfig:
         "group.share.heartbeat.interval.ms",
         5_000,
         integer(1),
-        "The interval of the heartbeats, which the broker tells the members of a share group. A group's own "
-        "`share.heartbeat.interval.ms` takes precedence.",
+        "The interval of the heartbeats, which the broker sends to the members of a share group. A group's "
+        "own `share.heartbeat.interval.ms` takes precedence.",
         unit="ms",
     )
     min_heartbeat_interval_ms: int = setting(
@@ -126,7 +126,7 @@ def _read_reset(text: str) -> str:
 OFFSET_RESET: Final = Setting(
     "share.auto.offset.reset",
     LATEST,
-    Kind(
+    ConfigKind(
         ConfigType.STRING,
         "`earliest`, `latest`, or `by_duration:` with a duration in ISO 8601 such as PT1H",
         _read_reset,

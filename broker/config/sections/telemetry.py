@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
-from broker.config.kinds import BOOLEAN, ConfigType, Kind, integer, list_of
+from broker.config.kinds import BOOLEAN, ConfigKind, ConfigType, integer, list_of
 from broker.config.setting import setting
 
 
@@ -41,8 +41,8 @@ def _write_headers(pairs: tuple[tuple[str, str], ...]) -> str:
     return ",".join(f"{name}={value}" for name, value in pairs)
 
 
-_URL = Kind(ConfigType.STRING, "an http or https URL, or empty", _read_url)
-_HEADERS = Kind(
+_URL = ConfigKind(ConfigType.STRING, "an http or https URL, or empty", _read_url)
+_HEADERS = ConfigKind(
     ConfigType.PASSWORD,
     "a list of name=value: a name has ASCII letters, digits and !#$%&'*+-.^_`|~, and is neither "
     "Content-Length nor Transfer-Encoding; a value has printable characters of ISO 8859-1",

@@ -6,7 +6,7 @@ Topic-only keys, as in Kafka; `.topics` has those with a default of the broker.
 from dataclasses import dataclass
 from typing import Final
 
-from broker.config.kinds import BOOLEAN, ConfigType, Kind
+from broker.config.kinds import BOOLEAN, ConfigKind, ConfigType
 from broker.config.setting import setting
 
 NO_TIERED_STORAGE: Final = "this broker has no tiered storage"
@@ -18,7 +18,7 @@ def _read_false(text: str) -> bool:
     return False
 
 
-DISABLED: Final = Kind(
+DISABLED: Final = ConfigKind(
     ConfigType.BOOLEAN, "false, because tiered storage is disabled", _read_false, BOOLEAN.write
 )
 

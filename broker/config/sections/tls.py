@@ -7,8 +7,8 @@ common ones. Reads no files; broker.security.tls validates them at start.
 from dataclasses import dataclass, replace
 from typing import Final, Self
 
-from broker.config.kinds import SECRET, TEXT, ConfigType, Kind, choices_of, list_of, one_of
-from broker.config.listeners import Listener
+from broker.config.kinds import SECRET, TEXT, ConfigKind, ConfigType, choices_of, list_of, one_of
+from broker.config.listeners import ListenerConfig
 from broker.config.setting import LISTENER_PREFIX, ListenerSection, setting, settings_of
 
 
@@ -18,7 +18,7 @@ def _read_pem(text: str) -> str:
     return "PEM"
 
 
-_STORE_TYPE: Final = Kind(
+_STORE_TYPE: Final = ConfigKind(
     ConfigType.STRING, "PEM; `keytool` and `openssl pkcs12` convert a JKS or PKCS12 store", _read_pem
 )
 MAX_STORE_BYTES: Final = 1_048_576
@@ -188,7 +188,7 @@ class TlsConfig(ListenerSection):
     )
     listener: str = ""
 
-    def of(self, listener: Listener) -> Self:
+    def of(self, listener: ListenerConfig) -> Self:
         """Return the settings of one listener. For SASL_SSL, `ssl.client.auth` applies only if it is set for
         the listener, as in Kafka.
         """

@@ -11,8 +11,8 @@ from typing import Any, Final
 from broker.config.kinds import (
     BOOLEAN,
     LONG_MAX,
+    ConfigKind,
     ConfigType,
-    Kind,
     choices_of,
     decimal,
     integer,
@@ -41,12 +41,12 @@ def _read_gzip_level(text: str) -> int:
     return level
 
 
-GZIP_LEVEL: Final = Kind(ConfigType.INT, "a whole number from 1 to 9, or -1", _read_gzip_level)
+GZIP_LEVEL: Final = ConfigKind(ConfigType.INT, "a whole number from 1 to 9, or -1", _read_gzip_level)
 
 
 @dataclass(frozen=True, slots=True)
 class TopicDefaults:
-    """How topics are created."""
+    """The creation of topics."""
 
     num_partitions: int = setting(
         "num.partitions",

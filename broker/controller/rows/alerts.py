@@ -15,7 +15,7 @@ Labels = Tags
 """What an alert is about, by name, such as (("group", "reports"),)."""
 
 
-class RuleRow(msgspec.Struct, frozen=True):
+class AlertRuleRow(msgspec.Struct, frozen=True):
     """`pending` and `firing` count the alerts of the rule; `unlisted` subjects exceed it beyond the maximum
     that is tracked. `value` is its highest value at the last evaluation, None before it or without any.
     """
@@ -67,7 +67,7 @@ class AlertEvent(msgspec.Struct, frozen=True):
 
 
 class Delivery(msgspec.Struct, frozen=True):
-    """What became of a destination's notifications since the start. `waiting` includes those being sent;
+    """The numbers of a destination's notifications since the start. `waiting` includes those being sent;
     `problem` is why the last attempt failed, "" if it did not.
     """
 
@@ -103,7 +103,7 @@ class Attempt(msgspec.Struct, frozen=True):
 
 
 class AlertViews(Protocol):
-    """What broker.monitoring.alerts tells the console."""
+    """What the console reads of broker.monitoring.alerts."""
 
     def rules(self) -> Mapping[str, tuple[int, int, int, float | None]]:
         """Return pending, firing and unlisted alerts and the highest value, by rule."""

@@ -4,10 +4,10 @@ from typing import Annotated
 
 import msgspec
 
+from broker.controller.commands import ChangeOrigin
 from broker.controller.rows.client_endpoint import ClientEndpoint
-from broker.controller.rows.fields import Measured, Moment, Node
+from broker.controller.rows.fields import AnyText, Measured, Moment, Node, RuleEntity, Word, one_of
 from broker.controller.rows.upstream import GatewaySums, UpstreamSummary
-from broker.metadata.changes import AuditRow
 
 
 class QueueRow(msgspec.Struct, frozen=True):
@@ -117,7 +117,7 @@ class ConfigSynonym(msgspec.Struct, frozen=True):
 
 
 class ConfigRange(msgspec.Struct, frozen=True):
-    """What is known about a setting besides its values, which DescribeConfigs does not tell.
+    """The properties of a setting that DescribeConfigs does not return.
 
     `default` is None if there is none or if it is secret, `default_words` describe the former; `allowed`
     describes the valid values, `choices` has them if they are few. `per_broker`: not as a default of all.
@@ -206,7 +206,23 @@ class TaskRow(msgspec.Struct, frozen=True):
     since_at_ms: Moment = msgspec.field(name="since")
 
 
-class AuditEntry(AuditRow, frozen=True):
-    """`final` says why the old value cannot be restored; None: the role of the change can restore it."""
+class AuditEntry(msgspec.Struct, frozen=True):
+    """An `AuditRow` as users see it: secrets read "(secret)". `quota` is the entity of a client quota, and
+    `entity` its text; changes made together share `batch`. `final` says why the old value cannot be restored;
+    None: the role of the change can restore it.
+    """
 
-    final: str | None = None
+    seq: int = msgspec.field(name="id")
+    batch: int
+    time_ms: Moment = msgspec.field(name="at")
+    actor: str
+    role: Word
+    address: str
+    origin: Annotated[str, one_of(*ChangeOrigin)]
+    kind: Word
+    entity: str
+    quota: RuleEntity | None
+    key: str
+    old: AnyText | None
+    new: AnyText | None
+    final: Word | None

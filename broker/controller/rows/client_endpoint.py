@@ -98,17 +98,19 @@ class ClientEndpoint(msgspec.Struct, frozen=True):
         """Return the sentences that go with `kcat` and `python`; "" if nothing needs to be said. `may_edit`:
         the reader's role lets them create topics in the console, which a gateway's console does not.
         """
-        told = [self.placeholders()]
+        sentences = [self.placeholders()]
         if not self.creates_topics:
             if is_gateway:
-                told.append("Create the topic greetings in the upstream cluster first: clients may not.")
+                sentences.append("Create the topic greetings in the upstream cluster first: clients may not.")
             elif may_edit:
-                told.append(
+                sentences.append(
                     "Create the topic greetings first, on the console's page Topics: clients may not."
                 )
             else:
-                told.append("Clients may not create the topic greetings: ask an editor to create it first.")
-        return " ".join(each for each in told if each)
+                sentences.append(
+                    "Clients may not create the topic greetings: ask an editor to create it first."
+                )
+        return " ".join(each for each in sentences if each)
 
     def librdkafka(self) -> dict[str, str]:
         """Return the settings of librdkafka, but for the address; empty if it needs none."""

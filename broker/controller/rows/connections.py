@@ -91,7 +91,7 @@ class AddressRow(msgspec.Struct, frozen=True):
     `limit` is its own `connection_creation_rate`, `bound` the effective one, possibly the default's. Without
     its own limit, `version` is 0. `use` is on the broker's listeners, `controller_use` on the controller's;
     limits apply to each separately. None: no connections there. `elsewhere` is the use at each other gateway
-    that tells it; limits apply there separately, too.
+    that reports it; limits apply there separately, too.
     """
 
     address: str | None

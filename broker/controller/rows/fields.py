@@ -18,14 +18,23 @@ Measured = Annotated[float, Meta(extra={"shown": "measured"})]
 
 Rate = Annotated[float, Meta(ge=0)]
 
+Word = Annotated[str, Meta(max_length=1_024)]
+"""A text that is never long."""
+
+AnyText = Annotated[str, Meta(max_length=1_000_000)]
+"""A text that can be long, such as the value of a setting."""
+
 Node = Annotated[int, Meta(ge=-1)]
 """A node's id; -1 before it is known."""
 
 Tags = Annotated[tuple[tuple[str, str], ...], Meta(extra={"pairs": ("name", "value")})]
 """Names with values. An answer has an object for each."""
 
+RuleEntity = Annotated[EntityPairs, Meta(extra={"shown": "rule entity"})]
+"""The entity of a rule. An answer has one object: `{"user": "alice", "client-id": null}`."""
+
 ShownEntity = Annotated[EntityPairs, Meta(extra={"shown": "entity"})]
-"""An answer has one object: `{"user": "alice", "client-id": null}`."""
+"""As `RuleEntity`, or `{}` where a quota callback decides."""
 
 Configs = Annotated[tuple[tuple[str, str], ...], Meta(extra={"shown": "object"})]
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import msgspec
 
 from broker.controller.commands import EntityPairs
-from broker.controller.rows.fields import HIDDEN, Measured, Moment, Node, Rate, ShownEntity
+from broker.controller.rows.fields import HIDDEN, Measured, Moment, Node, Rate, RuleEntity
 from broker.quotas.kinds import QuotaKind
 
 
@@ -72,7 +72,7 @@ class OverriddenBy(msgspec.Struct, frozen=True):
     if none is connected: the one rule precedes the limit for every client.
     """
 
-    rules: tuple[ShownEntity, ...]
+    rules: tuple[RuleEntity, ...]
     more: int = 0
     clients: int | None = None
 
@@ -121,7 +121,7 @@ class ProbeRow(msgspec.Struct, frozen=True):
     limit found is measured, not enforced.
     """
 
-    entity: ShownEntity
+    entity: RuleEntity
     value: float | None
     matched: bool
     shadow: bool = False
@@ -166,7 +166,7 @@ class ResolvedLimit(msgspec.Struct, frozen=True):
     `nodes` has the use there, and `observed` is the highest.
 
     If gateways share limits, `gateways` has the use at each of them. `observed` is the sum, or the highest of
-    a limit that each gateway enforces alone. `unlisted` gateways may use it without telling.
+    a limit that each gateway enforces alone. `unlisted` gateways may use it without reporting it.
 
     `first_wait` is the first throttle of the client at this broker under a hypothetical rule that is
     enforced; None if nothing changes for it.
@@ -197,7 +197,7 @@ class ClientUsage(msgspec.Struct, frozen=True):
     limits hold at each upstream node, `nodes` has the use of each limit there, by key.
 
     `gateways` are the other gateways whose use is included: all is added up, but `request_percentage` is the
-    highest of a gateway. A gateway tells the history of few clients, so that of the others is missing.
+    highest of a gateway. A gateway reports the history of few clients, so that of the others is missing.
     """
 
     user: str

@@ -24,8 +24,8 @@ class UpstreamCondition(StrEnum):
 
 
 class NodeAddress(msgspec.Struct, frozen=True):
-    """Where clients of one listener reach a node: host:port, or "" if the listener has none for it. `is_open`
-    is False if nothing accepts connections there.
+    """The address at which clients of one listener reach a node: host:port, or "" if the listener has none
+    for it. `is_open` is False if nothing accepts connections there.
     """
 
     listener: str
@@ -58,7 +58,7 @@ class UpstreamNodeRow(msgspec.Struct, frozen=True):
 
 
 class UpstreamLatency(msgspec.Struct, frozen=True):
-    """How long the upstream cluster takes for requests of one API: from forwarding to the response, quantiles
+    """The latency of the upstream cluster for requests of one API: from forwarding to the response, quantiles
     of the last five minutes, NaN without requests. `requests` counts since the start. Requests that `waits`
     may wait upstream on purpose, as Fetch does for records.
     """
@@ -81,7 +81,7 @@ class LoopbackAdvertised(msgspec.Struct, frozen=True):
 
 
 class RefusedRecords(msgspec.Struct, frozen=True):
-    """Records of a topic that the gateways believe, and which no gateway wrote, by the `reason` to refuse
+    """Records of one of the gateways' topics that no gateway wrote, by the `reason` to refuse
     them: since the start, and in the last minute.
     """
 
@@ -167,8 +167,8 @@ class GatewaySums(msgspec.Struct, frozen=True):
 
 
 class Incomplete(msgspec.Struct, frozen=True):
-    """The ids of the other gateways that do not tell all of their uses of limits, clients or addresses: they
-    have more than they list, or have not been heard.
+    """The ids of the other gateways that do not report all of their uses of limits, clients or addresses:
+    they have more than they list, or have not reported yet.
     """
 
     uses: frozenset[str] = frozenset()

@@ -1,9 +1,9 @@
-"""A group of any type. What they have in common needs no look at the class."""
+"""The union of the three types of group."""
 
 from broker.coordinator.group.consumer.group import ConsumerGroup
-from broker.coordinator.group.group import Group
+from broker.coordinator.group.group import ClassicGroup
 from broker.coordinator.group.share.group import ShareGroup
 
-AnyGroup = Group | ConsumerGroup | ShareGroup
+AnyGroup = ClassicGroup | ConsumerGroup | ShareGroup
 
 GroupsById = dict[str, AnyGroup]

@@ -14,7 +14,7 @@ from broker.coordinator.group import membership, rebalance
 from broker.coordinator.group.any_group import GroupsById
 from broker.coordinator.group.consumer import classic_members, migration
 from broker.coordinator.group.consumer.group import ConsumerGroup
-from broker.coordinator.group.group import Group, State
+from broker.coordinator.group.group import ClassicGroup, ClassicGroupState
 from broker.coordinator.group.groups import Groups
 from broker.coordinator.group.isolation import METADATA_AT_ONCE, is_large
 from broker.coordinator.group.messages import (
@@ -31,7 +31,7 @@ from broker.coordinator.group.messages import (
     Token,
 )
 from broker.coordinator.group.share.group import ShareGroup
-from broker.coordinator.group.timers import Kind, Timer
+from broker.coordinator.group.timers import GroupTimer, TimerKind
 from broker.coordinator.group.transition import Transition
 
 
@@ -107,7 +107,7 @@ class ClassicCoordinator:
         elif isinstance(group, ConsumerGroup):
             transition, reply = yield from self._leave_consumers(group, leaving, now)
             transition.reply(token, reply)
-        elif isinstance(group, Group):
+        elif isinstance(group, ClassicGroup):
             membership.leave(transition, group, leaving, token)
         else:
             transition.reply(token, LeaveReply(ErrorCode.NONE, (ErrorCode.UNKNOWN_MEMBER_ID,) * len(leaving)))
@@ -119,22 +119,24 @@ class ClassicCoordinator:
         A missing group and one of another type are Dead, and from version 6 (KIP-1043) an error.
         """
         group = self._groups.get(group_id)
-        if isinstance(group, Group):
+        if isinstance(group, ClassicGroup):
             return _described(group)
         if not missing_is_error:
-            return DescribedGroup(ErrorCode.NONE, group_id, State.DEAD.value)
+            return DescribedGroup(ErrorCode.NONE, group_id, ClassicGroupState.DEAD.value)
         message = f"Group {group_id} " + ("not found." if group is None else "is not a classic group.")
-        return DescribedGroup(ErrorCode.GROUP_ID_NOT_FOUND, group_id, State.DEAD.value, message=message)
+        return DescribedGroup(
+            ErrorCode.GROUP_ID_NOT_FOUND, group_id, ClassicGroupState.DEAD.value, message=message
+        )
 
-    def timer_expired(self, transition: Transition, group: Group, timer: Timer) -> None:
+    def timer_expired(self, transition: Transition, group: ClassicGroup, timer: GroupTimer) -> None:
         """Handle the due timer of a classic group."""
         match timer.kind:
-            case Kind.SESSION:
+            case TimerKind.SESSION:
                 rebalance.session_expired(transition, group, timer.member_id)
                 self._groups.discard_if_blank(group)
-            case Kind.JOIN_PHASE:
+            case TimerKind.JOIN_PHASE:
                 rebalance.join_phase_expired(transition, group)
-            case Kind.SYNC_PHASE:
+            case TimerKind.SYNC_PHASE:
                 rebalance.sync_phase_expired(transition, group)
             case _:
                 pass  # the timer of a member before its group changed its protocol
@@ -216,8 +218,8 @@ def _missing(group_id: str) -> ErrorCode:
     return ErrorCode.UNKNOWN_MEMBER_ID if group_id else ErrorCode.INVALID_GROUP_ID
 
 
-def _described(group: Group) -> DescribedGroup:
-    stable = group.state is State.STABLE
+def _described(group: ClassicGroup) -> DescribedGroup:
+    stable = group.state is ClassicGroupState.STABLE
     protocol = (group.protocol or "") if stable else ""
     members = tuple(
         DescribedMember(

@@ -20,7 +20,7 @@ from broker.coordinator.group.modern_group import ModernGroup
 from broker.coordinator.group.retention import OffsetRetention
 from broker.coordinator.group.share.group import ShareGroup
 from broker.coordinator.group.share.heartbeat import sessions_expired
-from broker.coordinator.group.timers import Timer
+from broker.coordinator.group.timers import GroupTimer
 from broker.coordinator.group.transition import Transition
 
 TIMERS_AT_ONCE: Final = 16
@@ -43,7 +43,7 @@ OnTimerFailure = Callable[[str, Exception], None]
 
 
 class _RestartedError(Exception):
-    """A member whose time was up has been heard from."""
+    """A member has sent a heartbeat after its timer was due."""
 
 
 class TimerExpiry:
@@ -53,7 +53,7 @@ class TimerExpiry:
         self._groups = groups
         self._classic = classic
         self._retention = retention
-        self._due: dict[str, list[Timer]] = {}
+        self._due: dict[str, list[GroupTimer]] = {}
         """The due timers of members of large groups, which are removed with pauses, by group."""
         self._due_ms = 0
         self._expiring: tuple[str, Steps[Effects]] | None = None
@@ -77,7 +77,7 @@ class TimerExpiry:
         groups = self._groups
         transition = groups.transition(now)
         topics = groups.topics
-        timer: Timer | None = None
+        timer: GroupTimer | None = None
         left = TIMERS_AT_ONCE
         while left > 0:
             timer = groups.timers.pop_due(now.ms)
@@ -105,7 +105,7 @@ class TimerExpiry:
         self._begin_removal(now, is_rest_due=timer is not None)
         return transition.effects
 
-    def _handle(self, transition: Transition, timer: Timer) -> None:
+    def _handle(self, transition: Transition, timer: GroupTimer) -> None:
         group = self._groups.get(timer.group_id)
         if timer is self._retention.timer:
             self._retention.expire(transition)
@@ -123,7 +123,7 @@ class TimerExpiry:
                 self._expiring = group_id, self._removal(group_id, now)
 
     def _removal(self, group_id: str, now: Now) -> Steps[Effects]:
-        """Remove the members of a large group whose timers are due; not one that is heard from meanwhile."""
+        """Remove the members of a large group whose timers are due and that send no heartbeat meanwhile."""
         timers = self._due[group_id]
         while timers := [timer for timer in timers if timer.at_ms is None]:
             try:
@@ -161,7 +161,7 @@ class TimerExpiry:
                 self._groups.timers.set(timer, retry_ms)
 
 
-def _members_expired(timers: Sequence[Timer], transition: Transition, groups: GroupsById) -> Steps[None]:
+def _members_expired(timers: Sequence[GroupTimer], transition: Transition, groups: GroupsById) -> Steps[None]:
     """Remove the members of a consumer or share group whose timers are due. Raises _RestartedError."""
     group = groups.get(timers[0].group_id)
     if isinstance(group, ConsumerGroup):

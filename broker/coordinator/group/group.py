@@ -11,11 +11,11 @@ from typing import Final
 
 from broker.common.errors import BrokerBug, ErrorCode
 from broker.coordinator.group.messages import Buffer, CommitRequest, Offsets
-from broker.coordinator.group.timers import Kind, Timer
+from broker.coordinator.group.timers import GroupTimer, TimerKind
 from broker.coordinator.group.transition import PendingTokens
 
 
-class State(Enum):
+class ClassicGroupState(Enum):
     """States by the names that DescribeGroups and ListGroups use."""
 
     EMPTY = "Empty"
@@ -27,14 +27,16 @@ class State(Enum):
 
 VALID_PREVIOUS_STATES: Final = {
     # Members join, leave or change; the group waits for all members.
-    State.PREPARING_REBALANCE: frozenset({State.EMPTY, State.STABLE, State.COMPLETING_REBALANCE}),
+    ClassicGroupState.PREPARING_REBALANCE: frozenset(
+        {ClassicGroupState.EMPTY, ClassicGroupState.STABLE, ClassicGroupState.COMPLETING_REBALANCE}
+    ),
     # A generation has begun; the group waits for the leader's assignment.
-    State.COMPLETING_REBALANCE: frozenset({State.PREPARING_REBALANCE}),
-    State.STABLE: frozenset({State.COMPLETING_REBALANCE}),
+    ClassicGroupState.COMPLETING_REBALANCE: frozenset({ClassicGroupState.PREPARING_REBALANCE}),
+    ClassicGroupState.STABLE: frozenset({ClassicGroupState.COMPLETING_REBALANCE}),
     # No member joined the rebalance.
-    State.EMPTY: frozenset({State.PREPARING_REBALANCE}),
+    ClassicGroupState.EMPTY: frozenset({ClassicGroupState.PREPARING_REBALANCE}),
     # Only an empty group can be deleted.
-    State.DEAD: frozenset({State.EMPTY}),
+    ClassicGroupState.DEAD: frozenset({ClassicGroupState.EMPTY}),
 }
 """Allowed previous states of each state."""
 
@@ -57,7 +59,7 @@ def size_of(protocols: Iterable[tuple[str, Buffer]]) -> int:
     return sum(len(name.encode()) + len(metadata) for name, metadata in protocols)
 
 
-class Member:
+class ClassicGroupMember:
     """A member.
 
     `is_new` until the first generation includes it; a pending request does not keep a new member's session
@@ -106,7 +108,7 @@ class Member:
         self.assignment = b""
         self.encoded: bytes | None = None
         self.is_new = False
-        self.session = Timer(Kind.SESSION, group_id, member_id)
+        self.session = GroupTimer(TimerKind.SESSION, group_id, member_id)
 
     def set_protocols(self, protocols: Protocols) -> None:
         self.size += size_of(protocols.items()) - size_of(self.protocols.items())
@@ -141,7 +143,7 @@ class InitialDelay:
         self.has_new_members = False
 
 
-class Group:
+class ClassicGroup:
     """A classic group.
 
     `joining` and `syncing` are the members with pending requests. `pending_join` are assigned ids that are
@@ -179,13 +181,13 @@ class Group:
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
-        self.state = State.EMPTY
+        self.state = ClassicGroupState.EMPTY
         self.state_ms: int | None = None
         self.generation_id = 0
         self.protocol_type: str | None = None
         self.protocol: str | None = None
         self.leader_id: str | None = None
-        self.members: dict[str, Member] = {}
+        self.members: dict[str, ClassicGroupMember] = {}
         self.size = 0
         self.static_ids: dict[str, str] = {}
         self.preferences: Counter[tuple[str, ...]] = Counter()
@@ -193,11 +195,11 @@ class Group:
         self.subscriptions: Subscriptions | None = None
         self.joining: PendingTokens = {}
         self.syncing: PendingTokens = {}
-        self.pending_join: dict[str, Timer] = {}
+        self.pending_join: dict[str, GroupTimer] = {}
         self.pending_sync: set[str] = set()
         self.initial: InitialDelay | None = None
-        self.join_timer = Timer(Kind.JOIN_PHASE, group_id)
-        self.sync_timer = Timer(Kind.SYNC_PHASE, group_id)
+        self.join_timer = GroupTimer(TimerKind.JOIN_PHASE, group_id)
+        self.sync_timer = GroupTimer(TimerKind.SYNC_PHASE, group_id)
         self.offsets: Offsets = {}
 
     @property
@@ -207,12 +209,12 @@ class Group:
 
     @property
     def is_empty(self) -> bool:
-        return self.state is State.EMPTY
+        return self.state is ClassicGroupState.EMPTY
 
     @property
     def is_settled(self) -> bool:
         """Whether the members consume with the subscriptions of the present generation."""
-        return self.state is State.STABLE
+        return self.state is ClassicGroupState.STABLE
 
     @property
     def is_obsolete(self) -> bool:
@@ -252,7 +254,7 @@ class Group:
         ]
         return self.state, self.generation_id, self.protocol, members
 
-    def enter(self, state: State, wall_ms: int) -> None:
+    def enter(self, state: ClassicGroupState, wall_ms: int) -> None:
         if self.state not in VALID_PREVIOUS_STATES[state]:
             raise BrokerBug(
                 f"group {self.group_id}: invalid transition from {self.state.value} to {state.value}"
@@ -262,14 +264,14 @@ class Group:
 
     def supports(self, protocol_type: str, names: Mapping[str, bytes]) -> bool:
         """Return whether a member with these protocols is compatible with every member of the group."""
-        if self.state is State.EMPTY:
+        if self.state is ClassicGroupState.EMPTY:
             return bool(protocol_type and names)
         if protocol_type != self.protocol_type:
             return False
         common = self._common_protocols()
         return bool(names) if common is None else not common.isdisjoint(names)
 
-    def add(self, member: Member, protocol_type: str) -> None:
+    def add(self, member: ClassicGroupMember, protocol_type: str) -> None:
         """Add a member. The first one sets the protocol type and becomes leader."""
         if not self.members:
             self.protocol_type = protocol_type
@@ -281,14 +283,14 @@ class Group:
         self.size += member.size
         self._count_preference(member)
 
-    def change_protocols(self, member: Member, protocols: Protocols) -> None:
+    def change_protocols(self, member: ClassicGroupMember, protocols: Protocols) -> None:
         self._withdraw_preference(member)
         self.size -= member.size
         member.set_protocols(protocols)
         self.size += member.size
         self._count_preference(member)
 
-    def remove(self, member: Member) -> None:
+    def remove(self, member: ClassicGroupMember) -> None:
         """Remove a member. If it was the leader, the next member becomes leader."""
         del self.members[member.member_id]
         self.size -= member.size
@@ -299,7 +301,7 @@ class Group:
             self.leader_id = next(iter(self.members), None)
         self.pending_sync.discard(member.member_id)
 
-    def replace(self, old: Member, new: Member) -> None:
+    def replace(self, old: ClassicGroupMember, new: ClassicGroupMember) -> None:
         """Replace a static member that rejoined under a new id, keeping its assignment and role."""
         new.assignment = old.assignment
         if old.member_id in self.pending_sync:
@@ -338,7 +340,9 @@ class Group:
         self.pending_sync.clear()
         self.protocol = self.select_protocol() if self.members else None
         self.keep_subscriptions()
-        self.enter(State.COMPLETING_REBALANCE if self.members else State.EMPTY, wall_ms)
+        self.enter(
+            ClassicGroupState.COMPLETING_REBALANCE if self.members else ClassicGroupState.EMPTY, wall_ms
+        )
 
     def keep_subscriptions(self) -> None:
         """Keep the metadata of this generation's members, unread; None for other types than consumers."""
@@ -367,7 +371,7 @@ class Group:
         if generation_id < 0 and not request.member_id and request.instance_id is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
         error = self._check_generation(request)
-        if not error and self.state is State.COMPLETING_REBALANCE:
+        if not error and self.state is ClassicGroupState.COMPLETING_REBALANCE:
             return ErrorCode.REBALANCE_IN_PROGRESS
         return error
 
@@ -398,12 +402,12 @@ class Group:
             self._common = common
         return common
 
-    def _count_preference(self, member: Member) -> None:
+    def _count_preference(self, member: ClassicGroupMember) -> None:
         self.preferences[member.preference] += 1
         if self._common is not None:
             self._common.intersection_update(member.preference)
 
-    def _withdraw_preference(self, member: Member) -> None:
+    def _withdraw_preference(self, member: ClassicGroupMember) -> None:
         self.preferences[member.preference] -= 1
         if not self.preferences[member.preference]:
             del self.preferences[member.preference]

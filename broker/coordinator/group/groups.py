@@ -36,7 +36,7 @@ GROUPS_AT_ONCE: Final = 256
 """Groups or topics looked up between two pauses."""
 
 
-class MemberTimes(Protocol):
+class SessionTimes(Protocol):
     """The settings of one group of the consumer protocol, or of one share group."""
 
     @property
@@ -46,7 +46,7 @@ class MemberTimes(Protocol):
     def heartbeat_interval_ms(self) -> int: ...
 
 
-TimesOf = Callable[[str], MemberTimes]
+TimesOf = Callable[[str], SessionTimes]
 """Returns the settings of the group with this id."""
 
 
@@ -91,14 +91,14 @@ class Groups:
     def get_or_create(self, group_id: str) -> AnyGroup:
         return self.by_id.get(group_id) or self.get_or_create_classic(group_id)
 
-    def get_or_create_classic(self, group_id: str) -> Group:
+    def get_or_create_classic(self, group_id: str) -> ClassicGroup:
         group = self.by_id.get(group_id)
         if group is None:
-            group = self.by_id[group_id] = Group(group_id)
-        assert isinstance(group, Group)
+            group = self.by_id[group_id] = ClassicGroup(group_id)
+        assert isinstance(group, ClassicGroup)
         return group
 
-    def discard_if_blank(self, group: Group) -> None:
+    def discard_if_blank(self, group: ClassicGroup) -> None:
         if group.is_blank:
             del self.by_id[group.group_id]
 
@@ -115,7 +115,7 @@ class Groups:
             return
         for pending in group.pending_join.values():
             transition.timers.cancel(pending)
-        group.enter(State.DEAD, transition.wall_ms)
+        group.enter(ClassicGroupState.DEAD, transition.wall_ms)
         del self.by_id[group.group_id]
         transition.record(tombstone_of(group))
 
@@ -155,7 +155,7 @@ class Groups:
         yield
 
     def changed(
-        self, group_id: str, now: Now, change: isolation.Change[Result]
+        self, group_id: str, now: Now, change: isolation.GroupChange[Result]
     ) -> Steps[tuple[Transition, Result]]:
         """Change a large group, with pauses. Its timers wait meanwhile. Raises ApiError."""
         self.changing[group_id] = self.changing.get(group_id, 0) + 1

@@ -1,8 +1,8 @@
 """Changes of large groups, which pause: other requests are served in between.
 
-A change is made in a copy that nobody else sees, and the group takes it over at the end, in one step, as if
-nothing had been between. If somebody else has changed the group meanwhile, the change begins anew. So a call
-that fails, is dropped with its client or ends with the broker has changed nothing.
+A change is made in a copy that no other request sees. At the end the group takes it over in one step; if
+another request has changed the group meanwhile, the change begins anew. So a call that fails, is dropped with
+its client or ends with the broker has changed nothing.
 
 Used by `groups`. (Kafka has a thread for all changes of a group, which no client waits for)
 """
@@ -15,7 +15,7 @@ from broker.common.steps import Steps
 from broker.coordinator.group.any_group import AnyGroup, GroupsById
 from broker.coordinator.group.consumer.assignment import Topics
 from broker.coordinator.group.consumer.group import ConsumerGroup
-from broker.coordinator.group.group import Group
+from broker.coordinator.group.group import ClassicGroup
 from broker.coordinator.group.modern_group import ModernGroup
 from broker.coordinator.group.share.group import ShareGroup
 from broker.coordinator.group.timers import LaterTimers, SetsTimers, Timers
@@ -36,7 +36,7 @@ Returned = TypeVar("Returned", covariant=True)
 Begin = Callable[[SetsTimers], Transition]
 
 
-class Change(Protocol[Returned]):
+class GroupChange(Protocol[Returned]):
     """Changes a group in `groups`, which has no other, or creates it. Raises ApiError. A classic group is not
     a copy: it may be replaced, but not changed.
     """
@@ -56,14 +56,14 @@ def is_large(
     return size + sum(topic.partitions for topic in known if topic is not None) > SMALL
 
 
-def is_costly(group: Group) -> bool:
+def is_costly(group: ClassicGroup) -> bool:
     """Return whether the conversion of a classic group needs pauses."""
     size = group.size + sum(len(member.assignment) for member in group.members.values())
     return size > METADATA_AT_ONCE
 
 
 def changed(
-    groups: GroupsById, timers: Timers, group_id: str, begin: Begin, change: "Change[Result]"
+    groups: GroupsById, timers: Timers, group_id: str, begin: Begin, change: "GroupChange[Result]"
 ) -> Steps[tuple[Transition, Result]]:
     """Make the change, with pauses, and return its transition. Raises ApiError; then nothing has changed."""
     for _ in range(TRIES):
@@ -72,7 +72,7 @@ def changed(
         later = LaterTimers()
         transition = begin(later)
         own: GroupsById = {}
-        if isinstance(found, Group):
+        if isinstance(found, ClassicGroup):
             own[group_id] = found
         elif found is not None:
             own[group_id] = found.isolated()
@@ -89,10 +89,10 @@ def changed(
 
 
 def _facts(group: AnyGroup | None) -> object:
-    """Return what is equal as long as nobody has changed the group."""
+    """Return a value that is equal as long as the group has not changed."""
     if group is None:
         return None
-    return group.facts if isinstance(group, Group) else group.revision
+    return group.facts if isinstance(group, ClassicGroup) else group.revision
 
 
 def _install(groups: GroupsById, found: AnyGroup | None, made: AnyGroup, transition: Transition) -> None:

@@ -9,7 +9,14 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from broker.common.errors import ErrorCode
-from broker.coordinator.group.group import Group, Member, Protocols, State, protocols_of, size_of
+from broker.coordinator.group.group import (
+    ClassicGroup,
+    ClassicGroupMember,
+    ClassicGroupState,
+    Protocols,
+    protocols_of,
+    size_of,
+)
 from broker.coordinator.group.messages import (
     Buffer,
     JoinReply,
@@ -33,7 +40,7 @@ from broker.coordinator.group.rebalance import (
     start_session,
     sync_reply,
 )
-from broker.coordinator.group.timers import Kind, Timer
+from broker.coordinator.group.timers import GroupTimer, TimerKind
 from broker.coordinator.group.transition import Transition
 
 MAX_PENDING_IDS: Final = 10_000
@@ -45,7 +52,9 @@ NEW_MEMBER_TIMEOUT_MS: Final = 300_000
 """Maximum wait of a new member's first JoinGroup (Kafka: NewMemberJoinTimeoutMs, a constant there too)."""
 
 
-def join(transition: Transition, group: Group, request: JoinRequest, token: Token, new_id: str) -> None:
+def join(
+    transition: Transition, group: ClassicGroup, request: JoinRequest, token: Token, new_id: str
+) -> None:
     """Handle a JoinGroup. `new_id` is assigned to a member without an id."""
     member_id = request.member_id
     if not (_has_space(transition, group, request) and _has_bytes(transition, group, request)):
@@ -66,7 +75,7 @@ def join(transition: Transition, group: Group, request: JoinRequest, token: Toke
         _join_again(transition, group, request, protocols, token, group.members[member_id])
 
 
-def _has_space(transition: Transition, group: Group, request: JoinRequest) -> bool:
+def _has_space(transition: Transition, group: ClassicGroup, request: JoinRequest) -> bool:
     """Apply Kafka's group.max.size: during a rebalance the first members to join get the slots.
 
     Static members keep their slot until their session expires, and a known instance that rejoins without its
@@ -77,23 +86,23 @@ def _has_space(transition: Transition, group: Group, request: JoinRequest) -> bo
     member_id = request.member_id
     is_known = member_id in group.members or request.instance_id in group.static_ids
     match group.state:
-        case State.PREPARING_REBALANCE:
+        case ClassicGroupState.PREPARING_REBALANCE:
             if member_id in group.joining:
                 return True
             joined = len(group.joining)
             return joined < max_size and (is_known or joined + _absent_static(group) < max_size)
-        case State.COMPLETING_REBALANCE | State.STABLE:
+        case ClassicGroupState.COMPLETING_REBALANCE | ClassicGroupState.STABLE:
             return is_known or len(group.members) < max_size
         case _:
             return True
 
 
-def _absent_static(group: Group) -> int:
+def _absent_static(group: ClassicGroup) -> int:
     """Return the number of static members that have not joined the rebalance."""
     return sum(member_id not in group.joining for member_id in group.static_ids.values())
 
 
-def _has_bytes(transition: Transition, group: Group, request: JoinRequest) -> bool:
+def _has_bytes(transition: Transition, group: ClassicGroup, request: JoinRequest) -> bool:
     """Apply group.max.bytes, before the metadata is copied."""
     member_id = request.member_id or group.static_ids.get(request.instance_id or "")
     before = group.members.get(member_id or "")
@@ -101,7 +110,7 @@ def _has_bytes(transition: Transition, group: Group, request: JoinRequest) -> bo
     return size + size_of(request.protocols) <= transition.config.max_group_bytes
 
 
-def _reject_member(transition: Transition, group: Group, member_id: str) -> None:
+def _reject_member(transition: Transition, group: ClassicGroup, member_id: str) -> None:
     """Remove the member, pending or not, because the group is full."""
     pending = group.pending_join.pop(member_id, None)
     if pending is not None:
@@ -114,7 +123,7 @@ def _reject_member(transition: Transition, group: Group, member_id: str) -> None
 
 def _join_without_id(
     transition: Transition,
-    group: Group,
+    group: ClassicGroup,
     request: JoinRequest,
     protocols: Protocols,
     token: Token,
@@ -128,7 +137,7 @@ def _join_without_id(
         if len(group.pending_join) >= MAX_PENDING_IDS:
             transition.reply(token, JoinReply(ErrorCode.GROUP_MAX_SIZE_REACHED, ""))
             return
-        timer = group.pending_join[new_id] = Timer(Kind.SESSION, group.group_id, new_id)
+        timer = group.pending_join[new_id] = GroupTimer(TimerKind.SESSION, group.group_id, new_id)
         transition.set_timer(timer, request.session_timeout_ms)
         transition.reply(token, JoinReply(ErrorCode.MEMBER_ID_REQUIRED, new_id))
     else:
@@ -137,11 +146,11 @@ def _join_without_id(
 
 def _join_again(
     transition: Transition,
-    group: Group,
+    group: ClassicGroup,
     request: JoinRequest,
     protocols: Protocols,
     token: Token,
-    member: Member,
+    member: ClassicGroupMember,
 ) -> None:
     """Rejoin a known member.
 
@@ -150,7 +159,8 @@ def _join_again(
     unchanged = member.prefers(protocols)
     leads = member.member_id == group.leader_id
     if unchanged and (
-        group.state is State.COMPLETING_REBALANCE or (group.state is State.STABLE and not leads)
+        group.state is ClassicGroupState.COMPLETING_REBALANCE
+        or (group.state is ClassicGroupState.STABLE and not leads)
     ):
         transition.reply(token, join_reply(group, member.member_id))
     else:
@@ -161,7 +171,7 @@ def _join_again(
 
 def _add(
     transition: Transition,
-    group: Group,
+    group: ClassicGroup,
     request: JoinRequest,
     protocols: Protocols,
     token: Token,
@@ -179,11 +189,11 @@ def _add(
 
 def _replace_static(
     transition: Transition,
-    group: Group,
+    group: ClassicGroup,
     request: JoinRequest,
     protocols: Protocols,
     token: Token,
-    old: Member,
+    old: ClassicGroupMember,
     new_id: str,
 ) -> None:
     """Replace a static member that rejoined without its id after a restart. Fences users of the old id."""
@@ -196,18 +206,20 @@ def _replace_static(
     member = _member(group, request, protocols, new_id)
     group.replace(old, member)
     start_session(transition, member)
-    if group.state is State.STABLE and group.select_protocol() == group.protocol:
+    if group.state is ClassicGroupState.STABLE and group.select_protocol() == group.protocol:
         transition.record(record_of(group))
         transition.reply(token, _unchanged_reply(group, request, new_id, leader_before))
         return
     _add_pending(transition, group, member, token)
-    if group.state is State.PREPARING_REBALANCE:
+    if group.state is ClassicGroupState.PREPARING_REBALANCE:
         complete_if_all_joined(transition, group)
     else:
         prepare(transition, group)
 
 
-def _unchanged_reply(group: Group, request: JoinRequest, member_id: str, leader_before: str) -> JoinReply:
+def _unchanged_reply(
+    group: ClassicGroup, request: JoinRequest, member_id: str, leader_before: str
+) -> JoinReply:
     """Keep the generation. A client that cannot skip the assignment must not consider itself the leader."""
     leads = group.leader_id == member_id
     skips = leads and request.can_skip_assignment
@@ -223,8 +235,10 @@ def _unchanged_reply(group: Group, request: JoinRequest, member_id: str, leader_
     )
 
 
-def _member(group: Group, request: JoinRequest, protocols: Protocols, member_id: str) -> Member:
-    return Member(
+def _member(
+    group: ClassicGroup, request: JoinRequest, protocols: Protocols, member_id: str
+) -> ClassicGroupMember:
+    return ClassicGroupMember(
         group.group_id,
         member_id,
         request.instance_id,
@@ -236,17 +250,21 @@ def _member(group: Group, request: JoinRequest, protocols: Protocols, member_id:
     )
 
 
-def _update(group: Group, member: Member, request: JoinRequest, protocols: Protocols) -> None:
+def _update(
+    group: ClassicGroup, member: ClassicGroupMember, request: JoinRequest, protocols: Protocols
+) -> None:
     group.change_protocols(member, protocols)
     member.set_timeouts(request.session_timeout_ms, request.rebalance_timeout_ms)
 
 
-def _add_pending(transition: Transition, group: Group, member: Member, token: Token) -> None:
+def _add_pending(
+    transition: Transition, group: ClassicGroup, member: ClassicGroupMember, token: Token
+) -> None:
     superseded = JoinReply(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id)
     transition.add_pending(group.joining, member.member_id, token, superseded)
 
 
-def sync(transition: Transition, group: Group, request: SyncRequest, token: Token) -> None:
+def sync(transition: Transition, group: ClassicGroup, request: SyncRequest, token: Token) -> None:
     """Reply to the request, or keep it pending until the leader's assignment arrives."""
     error = _check_sync(group, request)
     if error:
@@ -256,7 +274,7 @@ def sync(transition: Transition, group: Group, request: SyncRequest, token: Toke
     group.pending_sync.discard(member.member_id)
     if not group.pending_sync:
         transition.timers.cancel(group.sync_timer)
-    if group.state is State.STABLE:
+    if group.state is ClassicGroupState.STABLE:
         transition.reply(token, sync_reply(group, member))
         start_session(transition, member)
         return
@@ -265,7 +283,7 @@ def sync(transition: Transition, group: Group, request: SyncRequest, token: Toke
         _assign(transition, group, request.assignments)
 
 
-def _assign(transition: Transition, group: Group, requested: Mapping[str, Buffer]) -> None:
+def _assign(transition: Transition, group: ClassicGroup, requested: Mapping[str, Buffer]) -> None:
     """Begin to consume with the leader's assignments.
 
     If these are larger than group.max.bytes, all members get UNKNOWN_SERVER_ERROR and rejoin, as in Kafka if
@@ -275,27 +293,27 @@ def _assign(transition: Transition, group: Group, requested: Mapping[str, Buffer
         hand_out_assignments(transition, group, {}, ErrorCode.UNKNOWN_SERVER_ERROR)
         prepare(transition, group)
         return
-    group.enter(State.STABLE, transition.wall_ms)
+    group.enter(ClassicGroupState.STABLE, transition.wall_ms)
     hand_out_assignments(transition, group, requested)
     transition.record(record_of(group))
 
 
 def heartbeat(
-    transition: Transition, group: Group, generation_id: int, member_id: str, instance_id: str | None
+    transition: Transition, group: ClassicGroup, generation_id: int, member_id: str, instance_id: str | None
 ) -> ErrorCode:
-    """Restart the session and return NONE, or the error that tells the member what to do next."""
+    """Restart the session and return NONE, or the error by which the member knows what to do next."""
     error = group.check_member(member_id, instance_id)
     if error:
         return error
     if generation_id != group.generation_id:
         return ErrorCode.ILLEGAL_GENERATION
     start_session(transition, group.members[member_id])
-    if group.state is State.PREPARING_REBALANCE:
+    if group.state is ClassicGroupState.PREPARING_REBALANCE:
         return ErrorCode.REBALANCE_IN_PROGRESS
     return ErrorCode.NONE
 
 
-def _check_sync(group: Group, request: SyncRequest) -> ErrorCode:
+def _check_sync(group: ClassicGroup, request: SyncRequest) -> ErrorCode:
     error = group.check_member(request.member_id, request.instance_id)
     if error:
         return error
@@ -305,7 +323,7 @@ def _check_sync(group: Group, request: SyncRequest) -> ErrorCode:
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     if _differs(request.protocol_name, group.protocol):
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    if group.state is State.PREPARING_REBALANCE:
+    if group.state is ClassicGroupState.PREPARING_REBALANCE:
         return ErrorCode.REBALANCE_IN_PROGRESS
     return ErrorCode.NONE
 
@@ -314,7 +332,9 @@ def _differs(requested: str | None, current: str | None) -> bool:
     return requested is not None and current is not None and requested != current
 
 
-def leave(transition: Transition, group: Group, leaving: Sequence[LeavingMember], token: Token) -> None:
+def leave(
+    transition: Transition, group: ClassicGroup, leaving: Sequence[LeavingMember], token: Token
+) -> None:
     """Remove all listed members, then rebalance once."""
     before = len(group.members)
     errors = tuple(_leave_one(transition, group, one) for one in leaving)
@@ -326,7 +346,7 @@ def leave(transition: Transition, group: Group, leaving: Sequence[LeavingMember]
         complete_if_all_joined(transition, group)
 
 
-def _leave_one(transition: Transition, group: Group, leaving: LeavingMember) -> ErrorCode:
+def _leave_one(transition: Transition, group: ClassicGroup, leaving: LeavingMember) -> ErrorCode:
     member_id = leaving.member_id
     if not member_id:
         if leaving.instance_id not in group.static_ids:

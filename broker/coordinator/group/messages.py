@@ -355,7 +355,7 @@ class DescribedShareGroup(msgspec.Struct, frozen=True):
 
 
 class GroupOverview(msgspec.Struct, frozen=True):
-    """What all types of groups have in common. `clients` are (client id, host) of the members."""
+    """The row of a group of any type. `clients` are (client id, host) of the members."""
 
     group_id: str
     group_type: str

@@ -13,7 +13,7 @@ from broker.common.errors import BrokerBug, ErrorCode
 from broker.common.steps import Steps
 from broker.coordinator.group.any_group import AnyGroup
 from broker.coordinator.group.consumer.group import ConsumerGroup
-from broker.coordinator.group.group import Group
+from broker.coordinator.group.group import ClassicGroup
 from broker.coordinator.group.groups import GROUPS_AT_ONCE, Groups
 from broker.coordinator.group.messages import (
     CommitReply,
@@ -110,7 +110,7 @@ class GroupOffsets:
         if group is None:
             group = groups.get_or_create(request.group_id)
         _commit(transition, group, request, token)
-        if isinstance(group, Group):
+        if isinstance(group, ClassicGroup):
             groups.discard_if_blank(group)
         return transition.effects
 
@@ -270,7 +270,7 @@ def _commit(transition: Transition, group: AnyGroup, request: CommitRequest, tok
     if error:
         transition.reply(token, CommitReply((error,) * len(request.offsets)))
         return
-    if isinstance(group, Group) and request.member_id in group.members:
+    if isinstance(group, ClassicGroup) and request.member_id in group.members:
         start_session(transition, group.members[request.member_id])
     expire_ms = None if request.retention_ms == -1 else transition.wall_ms + request.retention_ms
     errors = tuple(_commit_one(transition, group, one, expire_ms) for one in request.offsets)
@@ -316,7 +316,7 @@ def _check_delete(group: AnyGroup) -> ErrorCode:
     """
     if isinstance(group, ShareGroup):
         return ErrorCode.GROUP_ID_NOT_FOUND
-    is_unknown = isinstance(group, Group) and group.members and not group.is_consumer_group
+    is_unknown = isinstance(group, ClassicGroup) and group.members and not group.is_consumer_group
     return ErrorCode.NON_EMPTY_GROUP if is_unknown else ErrorCode.NONE
 
 

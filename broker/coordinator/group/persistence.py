@@ -28,7 +28,7 @@ from broker.coordinator.group.share.state_partitions import StatePartitions
 from broker.records.stored_fields import UnreadableRecord
 
 
-def record_of(group: Group) -> Record:
+def record_of(group: ClassicGroup) -> Record:
     """Return the group's record, with each member's metadata for the selected protocol only."""
     protocol = group.protocol or ""
     members = [
@@ -46,11 +46,11 @@ def record_of(group: Group) -> Record:
     return encode_group_key(group.group_id), encode_group_value(stored, members)
 
 
-def tombstone_of(group: Group) -> Record:
+def tombstone_of(group: ClassicGroup) -> Record:
     return encode_group_key(group.group_id), None
 
 
-def encode(member: Member) -> bytes:
+def encode(member: ClassicGroupMember) -> bytes:
     """Return the unchanging part of a member in the group's record, and keep it."""
     member.encoded = encoded = encode_member(
         member.member_id,
@@ -63,10 +63,10 @@ def encode(member: Member) -> bytes:
     return encoded
 
 
-def _restore(group: Group, value: StoredGroup) -> None:
+def _restore(group: ClassicGroup, value: StoredGroup) -> None:
     """Fill a new group: stable if it has members, else empty. The caller starts the sessions."""
     for saved in value.members:
-        member = Member(
+        member = ClassicGroupMember(
             group.group_id,
             saved.member_id,
             saved.instance_id,
@@ -78,7 +78,7 @@ def _restore(group: Group, value: StoredGroup) -> None:
         )
         member.assignment = saved.assignment
         group.add(member, value.protocol_type)
-    group.state = State.STABLE if value.members else State.EMPTY
+    group.state = ClassicGroupState.STABLE if value.members else ClassicGroupState.EMPTY
     group.state_ms = None if value.state_ms == -1 else value.state_ms
     group.generation_id = value.generation_id
     group.protocol_type = value.protocol_type or None
@@ -104,7 +104,7 @@ def _replay_offset(
     if value is not None:
         group = groups.get(group_id)
         if group is None:
-            group = groups[group_id] = Group(group_id)
+            group = groups[group_id] = ClassicGroup(group_id)
         group.offsets.setdefault(topic, {})[partition] = decode_offset_value(value)
     elif group_id in groups:
         offsets = groups[group_id].offsets
@@ -117,10 +117,10 @@ def _replay_group(groups: GroupsById, group_id: str, value: bytes | None) -> Non
     before = groups.get(group_id)
     if value is None:
         # Another type of group may have taken the place of the classic one, with its offsets.
-        if isinstance(before, Group):
+        if isinstance(before, ClassicGroup):
             _forget_members(groups, before)
         return
-    group = Group(group_id)
+    group = ClassicGroup(group_id)
     _restore(group, decode_group_value(value))
     if before is not None:
         group.offsets = before.offsets
@@ -131,7 +131,7 @@ def _forget_members(groups: GroupsById, group: AnyGroup) -> None:
     """Remove a group, but not offsets whose tombstones have not been read."""
     del groups[group.group_id]
     if group.offsets:
-        simple = groups[group.group_id] = Group(group.group_id)
+        simple = groups[group.group_id] = ClassicGroup(group.group_id)
         simple.offsets = group.offsets
 
 
@@ -176,6 +176,6 @@ def _offsets_of_simple(group: AnyGroup | None) -> Offsets:
     """Return the offsets that were read before the records of their group. Raises UnreadableRecord."""
     if group is None:
         return {}
-    if group.members or not isinstance(group, Group):
+    if group.members or not isinstance(group, ClassicGroup):
         raise UnreadableRecord(f"group {group.group_id} has records of two types of groups")
     return group.offsets

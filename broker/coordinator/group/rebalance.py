@@ -7,7 +7,7 @@ InitialDelayedJoin, DelayedSync, DelayedHeartbeat.)
 from collections.abc import Mapping
 
 from broker.common.errors import ErrorCode
-from broker.coordinator.group.group import Group, InitialDelay, Member, State
+from broker.coordinator.group.group import ClassicGroup, ClassicGroupMember, ClassicGroupState, InitialDelay
 from broker.coordinator.group.messages import Buffer, JoinedMember, JoinReply, SyncReply
 from broker.coordinator.group.persistence import record_of
 from broker.coordinator.group.transition import Transition
@@ -17,26 +17,26 @@ REMOVED_JOINING = JoinReply(ErrorCode.UNKNOWN_MEMBER_ID, "")
 REMOVED_SYNCING = SyncReply(ErrorCode.UNKNOWN_MEMBER_ID)
 
 
-def rebalance(transition: Transition, group: Group) -> None:
+def rebalance(transition: Transition, group: ClassicGroup) -> None:
     """Start a rebalance after a membership change, or complete the running one if possible."""
-    if group.state is State.PREPARING_REBALANCE:
+    if group.state is ClassicGroupState.PREPARING_REBALANCE:
         complete_if_all_joined(transition, group)
     else:
         prepare(transition, group)
 
 
-def prepare(transition: Transition, group: Group) -> None:
+def prepare(transition: Transition, group: ClassicGroup) -> None:
     """Start the join phase.
 
     Members that wait for an assignment get REBALANCE_IN_PROGRESS at once, the others with their next
     heartbeat.
     """
-    if group.state is State.COMPLETING_REBALANCE:
+    if group.state is ClassicGroupState.COMPLETING_REBALANCE:
         hand_out_assignments(transition, group, {}, ErrorCode.REBALANCE_IN_PROGRESS)
     group.pending_sync.clear()
     transition.timers.cancel(group.sync_timer)
-    first = group.state is State.EMPTY
-    group.enter(State.PREPARING_REBALANCE, transition.wall_ms)
+    first = group.state is ClassicGroupState.EMPTY
+    group.enter(ClassicGroupState.PREPARING_REBALANCE, transition.wall_ms)
     delay_ms = transition.config.initial_rebalance_delay_ms
     if first and delay_ms:
         group.initial = InitialDelay(delay_ms, max(group.rebalance_timeout_ms - delay_ms, 0))
@@ -47,13 +47,13 @@ def prepare(transition: Transition, group: Group) -> None:
         transition.set_timer(group.join_timer, group.rebalance_timeout_ms)
 
 
-def complete_if_all_joined(transition: Transition, group: Group) -> None:
+def complete_if_all_joined(transition: Transition, group: ClassicGroup) -> None:
     """Complete the join phase if every member has joined and no initial delay is running."""
-    if group.state is State.PREPARING_REBALANCE and group.initial is None and group.all_joined:
+    if group.state is ClassicGroupState.PREPARING_REBALANCE and group.initial is None and group.all_joined:
         _complete(transition, group)
 
 
-def join_phase_expired(transition: Transition, group: Group) -> None:
+def join_phase_expired(transition: Transition, group: ClassicGroup) -> None:
     """End the join phase, or extend the initial delay if members joined meanwhile."""
     initial = group.initial
     if initial is not None and initial.has_new_members and initial.remaining_ms:
@@ -66,16 +66,16 @@ def join_phase_expired(transition: Transition, group: Group) -> None:
         _complete(transition, group)
 
 
-def sync_phase_expired(transition: Transition, group: Group) -> None:
+def sync_phase_expired(transition: Transition, group: ClassicGroup) -> None:
     """Handle the end of the sync phase: remove members that never sent SyncGroup."""
     missing = [group.members[member_id] for member_id in group.members if member_id in group.pending_sync]
-    if missing and group.state in (State.COMPLETING_REBALANCE, State.STABLE):
+    if missing and group.state in (ClassicGroupState.COMPLETING_REBALANCE, ClassicGroupState.STABLE):
         for member in missing:
             remove(transition, group, member)
         prepare(transition, group)
 
 
-def session_expired(transition: Transition, group: Group, member_id: str) -> None:
+def session_expired(transition: Transition, group: ClassicGroup, member_id: str) -> None:
     """Handle an expired session: remove the member, or drop an unused id.
 
     An established member with a pending request stays.
@@ -89,13 +89,13 @@ def session_expired(transition: Transition, group: Group, member_id: str) -> Non
         rebalance(transition, group)
 
 
-def resume(transition: Transition, group: Group) -> None:
+def resume(transition: Transition, group: ClassicGroup) -> None:
     """Start the timers of a group again after they were cancelled by a call that is undone."""
     for member in group.members.values():
         start_session(transition, member)
     for timer in group.pending_join.values():
         transition.set_timer(timer, transition.config.min_session_timeout_ms)
-    if group.state is State.PREPARING_REBALANCE:
+    if group.state is ClassicGroupState.PREPARING_REBALANCE:
         initial = group.initial
         delay_ms = group.rebalance_timeout_ms if initial is None else initial.delay_ms
         transition.set_timer(group.join_timer, delay_ms)
@@ -103,12 +103,12 @@ def resume(transition: Transition, group: Group) -> None:
         transition.set_timer(group.sync_timer, group.rebalance_timeout_ms)
 
 
-def start_session(transition: Transition, member: Member) -> None:
+def start_session(transition: Transition, member: ClassicGroupMember) -> None:
     """Restart the member's session timer."""
     transition.timers.set(member.session, transition.now_ms + member.session_timeout_ms)
 
 
-def remove(transition: Transition, group: Group, member: Member) -> None:
+def remove(transition: Transition, group: ClassicGroup, member: ClassicGroupMember) -> None:
     """Remove the member and complete its pending requests. The caller decides whether to rebalance."""
     member_id = member.member_id
     transition.timers.cancel(member.session)
@@ -119,7 +119,7 @@ def remove(transition: Transition, group: Group, member: Member) -> None:
 
 def hand_out_assignments(
     transition: Transition,
-    group: Group,
+    group: ClassicGroup,
     assignments: Mapping[str, Buffer],
     error: ErrorCode = ErrorCode.NONE,
 ) -> None:
@@ -132,13 +132,15 @@ def hand_out_assignments(
             start_session(transition, member)
 
 
-def sync_reply(group: Group, member: Member, error: ErrorCode = ErrorCode.NONE) -> SyncReply:
+def sync_reply(
+    group: ClassicGroup, member: ClassicGroupMember, error: ErrorCode = ErrorCode.NONE
+) -> SyncReply:
     if error:
         return SyncReply(error)
     return SyncReply(error, group.protocol_type, group.protocol, member.assignment)
 
 
-def join_reply(group: Group, member_id: str) -> JoinReply:
+def join_reply(group: ClassicGroup, member_id: str) -> JoinReply:
     """Build the member's JoinGroup response; only the leader gets the member list."""
     return JoinReply(
         ErrorCode.NONE,
@@ -151,7 +153,7 @@ def join_reply(group: Group, member_id: str) -> JoinReply:
     )
 
 
-def joined_members(group: Group) -> tuple[JoinedMember, ...]:
+def joined_members(group: ClassicGroup) -> tuple[JoinedMember, ...]:
     protocol = group.protocol or ""
     return tuple(
         JoinedMember(member.member_id, member.instance_id, member.protocols[protocol])
@@ -159,7 +161,7 @@ def joined_members(group: Group) -> tuple[JoinedMember, ...]:
     )
 
 
-def _complete(transition: Transition, group: Group) -> None:
+def _complete(transition: Transition, group: ClassicGroup) -> None:
     """Complete the join phase: remove dynamic members that did not rejoin, and begin a generation."""
     group.initial = None
     transition.timers.cancel(group.join_timer)

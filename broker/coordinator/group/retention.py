@@ -12,7 +12,7 @@ from broker.coordinator.group.any_group import AnyGroup
 from broker.coordinator.group.groups import Groups
 from broker.coordinator.group.offsets import OFFSETS_AT_ONCE, partitions_of
 from broker.coordinator.group.subscriptions import SubscribedTopics, subscribed_topics
-from broker.coordinator.group.timers import Kind, Timer
+from broker.coordinator.group.timers import GroupTimer, TimerKind
 from broker.coordinator.group.transition import Transition
 
 
@@ -28,7 +28,7 @@ class OffsetRetention:
     """The check, which `timer` begins and continues."""
 
     def __init__(self, groups: Groups, config: GroupConfig) -> None:
-        self.timer = Timer(Kind.RETENTION)
+        self.timer = GroupTimer(TimerKind.RETENTION)
         self._groups = groups
         self._config = config
         self._pieces: Iterator[_Piece | None] | None = None

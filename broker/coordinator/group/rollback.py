@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from broker.common.errors import ErrorCode
 from broker.coordinator.group.any_group import GroupsById
 from broker.coordinator.group.consumer.group import ConsumerGroup
-from broker.coordinator.group.group import Group, State
+from broker.coordinator.group.group import ClassicGroup, ClassicGroupState
 from broker.coordinator.group.messages import (
     CommitReply,
     DeleteReply,
@@ -46,7 +46,7 @@ def roll_back(transition: Transition, groups: GroupsById, effects: Effects, erro
     """Undo `effects` and leave the replies to send instead in `transition`."""
     error = COORDINATOR_ERRORS.get(error, error)
     for group_id, topic, partition, previous in reversed(effects.overwritten):
-        offsets = groups.setdefault(group_id, Group(group_id)).offsets
+        offsets = groups.setdefault(group_id, ClassicGroup(group_id)).offsets
         if previous is not None:
             offsets.setdefault(topic, {})[partition] = previous
         else:
@@ -61,14 +61,14 @@ def roll_back(transition: Transition, groups: GroupsById, effects: Effects, erro
             case GroupKey(group_id) if group_id in replaced:
                 pass
             case GroupKey(group_id) if value is None:
-                groups.setdefault(group_id, Group(group_id))
+                groups.setdefault(group_id, ClassicGroup(group_id))
             case GroupKey(group_id):
                 group = groups[group_id]
-                if isinstance(group, Group) and group.state is State.STABLE:
+                if isinstance(group, ClassicGroup) and group.state is ClassicGroupState.STABLE:
                     hand_out_assignments(transition, group, {}, error)
                     prepare(transition, group)
     for group_id, before in reversed(effects.replaced):
-        if isinstance(before, Group | ConsumerGroup | ShareGroup):
+        if isinstance(before, ClassicGroup | ConsumerGroup | ShareGroup):
             groups[group_id] = before
         else:
             groups.pop(group_id, None)

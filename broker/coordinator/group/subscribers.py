@@ -14,7 +14,7 @@ Key = tuple[tuple[str, ...], str]
 """The names, sorted, and the regular expression of a subscription, "" without one."""
 
 
-class Subscription(NamedTuple):
+class SharedSubscription(NamedTuple):
     """`names` are those that members state, `topics` also those that their expression has selected.
     `resolved_bytes` is the size of `topics` if there is an expression.
     """
@@ -31,7 +31,7 @@ class Subscriptions:
     __slots__ = ("_by_key", "_counts", "_hashed", "resolved_bytes", "version")
 
     def __init__(self) -> None:
-        self._by_key: dict[Key, Subscription] = {}
+        self._by_key: dict[Key, SharedSubscription] = {}
         self._counts: dict[str, int] = {}
         self._hashed: tuple[Topics, int] | None = None
         self.resolved_bytes = 0
@@ -110,7 +110,7 @@ class Subscriptions:
         if selected:
             topics = frozenset(selected).union(names) if names else selected
         size = bytes_of(topics) if regex else 0
-        self._by_key[key] = Subscription(names, topics, members, size)
+        self._by_key[key] = SharedSubscription(names, topics, members, size)
         self.resolved_bytes += size
         counts, before = self._counts, len(self._counts)
         for topic in topics:

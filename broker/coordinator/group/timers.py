@@ -18,7 +18,7 @@ Ten thousand members that joined at the same moment, and have sent heartbeats si
 """
 
 
-class Kind(Enum):
+class TimerKind(Enum):
     SESSION = auto()
     JOIN_PHASE = auto()
     SYNC_PHASE = auto()
@@ -30,12 +30,12 @@ class Kind(Enum):
     SHARE_SESSION = auto()
 
 
-class Timer:
+class GroupTimer:
     """One deadline. `at_ms` is None while it is not set; `queued_ms` belongs to the queue."""
 
     __slots__ = ("at_ms", "group_id", "kind", "member_id", "queued_ms")
 
-    def __init__(self, kind: Kind, group_id: str = "", member_id: str = "") -> None:
+    def __init__(self, kind: TimerKind, group_id: str = "", member_id: str = "") -> None:
         self.kind = kind
         self.group_id = group_id
         self.member_id = member_id
@@ -44,23 +44,23 @@ class Timer:
 
 
 class SetsTimers(Protocol):
-    """What a transition does with timers."""
+    """The changes of timers by a transition."""
 
-    def set(self, timer: Timer, at_ms: int) -> None: ...
+    def set(self, timer: GroupTimer, at_ms: int) -> None: ...
 
-    def cancel(self, timer: Timer) -> None: ...
+    def cancel(self, timer: GroupTimer) -> None: ...
 
 
 class LaterTimers:
-    """What becomes of timers if a call succeeds that has paused."""
+    """The timers that apply if a call succeeds that has paused."""
 
     def __init__(self) -> None:
-        self._changes: dict[Timer, int | None] = {}
+        self._changes: dict[GroupTimer, int | None] = {}
 
-    def set(self, timer: Timer, at_ms: int) -> None:
+    def set(self, timer: GroupTimer, at_ms: int) -> None:
         self._changes[timer] = at_ms
 
-    def cancel(self, timer: Timer) -> None:
+    def cancel(self, timer: GroupTimer) -> None:
         self._changes[timer] = None
 
     def apply(self, timers: SetsTimers) -> None:
@@ -75,16 +75,16 @@ class Timers:
     """All timers of the coordinator, earliest first; timers with equal times in queueing order."""
 
     def __init__(self) -> None:
-        self._queue: list[tuple[int, int, Timer]] = []
+        self._queue: list[tuple[int, int, GroupTimer]] = []
         self._serial = 0
 
-    def set(self, timer: Timer, at_ms: int) -> None:
+    def set(self, timer: GroupTimer, at_ms: int) -> None:
         """Set or move the timer to `at_ms`."""
         timer.at_ms = at_ms
         if timer.queued_ms is None or at_ms < timer.queued_ms:
             self._push(timer, at_ms)
 
-    def cancel(self, timer: Timer) -> None:
+    def cancel(self, timer: GroupTimer) -> None:
         timer.at_ms = None
 
     def next_deadline(self) -> int | None:
@@ -108,7 +108,7 @@ class Timers:
                     self._push(timer, timer.at_ms)
         return None
 
-    def pop_due(self, now_ms: int) -> Timer | None:
+    def pop_due(self, now_ms: int) -> GroupTimer | None:
         """Remove and return the next due timer; None if none is due, or none before the next call."""
         at_ms = self.next_deadline()
         if at_ms is None or at_ms > now_ms:
@@ -120,7 +120,7 @@ class Timers:
         timer.at_ms = timer.queued_ms = None
         return timer
 
-    def _push(self, timer: Timer, at_ms: int) -> None:
+    def _push(self, timer: GroupTimer, at_ms: int) -> None:
         timer.queued_ms = at_ms
         self._serial += 1
         heappush(self._queue, (at_ms, self._serial, timer))

@@ -22,7 +22,7 @@ from broker.coordinator.group.messages import (
     Token,
 )
 from broker.coordinator.group.records import encode_offset_key, encode_offset_value
-from broker.coordinator.group.timers import SetsTimers, Timer
+from broker.coordinator.group.timers import GroupTimer, SetsTimers
 
 PendingTokens = dict[str, Token | None]
 """The tokens of a group's pending requests by member id; None after `release`."""
@@ -137,7 +137,7 @@ class Transition:
             return False
         return self.now_ms < assigned_ms + config.assignment_interval_ms
 
-    def set_timer(self, timer: Timer, delay_ms: int) -> None:
+    def set_timer(self, timer: GroupTimer, delay_ms: int) -> None:
         self.timers.set(timer, self.now_ms + delay_ms)
 
     def put_offset(

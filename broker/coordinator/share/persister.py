@@ -2,9 +2,9 @@
 ShareCoordinatorService, DefaultStatePersister)
 
 Called by `share_partitions`, the handlers of `api`, and the group coordinator, which uses only `initialize`,
-`summary` and `delete`. A handler stages a write and applies it with `settle` after the commit; whoever
-answers with success does so after that. A kill between the two leaves the record or not, and the next start
-reads what is there.
+`summary` and `delete`. A handler stages a write and applies it with `settle` after the commit;
+a response reports success only after that. After a kill between the two, the record exists or does not, and
+the next start reads what exists.
 
 State epochs fence writers of an earlier initialization, leader epochs those of an earlier leader.
 """
@@ -45,7 +45,7 @@ RETRY_MS: Final = 10_000
 
 
 class StateWrite(NamedTuple):
-    """What changes in a state. `start_offset` is -1 if it stays."""
+    """A change of a state. `start_offset` is -1 if it stays."""
 
     state_epoch: int
     leader_epoch: int
@@ -63,7 +63,7 @@ class WrittenState(NamedTuple):
 class ShareStatePersister:
     """The states of all share partitions, one object per broker.
 
-    `create_topic` creates __share_group_state if it is missing; `tell_reset` is called with the key of each
+    `create_topic` creates __share_group_state if it is missing; `on_reset` is called with the key of each
     state that is initialized or deleted, so that its leader reads it again.
     """
 
@@ -99,14 +99,14 @@ class ShareStatePersister:
         """
         if not self.is_available:
             await self._create_topic()
-        key = ShareKey(group_id, topic_id, partition)
+        key = SharePartitionKey(group_id, topic_id, partition)
         known = self.state(key)
         epoch = 0 if known is None else known.state_epoch + 1
         self._write_now(self.stage_initial(key, epoch, start_offset))
 
     def summary(self, group_id: str, topic_id: bytes, partition: int) -> ShareStateSummary | None:
         """Return where a share partition starts; None if it is not initialized."""
-        state = self.state(ShareKey(group_id, topic_id, partition))
+        state = self.state(SharePartitionKey(group_id, topic_id, partition))
         if state is None:
             return None
         return ShareStateSummary(state.start_offset, state.state_epoch, state.leader_epoch)
@@ -116,7 +116,7 @@ class ShareStatePersister:
 
         Raises ApiError: COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR.
         """
-        key = ShareKey(group_id, topic_id, partition)
+        key = SharePartitionKey(group_id, topic_id, partition)
         if self.state(key) is not None:
             self._write_now(self.stage_deletion(key))
 
@@ -132,7 +132,7 @@ class ShareStatePersister:
         for _ in self._logs.read(opened_only=True):
             self._prune_later()
 
-    def state(self, key: ShareKey) -> ShareState | None:
+    def state(self, key: SharePartitionKey) -> ShareState | None:
         """Return the committed state, None if it is not initialized."""
         topic = self._partitions.by_name.get(SHARE_STATE_TOPIC)
         if topic is None:
@@ -143,7 +143,7 @@ class ShareStatePersister:
 
     # Writing
 
-    def stage_initial(self, key: ShareKey, state_epoch: int, start_offset: int) -> WrittenState:
+    def stage_initial(self, key: SharePartitionKey, state_epoch: int, start_offset: int) -> WrittenState:
         """Stage a new state. Raises ApiError FENCED_STATE_EPOCH, and those of the log."""
         log = self._log_of(key)
         known = log.states.get(key)
@@ -156,7 +156,7 @@ class ShareStatePersister:
         state = ShareState(snapshot_epoch, state_epoch, leader_epoch, start_offset, wall_ms, wall_ms, ())
         return WrittenState(log, self._staged(lambda: log.stage_state(key, state, wall_ms, is_reset=True)))
 
-    def stage_write(self, key: ShareKey, write: StateWrite) -> WrittenState:
+    def stage_write(self, key: SharePartitionKey, write: StateWrite) -> WrittenState:
         """Stage a change of a state.
 
         Raises ApiError: INVALID_REQUEST without a state, FENCED_LEADER_EPOCH, FENCED_STATE_EPOCH, and those
@@ -176,7 +176,7 @@ class ShareStatePersister:
         wall_ms = self._clock.wall_ms()
         return WrittenState(log, self._staged(lambda: log.stage_update(key, kept, update, wall_ms)))
 
-    def stage_deletion(self, key: ShareKey) -> WrittenState:
+    def stage_deletion(self, key: SharePartitionKey) -> WrittenState:
         """Stage the deletion of a state. Raises ApiError."""
         log = self._log_of(key)
         wall_ms = self._clock.wall_ms()
@@ -189,7 +189,7 @@ class ShareStatePersister:
         if error:
             return LOG_ERRORS.get(error, error)
         if staged.is_reset:
-            self.tell_reset(staged.key)
+            self.on_reset(staged.key)
         self._prune_later()
         return ErrorCode.NONE
 
@@ -243,7 +243,7 @@ class ShareStatePersister:
         except ApiError as error:
             raise ApiError(LOG_ERRORS.get(error.code, error.code), error.message) from error
 
-    def _log_of(self, key: ShareKey) -> StateLog:
+    def _log_of(self, key: SharePartitionKey) -> StateLog:
         """Return the log of the key's partition. Raises ApiError."""
         if not self.is_available:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -253,12 +253,12 @@ class ShareStatePersister:
             raise ApiError(LOG_ERRORS.get(error.code, error.code), error.message) from error
 
 
-def partition_of(key: ShareKey, count: int) -> int:
+def partition_of(key: SharePartitionKey, count: int) -> int:
     """Return the partition of __share_group_state with the state of `key`. (Kafka: partitionFor)"""
     return coordinator_partition(coordinator_key(key), count)
 
 
-def coordinator_key(key: ShareKey) -> str:
+def coordinator_key(key: SharePartitionKey) -> str:
     """Return Kafka's "group:topicId:partition", as in FindCoordinator. (Kafka: asCoordinatorKey)"""
     topic = base64.urlsafe_b64encode(key.topic_id).rstrip(b"=").decode()
     return f"{key.group_id}:{topic}:{key.partition}"

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from struct import Struct
 from typing import Final, NamedTuple
 
-from broker.coordinator.share.states import STORED, RecordState, ShareKey, StateBatch, combined
+from broker.coordinator.share.states import STORED, RecordState, SharePartitionKey, StateBatch, combined
 from broker.records.stored_fields import FlexibleFields, StoredFields, UnreadableRecord, varint
 
 Record = tuple[bytes, bytes | None]
@@ -57,7 +57,7 @@ class ShareUpdate(NamedTuple):
     batches: tuple[StateBatch, ...]
 
 
-def encode_key(kind: int, key: ShareKey) -> bytes:
+def encode_key(kind: int, key: SharePartitionKey) -> bytes:
     name = key.group_id.encode()
     return b"".join(
         (_INT16.pack(kind), _INT16.pack(len(name)), name, key.topic_id, _INT32.pack(key.partition))
@@ -74,14 +74,14 @@ def encode_update(update: ShareUpdate) -> bytes:
     return b"".join((fixed, *_batches(update.batches), b"\0"))
 
 
-def decode_key(key: bytes) -> tuple[int, ShareKey] | None:
+def decode_key(key: bytes) -> tuple[int, SharePartitionKey] | None:
     """Return the kind and the key; None for a key of another version. Raises UnreadableRecord."""
     reader = StoredFields(key)
     kind = reader.integer(_INT16)
     if kind not in (SNAPSHOT, UPDATE):
         return None
     group_id = reader.text(reader.integer(_INT16))
-    return kind, ShareKey(group_id, reader.take(16), reader.integer(_INT32))
+    return kind, SharePartitionKey(group_id, reader.take(16), reader.integer(_INT32))
 
 
 def decode_snapshot(value: bytes) -> ShareState:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from broker.common.errors import ApiError, ErrorCode
-from broker.coordinator.share.states import ShareKey
+from broker.coordinator.share.states import SharePartitionKey
 
 FINAL_EPOCH: Final = -1
 FIRST_EPOCH: Final = 0
@@ -37,9 +37,9 @@ class ShareSession:
         self.key = key
         self.connection = connection
         self.epoch = FIRST_EPOCH + 1
-        self.partitions: dict[ShareKey, None] = {}
+        self.partitions: dict[SharePartitionKey, None] = {}
 
-    def rotated(self) -> list[ShareKey]:
+    def rotated(self) -> list[SharePartitionKey]:
         """Return the partitions, beginning with another one at each epoch, so that none starves."""
         partitions = list(self.partitions)
         at = self.epoch % len(partitions) if partitions else 0
@@ -58,7 +58,7 @@ class ShareSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def open(self, key: MemberKey, connection: str, partitions: Iterable[ShareKey]) -> ShareSession:
+    def open(self, key: MemberKey, connection: str, partitions: Iterable[SharePartitionKey]) -> ShareSession:
         """Return a new session in place of the member's earlier one.
 
         Raises ApiError SHARE_SESSION_LIMIT_REACHED; the earlier one is closed then, too.
@@ -93,7 +93,12 @@ class ShareSessions:
         session.epoch = epoch % 0x7FFFFFFF + 1
         return session
 
-    def update(self, session: ShareSession, added: Iterable[ShareKey], forgotten: Iterable[ShareKey]) -> None:
+    def update(
+        self,
+        session: ShareSession,
+        added: Iterable[SharePartitionKey],
+        forgotten: Iterable[SharePartitionKey],
+    ) -> None:
         """Change the partitions. Raises ApiError SHARE_SESSION_LIMIT_REACHED; the session is closed then."""
         before = len(session.partitions)
         session.partitions.update(dict.fromkeys(added))

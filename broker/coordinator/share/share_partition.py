@@ -1,15 +1,15 @@
 """One partition as one share group sees it: which records are in flight, and who holds them. (Kafka:
 SharePartition)
 
-Called by `share_partitions`. Pure: the caller reads the log, stores what a `Change` says, and schedules the
-`Lock`s. Records are in flight from `start_offset` to before `end_offset`; everything before is done, and
+Called by `share_partitions`. Pure: the caller reads the log, stores what a `StateChange` says, and schedules
+the `Lock`s. Records are in flight from `start_offset` to before `end_offset`; everything before is done, and
 nothing after was delivered yet. Runs of records with the same state cover the whole range between, so that a
 batch is one entry until its records differ.
 
-An acknowledgement has two steps. `acknowledge`, `release` and `expired` return a Change, whose records nobody
-else can acquire or acknowledge; `complete` applies or withdraws it once it is stored, or could not be. What
-is acquired is not stored: after a kill, records that were only delivered are available with the delivery
-count of their last stored state.
+An acknowledgement has two steps. `acknowledge`, `release` and `expired` return a StateChange, whose records
+no other request can acquire or acknowledge; `complete` applies or withdraws it once it is stored, or could
+not be. What is acquired is not stored: after a kill, records that were only delivered are available with the
+delivery count of their last stored state.
 """
 
 from bisect import bisect_left, bisect_right
@@ -18,8 +18,8 @@ from operator import attrgetter
 from typing import Final, NamedTuple
 
 from broker.common.errors import ApiError, ErrorCode
-from broker.coordinator.share.states import RecordState, ShareKey, StateBatch, merged
-from broker.purgatory.timing_wheel import Entry
+from broker.coordinator.share.states import RecordState, SharePartitionKey, StateBatch, merged
+from broker.purgatory.timing_wheel import TimerTask
 
 GAP: Final = 0
 ACCEPT: Final = 1
@@ -55,29 +55,29 @@ class AcquiredRange(NamedTuple):
 
 
 class Acknowledgement(NamedTuple):
-    """What a member says about records: one type for all of them, or one for each."""
+    """An acknowledgement of records by a member: one type for all of them, or one for each."""
 
     first: int
     last: int
     types: Sequence[int]
 
 
-class Limits(NamedTuple):
+class ShareLimits(NamedTuple):
     """`deliveries` is group.share.delivery.count.limit, `locks` group.share.partition.max.record.locks."""
 
     deliveries: int = 5
     locks: int = 2_000
 
 
-DEFAULT_LIMITS: Final = Limits()
+DEFAULT_LIMITS: Final = ShareLimits()
 
 
-class Lock(Entry):
+class Lock(TimerTask):
     """The time for which a member holds the records of one acquisition. `runs` counts what it still holds."""
 
     __slots__ = ("is_over", "key", "member", "runs")
 
-    def __init__(self, key: ShareKey, member: str, expiration_ms: int) -> None:
+    def __init__(self, key: SharePartitionKey, member: str, expiration_ms: int) -> None:
         super().__init__(expiration_ms)
         self.key = key
         self.member = member
@@ -118,7 +118,7 @@ class _Run:
         self.hold_under(None)
 
 
-class Change:
+class StateChange:
     """New states that are to be stored. `start_offset` is the first offset in flight once they apply."""
 
     __slots__ = ("batches", "runs", "start_offset")
@@ -141,7 +141,7 @@ class SharePartition:
         self,
         start_offset: int,
         batches: Iterable[StateBatch] = (),
-        limits: Limits = DEFAULT_LIMITS,
+        limits: ShareLimits = DEFAULT_LIMITS,
         state_epoch: int = 0,
     ) -> None:
         self.limits = limits
@@ -320,7 +320,7 @@ class SharePartition:
 
     def acknowledge(
         self, member: str, acknowledgements: Sequence[Acknowledgement], renewed: Lock | None = None
-    ) -> Change:
+    ) -> StateChange:
         """Begin a change of records that the member holds; all of them, or none.
 
         `renewed` holds the records of type RENEW from now on, which are no part of the change; without it the
@@ -344,7 +344,7 @@ class SharePartition:
             run.hold_under(renewed)
         return self._change(runs)
 
-    def release(self, member: str) -> Change:
+    def release(self, member: str) -> StateChange:
         """Begin to make everything available that the member holds; it counts as not delivered."""
         runs = []
         for each in self._runs:
@@ -353,7 +353,7 @@ class SharePartition:
                 runs.append(each)
         return self._change(runs)
 
-    def expired(self, lock: Lock) -> Change:
+    def expired(self, lock: Lock) -> StateChange:
         """Begin to make everything available that is still held under a lock whose time is over.
 
         `complete` applies it even if it could not be stored.
@@ -366,7 +366,7 @@ class SharePartition:
                 runs.append(each)
         return self._change(runs)
 
-    def complete(self, change: Change, *, is_stored: bool) -> None:
+    def complete(self, change: StateChange, *, is_stored: bool) -> None:
         """Apply a change that is stored, or withdraw it. Records whose lock has ended meanwhile become
         available.
         """
@@ -450,7 +450,7 @@ class SharePartition:
         """Return the state after a delivery that failed."""
         return (_ARCHIVED if count >= self.limits.deliveries else _AVAILABLE), count
 
-    def _change(self, runs: list[_Run]) -> Change:
+    def _change(self, runs: list[_Run]) -> StateChange:
         batches = []
         for each in sorted(runs, key=_first):
             assert each.to is not None
@@ -462,7 +462,7 @@ class SharePartition:
             if not state.is_terminal:
                 start = each.first
                 break
-        return Change(runs, merged(batches), start)
+        return StateChange(runs, merged(batches), start)
 
     # The runs
 

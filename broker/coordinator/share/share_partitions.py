@@ -91,9 +91,9 @@ FENCING: Final = frozenset(
 class StagedChange(NamedTuple):
     """A change whose record is staged, or None for one without a record."""
 
-    key: ShareKey
+    key: SharePartitionKey
     partition: SharePartition
-    change: Change
+    change: StateChange
     written: WrittenState | None
 
 
@@ -114,21 +114,21 @@ class SharePartitions:
         wake: Callable[[SharePartition], None],
     ) -> None:
         self.settings_of = settings_of
-        self._limits = Limits(config.delivery_count_limit, config.max_record_locks)
+        self._limits = ShareLimits(config.delivery_count_limit, config.max_record_locks)
         self._partitions = partitions
         self._persister = persister
         self._clock = clock
         self.wake = wake
-        self._loaded: dict[ShareKey, SharePartition] = {}
+        self._loaded: dict[SharePartitionKey, SharePartition] = {}
         self._locks = Timer()
-        self._leaving: deque[tuple[str, ShareKey]] = deque()
-        persister.tell_reset = self.drop
+        self._leaving: deque[tuple[str, SharePartitionKey]] = deque()
+        persister.on_reset = self.drop
 
-    def get(self, key: ShareKey) -> SharePartition | None:
+    def get(self, key: SharePartitionKey) -> SharePartition | None:
         """Return the share partition if it was read."""
         return self._loaded.get(key)
 
-    def load(self, key: ShareKey, log: PartitionLog) -> Slices[SharePartition]:
+    def load(self, key: SharePartitionKey, log: PartitionLog) -> Slices[SharePartition]:
         """Return the share partition; read its state if necessary, and decide where it starts.
 
         Where it starts is stored before anything is delivered. Raises ApiError.
@@ -149,7 +149,7 @@ class SharePartitions:
         known.forget_before(log.log_start_offset)
         return known
 
-    def _read(self, key: ShareKey) -> ShareState:
+    def _read(self, key: SharePartitionKey) -> ShareState:
         state = self._persister.state(key)
         if state is None:
             raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, READ_UNINITIALIZED)
@@ -171,7 +171,7 @@ class SharePartitions:
                 return found[0]
         return log.high_watermark
 
-    def _store_start(self, key: ShareKey, state_epoch: int, start: int) -> None:
+    def _store_start(self, key: SharePartitionKey, state_epoch: int, start: int) -> None:
         try:
             written = self._persister.stage_write(key, StateWrite(state_epoch, LEADER_EPOCH, start, ()))
         except ApiError as error:
@@ -183,7 +183,7 @@ class SharePartitions:
 
     # Locks
 
-    def new_lock(self, key: ShareKey, member: str) -> Lock:
+    def new_lock(self, key: SharePartitionKey, member: str) -> Lock:
         """Return the lock of an acquisition that begins now."""
         duration_ms = self.settings_of(key.group_id).record_lock_duration_ms
         return Lock(key, member, self._clock.ms() + duration_ms)
@@ -214,7 +214,7 @@ class SharePartitions:
 
     # Changes
 
-    def stage(self, key: ShareKey, partition: SharePartition, change: Change) -> StagedChange:
+    def stage(self, key: SharePartitionKey, partition: SharePartition, change: StateChange) -> StagedChange:
         """Stage the record of a change. Raises ApiError; the change is withdrawn then."""
         if not change.batches:
             return StagedChange(key, partition, change, None)
@@ -243,7 +243,7 @@ class SharePartitions:
             return code
         return ErrorCode.NONE
 
-    def release(self, member: str, key: ShareKey) -> StagedChange | None:
+    def release(self, member: str, key: SharePartitionKey) -> StagedChange | None:
         """Stage the release of everything that a member holds in a share partition; None if it holds nothing,
         or if that cannot be stored, so that its lock releases it.
         """
@@ -260,7 +260,7 @@ class SharePartitions:
             return None
         return staged if staged.written is not None else None
 
-    def release_soon(self, member: str, keys: Iterable[ShareKey]) -> None:
+    def release_soon(self, member: str, keys: Iterable[SharePartitionKey]) -> None:
         """Let the next calls of `expire` release everything that a member holds."""
         self._leaving.extend((member, key) for key in keys)
 
@@ -272,21 +272,21 @@ class SharePartitions:
                 staged.append(each)
         self.settle_now(staged)
 
-    def settle_now(self, staged: Iterable[StagedChange]) -> list[tuple[ShareKey, ErrorCode]]:
+    def settle_now(self, staged: Iterable[StagedChange]) -> list[tuple[SharePartitionKey, ErrorCode]]:
         """Commit and apply changes; return the errors of those that were not written."""
         staged = list(staged)
         if any(each.written is not None for each in staged):
             self._persister.commit()
         return [(each.key, error) for each in staged if (error := self.settle(each))]
 
-    def drop(self, key: ShareKey) -> None:
+    def drop(self, key: SharePartitionKey) -> None:
         """Forget a share partition; the next fetch reads its state again."""
         partition = self._loaded.pop(key, None)
         if partition is not None:
             partition.fence()
             self.wake(partition)
 
-    def _store_now(self, changes: list[tuple[ShareKey, SharePartition, Change]]) -> None:
+    def _store_now(self, changes: list[tuple[SharePartitionKey, SharePartition, StateChange]]) -> None:
         staged = []
         for key, partition, change in changes:
             try:

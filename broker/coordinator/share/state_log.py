@@ -1,4 +1,4 @@
-"""One partition of __share_group_state: the state of each share partition, and what keeps the log short.
+"""One partition of __share_group_state: the state of each share partition, and the pruning of the log.
 (Kafka: ShareCoordinatorShard, ShareCoordinatorOffsetsManager)
 
 Called by `persister`, the only writer of the topic. A write adds an update; after a number of them it adds a
@@ -65,7 +65,7 @@ class StagedState:
 
     def __init__(
         self,
-        key: ShareKey,
+        key: SharePartitionKey,
         new: ShareState | ShareUpdate | None,
         kept: KeptState | None,
         staged: Staged,
@@ -86,7 +86,7 @@ class StateLog:
 
     def __init__(self, log: PartitionLog, updates_per_snapshot: int) -> None:
         self.log = log
-        self.states: dict[ShareKey, KeptState] = {}
+        self.states: dict[SharePartitionKey, KeptState] = {}
         self._updates_per_snapshot = updates_per_snapshot
         self._to_delete: tuple[int, int] | None = None
         """The offset before which everything is obsolete, and the end that must be flushed first."""
@@ -110,7 +110,7 @@ class StateLog:
         elif value is not None:
             self._apply(share_key, decode_update(value), offset)
 
-    def _apply(self, key: ShareKey, new: ShareState | ShareUpdate | None, offset: int) -> None:
+    def _apply(self, key: SharePartitionKey, new: ShareState | ShareUpdate | None, offset: int) -> None:
         kept = self.states.get(key)
         if new is None:
             self.states.pop(key, None)
@@ -124,7 +124,9 @@ class StateLog:
             kept.state = kept.state.after(new)
             kept.updates += 1
 
-    def stage_update(self, key: ShareKey, kept: KeptState, update: ShareUpdate, wall_ms: int) -> StagedState:
+    def stage_update(
+        self, key: SharePartitionKey, kept: KeptState, update: ShareUpdate, wall_ms: int
+    ) -> StagedState:
         """Stage an update, or a snapshot with it if one is due. Raises ApiError as PartitionLog.stage."""
         if kept.updates >= self._updates_per_snapshot and not kept.staged:
             return self.stage_state(key, self._snapshot(kept.state.after(update), wall_ms), wall_ms)
@@ -132,7 +134,7 @@ class StateLog:
         return self._stage(key, update, UPDATE, encode_update(update), wall_ms)
 
     def stage_state(
-        self, key: ShareKey, state: ShareState | None, wall_ms: int, *, is_reset: bool = False
+        self, key: SharePartitionKey, state: ShareState | None, wall_ms: int, *, is_reset: bool = False
     ) -> StagedState:
         """Stage a whole state, or a deletion. Raises ApiError as PartitionLog.stage."""
         value = None if state is None else encode_snapshot(state)
@@ -149,7 +151,7 @@ class StateLog:
 
     def _stage(
         self,
-        key: ShareKey,
+        key: SharePartitionKey,
         new: ShareState | ShareUpdate | None,
         kind: int,
         value: bytes | None,

@@ -29,7 +29,7 @@ class RecordState(IntEnum):
 STORED: Final = frozenset({RecordState.AVAILABLE, RecordState.ACKNOWLEDGED, RecordState.ARCHIVED})
 
 
-class ShareKey(NamedTuple):
+class SharePartitionKey(NamedTuple):
     """A share partition: a partition as one group sees it. `topic_id` has 16 bytes."""
 
     group_id: str

@@ -1,8 +1,8 @@
 """The transaction coordinator: all transactional ids of this broker, and what is due for them.
 
-Called by `coordinator.transaction_service`, which writes each `Change` and then applies it here. Pure: time
-is an argument, and the caller is told when it must call again. (Kafka: TransactionCoordinator,
-TransactionStateManager)
+Called by `coordinator.transaction_service`, which writes each `TransactionChange` and then applies it here.
+Pure: time is an argument, and `next_deadline` says when the caller must call again. (Kafka:
+TransactionCoordinator, TransactionStateManager)
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -23,11 +23,11 @@ from broker.coordinator.transaction.state import (
     DECIDED,
     IDLE,
     NO_EPOCH,
-    Change,
-    State,
     TopicPartition,
     Transaction,
+    TransactionChange,
     TransactionData,
+    TransactionState,
 )
 
 CHECKED_AT_ONCE: Final = 256
@@ -152,8 +152,8 @@ class TransactionCoordinator:
     def __init__(self, config: TransactionConfig) -> None:
         self._config = config
         self._transactions: dict[str, Transaction] = {}
-        self._ready: dict[str, Completion] = {}
-        self._delayed: list[tuple[int, int, Completion]] = []
+        self._ready: dict[str, TransactionCompletion] = {}
+        self._delayed: list[tuple[int, int, TransactionCompletion]] = []
         self._numbers = count()
         self._timeouts = Sweep(config.timeout_check_interval_ms)
         self._expiry = Sweep(config.expiry_check_interval_ms)
@@ -193,7 +193,7 @@ class TransactionCoordinator:
         known: KnownProducer | None,
         new_producer_id: NewProducerId,
         wall_ms: int,
-    ) -> ErrorCode | Change:
+    ) -> ErrorCode | TransactionChange:
         """Handle an InitProducerId. Raises NeedsProducerId."""
         if not transactional_id:
             return ErrorCode.INVALID_REQUEST
@@ -264,7 +264,7 @@ class TransactionCoordinator:
 
     def end(
         self, transactional_id: str, request: EndRequest, new_producer_id: NewProducerId, wall_ms: int
-    ) -> ErrorCode | Change:
+    ) -> ErrorCode | TransactionChange:
         """Handle an EndTxn. Raises NeedsProducerId."""
         if not transactional_id:
             return ErrorCode.INVALID_REQUEST
@@ -272,23 +272,25 @@ class TransactionCoordinator:
 
     # Written changes
 
-    def apply(self, change: Change, now_ms: int) -> None:
+    def apply(self, change: TransactionChange, now_ms: int) -> None:
         """Apply a change whose record was written."""
         change.apply()
         transaction = change.transaction
         if change.data.state in DECIDED:
             self._complete(transaction, now_ms)
-        elif change.data.state is State.DEAD:
+        elif change.data.state is TransactionState.DEAD:
             self._transactions.pop(transaction.transactional_id, None)
         else:
             self._ready.pop(transaction.transactional_id, None)
 
-    def completed(self, completion: Completion, wall_ms: int) -> Change:
+    def completed(self, completion: TransactionCompletion, wall_ms: int) -> TransactionChange:
         """Return the change that ends a transaction whose partitions all have their marker."""
-        return Change(completion.transaction, ending.complete(completion.transaction.data, wall_ms))
+        return TransactionChange(
+            completion.transaction, ending.complete(completion.transaction.data, wall_ms)
+        )
 
     def _complete(self, transaction: Transaction, now_ms: int) -> None:
-        self._ready[transaction.transactional_id] = Completion(transaction, now_ms)
+        self._ready[transaction.transactional_id] = TransactionCompletion(transaction, now_ms)
 
     # Time
 
@@ -301,21 +303,21 @@ class TransactionCoordinator:
             return min(deadline, next(iter(self._ready.values())).due_ms)
         return min(deadline, self._delayed[0][0]) if self._delayed else deadline
 
-    def due_completions(self, now_ms: int) -> Iterator[Completion]:
+    def due_completions(self, now_ms: int) -> Iterator[TransactionCompletion]:
         """Yield the decided transactions whose next step is due."""
         while self._delayed and self._delayed[0][0] <= now_ms:
             completion = heappop(self._delayed)[2]
             self._ready[completion.transaction.transactional_id] = completion
         yield from list(self._ready.values())
 
-    def delay(self, completion: Completion, now_ms: int) -> None:
+    def delay(self, completion: TransactionCompletion, now_ms: int) -> None:
         """Try the next step of a completion again later. Without effect if it is delayed already."""
         if self._ready.pop(completion.transaction.transactional_id, None) is None:
             return
         completion.due_ms = now_ms + RETRY_MS
         heappush(self._delayed, (completion.due_ms, next(self._numbers), completion))
 
-    def overdue(self, now_ms: int, wall_ms: int) -> list[Change]:
+    def overdue(self, now_ms: int, wall_ms: int) -> list[TransactionChange]:
         """Return the changes that abort timed-out transactions and forget expired ids, a few at a time.
 
         The rest is due now: call again after others have had a turn.

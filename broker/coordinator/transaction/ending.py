@@ -15,10 +15,10 @@ from broker.coordinator.transaction.state import (
     LAST_EPOCH,
     NO_EPOCH,
     NO_PRODUCER_ID,
-    Change,
-    State,
     Transaction,
+    TransactionChange,
     TransactionData,
+    TransactionState,
 )
 
 BUMPS_EPOCH: Final = 2
@@ -36,7 +36,7 @@ class EndRequest(NamedTuple):
 
 def end(
     transaction: Transaction | None, request: EndRequest, new_producer_id: NewProducerId, wall_ms: int
-) -> ErrorCode | Change:
+) -> ErrorCode | TransactionChange:
     """Return the change that decides the transaction, or an error; NONE for a request that is repeated."""
     if transaction is None:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
@@ -49,11 +49,11 @@ def end(
         return ErrorCode.PRODUCER_FENCED
     if transaction.pending is not None:
         return ErrorCode.CONCURRENT_TRANSACTIONS
-    if data.state is State.ONGOING:
+    if data.state is TransactionState.ONGOING:
         return (
             ErrorCode.PRODUCER_FENCED if is_retry else _decide(transaction, request, new_producer_id, wall_ms)
         )
-    wanted = State.PREPARE_COMMIT if request.is_commit else State.PREPARE_ABORT
+    wanted = TransactionState.PREPARE_COMMIT if request.is_commit else TransactionState.PREPARE_ABORT
     if data.state in DECIDED:
         # With its new epoch, the producer ends the next transaction before the markers of this one are there.
         is_next = bumps and not is_retry
@@ -70,18 +70,18 @@ def end(
     return ErrorCode.INVALID_TXN_STATE
 
 
-def fence(transaction: Transaction, wall_ms: int) -> Change:
+def fence(transaction: Transaction, wall_ms: int) -> TransactionChange:
     """Return the change that aborts an ongoing transaction, with an epoch that its producer does not have."""
     data = transaction.data
     fenced = replace(
         data,
-        state=State.PREPARE_ABORT,
+        state=TransactionState.PREPARE_ABORT,
         producer_epoch=min(data.producer_epoch + 1, LAST_EPOCH),
         last_epoch=NO_EPOCH,
         client_version=0,  # so that an EndTxn of the fenced producer is not taken for a repeated one
         updated_ms=wall_ms,
     )
-    return Change(transaction, fenced)
+    return TransactionChange(transaction, fenced)
 
 
 def complete(data: TransactionData, wall_ms: int) -> TransactionData:
@@ -97,12 +97,16 @@ def complete(data: TransactionData, wall_ms: int) -> TransactionData:
     return replace(data, state=_completed(data.state), partitions=frozenset(), updated_ms=wall_ms)
 
 
-def _completed(state: State) -> State:
-    return State.COMPLETE_COMMIT if state is State.PREPARE_COMMIT else State.COMPLETE_ABORT
+def _completed(state: TransactionState) -> TransactionState:
+    return (
+        TransactionState.COMPLETE_COMMIT
+        if state is TransactionState.PREPARE_COMMIT
+        else TransactionState.COMPLETE_ABORT
+    )
 
 
 def _repeats(data: TransactionData, request: EndRequest) -> bool:
-    """Return whether the request's epoch is the one before a bump that its response would have told."""
+    """Return whether the request's epoch is the one before a bump that its response would have contained."""
     if data.client_version < BUMPS_EPOCH:
         return False
     if data.producer_id == request.producer_id:
@@ -116,7 +120,7 @@ def _repeats(data: TransactionData, request: EndRequest) -> bool:
 
 def _decide(
     transaction: Transaction, request: EndRequest, new_producer_id: NewProducerId, wall_ms: int
-) -> Change:
+) -> TransactionChange:
     data = transaction.data
     epoch, last_epoch, next_id = data.producer_epoch, data.last_epoch, NO_PRODUCER_ID
     if request.client_version >= BUMPS_EPOCH:
@@ -128,12 +132,12 @@ def _decide(
         epoch, last_epoch = epoch + 1, epoch
     decided = replace(
         data,
-        state=State.PREPARE_COMMIT if request.is_commit else State.PREPARE_ABORT,
+        state=TransactionState.PREPARE_COMMIT if request.is_commit else TransactionState.PREPARE_ABORT,
         producer_epoch=epoch,
         last_epoch=last_epoch,
         next_producer_id=next_id,
-        started_ms=data.started_ms if data.state is State.ONGOING else wall_ms,
+        started_ms=data.started_ms if data.state is TransactionState.ONGOING else wall_ms,
         updated_ms=wall_ms,
         client_version=request.client_version,
     )
-    return Change(transaction, decided)
+    return TransactionChange(transaction, decided)

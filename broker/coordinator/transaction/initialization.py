@@ -14,10 +14,10 @@ from broker.coordinator.transaction.state import (
     IDLE,
     NO_EPOCH,
     NO_PRODUCER_ID,
-    Change,
-    State,
     Transaction,
+    TransactionChange,
     TransactionData,
+    TransactionState,
     is_exhausted,
 )
 
@@ -35,7 +35,7 @@ def initialize(
     known: KnownProducer | None,
     new_producer_id: NewProducerId,
     wall_ms: int,
-) -> ErrorCode | Change:
+) -> ErrorCode | TransactionChange:
     """Return the change that gives the producer its epoch, or the error.
 
     An ongoing transaction is aborted first: the change is then to PREPARE_ABORT, and the client must ask
@@ -48,7 +48,7 @@ def initialize(
         return ErrorCode.PRODUCER_FENCED
     if data.state in DECIDED:
         return ErrorCode.CONCURRENT_TRANSACTIONS
-    if data.state is State.ONGOING:
+    if data.state is TransactionState.ONGOING:
         return fence(transaction, wall_ms)
     assert data.state in IDLE
     epochs = _next_epoch(data, known)
@@ -61,7 +61,7 @@ def initialize(
         if rotated is None:
             raise NeedsProducerId
         producer_id, previous, epoch = rotated, producer_id, 0
-    return Change(
+    return TransactionChange(
         transaction,
         replace(
             data,
@@ -71,7 +71,7 @@ def initialize(
             producer_epoch=epoch,
             last_epoch=last_epoch,
             timeout_ms=timeout_ms,
-            state=State.EMPTY,
+            state=TransactionState.EMPTY,
             partitions=frozenset(),
             started_ms=-1,
             updated_ms=wall_ms,

@@ -10,9 +10,9 @@ from struct import Struct
 from broker.coordinator.transaction.state import (
     NO_EPOCH,
     NO_PRODUCER_ID,
-    State,
     TopicPartition,
     TransactionData,
+    TransactionState,
 )
 from broker.records.stored_fields import FlexibleFields, UnreadableRecord, varint
 
@@ -69,7 +69,7 @@ def decode_value(value: bytes) -> TransactionData:
     producer_id, epoch = reader.integer(_INT64), reader.integer(_INT16)
     timeout_ms, number = reader.integer(_INT32), reader.integer(_INT8)
     try:
-        state = State(number)
+        state = TransactionState(number)
     except ValueError as unknown:
         raise UnreadableRecord(f"unknown state {number}") from unknown
     partitions = frozenset(_partitions(reader, is_compact=version == 1))
@@ -103,7 +103,7 @@ def decode_value(value: bytes) -> TransactionData:
 
 
 def _topics(data: TransactionData) -> bytes:
-    if data.state is State.EMPTY:
+    if data.state is TransactionState.EMPTY:
         return varint(0)
     topics: dict[str, list[int]] = {}
     for topic, partition in sorted(data.partitions):

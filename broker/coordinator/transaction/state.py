@@ -20,7 +20,7 @@ LAST_EPOCH: Final = 0x7FFF
 TopicPartition = tuple[str, int]
 
 
-class State(IntEnum):
+class TransactionState(IntEnum):
     """States by their number in the log."""
 
     EMPTY = 0
@@ -34,37 +34,39 @@ class State(IntEnum):
 
 
 NAMES: Final = {
-    State.EMPTY: "Empty",
-    State.ONGOING: "Ongoing",
-    State.PREPARE_COMMIT: "PrepareCommit",
-    State.PREPARE_ABORT: "PrepareAbort",
-    State.COMPLETE_COMMIT: "CompleteCommit",
-    State.COMPLETE_ABORT: "CompleteAbort",
-    State.DEAD: "Dead",
-    State.PREPARE_EPOCH_FENCE: "PrepareEpochFence",
+    TransactionState.EMPTY: "Empty",
+    TransactionState.ONGOING: "Ongoing",
+    TransactionState.PREPARE_COMMIT: "PrepareCommit",
+    TransactionState.PREPARE_ABORT: "PrepareAbort",
+    TransactionState.COMPLETE_COMMIT: "CompleteCommit",
+    TransactionState.COMPLETE_ABORT: "CompleteAbort",
+    TransactionState.DEAD: "Dead",
+    TransactionState.PREPARE_EPOCH_FENCE: "PrepareEpochFence",
 }
 """The names that clients see."""
 
-DECIDED: Final = frozenset({State.PREPARE_COMMIT, State.PREPARE_ABORT})
+DECIDED: Final = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT})
 """The outcome is in the log, and markers are missing."""
 
-IDLE: Final = frozenset({State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT})
+IDLE: Final = frozenset(
+    {TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT}
+)
 
 VALID_PREVIOUS_STATES: Final = {
-    State.EMPTY: IDLE,
-    State.ONGOING: IDLE | {State.ONGOING},
-    State.PREPARE_COMMIT: frozenset({State.ONGOING}),
+    TransactionState.EMPTY: IDLE,
+    TransactionState.ONGOING: IDLE | {TransactionState.ONGOING},
+    TransactionState.PREPARE_COMMIT: frozenset({TransactionState.ONGOING}),
     # TV2 aborts without a partition; the epoch still grows.
-    State.PREPARE_ABORT: IDLE | {State.ONGOING},
-    State.COMPLETE_COMMIT: frozenset({State.PREPARE_COMMIT}),
-    State.COMPLETE_ABORT: frozenset({State.PREPARE_ABORT}),
-    State.DEAD: IDLE,
+    TransactionState.PREPARE_ABORT: IDLE | {TransactionState.ONGOING},
+    TransactionState.COMPLETE_COMMIT: frozenset({TransactionState.PREPARE_COMMIT}),
+    TransactionState.COMPLETE_ABORT: frozenset({TransactionState.PREPARE_ABORT}),
+    TransactionState.DEAD: IDLE,
 }
 """Allowed previous states of each state."""
 
 
 class TransactionData(msgspec.Struct, frozen=True):
-    """What the log has of a transactional id. Times in ms since the epoch; `started_ms` -1 without one.
+    """The state of a transactional id in the log. Times in ms since the epoch; `started_ms` -1 without one.
 
     `next_producer_id` replaces an id whose epochs are exhausted once the transaction is complete.
     `client_version` is the transaction version of the client that began the transaction (KIP-890).
@@ -73,7 +75,7 @@ class TransactionData(msgspec.Struct, frozen=True):
     producer_id: int
     producer_epoch: int
     timeout_ms: int
-    state: State = State.EMPTY
+    state: TransactionState = TransactionState.EMPTY
     partitions: frozenset[TopicPartition] = frozenset()
     started_ms: int = -1
     updated_ms: int = -1
@@ -89,7 +91,7 @@ class TransactionData(msgspec.Struct, frozen=True):
 
 
 class TransactionClient(NamedTuple):
-    """Who sent the last InitProducerId. `principal` is a text such as "User:ann"."""
+    """The client that sent the last InitProducerId. `principal` is a text such as "User:ann"."""
 
     principal: str
     client_id: str
@@ -110,7 +112,7 @@ class Transaction:
         self.client: TransactionClient | None = None
 
 
-class Change(msgspec.Struct, frozen=True):
+class TransactionChange(msgspec.Struct, frozen=True):
     """A decided change of a transactional id, to be written."""
 
     transaction: Transaction

@@ -67,7 +67,9 @@ CONFIG_APIS: Final = {
 
 
 class ConfigResources:
-    """Who answers for each resource of a request: with `answers_client_metrics`, the gateway for these."""
+    """Decides whether the gateway answers for each resource of a request: with `answers_client_metrics`, the
+    gateway for these.
+    """
 
     def __init__(self, roles: Roles, *, answers_client_metrics: bool) -> None:
         self._roles = roles

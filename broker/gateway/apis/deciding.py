@@ -1,4 +1,4 @@
-"""Whether the gateway answers a request, by what it says. Others are forwarded as they are."""
+"""Decides from a request's content whether the gateway answers it or forwards it unchanged."""
 
 from collections.abc import Callable
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""How many partitions the upstream cluster's topics have, for the controller mutation quota.
+"""The numbers of partitions of the upstream cluster's topics, for the controller mutation quota.
 
 Asked with the gateway's own credentials, and kept for a second: a client that is refused tries again. Where
 the cluster does not answer, a topic counts as one partition, and one log line says so.

@@ -1,6 +1,6 @@
-"""Which APIs the gateway answers at times, and which of their requests.
+"""The APIs that the gateway can answer, and for each the requests that it does answer.
 
-A request that is not the gateway's is forwarded untouched, so no request pays for a quota that is not set.
+The gateway forwards every other request unchanged, so no request pays for a quota that is not set.
 """
 
 from collections.abc import Awaitable, Callable

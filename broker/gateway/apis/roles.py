@@ -1,5 +1,5 @@
-"""What clients may ask of the upstream cluster where the gateway logs them in: what their roles allow, as at
-a broker (`api.security.access`).
+"""Applies the roles of clients to their requests where the gateway logs them in, as a broker does
+(`api.security.access`).
 
 Upstream, they all have the gateway's own credentials, so no ACL distinguishes them. Where clients log in
 upstream (gateway.authentication=upstream), the cluster's ACLs decide, and no role is asked.

@@ -26,7 +26,7 @@ Rules, subscriptions, tokens and their audit trail:
 Both kinds of records:
 
     cluster_keys    the secret keys that the gateways share
-    signing         signatures of records, and which records are believed
+    signing         signatures of records, and the records that are refused
     topic_log       the interface of both to a topic
     upstream_topic  a topic of the upstream cluster
 

@@ -27,7 +27,7 @@ import msgspec
 from broker.common.errors import ApiError, ConfigError
 from broker.config.table import read_value, setting_of
 from broker.metadata.actor import Actor, ChangeOrigin, Role
-from broker.metadata.changes import SHADOW, Change, Kind, read_pairs
+from broker.metadata.changes import SHADOW, Change, ChangeKind, read_pairs
 from broker.metadata.image import Image, Stamp, project
 from broker.quotas.client_quota_requests import validate_alteration, validate_entity
 from broker.security.scram import MECHANISMS
@@ -54,13 +54,13 @@ MAX_SECRET: Final = 16_384
 
 SHARED: Final = frozenset(
     {
-        Kind.CLIENT_QUOTA,
-        Kind.BROKER_CONFIG,
-        Kind.CLIENT_METRICS,
-        Kind.USER_SCRAM,
-        Kind.CONNECTION,
-        Kind.ADMIN_TOKEN,
-        Kind.ALERT_RULE,
+        ChangeKind.CLIENT_QUOTA,
+        ChangeKind.BROKER_CONFIG,
+        ChangeKind.CLIENT_METRICS,
+        ChangeKind.USER_SCRAM,
+        ChangeKind.CONNECTION,
+        ChangeKind.ADMIN_TOKEN,
+        ChangeKind.ALERT_RULE,
     }
 )
 """What gateways change. The cluster's topics are not in their metadata."""
@@ -171,7 +171,8 @@ def read_commit(data: bytes) -> Commit | Beginning:
         role, origin = Role[head.actor.role.upper()], ChangeOrigin(head.actor.origin)
         actor = Actor(head.actor.name, role, head.actor.address, origin)
         changes = [
-            Change(Kind(kind), entity, key, new) for kind, entity, key, new in map(_CHANGE.decode, lines)
+            Change(ChangeKind(kind), entity, key, new)
+            for kind, entity, key, new in map(_CHANGE.decode, lines)
         ]
         if not changes:
             raise UnreadableCommit("no changes")
@@ -190,7 +191,7 @@ def _check(change: Change) -> None:
     kind, entity, key, new = change.kind, change.entity, change.key, change.new
     if kind not in SHARED:
         raise UnreadableCommit(f"{kind.value} is not shared")
-    if kind is Kind.CLIENT_QUOTA:
+    if kind is ChangeKind.CLIENT_QUOTA:
         _bounded(entity)
         if new is None or key == SHADOW:
             validate_entity(read_pairs(entity))
@@ -198,19 +199,19 @@ def _check(change: Change) -> None:
             validate_alteration(read_pairs(entity), [(key, float(new))])
     if new is None:
         return
-    if kind is Kind.BROKER_CONFIG and setting_of(key) is not None:
+    if kind is ChangeKind.BROKER_CONFIG and setting_of(key) is not None:
         read_value(key, new)
-    if kind is Kind.CLIENT_METRICS:
+    if kind is ChangeKind.CLIENT_METRICS:
         read_subscription(entity, {key: new})
-    if kind is Kind.ADMIN_TOKEN:
+    if kind is ChangeKind.ADMIN_TOKEN:
         _check_token(key, json.loads(_bounded(new, MAX_SECRET)))
-    if kind is Kind.ALERT_RULE:
+    if kind is ChangeKind.ALERT_RULE:
         _bounded(new, MAX_SECRET)
-    if kind is Kind.USER_SCRAM:
+    if kind is ChangeKind.USER_SCRAM:
         _number(json.loads(_bounded(new, MAX_SECRET))["iterations"])
         if key not in MECHANISMS:
             raise UnreadableCommit("no SCRAM mechanism")
-    if kind is not Kind.CONNECTION:
+    if kind is not ChangeKind.CONNECTION:
         project(Image(), {(kind.value, entity): {key: Stamp(new, 1, 0, "")}}, [(kind.value, entity)], 1)
 
 

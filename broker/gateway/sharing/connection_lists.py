@@ -1,4 +1,4 @@
-"""Connections of all gateways at the console of one: it asks, and the others answer.
+"""Lists the connections of all gateways at the console of one of them: it asks, and the others answer.
 
 Records of `__weir_shares`, JSON in UTF-8. No gateway asks while no console shows them. The key `question
 <gateway>` has what to list, the key `answer <asker> <gateway>` the list of one gateway:
@@ -32,7 +32,7 @@ from broker.views.connection_search import (
     SORTS,
     ConnectionList,
     ConnectionQuery,
-    ConnectionsElsewhere,
+    RemoteConnections,
     find_connections,
 )
 
@@ -131,10 +131,10 @@ class ConnectionLists:
         self._number = 0
         self._asked: _Asked | None = None
         self._asking = trio.Lock()
-        self._kept: dict[ConnectionQuery, tuple[int, ConnectionsElsewhere]] = {}
+        self._kept: dict[ConnectionQuery, tuple[int, RemoteConnections]] = {}
         self._questions, self._received = trio.open_memory_channel[tuple[float, Question]](MAX_QUESTIONS)
 
-    async def ask(self, query: ConnectionQuery) -> ConnectionsElsewhere:
+    async def ask(self, query: ConnectionQuery) -> RemoteConnections:
         """Return what the other gateways list, after ANSWERED_S at most, or what they listed just before."""
         query = replace(query, search=query.search[:MAX_NAME])
         async with self._asking:
@@ -143,7 +143,7 @@ class ConnectionLists:
                 return kept[1]
             missing = set(self._others())
             if not missing:
-                return ConnectionsElsewhere()
+                return RemoteConnections()
             self._number += 1
             self._asked = asked = _Asked(self._number, missing)
             try:
@@ -210,9 +210,9 @@ class ConnectionLists:
             await trio.lowlevel.checkpoint()
 
 
-def _together(asked: _Asked, wanted: int) -> ConnectionsElsewhere:
+def _together(asked: _Asked, wanted: int) -> RemoteConnections:
     lists = [each.found for each in asked.answers]
-    return ConnectionsElsewhere(
+    return RemoteConnections(
         tuple(replace(row, gateway=each.gateway) for each in asked.answers for row in each.found.rows),
         sum(each.total for each in lists),
         sum(each.of for each in lists),

@@ -9,7 +9,7 @@ from typing import Final
 
 from broker.common.steps import Steps
 from broker.gateway.sharing.division import Demand
-from broker.gateway.sharing.report import MAX_AMOUNT, WHOLE, ShareKey
+from broker.gateway.sharing.report import MAX_AMOUNT, WHOLE, LimitKey
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.remote_use import SHARED_KINDS
 from broker.quotas.table import UNLIMITED
@@ -39,16 +39,16 @@ class DemandMeter:
     """Keeps the last numbers of muted connections of each limit that has some."""
 
     def __init__(self) -> None:
-        self._muted: dict[ShareKey, _Muted] = {}
+        self._muted: dict[LimitKey, _Muted] = {}
 
-    def measure(self, quotas: ClientQuotas, least: int, now_ms: int) -> Steps[dict[ShareKey, Demand]]:
+    def measure(self, quotas: ClientQuotas, least: int, now_ms: int) -> Steps[dict[LimitKey, Demand]]:
         """Return the demand for all limits for which clients wait, or of which more than `least` passes.
 
         If clients waited at all of the last measurements, the present share passes, however much the rate of
         the last windows differs. Yields after every few sensors.
         """
-        found: dict[ShareKey, Demand] = {}
-        muted: dict[ShareKey, _Muted] = {}
+        found: dict[LimitKey, Demand] = {}
+        muted: dict[LimitKey, _Muted] = {}
         for kind in SHARED_KINDS:
             manager = quotas.managers[kind]
             if not manager.active or quotas.callback is not None:
@@ -58,7 +58,7 @@ class DemandMeter:
             for number, sensor in enumerate(manager.sensors()):
                 if number % SENSORS_AT_ONCE == SENSORS_AT_ONCE - 1:
                     yield
-                key = ShareKey(kind, sensor.user, sensor.client_id)
+                key = LimitKey(kind, sensor.user, sensor.client_id)
                 known = self._muted.get(key)
                 window_ms = sensor.rate.window.window_ms
                 windows = max(SPAN_MS // window_ms, 2)

@@ -1,4 +1,4 @@
-"""How one limit is divided among the gateways whose clients use it: a pure function of their demands.
+"""Divides one limit among the gateways whose clients use it: a pure function of their demands.
 
 Demand is measured twice, in what passed in a second and in what waits in throttled connections. All amounts
 are millionths of the limit (`report`).

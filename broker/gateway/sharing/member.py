@@ -9,7 +9,7 @@ from typing import Final
 from broker.common.steps import Steps
 from broker.gateway.sharing.demand import DemandMeter
 from broker.gateway.sharing.division import Demand, divide
-from broker.gateway.sharing.report import LINES_AT_ONCE, WHOLE, Line, Report, ShareKey
+from broker.gateway.sharing.report import LINES_AT_ONCE, WHOLE, LimitKey, Line, Report
 from broker.gateway.sharing.table import Division, ShareTable, starting_share
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.kinds import QuotaKind
@@ -47,7 +47,7 @@ class SharingMember:
     def __init__(self, gateway: str, quotas: ClientQuotas) -> None:
         self.gateway = gateway
         self.table = ShareTable()
-        self.shares: dict[ShareKey, int] = {}
+        self.shares: dict[LimitKey, int] = {}
         self._quotas = quotas
         self._meter = DemandMeter()
         self._number = 0
@@ -80,7 +80,7 @@ class SharingMember:
         is_received = self._received == self._number
         self._number += 1
         self._begun_ms = now_ms
-        lines: dict[ShareKey, Line] = {}
+        lines: dict[LimitKey, Line] = {}
         for number, (key, demand) in enumerate(demands.items()):
             lines[key] = self._line(key, demand, self.shares.get(key, other), is_received)
             if number % 32 == 31:
@@ -148,7 +148,7 @@ class SharingMember:
         most = self._starting_share
         self.shares = {key: min(share, most) for key, share in self.shares.items()}
 
-    def _line(self, key: ShareKey, demand: Demand, share: int, may_lower: bool) -> Line:
+    def _line(self, key: LimitKey, demand: Demand, share: int, may_lower: bool) -> Line:
         """Return the line of a limit of which this gateway has `share` in force."""
         division = self.table.divisions.get(key)
         part = self._part(division, demand)

@@ -39,7 +39,7 @@ from broker.gateway.sharing.commits import (
     write_commit,
 )
 from broker.gateway.sharing.signing import Records, Refusal, RefusedRecord
-from broker.gateway.sharing.topic_log import Entry, LogUnavailable, RecordTooLarge, TopicLog
+from broker.gateway.sharing.topic_log import LogUnavailable, RecordTooLarge, TopicLog, TopicLogRecord
 from broker.metadata.actor import Actor
 from broker.metadata.changes import AuditFilter, AuditRow, Change
 from broker.metadata.image import Image
@@ -304,7 +304,7 @@ class MetadataLog:
         page = await self._log.read(self._offset)
         await self._apply_all(page.entries, page.next_offset)
 
-    async def _apply_all(self, entries: Sequence[Entry], next_offset: int) -> None:
+    async def _apply_all(self, entries: Sequence[TopicLogRecord], next_offset: int) -> None:
         """Apply records that may have been applied meanwhile. If cancelled, the next call goes on.
 
         Stops after the gateway's own commit: Control publishes it when `commit` returns, and what follows in
@@ -321,7 +321,7 @@ class MetadataLog:
         self._offset = max(self._offset, next_offset)
         self._records.read_up_to(self._offset, self._clock.ms())
 
-    async def _apply(self, entry: Entry) -> None:
+    async def _apply(self, entry: TopicLogRecord) -> None:
         offset, data = entry.offset, entry.value
         assert data is not None
         try:
@@ -358,8 +358,8 @@ class MetadataLog:
         """Return what a record says. Raises RefusedRecord, UnreadableCommit and NewerCommit."""
         return await _read(lambda: read_commit(finished(self._records.open(key, data))), data)
 
-    async def _refuse(self, entry: Entry, error: RefusedRecord) -> None:
-        """Skip a record that is not believed, and count it, unless it is of a log without signatures."""
+    async def _refuse(self, entry: TopicLogRecord, error: RefusedRecord) -> None:
+        """Skip a record that is refused, and count it, unless it is of a log without signatures."""
         await trio.lowlevel.checkpoint()
         if not self._records.is_signed:
             raise LogDiverged(NO_KEY) from error

@@ -55,7 +55,7 @@ MAX_VERSION: Final = 16
 """Characters of an unknown version that are logged."""
 
 
-class ShareKey(NamedTuple):
+class LimitKey(NamedTuple):
     """One limit: a quota, and the user and client id that its rule distinguishes (None: it does not)."""
 
     kind: QuotaKind
@@ -81,7 +81,7 @@ class Report(msgspec.Struct, frozen=True):
 
     gateway: str
     number: int
-    lines: Mapping[ShareKey, Line] = msgspec.field(default_factory=dict)
+    lines: Mapping[LimitKey, Line] = msgspec.field(default_factory=dict)
     leaving: bool = False
 
 
@@ -129,10 +129,10 @@ def read_report(data: bytes) -> Steps[Report]:
         gateway, number, leaving, limits = found.gateway, found.number, found.leaving, found.limits
         if not isinstance(gateway, str) or not gateway or not isinstance(leaving, bool) or limits is None:
             raise UnreadableReport("no gateway")
-        lines: dict[ShareKey, Line] = {}
+        lines: dict[LimitKey, Line] = {}
         for piece in pieces:
             for each in _LINES.decode(piece):
-                key = ShareKey(QuotaKind(each.quota), each.user, each.client_id)
+                key = LimitKey(QuotaKind(each.quota), each.user, each.client_id)
                 lines[key] = Line(each.passed, each.waiting, each.share, each.wanted)
             yield
         return Report(gateway, _amount(number, "number"), lines, leaving)

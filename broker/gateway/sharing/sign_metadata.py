@@ -24,7 +24,7 @@ from broker.gateway.sharing.commits import (
 )
 from broker.gateway.sharing.metadata_log import LOCAL_ROWS
 from broker.gateway.sharing.signing import Refusal, RefusedRecord, SignedRecords, key_id_of
-from broker.gateway.sharing.topic_log import Entry, TopicLog
+from broker.gateway.sharing.topic_log import TopicLog, TopicLogRecord
 
 ATTEMPTS: Final = 100
 """Surveys of a log to which gateways append meanwhile; ours."""
@@ -34,7 +34,7 @@ class CannotSign(Exception):  # noqa: N818 - describes the log
     """The log has records that prevent it; the text says which."""
 
 
-class Change(msgspec.Struct, frozen=True):
+class CommitRecord(msgspec.Struct, frozen=True):
     """A commit and the bytes that it was read from."""
 
     commit: Commit
@@ -42,10 +42,10 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class _Rows:
-    """The changes that win for a reader that believes some of the records."""
+    """The changes that hold for a reader that accepts some of the records."""
 
     def __init__(self) -> None:
-        self.won: list[Change] = []
+        self.won: list[CommitRecord] = []
         self.next = LOCAL_ROWS + 1
         self.begun: int | None = None
 
@@ -56,7 +56,7 @@ class _Rows:
         if self.begun is None:
             self.begun = LOCAL_ROWS
         if found.first == self.next:
-            self.won.append(Change(found, data))
+            self.won.append(CommitRecord(found, data))
             self.next = found.last + 1
 
     @property
@@ -65,15 +65,15 @@ class _Rows:
 
 
 class Survey:
-    """What a log has. `unsigned` are the changes without a signature that must be adopted, none if the log
-    is signed; `is_done` says whether all changes are signed with the first key.
+    """The contents of a log. `unsigned` are the changes without a signature that must be adopted, none if the
+    log is signed; `is_done` says whether all changes are signed with the first key.
     """
 
     def __init__(self, signed: _Rows, by_first: _Rows, old: _Rows, foreign: str | None) -> None:
         """Raises CannotSign."""
         if signed.begun is None and foreign is not None:
             raise CannotSign(f"the log has {foreign}, and none that is signed with one of the keys here")
-        self.unsigned: Sequence[Change] = ()
+        self.unsigned: Sequence[CommitRecord] = ()
         self.changes = signed.won
         if signed.begun is None:
             self.unsigned = self.changes = old.won
@@ -154,7 +154,7 @@ async def sign(
     raise CannotSign(f"gateways changed the log during each of {ATTEMPTS} attempts: try again later")
 
 
-async def _read(entry: Entry, data: bytes) -> Commit | Beginning | None:
+async def _read(entry: TopicLogRecord, data: bytes) -> Commit | Beginning | None:
     """Return what a record says, None if no gateway reads it. Raises CannotSign."""
     try:
         return await trio.to_thread.run_sync(read_commit, data)

@@ -1,4 +1,4 @@
-"""Signatures of the records that gateways believe: those of `__weir_metadata` and `__weir_shares`.
+"""Signatures of the records that gateways accept: those of `__weir_metadata` and `__weir_shares`.
 
     weir-signed 1 3f9a0c12 101-5f0c9a77 17 4211 9f86d081...<LF>
     <the value>
@@ -50,7 +50,7 @@ MAX_WRITERS: Final = 4_096
 
 
 class Refusal(StrEnum):
-    """Why a record is not believed."""
+    """The reason to refuse a record."""
 
     UNSIGNED = "unsigned"
     SIGNATURE = "signature"
@@ -76,7 +76,7 @@ def key_id_of(value: bytes) -> str | None:
 
 
 class RefusedCounts:
-    """How many records of a topic are not believed: since the start, and in the last minute."""
+    """The numbers of refused records of a topic: since the start, and in the last minute."""
 
     def __init__(self) -> None:
         self.total: Counter[Refusal] = Counter()
@@ -100,7 +100,7 @@ class RefusedCounts:
 
 
 class Records(Protocol):
-    """Writes and reads the values of one topic's records. `refused` are those that are not believed, counted
+    """Writes and reads the values of one topic's records. `refused` are those that are not accepted, counted
     by the caller; `is_signed` says whether values have signatures.
     """
 

@@ -1,4 +1,4 @@
-"""The shares of all gateways: what follows from the log of reports, read in its order.
+"""The shares of all gateways, computed from the log of reports in its order.
 
 Filled by `member` with every report, so every gateway computes the same table, however late it reads. No
 clock: a gateway is gone when another one has written `MISSED` reports since its last, and reports are written
@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from broker.common.steps import Steps
-from broker.gateway.sharing.report import LINES_AT_ONCE, WHOLE, Line, Report, ShareKey
+from broker.gateway.sharing.report import LINES_AT_ONCE, WHOLE, LimitKey, Line, Report
 
 MISSED: Final = 5
 """Reports of another gateway, one a second, after which a silent gateway's shares are free."""
@@ -71,7 +71,7 @@ class _Member:
     def __init__(self) -> None:
         self.number = 0
         self.positions: deque[int] = deque(maxlen=MISSED)
-        self.keys: frozenset[ShareKey] = frozenset()
+        self.keys: frozenset[LimitKey] = frozenset()
 
 
 class ShareTable:
@@ -80,7 +80,7 @@ class ShareTable:
     def __init__(self) -> None:
         # The gateway that reported longest ago first.
         self._members: OrderedDict[str, _Member] = OrderedDict()
-        self._divisions: dict[ShareKey, Division] = {}
+        self._divisions: dict[LimitKey, Division] = {}
         self._position = 0
 
     @property
@@ -92,7 +92,7 @@ class ShareTable:
         return gateway in self._members
 
     @property
-    def divisions(self) -> Mapping[ShareKey, Division]:
+    def divisions(self) -> Mapping[LimitKey, Division]:
         """The limits that gateways use."""
         return self._divisions
 
@@ -149,7 +149,7 @@ class ShareTable:
                 for key in member.keys:
                     self._drop(key, name)
 
-    def _drop(self, key: ShareKey, name: str) -> None:
+    def _drop(self, key: LimitKey, name: str) -> None:
         division = self._divisions[key]
         division.remove(name)
         if not division.lines:

@@ -21,7 +21,7 @@ from broker.gateway.sharing.report import Report, UnreadableReport, read_report,
 from broker.gateway.sharing.signing import Records, RefusedRecord
 from broker.gateway.sharing.summaries import Summaries
 from broker.gateway.sharing.summary import KEY_PREFIX, key_of, read_summary, write_summary
-from broker.gateway.sharing.topic_log import Entry, LogUnavailable, RecordTooLarge, TopicLog
+from broker.gateway.sharing.topic_log import LogUnavailable, RecordTooLarge, TopicLog, TopicLogRecord
 from broker.gateway.turns import in_turns
 
 logger = logging.getLogger(__name__)
@@ -124,7 +124,7 @@ class SharingTask:
             self._offset = page.next_offset
             self._records.read_up_to(self._offset, self._clock.ms())
 
-    async def _receive(self, entries: tuple[Entry, ...]) -> None:
+    async def _receive(self, entries: tuple[TopicLogRecord, ...]) -> None:
         async with self._lock:
             for entry in entries:
                 await trio.lowlevel.checkpoint()
@@ -154,7 +154,7 @@ class SharingTask:
             await self._receive_report(value)
 
     def _refuse(self, offset: int, error: RefusedRecord) -> None:
-        """Count a record that is not believed, unless it was there before the start."""
+        """Count a record that is refused, unless it was there before the start."""
         if self._is_caught_up:
             self._records.refused.add(error.refusal, self._clock.ms())
             self._warn(offset, "a report is not believed", str(error))

@@ -17,7 +17,7 @@ class RecordTooLarge(Exception):  # noqa: N818 - describes the record
     """The topic does not take so large a record; it was not appended."""
 
 
-class Entry(NamedTuple):
+class TopicLogRecord(NamedTuple):
     """One record; `value` None removes those before it with the same key."""
 
     offset: int
@@ -25,10 +25,10 @@ class Entry(NamedTuple):
     value: bytes | None
 
 
-class Page(NamedTuple):
+class TopicLogPage(NamedTuple):
     """Records in the order of the log. Reading goes on at `next_offset`."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[TopicLogRecord, ...]
     next_offset: int
 
 
@@ -40,7 +40,7 @@ class TopicLog(Protocol):
         record is in the log, or will be, or never; and RecordTooLarge.
         """
 
-    async def read(self, offset: int) -> Page:
+    async def read(self, offset: int) -> TopicLogPage:
         """Return records from `offset` on; if it is below the first record, from there. Waits for a record,
         but only for some seconds. Raises LogUnavailable.
         """

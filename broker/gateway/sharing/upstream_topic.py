@@ -13,7 +13,7 @@ import trio
 
 from broker.common.clock import Clock
 from broker.common.errors import ApiError, ErrorCode
-from broker.gateway.sharing.topic_log import Entry, LogUnavailable, Page, RecordTooLarge
+from broker.gateway.sharing.topic_log import LogUnavailable, RecordTooLarge, TopicLogPage, TopicLogRecord
 from broker.gateway.upstream.client import UpstreamClient
 from broker.gateway.upstream.errors import UpstreamError
 from broker.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -86,7 +86,7 @@ class UpstreamTopic:
             raise RecordTooLarge(f"{len(value or b'')} bytes: {ErrorCode(code).name}")
         self._check("Produce", code)
 
-    async def read(self, offset: int) -> Page:
+    async def read(self, offset: int) -> TopicLogPage:
         """See `TopicLog`."""
         partition = FetchPartition(fetch_offset=offset, partition_max_bytes=FETCH_BYTES)
         request = FetchRequest(
@@ -104,7 +104,7 @@ class UpstreamTopic:
             first = await self._offset(EARLIEST)
             if offset >= first:
                 raise LogUnavailable(f"{self._name} ends before offset {offset}: it has lost records")
-            return Page((), first)
+            return TopicLogPage((), first)
         self._check("Fetch", found.error_code)
         data = bytes(found.records or b"")
         if len(data) <= READ_AT_ONCE and not _is_compressed(data):
@@ -173,31 +173,31 @@ class UpstreamTopic:
             raise LogUnavailable(f"{api} of {self._name}: {_name(code)}")
 
 
-def read_page(data: bytes, offset: int) -> Page:
+def read_page(data: bytes, offset: int) -> TopicLogPage:
     """Return the records from `offset` on, at most `MAX_ENTRIES`; batches may begin before it. Skips a batch
     that cannot be read: every gateway does, and none waits for it for ever. Raises LogUnavailable.
     """
-    entries: list[Entry] = []
+    entries: list[TopicLogRecord] = []
     next_offset = offset
     try:
         for batch in batches(data):
             header = header_at(batch)
             if not header.is_control and not _read_batch(batch, offset, entries):
-                return Page(tuple(entries), entries[-1].offset + 1)
+                return TopicLogPage(tuple(entries), entries[-1].offset + 1)
             next_offset = max(next_offset, header.last_offset + 1)
     except ApiError as error:
         raise LogUnavailable(f"unreadable records: {error}") from error
-    return Page(tuple(entries), next_offset)
+    return TopicLogPage(tuple(entries), next_offset)
 
 
-def _read_batch(batch: memoryview, offset: int, entries: list[Entry]) -> bool:
+def _read_batch(batch: memoryview, offset: int, entries: list[TopicLogRecord]) -> bool:
     """Add the records of a batch from `offset` on. Returns whether there was room for all of them."""
     try:
         for record in records(batch):
             if record.offset >= offset:
                 if len(entries) == MAX_ENTRIES:
                     return False
-                entries.append(Entry(record.offset, record.key or b"", record.value))
+                entries.append(TopicLogRecord(record.offset, record.key or b"", record.value))
     except ApiError as error:
         last = header_at(batch).last_offset
         logger.warning("unreadable records are skipped", extra={"last_offset": last, "reason": str(error)})

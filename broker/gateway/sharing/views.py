@@ -10,12 +10,12 @@ from broker.controller.rows.upstream import GatewayRow, GatewaySums, Incomplete,
 from broker.gateway.sharing.client_summary import ClientSummary
 from broker.gateway.sharing.connection_lists import ConnectionLists
 from broker.gateway.sharing.member import SharingMember
-from broker.gateway.sharing.report import WHOLE, ShareKey
+from broker.gateway.sharing.report import WHOLE, LimitKey
 from broker.gateway.sharing.summaries import Summaries
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.kinds import CLIENT_KEYS, KEY_OF
 from broker.quotas.remote_use import SHARED_KINDS, Clients, RemoteUse, remote_use
-from broker.views.connection_search import ConnectionQuery, ConnectionsElsewhere
+from broker.views.connection_search import ConnectionQuery, RemoteConnections
 from broker.views.upstream_views import ShareViews
 
 MAX_REPORT_TIMES: Final = 1_000
@@ -23,7 +23,7 @@ MAX_REPORT_TIMES: Final = 1_000
 
 
 class SharedLimits(ShareViews):
-    """What `member` knows of the other gateways. `note_report` is called with the id of
+    """The views of the other gateways, as far as `member` knows them. `note_report` is called with the id of
     the gateway of each report.
     """
 
@@ -109,7 +109,7 @@ class SharedLimits(ShareViews):
         """Return how many addresses the other gateways have beside those that they list."""
         return sum(each.unlisted_addresses for each in self._clients().values())
 
-    def unheard(self) -> Sequence[str]:
+    def without_report(self) -> Sequence[str]:
         """Return the other gateways that have not reported their clients and addresses."""
         reported = self._clients()
         return [each for each in self._member.table.gateways if each not in (self._member.gateway, *reported)]
@@ -121,9 +121,11 @@ class SharedLimits(ShareViews):
         uses = frozenset(name for name, each in summaries.items() if each.unlisted_uses)
         more_clients = frozenset(name for name, each in clients.items() if each.unlisted_clients)
         more_addresses = frozenset(name for name, each in clients.items() if each.unlisted_addresses)
-        unheard = frozenset(self.unheard())
+        without_report = frozenset(self.without_report())
         return Incomplete(
-            uses | frozenset(there - summaries.keys()), more_clients | unheard, more_addresses | unheard
+            uses | frozenset(there - summaries.keys()),
+            more_clients | without_report,
+            more_addresses | without_report,
         )
 
     def share(self, key: str, clients: Clients, gateway: str) -> float | None:
@@ -131,7 +133,7 @@ class SharedLimits(ShareViews):
         kind = CLIENT_KEYS[key].kind
         if kind not in SHARED_KINDS:
             return None
-        member, shared = self._member, ShareKey(kind, *clients)
+        member, shared = self._member, LimitKey(kind, *clients)
         if gateway:
             division = member.table.divisions.get(shared)
             share = None if division is None else division.shares.get(gateway)
@@ -148,15 +150,15 @@ class SharedLimits(ShareViews):
         found = self._summaries.others(self._clock.ms()).values()
         return sum(max(each.traffic.throttled - len(each.channels), 0) for each in found)
 
-    async def connections(self, query: ConnectionQuery) -> ConnectionsElsewhere:
+    async def connections(self, query: ConnectionQuery) -> RemoteConnections:
         """Ask the other gateways for their connections."""
-        return ConnectionsElsewhere() if self._lists is None else await self._lists.ask(query)
+        return RemoteConnections() if self._lists is None else await self._lists.ask(query)
 
     def _clients(self) -> Mapping[str, ClientSummary]:
         """Return the gateways always in the same order, whichever reported last."""
         return dict(sorted(self._summaries.clients(self._clock.ms()).items()))
 
 
-def _entity(key: ShareKey) -> tuple[tuple[str, str | None], ...]:
+def _entity(key: LimitKey) -> tuple[tuple[str, str | None], ...]:
     named = (("user", key.user), ("client-id", key.client_id))
     return tuple((kind, name) for kind, name in named if name is not None)

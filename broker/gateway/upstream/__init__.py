@@ -5,8 +5,6 @@ security     TLS and credentials for upstream connections
 tcp          host names, and TCP connections to them
 frames       whole frames over a transport
 connect      opens a connection: TCP, TLS, login
-login        the SASL messages of a login
-renewal      logins that end while clients use their connections
 connection   one pipelined connection for the gateway's own requests
 pace         when to try again
 client       requests to a node, or to any node

@@ -10,7 +10,7 @@ from broker.config.listeners import Address
 from broker.config.sections import UpstreamConfig
 from broker.gateway.upstream.connection import UpstreamConnection
 from broker.gateway.upstream.errors import Reason, UpstreamError
-from broker.gateway.upstream.pace import Backoff
+from broker.gateway.upstream.pace import ReconnectBackoff
 from broker.gateway.upstream.security import UpstreamSecurity
 
 
@@ -94,7 +94,7 @@ class UpstreamClient:
         key = (address, lane)
         target = self._targets.get(key)
         if target is None:
-            target = _Target(partial(self._start, address), Backoff(self._config))
+            target = _Target(partial(self._start, address), ReconnectBackoff(self._config))
             self._targets[key] = target
         return target
 
@@ -109,7 +109,7 @@ class UpstreamClient:
 class _Target:
     """The connection to one address in one lane."""
 
-    def __init__(self, start: Callable[[], UpstreamConnection], backoff: Backoff) -> None:
+    def __init__(self, start: Callable[[], UpstreamConnection], backoff: ReconnectBackoff) -> None:
         self._start = start
         self._backoff = backoff
         self._retry_at = 0.0

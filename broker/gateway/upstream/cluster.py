@@ -20,7 +20,7 @@ from broker.config.listeners import Address
 from broker.config.sections import UpstreamConfig
 from broker.gateway.upstream.conditions import (
     Condition,
-    State,
+    UpstreamState,
     condition_of,
     log_cluster,
     next_state,
@@ -28,9 +28,9 @@ from broker.gateway.upstream.conditions import (
 from broker.gateway.upstream.connection import UpstreamConnection
 from broker.gateway.upstream.errors import Reason, UpstreamError
 from broker.gateway.upstream.node_watch import NodeWatch
-from broker.gateway.upstream.pace import Alarm, Backoff
+from broker.gateway.upstream.pace import Alarm, ReconnectBackoff
 from broker.gateway.upstream.security import UpstreamSecurity
-from broker.gateway.upstream.view import UpstreamNode, View, ask
+from broker.gateway.upstream.view import ClusterView, UpstreamNode, ask
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class UpstreamCluster:
         self.cluster_id: str | None = None
         self.nodes: Mapping[int, UpstreamNode] = MappingProxyType({})
         self.controller_id = -1
-        self.state = State(Condition.CONNECTING, clock.wall_ms())
+        self.state = UpstreamState(Condition.CONNECTING, clock.wall_ms())
         self._config = config
         self._security = security
         self._clock = clock
@@ -80,7 +80,7 @@ class UpstreamCluster:
         return self.state.condition is Condition.OTHER_CLUSTER
 
     @property
-    def node_states(self) -> Mapping[int, State]:
+    def node_states(self) -> Mapping[int, UpstreamState]:
         return {node_id: watch.state for node_id, watch in self._watches.items()}
 
     def on_change(self, listener: Callable[[], None]) -> None:
@@ -157,13 +157,13 @@ class UpstreamCluster:
         self._nursery.start_soon(connection.run, name=f"upstream {address}")
         return connection
 
-    def check(self, address: Address, view: View) -> None:
+    def check(self, address: Address, view: ClusterView) -> None:
         expected = self.expected_id
         if expected is not None and view.cluster_id != expected:
             text = f"{address} belongs to the cluster {view.cluster_id}; expected {expected}"
             raise UpstreamError(Reason.CLUSTER, text)
 
-    def reported(self, watch: NodeWatch, previous: View | None) -> None:
+    def reported(self, watch: NodeWatch, previous: ClusterView | None) -> None:
         view = watch.view
         if view is None:
             if not any(self._connected()):
@@ -174,8 +174,8 @@ class UpstreamCluster:
         else:
             self._adopt(view)
             self._enter(Condition.CONNECTED)
-            is_news = previous is not None and previous.nodes != view.nodes
-            if is_news and view.nodes != frozenset(self.nodes.values()):
+            has_changed = previous is not None and previous.nodes != view.nodes
+            if has_changed and view.nodes != frozenset(self.nodes.values()):
                 for other in self._connected():
                     if other is not watch:
                         other.refresh()
@@ -183,7 +183,7 @@ class UpstreamCluster:
 
     async def _watch_bootstrap(self) -> None:
         """Ask the bootstrap servers whenever no node is connected."""
-        backoff = Backoff(self._config)
+        backoff = ReconnectBackoff(self._config)
         period_s = self._config.metadata_max_age_ms / 1_000
         least_s = min(self._config.reconnect_backoff_max_ms / 1_000, period_s)
         while True:
@@ -201,7 +201,7 @@ class UpstreamCluster:
         answer.
         """
         failures: list[UpstreamError] = []
-        views: list[View] = []
+        views: list[ClusterView] = []
         async with trio.open_nursery() as nursery:
             for address in self._config.bootstrap_servers:
                 nursery.start_soon(self._ask_server, address, views, failures, nursery.cancel_scope)
@@ -219,7 +219,7 @@ class UpstreamCluster:
     async def _ask_server(
         self,
         address: Address,
-        views: list[View],
+        views: list[ClusterView],
         failures: list[UpstreamError],
         others: trio.CancelScope,
     ) -> None:
@@ -238,7 +238,7 @@ class UpstreamCluster:
     def _connected(self) -> Iterator[NodeWatch]:
         return (watch for watch in self._watches.values() if watch.is_connected)
 
-    def _adopt(self, view: View) -> None:
+    def _adopt(self, view: ClusterView) -> None:
         """Take the id and the controller from an answer that counts."""
         self.controller_id = view.controller_id
         if view.cluster_id is None:
@@ -273,7 +273,7 @@ class UpstreamCluster:
         for node_id, node in new.items():
             before = old.get(node_id)
             if before is None:
-                self._watch(node, State(Condition.CONNECTING, self._clock.wall_ms()))
+                self._watch(node, UpstreamState(Condition.CONNECTING, self._clock.wall_ms()))
                 if old:
                     logger.info(
                         "an upstream node joined", extra={"node": node_id, "address": str(node.address)}
@@ -292,7 +292,7 @@ class UpstreamCluster:
         for listener in self._listeners:
             listener()
 
-    def _watch(self, node: UpstreamNode, state: State) -> None:
+    def _watch(self, node: UpstreamNode, state: UpstreamState) -> None:
         assert self._nursery is not None
         watch = NodeWatch(node, state, self._config, self._clock, self)
         self._watches[node.node_id] = watch

@@ -53,7 +53,7 @@ _CLUSTER_LINES: Final = {
 _FIRST: Final = (Condition.CONNECTING, Condition.CONNECTED)
 
 
-class State(msgspec.Struct, frozen=True):
+class UpstreamState(msgspec.Struct, frozen=True):
     """`condition` has lasted since `since_ms`, a wall-clock time. `error` is the last one, empty if there is
     none. `latency_ms` is how long the node took for the watcher's last successful request.
     """
@@ -69,16 +69,21 @@ def condition_of(error: UpstreamError) -> Condition:
 
 
 def next_state(
-    old: State, condition: Condition, wall_ms: int, *, error: str = "", latency_ms: float | None = None
-) -> State:
+    old: UpstreamState,
+    condition: Condition,
+    wall_ms: int,
+    *,
+    error: str = "",
+    latency_ms: float | None = None,
+) -> UpstreamState:
     """Return the state after an event. `since_ms` stays while the condition does, and so does the last known
     latency.
     """
     since_ms = old.since_ms if condition is old.condition else wall_ms
-    return State(condition, since_ms, error, old.latency_ms if latency_ms is None else latency_ms)
+    return UpstreamState(condition, since_ms, error, old.latency_ms if latency_ms is None else latency_ms)
 
 
-def log_node(old: State, new: State, node_id: int, address: object) -> None:
+def log_node(old: UpstreamState, new: UpstreamState, node_id: int, address: object) -> None:
     """Log a node's change of condition. The first answer of a new node is not a change."""
     if new.condition is old.condition or (old.condition, new.condition) == _FIRST:
         return
@@ -88,7 +93,7 @@ def log_node(old: State, new: State, node_id: int, address: object) -> None:
     logger.log(_level(new.condition), _NODE_LINES[new.condition], extra=extra)
 
 
-def log_cluster(old: State, new: State) -> None:
+def log_cluster(old: UpstreamState, new: UpstreamState) -> None:
     """Log a change of the cluster's condition."""
     if new.condition is old.condition:
         return

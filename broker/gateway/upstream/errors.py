@@ -1,4 +1,4 @@
-"""Why a request to an upstream broker, or a connection to it, failed."""
+"""The reasons why a request to an upstream broker, or a connection to it, failed."""
 
 from enum import StrEnum
 

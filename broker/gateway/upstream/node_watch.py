@@ -11,17 +11,17 @@ import trio
 from broker.common.clock import Clock
 from broker.config.listeners import Address
 from broker.config.sections import UpstreamConfig
-from broker.gateway.upstream.conditions import Condition, State, condition_of, log_node, next_state
+from broker.gateway.upstream.conditions import Condition, UpstreamState, condition_of, log_node, next_state
 from broker.gateway.upstream.connection import UpstreamConnection
 from broker.gateway.upstream.errors import Reason, UpstreamError
-from broker.gateway.upstream.pace import Alarm, Backoff
-from broker.gateway.upstream.view import UpstreamNode, View, ask
+from broker.gateway.upstream.pace import Alarm, ReconnectBackoff
+from broker.gateway.upstream.view import ClusterView, UpstreamNode, ask
 
 LEAST_S: Final = 0.05
 """The shortest time between two requests of a watch after an answer."""
 
 
-class Watchers(Protocol):
+class WatchedCluster(Protocol):
     """The cluster as a watch uses it."""
 
     def connect(
@@ -29,10 +29,10 @@ class Watchers(Protocol):
     ) -> UpstreamConnection:
         """Start a connection."""
 
-    def check(self, address: Address, view: View) -> None:
+    def check(self, address: Address, view: ClusterView) -> None:
         """Raise UpstreamError CLUSTER if the answer of this address is another cluster's."""
 
-    def reported(self, watch: "NodeWatch", previous: View | None) -> None:
+    def reported(self, watch: "NodeWatch", previous: ClusterView | None) -> None:
         """Take notice of a watch's new `view` and `state`. `previous` was its view before."""
 
 
@@ -40,15 +40,20 @@ class NodeWatch:
     """`view` is the node's last answer, or None while the condition is not CONNECTED."""
 
     def __init__(
-        self, node: UpstreamNode, state: State, config: UpstreamConfig, clock: Clock, cluster: Watchers
+        self,
+        node: UpstreamNode,
+        state: UpstreamState,
+        config: UpstreamConfig,
+        clock: Clock,
+        cluster: WatchedCluster,
     ) -> None:
         self.node = node
         self.state = state
-        self.view: View | None = None
+        self.view: ClusterView | None = None
         self._clock = clock
         self._cluster = cluster
         self._period_s = config.metadata_max_age_ms / 1_000
-        self._backoff = Backoff(config)
+        self._backoff = ReconnectBackoff(config)
         self._alarm = Alarm()
         self._scope = trio.CancelScope()
         self._connection: UpstreamConnection | None = None
@@ -97,7 +102,7 @@ class NodeWatch:
             if self._connection is not None:
                 self._connection.close()
 
-    async def _ask(self) -> tuple[View, float]:
+    async def _ask(self) -> tuple[ClusterView, float]:
         """Ask over the open connection, or a new one if the node has closed that, as it does with
         connections that are idle for long, or if its login is to be renewed.
         """
@@ -115,7 +120,7 @@ class NodeWatch:
         self._connection = connection = self._cluster.connect(self.node.address, self._closed)
         return await self._ask_over(connection)
 
-    async def _ask_over(self, connection: UpstreamConnection) -> tuple[View, float]:
+    async def _ask_over(self, connection: UpstreamConnection) -> tuple[ClusterView, float]:
         await connection.wait_open()
         began_ns = self._clock.ns()
         view = await ask(connection)
@@ -127,7 +132,7 @@ class NodeWatch:
         if connection is self._connection:
             self._alarm.ring()
 
-    def _answered(self, view: View, latency_ms: float) -> None:
+    def _answered(self, view: ClusterView, latency_ms: float) -> None:
         previous, self.view = self.view, view
         self._enter(Condition.CONNECTED, "", latency_ms)
         self._cluster.reported(self, previous)

@@ -1,4 +1,6 @@
-"""When to try again: after failures, and after answers."""
+"""The waiting times between requests to upstream nodes: a backoff after failures, and a sleep that can be cut
+short.
+"""
 
 import trio
 
@@ -6,8 +8,8 @@ from broker.config.sections import UpstreamConfig
 from broker.gateway.upstream.errors import Reason, UpstreamError
 
 
-class Backoff:
-    """How long to wait after each failed connection: twice as long as before, up to a limit. Without jitter,
+class ReconnectBackoff:
+    """The time to wait after each failed connection: twice as long as before, up to a limit. Without jitter,
     since one gateway opens few connections of its own. (Kafka: reconnect.backoff.ms and its maximum)
 
     Refused credentials are not tried more often than `upstream.metadata.max.age.ms`: some brokers lock users

@@ -35,7 +35,7 @@ class UpstreamNode(msgspec.Struct, frozen=True):
         return Address(self.host, self.port)
 
 
-class View(msgspec.Struct, frozen=True):
+class ClusterView(msgspec.Struct, frozen=True):
     """One answer. `controller_id` is any broker in a KRaft cluster."""
 
     cluster_id: str | None
@@ -43,7 +43,7 @@ class View(msgspec.Struct, frozen=True):
     controller_id: int
 
 
-async def ask(connection: UpstreamConnection) -> View:
+async def ask(connection: UpstreamConnection) -> ClusterView:
     """Ask a broker. Raises UpstreamError, also if the broker knows no nodes."""
     await connection.wait_open()
     if ApiKey.DESCRIBE_CLUSTER in connection.versions:
@@ -55,12 +55,12 @@ async def ask(connection: UpstreamConnection) -> View:
             raise UpstreamError(Reason.PROTOCOL, text)
         _check_number(connection, described.brokers)
         nodes = _nodes((each.broker_id, each.host, each.port, each.rack) for each in described.brokers)
-        view = View(described.cluster_id or None, nodes, described.controller_id)
+        view = ClusterView(described.cluster_id or None, nodes, described.controller_id)
     else:
         answer: MetadataResponse = await connection.request(MetadataRequest([], False), most=MAX_VIEW_BYTES)
         _check_number(connection, answer.brokers)
         nodes = _nodes((each.node_id, each.host, each.port, each.rack) for each in answer.brokers)
-        view = View(answer.cluster_id, nodes, answer.controller_id)
+        view = ClusterView(answer.cluster_id, nodes, answer.controller_id)
     if not view.nodes:
         raise UpstreamError(Reason.PROTOCOL, f"{connection.address}: the broker knows no brokers yet")
     if len({node.node_id for node in view.nodes}) < len(view.nodes) or not all(map(_is_valid, view.nodes)):

@@ -2,7 +2,7 @@
 LogCleanerManager).
 
 Reading order: `cleanable` (which part of which log is due), `offset_map` (the last offset of each key),
-`transactions` (aborted records and markers), `pace` (rests of the thread), `selection` (which records of a
+`transactions` (aborted records and markers), `pace` (pauses of the thread), `selection` (which records of a
 batch remain) and `rewriting` (the batch without the others), `cleaning` (one pass over a log, and what it
 did), `manager` (which log is next).
 

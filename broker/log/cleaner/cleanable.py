@@ -1,5 +1,5 @@
-"""Which part of a log can be cleaned, and whether it is due (Kafka's LogCleanerManager.cleanableOffsets and
-LogToClean).
+"""Finds the part of a log that can be cleaned, and whether it is due (Kafka's
+LogCleanerManager.cleanableOffsets and LogToClean).
 
 Called by `manager` for every compacted log, on the event loop's thread. Reads headers where a lag is set.
 """

@@ -70,11 +70,9 @@ class LogChanged(Exception):  # noqa: N818 - no error
     """The log was deleted, moved, or has lost segments meanwhile. The pass ends, and nothing is wrong."""
 
 
-class Limits(NamedTuple):
-    """What one pass may use.
-
-    They are bytes of the offset map and the share of it that may be used, and bytes read at once, at least
-    LEAST_READ_BYTES.
+class CleaningLimits(NamedTuple):
+    """The memory that one pass may use: bytes of the offset map, the share of it that may be used, and bytes
+    read at once, at least LEAST_READ_BYTES.
     """
 
     map_bytes: int
@@ -83,7 +81,7 @@ class Limits(NamedTuple):
 
 
 class LastRecord(NamedTuple):
-    """What a producer wrote last: the last offset of its last batch, or NONE; its epoch. (Kafka:
+    """The last write of a producer: the last offset of its last batch, or NONE; its epoch. (Kafka:
     LastRecord)
     """
 
@@ -101,7 +99,7 @@ class _Batch(NamedTuple):
 class Cleaning:
     """One pass. `end_offset`, from `index` on: the first offset that the pass does not clean."""
 
-    def __init__(self, part: Cleanable, limits: Limits, now_wall_ms: int, pace: Pace) -> None:
+    def __init__(self, part: Cleanable, limits: CleaningLimits, now_wall_ms: int, pace: Pace) -> None:
         """`now_wall_ms`: the time for delete horizons. `pace` lets other threads run. Raises OSError,
         ApiError CORRUPT_MESSAGE if the log has damaged bytes.
         """

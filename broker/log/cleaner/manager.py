@@ -1,4 +1,4 @@
-"""Which log the cleaner takes next, and what it has done (Kafka's LogCleanerManager).
+"""Selects the log that the cleaner compacts next, and records what it has done (Kafka's LogCleanerManager).
 
 Created by the composition root; `broker.server.disk.log_cleaner` asks it for work and reports results, and
 the metrics and the console read it. Used only from the event loop's thread.

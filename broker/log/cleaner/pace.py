@@ -1,6 +1,6 @@
-"""Rests of a cleaner thread, so that the event loop has the interpreter most of the time.
+"""Pauses of a cleaner thread, so that the event loop has the interpreter most of the time.
 
-Counted by `cleaning`, `selection` and `rewriting` wherever they work, because a pass takes as long for many
+`cleaning`, `selection` and `rewriting` count their steps, because a pass takes as long for many
 small batches as for a large one.
 """
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 STEPS_AT_ONCE: Final = 64
-"""Steps between two rests; ours. Reading a record is one, and takes one to three microseconds."""
+"""Steps between two pauses; ours. Reading a record is one step, and takes one to three microseconds."""
 
 STEP_BYTES: Final = 8_192
 """Bytes that are copied or checked in the time of a step."""

@@ -1,5 +1,5 @@
-"""What the cleaner knows of transactions: whose records are aborted, and which markers are still needed
-(Kafka's CleanedTransactionMetadata).
+"""The transactions of a log, as the cleaner needs them: whose records are aborted, and which markers are
+still needed (Kafka's CleanedTransactionMetadata).
 
 Told of every batch of a pass, in order, by `cleaning`. A marker is needed as long as a batch of its
 transaction is in the log, because a reader of committed records learns from it how the transaction ended.

@@ -1,4 +1,4 @@
-"""When an alert of one rule is pending, fires, and is resolved.
+"""Evaluates one rule: its alerts are pending, fire, and are resolved.
 
 Called by broker.monitoring.alerts.task with what the rule observes. Pure: time is an argument.
 
@@ -20,11 +20,11 @@ from broker.metadata.alerts import AlertRule
 
 MAX_ALERTS: Final = 100
 """Alerts of one rule that are tracked, those with the highest values; ours. A rule that exceeds it says one
-thing about the whole broker, and ten thousand notifications of it help nobody.
+thing about the whole broker, and ten thousand notifications of it are useless.
 """
 
 
-class Transition(msgspec.Struct, frozen=True):
+class AlertTransition(msgspec.Struct, frozen=True):
     """An alert that began to fire (`ended_at_ms` None) or was resolved. Times are wall-clock."""
 
     labels: Labels
@@ -66,7 +66,7 @@ class RuleState:
 
     def step(
         self, rule: AlertRule, observed: Mapping[Labels, float], now_ms: int, wall_ms: int
-    ) -> list[Transition]:
+    ) -> list[AlertTransition]:
         """Take over the values at this time, and return what began to fire or was resolved."""
         self.value = max(observed.values(), default=None)
         self._admit(rule, observed, now_ms, wall_ms)
@@ -76,7 +76,7 @@ class RuleState:
             for transition in self._next(alert, rule, observed.get(alert.labels, 0.0), now_ms, wall_ms)
         ]
 
-    def end(self, wall_ms: int) -> list[Transition]:
+    def end(self, wall_ms: int) -> list[AlertTransition]:
         """Resolve everything: the rule was removed or disabled."""
         ended = [_resolved(alert, alert.value, wall_ms) for alert in self.firing]
         self._alerts.clear()
@@ -93,7 +93,7 @@ class RuleState:
 
     def _next(
         self, alert: Alert, rule: AlertRule, value: float, now_ms: int, wall_ms: int
-    ) -> Iterator[Transition]:
+    ) -> Iterator[AlertTransition]:
         if alert.fired_ms is None:
             if value <= rule.threshold:
                 del self._alerts[alert.labels]
@@ -101,7 +101,7 @@ class RuleState:
             alert.value = value
             if now_ms - alert.since_ms >= rule.for_ms:
                 alert.fired_ms, alert.fired_at_ms = now_ms, wall_ms
-                yield Transition(alert.labels, value, wall_ms, None)
+                yield AlertTransition(alert.labels, value, wall_ms, None)
             return
         alert.value = value
         if value > rule.clear_at:
@@ -114,5 +114,5 @@ class RuleState:
             yield _resolved(alert, value, wall_ms)
 
 
-def _resolved(alert: Alert, value: float, wall_ms: int) -> Transition:
-    return Transition(alert.labels, value, alert.fired_at_ms, wall_ms)
+def _resolved(alert: Alert, value: float, wall_ms: int) -> AlertTransition:
+    return AlertTransition(alert.labels, value, alert.fired_at_ms, wall_ms)

@@ -22,7 +22,7 @@ from broker.controller.rows.alerts import Labels
 
 RESEND_MS: Final = 60_000
 ALIVE_MS: Final = 4 * RESEND_MS
-"""How long an Alertmanager believes a firing alert that is not sent again, as Prometheus has it."""
+"""How long an Alertmanager keeps a firing alert that is not sent again, as Prometheus has it."""
 
 ALERTMANAGER_PATH: Final = "/api/v2/alerts"
 
@@ -35,8 +35,8 @@ UNITS: Final = {
 }
 
 
-class Source(msgspec.Struct, frozen=True):
-    """Who notifies."""
+class NotificationSource(msgspec.Struct, frozen=True):
+    """The sender of notifications."""
 
     cluster_id: str
     node_id: int
@@ -72,7 +72,7 @@ def sample_notification(now_ms: int) -> Notification:
     return Notification(SAMPLE, "lag", "info", labels, 1.0, 0.0, now_ms, now_ms)
 
 
-def webhook_body(batch: Sequence[Notification], source: Source) -> bytes:
+def webhook_body(batch: Sequence[Notification], source: NotificationSource) -> bytes:
     return msgspec.json.encode(
         {
             "version": 1,
@@ -99,12 +99,12 @@ def _webhook_alert(each: Notification) -> dict[str, Any]:
     }
 
 
-def alertmanager_body(batch: Sequence[Notification], source: Source, now_ms: int) -> bytes:
+def alertmanager_body(batch: Sequence[Notification], source: NotificationSource, now_ms: int) -> bytes:
     """`now_ms` is wall-clock: the end of firing alerts is `ALIVE_MS` later."""
     return msgspec.json.encode([_alertmanager_alert(each, source, now_ms) for each in batch])
 
 
-def _alertmanager_alert(each: Notification, source: Source, now_ms: int) -> dict[str, Any]:
+def _alertmanager_alert(each: Notification, source: NotificationSource, now_ms: int) -> dict[str, Any]:
     ends_ms = now_ms + ALIVE_MS if each.ended_at_ms is None else each.ended_at_ms
     labels = {
         "alertname": each.rule,

@@ -25,7 +25,7 @@ BATCH: Final = 64
 """Notifications in one request; ours."""
 
 GIVE_UP_MS: Final = 15 * 60_000
-"""How long a batch is sent again; ours. An older alert tells little, and newer ones wait behind it."""
+"""How long a batch is sent again; ours. An older alert is of little use, and newer ones wait for it."""
 
 MAX_RETRY_MS: Final = 60_000
 

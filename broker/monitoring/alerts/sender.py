@@ -17,7 +17,7 @@ import trio
 
 from broker.common.version import VERSION
 from broker.monitoring.alerts.outbox import SendResult
-from broker.security.egress import Egress, Endpoint
+from broker.security.egress import Egress, HttpEndpoint
 
 if TYPE_CHECKING:
     import httpcore2
@@ -29,7 +29,7 @@ class NotAllowed(Exception):  # noqa: N818 - says what the address is
     """No address of the host is in the allow list. The message says so to people."""
 
 
-async def allowed_addresses(egress: Egress, endpoint: Endpoint) -> list[str]:
+async def allowed_addresses(egress: Egress, endpoint: HttpEndpoint) -> list[str]:
     """Resolve the host and return those of its addresses that the list allows. Raises NotAllowed, OSError."""
     found = await trio.socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
     # An IPv6 address can end in a zone, such as %eth0.
@@ -41,7 +41,7 @@ async def allowed_addresses(egress: Egress, endpoint: Endpoint) -> list[str]:
 
 
 async def post(
-    endpoint: Endpoint, body: bytes, headers: Sequence[tuple[str, str]], egress: Egress, timeout_s: float
+    endpoint: HttpEndpoint, body: bytes, headers: Sequence[tuple[str, str]], egress: Egress, timeout_s: float
 ) -> SendResult:
     """Send one request. Never raises for network errors. `timeout_s` covers all of it."""
     with trio.move_on_after(timeout_s):
@@ -62,7 +62,7 @@ async def post(
 
 
 async def _post(
-    endpoint: Endpoint, body: bytes, headers: Sequence[tuple[str, str]], egress: Egress
+    endpoint: HttpEndpoint, body: bytes, headers: Sequence[tuple[str, str]], egress: Egress
 ) -> SendResult:
     # Takes 3 MB and some tens of milliseconds, which only brokers with a destination spend.
     import httpcore2

@@ -19,12 +19,12 @@ from broker.config.sections import AlertConfig
 from broker.controller.rows.alerts import AlertEvent, AlertRow, Attempt, Delivery
 from broker.metadata.alerts import AlertCondition, AlertDestination, AlertRule, DestinationKind
 from broker.metadata.image import Image
-from broker.monitoring.alerts.evaluation import RuleState, Transition
+from broker.monitoring.alerts.evaluation import AlertTransition, RuleState
 from broker.monitoring.alerts.formats import (
     ALERTMANAGER_PATH,
     RESEND_MS,
     Notification,
-    Source,
+    NotificationSource,
     alertmanager_body,
     sample_notification,
     webhook_body,
@@ -33,7 +33,7 @@ from broker.monitoring.alerts.observations import Values, disk_use, matching, so
 from broker.monitoring.alerts.outbox import Outbox, SendResult
 from broker.monitoring.alerts.sender import post
 from broker.network.metadata_writer import run_in_slices
-from broker.security.egress import Egress, Endpoint
+from broker.security.egress import Egress, HttpEndpoint
 from broker.views.console import Views
 
 logger = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ MAX_EVENTS: Final = 500
 class Poster(Protocol):
     async def __call__(
         self,
-        endpoint: Endpoint,
+        endpoint: HttpEndpoint,
         body: bytes,
         headers: Sequence[tuple[str, str]],
         egress: Egress,
@@ -72,7 +72,7 @@ class Alerting:
         self,
         image: Callable[[], Image],
         views: Views,
-        source: Callable[[], Source],
+        source: Callable[[], NotificationSource],
         config: AlertConfig,
         directories: Sequence[str],
         clock: Clock,
@@ -117,13 +117,13 @@ class Alerting:
         for name in [name for name in self._states if name not in enabled]:
             rule = self._rules.pop(name)
             for transition in self._states.pop(name).end(wall_ms):
-                self._tell(nursery, name, rule, transition)
+                self._notify(nursery, name, rule, transition)
         for name, rule in enabled.items():
             values = await run_in_slices(matching(rule, observed[rule.condition]))
             state = self._states.setdefault(name, RuleState())
             self._rules[name] = rule
             for transition in state.step(rule, values, now_ms, wall_ms):
-                self._tell(nursery, name, rule, transition)
+                self._notify(nursery, name, rule, transition)
         self._remind(nursery, now_ms)
 
     async def _observe(self, condition: AlertCondition) -> Values:
@@ -131,7 +131,7 @@ class Alerting:
             return await trio.to_thread.run_sync(disk_use, self._directories, abandon_on_cancel=True)
         return await run_in_slices(self._sources[condition]())
 
-    def _tell(self, nursery: trio.Nursery, name: str, rule: AlertRule, transition: Transition) -> None:
+    def _notify(self, nursery: trio.Nursery, name: str, rule: AlertRule, transition: AlertTransition) -> None:
         event = "firing" if transition.ended_at_ms is None else "resolved"
         self._record(
             transition.ended_at_ms or transition.fired_at_ms,
@@ -159,7 +159,7 @@ class Alerting:
         for name, rule in self._rules.items():
             firing = [alert for alert in self._states[name].firing if alert.fired_ms != now_ms]
             for alert in firing:
-                transition = Transition(alert.labels, alert.value, alert.fired_at_ms, None)
+                transition = AlertTransition(alert.labels, alert.value, alert.fired_at_ms, None)
                 for destination in rule.destinations:
                     if destination in managers:
                         self._put(nursery, destination, _notification(name, rule, transition))
@@ -266,7 +266,7 @@ class Alerting:
         return Attempt(result.is_delivered, result.status, result.text)
 
 
-def _notification(name: str, rule: AlertRule, transition: Transition) -> Notification:
+def _notification(name: str, rule: AlertRule, transition: AlertTransition) -> Notification:
     return Notification(
         name,
         rule.condition.value,
@@ -279,9 +279,9 @@ def _notification(name: str, rule: AlertRule, transition: Transition) -> Notific
     )
 
 
-def _alertmanager(endpoint: Endpoint) -> Endpoint:
+def _alertmanager(endpoint: HttpEndpoint) -> HttpEndpoint:
     """Return the address of the API below the base URL."""
     path = endpoint.target.partition("?")[0].rstrip("/")
     if not path.endswith(ALERTMANAGER_PATH):
         path += ALERTMANAGER_PATH
-    return Endpoint(endpoint.scheme, endpoint.host, endpoint.port, path)
+    return HttpEndpoint(endpoint.scheme, endpoint.host, endpoint.port, path)

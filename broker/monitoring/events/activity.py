@@ -1,11 +1,11 @@
 """Requests, throttles and connections, added up for each second, and transactions that the coordinator
 aborted.
 
-The requests are read from the network's `ClientUsage`; requests that processors serve from a request cache
+The requests are read from the network's `UsageTaps`; requests that processors serve from a request cache
 are counted by API only. The network's `Throttling` reports throttles; the socket server and the connection
 gate report connections.
 
-`Source` and `encode` are shared by all kinds of event.
+`EventSource` and `encode` are shared by all kinds of event.
 """
 
 import json
@@ -18,8 +18,8 @@ from broker.coordinator.transaction.state import CoordinatorAbort, TransactionCl
 from broker.metadata.image import OUR_TOPICS
 from broker.metrics.histogram import top_of
 from broker.network.connection.channel import Channel
-from broker.network.metrics.client_usage import TIMED_PHASES, ApiClient, ApiUsage, ClientUsage, Histogram
-from broker.network.metrics.request_metrics import TICK_NS, AllMetrics
+from broker.network.requests.client_usage import TIMED_PHASES, ApiClient, ApiUsage, Histogram, UsageTaps
+from broker.network.requests.request_metrics import TICK_NS, AllMetrics
 from broker.quotas.connections import IP_RATE
 from broker.quotas.entity import Governing
 from broker.quotas.kinds import QuotaKind
@@ -42,7 +42,7 @@ def client_key(principal: str, client_id: str) -> bytes:
     return f"{principal}/{client_id}".encode("utf-8", "replace")
 
 
-class Source(Protocol):
+class EventSource(Protocol):
     """Collects events of one kind. `left_out` counts the events that exceeded the maximum number of rows."""
 
     topic: str
@@ -67,11 +67,11 @@ OTHERS: Final = "others"
 
 
 class RequestEvents:
-    """A `Source` with a row for each principal, client id and API: at most `max_rows` rows a second; further
-    clients share one row.
+    """A `EventSource` with a row for each principal, client id and API: at most `max_rows` rows a second;
+    further clients share one row.
     """
 
-    def __init__(self, max_rows: int, usage: ClientUsage, metrics: AllMetrics) -> None:
+    def __init__(self, max_rows: int, usage: UsageTaps, metrics: AllMetrics) -> None:
         self.topic = OUR_TOPICS + "requests"
         self.left_out = 0
         self._max_rows = max_rows
@@ -137,7 +137,7 @@ class _Throttled:
 
 
 class ThrottleEvents:
-    """A `Source` with a row for each connection and rule: at most `max_rows` rows."""
+    """A `EventSource` with a row for each connection and rule: at most `max_rows` rows."""
 
     def __init__(self, max_rows: int, throttle_compliance: ThrottleCompliance) -> None:
         self.topic = OUR_TOPICS + "throttles"
@@ -208,7 +208,7 @@ class _ConnectionSums:
 
 
 class ConnectionEvents:
-    """A `Source` with at most `max_rows` rows.
+    """A `EventSource` with at most `max_rows` rows.
 
     A connection storm becomes one row for each combination of address, client and reason, with the number of
     connections; a row of a single connection has its id.

@@ -106,7 +106,7 @@ def _parts(image: Image, time_ms: int) -> Iterator[bytes]:
 
 
 class QuotaChangeEvents:
-    """A `Source` with at most `max_rows` rows a second. Collects nothing before `begin`.
+    """An `EventSource` with at most `max_rows` rows a second. Collects nothing before `begin`.
 
     `image` returns the current metadata image.
     """

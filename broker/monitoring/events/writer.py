@@ -105,7 +105,7 @@ class EventWriter:
         self.apply_config(config)
 
     @property
-    def sources(self) -> tuple[Source, ...]:
+    def sources(self) -> tuple[EventSource, ...]:
         return self._requests, self._throttles, self._connections, self._quota_changes, self._transactions
 
     def apply_config(self, config: EventConfig) -> None:
@@ -146,7 +146,7 @@ class EventWriter:
         await self.write()
         await append_rest(self.log, lambda: self._append(self._clock.wall_ms()))
 
-    def _due(self) -> Iterable[Source]:
+    def _due(self) -> Iterable[EventSource]:
         """Return the sources to read, without requests while they are not counted: cache hits always are."""
         return self.sources if "requests" in self._wanted else self.sources[1:]
 

@@ -29,7 +29,7 @@ from broker.protocol.messages.push_telemetry import PushTelemetryResponse
 from broker.records.build import NewRecord
 from broker.records.compression import Codec
 from broker.telemetry.instance import uuid_text
-from broker.telemetry.latest import Reading
+from broker.telemetry.latest import PushedPoints
 from broker.telemetry.receiver import PushedMetrics, TelemetryReceiver
 from broker.telemetry.state import Push, Telemetry
 
@@ -62,7 +62,7 @@ class ExportResult(NamedTuple):
 
     error: ErrorCode
     reason: str
-    reading: Reading
+    reading: PushedPoints
     body: bytes | None
     cpu_ms: float
 
@@ -132,7 +132,7 @@ class PushReader:
             left_out, points = result.reading.left_out, result.reading.points
             for some in consumed(points, POINTS_PER_CHECKPOINT):
                 if not push.instance.gone:
-                    telemetry.latest.take(push.instance.id, Reading(some, left_out), push.wall_ms)
+                    telemetry.latest.take(push.instance.id, PushedPoints(some, left_out), push.wall_ms)
                 left_out = 0
                 await trio.lowlevel.checkpoint()
             if result.body is not None:
@@ -173,7 +173,7 @@ def pause() -> None:
 def export(push: Push, config: TelemetryConfig, receivers: Sequence[TelemetryReceiver]) -> ExportResult:
     """Read a push and call the receivers; runs in a thread."""
     began = time.thread_time()
-    error, reason, reading, body = ErrorCode.NONE, "", Reading([], 0), None
+    error, reason, reading, body = ErrorCode.NONE, "", PushedPoints([], 0), None
     try:
         from broker.telemetry import otlp
 

@@ -8,12 +8,12 @@ Without a memory bound the values of the memory pool are those of Kafka's Memory
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from broker.config.listeners import Plane as PlaneName
-from broker.metrics.families import FamilySamples, Kind, Sample
+from broker.config.listeners import Plane
+from broker.metrics.families import FamilySamples, MetricType, Sample
 from broker.network.automq.handler_queues import RequestQueues
-from broker.network.handling.request_channel import Requests
-from broker.network.memory.leased_receive import LeasedFrames
-from broker.network.metrics.idle_shares import Idle
+from broker.network.idle_shares import Idle
+from broker.network.leased_receive import LeasedFrames
+from broker.network.requests.request_channel import Requests
 from broker.network.socket_server import SocketServer
 from broker.quotas.connection_metrics import label_of
 
@@ -21,9 +21,9 @@ CHANNEL: Final = "kafka_network_requestchannel"
 POOL: Final = "kafka_server_kafkarequesthandlerpool"
 
 POOLS: Final = {
-    PlaneName.DATA: "broker",
-    PlaneName.CONTROLLER: "controller",
-    PlaneName.CONTROL: "controlplane",
+    Plane.DATA: "broker",
+    Plane.CONTROLLER: "controller",
+    Plane.CONTROL: "controlplane",
 }
 """The name prefix of the metrics of a plane's own pool (KIP-1207, KIP-291)."""
 
@@ -39,19 +39,21 @@ def handler_families(server: SocketServer, idle: Idle) -> Iterator[FamilySamples
 
 def _share(name: str, pool: str, idle: float) -> FamilySamples:
     about = f"Share of time without work for the request handlers of {pool}"
-    return FamilySamples(f"{POOL}_{name}_percent", about, Kind.GAUGE, [Sample((), idle)])
+    return FamilySamples(f"{POOL}_{name}_percent", about, MetricType.GAUGE, [Sample((), idle)])
 
 
 def _queues(server: SocketServer) -> Iterator[FamilySamples]:
     for plane in server.planes.values():
-        prefix = "" if plane.name is PlaneName.DATA else POOLS[plane.name]
+        prefix = "" if plane.name is Plane.DATA else POOLS[plane.name]
         depth = [Sample((), plane.requests.depth())]
-        yield FamilySamples(f"{CHANNEL}_{prefix}requestqueuesize", "Requests in the queue", Kind.GAUGE, depth)
+        yield FamilySamples(
+            f"{CHANNEL}_{prefix}requestqueuesize", "Requests in the queue", MetricType.GAUGE, depth
+        )
     waiting = [(str(each.id), len(each.responder.responses)) for each in server.processors()]
     yield FamilySamples(
         f"{CHANNEL}_responsequeuesize",
         "Responses in the queue, by processor; without that label, of all processors",
-        Kind.GAUGE,
+        MetricType.GAUGE,
         [
             Sample((), sum(count for _, count in waiting)),
             *(Sample((("processor", name),), count) for name, count in waiting),
@@ -66,13 +68,13 @@ def automq_families(requests: Requests) -> Iterator[FamilySamples]:
     yield FamilySamples(
         "kafka_network_requestchannel_availablerequestsize",
         "Bytes of requests that may still come to wait for a handler",
-        Kind.GAUGE,
+        MetricType.GAUGE,
         [Sample((), requests.sizes.available)],
     )
     yield FamilySamples(
         "kafka_network_requestchannel_handlerqueuesize",
         "Requests waiting, by handler",
-        Kind.GAUGE,
+        MetricType.GAUGE,
         [Sample((("handler", str(index)),), depth) for index, depth in enumerate(requests.depths())],
     )
 
@@ -85,20 +87,20 @@ FAMILIES: Final = (
     (
         "kafka_network_socketserver_memorypoolavailable",
         "Free bytes of the request memory pool",
-        Kind.GAUGE,
+        MetricType.GAUGE,
     ),
-    ("kafka_network_socketserver_memorypoolused", "Used bytes of the request memory pool", Kind.GAUGE),
+    ("kafka_network_socketserver_memorypoolused", "Used bytes of the request memory pool", MetricType.GAUGE),
     (
         "kafka_server_socket_server_metrics_memorypoolavgdepletedpercent",
         "Share of time in which the memory pool was depleted",
-        Kind.GAUGE,
+        MetricType.GAUGE,
     ),
     (
         "kafka_server_socket_server_metrics_memorypooldepletedtimetotal",
         "Milliseconds in which the memory pool was depleted",
-        Kind.COUNTER,
+        MetricType.COUNTER,
     ),
-    ("weir_memory_pool_waiting", "Connections waiting for request memory", Kind.GAUGE),
+    ("weir_memory_pool_waiting", "Connections waiting for request memory", MetricType.GAUGE),
 )
 
 

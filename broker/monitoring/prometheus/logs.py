@@ -13,7 +13,7 @@ from typing import Final
 from broker.log import disk
 from broker.log.cleaner.manager import CleanerManager
 from broker.log.store import LogStore
-from broker.metrics.families import MAX_SERIES, FamilySamples, Kind, Sample, Steps
+from broker.metrics.families import MAX_SERIES, FamilySamples, MetricType, Sample, Steps
 from broker.partitions.event_log import EventBuffer
 from broker.partitions.partitions import Partitions, TopicTraffic
 
@@ -48,7 +48,7 @@ def topic_families(partitions: Partitions) -> Steps:
         yield None
     traffic.insert(0, ((), total))
     for name, about, value_of in TRAFFIC_COUNTERS:
-        yield FamilySamples(f"{TRAFFIC}_{name}_total", about, Kind.COUNTER, _totals(traffic, value_of))
+        yield FamilySamples(f"{TRAFFIC}_{name}_total", about, MetricType.COUNTER, _totals(traffic, value_of))
     sizes, ends = [], []
     for topic in every[:MAX_SERIES]:
         for number, log in enumerate(list(topic.opened())):
@@ -62,8 +62,8 @@ def topic_families(partitions: Partitions) -> Steps:
         future = (("topic", log.topic), ("partition", str(log.index)), ("is_future", "true"))
         sizes.append(Sample(future, move.size))
         ends.append(Sample(future, move.end_offset))
-    yield FamilySamples("kafka_log_log_size", "Bytes of a partition's log", Kind.GAUGE, sizes)
-    yield FamilySamples("kafka_log_log_logendoffset", "The next offset", Kind.GAUGE, ends)
+    yield FamilySamples("kafka_log_log_size", "Bytes of a partition's log", MetricType.GAUGE, sizes)
+    yield FamilySamples("kafka_log_log_logendoffset", "The next offset", MetricType.GAUGE, ends)
 
 
 def _totals(
@@ -117,7 +117,7 @@ def log_directory_families(store: LogStore) -> Iterator[FamilySamples]:
         (f"{MANAGER}_maxlag", "Maximum lag of a running copy, in offsets", [Sample((), lag)]),
         (f"{MANAGER}_failedpartitionscount", "Moves that failed", [Sample((), store.moves.failed)]),
     ):
-        yield FamilySamples(name, text, Kind.GAUGE, samples)
+        yield FamilySamples(name, text, MetricType.GAUGE, samples)
 
 
 def _space(path: str) -> tuple[int, int] | None:
@@ -132,9 +132,14 @@ def event_families(log: EventBuffer) -> Iterator[FamilySamples]:
     topics = sorted(log.topics.items())
     written = [Sample((("topic", topic),), each.written) for topic, each in topics]
     dropped = [Sample((("topic", topic),), each.dropped) for topic, each in topics]
-    yield FamilySamples("weir_events_written_total", "Records written to event topics", Kind.COUNTER, written)
     yield FamilySamples(
-        "weir_events_dropped_total", "Records dropped because the buffer was full", Kind.COUNTER, dropped
+        "weir_events_written_total", "Records written to event topics", MetricType.COUNTER, written
+    )
+    yield FamilySamples(
+        "weir_events_dropped_total",
+        "Records dropped because the buffer was full",
+        MetricType.COUNTER,
+        dropped,
     )
 
 
@@ -187,4 +192,4 @@ def compaction_families(manager: CleanerManager, now_wall_ms: int) -> Iterator[F
             [Sample((), manager.max_delay_ms // 1000)],
         ),
     ):
-        yield FamilySamples(name, text, Kind.GAUGE, samples)
+        yield FamilySamples(name, text, MetricType.GAUGE, samples)

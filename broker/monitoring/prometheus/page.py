@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from broker.coordinator.transaction.state import NAMES, State
+from broker.coordinator.transaction.state import NAMES, TransactionState
 from broker.coordinator.transaction_service import TransactionService
-from broker.metrics.families import FamilySamples, Kind, Sample, Steps, pieces
+from broker.metrics.families import FamilySamples, MetricType, Sample, Steps, pieces
 from broker.monitoring.prometheus import requests
 from broker.monitoring.prometheus.handlers import automq_families, handler_families, memory_families
 from broker.monitoring.prometheus.logs import (
@@ -23,7 +23,7 @@ from broker.monitoring.prometheus.sockets import (
 )
 from broker.monitoring.prometheus.throttling import broker_quota_families, throttle_compliance_families
 from broker.monitoring.prometheus.upstream import gateway_families, upstream_families
-from broker.network.metrics.idle_shares import IdleShares
+from broker.network.idle_shares import IdleShares
 from broker.purgatory import purgatory
 from broker.quotas import accounts
 from broker.quotas import quota_metrics as quotas
@@ -107,7 +107,7 @@ class PrometheusPage:
 def authorizer_families(authorizer: Authorizer) -> Iterator[FamilySamples]:
     """Yield the ACLs, and what was denied. (Kafka: AuthorizerMetrics)"""
     yield FamilySamples(
-        "weir_authorizer_acls", "ACLs in force", Kind.GAUGE, [Sample((), authorizer.acl_count)]
+        "weir_authorizer_acls", "ACLs in force", MetricType.GAUGE, [Sample((), authorizer.acl_count)]
     )
     denied = [
         Sample(
@@ -119,7 +119,7 @@ def authorizer_families(authorizer: Authorizer) -> Iterator[FamilySamples]:
     yield FamilySamples(
         "weir_authorizer_denied_total",
         "Operations that the authorizer has denied to clients, the ones without a line in the log included",
-        Kind.COUNTER,
+        MetricType.COUNTER,
         denied,
     )
 
@@ -130,7 +130,7 @@ COUNTED_AT_ONCE: Final = 1_024
 
 def transaction_families(transactions: TransactionService) -> Iterator[FamilySamples | None]:
     """Yield the families, and None after work that produced none."""
-    states: Counter[State] = Counter()
+    states: Counter[TransactionState] = Counter()
     for number, transaction in enumerate(transactions.coordinator.transactions()):
         states[transaction.data.state] += 1
         if number % COUNTED_AT_ONCE == COUNTED_AT_ONCE - 1:
@@ -138,16 +138,16 @@ def transaction_families(transactions: TransactionService) -> Iterator[FamilySam
     yield FamilySamples(
         "weir_transactional_ids",
         "Transactional ids by the state of their transaction",
-        Kind.GAUGE,
+        MetricType.GAUGE,
         [
             Sample((("state", name),), states[state])
             for state, name in NAMES.items()
-            if state is not State.DEAD
+            if state is not TransactionState.DEAD
         ],
     )
     yield FamilySamples(
         "weir_transactions_decided_total",
         "Transactions that were decided since the start, by decision",
-        Kind.COUNTER,
+        MetricType.COUNTER,
         [Sample((("decision", each),), count) for each, count in transactions.decisions.items()],
     )

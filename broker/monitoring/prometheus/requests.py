@@ -10,11 +10,11 @@ from math import nan
 from typing import Final
 
 from broker.common.errors import ErrorCode
-from broker.metrics.families import QUANTILES, FamilySamples, Kind, Sample
+from broker.metrics.families import QUANTILES, FamilySamples, MetricType, Sample
 from broker.metrics.histogram import quantiles
-from broker.network.handling.routes import UNKNOWN_VERSION
-from broker.network.metrics.request_log import RequestLog
-from broker.network.metrics.request_metrics import PHASES, AllMetrics, ApiMetrics, quantiles_ms
+from broker.network.requests.request_log import RequestLog
+from broker.network.requests.request_metrics import PHASES, AllMetrics, ApiMetrics, quantiles_ms
+from broker.network.requests.routes import UNKNOWN_VERSION
 
 PREFIX: Final = "kafka_network_requestmetrics"
 
@@ -45,7 +45,7 @@ def families(metrics: AllMetrics, now_ms: int) -> Iterator[FamilySamples]:
     yield FamilySamples(
         f"{PREFIX}_requests_total",
         "Requests by version",
-        Kind.COUNTER,
+        MetricType.COUNTER,
         [
             Sample((*_name(api), ("version", _version(version))), count)
             for api in apis
@@ -55,7 +55,7 @@ def families(metrics: AllMetrics, now_ms: int) -> Iterator[FamilySamples]:
     yield FamilySamples(
         f"{PREFIX}_errors_total",
         "Error codes in responses; NONE counts responses without errors",
-        Kind.COUNTER,
+        MetricType.COUNTER,
         [
             Sample((*_name(api), ("error", ErrorCode(code).name)), count)
             for api in apis
@@ -64,16 +64,16 @@ def families(metrics: AllMetrics, now_ms: int) -> Iterator[FamilySamples]:
     )
     for phase, attribute in PHASES.items():
         samples = chain.from_iterable(map(_times, apis, repeat(attribute), repeat(now_ms)))
-        yield FamilySamples(f"{PREFIX}_{phase.lower()}", ABOUT[phase], Kind.SUMMARY, samples)
+        yield FamilySamples(f"{PREFIX}_{phase.lower()}", ABOUT[phase], MetricType.SUMMARY, samples)
     yield FamilySamples(
         f"{PREFIX}_requestbytes",
         "Bytes of a request without its size prefix",
-        Kind.SUMMARY,
+        MetricType.SUMMARY,
         (each for api in apis for each in _sizes(api, now_ms)),
     )
     for name, about in ALWAYS_ZERO.items():
         zeros = [each for api in apis if api.name in WITH_RECORDS for each in _zeros(api)]
-        yield FamilySamples(f"{PREFIX}_{name}", about, Kind.SUMMARY, zeros)
+        yield FamilySamples(f"{PREFIX}_{name}", about, MetricType.SUMMARY, zeros)
 
 
 def log_families(log: RequestLog) -> Iterator[FamilySamples]:
@@ -82,7 +82,7 @@ def log_families(log: RequestLog) -> Iterator[FamilySamples]:
     yield FamilySamples(
         "weir_request_log_lines_total",
         "Requests selected for the request log: written, or left out by its limit",
-        Kind.COUNTER,
+        MetricType.COUNTER,
         [Sample((("result", result),), count) for result, count in lines],
     )
 

@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from broker.api.requests.callbacks import Callbacks
-from broker.metrics.families import MAX_SERIES, FamilySamples, Kind, Sample, Steps
+from broker.metrics.families import MAX_SERIES, FamilySamples, MetricType, Sample, Steps
 from broker.metrics.rate import CounterRate
 from broker.network.failures import Failures
-from broker.network.metrics.idle_shares import Idle
-from broker.network.metrics.selector_metrics import (
+from broker.network.idle_shares import Idle
+from broker.network.processor import Processor
+from broker.network.selector_metrics import (
     SelectorTotals,
     ciphers,
     client_software,
@@ -24,7 +25,6 @@ from broker.network.metrics.selector_metrics import (
     oversized,
     totals_of,
 )
-from broker.network.processor import Processor
 from broker.network.socket_server import SocketServer
 from broker.quotas import connection_metrics
 
@@ -124,18 +124,18 @@ class SocketFamilies:
         readings = list(self._look(now_ns))
         for name, about, total in METERS:
             growing = [Sample(reading.labels, total(reading.totals)) for reading in readings]
-            yield FamilySamples(f"{SELECTOR}_{name}_total", about, Kind.COUNTER, growing)
+            yield FamilySamples(f"{SELECTOR}_{name}_total", about, MetricType.COUNTER, growing)
             rates = [Sample(reading.labels, total(reading.rates)) for reading in readings]
-            yield FamilySamples(f"{SELECTOR}_{name}_rate", f"{about}, per second", Kind.GAUGE, rates)
-        yield from _figures(TOTALS, Kind.COUNTER, readings)
-        yield from _figures(GAUGES, Kind.GAUGE, readings)
+            yield FamilySamples(f"{SELECTOR}_{name}_rate", f"{about}, per second", MetricType.GAUGE, rates)
+        yield from _figures(TOTALS, MetricType.COUNTER, readings)
+        yield from _figures(GAUGES, MetricType.GAUGE, readings)
         yield _software(readings)
         yield _tls(readings)
         yield from _idle(readings, idle)
         yield FamilySamples(
             "kafka_network_socketserver_expiredconnectionskilledcount",
             EXPIRED,
-            Kind.GAUGE,
+            MetricType.GAUGE,
             [Sample((), sum(reading.processor.selector.counts.expired for reading in readings))],
         )
 
@@ -157,7 +157,7 @@ class SocketFamilies:
 
 
 def _figures(
-    table: Iterable[tuple[str, str, Value]], kind: Kind, readings: Sequence[ProcessorReading]
+    table: Iterable[tuple[str, str, Value]], kind: MetricType, readings: Sequence[ProcessorReading]
 ) -> Iterator[FamilySamples]:
     for name, about, figure in table:
         samples = [Sample(reading.labels, figure(reading)) for reading in readings]
@@ -187,7 +187,7 @@ def _kinds(
         for reading in readings
         for kind, count in counts(reading.processor).items()
     ]
-    return FamilySamples(f"{SELECTOR}_{name}", about, Kind.GAUGE, samples)
+    return FamilySamples(f"{SELECTOR}_{name}", about, MetricType.GAUGE, samples)
 
 
 def _idle(readings: Iterable[ProcessorReading], idle: Idle) -> Iterator[FamilySamples]:
@@ -196,19 +196,19 @@ def _idle(readings: Iterable[ProcessorReading], idle: Idle) -> Iterator[FamilySa
     yield FamilySamples(
         "kafka_network_processor_idle_percent",
         "Share of time in which the network thread waited for its sockets",
-        Kind.GAUGE,
+        MetricType.GAUGE,
         [Sample((("networkProcessor", str(processor)),), share) for processor, share in shares],
     )
     yield FamilySamples(
         "kafka_network_socketserver_networkprocessoravgidle_percent",
         "The same, averaged over the network threads",
-        Kind.GAUGE,
+        MetricType.GAUGE,
         [Sample((), idle.network)],
     )
     yield FamilySamples(
         "weir_thread_idle_percent",
         "Share of time in which the one thread of all network threads and handlers had no work",
-        Kind.GAUGE,
+        MetricType.GAUGE,
         [Sample((), idle.thread)],
     )
 
@@ -222,36 +222,36 @@ def flow_families(server: SocketServer, callbacks: Callbacks, now_ms: int) -> It
         ("mutes", "Connections muted by a quota or a watermark", totals.mutes),
         ("unmutes", "Connections unmuted after a quota or a watermark", totals.unmutes),
     ):
-        yield FamilySamples(f"weir_flow_control_{name}_total", about, Kind.COUNTER, [Sample((), value)])
+        yield FamilySamples(f"weir_flow_control_{name}_total", about, MetricType.COUNTER, [Sample((), value)])
     yield FamilySamples(
         "weir_oversized_requests_total",
         "Connections closed because a request was larger than socket.request.max.bytes",
-        Kind.COUNTER,
+        MetricType.COUNTER,
         [Sample((), oversized(server))],
     )
     yield FamilySamples(
         "weir_responses_cut_off_total",
         "Connections closed within a response, because the disk did not give records that were promised",
-        Kind.COUNTER,
+        MetricType.COUNTER,
         [Sample((), cut_off(server))],
     )
     yield FamilySamples(
         "weir_callbacks_blocked_total",
         "Responses of delayed requests that found the callback queue full",
-        Kind.COUNTER,
+        MetricType.COUNTER,
         [Sample((), callbacks.blocked)],
     )
     processors = [((("networkProcessor", str(each.id)),), each) for each in server.processors()]
     yield FamilySamples(
         "weir_idle_connections",
         "Open connections without activity for a minute, by network thread",
-        Kind.GAUGE,
+        MetricType.GAUGE,
         [Sample(labels, idle_connections(each, now_ms)) for labels, each in processors],
     )
     yield FamilySamples(
         "weir_deepest_connection_requests",
         "Largest number of requests in flight on one connection, by network thread",
-        Kind.GAUGE,
+        MetricType.GAUGE,
         [Sample(labels, max_in_flight(each)) for labels, each in processors],
     )
 
@@ -267,13 +267,13 @@ def acceptor_families(server: SocketServer, now_ms: int, most: int = MAX_SERIES)
     yield FamilySamples(
         "kafka_network_acceptor_acceptorblockedpercent",
         "Share of the last minute, 0 to 1, in which the acceptor waited for a processor, a slot or a rate",
-        Kind.GAUGE,
+        MetricType.GAUGE,
         [Sample((("listener", name),), gate.blocked.share()) for name, gate in gates.items()],
     )
     yield FamilySamples(
         "kafka_network_acceptor_throttled_sockets",
         "Accepted connections delayed because their address exceeds its rate",
-        Kind.GAUGE,
+        MetricType.GAUGE,
         [Sample((("listener", name),), len(gate.throttled_sockets)) for name, gate in gates.items()],
     )
 
@@ -283,6 +283,6 @@ def failure_families(failures: Failures) -> Iterator[FamilySamples]:
     yield FamilySamples(
         "kafka_server_socket_server_unexpected_exceptions_total",
         "Unexpected exceptions that ended a connection or failed a request, by place",
-        Kind.COUNTER,
+        MetricType.COUNTER,
         [Sample((("place", place.value),), count) for place, count in failures.counts.items()],
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from broker.api.requests.retry_storm import RetryStormGate
-from broker.metrics.families import MAX_SERIES, FamilySamples, Kind, Sample
+from broker.metrics.families import MAX_SERIES, FamilySamples, MetricType, Sample
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.throttle_compliance import ThrottleCompliance
@@ -32,37 +32,37 @@ def broker_quota_families(
     yield FamilySamples(
         "kafka_stream_broker_quota_limit",
         "Limit of the whole broker in force, in bytes or requests per second",
-        Kind.GAUGE,
+        MetricType.GAUGE,
         [Sample(labels, use.bound) for labels, use in uses if use.bound is not None],
     )
     yield FamilySamples(
         "kafka_server_broker_value_rate",
         "Bytes or requests per second recorded for the broker's quota",
-        Kind.GAUGE,
+        MetricType.GAUGE,
         [Sample(labels, use.observed) for labels, use in uses],
     )
     yield FamilySamples(
         "kafka_server_broker_throttle_time",
         "Mean throttle time by the broker's quota over the last minute, in milliseconds; 0 without throttles",
-        Kind.GAUGE,
+        MetricType.GAUGE,
         [Sample(labels, quota.mean_throttle_ms(use.kind, now_ms)) for labels, use in uses],
     )
     yield FamilySamples(
         "kafka_server_broker_queue_size",
         "Channels throttled by the broker's quota",
-        Kind.GAUGE,
+        MetricType.GAUGE,
         [Sample(labels, use.throttled) for labels, use in uses],
     )
     yield FamilySamples(
         "weir_broker_quota_throttles_total",
         "Throttles by the broker's quota since it was enabled",
-        Kind.COUNTER,
+        MetricType.COUNTER,
         [Sample(labels, use.throttles) for labels, use in uses],
     )
     yield FamilySamples(
         "weir_broker_quota_throttle_ms_total",
         "Milliseconds of throttles by the broker's quota since it was enabled",
-        Kind.COUNTER,
+        MetricType.COUNTER,
         [Sample(labels, use.throttle_ms) for labels, use in uses],
     )
     yield from _retry_storm(retry_storm)
@@ -74,12 +74,17 @@ def _retry_storm(gate: RetryStormGate) -> Iterator[FamilySamples]:
         (
             "delayed_total",
             "Responses delayed by retry-storm back-off",
-            Kind.COUNTER,
+            MetricType.COUNTER,
             totals.delayed,
         ),
-        ("delay_ms_total", "Milliseconds of delays by retry-storm back-off", Kind.COUNTER, totals.delayed_ms),
-        ("waiting", "Responses delayed now", Kind.GAUGE, gate.delayed.delayed),
-        ("states", "Tracked error states, by connection and resource", Kind.GAUGE, len(storm)),
+        (
+            "delay_ms_total",
+            "Milliseconds of delays by retry-storm back-off",
+            MetricType.COUNTER,
+            totals.delayed_ms,
+        ),
+        ("waiting", "Responses delayed now", MetricType.GAUGE, gate.delayed.delayed),
+        ("states", "Tracked error states, by connection and resource", MetricType.GAUGE, len(storm)),
     ):
         yield FamilySamples(f"weir_retry_storm_{name}", about, kind, [Sample((), value)])
 
@@ -94,13 +99,13 @@ def throttle_compliance_families(throttle_compliance: ThrottleCompliance) -> Ite
     yield FamilySamples(
         "kafka_server_throttled_clients",
         "Throttled clients, by whether they obey throttle_time_ms",
-        Kind.GAUGE,
+        MetricType.GAUGE,
         [Sample((("obeys", word),), verdicts[verdict]) for verdict, word in OBEYS_LABELS.items()],
     )
     yield FamilySamples(
         "kafka_server_throttle_compliance_total",
         "Throttles by outcome: the client waited, or sent before the throttle ended",
-        Kind.COUNTER,
+        MetricType.COUNTER,
         [
             Sample((("user", each.principal), ("client_id", each.client_id), ("outcome", outcome)), count)
             for each in clients[-MAX_SERIES // 2 :]

@@ -13,7 +13,7 @@ from broker.controller.rows.upstream import (
     UpstreamNodeRow,
     UpstreamRow,
 )
-from broker.metrics.families import FamilySamples, Kind, Sample
+from broker.metrics.families import FamilySamples, MetricType, Sample
 
 PREFIX: Final = "weir_gateway_upstream"
 
@@ -25,48 +25,48 @@ def upstream_families(row: UpstreamRow) -> Iterator[FamilySamples]:
     yield FamilySamples(
         f"{PREFIX}_condition",
         "1 for the present condition of the upstream cluster, 0 for every other",
-        Kind.GAUGE,
+        MetricType.GAUGE,
         [Sample((("condition", each),), int(each is row.condition)) for each in UpstreamCondition],
     )
     yield _of_nodes(
         row,
         "node_connected",
         "1 if the upstream node answers the gateway's own requests",
-        Kind.GAUGE,
+        MetricType.GAUGE,
         lambda node: int(node.condition is UpstreamCondition.CONNECTED),
     )
     yield _of_nodes(
         row,
         "node_connections",
         "Client connections that are forwarded to the upstream node",
-        Kind.GAUGE,
+        MetricType.GAUGE,
         lambda node: node.connections,
     )
     yield _of_nodes(
         row,
         "node_bytes_in_total",
         "Bytes of requests from clients to the upstream node",
-        Kind.COUNTER,
+        MetricType.COUNTER,
         lambda node: node.bytes_in,
     )
     yield _of_nodes(
         row,
         "node_bytes_out_total",
         "Bytes of responses from the upstream node to clients",
-        Kind.COUNTER,
+        MetricType.COUNTER,
         lambda node: node.bytes_out,
     )
     yield _of_nodes(
         row,
         "node_latency_ms",
         "Milliseconds of the upstream node's last response to the gateway's own requests",
-        Kind.GAUGE,
+        MetricType.GAUGE,
         lambda node: nan if node.latency_ms is None else node.latency_ms,
     )
     yield FamilySamples(
         f"{PREFIX}_node_address_open",
         "1 if clients of the listener can connect to the upstream node",
-        Kind.GAUGE,
+        MetricType.GAUGE,
         [
             Sample((_label(node), ("listener", each.listener)), int(each.is_open))
             for node in row.nodes
@@ -76,32 +76,32 @@ def upstream_families(row: UpstreamRow) -> Iterator[FamilySamples]:
     yield FamilySamples(
         f"{PREFIX}_turn_ms",
         "Mean milliseconds of a turn of the gateway's event loop over the last second or scrape",
-        Kind.GAUGE,
+        MetricType.GAUGE,
         [Sample((), nan if row.turn_ms is None else row.turn_ms)],
     )
     yield FamilySamples(
         f"{PREFIX}_loopback_remote_connections_total",
         "Connections from other machines to a listener that advertises a loopback address",
-        Kind.COUNTER,
+        MetricType.COUNTER,
         [Sample((("listener", each.listener),), each.remote_connections) for each in row.loopback],
     )
     yield FamilySamples(
         f"{PREFIX}_unwritten_event_topics",
         "Event topics whose records cannot be written to the upstream cluster",
-        Kind.GAUGE,
+        MetricType.GAUGE,
         [Sample((), len(row.unwritten))],
     )
     if row.refused:
         yield FamilySamples(
             "weir_gateway_refused_records_total",
             "Records of the topics that gateways believe which no gateway wrote",
-            Kind.COUNTER,
+            MetricType.COUNTER,
             [Sample((("topic", each.topic), ("reason", each.reason)), each.total) for each in row.refused],
         )
 
 
 def _of_nodes(
-    row: UpstreamRow, name: str, about: str, kind: Kind, value: Callable[[UpstreamNodeRow], float]
+    row: UpstreamRow, name: str, about: str, kind: MetricType, value: Callable[[UpstreamNodeRow], float]
 ) -> FamilySamples:
     samples = [Sample((_label(node),), value(node)) for node in row.nodes]
     return FamilySamples(f"{PREFIX}_{name}", about, kind, samples)
@@ -111,17 +111,17 @@ def _label(node: UpstreamNodeRow) -> tuple[str, str]:
     return ("node", str(node.node_id))
 
 
-_OF_GATEWAYS: Final[tuple[tuple[str, str, Kind, Callable[[GatewayTraffic], int]], ...]] = (
-    ("connections", "Open connections of the gateway", Kind.GAUGE, lambda each: each.connections),
+_OF_GATEWAYS: Final[tuple[tuple[str, str, MetricType, Callable[[GatewayTraffic], int]], ...]] = (
+    ("connections", "Open connections of the gateway", MetricType.GAUGE, lambda each: each.connections),
     (
         "throttled_connections",
         "Throttled connections of the gateway",
-        Kind.GAUGE,
+        MetricType.GAUGE,
         lambda each: each.throttled,
     ),
-    ("bytes_in_total", "Bytes of the gateway's requests", Kind.COUNTER, lambda each: each.bytes_in),
-    ("bytes_out_total", "Bytes of the gateway's responses", Kind.COUNTER, lambda each: each.bytes_out),
-    ("requests_total", "Requests of the gateway's clients", Kind.COUNTER, lambda each: each.requests),
+    ("bytes_in_total", "Bytes of the gateway's requests", MetricType.COUNTER, lambda each: each.bytes_in),
+    ("bytes_out_total", "Bytes of the gateway's responses", MetricType.COUNTER, lambda each: each.bytes_out),
+    ("requests_total", "Requests of the gateway's clients", MetricType.COUNTER, lambda each: each.requests),
 )
 
 

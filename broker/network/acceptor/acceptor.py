@@ -17,7 +17,7 @@ import trio
 from broker.common.errors import ConfigError
 from broker.config.listeners import Address
 from broker.network.acceptor.connection_gate import ListenerGate
-from broker.network.failures import Place
+from broker.network.failures import FailedStep
 from broker.network.processor import Accepted, Processor
 from broker.network.supervisor import Supervisor
 from broker.quotas.connection_rates import canonical_address
@@ -140,11 +140,11 @@ class Acceptor:
                 return
         except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
             self._report(error, accepted)
-        self.gate.failures.attempt(Place.ACCEPT, str(Address(*accepted[1])), self.gate.release, accepted)
+        self.gate.failures.attempt(FailedStep.ACCEPT, str(Address(*accepted[1])), self.gate.release, accepted)
 
     def _report(self, error: Exception, accepted: Accepted) -> None:
         connection = str(Address(*accepted[1]))
-        self.gate.failures.report(Place.ACCEPT, error, listener=self.name, connection=connection)
+        self.gate.failures.report(FailedStep.ACCEPT, error, listener=self.name, connection=connection)
 
     def _configure(self, sock: socket.socket, peer: tuple[str, int]) -> bool:
         try:

@@ -32,7 +32,7 @@ from broker.metrics.rate import Rate, Window
 from broker.network.acceptor.override_hosts import OverrideHosts
 from broker.network.clock import TrioClock
 from broker.network.connection.channel import Channel
-from broker.network.failures import Failures, Place
+from broker.network.failures import FailedStep, Failures
 from broker.network.observers import ConnectionObservers
 from broker.network.processor import Accepted
 from broker.network.reaper import Reaper
@@ -120,8 +120,6 @@ LEAST_NS: Final = 1_000_000
 class BlockedTime:
     """A reentrant context manager around every such wait. Readings include a wait in progress."""
 
-    __slots__ = ("_clock", "_depth", "_metered_ns", "_rate", "_since", "_total_ns")
-
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._rate = Rate(Window(), unit_ms=1.0)
@@ -175,8 +173,6 @@ class ThrottledSocket(msgspec.Struct, frozen=True):
 
 class ThrottledSockets:
     """A heap of throttled sockets. The caller that pops one must close or serve it."""
-
-    __slots__ = ("_heap", "_next")
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, ThrottledSocket]] = []
@@ -397,7 +393,7 @@ class ListenerGate:
                         is_admitted = await self._admits_after_wait(due)
                     except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
                         connection = f"{due.peer[0]}:{due.peer[1]}"
-                        self.failures.report(Place.THROTTLED_SOCKET, error, connection=connection)
+                        self.failures.report(FailedStep.THROTTLED_SOCKET, error, connection=connection)
                         due.sock.close()
                         continue
                     if is_admitted:

@@ -13,7 +13,7 @@ from typing import Final
 from broker.api.requests.context import Connection
 from broker.network.acceptor.connection_gate import ConnectionGate
 from broker.network.connection.channel import Channel
-from broker.network.failures import Place
+from broker.network.failures import FailedStep
 from broker.network.reaper import Reaper
 from broker.quotas.user_connections import PER_USER, USER_RATE, TooFastOfUser, TooManyOfUser, UserRefusal
 
@@ -84,7 +84,7 @@ class UserGate:
                 then(now_ms)
             except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
                 assert isinstance(connection, Channel)
-                connection.responder.fail(connection, Place.USER_LIMIT, error)
+                connection.responder.fail(connection, FailedStep.USER_LIMIT, error)
         self._deliver()
 
 

@@ -12,8 +12,8 @@ from zlib import crc32
 from broker.network.connection.channel import ChannelResponder, NewConnection
 from broker.network.connection.read_ahead_channel import QUEUE_FULL, ReadAheadChannel
 from broker.network.connection.receive import Receive
-from broker.network.handling.request_channel import Request
-from broker.purgatory.purgatory import DelayedOperation, Outcome
+from broker.network.requests.request_channel import Request
+from broker.purgatory.purgatory import DelayedOperation, OperationState
 
 
 class PipelinedChannel(ReadAheadChannel):
@@ -58,5 +58,5 @@ class PipelinedChannel(ReadAheadChannel):
         self.in_flight.clear()
         self.early.clear()
         for operation in self._delayed:
-            operation.settle(Outcome.CANCELLED)
+            operation.settle(OperationState.CANCELLED)
         self._delayed.clear()

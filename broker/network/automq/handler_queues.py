@@ -1,7 +1,7 @@
-"""The queues of each handler: requests under one bound in bytes, and callbacks of delayed responses. (AutoMQ:
-RequestChannel, queuedRequestSizeSemaphore, multiCallbackQueue)
+"""The queues of each handler: requests under one bound in bytes, and callbacks of delayed responses. Beside
+them, the responses that are due. (AutoMQ: RequestChannel, queuedRequestSizeSemaphore, multiCallbackQueue)
 
-`RequestQueues` are a `network.handling.request_channel.Requests`. The connection selects the queue, so one
+`RequestQueues` are a `network.requests.request_channel.Requests`. The connection selects the queue, so one
 handler starts all of its requests in order of arrival; there is no work stealing, and a slow request delays
 every connection of its queue. When the bytes are used up or the queue is full, the processor that adds to it
 waits, reads none of its sockets, and drops nothing. Waiters for bytes are served in order: small requests do
@@ -9,6 +9,8 @@ not overtake a waiting large one, which would otherwise starve.
 
 Each callback queue has its handler's share of `queued.max.requests`. The handler pool takes from the callback
 queues in turn, so that many callbacks of one handler delay a callback of another handler by only one.
+
+Not compiled by `make compiled`: mypyc cannot compile a subclass of a deque.
 """
 
 from collections import deque
@@ -20,7 +22,7 @@ from broker.api.requests.callbacks import Callback, Callbacks
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome
 from broker.network.automq.channel import PipelinedChannel
-from broker.network.handling.request_channel import Request
+from broker.network.requests.request_channel import Request
 
 
 class _Waiter:
@@ -37,8 +39,6 @@ class SizeSemaphore:
     """`limit` permits, one per byte. A request of more than `limit` bytes takes all permits, and waits alone.
     `available` counts free permits (AvailableRequestSize).
     """
-
-    __slots__ = ("_waiters", "available", "limit")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -91,8 +91,6 @@ class SizeSemaphore:
 
 class HandlerQueue:
     """The queue of one handler. Taking a request releases its permits, before it is handled."""
-
-    __slots__ = ("_receive", "_sizes", "capacity", "peak", "send")
 
     def __init__(self, capacity: int, sizes: SizeSemaphore) -> None:
         self.capacity = capacity
@@ -173,8 +171,6 @@ class RequestQueues:
 class RoundRobin:
     """All callback queues as one queue for the handler pool, which takes from them in turn."""
 
-    __slots__ = ("_count", "_next", "queues")
-
     def __init__(self, handlers: int) -> None:
         self.queues: list[deque[Callback]] = [deque() for _ in range(handlers)]
         self._count = 0
@@ -210,8 +206,6 @@ class RoundRobin:
 class CallbackQueues(Callbacks):
     """`handlers` queues of max(`capacity` / `handlers`, 1) callbacks."""
 
-    __slots__ = ("_round_robin", "each")
-
     def __init__(self, capacity: int, handlers: int) -> None:
         self.each = max(capacity // handlers, 1)
         super().__init__(self.each * handlers)
@@ -234,3 +228,18 @@ class CallbackQueues(Callbacks):
     def depth_of(self, handler: int) -> int:
         """Return the number of callbacks queued for the handler with this index."""
         return len(self._round_robin.queues[handler])
+
+
+class ResponsesInOrder(deque[Request]):
+    """Requests whose responses are due. Appending one that is not due adds it to its channel's `early`.
+    (AutoMQ: ChannelContext)
+    """
+
+    def append(self, request: Request) -> None:
+        channel = request.channel
+        assert isinstance(channel, PipelinedChannel)
+        in_flight = channel.in_flight
+        if not in_flight or in_flight[0] is request:
+            super().append(request)
+        else:
+            channel.early.add(request)

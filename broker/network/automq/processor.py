@@ -16,20 +16,19 @@ from functools import partial
 from typing import ClassVar, Final
 
 from broker.common.errors import ProtocolViolation
+from broker.network.authentication import FailedLogins
 from broker.network.automq.channel import PipelinedChannel
-from broker.network.automq.responses_in_order import ResponsesInOrder
+from broker.network.automq.handler_queues import ResponsesInOrder
 from broker.network.clock import TrioClock
-from broker.network.connection.authentication import FailedLogins
 from broker.network.connection.channel import Channel, MuteState
-from broker.network.connection.endings import Ending
 from broker.network.connection.read_ahead_channel import ENDED, QUEUE_FULL
 from broker.network.connection.receive import EndOfStream
 from broker.network.failures import Failures
-from broker.network.handling.request_channel import Request, ResponseSend
-from broker.network.handling.routes import CachedResponse, Route
 from broker.network.processor import Event, Processor, ProcessorServices, ProcessorSettings
+from broker.network.requests.request_channel import Request, ResponseSend
+from broker.network.requests.routes import CachedResponse, Route
 from broker.network.responder import Responder
-from broker.network.selector import Selector
+from broker.network.selector import Ending, Selector
 
 NOT_MUTED: Final = MuteState.NOT_MUTED
 

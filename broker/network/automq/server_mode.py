@@ -17,8 +17,8 @@ from broker.network.automq.handler_queues import CallbackQueues, RequestQueues
 from broker.network.automq.processor import PipelinedProcessor, Watermarks
 from broker.network.handling.handler_pool import HandlerPool
 from broker.network.handling.leader_followers import LeaderFollowers
-from broker.network.handling.request_channel import Request
 from broker.network.handling.sliced_requests import End
+from broker.network.requests.request_channel import Request
 from broker.network.server_factory import ServerMode
 from broker.network.throttling import PipelinedThrottling
 from broker.records.slices import Slices

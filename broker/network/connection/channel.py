@@ -23,12 +23,12 @@ from broker.common.errors import BrokerBug
 from broker.common.principal import ANONYMOUS
 from broker.network.connection.receive import Frame, Receive
 from broker.network.connection.send import Send
+from broker.network.connection.tls_socket import TlsReceive, TlsSocket
 from broker.network.connection.transport import Transport
-from broker.network.failures import Place
-from broker.network.tls.tls_socket import TlsReceive, TlsSocket
-from broker.purgatory.purgatory import DelayedOperation, Outcome
+from broker.network.failures import FailedStep
+from broker.purgatory.purgatory import DelayedOperation, OperationState
 from broker.security.sasl import SaslLogin
-from broker.security.session import Session
+from broker.security.session import SaslSession
 
 
 class MuteState(IntEnum):
@@ -106,8 +106,6 @@ MAX_INDEX: Final = 0x7FFFFFFF
 class ConnectionIds:
     """`next_index` is the index of the processor's next connection."""
 
-    __slots__ = ("_processor", "next_index")
-
     def __init__(self, processor_id: int) -> None:
         self._processor = processor_id
         self.next_index = 0
@@ -149,7 +147,7 @@ class ChannelResponder(Protocol):
     def end_throttling(self, channel: "Channel") -> None:
         """End a throttle."""
 
-    def fail(self, channel: "Channel", place: Place, error: Exception) -> None:
+    def fail(self, channel: "Channel", place: FailedStep, error: Exception) -> None:
         """Report an unexpected exception and close only the connection that it concerns."""
 
     def check_drained(self) -> None:
@@ -224,7 +222,7 @@ class Channel:
         self.sasl_mechanism: str | None = None
         self.sasl_login: SaslLogin | None = None
         self.sends_raw_tokens = False
-        self.session: Session | None = None
+        self.session: SaslSession | None = None
         self.tls: tuple[str, str] | None = None
         self.client_id: str | None = None
         self.counted_as: str | None = None
@@ -288,7 +286,7 @@ class Channel:
     def abandon(self) -> None:
         """Cancel the delayed operation of a closed connection."""
         if self.waiting is not None:
-            self.waiting.settle(Outcome.CANCELLED)
+            self.waiting.settle(OperationState.CANCELLED)
             self.waiting = None
 
     def on(self, event: MuteEvent) -> MuteState:

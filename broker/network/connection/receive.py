@@ -7,7 +7,7 @@ patches offsets in place.
 One read takes what the kernel has, up to the size of the scratch buffer: most requests arrive whole and cost
 one system call. Bytes after the first frame are kept until the channel is unmuted (one completed receive per
 channel at a time). A frame larger than the scratch buffer gets its own buffer, and its remaining bytes are
-received into it without another copy. If request memory is bounded, `network.memory.leased_receive` replaces
+received into it without another copy. If request memory is bounded, `network.leased_receive` replaces
 this class.
 
 Epoll does not report bytes that are already read: `has_buffered` does, and the processor calls

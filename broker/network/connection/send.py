@@ -103,7 +103,7 @@ def send_at_once(sock: Transport, parts: list[Part], size: int) -> int:
 
 
 class Send:
-    """One send in progress; see also `network.handling.request_channel.ResponseSend`."""
+    """One send in progress; see also `network.requests.request_channel.ResponseSend`."""
 
     __slots__ = ("_at", "_parts", "written")
 

@@ -1,7 +1,7 @@
 """The transport of a channel: a plain socket, or TLS over a socket. (Kafka: TransportLayer)
 
 Channels of a plain listener use the non-blocking socket itself, which keeps the hot path short;
-`network.tls.tls_socket` has the same methods.
+`network.connection.tls_socket` has the same methods.
 """
 
 from collections.abc import Iterable

@@ -1,1 +1,1 @@
-"""Requests, the request channel, routes and handlers. (Kafka: RequestChannel, KafkaRequestHandlerPool)"""
+"""The tasks that handle requests. (Kafka: KafkaRequestHandlerPool)"""

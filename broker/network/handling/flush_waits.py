@@ -12,8 +12,8 @@ from broker.api.requests.delayed_operations import DelayedProduce
 from broker.api.requests.outcome import AfterCommit
 from broker.log.background_jobs import Flush
 from broker.network.clock import TrioClock
-from broker.network.handling.request_channel import Request
 from broker.network.reaper import Reaper
+from broker.network.requests.request_channel import Request
 from broker.purgatory.purgatory import Purgatory
 
 Waiting = list[tuple[Request, AfterCommit]]

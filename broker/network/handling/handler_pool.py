@@ -37,15 +37,14 @@ from broker.log.background_jobs import Flush
 from broker.network.clock import TrioClock
 from broker.network.connection.frame_pool import FramePool
 from broker.network.connection.receive import Frame
-from broker.network.failures import Failures, Place
+from broker.network.failures import FailedStep, Failures
 from broker.network.handling.flush_waits import FlushWaits, Waiting
 from broker.network.handling.large_messages import encode_large, handle_large
 from broker.network.handling.leader_followers import LeaderFollowers
-from broker.network.handling.request_channel import Request, Requests
-from broker.network.handling.request_time import RequestTime
 from broker.network.handling.sliced_requests import SLICED, Conclude, End, SlicedRequests
-from broker.network.handling.slow_waits import SlowWaits
 from broker.network.reaper import Reaper
+from broker.network.requests.request_channel import Request, Requests
+from broker.network.requests.request_time import RequestTime
 from broker.network.responder import Responder
 from broker.network.selector import NO_MEMORY
 from broker.network.supervisor import TaskStarter
@@ -74,7 +73,35 @@ ANY_SIZE: Final = -1
 CALLBACKS: Final = "data-plane-kafka-request-handler-callbacks"
 
 
-class StagedAppends(Protocol):
+class SlowWaits:
+    """How long the handlers of a pool wait within slow requests, such as for a metadata commit. A handler
+    that waits serves no other request, as a thread of Kafka's, but leaves the thread to others.
+
+    `ended_ns` is the total of the waits that are over.
+    """
+
+    def __init__(self) -> None:
+        self.ended_ns = 0
+        self._waiting = 0
+        self._began_ns = 0
+
+    def begin(self, now_ns: int) -> None:
+        """A handler begins to wait."""
+        self._waiting += 1
+        self._began_ns += now_ns
+
+    def end(self, began_ns: int, now_ns: int) -> None:
+        """A handler that began to wait at `began_ns` goes on."""
+        self._waiting -= 1
+        self._began_ns -= began_ns
+        self.ended_ns += now_ns - began_ns
+
+    def total_ns(self, now_ns: int) -> int:
+        """Return the total, with the waits in progress."""
+        return self.ended_ns + self._waiting * now_ns - self._began_ns
+
+
+class AppendCommitter(Protocol):
     """The appends that handlers have staged. `partitions.partitions.Partitions` implements it."""
 
     def commit(self) -> None: ...
@@ -87,7 +114,7 @@ class Completion:
     """Completes the requests that their handlers do not answer at once: commits and purgatories."""
 
     node_id: int
-    partitions: StagedAppends
+    partitions: AppendCommitter
     callbacks: Callbacks
     fetches: DelayedFetches
     produces: Purgatory[DelayedProduce]
@@ -148,7 +175,7 @@ class HandlerPool:
         self._now_ms = 0
         self._wall_ms = 0
         self._last = 0
-        self._elsewhere_ns = 0
+        self._outside_turns_ns = 0
 
     def start(self, nursery: TaskStarter) -> None:
         """Start the handlers. A later `resize` starts handlers in `nursery` too."""
@@ -172,7 +199,7 @@ class HandlerPool:
 
     def worked_ns(self) -> int:
         """Return the thread's time for requests, their commits and callbacks, without writing responses."""
-        return sum(self.busy) - self.waits.ended_ns + self._elsewhere_ns
+        return sum(self.busy) - self.waits.ended_ns + self._outside_turns_ns
 
     def measure(self, request_time: RequestTime | None) -> None:
         """Apply the request quota, or stop doing so (None)."""
@@ -251,20 +278,20 @@ class HandlerPool:
         Synchronous. Called at the end of every batch, and by callers that complete delayed requests outside a
         batch. Callbacks beyond BATCH are left to the next turn.
         """
-        begun = self._begin_elsewhere()
+        begun = self._begin_outside_turn()
         self._deliver()
-        self._end_elsewhere(begun)
+        self._end_outside_turn(begun)
 
-    def _begin_elsewhere(self) -> int:
+    def _begin_outside_turn(self) -> int:
         """Begin work of the pool outside a handler's turn. Returns the time."""
         self._last = begun = self._clock.ns()
         if self._request_time is not None:
             self._request_time.begin_at(begun)
         return begun
 
-    def _end_elsewhere(self, begun: int) -> None:
-        """Count such work, which ended with the last request that it completed."""
-        self._elsewhere_ns += self._last - begun
+    def _end_outside_turn(self, begun: int) -> None:
+        """Count the work, which ended with the last request that it completed."""
+        self._outside_turns_ns += self._last - begun
 
     def _deliver(self) -> None:
         """Deliver at the end of a handler's own work, whose lap has just ended."""
@@ -301,17 +328,17 @@ class HandlerPool:
 
     def flushed(self, flush: Flush) -> None:
         """Complete the requests that waited for a flush; answer with an error if it failed."""
-        begun = self._begin_elsewhere()
+        begun = self._begin_outside_turn()
         flushed, failed = self.flush_waits.ended(flush)
         self._finish(flushed)
-        self._end_elsewhere(begun)
+        self._end_outside_turn(begun)
         self._not_flushed(failed)
 
     def _not_flushed(self, waiting: Waiting) -> None:
-        begun = self._begin_elsewhere()
+        begun = self._begin_outside_turn()
         for request, after in waiting:
             self._complete(request, after.fail)
-        self._end_elsewhere(begun)
+        self._end_outside_turn(begun)
         self.deliver()
         self.sliced.check_answered()
 
@@ -324,7 +351,7 @@ class HandlerPool:
         try:
             self._conclude(request, outcome_of())
         except Exception as error:  # noqa: BLE001 - reported, and answered as an error
-            self._fail(request, Place.CALLBACK, error)
+            self._fail(request, FailedStep.CALLBACK, error)
 
     def _begin(self, now: int) -> None:
         self._last = now
@@ -366,7 +393,7 @@ class HandlerPool:
             request.client_id = request.channel.client_id
             self._conclude(request, Hangup(str(violation)))
         except Exception as error:  # noqa: BLE001 - reported, and answered as an error
-            self._fail(request, Place.HANDLE, error)
+            self._fail(request, FailedStep.HANDLE, error)
         return None
 
     def _serve_large(self, request: Request, frame: Frame, offset: int) -> Awaitable[Outcome] | None:
@@ -390,7 +417,7 @@ class HandlerPool:
         except ProtocolViolation as violation:
             self._conclude(request, Hangup(str(violation)))
         except Exception as error:  # noqa: BLE001 - reported, and answered as an error
-            self._fail(request, Place.HANDLE, error)
+            self._fail(request, FailedStep.HANDLE, error)
 
     def _serve_in_slices(self, request: Request, sliced: Sliced) -> Awaitable[Outcome] | None:
         """Queue the remaining slices of a request whose first slice is done. Returns an awaitable of the
@@ -406,10 +433,10 @@ class HandlerPool:
         self.sliced.put(request, sliced, partial(self._run_slice, request), conclude)
 
     def _run_slice(self, request: Request, advance: Callable[[], None], thread_ns: int) -> None:
-        begun = self._begin_elsewhere()
+        begun = self._begin_outside_turn()
         advance()
         self._last = self._clock.ns()
-        self._end_elsewhere(begun)
+        self._end_outside_turn(begun)
         if self._request_time is not None:
             self._request_time.add_handler_until(request, self._last)
             request.handler_ns += thread_ns
@@ -428,7 +455,7 @@ class HandlerPool:
         except ProtocolViolation as violation:
             self._conclude(request, Hangup(str(violation)))
         except Exception as error:  # noqa: BLE001 - reported, and answered as an error
-            self._fail(request, Place.HANDLE, error)
+            self._fail(request, FailedStep.HANDLE, error)
         self.deliver()
 
     async def _finish_slow(self, request: Request, slow: Awaitable[Outcome]) -> None:
@@ -529,7 +556,7 @@ class HandlerPool:
                 outcome = EncodedResponse(None, None)
             self._put_encoded(request, cast(EncodedResponse, outcome))
         except Exception as error:  # noqa: BLE001 - reported, and answered as an error
-            self._fail(request, Place.HANDLE, error)
+            self._fail(request, FailedStep.HANDLE, error)
         self.deliver()
 
     def _put_encoded(self, request: Request, encoded: EncodedResponse) -> None:
@@ -547,7 +574,7 @@ class HandlerPool:
             assert isinstance(frame, memoryview)
             self._frames.release(frame)
 
-    def _fail(self, request: Request, place: Place, error: Exception) -> None:
+    def _fail(self, request: Request, place: FailedStep, error: Exception) -> None:
         """Respond UNKNOWN_SERVER_ERROR in the API's own schema, or close the connection if the schema has no
         error code. (Kafka: KafkaApis.handleError)
         """
@@ -584,5 +611,7 @@ class HandlerPool:
             return b"".join(route.encode(reply, request.correlation_id))  # type: ignore[arg-type]
         except Exception as error:  # noqa: BLE001 - the connection is closed instead
             request.client_id = request.channel.client_id
-            self._failures.report(Place.RESPOND, error, api=route.metrics.name, connection=request.channel.id)
+            self._failures.report(
+                FailedStep.RESPOND, error, api=route.metrics.name, connection=request.channel.id
+            )
             return None

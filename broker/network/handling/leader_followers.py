@@ -1,7 +1,7 @@
 """The leader/followers pattern for handler tasks: the leader waits for requests, the followers are parked.
 
 Used only by `handler_pool`, outside the request path. Starts no tasks: returns the numbers of handlers to
-start, and tells a handler when to end.
+start, and says when a handler ends.
 """
 
 import trio

@@ -20,7 +20,7 @@ from broker.api.requests.outcome import Hangup, Outcome, Sliced
 from broker.common.errors import ProtocolViolation
 from broker.common.principal import ANONYMOUS
 from broker.network.connection.channel import Channel
-from broker.network.handling.request_channel import Request
+from broker.network.requests.request_channel import Request
 from broker.protocol.dismantle import Large, dismantle, locals_of
 from broker.protocol.schema import Struct
 from broker.records.slices import ThreadWork

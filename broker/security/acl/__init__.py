@@ -1,4 +1,4 @@
-"""Who may do what: ACLs and the decisions by them. (Kafka: StandardAuthorizer)
+"""ACLs and the authorizer that decides by them. (Kafka: StandardAuthorizer)
 
 Pure, and below broker.metadata, which stores the ACLs. broker.api asks the `Authorizer` in every handler;
 broker.controller plans the changes of ACLs.

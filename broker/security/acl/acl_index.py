@@ -24,8 +24,8 @@ CHANGED_AT_ONCE: Final = 64
 """ACLs between two pauses of a change; ours. One takes up to ten microseconds."""
 
 
-class Rule(NamedTuple):
-    """What decides: `acl`, or the default if it is None."""
+class MatchingRule(NamedTuple):
+    """The decision by `acl`, or by the default if it is None. (Kafka: StandardAuthorizerData.MatchingRule)"""
 
     is_allowed: bool
     acl: Acl | None = None
@@ -67,7 +67,7 @@ class AclIndex:
         new._measure()
         return new
 
-    def rule(self, principal: str, host: str, operation: int, resource_type: int, name: str) -> Rule:
+    def rule(self, principal: str, host: str, operation: int, resource_type: int, name: str) -> MatchingRule:
         """Return what decides whether the principal may do this: an ACL that denies it, else one that allows
         it, else the default.
         """
@@ -78,11 +78,11 @@ class AclIndex:
                 for acl in of_subject.get(pattern, ()):
                     if acl.applies_to(operation):
                         if acl.permission == Permission.DENY:
-                            return Rule(False, acl)
+                            return MatchingRule(False, acl)
                         allowing = allowing or acl
         if allowing is not None:
-            return Rule(True, allowing)
-        return Rule(self._is_open and not patterns)
+            return MatchingRule(True, allowing)
+        return MatchingRule(self._is_open and not patterns)
 
     def allows_any(self, principal: str, host: str, operation: int, resource_type: int) -> bool:
         """Whether the principal may do this on at least one resource of the type, which need not exist.

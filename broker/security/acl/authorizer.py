@@ -12,7 +12,7 @@ from typing import Final
 from broker.common.limited_lines import LimitedLines, shown
 from broker.common.steps import Steps
 from broker.security.acl.acl import SUPPORTED, Acl, Operation, ResourceType
-from broker.security.acl.acl_index import AclIndex, Rule
+from broker.security.acl.acl_index import AclIndex, MatchingRule
 
 logger = logging.getLogger("kafka.authorizer.logger")
 
@@ -75,10 +75,10 @@ class Authorizer:
             self._keep(key, decision)
         return decision
 
-    def rule(self, principal: str, host: str, operation: int, resource_type: int, name: str) -> Rule:
+    def rule(self, principal: str, host: str, operation: int, resource_type: int, name: str) -> MatchingRule:
         """Return what decides; a super user's rule has no ACL."""
         if self.is_super_user(principal):
-            return Rule(True)
+            return MatchingRule(True)
         return self._index.rule(principal, host, operation, resource_type, name)
 
     def operations(self, principal: str, host: str, resource_type: int, name: str) -> int:

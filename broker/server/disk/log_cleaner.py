@@ -20,7 +20,7 @@ from broker.common.errors import ApiError
 from broker.config.sections import LogCleanerConfig
 from broker.log import disk
 from broker.log.cleaner.cleanable import Cleanable
-from broker.log.cleaner.cleaning import Cleaning, Copy, Limits, LogChanged, Piece
+from broker.log.cleaner.cleaning import Cleaning, CleaningLimits, Copy, LogChanged, Piece
 from broker.log.cleaner.manager import CleanerManager, LastRun
 from broker.log.cleaner.pace import Pace
 from broker.log.partition import PartitionLog
@@ -43,7 +43,7 @@ _NO_SPACE: Final = (ENOSPC, EDQUOT)
 MAX_MAP_BYTES: Final = 0x7FFF_FFFF
 
 
-class Throttle:
+class Throttler:
     """The limit of bytes per second of all threads."""
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class LogCleaner:
         self._clock = clock
         self._rest = rest
         self._run = run
-        self._throttle = Throttle()
+        self._throttle = Throttler()
         self._resized = trio.Event()
 
     def reconfigure(self, config: LogCleanerConfig) -> None:
@@ -83,11 +83,11 @@ class LogCleaner:
             self._resized.set()
 
     @property
-    def limits(self) -> Limits:
-        """What the next pass may use."""
+    def limits(self) -> CleaningLimits:
+        """The memory that the next pass may use."""
         config = self._config
         threads = max(config.threads, 1)
-        return Limits(
+        return CleaningLimits(
             min(config.dedupe_buffer_size // threads, MAX_MAP_BYTES),
             config.dedupe_buffer_load_factor,
             config.io_buffer_size // threads // 2,

@@ -21,7 +21,7 @@ from broker.config.sections.network import check_dynamic_change, check_threads
 from broker.controller.control import Control
 from broker.controller.dynamic_config import DynamicConfig
 from broker.log.store import LogStore
-from broker.network.metrics.request_log import RequestLog
+from broker.network.requests.request_log import RequestLog
 from broker.network.socket_server import SocketServer
 from broker.partitions.partitions import Partitions
 from broker.quotas.client_quotas import ClientQuotas

@@ -92,14 +92,14 @@ def share_reapers(
         try:
             groups.share.expire(now_ms)
         except Exception as error:  # noqa: BLE001 - reported; other requests go on
-            failures.report(Place.SHARE_TIMER, error)
+            failures.report(FailedStep.SHARE_TIMER, error)
         deliver()
 
     def prune(now_ms: int) -> None:
         try:
             groups.persister.prune(now_ms)
         except Exception as error:  # noqa: BLE001 - reported; other requests go on
-            failures.report(Place.SHARE_TIMER, error)
+            failures.report(FailedStep.SHARE_TIMER, error)
         deliver()
 
     name = f"ExpirationReaper-{node_id}-ShareFetch"

@@ -40,7 +40,7 @@ OnFailure = Callable[[str, Exception], None]
 """Receives the group id and an unexpected exception."""
 
 
-class ShareGroupStates:
+class ShareGroupStateService:
     """The implementation of `coordinator.share_states.ShareGroupStates`, one per broker.
 
     `topics` returns the topics of the cluster by id.
@@ -126,7 +126,9 @@ class ShareGroupStates:
 
     # Requests
 
-    async def alter(self, group_id: str, offsets: Mapping[bytes, tuple[str, Mapping[int, int]]]) -> Outcome:
+    async def alter(
+        self, group_id: str, offsets: Mapping[bytes, tuple[str, Mapping[int, int]]]
+    ) -> ShareStateResult:
         """Begin states anew at start offsets, by topic id: the topic's name, and offsets by partition."""
         named = {
             topic_id: NamedPartitions(name, frozenset(starts)) for topic_id, (name, starts) in offsets.items()
@@ -142,10 +144,10 @@ class ShareGroupStates:
                 lambda token, now: coordinator.share.begin_states(group_id, named, token, now)
             )
             if reply.error:
-                return Outcome(reply.error, reply.message)
+                return ShareStateResult(reply.error, reply.message)
             return await self._initialize(group_id, list(starts), starts)
 
-    async def delete(self, group_id: str, topic_ids: Collection[bytes]) -> Outcome:
+    async def delete(self, group_id: str, topic_ids: Collection[bytes]) -> ShareStateResult:
         """Delete the states of topics. One without a state is UNKNOWN_TOPIC_OR_PARTITION."""
         async with self._lock(group_id):
             known = self._groups.coordinator.share.states(group_id)
@@ -157,7 +159,7 @@ class ShareGroupStates:
             missing = {each: unknown for each in topic_ids if each not in wanted}
             return outcome._replace(topics={**outcome.topics, **missing})
 
-    async def delete_all(self, group_id: str) -> Outcome:
+    async def delete_all(self, group_id: str) -> ShareStateResult:
         """Delete all states of a group, which is deleted next."""
         async with self._lock(group_id):
             known = self._groups.coordinator.share.states(group_id)
@@ -166,13 +168,13 @@ class ShareGroupStates:
 
     async def _begin_deletion(
         self, group_id: str, topic_ids: Sequence[bytes], known: StatePartitions
-    ) -> Outcome:
+    ) -> ShareStateResult:
         coordinator = self._groups.coordinator
         reply = await self._write(
             lambda token, now: coordinator.share.begin_deletion(group_id, topic_ids, token, now)
         )
         if reply.error:
-            return Outcome(reply.error, reply.message)
+            return ShareStateResult(reply.error, reply.message)
         topics = self._topics()
         partitions: dict[bytes, Iterable[int]] = {}
         for topic_id in topic_ids:
@@ -186,7 +188,7 @@ class ShareGroupStates:
 
     async def _initialize(
         self, group_id: str, wanted: Collection[SharePartition], starts: Mapping[SharePartition, int]
-    ) -> Outcome:
+    ) -> ShareStateResult:
         """Initialize the states of `starts`, and record which of the `wanted` states are there."""
 
         async def initialize(partition: SharePartition) -> None:
@@ -199,12 +201,12 @@ class ShareGroupStates:
         reply = await self._write(
             lambda token, now: coordinator.share.complete_states(group_id, done, left, token, now)
         )
-        return Outcome(reply.error, reply.message, failed)
+        return ShareStateResult(reply.error, reply.message, failed)
 
-    async def _delete(self, group_id: str, partitions: Mapping[bytes, Iterable[int]]) -> Outcome:
+    async def _delete(self, group_id: str, partitions: Mapping[bytes, Iterable[int]]) -> ShareStateResult:
         """Delete states, and record the topics of which all states are deleted."""
         if not partitions:
-            return Outcome(ErrorCode.NONE)
+            return ShareStateResult(ErrorCode.NONE)
 
         async def delete(partition: SharePartition) -> None:
             await self._states.delete(group_id, *partition)
@@ -216,7 +218,7 @@ class ShareGroupStates:
         reply = await self._write(
             lambda token, now: coordinator.share.complete_deletion(group_id, gone, token, now)
         )
-        return Outcome(reply.error, reply.message, topics=failed)
+        return ShareStateResult(reply.error, reply.message, topics=failed)
 
     async def _write(self, call: Callable[[Token, Now], Steps[Effects]]) -> ShareStatesReply:
         """Make a call to the coordinator, and return the reply after its records are written. Other tasks run

@@ -19,7 +19,7 @@ from broker.coordinator.group_service import GroupService
 from broker.coordinator.transaction_service import TransactionService
 from broker.log.cleaner.manager import CleanerManager
 from broker.network.clock import TrioClock
-from broker.network.failures import Failures, Place
+from broker.network.failures import FailedStep, Failures
 from broker.network.handling.handler_pool import HandlerPool
 from broker.network.reaper import Reaper
 from broker.network.supervisor import TaskStarter
@@ -33,7 +33,7 @@ from broker.server.disk.stores import open_logs
 from broker.server.disk.tasks import BackgroundThreads, start_storage
 from broker.server.parts.control import retry_storm_reaper
 from broker.server.parts.share import ShareGroups, share_reapers
-from broker.server.parts.share_group_states import ShareGroupStates
+from broker.server.parts.share_group_states import ShareGroupStateService
 
 logger = logging.getLogger(__name__)
 
@@ -108,7 +108,7 @@ class DelayedRequests:
         self.transactions = TransactionService(config.transactions, partitions, groups)
         self.share = ShareGroups(config, control, partitions, self.fetches, quotas, security, clock)
         groups.share_summary = self.share.persister.summary
-        self.share_states = ShareGroupStates(
+        self.share_states = ShareGroupStateService(
             groups,
             self.share.persister,
             lambda: control.image.topics_by_id,
@@ -161,7 +161,7 @@ class DelayedRequests:
         try:
             grown = self.transactions.run(Now(now_ms, self._clock.wall_ms()))
         except Exception as error:  # noqa: BLE001 - reported; other requests go on
-            self._failures.report(Place.TRANSACTION_TIMER, error)
+            self._failures.report(FailedStep.TRANSACTION_TIMER, error)
             self.transactions.pause(now_ms)
             return
         for log in grown:
@@ -169,4 +169,4 @@ class DelayedRequests:
         self._deliver()
 
     def _report_timer(self, group: str, error: Exception) -> None:
-        self._failures.report(Place.GROUP_TIMER, error, group=group)
+        self._failures.report(FailedStep.GROUP_TIMER, error, group=group)

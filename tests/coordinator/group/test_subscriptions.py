@@ -4,7 +4,7 @@ import pytest
 
 from broker.common.errors import BrokerBug, ErrorCode
 from broker.common.steps import finished
-from broker.coordinator.group.group import Group
+from broker.coordinator.group.group import ClassicGroup
 from broker.coordinator.group.messages import OffsetToCommit
 from broker.coordinator.group.subscriptions import (
     READ_AT_ONCE,
@@ -25,8 +25,8 @@ def pauses_of(steps) -> tuple[int, SubscribedTopics]:
         pauses += 1
 
 
-def group_of(*subscriptions: bytes) -> Group:
-    group = Group("g")
+def group_of(*subscriptions: bytes) -> ClassicGroup:
+    group = ClassicGroup("g")
     group.subscriptions = subscriptions
     return group
 

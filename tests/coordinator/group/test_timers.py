@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from broker.coordinator.group.timers import MOVED_AT_ONCE, Kind, Timer, Timers
+from broker.coordinator.group.timers import MOVED_AT_ONCE, GroupTimer, TimerKind, Timers
 
 
 def due(timers: Timers, now_ms: int) -> list[str]:
@@ -16,8 +16,8 @@ def due(timers: Timers, now_ms: int) -> list[str]:
     return names
 
 
-def timer(name: str) -> Timer:
-    return Timer(Kind.SESSION, "g", name)
+def timer(name: str) -> GroupTimer:
+    return GroupTimer(TimerKind.SESSION, "g", name)
 
 
 def test_an_alarm_goes_off_at_its_time_and_once():

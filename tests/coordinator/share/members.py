@@ -6,15 +6,15 @@ from broker.coordinator.share.share_partition import (
     DEFAULT_LIMITS,
     Acknowledgement,
     AcquiredRange,
-    Change,
-    Limits,
     Lock,
+    ShareLimits,
     SharePartition,
     Span,
+    StateChange,
 )
-from broker.coordinator.share.states import RecordState, ShareKey, StateBatch
+from broker.coordinator.share.states import RecordState, SharePartitionKey, StateBatch
 
-KEY = ShareKey("readers", bytes(15) + b"\1", 0)
+KEY = SharePartitionKey("readers", bytes(15) + b"\1", 0)
 
 AVAILABLE, ACQUIRED = RecordState.AVAILABLE, RecordState.ACQUIRED
 ACKNOWLEDGED, ARCHIVED = RecordState.ACKNOWLEDGED, RecordState.ARCHIVED
@@ -36,7 +36,7 @@ class Group:
         start: int = 0,
         states: Sequence[StateBatch] = (),
         *,
-        limits: Limits = DEFAULT_LIMITS,
+        limits: ShareLimits = DEFAULT_LIMITS,
     ) -> None:
         self.batches = batches
         self.partition = SharePartition(start, states, limits)
@@ -57,7 +57,7 @@ class Group:
         self.locks.append(lock)
         return self.partition.acquire(lock, offset, read, records, batch_size, aborted, is_exact=is_exact)
 
-    def begin(self, member: str, first: int, last: int, *types: int) -> Change:
+    def begin(self, member: str, first: int, last: int, *types: int) -> StateChange:
         return self.partition.acknowledge(member, [Acknowledgement(first, last, types)])
 
     def renew(self, member: str, first: int, last: int, *types: int) -> Lock:

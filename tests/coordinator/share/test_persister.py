@@ -15,7 +15,7 @@ from broker.coordinator.share.persister import (
 )
 from broker.coordinator.share.records import decode_key, decode_snapshot, decode_update
 from broker.coordinator.share.state_log import SPARE
-from broker.coordinator.share.states import RecordState, ShareKey, StateBatch
+from broker.coordinator.share.states import RecordState, SharePartitionKey, StateBatch
 from broker.log.partition import PartitionLog
 from broker.records.build import NewRecord, build_batch
 from tests.api.harness import Harness
@@ -30,17 +30,17 @@ class Stored:
     def __init__(self, harness: Harness, *, updates: int = 500) -> None:
         self.harness = harness
         self.updates = updates
-        self.key = ShareKey("readers", harness.partitions.by_name["orders"].topic_id, 0)
+        self.key = SharePartitionKey("readers", harness.partitions.by_name["orders"].topic_id, 0)
         self.restart()
 
     def restart(self) -> None:
         """Build the persister anew from the logs, as a start does."""
         self.persister = one_partition(self.harness, self.updates)
         self.persister.load()
-        self.reset: list[ShareKey] = []
-        self.persister.tell_reset = self.reset.append
+        self.reset: list[SharePartitionKey] = []
+        self.persister.on_reset = self.reset.append
 
-    async def initialize(self, start_offset: int = 0, key: ShareKey | None = None) -> None:
+    async def initialize(self, start_offset: int = 0, key: SharePartitionKey | None = None) -> None:
         await self.persister.initialize(*(key or self.key), start_offset)
 
     def write(
@@ -161,7 +161,7 @@ async def test_a_write_without_a_state_is_refused(stored: Stored) -> None:
     with pytest.raises(ApiError) as caught:
         stored.write()
     assert caught.value.code == ErrorCode.COORDINATOR_NOT_AVAILABLE
-    await stored.initialize(0, ShareKey("others", stored.key.topic_id, 0))
+    await stored.initialize(0, SharePartitionKey("others", stored.key.topic_id, 0))
     with pytest.raises(ApiError) as caught:
         stored.write()
     assert caught.value.code == ErrorCode.INVALID_REQUEST
@@ -189,7 +189,7 @@ def flush(log: PartitionLog) -> None:
 @pytest.mark.parametrize("more", [-1, 0, 1])
 async def test_obsolete_records_are_deleted_once_the_rest_is_flushed(stored: Stored, more: int) -> None:
     """A cold state has a snapshot far behind; it is written again at more than SPARE records."""
-    cold = ShareKey("cold", stored.key.topic_id, 0)
+    cold = SharePartitionKey("cold", stored.key.topic_id, 0)
     await stored.initialize(5, cold)
     await stored.initialize()
     for number in range(SPARE + more - 1):
@@ -208,7 +208,7 @@ async def test_obsolete_records_are_deleted_once_the_rest_is_flushed(stored: Sto
 
 
 async def test_states_of_deleted_topics_are_forgotten(stored: Stored) -> None:
-    gone = ShareKey("readers", bytes(range(16)), 0)
+    gone = SharePartitionKey("readers", bytes(range(16)), 0)
     await stored.initialize(0, gone)
     await stored.initialize()
     stored.persister.prune(stored.harness.clock.ms())
@@ -233,6 +233,6 @@ async def test_an_unreadable_record_is_skipped(stored: Stored, caplog: pytest.Lo
 
 
 def test_the_partition_of_a_state_is_kafkas() -> None:
-    key = ShareKey("group", bytes(range(16)), 3)
+    key = SharePartitionKey("group", bytes(range(16)), 3)
     assert coordinator_key(key) == "group:AAECAwQFBgcICQoLDA0ODw:3"
     assert partition_of(key, 1) == 0 and 0 <= partition_of(key, 50) < 50

@@ -4,13 +4,13 @@ import pytest
 
 from broker.common.errors import ApiError, ErrorCode
 from broker.coordinator.share.sessions import MAX_OF_A_SESSION, MAX_PARTITIONS, MemberKey, ShareSessions
-from broker.coordinator.share.states import ShareKey
+from broker.coordinator.share.states import SharePartitionKey
 
 MEMBER = MemberKey("readers", "a")
 
 
-def keys(count: int, start: int = 0) -> list[ShareKey]:
-    return [ShareKey("readers", bytes(16), index) for index in range(start, start + count)]
+def keys(count: int, start: int = 0) -> list[SharePartitionKey]:
+    return [SharePartitionKey("readers", bytes(16), index) for index in range(start, start + count)]
 
 
 def refusal(call: object, *arguments: object) -> ErrorCode:

@@ -7,7 +7,7 @@ import pytest
 from broker.api.share.acknowledgements import AT_ONCE, MOST_BATCHES, MOST_PARTITIONS
 from broker.common.errors import ErrorCode
 from broker.coordinator.share.persister import SHARE_STATE_TOPIC
-from broker.coordinator.share.states import ShareKey
+from broker.coordinator.share.states import SharePartitionKey
 from broker.protocol.messages.share_fetch import AcknowledgementBatch, FetchPartition, FetchTopic
 from tests.api.harness import Harness
 from tests.coordinator.share.conftest import start
@@ -402,7 +402,7 @@ async def test_the_batches_that_one_request_acknowledges(tmp_path: Path, more: i
     acks = [(offset, offset, [ACCEPT]) for offset in range(MOST_BATCHES + more)]
     code = await member.acknowledged(*acks)
     assert code == (ErrorCode.INVALID_REQUEST if more > 0 else ErrorCode.NONE)
-    share = harness.share.share.get(ShareKey("readers", member.topic_id, 0))
+    share = harness.share.share.get(SharePartitionKey("readers", member.topic_id, 0))
     assert share is not None and share.start_offset == (0 if more > 0 else len(acks))
     harness.close()
 

@@ -3,7 +3,7 @@
 import pytest
 
 from broker.common.errors import ApiError, ErrorCode
-from broker.coordinator.share.share_partition import Acknowledgement, AcquiredRange, Limits, Span
+from broker.coordinator.share.share_partition import Acknowledgement, AcquiredRange, ShareLimits, Span
 from broker.coordinator.share.states import StateBatch, combined
 from tests.coordinator.share.members import (
     ACCEPT,
@@ -81,14 +81,14 @@ def test_nothing_is_acquired_without_batches_or_records() -> None:
 
 @pytest.mark.parametrize(("held", "more"), [(99, 10), (100, 0), (101, 0)])
 def test_the_limit_of_records_in_flight(held: int, more: int) -> None:
-    group = Group([Span(0, held - 1), Span(held, held + 9)], limits=Limits(locks=100))
+    group = Group([Span(0, held - 1), Span(held, held + 9)], limits=ShareLimits(locks=100))
     assert group.fetch(records=held) == [AcquiredRange(0, held - 1, 1)]
     assert group.partition.can_acquire() is (more > 0)
     assert group.fetch("b") == ([AcquiredRange(held, held + 9, 1)] if more else [])
 
 
 def test_records_that_are_available_again_are_acquired_at_the_limit() -> None:
-    group = Group(tens(200), limits=Limits(locks=100))
+    group = Group(tens(200), limits=ShareLimits(locks=100))
     group.fetch(records=100)
     group.acknowledge("a", 50, 59, RELEASE)
     assert group.partition.can_acquire()
@@ -160,7 +160,7 @@ def test_each_record_can_have_a_type_of_its_own() -> None:
 
 
 def test_a_released_record_is_delivered_until_the_limit() -> None:
-    group = Group(tens(10), limits=Limits(deliveries=3))
+    group = Group(tens(10), limits=ShareLimits(deliveries=3))
     for count in (1, 2, 3):
         assert group.fetch() == [AcquiredRange(0, 9, count)]
         group.acknowledge("a", 0, 9, RELEASE)
@@ -235,7 +235,7 @@ def test_an_acknowledgement_before_the_start_is_ignored() -> None:
 
 
 def test_the_end_of_a_lock_makes_records_available_with_their_delivery_count() -> None:
-    group = Group(tens(20), limits=Limits(deliveries=2))
+    group = Group(tens(20), limits=ShareLimits(deliveries=2))
     group.fetch()
     group.acknowledge("a", 0, 9, ACCEPT)
     assert group.expire() == (StateBatch(10, 19, AVAILABLE, 1),)

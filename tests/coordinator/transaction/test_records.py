@@ -8,11 +8,18 @@ from broker.coordinator.transaction.records import (
     encode_key,
     encode_value,
 )
-from broker.coordinator.transaction.state import State, TransactionData
+from broker.coordinator.transaction.state import TransactionData, TransactionState
 from broker.records.stored_fields import UnreadableRecord
 
 DATA = TransactionData(
-    7, 3, 60_000, State.ONGOING, frozenset({("b", 1), ("a", 2), ("a", 0)}), 1_000, 2_000, client_version=2
+    7,
+    3,
+    60_000,
+    TransactionState.ONGOING,
+    frozenset({("b", 1), ("a", 2), ("a", 0)}),
+    1_000,
+    2_000,
+    client_version=2,
 )
 
 
@@ -38,9 +45,13 @@ def test_a_value_has_kafka_s_version_1() -> None:
     [
         DATA,
         TransactionData(1, 0, 1),
-        TransactionData(1, 32_767, 1, State.PREPARE_ABORT, previous_producer_id=4, next_producer_id=5),
-        TransactionData(1, 2, 3, State.COMPLETE_COMMIT, started_ms=4, updated_ms=5),
-        TransactionData(1, 2, 3, State.ONGOING, frozenset(("t" * 200, each) for each in range(200))),
+        TransactionData(
+            1, 32_767, 1, TransactionState.PREPARE_ABORT, previous_producer_id=4, next_producer_id=5
+        ),
+        TransactionData(1, 2, 3, TransactionState.COMPLETE_COMMIT, started_ms=4, updated_ms=5),
+        TransactionData(
+            1, 2, 3, TransactionState.ONGOING, frozenset(("t" * 200, each) for each in range(200))
+        ),
     ],
 )
 def test_a_value_is_read_back(data: TransactionData) -> None:
@@ -53,7 +64,9 @@ def test_version_0_is_read() -> None:
         "00000001 0001 61 00000002 00000000 00000002"
         "00000000000007d0 00000000000003e8"
     )
-    expected = TransactionData(7, 3, 60_000, State.ONGOING, frozenset({("a", 0), ("a", 2)}), 1_000, 2_000)
+    expected = TransactionData(
+        7, 3, 60_000, TransactionState.ONGOING, frozenset({("a", 0), ("a", 2)}), 1_000, 2_000
+    )
     assert decode_value(value) == expected
 
 

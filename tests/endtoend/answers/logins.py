@@ -122,21 +122,21 @@ LOGINS: Final = {
 async def answers(port: int, login: Login) -> list[bytes]:
     """Return a comparable form of each answer; the last is b"closed" if the broker closes the connection."""
     client = await connect(port)
-    heard: list[bytes] = []
+    received: list[bytes] = []
     try:
         with trio.fail_after(PATIENCE_S):
             for frame in login.frames:
-                sent = frame(heard) if callable(frame) else frame
+                sent = frame(received) if callable(frame) else frame
                 await client.stream.send_all(framed(sent))
-                heard.append(await client.receive_frame())
+                received.append(await client.receive_frame())
     except (EOFError, trio.BrokenResourceError):
-        heard.append(b"closed")
+        received.append(b"closed")
     finally:
         await client.stream.aclose()
-    return [_comparable(each, heard) for each in heard]
+    return [_comparable(each, received) for each in received]
 
 
-def _comparable(answer: bytes, heard: list[bytes]) -> bytes:
+def _comparable(answer: bytes, received: list[bytes]) -> bytes:
     """Return the answer without the server's nonce and what follows from it, and with sorted mechanisms."""
     if answer.startswith(CLIENT_NONCE):
         nonce, rest = answer.split(b",", 1)
@@ -144,7 +144,7 @@ def _comparable(answer: bytes, heard: list[bytes]) -> bytes:
         return rest
     if answer.startswith(b"v="):
         return b"v= and %d bytes" % len(base64.b64decode(answer[2:], validate=True))
-    if answer is heard[0] and b"PLAIN" in answer:
+    if answer is received[0] and b"PLAIN" in answer:
         (count,) = struct.unpack_from(">i", answer, 6)
         at, names = 10, []
         for _ in range(count):

@@ -22,7 +22,7 @@ from confluent_kafka.admin import (
 
 from broker.gateway.sharing.commits import Commit, write_commit
 from broker.metadata.actor import Actor, ChangeOrigin, Role
-from broker.metadata.changes import Change, Kind
+from broker.metadata.changes import Change, ChangeKind
 from broker.security import tokens
 from tests.support import kafka_tools
 from tests.support.broker_process import WEIR, within
@@ -44,7 +44,9 @@ def forged(row: int) -> bytes:
     stored = tokens.store(SECRET)
     value = json.dumps({"role": "ADMIN", "salt": stored.salt.hex(), "digest": stored.digest.hex()})
     actor = Actor("system", Role.ADMIN, "", ChangeOrigin.REST)
-    return write_commit(Commit("c", "1", row, 1, actor, [Change(Kind.ADMIN_TOKEN, "evil", "token", value)]))
+    return write_commit(
+        Commit("c", "1", row, 1, actor, [Change(ChangeKind.ADMIN_TOKEN, "evil", "token", value)])
+    )
 
 
 def status(gateway: GatewayProcess) -> int:

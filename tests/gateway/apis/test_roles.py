@@ -194,7 +194,7 @@ async def test_a_super_user_may_do_everything(tmp_path: Path) -> None:
         assert len(arrived) == 1
 
 
-async def test_a_refusal_tells_which_role_is_needed(tmp_path: Path) -> None:
+async def test_a_refusal_names_the_role_that_is_needed(tmp_path: Path) -> None:
     async with judging(tmp_path, Role.VIEWER) as judge:
         reply, _ = await judge.ask(CreateTopicsRequest([CreatableTopic("a", 1, 1)]), 7)
         assert [(each.name, each.error_message) for each in reply.topics] == [

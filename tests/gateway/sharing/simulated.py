@@ -12,7 +12,7 @@ from itertools import count
 from broker.common.clock import BASE_MS
 from broker.common.steps import finished
 from broker.gateway.sharing.member import LEASE_MS, SharingMember
-from broker.gateway.sharing.report import Report, ShareKey, read_report, write_report
+from broker.gateway.sharing.report import LimitKey, Report, read_report, write_report
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.entity import Entity
 from broker.quotas.kinds import QuotaKind
@@ -22,8 +22,8 @@ ROUND_MS = 1_000
 POLL_MS = 20
 
 
-def produce(user: str) -> ShareKey:
-    return ShareKey(QuotaKind.PRODUCE, user, None)
+def produce(user: str) -> LimitKey:
+    return LimitKey(QuotaKind.PRODUCE, user, None)
 
 
 class SimulatedClient:
@@ -52,7 +52,7 @@ class SimulatedGateway:
         self.phase_ms = phase_ms
         self.read = 0
         self.polls: dict[int, int] = {}
-        self.noted: dict[ShareKey, int] = {}
+        self.noted: dict[LimitKey, int] = {}
         self.delay_ms: Callable[[], int] = lambda: 5
         self.loses: Callable[[], bool] = lambda: False
         self.is_cut_off = False
@@ -72,11 +72,11 @@ class SimulatedCluster:
         self.gateways: list[SimulatedGateway] = []
         self.passed: Counter[tuple[str, int]] = Counter()
         self.passed_at: Counter[tuple[str, str, int]] = Counter()
-        self.highest: Counter[ShareKey] = Counter()
+        self.highest: Counter[LimitKey] = Counter()
         self.requests = 0
         self._order = count()
         self._events: list[tuple[float, int, Callable[[], None]]] = []
-        self._in_force: Counter[ShareKey] = Counter()
+        self._in_force: Counter[LimitKey] = Counter()
 
     def add_gateway(self, phase_ms: int | None = None) -> SimulatedGateway:
         number = len(self.gateways)
@@ -232,7 +232,7 @@ class SimulatedCluster:
         self._wake(gateway)
         self._note(gateway, gateway.member.shares)
 
-    def _note(self, gateway: SimulatedGateway, shares: dict[ShareKey, int]) -> None:
+    def _note(self, gateway: SimulatedGateway, shares: dict[LimitKey, int]) -> None:
         before = gateway.noted
         for key in before.keys() | shares.keys():
             change = shares.get(key, 0) - before.get(key, 0)

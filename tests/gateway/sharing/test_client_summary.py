@@ -63,7 +63,7 @@ def read(data: bytes) -> ClientSummary:
     return finished(read_in_steps(data))
 
 
-def told(row: ClientUsage) -> tuple[ClientUsage, list[tuple[int, ...]]]:
+def reported(row: ClientUsage) -> tuple[ClientUsage, list[tuple[int, ...]]]:
     """Return what can be compared: rows are equal only if they have the same function."""
     return replace(row, history=tuple), [tuple(each) for each in row.history()]
 
@@ -87,7 +87,7 @@ def with_address(index: int, value: Any) -> bytes:
 def test_a_record_is_the_documented_json() -> None:
     assert write(SUMMARY).decode() == TEXT
     found = read(TEXT.encode())
-    assert [told(row) for row in found.clients] == [told(CLIENT)]
+    assert [reported(row) for row in found.clients] == [reported(CLIENT)]
     assert replace(found, clients=()) == replace(SUMMARY, clients=())
 
 

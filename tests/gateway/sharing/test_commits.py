@@ -15,7 +15,7 @@ from broker.gateway.sharing.commits import (
     write_commit,
 )
 from broker.metadata.actor import Actor, ChangeOrigin, Role
-from broker.metadata.changes import Change, Kind
+from broker.metadata.changes import Change, ChangeKind
 
 ANN = Actor("ann", Role.ADMIN, "10.0.0.1", ChangeOrigin.REST)
 COMMIT = Commit(
@@ -25,8 +25,8 @@ COMMIT = Commit(
     1_760_000_000_000,
     ANN,
     [
-        Change(Kind.CLIENT_QUOTA, '[["user","alice"]]', "producer_byte_rate", "1000000"),
-        Change(Kind.CLIENT_METRICS, "älter", "metrics", None),
+        Change(ChangeKind.CLIENT_QUOTA, '[["user","alice"]]', "producer_byte_rate", "1000000"),
+        Change(ChangeKind.CLIENT_METRICS, "älter", "metrics", None),
     ],
 )
 TEXT = (
@@ -51,7 +51,7 @@ def test_rows_are_numbered_from_the_first():
 @pytest.mark.parametrize("origin", ChangeOrigin)
 def test_every_actor_is_read_as_it_was_written(role, origin):
     actor = Actor("", role, "", origin)
-    commit = Commit("c", "g", 2, 0, actor, [Change(Kind.CONNECTION, "c", "closed", "x")])
+    commit = Commit("c", "g", 2, 0, actor, [Change(ChangeKind.CONNECTION, "c", "closed", "x")])
     assert read_commit(write_commit(commit)) == commit
 
 

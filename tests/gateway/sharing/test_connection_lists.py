@@ -29,7 +29,7 @@ from broker.gateway.sharing.report import UnreadableReport
 from broker.gateway.sharing.signing import PlainRecords
 from broker.gateway.sharing.summary import MAX_COUNT, MAX_NAME
 from broker.network.clock import TrioClock
-from broker.views.connection_search import ConnectionList, ConnectionQuery, ConnectionsElsewhere
+from broker.views.connection_search import ConnectionList, ConnectionQuery, RemoteConnections
 from tests.support.machine_speed import PASS_S, slowness
 from tests.support.memory_log import MemoryLog, MemoryTopic
 from tests.webui.rows import connection
@@ -100,7 +100,7 @@ async def test_all_others_answer_with_the_rows_of_the_query(autojump_clock, star
 
 async def test_nothing_is_asked_without_others(autojump_clock, start, topic):
     (alone,) = start(3)
-    assert await alone.lists.ask(ConnectionQuery()) == ConnectionsElsewhere()
+    assert await alone.lists.ask(ConnectionQuery()) == RemoteConnections()
     assert topic.entries == []
 
 
@@ -120,7 +120,7 @@ async def test_rows_beyond_the_bound_are_counted(autojump_clock, start, count, w
     assert (len(found.rows), found.total, found.unlisted) == (listed, count, unlisted)
 
 
-async def test_one_that_does_not_answer_is_told_and_costs_two_seconds(autojump_clock, start):
+async def test_one_that_does_not_answer_is_reported_and_costs_two_seconds(autojump_clock, start):
     asker, *_ = start(0, 1, 1, silent=(2,))
     begin = trio.current_time()
     found = await asker.lists.ask(ConnectionQuery())
@@ -133,7 +133,7 @@ async def test_without_the_log_nobody_answers(autojump_clock, start):
     await trio.sleep(1)
     asker.log.append_s, asker.log.lost = 0, 1
     found = await asker.lists.ask(ConnectionQuery())
-    assert found == ConnectionsElsewhere(unanswered=2)
+    assert found == RemoteConnections(unanswered=2)
 
 
 async def test_the_same_list_is_asked_for_once_a_second(autojump_clock, start, topic):

@@ -15,6 +15,7 @@ from broker.config.load import load
 from broker.controller.control import Control
 from broker.controller.rows.broker import ServerInfo
 from broker.controller.rows.quotas import ResolvedLimit
+from broker.gateway.own_summaries import OwnSummary
 from broker.gateway.sharing.client_summary import ClientSummary
 from broker.gateway.sharing.member import SharingMember
 from broker.gateway.sharing.report import WHOLE
@@ -22,7 +23,6 @@ from broker.gateway.sharing.signing import PlainRecords
 from broker.gateway.sharing.summaries import Summaries
 from broker.gateway.sharing.task import SharingTask
 from broker.gateway.sharing.views import SharedLimits
-from broker.gateway.views.own_summaries import OwnSummary
 from broker.metadata.store import MetadataStore
 from broker.network.clock import TrioClock
 from broker.quotas.client_quotas import ClientQuotas
@@ -168,7 +168,7 @@ async def test_a_gateway_that_reports_nothing_is_named_and_one_that_stops_is_gon
     found = cluster["a"].explain()
     assert [each.gateway for each in found.gateways] == ["b"]
     assert found.unlisted == ("c",)
-    assert sorted(cluster["a"].views.shares.unheard()) == ["c"]
+    assert sorted(cluster["a"].views.shares.without_report()) == ["c"]
     cluster["c"].log.max_bytes = 1_000_000
     await trio.sleep(2)
     assert [each.gateway for each in cluster["a"].explain().gateways] == ["b", "c"]
@@ -176,7 +176,7 @@ async def test_a_gateway_that_reports_nothing_is_named_and_one_that_stops_is_gon
     await trio.sleep(1)
     found = cluster["a"].explain()
     assert ([each.gateway for each in found.gateways], found.unlisted) == (["b"], ())
-    assert sorted(cluster["a"].views.shares.unheard()) == []
+    assert sorted(cluster["a"].views.shares.without_report()) == []
 
 
 async def test_a_client_without_a_limit_is_the_sum_of_all_gateways(cluster: dict[str, Gateway]) -> None:

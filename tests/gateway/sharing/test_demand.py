@@ -6,7 +6,7 @@ from broker.common.clock import BASE_MS
 from broker.common.steps import finished
 from broker.gateway.sharing.demand import MAX_LINES, DemandMeter
 from broker.gateway.sharing.division import Demand
-from broker.gateway.sharing.report import ShareKey
+from broker.gateway.sharing.report import LimitKey
 from broker.metrics.rate import Window
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.entity import DEFAULT, Entity
@@ -14,7 +14,7 @@ from broker.quotas.kinds import QuotaKind
 from tests.quotas.scene import Connection
 
 LIMIT = 1_000_000
-ALICE = ShareKey(QuotaKind.PRODUCE, "alice", None)
+ALICE = LimitKey(QuotaKind.PRODUCE, "alice", None)
 
 
 class Measured:
@@ -33,7 +33,7 @@ class Measured:
             self.quotas.throttle(connection, connection, throttle, BASE_MS + at_ms)
         return connection
 
-    def measure(self, at_ms: int, least: int = 0) -> dict[ShareKey, Demand]:
+    def measure(self, at_ms: int, least: int = 0) -> dict[LimitKey, Demand]:
         self.quotas.produce.throttled.expired(BASE_MS + at_ms)
         return finished(self.meter.measure(self.quotas, least, BASE_MS + at_ms))
 
@@ -105,8 +105,8 @@ def test_a_default_rule_has_a_limit_for_each_name():
     measured.produce(100_000, 0, user="bob")
     measured.produce(200_000, 0, user="carol")
     assert measured.measure(0) == {
-        ShareKey(QuotaKind.PRODUCE, "bob", "app"): Demand(100_000, 0),
-        ShareKey(QuotaKind.PRODUCE, "carol", "app"): Demand(200_000, 0),
+        LimitKey(QuotaKind.PRODUCE, "bob", "app"): Demand(100_000, 0),
+        LimitKey(QuotaKind.PRODUCE, "carol", "app"): Demand(200_000, 0),
     }
 
 
@@ -123,7 +123,7 @@ def test_mutations_are_measured_and_request_time_is_not():
     quotas.apply(Entity("alice"), "request_percentage", 10, BASE_MS)
     quotas.mutation.quota_for("alice", "app", BASE_MS, strict=True).record(5, BASE_MS)
     quotas.request.record_handled("alice", "app", 1_000_000_000, BASE_MS)
-    assert measured.measure(0) == {ShareKey(QuotaKind.CONTROLLER_MUTATION, "alice", None): Demand(500_000, 0)}
+    assert measured.measure(0) == {LimitKey(QuotaKind.CONTROLLER_MUTATION, "alice", None): Demand(500_000, 0)}
 
 
 def test_long_windows_are_measured_over_two_of_them():
@@ -141,7 +141,7 @@ def test_only_the_most_used_limits_are_reported(over):
         measured.produce(1_000 + number, 0, user=f"user-{number}")
     found = measured.measure(0)
     assert len(found) == min(MAX_LINES + over, MAX_LINES)
-    least_used = ShareKey(QuotaKind.PRODUCE, "user-0", None)
+    least_used = LimitKey(QuotaKind.PRODUCE, "user-0", None)
     assert (least_used in found) is (over <= 0)
 
 

@@ -5,14 +5,14 @@ import pytest
 from broker.common.clock import BASE_MS
 from broker.common.steps import finished
 from broker.gateway.sharing.member import SETTLED, SharingMember
-from broker.gateway.sharing.report import WHOLE, Line, Report, ShareKey
+from broker.gateway.sharing.report import WHOLE, LimitKey, Line, Report
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.entity import Entity
 from broker.quotas.kinds import QuotaKind
 from tests.quotas.scene import Connection
 
 LIMIT = 1_000_000
-ALICE = ShareKey(QuotaKind.PRODUCE, "alice", None)
+ALICE = LimitKey(QuotaKind.PRODUCE, "alice", None)
 
 
 class Gateway:
@@ -163,7 +163,7 @@ def test_waiting_clients_are_reported(settled):
     assert line.waiting == 2_500_000 // 3
 
 
-def test_nothing_is_lowered_after_a_report_that_was_not_heard(settled):
+def test_nothing_is_lowered_after_a_report_that_was_not_received(settled):
     """Otherwise every variation of the use would lower the share, and nothing could raise it."""
     settled.receive(other(2, 0, 100_000))
     assert settled.report(50).lines[ALICE].share == 800_000

@@ -19,7 +19,7 @@ from broker.gateway.sharing.commits import Commit, read_commit, write_commit
 from broker.gateway.sharing.metadata_log import APPEND_AGAIN_S, COMMIT_S, WARNING_MS, MetadataLog
 from broker.gateway.sharing.signing import PlainRecords, SignedRecords
 from broker.metadata.actor import Actor, ChangeOrigin, Role
-from broker.metadata.changes import AuditFilter, AuditRow, Change, Kind
+from broker.metadata.changes import AuditFilter, AuditRow, Change, ChangeKind
 from broker.metadata.image import Image
 from broker.metadata.store import MetadataStore
 from broker.network.clock import TrioClock
@@ -325,7 +325,7 @@ async def test_a_change_whose_append_may_have_failed_is_applied_once(autojump_cl
 
 async def test_a_record_that_arrives_late_loses(autojump_clock, start, topic):
     first, second = start("a", "b")
-    late = Commit("late", "c", 2, 0, ANN, [Change(Kind.CLIENT_QUOTA, '[["user","alice"]]', RATE, "7")])
+    late = Commit("late", "c", 2, 0, ANN, [Change(ChangeKind.CLIENT_QUOTA, '[["user","alice"]]', RATE, "7")])
     await first.set(ALICE, 1_000)
     topic.append(b"late", write_commit(late))
     await first.set(BOB, 2_000)
@@ -394,7 +394,7 @@ async def test_a_full_disk_at_another_gateway_delays_the_change_there(autojump_c
 
 async def test_a_password_is_not_written_to_the_log(autojump_clock, start, topic):
     (first,) = start("a")
-    change = Change(Kind.BROKER_CONFIG, "", "ssl.key.password", "secret")
+    change = Change(ChangeKind.BROKER_CONFIG, "", "ssl.key.password", "secret")
     async with first.metadata.exclusive():
         with pytest.raises(ApiError) as caught:
             await first.metadata.commit([change], ANN)
@@ -442,7 +442,7 @@ async def test_without_the_log_a_gateway_starts_with_what_it_had_and_changes_not
 async def test_a_store_with_changes_of_its_own_is_not_followed_with(
     autojump_clock, start, topic, stores, caplog
 ):
-    own = [Change(Kind.CLIENT_QUOTA, '[["user","alice"]]', RATE, "7")]
+    own = [Change(ChangeKind.CLIENT_QUOTA, '[["user","alice"]]', RATE, "7")]
     stores[1].commit(own, ANN, 5)
     first, second = start("a", "b")
     await trio.sleep(1)
@@ -454,7 +454,7 @@ async def test_a_store_with_changes_of_its_own_is_not_followed_with(
 
 
 async def test_a_store_of_another_cluster_is_not_followed_with(autojump_clock, start, topic, stores):
-    stores[1].commit([Change(Kind.CLIENT_QUOTA, '[["user","alice"]]', RATE, "7")], ANN, 5)
+    stores[1].commit([Change(ChangeKind.CLIENT_QUOTA, '[["user","alice"]]', RATE, "7")], ANN, 5)
     (first,) = start("a", run=False)
     await first.set(ALICE, 1_000)
     second = Gateway("b", topic, stores[1])
@@ -487,7 +487,7 @@ async def test_a_change_that_no_gateway_writes_is_skipped_by_all_and_after_a_res
     """It ended each gateway, also at each further start."""
     first, second = start("a", "b")
     await trio.sleep(1)
-    poison = Commit("x", "g", 2, 0, ANN, [Change(Kind.CLIENT_QUOTA, "nonsense", RATE, "abc")])
+    poison = Commit("x", "g", 2, 0, ANN, [Change(ChangeKind.CLIENT_QUOTA, "nonsense", RATE, "abc")])
     topic.append(b"x", write_commit(poison))
     assert await first.set(ALICE, 1) is ErrorCode.NONE
     await trio.sleep(1)
@@ -499,7 +499,7 @@ async def test_a_change_that_no_gateway_writes_is_skipped_by_all_and_after_a_res
     assert again.rate(ALICE) == 1
 
 
-async def test_of_many_records_that_are_no_commits_one_a_second_is_told_and_others_have_their_turns(
+async def test_of_many_records_that_are_no_commits_one_a_second_is_reported_and_others_have_their_turns(
     autojump_clock, start, topic, caplog
 ):
     caplog.set_level(logging.INFO)
@@ -530,7 +530,7 @@ async def test_a_setting_that_cannot_be_in_force_here_stops_the_follower_and_not
         raise ConfigError("max.connections", "5", "anything else")
 
     first.metadata.attach(first.control.adopt, refuse)
-    change = Change(Kind.BROKER_CONFIG, "", "max.connections", "5")
+    change = Change(ChangeKind.BROKER_CONFIG, "", "max.connections", "5")
     topic.append(b"x", write_commit(Commit("x", "g", 2, 0, ANN, [change])))
     await trio.sleep(1)
     assert (

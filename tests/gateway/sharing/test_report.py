@@ -11,9 +11,9 @@ from broker.gateway.sharing.report import (
     MAX_AMOUNT,
     MAX_PIECE,
     READ_AT_ONCE,
+    LimitKey,
     Line,
     Report,
-    ShareKey,
     UnreadableReport,
     read_report,
     write_report,
@@ -22,7 +22,7 @@ from broker.gateway.sharing.task import MAX_BYTES
 from broker.quotas.kinds import QuotaKind
 from tests.support.machine_speed import PASS_S, slowness
 
-ALICE = ShareKey(QuotaKind.PRODUCE, "alice", None)
+ALICE = LimitKey(QuotaKind.PRODUCE, "alice", None)
 REPORT = Report("g1-5f0c", 17, {ALICE: Line(250_000, 90_000, 333_333, 350_000)})
 TEXT = (
     '{"version":1,"gateway":"g1-5f0c","number":17,"limits":[{"quota":"produce","user":"alice",'
@@ -38,9 +38,9 @@ def test_a_report_is_the_documented_json():
 @pytest.mark.parametrize(
     "key",
     [
-        ShareKey(QuotaKind.FETCH, None, "app"),
-        ShareKey(QuotaKind.CONTROLLER_MUTATION, "älice", ""),
-        ShareKey(QuotaKind.PRODUCE, '"', "\n"),
+        LimitKey(QuotaKind.FETCH, None, "app"),
+        LimitKey(QuotaKind.CONTROLLER_MUTATION, "älice", ""),
+        LimitKey(QuotaKind.PRODUCE, '"', "\n"),
     ],
 )
 def test_every_name_is_read_as_it_was_written(key):
@@ -95,7 +95,7 @@ def test_invalid_reports_are_refused(data):
 )
 def test_many_limits_are_written_and_read_in_steps(count, pauses):
     """8,000 limits were written at once in 35 ms, and read in 46."""
-    lines = {ShareKey(QuotaKind.PRODUCE, f"u{at}", None): Line(at, 1, 2, 3) for at in range(count)}
+    lines = {LimitKey(QuotaKind.PRODUCE, f"u{at}", None): Line(at, 1, 2, 3) for at in range(count)}
     report = Report("g", 1, lines)
     data = finished(write_report(report))
     assert finished(read_report(data)) == report
@@ -114,7 +114,7 @@ SPLITTING = '},{"quota":"produce","user":"'
 @pytest.mark.parametrize("user", ["alice", SPLITTING, "\0" * 100, "[{" * 50, "x" * 32_767])
 def test_a_large_report_is_read_as_it_was_written(user):
     lines = {
-        ShareKey(QuotaKind.PRODUCE, f"{user}{number}", user): Line(number, 0, 1, 2) for number in range(300)
+        LimitKey(QuotaKind.PRODUCE, f"{user}{number}", user): Line(number, 0, 1, 2) for number in range(300)
     }
     report = Report("g", 9, lines)
     written = finished(write_report(report))
@@ -123,7 +123,7 @@ def test_a_large_report_is_read_as_it_was_written(user):
 
 def test_two_of_the_longest_names_in_one_limit_are_read():
     name = "\0" * 32_767
-    report = Report("g", 9, {ShareKey(QuotaKind.PRODUCE, name, name): Line(1, 0, 1, 2)})
+    report = Report("g", 9, {LimitKey(QuotaKind.PRODUCE, name, name): Line(1, 0, 1, 2)})
     assert finished(read_report(finished(write_report(report)))) == report
 
 

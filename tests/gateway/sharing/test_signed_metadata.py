@@ -13,7 +13,7 @@ from broker.gateway.sharing.commits import Commit, write_beginning, write_commit
 from broker.gateway.sharing.metadata_log import HALF_SIGNED, NO_KEY, OLD_LOG
 from broker.gateway.sharing.sign_metadata import CannotSign, Survey, sign
 from broker.gateway.sharing.signing import Refusal, SignedRecords
-from broker.metadata.changes import Change, Kind
+from broker.metadata.changes import Change, ChangeKind
 from tests.gateway.sharing.test_metadata_log import ALICE, ANN, BOB, Gateway, start, stores, topic  # noqa: F401
 from tests.support.memory_log import MemoryLog, MemoryTopic
 
@@ -26,7 +26,7 @@ def keys(*texts: str) -> ClusterKeys:
 
 
 def forged(row: int) -> bytes:
-    change = Change(Kind.ADMIN_TOKEN, "evil", "token", TOKEN)
+    change = Change(ChangeKind.ADMIN_TOKEN, "evil", "token", TOKEN)
     return write_commit(Commit("c", "g", row, 1, ANN, [change]))
 
 
@@ -78,7 +78,7 @@ async def test_without_signatures_no_beginning_counts(autojump_clock, start, top
     assert await gateway.set(ALICE, 1_000) is ErrorCode.NONE
 
 
-async def test_a_forged_record_is_skipped_counted_and_told(autojump_clock, signing, topic, caplog):  # noqa: F811
+async def test_a_forged_record_is_skipped_counted_and_reported(autojump_clock, signing, topic, caplog):  # noqa: F811
     first, second = await signing("a", "b")
     assert await first.set(ALICE, 1_000) is ErrorCode.NONE
     await trio.sleep(1)
@@ -92,8 +92,8 @@ async def test_a_forged_record_is_skipped_counted_and_told(autojump_clock, signi
         assert (gateway.rate(ALICE), gateway.rate(BOB)) == (1_000, 2_000)
         assert gateway.metadata.problem is None
         assert gateway.records.refused.total == {Refusal.UNSIGNED: 3}
-    told = [record for record in caplog.records if record.levelno == logging.WARNING]
-    assert [record.message for record in told] == ["a record of the metadata is not believed"] * 2
+    reported = [record for record in caplog.records if record.levelno == logging.WARNING]
+    assert [record.message for record in reported] == ["a record of the metadata is not believed"] * 2
 
 
 @pytest.mark.parametrize("copies", [1, 3])
@@ -182,7 +182,8 @@ async def test_a_log_without_signatures_is_signed_once_by_the_command(
         assert await old.set(ALICE, rate) is ErrorCode.NONE
         assert await other.set(BOB, rate) is ErrorCode.NONE
     topic.append(
-        b"lost", write_commit(Commit("c", "g", 3, 1, ANN, [Change(Kind.ADMIN_TOKEN, "e", "token", TOKEN)]))
+        b"lost",
+        write_commit(Commit("c", "g", 3, 1, ANN, [Change(ChangeKind.ADMIN_TOKEN, "e", "token", TOKEN)])),
     )
     end = topic.end
     # A new store and the old one: neither goes on before the log is signed.

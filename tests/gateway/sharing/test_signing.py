@@ -72,7 +72,7 @@ def test_a_record_is_believed_only_under_its_key_and_in_its_topic():
     )
 
 
-def test_the_reason_is_told_apart():
+def test_the_reason_is_distinguished():
     reader = records()
     assert refusal(reader, b"k", b'{"version":1}') is Refusal.UNSIGNED
     assert refusal(reader, b"k", finished(records(OTHER).sign(b"k", b"v"))) is Refusal.KEY
@@ -163,7 +163,7 @@ def test_the_first_key_signs_and_all_verify():
     assert key_id_of(b"weir-signed ") == ""
 
 
-def test_plain_records_are_as_they_are_and_a_signed_one_is_told():
+def test_plain_records_are_as_they_are_and_a_signed_one_is_recognized():
     plain = PlainRecords()
     (value,) = [_result(plain.sign(b"k", b"v"))]
     assert value == b"v"

@@ -3,12 +3,12 @@
 import pytest
 
 from broker.common.steps import finished
-from broker.gateway.sharing.report import LINES_AT_ONCE, WHOLE, Line, Report, ShareKey
+from broker.gateway.sharing.report import LINES_AT_ONCE, WHOLE, LimitKey, Line, Report
 from broker.gateway.sharing.table import MAX_GATEWAYS, MISSED, ShareTable, starting_share
 from broker.quotas.kinds import QuotaKind
 
-ALICE = ShareKey(QuotaKind.PRODUCE, "alice", None)
-BOB = ShareKey(QuotaKind.PRODUCE, "bob", None)
+ALICE = LimitKey(QuotaKind.PRODUCE, "alice", None)
+BOB = LimitKey(QuotaKind.PRODUCE, "bob", None)
 
 
 class Script:
@@ -18,16 +18,16 @@ class Script:
         self.table = ShareTable()
         self.numbers: dict[str, int] = {}
 
-    def says(self, gateway: str, share: int, wanted: int = 0, key: ShareKey = ALICE) -> dict[str, int]:
+    def says(self, gateway: str, share: int, wanted: int = 0, key: LimitKey = ALICE) -> dict[str, int]:
         """Take the gateway's next report, and return the shares of the limit."""
         self.silent(gateway, {key: Line(0, 0, share, wanted)})
         return self.shares(key)
 
-    def silent(self, gateway: str, lines: dict[ShareKey, Line] | None = None) -> bool:
+    def silent(self, gateway: str, lines: dict[LimitKey, Line] | None = None) -> bool:
         self.numbers[gateway] = self.numbers.get(gateway, 0) + 1
         return finished(self.table.receive(Report(gateway, self.numbers[gateway], lines or {})))
 
-    def shares(self, key: ShareKey = ALICE) -> dict[str, int]:
+    def shares(self, key: LimitKey = ALICE) -> dict[str, int]:
         division = self.table.divisions.get(key)
         return {} if division is None else division.shares
 
@@ -137,7 +137,7 @@ def test_for_another_gateway_than_there_can_be_the_most_silent_makes_room(others
 
 
 def test_a_report_of_many_limits_is_taken_in_steps():
-    lines = {ShareKey(QuotaKind.PRODUCE, f"u{at}", None): Line(0, 0, 1, 1) for at in range(4 * LINES_AT_ONCE)}
+    lines = {LimitKey(QuotaKind.PRODUCE, f"u{at}", None): Line(0, 0, 1, 1) for at in range(4 * LINES_AT_ONCE)}
     table = ShareTable()
     assert len(list(table.receive(Report("a", 1, lines)))) == 4
     assert len(table.divisions) == 4 * LINES_AT_ONCE

@@ -16,7 +16,7 @@ from broker.gateway.sharing.client_summary import (
     write_in_steps,
 )
 from broker.gateway.sharing.member import LEASE_MS, SharingMember
-from broker.gateway.sharing.report import WHOLE, Report, ShareKey, read_report
+from broker.gateway.sharing.report import WHOLE, LimitKey, Report, read_report
 from broker.gateway.sharing.signing import PlainRecords
 from broker.gateway.sharing.summaries import Summaries
 from broker.gateway.sharing.summary import Summary, key_of, read_summary, write_summary
@@ -30,7 +30,7 @@ from tests.gateway.sharing.test_summary import SUMMARY
 from tests.quotas.scene import Connection
 from tests.support.memory_log import MemoryLog, MemoryTopic
 
-ALICE = ShareKey(QuotaKind.PRODUCE, "alice", None)
+ALICE = LimitKey(QuotaKind.PRODUCE, "alice", None)
 LIMIT = 1_000_000
 REQUEST = 25_000
 
@@ -240,7 +240,7 @@ async def test_a_report_whose_append_failed_renews_the_lease_when_it_is_read(aut
     assert gateway.member.shares[ALICE] == WHOLE
 
 
-async def test_a_log_that_does_not_answer_is_told_within_five_seconds(autojump_clock, start, caplog):
+async def test_a_log_that_does_not_answer_is_reported_within_five_seconds(autojump_clock, start, caplog):
     gateway = start("a", 10)
     await trio.sleep(10)
     gateway.log.append_s = gateway.log.read_s = 60

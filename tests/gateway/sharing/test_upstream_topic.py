@@ -12,7 +12,7 @@ from trio.testing import wait_all_tasks_blocked
 from broker.config.listeners import Address
 from broker.config.sections import UpstreamConfig
 from broker.gateway.sharing import upstream_topic
-from broker.gateway.sharing.topic_log import Entry, LogUnavailable, Page, RecordTooLarge
+from broker.gateway.sharing.topic_log import LogUnavailable, RecordTooLarge, TopicLogPage, TopicLogRecord
 from broker.gateway.sharing.upstream_topic import (
     COMPRESSED_FROM,
     MAX_ENTRIES,
@@ -72,7 +72,11 @@ async def test_all_gateways_read_appended_entries_in_order(tmp_path):
         await second.append(b"b", b"2" * 5_000)
         await first.append(b"a", None)
         assert await second.end() == 3
-        expected = (Entry(0, b"a", b"1"), Entry(1, b"b", b"2" * 5_000), Entry(2, b"a", None))
+        expected = (
+            TopicLogRecord(0, b"a", b"1"),
+            TopicLogRecord(1, b"b", b"2" * 5_000),
+            TopicLogRecord(2, b"a", None),
+        )
         for topic in (first, second, upstream.topic()):
             page = await topic.read(0)
             assert page.entries == expected
@@ -84,7 +88,7 @@ async def test_a_read_at_the_end_waits_for_the_next_record(tmp_path):
     async with started(tmp_path) as upstream:
         topic = upstream.topic()
         await topic.append(b"a", b"1")
-        found: list[Entry] = []
+        found: list[TopicLogRecord] = []
 
         async def read() -> None:
             found.extend((await topic.read(1)).entries)
@@ -92,7 +96,7 @@ async def test_a_read_at_the_end_waits_for_the_next_record(tmp_path):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(read)
             await upstream.topic().append(b"b", b"2")
-        assert found == [Entry(1, b"b", b"2")]
+        assert found == [TopicLogRecord(1, b"b", b"2")]
 
 
 async def test_the_end_is_known_while_a_read_waits(tmp_path):
@@ -101,7 +105,7 @@ async def test_the_end_is_known_while_a_read_waits(tmp_path):
         topic = upstream.topic()
         await topic.append(b"a", b"1")
         await topic.read(0)
-        found: list[Entry] = []
+        found: list[TopicLogRecord] = []
 
         async def read() -> None:
             found.extend((await topic.read(1)).entries)
@@ -112,7 +116,7 @@ async def test_the_end_is_known_while_a_read_waits(tmp_path):
             assert await topic.end() == 1
             assert found == []
             await topic.append(b"b", b"2")
-        assert found == [Entry(1, b"b", b"2")]
+        assert found == [TopicLogRecord(1, b"b", b"2")]
 
 
 async def test_a_response_without_the_topic_is_an_unavailable_log(tmp_path):
@@ -162,7 +166,7 @@ async def test_a_topic_that_was_deleted_is_created_again_and_has_lost_its_record
         with pytest.raises(LogUnavailable, match="lost records"):
             await topic.read(2)
         await topic.append(b"a", b"3")
-        assert (await topic.read(0)).entries == (Entry(0, b"a", b"3"),)
+        assert (await topic.read(0)).entries == (TopicLogRecord(0, b"a", b"3"),)
 
 
 async def test_a_log_that_ends_before_the_offset_has_lost_records(tmp_path):
@@ -201,14 +205,14 @@ def test_a_batch_that_cannot_be_read_is_skipped(caplog):
     bomb = build_batch([NewRecord(b"k", bytes(40_000_000), 1)], codec=Codec.ZSTD)
     good = bytearray(build_batch([NewRecord(b"k", b"v", 1)]))
     good[:8] = (1).to_bytes(8, "big")  # its base offset
-    assert read_page(bytes(bomb) + bytes(good), 0) == Page((Entry(1, b"k", b"v"),), 2)
+    assert read_page(bytes(bomb) + bytes(good), 0) == TopicLogPage((TopicLogRecord(1, b"k", b"v"),), 2)
     assert caplog.messages == ["unreadable records are skipped"]
 
 
 async def test_large_and_compressed_records_are_read_in_a_thread(tmp_path, monkeypatch):
     threads = []
 
-    def noted(data: bytes, offset: int) -> Page:
+    def noted(data: bytes, offset: int) -> TopicLogPage:
         threads.append(threading.current_thread() is not threading.main_thread())
         return read_page(data, offset)
 
@@ -218,5 +222,5 @@ async def test_large_and_compressed_records_are_read_in_a_thread(tmp_path, monke
         for size in (10, COMPRESSED_FROM, READ_AT_ONCE * 2):
             end = await topic.end()
             await topic.append(b"k", b"x" * size)
-            assert (await topic.read(end)).entries == (Entry(end, b"k", b"x" * size),)
+            assert (await topic.read(end)).entries == (TopicLogRecord(end, b"k", b"x" * size),)
     assert threads == [False, True, True]

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from broker.common.steps import Steps, finished
 from broker.controller.rows.upstream import GatewaySums, Incomplete
 from broker.gateway.sharing.member import SharingMember
-from broker.gateway.sharing.report import WHOLE, Line, Report, ShareKey
+from broker.gateway.sharing.report import WHOLE, LimitKey, Line, Report
 from broker.gateway.sharing.summaries import KEPT_MS, Summaries
 from broker.gateway.sharing.summary import Summary
 from broker.gateway.sharing.views import MAX_REPORT_TIMES, SharedLimits
@@ -46,7 +46,7 @@ def test_gateways_and_shares_in_the_units_of_the_limits() -> None:
     views = world.views
     assert [(row.gateway_id, row.heard_at_ms) for row in views.gateways()] == [("one", None)]
     assert list(views.shares()) == []
-    key = ShareKey(QuotaKind.PRODUCE, None, "app")
+    key = LimitKey(QuotaKind.PRODUCE, None, "app")
     world.clock.advance(500)
     for gateway, wanted in (("two", WHOLE // 4), ("three", WHOLE // 2)):
         finished(world.member.receive(Report(gateway, 1, {key: Line(WHOLE // 5, WHOLE // 10, 0, wanted)})))
@@ -113,7 +113,7 @@ def receive_clients(world: World, gateway: str, **changes: Any) -> None:
 def test_the_clients_and_addresses_of_the_others() -> None:
     world = World()
     views = world.views
-    assert (list(views.clients()), list(views.addresses()), views.unheard()) == ([], [], [])
+    assert (list(views.clients()), list(views.addresses()), views.without_report()) == ([], [], [])
     receive_clients(world, "two")
     receive_clients(world, "three", addresses=())
     assert [(row.user, row.gateways) for row in views.clients()] == [
@@ -124,10 +124,10 @@ def test_the_clients_and_addresses_of_the_others() -> None:
     assert (views.unlisted_clients(), views.unlisted_addresses()) == (8, 10)
     world.clock.advance(KEPT_MS + 1)
     assert list(views.clients()) == []
-    assert views.unheard() == ["two", "three"]
+    assert views.without_report() == ["two", "three"]
 
 
-def test_the_gateways_that_do_not_tell_all() -> None:
+def test_the_gateways_that_do_not_report_all() -> None:
     world = World()
     assert world.views.incomplete() == Incomplete()
     receive_clients(world, "all", unlisted_clients=0, unlisted_addresses=0)
@@ -135,7 +135,7 @@ def test_the_gateways_that_do_not_tell_all() -> None:
     receive_clients(world, "addresses", unlisted_clients=0)
     world.receive(replace(SUMMARY, gateway="uses", unlisted_uses=1))
     finished(world.member.receive(Report("silent", 1)))
-    assert world.views.unheard() == ["uses", "silent"]
+    assert world.views.without_report() == ["uses", "silent"]
     assert world.views.incomplete() == Incomplete(
         uses=frozenset({"uses", "silent"}),
         clients=frozenset({"uses", "silent", "clients"}),
@@ -145,7 +145,7 @@ def test_the_gateways_that_do_not_tell_all() -> None:
 
 def test_the_share_of_each_gateway_in_a_limit() -> None:
     world = World()
-    key = ShareKey(QuotaKind.PRODUCE, None, "app")
+    key = LimitKey(QuotaKind.PRODUCE, None, "app")
     share = partial(world.views.share, "producer_byte_rate", (None, "app"))
     # A gateway that starts does not know yet whether others are there.
     assert share("") == world.member.other_share / WHOLE

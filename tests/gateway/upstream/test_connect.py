@@ -17,7 +17,7 @@ from broker.gateway.upstream.errors import Reason, UpstreamError
 from broker.gateway.upstream.frames import FrameStream
 from broker.gateway.upstream.security import UpstreamSecurity
 from broker.network.clock import TrioClock
-from broker.network.tls.tls_socket import TlsSocket
+from broker.network.connection.tls_socket import TlsSocket
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.metadata import MetadataRequest
 from broker.security.client_login import SCRAM_MODULE

@@ -1,11 +1,11 @@
-"""Backoff and alarm, with exact times."""
+"""ReconnectBackoff and alarm, with exact times."""
 
 import trio
 from trio.testing import MockClock
 
 from broker.config.sections import UpstreamConfig
 from broker.gateway.upstream.errors import Reason, UpstreamError
-from broker.gateway.upstream.pace import Alarm, Backoff
+from broker.gateway.upstream.pace import Alarm, ReconnectBackoff
 
 
 def failure(reason: Reason = Reason.REFUSED) -> UpstreamError:
@@ -13,23 +13,23 @@ def failure(reason: Reason = Reason.REFUSED) -> UpstreamError:
 
 
 def test_the_backoff_doubles_up_to_its_limit_and_starts_again() -> None:
-    backoff = Backoff(UpstreamConfig(reconnect_backoff_ms=50, reconnect_backoff_max_ms=300))
+    backoff = ReconnectBackoff(UpstreamConfig(reconnect_backoff_ms=50, reconnect_backoff_max_ms=300))
     assert [backoff.after_s(failure()) for _ in range(5)] == [0.05, 0.1, 0.2, 0.3, 0.3]
     backoff.reset()
     assert backoff.after_s(failure()) == 0.05
 
 
 def test_without_backoff_there_is_no_wait() -> None:
-    backoff = Backoff(UpstreamConfig(reconnect_backoff_ms=0, reconnect_backoff_max_ms=0))
+    backoff = ReconnectBackoff(UpstreamConfig(reconnect_backoff_ms=0, reconnect_backoff_max_ms=0))
     assert [backoff.after_s(failure()) for _ in range(3)] == [0, 0, 0]
 
 
 def test_credentials_and_other_clusters_wait_for_a_period() -> None:
-    backoff = Backoff(UpstreamConfig(metadata_max_age_ms=5_000))
+    backoff = ReconnectBackoff(UpstreamConfig(metadata_max_age_ms=5_000))
     assert backoff.after_s(failure(Reason.CREDENTIALS)) == 5
     assert backoff.after_s(failure(Reason.CLUSTER)) == 5
     assert backoff.after_s(failure(Reason.TLS)) == 0.2
-    slow = Backoff(
+    slow = ReconnectBackoff(
         UpstreamConfig(metadata_max_age_ms=100, reconnect_backoff_ms=700, reconnect_backoff_max_ms=700)
     )
     assert slow.after_s(failure(Reason.CREDENTIALS)) == 0.7

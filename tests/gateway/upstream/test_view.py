@@ -7,7 +7,7 @@ import pytest
 from broker.config.listeners import Address
 from broker.gateway.upstream.connection import UpstreamConnection
 from broker.gateway.upstream.errors import Reason, UpstreamError
-from broker.gateway.upstream.view import MAX_HOST, MAX_NODES, MAX_VIEW_BYTES, View, ask
+from broker.gateway.upstream.view import MAX_HOST, MAX_NODES, MAX_VIEW_BYTES, ClusterView, ask
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.describe_cluster import DescribeClusterBroker, DescribeClusterResponse
 from broker.protocol.messages.metadata import MetadataResponse, MetadataResponseBroker
@@ -38,7 +38,7 @@ class Answering:
         return self._answer
 
 
-async def seen(nodes: int, host: str, *, is_old: bool) -> View | UpstreamError:
+async def seen(nodes: int, host: str, *, is_old: bool) -> ClusterView | UpstreamError:
     connection = Answering(nodes, host, is_old=is_old)
     try:
         return await ask(cast(UpstreamConnection, connection))
@@ -53,7 +53,7 @@ async def seen(nodes: int, host: str, *, is_old: bool) -> View | UpstreamError:
 async def test_nodes_have_a_maximum(is_old: bool, more: int, is_taken: bool) -> None:
     view = await seen(MAX_NODES + more, "kafka", is_old=is_old)
     if is_taken:
-        assert isinstance(view, View) and len(view.nodes) == MAX_NODES + more
+        assert isinstance(view, ClusterView) and len(view.nodes) == MAX_NODES + more
     else:
         assert isinstance(view, UpstreamError) and view.reason is Reason.PROTOCOL
 
@@ -62,4 +62,4 @@ async def test_nodes_have_a_maximum(is_old: bool, more: int, is_taken: bool) -> 
 @pytest.mark.parametrize(("more", "is_taken"), [(-1, True), (0, True), (1, False)])
 async def test_the_name_of_a_host_has_a_maximum(is_old: bool, more: int, is_taken: bool) -> None:
     view = await seen(1, "h" * (MAX_HOST + more), is_old=is_old)
-    assert isinstance(view, View) is is_taken
+    assert isinstance(view, ClusterView) is is_taken

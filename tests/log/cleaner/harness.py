@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from broker.log.cleaner.cleaning import Cleaning, Limits
+from broker.log.cleaner.cleaning import Cleaning, CleaningLimits
 from broker.log.cleaner.manager import CleanerManager, LastRun
 from broker.log.cleaner.pace import Pace
 from broker.log.partition import PartitionLog
@@ -14,7 +14,7 @@ from broker.records.header import TRANSACTIONAL_FLAG, BatchHeader, header_at
 from broker.records.walk import Record, batches, records
 from tests.log.harness import NOW, bytes_from, make
 
-LIMITS = Limits(map_bytes=1_048_576, load_factor=0.9, read_bytes=4_096)
+LIMITS = CleaningLimits(map_bytes=1_048_576, load_factor=0.9, read_bytes=4_096)
 
 Pair = tuple[str, str | None]
 
@@ -75,7 +75,7 @@ def clean(
     store: LogStore,
     log: PartitionLog,
     now: int = NOW,
-    limits: Limits = LIMITS,
+    limits: CleaningLimits = LIMITS,
     manager: CleanerManager | None = None,
 ) -> LastRun:
     """Run one pass over everything that can be cleaned, whether it is due or not, and note it."""

@@ -1,4 +1,4 @@
-"""Rests of a cleaner thread: after so many steps, however the records are divided into batches."""
+"""Pauses of a cleaner thread: one after so many steps, however the records are divided into batches."""
 
 import pytest
 

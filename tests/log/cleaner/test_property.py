@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.log.cleaner.cleaning import Limits
+from broker.log.cleaner.cleaning import CleaningLimits
 from broker.log.partition import PartitionLog
 from broker.log.producer_state import ProducerStateEntry
 from broker.records.compression import Codec
@@ -119,12 +119,12 @@ def producers(log: PartitionLog) -> list[tuple[int, Any]]:
 def test_what_remains(steps: list[Any], later: list[Any], map_slots: int) -> None:
     where = Path(tempfile.mkdtemp())
     try:
-        check(where, steps, later, Limits(map_slots * 24, 0.9, 4_096))
+        check(where, steps, later, CleaningLimits(map_slots * 24, 0.9, 4_096))
     finally:
         shutil.rmtree(where)
 
 
-def check(where: Path, steps: list[Any], later: list[Any], limits: Limits) -> None:
+def check(where: Path, steps: list[Any], later: list[Any], limits: CleaningLimits) -> None:
     store, _ = open_store(where / "data")
     log = compacted(store, delete_retention_ms=RETENTION_MS)
     model = Model(log)
@@ -150,7 +150,7 @@ def check(where: Path, steps: list[Any], later: list[Any], limits: Limits) -> No
     for step in later:
         model.apply(step)
     before = contents(log)
-    run = clean(store, log, now=NOW + RETENTION_MS, limits=Limits(1_048_576, 0.9, 4_096))
+    run = clean(store, log, now=NOW + RETENTION_MS, limits=CleaningLimits(1_048_576, 0.9, 4_096))
     expected = [
         each
         for each in model.expected(before, run.end_offset)

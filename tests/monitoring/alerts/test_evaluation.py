@@ -4,7 +4,7 @@ import pytest
 
 from broker.controller.rows.alerts import Labels
 from broker.metadata.alerts import AlertCondition, AlertRule
-from broker.monitoring.alerts.evaluation import MAX_ALERTS, RuleState, Transition
+from broker.monitoring.alerts.evaluation import MAX_ALERTS, AlertTransition, RuleState
 
 ORDERS: Labels = (("group", "orders"),)
 WALL = 1_000_000
@@ -17,7 +17,7 @@ class Watch:
         self.rule = AlertRule(AlertCondition.LAG, 100.0, **rule)  # type: ignore[arg-type]
         self.state = RuleState()
 
-    def at(self, now_ms: int, value: float | None) -> list[Transition]:
+    def at(self, now_ms: int, value: float | None) -> list[AlertTransition]:
         observed = {} if value is None else {ORDERS: value}
         return self.state.step(self.rule, observed, now_ms, WALL + now_ms)
 
@@ -33,7 +33,7 @@ def test_a_value_above_the_threshold_fires(value: float, shown: str) -> None:
     watch = Watch()
     fired = watch.at(0, value)
     assert watch.shown == shown
-    assert fired == ([Transition(ORDERS, value, WALL, None)] if shown == "firing" else [])
+    assert fired == ([AlertTransition(ORDERS, value, WALL, None)] if shown == "firing" else [])
 
 
 @pytest.mark.parametrize(("after_ms", "shown"), [(29_999, "pending"), (30_000, "firing"), (30_001, "firing")])
@@ -60,7 +60,7 @@ def test_an_alert_fires_once_and_is_resolved_once() -> None:
     watch = Watch()
     assert len(watch.at(0, 200.0)) == 1
     assert watch.at(5_000, 300.0) == []
-    assert watch.at(10_000, 100.0) == [Transition(ORDERS, 100.0, WALL, WALL + 10_000)]
+    assert watch.at(10_000, 100.0) == [AlertTransition(ORDERS, 100.0, WALL, WALL + 10_000)]
     assert watch.at(15_000, 100.0) == [] and watch.shown == "none"
 
 
@@ -88,20 +88,20 @@ def test_a_relapse_begins_that_while_anew() -> None:
     assert watch.at(40_000, 90.0) == []
     watch.at(50_000, 70.0)
     assert watch.at(109_999, 70.0) == []
-    assert watch.at(110_000, 70.0) == [Transition(ORDERS, 70.0, WALL, WALL + 110_000)]
+    assert watch.at(110_000, 70.0) == [AlertTransition(ORDERS, 70.0, WALL, WALL + 110_000)]
 
 
 def test_a_subject_that_is_gone_counts_as_zero() -> None:
     watch = Watch()
     watch.at(0, 101.0)
-    assert watch.at(5_000, None) == [Transition(ORDERS, 0.0, WALL, WALL + 5_000)]
+    assert watch.at(5_000, None) == [AlertTransition(ORDERS, 0.0, WALL, WALL + 5_000)]
 
 
 def test_the_end_of_a_rule_resolves_what_fires_and_forgets_what_is_pending() -> None:
     firing, pending = Watch(), Watch(for_ms=1)
     firing.at(0, 101.0)
     pending.at(0, 101.0)
-    assert firing.state.end(WALL + 7) == [Transition(ORDERS, 101.0, WALL, WALL + 7)]
+    assert firing.state.end(WALL + 7) == [AlertTransition(ORDERS, 101.0, WALL, WALL + 7)]
     assert pending.state.end(WALL + 7) == []
     assert (firing.shown, pending.shown) == ("none", "none")
 

@@ -8,13 +8,13 @@ from broker.monitoring.alerts.formats import (
     ALIVE_MS,
     RESEND_MS,
     Notification,
-    Source,
+    NotificationSource,
     alertmanager_body,
     plain,
     webhook_body,
 )
 
-SOURCE = Source("Zm9v", 3, "http://weir.example/")
+SOURCE = NotificationSource("Zm9v", 3, "http://weir.example/")
 FIRING = Notification(
     "reports fall behind", "lag", "critical", (("group", "rep\u202eorts"),), 120_000.0, 1e5, 1_000, None
 )

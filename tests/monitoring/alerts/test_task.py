@@ -28,11 +28,11 @@ from broker.controller.alerts import (
 from broker.controller.rows.connections import ThrottledRow
 from broker.controller.rows.topics import GroupRow
 from broker.controller.rows.upstream import RefusedRecords
-from broker.monitoring.alerts.formats import Source
+from broker.monitoring.alerts.formats import NotificationSource
 from broker.monitoring.alerts.outbox import SendResult
 from broker.monitoring.alerts.task import MAX_EVENTS, Alerting
 from broker.network.clock import TrioClock
-from broker.security.egress import Endpoint
+from broker.security.egress import HttpEndpoint
 from tests.controller.world import World
 
 LAG = AlertRule(AlertCondition.LAG, 100.0, destinations=("hook",))
@@ -52,7 +52,7 @@ class Scene:
         self.alerting = Alerting(
             lambda: self.world.image,
             self.views(),
-            lambda: Source("c", 1, "http://weir/"),
+            lambda: NotificationSource("c", 1, "http://weir/"),
             self.world.configuration.config.alerts,
             (),
             TrioClock(),
@@ -72,7 +72,7 @@ class Scene:
         return iter([GroupRow(name, "Stable", "consumer", 1, lag) for name, lag in self.lags.items()])
 
     async def post(
-        self, endpoint: Endpoint, body: bytes, headers: Sequence[tuple[str, str]], *_rest: Any
+        self, endpoint: HttpEndpoint, body: bytes, headers: Sequence[tuple[str, str]], *_rest: Any
     ) -> SendResult:
         self.received.append((trio.current_time(), endpoint.target, json.loads(body)))
         await trio.lowlevel.checkpoint()

@@ -132,7 +132,7 @@ def test_long_names_make_slices_shorter() -> None:
 
 
 @pytest.mark.parametrize("most", [0, 1, 5])
-def test_no_more_is_told_than_the_topic_may_get_in_a_second(most: int) -> None:
+def test_no_more_is_sent_than_the_topic_may_get_in_a_second(most: int) -> None:
     assert len(taken(begun(), image(9), most=most)) == most
 
 
@@ -199,7 +199,7 @@ def test_a_loss_half_way_does_not_begin_anew_before_the_end() -> None:
 # A broker
 
 
-async def test_a_broker_tells_all_rules_at_its_start(tmp_path: Path, mock_clock: MockClock) -> None:
+async def test_a_broker_reports_all_rules_at_its_start(tmp_path: Path, mock_clock: MockClock) -> None:
     async with running_broker(tmp_path) as broker:
         await set_limits(broker, ALICE, True, producer_byte_rate=1_000.0, request_percentage=20.5)
         await set_limits(broker, BOB, consumer_byte_rate=7.0)
@@ -223,7 +223,7 @@ async def test_a_broker_tells_all_rules_at_its_start(tmp_path: Path, mock_clock:
         assert len(quota_events(again, "snapshot")) == 4
 
 
-async def test_a_start_that_ended_half_way_leaves_a_half_and_the_next_tells_the_whole(
+async def test_a_start_that_ended_half_way_leaves_a_half_and_the_next_reports_the_whole(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
     slow = "events.max.rows.per.second=1"
@@ -253,7 +253,7 @@ async def test_a_snapshot_is_no_row_of_the_audit(tmp_path: Path, mock_clock: Moc
         assert again.server.control.image.version == version
 
 
-async def test_every_start_tells_them_again_and_without_what_was_removed(
+async def test_every_start_reports_them_again_and_without_what_was_removed(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
     reported = []

@@ -185,7 +185,7 @@ def values(manager: CleanerManager, now: int) -> dict[str, float]:
     }
 
 
-def test_what_the_cleaner_tells(tmp_path: Path) -> None:
+def test_what_the_cleaner_reports(tmp_path: Path) -> None:
     store, _ = open_store(tmp_path / "data")
     manager = CleanerManager(store)
     assert set(values(manager, NOW).values()) == {0}

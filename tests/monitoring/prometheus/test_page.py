@@ -17,7 +17,7 @@ from broker.config.sections import RequestLogConfig
 from broker.metadata.changes import AuditFilter
 from broker.metrics.families import render
 from broker.monitoring.prometheus.page import transaction_families
-from broker.network.handling.request_channel import Request as BrokerRequest
+from broker.network.requests.request_channel import Request as BrokerRequest
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.messages.list_groups import ListGroupsRequest
 from broker.quotas.entity import Entity

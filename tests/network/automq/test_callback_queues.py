@@ -9,7 +9,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import NoResponse, Outcome
 from broker.network.automq.handler_queues import CallbackQueues
-from broker.network.handling.request_channel import Request
+from broker.network.requests.request_channel import Request
 from broker.server.compiled import COMPILED
 from tests.network.automq.frames import AUTOMQ, channel_of, correlation_ids, produced, waiting_fetch
 from tests.network.automq.wiring import Wiring, wired

@@ -10,7 +10,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from broker.network.automq.handler_queues import RequestQueues, SizeSemaphore
 from broker.network.connection.channel import NewConnection
-from broker.network.handling.request_channel import Request
+from broker.network.requests.request_channel import Request
 from tests.network.automq.wiring import Wiring, wired
 
 

@@ -5,16 +5,16 @@ import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from broker.network.authentication import FailedLogins
 from broker.network.automq.channel import PipelinedChannel
 from broker.network.automq.processor import PipelinedResponder, Watermarks
 from broker.network.clock import TrioClock
-from broker.network.connection.authentication import FailedLogins
 from broker.network.connection.channel import NewConnection
 from broker.network.connection.frame_pool import FramePool
 from broker.network.connection.receive import SCRATCH_BYTES, Receive
 from broker.network.connection.send import Part
 from broker.network.failures import Failures
-from broker.network.handling.request_channel import Reply, Request
+from broker.network.requests.request_channel import Reply, Request
 from broker.network.selector import Selector
 from tests.support.rig import unused_route
 

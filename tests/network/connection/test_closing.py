@@ -13,7 +13,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from broker.common.errors import BrokerBug
 from broker.network.connection.send import Send
-from broker.network.handling.request_channel import Request, ResponseSend
+from broker.network.requests.request_channel import Request, ResponseSend
 from broker.protocol import codec
 from broker.protocol.messages.metadata import MetadataRequest
 from broker.quotas.entity import Entity

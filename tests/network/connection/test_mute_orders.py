@@ -8,7 +8,7 @@ import pytest
 
 from broker.common.errors import BrokerBug
 from broker.network.connection.channel import Channel, MuteEvent, MuteState
-from broker.network.handling.request_channel import Reply, Request
+from broker.network.requests.request_channel import Reply, Request
 from broker.network.selector import READ
 from tests.support.hostile import framed
 from tests.support.rig import Rig, unused_route

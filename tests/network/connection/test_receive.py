@@ -107,7 +107,9 @@ def test_http_and_tls_are_refused_by_their_size(
         new_receive(limit=104_857_600).read(ours)
 
 
-def test_the_end_of_the_stream_is_told_also_within_a_frame(pair: tuple[socket.socket, socket.socket]) -> None:
+def test_the_end_of_the_stream_is_reported_also_within_a_frame(
+    pair: tuple[socket.socket, socket.socket],
+) -> None:
     ours, theirs = pair
     receive = new_receive()
     theirs.sendall(struct.pack(">i", 100_000) + bytes(70_000))

@@ -188,10 +188,10 @@ class Refusing:
         raise OSError(self.number, os.strerror(self.number))
 
 
-@pytest.mark.parametrize(("number", "is_told"), [(errno.EFAULT, True), (errno.EPIPE, False)])
+@pytest.mark.parametrize(("number", "is_reported"), [(errno.EFAULT, True), (errno.EPIPE, False)])
 @pytest.mark.parametrize("at_once", [True, False])
 def test_a_region_is_reported_when_the_kernel_cannot_read_its_pages(
-    number: int, is_told: bool, at_once: bool
+    number: int, is_reported: bool, at_once: bool
 ) -> None:
     region, sock = Region(b"abc", 3), cast("socket.socket", Refusing(number))
     write: Callable[[], object]
@@ -202,4 +202,4 @@ def test_a_region_is_reported_when_the_kernel_cannot_read_its_pages(
     )
     with pytest.raises(OSError, match=os.strerror(number)):
         write()
-    assert hasattr(region, "error") is is_told
+    assert hasattr(region, "error") is is_reported

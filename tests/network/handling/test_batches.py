@@ -9,8 +9,8 @@ import pytest
 from trio.testing import MockClock
 
 from broker.network.handling.handler_pool import BATCH, BATCH_NS
-from broker.network.handling.request_channel import Request
-from broker.network.handling.request_time import RequestTime
+from broker.network.requests.request_channel import Request
+from broker.network.requests.request_time import RequestTime
 from broker.protocol import codec
 from broker.protocol.messages.list_offsets import ListOffsetsRequest
 from broker.protocol.schema import Message

@@ -12,7 +12,7 @@ from broker.api.requests.context import RequestContext
 from broker.api.requests.delayed_operations import AT_ONCE
 from broker.api.requests.outcome import NO_RESPONSE, Delayed, Outcome
 from broker.network.handling.handler_pool import BATCH
-from broker.network.handling.request_channel import Request
+from broker.network.requests.request_channel import Request
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.messages.find_coordinator import FindCoordinatorRequest

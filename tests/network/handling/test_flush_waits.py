@@ -288,7 +288,7 @@ def sizes(broker: RunningBroker) -> dict[str, dict[str, float]]:
     }
 
 
-async def test_the_gauges_tell_of_the_purgatories_that_exist_and_of_no_other(
+async def test_the_gauges_describe_the_purgatories_that_exist_and_no_other(
     broker: RunningBroker, disk: SlowDisk, mock_clock: MockClock
 ) -> None:
     client = await broker.connect()

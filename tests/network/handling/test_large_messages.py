@@ -12,8 +12,8 @@ from broker.protocol.emitter import SLICE
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from broker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from tests.network.handling.test_request_time import limit
 from tests.network.handling.test_sliced_requests import Looks
+from tests.network.requests.test_request_time import limit
 from tests.support.machine_speed import WITHIN_S
 from tests.support.running import RunningBroker, running_broker
 from tests.support.wire import WireClient

@@ -25,7 +25,7 @@ from broker.protocol.messages.list_offsets import (
 from broker.records.build import NewRecord, build_batch
 from broker.records.compression import Codec
 from broker.records.slices import Slices, Unpack
-from tests.network.handling.test_request_time import limit
+from tests.network.requests.test_request_time import limit
 from tests.support.produce import PRODUCE_VERSION, produce_request
 from tests.support.running import running_broker
 

@@ -16,7 +16,7 @@ import pytest
 from broker.common.errors import ConfigError
 from broker.config.load import load
 from broker.metadata.actor import BROKER_ITSELF, Actor, ChangeOrigin, Role
-from broker.metadata.changes import AuditFilter, AuditRow, Change, Kind, write_pairs
+from broker.metadata.changes import AuditFilter, AuditRow, Change, ChangeKind, write_pairs
 from broker.metadata.image import Image
 from broker.metadata.store import MetadataStore
 from broker.server.disk.stores import METADATA_FILE, open_metadata
@@ -47,9 +47,9 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
     store = opened(where)
     for number in range(CHANGES):
         store.commit(
-            [Change(Kind.CLIENT_QUOTA, ANN, "producer_byte_rate", str(123_456 + number))], EVE, 2_000
+            [Change(ChangeKind.CLIENT_QUOTA, ANN, "producer_byte_rate", str(123_456 + number))], EVE, 2_000
         )
-    store.commit([Change(Kind.BROKER_CONFIG, "1", "ssl.key.password", "secret")], EVE, 2_000)
+    store.commit([Change(ChangeKind.BROKER_CONFIG, "1", "ssl.key.password", "secret")], EVE, 2_000)
     trail = store.history(AuditFilter(limit=1_000))
     shutil.copytree(where, where.with_name("killed"))
     store.close()
@@ -73,7 +73,7 @@ def check(where: Path, written: Written, name: str) -> bool:
     try:
         assert store.image == written.image
         assert store.history(AuditFilter(limit=1_000)) == written.trail
-        store.commit([Change(Kind.CLIENT_QUOTA, ANN, "producer_byte_rate", "5")], BROKER_ITSELF, 3_000)
+        store.commit([Change(ChangeKind.CLIENT_QUOTA, ANN, "producer_byte_rate", "5")], BROKER_ITSELF, 3_000)
     finally:
         store.close()
     again = opened(where)

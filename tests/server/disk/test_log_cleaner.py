@@ -13,7 +13,7 @@ from broker.log import disk
 from broker.log.cleaner.manager import CleanerManager
 from broker.log.store import LogStore
 from broker.network.clock import TrioClock
-from broker.server.disk.log_cleaner import CREDIT_MS, LogCleaner, Throttle
+from broker.server.disk.log_cleaner import CREDIT_MS, LogCleaner, Throttler
 from tests.log.cleaner.harness import close_segment, compacted, pairs, put
 from tests.log.cleaner.test_manager import sized_put
 from tests.log.harness import NOW, open_store
@@ -39,7 +39,7 @@ def cleaner_of(store: LogStore, **config: Any) -> LogCleaner:
 
 
 def test_a_limit_counts_the_time_between_two_pieces() -> None:
-    throttle = Throttle()
+    throttle = Throttler()
     assert throttle.wait_ms(1_000, 1_000.0, 5_000) == 1_000 - CREDIT_MS
     assert throttle.wait_ms(1_000, 1_000.0, 5_700) == 1_000
     assert throttle.wait_ms(500, 1_000.0, 7_100) == 200  # of 400 ms without work, 300 count

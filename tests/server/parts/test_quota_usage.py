@@ -163,7 +163,7 @@ DAMAGED: dict[str, tuple[Damage, str]] = {
 
 
 @pytest.mark.parametrize("kind", DAMAGED)
-async def test_a_file_that_cannot_be_used_is_told_in_one_line_and_never_stops_the_start(
+async def test_a_file_that_cannot_be_used_is_reported_in_one_line_and_never_stops_the_start(
     tmp_path: Path, mock_clock: MockClock, caplog: pytest.LogCaptureFixture, kind: str
 ) -> None:
     async with running_broker(tmp_path) as broker:
@@ -184,7 +184,7 @@ async def test_a_file_that_cannot_be_used_is_told_in_one_line_and_never_stops_th
         assert bool(caplog.records) is not is_replaced
 
 
-async def test_a_disk_that_takes_no_file_is_told_once_until_it_takes_one_again(
+async def test_a_disk_that_takes_no_file_is_reported_once_until_it_takes_one_again(
     tmp_path: Path, mock_clock: MockClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     is_full = True
@@ -198,7 +198,7 @@ async def test_a_disk_that_takes_no_file_is_told_once_until_it_takes_one_again(
     monkeypatch.setattr(disk, "replace_file", write)
     caplog.set_level(logging.WARNING)
 
-    def told() -> list[str]:
+    def reported() -> list[str]:
         return [each.getMessage() for each in caplog.records if "reason" in each.__dict__]
 
     async with running_broker(tmp_path) as broker:
@@ -206,7 +206,7 @@ async def test_a_disk_that_takes_no_file_is_told_once_until_it_takes_one_again(
         await passes(mock_clock, SAVES_MS)
         await produce(broker, 1)
         await passes(mock_clock, SAVES_MS)
-        assert told() == ["usage of quotas is not saved, a restart would clear it"]
+        assert reported() == ["usage of quotas is not saved, a restart would clear it"]
         is_full = False
         await produce(broker, 1)
         await passes(mock_clock, SAVES_MS)
@@ -214,7 +214,7 @@ async def test_a_disk_that_takes_no_file_is_told_once_until_it_takes_one_again(
         is_full = True
         await produce(broker, 1)
         await passes(mock_clock, SAVES_MS)
-        assert len(told()) == 2
+        assert len(reported()) == 2
         is_full = False
 
 

@@ -62,11 +62,11 @@ def test_the_controllers_counts_stand_beside_the_brokers(
 def test_what_other_gateways_count_stands_beside_it(addresses: Any, expect: Any, broker: FakeBroker) -> None:
     note = addresses.locator("#elsewhere")
     expect(note).to_be_hidden()
-    broker.others_elsewhere.address_rows = [
+    broker.remote_shares.address_rows = [
         use("10.0.0.7", 19.5, connections=2, max_connections=5, refused=4, gateway="g2-77aa"),
         use("10.0.0.12", 1.0, connections=7, gateway="g2-77aa"),
     ]
-    broker.unlisted_address_count, broker.unheard = 1, ["g3-0000"]
+    broker.unlisted_address_count, broker.without_report = 1, ["g3-0000"]
     for words in ("19.5/s", "gateway g2-77aa", "3 of 5", "2 elsewhere", "4"):
         expect(row(addresses, "10.0.0.7")).to_contain_text(words)
     expect(row(addresses, "10.0.0.7").locator(".bar")).to_have_attribute("data-level", "watch")
@@ -74,8 +74,8 @@ def test_what_other_gateways_count_stands_beside_it(addresses: Any, expect: Any,
     expect(row(addresses, "10.0.0.12").get_by_title("gateway g2-77aa: 7")).to_have_text("7 elsewhere")
     expect(note).to_contain_text("1 address of other gateways is not included")
     expect(note).to_contain_text("gateway g3-0000, which has told nothing yet.")
-    broker.others_elsewhere.address_rows = []
-    broker.unlisted_address_count, broker.unheard = 0, []
+    broker.remote_shares.address_rows = []
+    broker.unlisted_address_count, broker.without_report = 0, []
     expect(row(addresses, "10.0.0.12")).to_have_count(0)
     expect(note).to_be_hidden()
 

@@ -137,7 +137,7 @@ def test_what_fires_and_what_happened_is_shown(alerts: Any, expect: Any, broker:
     expect(alerts.locator("#history tbody tr").first).to_contain_text("1 notification: 404")
 
 
-def test_a_concurrent_change_of_a_rule_is_told(alerts: Any, expect: Any, broker: FakeBroker) -> None:
+def test_a_concurrent_change_of_a_rule_is_reported(alerts: Any, expect: Any, broker: FakeBroker) -> None:
     broker.add_rule("lagging", LAG)
     alerts.get_by_label("Edit lagging").click()
     broker.add_rule("lagging", AlertRule(AlertCondition.LAG, 7.0))

@@ -74,7 +74,7 @@ def test_escape_closes_the_question_and_returns_to_the_button(
     expect(button).to_be_focused()
 
 
-def test_without_a_key_the_page_tells_which_setting_is_missing(
+def test_without_a_key_the_page_names_the_missing_setting(
     page: Watched, expect: Any, broker: FakeBroker
 ) -> None:
     broker.metadata = World()

@@ -55,7 +55,7 @@ def test_a_limit_at_each_upstream_node_shows_the_use_there(
 def test_the_use_at_each_gateway_stands_with_its_share_and_throttles(
     ruled: Watched, expect: Any, broker: FakeBroker
 ) -> None:
-    shares = broker.others_elsewhere
+    shares = broker.remote_shares
     broker.throttled_here[FETCH] = [("alice", "app")]
     shares.sums, shares.parts = GatewaySums(2), {"g2-77aa": 0.25}
     shares.uses = [("g2-77aa", SensorUse(FETCH, Entity("alice", "app"), ("alice", "app"), 6e5, 2))]
@@ -72,7 +72,7 @@ def test_the_use_at_each_gateway_stands_with_its_share_and_throttles(
 
 
 def test_one_gateway_alone_is_not_named(ruled: Watched, expect: Any, broker: FakeBroker) -> None:
-    broker.others_elsewhere.sums = GatewaySums(1)
+    broker.remote_shares.sums = GatewaySums(1)
     opened = ruled.go("/explain?user=alice&client_id=app")
     expect(verdict(opened, "Fetch")).to_contain_text("1 MB/s now")
     expect(verdict(opened, "Fetch").locator("[data-gateway]")).to_have_count(0)

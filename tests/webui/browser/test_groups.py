@@ -54,7 +54,7 @@ def test_offsets_are_reset_after_a_dry_run(groups: Any, expect: Any, world: LogW
     assert world.committed(name, "orders") == {0: 4, 1: 9}
 
 
-def test_wrong_input_is_told_and_kept(groups: Any, expect: Any) -> None:
+def test_wrong_input_is_reported_and_kept(groups: Any, expect: Any) -> None:
     groups.get_by_label("Reset offsets of reports").click()
     save = groups.get_by_role("button", name="Reset offsets", exact=True)
     for kind, label, typed, words in (

@@ -364,7 +364,7 @@ def test_an_unreadable_table_is_reported_and_others_are_shown(
     expect(insights.locator("#written")).to_contain_text("damaged")
 
 
-def test_without_usage_nothing_can_be_told(page: Watched, expect: Any, warehouse: Path) -> None:
+def test_without_usage_nothing_is_known(page: Watched, expect: Any, warehouse: Path) -> None:
     log_of(warehouse, "usage_per_minute").write_bytes(b"{")
     page.sign_in()
     insights = page.go(PAGE)

@@ -124,7 +124,7 @@ def test_figures_move_by_themselves(page: Watched, expect: Any, broker: FakeBrok
     expect(opened.locator("#nav-throttled")).to_be_hidden()
 
 
-def test_the_doctor_tells_what_is_wrong_and_what_would_change_it(
+def test_the_doctor_says_what_is_wrong_and_what_would_change_it(
     page: Watched, expect: Any, broker: FakeBroker
 ) -> None:
     page.sign_in("viewer-token")

@@ -70,7 +70,7 @@ def test_a_rule_whose_clients_all_come_under_others_names_them(
     expect(quotas).to_have_url(re.compile("rule=.*bob"))
 
 
-def test_a_long_first_throttle_is_told_and_can_begin_gently(quotas: Any, expect: Any) -> None:
+def test_a_long_first_throttle_is_shown_and_can_begin_gently(quotas: Any, expect: Any) -> None:
     quotas.get_by_label("Edit client id app").click()
     limit = quotas.locator("form.editor").get_by_label("Produce")
     limit.fill("130 kB")

@@ -93,8 +93,8 @@ def test_adding_a_quota(quotas: Any, expect: Any, broker: FakeBroker) -> None:
 
 
 def test_a_preview_counts_the_clients_of_all_gateways(quotas: Any, expect: Any, broker: FakeBroker) -> None:
-    broker.others_elsewhere.client_rows = [usage("carol", "app")]
-    broker.unlisted_client_count, broker.unheard = 1_200, ["3-c"]
+    broker.remote_shares.client_rows = [usage("carol", "app")]
+    broker.unlisted_client_count, broker.without_report = 1_200, ["3-c"]
     quotas.get_by_label("Edit client id app").click()
     field(quotas, "Produce").fill("500 kB")
     reach = quotas.locator(".reach")
@@ -299,7 +299,7 @@ def test_the_clients_without_a_limit_are_those_of_all_gateways(
     quotas: Any, expect: Any, broker: FakeBroker
 ) -> None:
     section = quotas.locator("#unlimited")
-    broker.others_elsewhere.client_rows = [
+    broker.remote_shares.client_rows = [
         usage("bob", "other", 3e6, gateways=("g2-77aa",)),
         usage("bob", "far", 1e3, gateways=("g2-77aa", "g3-0000"), history=tuple),
     ]
@@ -312,10 +312,10 @@ def test_the_clients_without_a_limit_are_those_of_all_gateways(
         expect(rows.first).to_contain_text(words)
     expect(rows.last).to_contain_text("gateway g2-77aa, gateway g3-0000")
     expect(note).to_contain_text("clients of other gateways are not included: each gateway tells the 500")
-    broker.unlisted_client_count, broker.unheard = 0, ["g3-0000"]
+    broker.unlisted_client_count, broker.without_report = 0, ["g3-0000"]
     broker.version += 1
     expect(note).to_have_text("Not included: gateway g3-0000, which has told nothing yet.")
-    broker.others_elsewhere.client_rows, broker.unheard = [], []
+    broker.remote_shares.client_rows, broker.without_report = [], []
     broker.version += 1
     expect(rows).to_have_count(1)
     expect(note).to_be_hidden()

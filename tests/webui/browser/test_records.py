@@ -133,7 +133,9 @@ def test_hostile_bytes_are_only_text(page: Watched, expect: Any, world: LogWorld
         ("Offset", "", "Enter an offset"),
     ],
 )
-def test_wrong_input_is_told_and_kept(page: Watched, expect: Any, field: str, typed: str, words: str) -> None:
+def test_wrong_input_is_reported_and_kept(
+    page: Watched, expect: Any, field: str, typed: str, words: str
+) -> None:
     page.sign_in()
     opened = page.go("/records")
     opened.get_by_label("Topic").fill("orders")
@@ -147,7 +149,7 @@ def test_wrong_input_is_told_and_kept(page: Watched, expect: Any, field: str, ty
     expect(opened.get_by_label("Text", exact=True)).to_have_value("kept")
 
 
-def test_a_schema_decodes_and_a_wrong_one_is_told(page: Watched, expect: Any, world: LogWorld) -> None:
+def test_a_schema_decodes_and_a_wrong_one_is_reported(page: Watched, expect: Any, world: LogWorld) -> None:
     world.append("orders", (None, b"\x54"))
     page.sign_in()
     opened = page.go("/records?topic=orders")

@@ -70,7 +70,7 @@ def test_bad_input_is_named_and_nothing_typed_is_lost(scram: Any, expect: Any, b
     expect(row(scram, "orders <b>")).to_be_visible()
 
 
-def test_both_sides_of_a_concurrent_change_are_told(scram: Any, expect: Any, broker: FakeBroker) -> None:
+def test_both_sides_of_a_concurrent_change_are_reported(scram: Any, expect: Any, broker: FakeBroker) -> None:
     broker.add_scram("orders")
     scram.get_by_label("Replace the password of orders for SCRAM-SHA-256").click()
     broker.add_scram("orders")

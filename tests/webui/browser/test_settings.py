@@ -110,7 +110,7 @@ def test_a_setting_is_changed_after_a_preview_and_restored(
     assert THREADS not in stocked.configs
 
 
-def test_a_value_that_is_not_allowed_is_told_and_kept(
+def test_a_value_that_is_not_allowed_is_reported_and_kept(
     settings: Any, expect: Any, stocked: FakeBroker
 ) -> None:
     settings.get_by_role("button", name=THREADS).click()

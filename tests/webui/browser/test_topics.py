@@ -50,7 +50,7 @@ def test_a_topic_is_created_after_a_preview(topics: Any, expect: Any, world: Log
     assert world.control.image.topics["clicks"].partitions == 3
 
 
-def test_a_name_that_is_taken_or_none_is_told_and_kept(topics: Any, expect: Any) -> None:
+def test_a_name_that_is_taken_or_none_is_reported_and_kept(topics: Any, expect: Any) -> None:
     topics.get_by_role("button", name="Create a topic").click()
     name = topics.get_by_label("Name", exact=True)
     for typed, words in (

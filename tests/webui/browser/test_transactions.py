@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker.coordinator.transaction.state import State, TransactionClient
+from broker.coordinator.transaction.state import TransactionClient, TransactionState
 from tests.webui.browser.conftest import Watched, refused_buttons
 from tests.webui.log_world import LoggedBroker, LogWorld
 
@@ -53,7 +53,7 @@ def test_an_open_transaction_is_shown_and_aborted(page: Watched, expect: Any, wo
     opened.get_by_role("button", name="Abort transaction", exact=True).click()
     expect(opened.locator(".toast")).to_contain_text("Aborted the transaction of payments.")
     transaction = world.transactions.coordinator.get("payments")
-    assert transaction is not None and transaction.data.state is State.PREPARE_ABORT
+    assert transaction is not None and transaction.data.state is TransactionState.PREPARE_ABORT
     expect(row(opened, "payments")).to_contain_text("PrepareAbort")
 
 
@@ -70,7 +70,7 @@ def test_a_filter_and_the_keyboard_lead_to_an_abort_that_is_cancelled(
     opened.keyboard.press("Escape")
     expect(opened.locator(".editor")).to_have_count(0)
     transaction = world.transactions.coordinator.get(STRANGE)
-    assert transaction is not None and transaction.data.state is State.ONGOING
+    assert transaction is not None and transaction.data.state is TransactionState.ONGOING
 
 
 def test_a_producer_that_began_anew_is_not_fenced(page: Watched, expect: Any, world: LogWorld) -> None:
@@ -86,7 +86,7 @@ def test_a_producer_that_began_anew_is_not_fenced(page: Watched, expect: Any, wo
     world.transact("payments", ("orders", 0))
     opened.get_by_role("button", name="Abort transaction", exact=True).click()
     expect(opened.locator(".editor").get_by_role("alert")).to_contain_text("The producer is now")
-    assert transaction.data.state is State.ONGOING
+    assert transaction.data.state is TransactionState.ONGOING
 
 
 def test_others_see_transactions_and_abort_none(page: Watched) -> None:

@@ -15,7 +15,7 @@ from broker.controller.rows.upstream import (
     ShareRow,
     UpstreamCondition,
 )
-from broker.views.connection_search import ConnectionsElsewhere
+from broker.views.connection_search import RemoteConnections
 from tests.webui.browser.conftest import PHONE, ServedConsole, Watched, watched
 from tests.webui.browser.test_axe import each_look, violations
 from tests.webui.browser.test_every_page import SMALL_PHONE, too_wide
@@ -26,9 +26,9 @@ TRAFFIC = GatewayTraffic(311, 8, 4_000_000, 9_000_000, 7_700, 2e6, 3e6, 20.0)
 GATEWAY_PATHS = ("/", "/throttled", "/upstream", "/topics", "/groups", "/connections", "/quotas", "/doctor")
 
 
-def elsewhere(count: int, **counts: int) -> ConnectionsElsewhere:
+def elsewhere(count: int, **counts: int) -> RemoteConnections:
     rows = tuple(connection(f"their {number}", index=number, gateway="g2-77aa") for number in range(count))
-    return ConnectionsElsewhere(rows, count, count, **counts)
+    return RemoteConnections(rows, count, count, **counts)
 
 
 def fill(broker: FakeBroker) -> None:
@@ -54,7 +54,7 @@ def fill(broker: FakeBroker) -> None:
     broker.gateway_rows[0] = replace(broker.gateway_rows[0], traffic=replace(TRAFFIC, connections=1))
     broker.other_gateways = GatewaySums(2, 311, 8, 2e6, 3e6, 20.0)
     broker.unlisted = 5
-    broker.rows_elsewhere = replace(elsewhere(3), total=903, of=903, unlisted=900, unanswered=1)
+    broker.remote_connections = replace(elsewhere(3), total=903, of=903, unlisted=900, unanswered=1)
     broker.unlisted_uses = 12
     broker.throttled_rows = [
         throttled("ours", remaining_ms=60_000, throttle_ms=60_000),
@@ -174,7 +174,7 @@ def test_numbers_of_all_gateways_say_that_they_are_sums(
 
 def test_connections_of_all_gateways_are_listed(gateway: Watched, expect: Any, broker: FakeBroker) -> None:
     broker.connection_rows = [connection("mine")]
-    broker.rows_elsewhere = elsewhere(2)
+    broker.remote_connections = elsewhere(2)
     opened = gateway.go("/connections")
     rows, note = opened.locator("tbody tr"), opened.locator("#elsewhere")
     expect(rows).to_have_count(3)
@@ -184,13 +184,13 @@ def test_connections_of_all_gateways_are_listed(gateway: Watched, expect: Any, b
     expect(rows.filter(has_text="their 1").locator("button")).to_have_count(0)
     expect(rows.filter(has_text="mine").locator("button")).to_have_count(1)
     expect(note).to_be_hidden()
-    broker.rows_elsewhere = replace(elsewhere(2), total=702, of=702, unlisted=700)
+    broker.remote_connections = replace(elsewhere(2), total=702, of=702, unlisted=700)
     expect(note).to_contain_text("700 connections of other gateways are not listed")
     expect(opened.locator("#count")).to_have_text("703 connections")
-    broker.rows_elsewhere = replace(elsewhere(2), unlisted=1, unanswered=2)
+    broker.remote_connections = replace(elsewhere(2), unlisted=1, unanswered=2)
     expect(note).to_contain_text("1 connection of other gateways is not listed")
     expect(note).to_contain_text("2 gateways did not answer; their connections are missing.")
-    broker.rows_elsewhere = elsewhere(0, unanswered=1)
+    broker.remote_connections = elsewhere(0, unanswered=1)
     expect(note).to_have_text("1 gateway did not answer; its connections are missing.")
     opened.get_by_label("Search").fill("nobody")
     expect(opened.locator("#table")).to_contain_text("No match")

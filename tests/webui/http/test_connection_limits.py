@@ -2,7 +2,7 @@
 
 import pytest
 
-from webui.http.connection_limits import RESERVE, ConnectionLimits, Entry
+from webui.http.connection_limits import RESERVE, ConnectionLimits, CountedConnection
 
 ONE, OTHER = "10.0.0.1", "10.0.0.2"
 
@@ -12,7 +12,7 @@ class Opened:
 
     def __init__(self, maximum: int = 100, per_address: int = 100) -> None:
         self.limits = ConnectionLimits(maximum, per_address)
-        self.entries: dict[str, Entry] = {}
+        self.entries: dict[str, CountedConnection] = {}
         self.closed: list[str] = []
 
     def open(self, name: str, address: str = ONE, *, busy: bool = False) -> bool:

@@ -259,7 +259,7 @@ async def test_a_broken_connection_is_logged_and_the_broker_goes_on(
         raise RuntimeError("hypercorn broke")
 
     with monkeypatch.context() as patch, caplog.at_level(logging.ERROR):
-        patch.setattr(hypercorn_connection.Connection, "run", break_)
+        patch.setattr(hypercorn_connection.HypercornConnection, "run", break_)
         assert await rest_of(await server.open()) == b""
     assert "hypercorn broke" in caplog.text
     assert (await rest_of(await server.ask("/healthz", b"Connection: close\r\n"))).endswith(b"ok\n")

@@ -118,7 +118,7 @@ async def test_a_callback_without_the_cookie_logs_nobody_in(browser: Browser, pr
         ({"error": "x", "error_description": "<script>alert(1)</script>"}, 401, "&lt;script&gt;"),
     ],
 )
-async def test_a_refusal_is_told_on_the_login_page(
+async def test_a_refusal_is_shown_on_the_login_page(
     browser: Browser, changes: dict[str, str], status: int, words: str
 ) -> None:
     answer = await browser.log_in(**changes)
@@ -127,7 +127,7 @@ async def test_a_refusal_is_told_on_the_login_page(
     assert "<script>alert" not in text
 
 
-async def test_a_provider_that_does_not_answer_is_told(browser: Browser, provider: Provider) -> None:
+async def test_a_provider_that_does_not_answer_is_reported(browser: Browser, provider: Provider) -> None:
     provider.answers["openid-configuration"] = (503, b"")
     answer = await browser.ask("GET", "/oidc/login")
     assert answer.status_code == 502 and "the provider answers 503" in await text_of(answer)

@@ -137,16 +137,16 @@ async def test_a_websocket_waits_for_its_turn_like_any_request(
 async def test_a_connection_whose_request_waits_counts_as_idle(
     autojump_clock: MockClock, console: Console, ahead: int, expected: list[bool]
 ) -> None:
-    heard: list[bool] = []
+    received: list[bool] = []
 
     class Entry:
         is_reserved = False
-        set_idle = staticmethod(heard.append)
+        set_idle = staticmethod(received.append)
 
     for number in range(ahead):
         console.fair_queue.turn(f"visitor {number}")
     await _ask(build_app(console), "/", [], state={ENTRY: Entry()})
-    assert heard == expected
+    assert received == expected
 
 
 async def test_a_health_check_waits_behind_no_other_request(

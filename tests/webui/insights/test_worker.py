@@ -364,7 +364,7 @@ def test_a_rule_that_is_no_json_is_another_programs(tmp_path: Path) -> None:
     assert ask(tmp_path, queries.throttling(DAYS, ALL_CLIENTS))[0]["outcome"] == "damaged"
 
 
-def test_a_table_tells_its_size_and_age_from_its_log_alone(tmp_path: Path) -> None:
+def test_a_table_reports_its_size_and_age_from_its_log_alone(tmp_path: Path) -> None:
     three_minutes(tmp_path)
     write(tmp_path, "usage_per_minute", [usage("2026-01-02 10:05", "alice", "a")])
     for file in (tmp_path / "gold").rglob("*.parquet"):

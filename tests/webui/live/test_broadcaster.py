@@ -13,7 +13,7 @@ from tests.webui.fakes import FakeBroker
 from tests.webui.rows import throttled
 from tests.webui.settled import settled
 from webui.live.broadcaster import BROADCAST_EVERY_S, POLL_EVERY_S, Live
-from webui.live.snapshot import EXAMINED_EVERY_MS, LiveTable, Report, Snapshot
+from webui.live.snapshot import EXAMINED_EVERY_MS, LiveReport, LiveTable, Snapshot
 from webui.rest.client_quotas import RULES
 from webui.rest.events import make_live
 from webui.tables.json_output import encode
@@ -129,7 +129,7 @@ async def test_a_report_is_made_every_two_seconds_and_when_something_was_changed
         made.append(now_ms)
         return {"at": now_ms}
 
-    report = Report(broker.views, make)
+    report = LiveReport(broker.views, make)
     for now_ms in (1_000, 1_000, 999 + EXAMINED_EVERY_MS):
         assert await report.data(now_ms) == b'{"at":1000}'
     assert await report.data(1_000 + EXAMINED_EVERY_MS) == b'{"at":3000}'
@@ -147,11 +147,11 @@ async def test_a_report_is_made_once_for_all_concurrent_requests(broker: FakeBro
         await settled()
         return {"at": now_ms}
 
-    async def ask(report: Report) -> None:
+    async def ask(report: LiveReport) -> None:
         answers.append(await report.data(5))
 
     async with trio.open_nursery() as nursery:
-        report = Report(broker.views, make)
+        report = LiveReport(broker.views, make)
         for _ in range(3):
             nursery.start_soon(ask, report)
     assert made == [5] and answers == [b'{"at":5}'] * 3

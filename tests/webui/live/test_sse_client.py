@@ -15,7 +15,7 @@ from tests.webui.rows import throttled
 from tests.webui.settled import settled
 from webui.live.broadcaster import BROADCAST_EVERY_S, Live
 from webui.live.snapshot import Snapshot
-from webui.live.sse_client import QUIET_S, Section, Subscriber
+from webui.live.sse_client import QUIET_S, Section, StreamSubscriber
 from webui.rest.events import make_live, stream
 
 OVERVIEW: list[tuple[str, Section]] = [("overview", Snapshot.overview)]
@@ -79,7 +79,7 @@ async def followed(
     framed: list[list[bytes]] = []
 
     async def follow(pipe: Pipe, sent: list[bytes]) -> None:
-        async for part in stream(live, Subscriber(sections, is_logged_in, pipe)):
+        async for part in stream(live, StreamSubscriber(sections, is_logged_in, pipe)):
             sent.append(part)
 
     async with trio.open_nursery() as nursery:
@@ -134,12 +134,12 @@ class Polls(trio.abc.Instrument):
 async def test_between_two_pages_clients_have_their_turn(mock_clock: MockClock, broker: FakeBroker) -> None:
     turns: list[str] = []
 
-    class Told(Pipe):
+    class NotingPipe(Pipe):
         def send_nowait(self, data: bytes) -> int:
             turns.append("page")
             return super().send_nowait(data)
 
-    async with followed(broker, [Told() for _ in range(5)]):
+    async with followed(broker, [NotingPipe() for _ in range(5)]):
         trio.lowlevel.add_instrument(Polls(turns))
         await _pass(mock_clock, 1.0)
     assert turns.count("page") == 5

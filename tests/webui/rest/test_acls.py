@@ -15,8 +15,8 @@ from tests.webui.conftest import Browserless
 from tests.webui.fakes import FakeBroker
 from tests.webui.http.test_page_routes import csrf_of, sign_in
 from tests.webui.rows import acl_change, upstream
-from webui.rest.access import PRESENT
 from webui.rest.acls import ACL, ACL_PAGE, BARE, DECISION, ID_DIGITS, id_of
+from webui.rest.proof import PRESENT
 
 PATH = "/api/v1/acls"
 ROOT = Actor("root", Role.ADMIN, "10.0.0.1", ChangeOrigin.REST)
@@ -229,7 +229,7 @@ async def test_a_bad_filter_is_named(http: Browserless, query: dict[str, str]) -
     assert (answer.status_code, (await answer.get_json())["where"]) == (400, next(iter(query)))
 
 
-async def test_what_decides_is_told(http: Browserless, broker: FakeBroker) -> None:
+async def test_what_decides_is_reported(http: Browserless, broker: FakeBroker) -> None:
     assert await decision(http) == {"allowed": False, "decided_by": "no-acl-allows", "acl": None}
     broker.add_acl(allow(Operation.READ, "ord", pattern=PatternType.PREFIXED))
     found = await decision(http)

@@ -149,8 +149,8 @@ async def test_validation_changes_nothing_and_says_the_clients_that_it_would_aff
 
 async def test_validation_counts_the_clients_of_all_gateways(http: Browserless, broker: FakeBroker) -> None:
     broker.connection_rows = [connection("app", "alice")]
-    broker.others_elsewhere.client_rows = [replace(usage("bob", "app", 101.0), gateways=("1-a",))]
-    broker.unlisted_client_count, broker.unheard = 3, ["2-b"]
+    broker.remote_shares.client_rows = [replace(usage("bob", "app", 101.0), gateways=("1-a",))]
+    broker.unlisted_client_count, broker.without_report = 3, ["2-b"]
     answer = await http.patch(f"{PATH}?validate_only=true", one({"client-id": "app"}, setting(100)))
     [reach] = RESULTS.check(await answer.get_json())["results"][0]["reach"]
     assert (reach["clients"], reach["over"], reach["unlisted"], reach["unheard"]) == (2, 2, 3, ["2-b"])

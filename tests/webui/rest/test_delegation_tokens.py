@@ -20,15 +20,15 @@ from tests.webui.rows import upstream
 from webui.backend import Backend
 from webui.http.app import build_app, make_console
 from webui.problem import PROBLEM
-from webui.rest.access import PRESENT
 from webui.rest.delegation_tokens import REFUSED, TOKEN, TOKEN_PAGE
+from webui.rest.proof import PRESENT
 from webui.tables.json_output import utc
 
 PATH = "/api/v1/delegation-tokens"
 DAY_MS = 86_400_000
 
 
-async def test_a_token_tells_whose_it_is_who_may_renew_it_and_when_it_expires(
+async def test_a_token_shows_whose_it_is_who_may_renew_it_and_when_it_expires(
     http: Browserless, broker: FakeBroker
 ) -> None:
     token_id = broker.add_delegation_token("User:ann", "User:bob", "User:eve", requester="User:ops")
@@ -144,7 +144,7 @@ async def test_at_a_gateway_they_are_the_upstream_clusters(
     assert (answer.status_code, (await answer.get_json())["type"]) == (404, "urn:weir:problem:not-served")
 
 
-async def test_no_answer_has_an_hmac_and_the_trail_tells_who_expired_a_token(tmp_path: Path) -> None:
+async def test_no_answer_has_an_hmac_and_the_trail_names_who_expired_a_token(tmp_path: Path) -> None:
     key = "the key of all HMACs"
     world = LogWorld(tmp_path, f"delegation.token.secret.key={key}")
     try:

@@ -15,7 +15,7 @@ from tests.webui.rows import throttled
 from webui.console import Console
 from webui.live.broadcaster import Live
 from webui.live.snapshot import Snapshot
-from webui.live.sse_client import QUIET_S, Section, Subscriber
+from webui.live.sse_client import QUIET_S, Section, StreamSubscriber
 from webui.problem import Problem
 from webui.rest.events import make_live, stream
 
@@ -29,7 +29,7 @@ def read(event: bytes) -> tuple[str, Any]:
 
 
 def opened(live: Live, is_logged_in: bool = True) -> AsyncGenerator[bytes, None]:
-    return stream(live, Subscriber(THROTTLED, lambda: is_logged_in))
+    return stream(live, StreamSubscriber(THROTTLED, lambda: is_logged_in))
 
 
 async def test_a_stream_begins_with_what_is(broker: FakeBroker) -> None:
@@ -127,7 +127,7 @@ async def test_of_streams_that_begin_together_none_is_beyond_the_bound(broker: F
     def refusal() -> Problem | None:
         return Problem(429, "no more") if live.streams_of["vi"] else None
 
-    first, second = (stream(live, Subscriber(THROTTLED, lambda: True), "vi", refusal) for _ in range(2))
+    first, second = (stream(live, StreamSubscriber(THROTTLED, lambda: True), "vi", refusal) for _ in range(2))
     async with aclosing(first), aclosing(second):
         assert await anext(first) == b"retry: 1000\n\n"
         name, data = read(await anext(second))

@@ -144,7 +144,7 @@ async def test_a_broker_without_a_warehouse_says_what_to_set(http: Browserless) 
     assert answer.status_code == 404 and (await answer.get_json())["code"] == "INSIGHTS_OFF"
 
 
-async def test_a_damaged_table_is_told_of_and_the_others_are_read(
+async def test_a_damaged_table_is_reported_and_the_others_are_read(
     tables: Browserless, tmp_path: Path
 ) -> None:
     log = tmp_path / "gold" / "quota_advice" / "_delta_log" / "00000000000000000000.json"

@@ -196,11 +196,11 @@ async def test_limits_say_which_server_they_count_for(http: Browserless, broker:
 
 
 async def test_an_address_has_its_use_at_every_gateway(http: Browserless, broker: FakeBroker) -> None:
-    broker.others_elsewhere.address_rows = [
+    broker.remote_shares.address_rows = [
         use("10.0.0.7", 19.0, connections=4, refused=1, gateway="g2"),
         use("10.0.0.8", 2.0, connections=1, gateway="g2"),
     ]
-    broker.unlisted_address_count, broker.unheard = 9, ["g3"]
+    broker.unlisted_address_count, broker.without_report = 9, ["g3"]
     answer = IP_QUOTAS.check(await (await http.get(f"{PATH}?sort=rate&order=desc")).get_json())
     assert (answer["unlisted"], answer["unheard"]) == (9, ["g3"])
     rows = {item["address"]: item for item in answer["items"]}
@@ -219,6 +219,6 @@ async def test_an_address_has_its_use_at_every_gateway(http: Browserless, broker
 
 
 async def test_a_limit_reaches_the_addresses_of_all_gateways(http: Browserless, broker: FakeBroker) -> None:
-    broker.others_elsewhere.address_rows = [use("10.0.0.9", 50.0, connections=4, gateway="g2")]
+    broker.remote_shares.address_rows = [use("10.0.0.9", 50.0, connections=4, gateway="g2")]
     answer = EDITED.check(await (await put(http, f"{PATH}/10.0.0.9?validate_only=true", 20)).get_json())
     assert answer["reach"] == {"addresses": 1, "over": 1, "connections": 5, "from": 5, "to": 20}

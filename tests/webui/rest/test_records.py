@@ -192,7 +192,7 @@ async def test_a_request_that_is_none_is_refused_where_it_is_wrong(
     assert (await refused(http, BROWSE, body)).get("where", "") == where
 
 
-async def test_limits_of_the_broker_are_told(http: Browserless) -> None:
+async def test_limits_of_the_broker_are_shown(http: Browserless) -> None:
     problem = await refused(http, BROWSE, {"limit": 501})
     assert "console.browse.max.records" in problem["detail"]
     assert (await refused(http, BROWSE.replace("/t/", "/missing/"), {}, 404))["detail"].startswith(

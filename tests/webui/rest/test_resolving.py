@@ -12,8 +12,9 @@ from broker.quotas.remote_use import SensorUse
 from tests.webui.conftest import Browserless
 from tests.webui.fake_resolving import usage
 from tests.webui.fakes import FakeBroker
-from webui.rest.resolving import PATH, RESOLVED
+from webui.rest.resolving import RESOLVED
 
+PATH = "/api/v1/client-quotas:resolve"
 PRODUCE = "producer_byte_rate"
 ALICE: EntityPairs = (("user", "alice"),)
 ANY_APP: EntityPairs = (("client-id", None),)
@@ -74,7 +75,7 @@ async def test_a_limit_that_gateways_share_is_reported_with_the_use_of_each(
 ) -> None:
     stocked.observed[ALICE] = {PRODUCE: 30.0}
     stocked.throttled_here[PRODUCE] = [("alice", None)]
-    shares = stocked.others_elsewhere
+    shares = stocked.remote_shares
     shares.sums, shares.parts = GatewaySums(2), {"": 0.25, "g2": 0.5}
     shares.uses = [("g2", SensorUse(PRODUCE, Entity("alice"), ("alice", None), 80.0, 3))]
     shares.not_complete = Incomplete(uses=frozenset({"g3"}))

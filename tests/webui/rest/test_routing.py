@@ -12,8 +12,7 @@ async def nothing(call: object) -> Reply:
 
 
 ROUTE = Route(
-    "GET",
-    "/x",
+    "GET /x",
     "x",
     "",
     nothing,

@@ -14,7 +14,7 @@ from tests.webui.conftest import Browserless
 from tests.webui.fakes import FakeBroker
 from tests.webui.http.test_page_routes import csrf_of, sign_in
 from webui.rest import scram_users
-from webui.rest.access import PRESENT
+from webui.rest.proof import PRESENT
 from webui.rest.scram_users import CREDENTIAL, CREDENTIAL_PAGE, LONGEST_PASSWORD, REFUSED
 
 PATH = "/api/v1/scram-users"

@@ -7,9 +7,9 @@ from urllib.parse import quote
 
 import pytest
 
-from broker.coordinator.transaction.state import State, TransactionClient
+from broker.coordinator.transaction.state import TransactionClient, TransactionState
 from broker.coordinator.transaction_service import ABORTED_BY_OPERATOR
-from broker.metadata.changes import AuditFilter, Kind
+from broker.metadata.changes import AuditFilter, ChangeKind
 from tests.webui.conftest import Browserless
 from tests.webui.log_world import LoggedBroker, LogWorld
 from webui.problem import PROBLEM
@@ -101,18 +101,18 @@ async def test_an_open_transaction_is_aborted_after_a_preview(http: Browserless,
     assert transaction is not None
     producer = {"producer_id": transaction.data.producer_id, "producer_epoch": 0}
     preview = ABORTED.check(await (await abort(http, query="?validate_only=true", body=producer)).get_json())
-    assert preview["partitions"] == 2 and transaction.data.state is State.ONGOING
+    assert preview["partitions"] == 2 and transaction.data.state is TransactionState.ONGOING
     assert preview["command"].endswith("forceTerminateTransaction --transactionalId open")
     answer = await abort(http, body=producer)
     assert answer.status_code == 200 and ABORTED.check(await answer.get_json()) == preview
-    assert (transaction.data.state, transaction.data.producer_epoch) == (State.PREPARE_ABORT, 1)
+    assert (transaction.data.state, transaction.data.producer_epoch) == (TransactionState.PREPARE_ABORT, 1)
     assert world.decided == 1 and world.transactions.decisions[ABORTED_BY_OPERATOR] == 1
     for _ in range(2):  # the markers, then the completion
         world.transactions.run(world.now())
-    assert transaction.data.state is State.COMPLETE_ABORT
+    assert transaction.data.state is TransactionState.COMPLETE_ABORT
     log = world.partitions.log("t", 0)
     assert log is not None and log.last_stable_offset == log.high_watermark
-    (row,) = world.store.history(AuditFilter(kind=Kind.TRANSACTION))
+    (row,) = world.store.history(AuditFilter(kind=ChangeKind.TRANSACTION))
     assert (row.entity, row.key) == ("open", "aborted")
     assert row.new == f"producer {transaction.data.producer_id}, epoch 0 fenced, 2 partitions"
 
@@ -134,8 +134,8 @@ async def test_what_cannot_be_aborted_is_refused_and_stays(
     answer = await abort(http, name, body=body)
     assert answer.status_code == status and PROBLEM.check(await answer.get_json())
     opened = world.transactions.coordinator.get("open")
-    assert opened is not None and opened.data.state is State.ONGOING
-    assert list(world.store.history(AuditFilter(kind=Kind.TRANSACTION))) == []
+    assert opened is not None and opened.data.state is TransactionState.ONGOING
+    assert list(world.store.history(AuditFilter(kind=ChangeKind.TRANSACTION))) == []
 
 
 async def test_a_strange_id_is_found_and_aborted(http: Browserless, world: LogWorld) -> None:
@@ -143,7 +143,7 @@ async def test_a_strange_id_is_found_and_aborted(http: Browserless, world: LogWo
     assert (await (await http.get(path(STRANGE))).get_json())["transactional_id"] == STRANGE
     assert (await abort(http, STRANGE)).status_code == 200
     transaction = world.transactions.coordinator.get(STRANGE)
-    assert transaction is not None and transaction.data.state is State.PREPARE_ABORT
+    assert transaction is not None and transaction.data.state is TransactionState.PREPARE_ABORT
 
 
 async def test_a_transaction_that_changes_is_not_aborted(http: Browserless, world: LogWorld) -> None:

@@ -22,7 +22,8 @@ from tests.webui.rows import (
     upstream,
     upstream_node,
 )
-from webui.rest.monitoring import OVERVIEW, THROTTLED_PAGE
+from webui.rest.overview import OVERVIEW
+from webui.rest.throttled_channels import THROTTLED_PAGE
 from webui.rest.upstream import GATEWAY_PAGE, SHARE_PAGE, UPSTREAM
 
 PATHS = ("/api/v1/upstream", "/api/v1/gateways", "/api/v1/gateway-shares")
@@ -234,7 +235,7 @@ async def test_a_connection_says_where_it_is_forwarded_to(http: Browserless, gat
     ]
 
 
-async def test_the_overview_tells_of_the_upstream_cluster(http: Browserless, broker: FakeBroker) -> None:
+async def test_the_overview_describes_the_upstream_cluster(http: Browserless, broker: FakeBroker) -> None:
     found = OVERVIEW.check(await (await http.get("/api/v1/overview")).json)
     assert found["upstream"] is None
     gone = upstream_node(2, condition=UpstreamCondition.UNREACHABLE)

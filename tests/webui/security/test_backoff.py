@@ -8,19 +8,19 @@ from webui.security.backoff import (
     LONGEST_WAIT_MS,
     MAX_ADDRESSES,
     MAX_REMEMBERED,
-    Backoff,
+    GuessBackoff,
     network_of,
 )
 
 HERE = "10.0.0.7"
 
 
-def fail(backoff: Backoff, address: str, secret: str | None, at_ms: int) -> None:
+def fail(backoff: GuessBackoff, address: str, secret: str | None, at_ms: int) -> None:
     backoff.begin(address, at_ms).wrong(secret, at_ms)
 
 
-def guesses(count: int, address: str = HERE, at_ms: int = 0) -> Backoff:
-    backoff = Backoff()
+def guesses(count: int, address: str = HERE, at_ms: int = 0) -> GuessBackoff:
+    backoff = GuessBackoff()
     for index in range(count):
         fail(backoff, address, f"guess {index}", at_ms)
     return backoff
@@ -50,14 +50,14 @@ def test_the_wait_runs_down_with_the_clock() -> None:
 
 
 def test_the_same_wrong_token_again_is_no_guess() -> None:
-    backoff = Backoff()
+    backoff = GuessBackoff()
     for now in range(0, 600_000, 15_000):
         fail(backoff, HERE, "a scraper's old token", now)
     assert backoff.wait_ms(HERE, 600_000) == 0
 
 
 def test_more_wrong_tokens_than_are_remembered_count_again() -> None:
-    backoff = Backoff()
+    backoff = GuessBackoff()
     for round_ in range(2):
         for index in range(MAX_REMEMBERED + 1):
             fail(backoff, HERE, f"guess {index}", round_)
@@ -82,7 +82,7 @@ def test_a_success_removes_its_own_guess_and_no_other_one(wrong: int, wait_ms: i
 
 
 def test_forty_guesses_between_successes_are_forty_guesses() -> None:
-    backoff, refused = Backoff(), 0
+    backoff, refused = GuessBackoff(), 0
     for index in range(40):
         backoff.begin(HERE, 0).right("mine")
         if backoff.wait_ms(HERE, 0, f"guess {index}"):
@@ -93,7 +93,7 @@ def test_forty_guesses_between_successes_are_forty_guesses() -> None:
 
 
 def test_the_same_right_secret_again_is_no_guess() -> None:
-    backoff = Backoff()
+    backoff = GuessBackoff()
     backoff.begin(HERE, 0).right("mine")
     for index in range(20):
         fail(backoff, HERE, f"guess {index}", 0)
@@ -102,7 +102,7 @@ def test_the_same_right_secret_again_is_no_guess() -> None:
 
 
 def test_a_secret_that_is_not_right_any_more_is_a_guess() -> None:
-    backoff = Backoff()
+    backoff = GuessBackoff()
     backoff.begin(HERE, 0).right("revoked")
     for index in range(FREE_GUESSES - 1):
         fail(backoff, HERE, f"guess {index}", 0)
@@ -112,7 +112,7 @@ def test_a_secret_that_is_not_right_any_more_is_a_guess() -> None:
 
 @pytest.mark.parametrize(("unfinished", "wait_ms"), [(4, 0), (5, 1_000), (6, 2_000)])
 def test_a_guess_that_is_not_decided_counts(unfinished: int, wait_ms: int) -> None:
-    backoff = Backoff()
+    backoff = GuessBackoff()
     begun = [backoff.begin(HERE, 7) for _ in range(unfinished)]
     assert backoff.wait_ms(HERE, 7) == wait_ms
     for guess in begun:
@@ -121,7 +121,7 @@ def test_a_guess_that_is_not_decided_counts(unfinished: int, wait_ms: int) -> No
 
 
 def test_a_guess_is_decided_once() -> None:
-    backoff = Backoff()
+    backoff = GuessBackoff()
     with backoff.begin(HERE, 0) as guess:
         guess.wrong("x", 0)
         guess.right("x")

@@ -10,17 +10,7 @@ from tests.webui.fakes import FakeBroker
 from webui.console import Console
 from webui.problem import Problem
 from webui.security.authenticator import EXPIRED, LONGEST_SECRET
-from webui.security.gate import (
-    RequestInfo,
-    check_body,
-    check_encoding,
-    check_origin,
-    cookie_name,
-    identity_of,
-    is_still_signed_in,
-    session_of,
-    why_ended,
-)
+from webui.security.gate import RequestInfo, check_body, check_encoding
 
 HERE = "10.0.0.7"
 
@@ -33,30 +23,30 @@ def request_info(method: str = "GET", scheme: str = "http", **given: dict[str, s
 def is_logged_in(console: Console, secret: str = "admin-token") -> tuple[dict[str, str], str]:
     """The cookies and the CSRF token of a new session."""
     cookies = {"weir-8080": console.authenticator.sign_in(secret, HERE, None)[0]}
-    session = session_of(console, request_info(cookies=cookies))
+    session = console.gate.session(request_info(cookies=cookies))
     assert session is not None
     return cookies, session.csrf
 
 
 def refusal(console: Console, attempt: RequestInfo) -> Problem:
     with pytest.raises(Problem) as caught:
-        identity_of(console, attempt)
+        console.gate.identity(attempt)
     return caught.value
 
 
 def test_a_strange_host_is_misdirected(console: Console) -> None:
     with pytest.raises(Problem) as caught:
-        check_origin(console, request_info(headers={"Host": "evil.example"}))
+        console.gate.check_origin(request_info(headers={"Host": "evil.example"}))
     assert caught.value.status == 421
 
 
 def test_health_checks_may_use_any_host(console: Console) -> None:
-    check_origin(console, request_info(headers={"Host": "10.1.2.3:8080"}), any_host=True)
+    console.gate.check_origin(request_info(headers={"Host": "10.1.2.3:8080"}), any_host=True)
 
 
 def test_another_site_is_forbidden(console: Console) -> None:
     with pytest.raises(Problem) as caught:
-        check_origin(console, request_info("POST", headers={"Sec-Fetch-Site": "same-site"}))
+        console.gate.check_origin(request_info("POST", headers={"Sec-Fetch-Site": "same-site"}))
     assert caught.value.status == 403
 
 
@@ -75,7 +65,7 @@ def test_json_by_its_name_is_read(media: str) -> None:
 
 
 def test_a_bearer_token_settles_name_role_and_origin(console: Console) -> None:
-    identity = identity_of(console, request_info(headers={"Authorization": "bearer  viewer-token "}))
+    identity = console.gate.identity(request_info(headers={"Authorization": "bearer  viewer-token "}))
     actor = identity.actor()
     assert (actor.name, actor.role, actor.address, actor.origin) == (
         "vi",
@@ -116,7 +106,7 @@ def test_nothing_at_all_is_unknown(console: Console) -> None:
 
 def test_a_session_settles_the_origin_as_a_page(console: Console) -> None:
     cookies, _ = is_logged_in(console)
-    actor = identity_of(console, request_info(cookies=cookies)).actor()
+    actor = console.gate.identity(request_info(cookies=cookies)).actor()
     assert (actor.name, actor.role, actor.origin) == ("root", Role.ADMIN, ChangeOrigin.PAGE)
 
 
@@ -129,13 +119,13 @@ def test_a_change_by_cookie_needs_the_csrf_token(console: Console, method: str) 
         refusal(console, request_info(method, cookies=cookies, headers={"X-CSRF-Token": another})).status
         == 403
     )
-    identity_of(console, request_info(method, cookies=cookies, headers={"X-CSRF-Token": csrf}))
+    console.gate.identity(request_info(method, cookies=cookies, headers={"X-CSRF-Token": csrf}))
 
 
 def test_the_cookie_of_another_scheme_or_port_is_not_ours(console: Console) -> None:
     cookies, _ = is_logged_in(console)
-    assert session_of(console, request_info(scheme="https", cookies=cookies)) is None
-    assert cookie_name(console, "https") == "__Host-weir-8080"
+    assert console.gate.session(request_info(scheme="https", cookies=cookies)) is None
+    assert console.gate.cookie_name("https") == "__Host-weir-8080"
 
 
 def test_guessing_makes_wait(console: Console, clock: Clock) -> None:
@@ -144,7 +134,7 @@ def test_guessing_makes_wait(console: Console, clock: Clock) -> None:
     problem = refusal(console, request_info(headers={"Authorization": "Bearer admin-token"}))
     assert problem.status == 429 and problem.headers == {"Retry-After": "1"}
     clock.ms += 1_000
-    identity_of(console, request_info(headers={"Authorization": "Bearer admin-token"}))
+    console.gate.identity(request_info(headers={"Authorization": "Bearer admin-token"}))
 
 
 def test_whoever_is_signed_in_does_not_wait_for_the_guesses_of_others(console: Console) -> None:
@@ -152,22 +142,22 @@ def test_whoever_is_signed_in_does_not_wait_for_the_guesses_of_others(console: C
     for index in range(20):
         with pytest.raises(Problem):
             console.authenticator.bearer(f"guess {index}", HERE)
-    identity_of(console, request_info(cookies=cookies))
+    console.gate.identity(request_info(cookies=cookies))
 
 
 def test_whoever_watches_and_signs_out_in_another_tab_is_not_signed_in_any_more(console: Console) -> None:
     cookies, _ = is_logged_in(console)
     watching = request_info(cookies=cookies)
-    identity = identity_of(console, watching)
-    assert is_still_signed_in(console, watching, identity)
+    identity = console.gate.identity(watching)
+    assert console.gate.is_still_signed_in(watching, identity)
     console.authenticator.sign_out(cookies["weir-8080"])
-    assert not is_still_signed_in(console, watching, identity)
+    assert not console.gate.is_still_signed_in(watching, identity)
 
 
 def test_signing_in_again_ends_the_session_before(console: Console) -> None:
     cookies, _ = is_logged_in(console)
     console.authenticator.sign_in("admin-token", HERE, cookies["weir-8080"])[0]
-    assert session_of(console, request_info(cookies=cookies)) is None
+    assert console.gate.session(request_info(cookies=cookies)) is None
 
 
 def test_a_revoked_token_ends_its_sessions(console: Console, broker: FakeBroker) -> None:
@@ -175,8 +165,8 @@ def test_a_revoked_token_ends_its_sessions(console: Console, broker: FakeBroker)
     others, _ = is_logged_in(console, "viewer-token")
     broker.token_rows.remove(ADMIN)
     broker.version += 1
-    assert session_of(console, request_info(cookies=cookies)) is None
-    assert session_of(console, request_info(cookies=others)) is not None
+    assert console.gate.session(request_info(cookies=cookies)) is None
+    assert console.gate.session(request_info(cookies=others)) is not None
 
 
 def test_an_expired_token_ends_its_sessions_to_the_millisecond(
@@ -185,20 +175,20 @@ def test_an_expired_token_ends_its_sessions_to_the_millisecond(
     broker.token_rows[2] = replace(VIEWER, expires_at_ms=broker.now_ms + 60_000)
     broker.secrets["viewer-token"] = broker.token_rows[2]
     cookies, _ = is_logged_in(console, "viewer-token")
-    streaming = identity_of(console, request_info(headers={"Authorization": "Bearer viewer-token"}))
+    streaming = console.gate.identity(request_info(headers={"Authorization": "Bearer viewer-token"}))
     attempt = request_info(headers={"Authorization": "Bearer viewer-token"})
     broker.now_ms += 59_999
     clock.ms += 59_999
-    assert session_of(console, request_info(cookies=cookies)) is not None
-    assert is_still_signed_in(console, attempt, streaming)
+    assert console.gate.session(request_info(cookies=cookies)) is not None
+    assert console.gate.is_still_signed_in(attempt, streaming)
     broker.now_ms += 1
     clock.ms += 1
-    assert not is_still_signed_in(console, attempt, streaming)
-    assert session_of(console, request_info(cookies=cookies)) is None
-    assert why_ended(console, request_info(cookies=cookies)) == EXPIRED
+    assert not console.gate.is_still_signed_in(attempt, streaming)
+    assert console.gate.session(request_info(cookies=cookies)) is None
+    assert console.gate.why_ended(request_info(cookies=cookies)) == EXPIRED
     # An ended session stays ended if the clock is set back.
     broker.now_ms -= 1
-    assert session_of(console, request_info(cookies=cookies)) is None
+    assert console.gate.session(request_info(cookies=cookies)) is None
 
 
 @pytest.mark.parametrize("change", [{"role": "editor"}, {"changed_at_ms": VIEWER.changed_at_ms + 1}])
@@ -208,7 +198,7 @@ def test_a_replaced_token_ends_them_too(
     cookies, _ = is_logged_in(console, "viewer-token")
     broker.token_rows[2] = replace(VIEWER, **change)  # type: ignore[arg-type]
     broker.version += 1
-    assert session_of(console, request_info(cookies=cookies)) is None
+    assert console.gate.session(request_info(cookies=cookies)) is None
 
 
 @pytest.mark.parametrize(

@@ -360,7 +360,7 @@ async def test_the_response_of_another_provider_is_refused(oidc: Oidc, provider:
     assert (await log_in(fresh, provider, iss=ISSUER)).name == "oidc:ann"
 
 
-async def test_an_error_of_the_provider_is_told(oidc: Oidc, provider: Provider) -> None:
+async def test_an_error_of_the_provider_is_reported(oidc: Oidc, provider: Provider) -> None:
     problem = await refusal(oidc, provider, error="access_denied", error_description="No\nway<b>")
     assert (problem.status, problem.detail) == (401, "Single sign-on failed: Noway<b>.")
     assert "400 invalid_grant" in (await refusal(oidc, provider, code="bad")).detail

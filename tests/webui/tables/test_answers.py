@@ -18,6 +18,7 @@ from broker.controller.rows.fields import (
     Moment,
     Node,
     Rate,
+    RuleEntity,
     ShownEntity,
     Tags,
     one_of,
@@ -27,8 +28,10 @@ from tests.webui.fakes import FakeBroker
 from tests.webui.rows import NOW_MS, broker_metrics, connection, tasks, throttled
 from webui.live.history import History
 from webui.live.snapshot import overview_json, throttled_json
-from webui.rest.inventory import CONNECTION
-from webui.rest.monitoring import OVERVIEW, TASK, THROTTLED
+from webui.rest.connections import CONNECTION
+from webui.rest.overview import OVERVIEW
+from webui.rest.tasks import TASK
+from webui.rest.throttled_channels import THROTTLED
 from webui.schema import Text
 from webui.tables.answers import as_json, schema_of
 
@@ -114,11 +117,16 @@ class Row(msgspec.Struct, frozen=True):
     state: Annotated[str, one_of("on", "off")]
     part: Annotated[Part, msgspec.Meta(title="Part")]
     parts: tuple[Part, ...]
+    more_parts: list[Part]
     names: tuple[str, ...]
     tags: Tags
     configs: Configs
     entity: ShownEntity
+    rule: RuleEntity
     counts: Annotated[tuple[tuple[str, int], ...], pairs("rule", "count"), msgspec.Meta(max_length=7)]
+    by_name: dict[str, Part]
+    ages: dict[str, int]
+    mark: Annotated[str, msgspec.Meta(min_length=1, max_length=2)]
     id: Hex
     at_ms: Moment
     last_ms: Moment | None = msgspec.field(name="last_at", default=None)
@@ -127,8 +135,19 @@ class Row(msgspec.Struct, frozen=True):
 
 
 ROW = Row(
-    *("a", 1, -1, 0.5, float("nan"), None, Colour.RED, "on", Part(1.0), (Part(2.0),), ("x", "y")),
-    *((("k", "v"),), (("c", "d"),), (("user", None),), (("r", 3),), b"\x0f", NOW_MS),
+    *("a", 1, -1, 0.5, float("nan"), None, Colour.RED, "on", Part(1.0), (Part(2.0),), [], ("x", "y")),
+    *(
+        (("k", "v"),),
+        (("c", "d"),),
+        (),
+        (("user", None),),
+        (("r", 3),),
+        {"n": Part(4.0)},
+        {"n": 5},
+        "m",
+        b"\x0f",
+        NOW_MS,
+    ),
 )
 
 
@@ -145,11 +164,16 @@ def test_each_type_is_shown_in_its_form_in_the_order_of_the_fields() -> None:
         ("state", "on"),
         ("part", {"rate": 1.0}),
         ("parts", [{"rate": 2.0}]),
+        ("more_parts", []),
         ("names", ["x", "y"]),
         ("tags", [{"name": "k", "value": "v"}]),
         ("configs", {"c": "d"}),
-        ("entity", {"user": None}),
+        ("entity", {}),
+        ("rule", {"user": None}),
         ("counts", [{"rule": "r", "count": 3}]),
+        ("by_name", {"n": {"rate": 4.0}}),
+        ("ages", {"n": 5}),
+        ("mark", "m"),
         ("id", "0f"),
         ("at", "2027-01-15T08:00:00.000Z"),
         ("last_at", None),
@@ -160,7 +184,7 @@ def test_each_type_is_shown_in_its_form_in_the_order_of_the_fields() -> None:
     schema_of(Row).check(full)
 
 
-def test_the_schema_tells_the_limits_of_each_type() -> None:
+def test_the_schema_contains_the_limits_of_each_type() -> None:
     described = schema_of(Row, "Thing", name=Text(max_length=5), extra=Text()).describe()
     fields = described["properties"]
     assert described["title"] == "Thing" and "secret" not in fields
@@ -176,12 +200,15 @@ def test_the_schema_tells_the_limits_of_each_type() -> None:
     assert fields["part"]["title"] == "Part"
     assert fields["part"]["properties"] == {"rate": {"type": "number", "minimum": 0}}
     assert fields["counts"]["maxItems"] == 7
+    assert fields["rule"]["title"] == "Entity" and "minProperties" not in fields["entity"]
+    assert fields["by_name"]["additionalProperties"]["properties"] == fields["part"]["properties"]
+    assert (fields["mark"]["minLength"], fields["mark"]["maxLength"]) == (1, 2)
     assert fields["at"]["format"] == "date-time" and fields["last_at"]["type"] == ["string", "null"]
 
 
 def test_a_type_that_no_answer_shows_is_refused() -> None:
     class Odd(msgspec.Struct):
-        many: dict[str, int]
+        many: set[int]
 
     with pytest.raises(TypeError, match="cannot show"):
         schema_of(Odd)

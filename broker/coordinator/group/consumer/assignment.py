@@ -15,7 +15,7 @@ NO_PARTITIONS: Final[Assignment] = MappingProxyType({})
 
 
 class TopicFacts(Protocol):
-    """What an assignment depends on."""
+    """The properties of a topic that an assignment depends on."""
 
     @property
     def name(self) -> str: ...

@@ -1,8 +1,8 @@
 """Members of the classic protocol in a consumer group, while it changes from one protocol to the other.
 
 A JoinGroup is answered at once, with the member's epoch as its generation; the assignment follows with
-SyncGroup. Heartbeat tells the member to join again when it has to take the next step. Called by `migration`
-and `classic`. (Kafka: classicGroupJoinToConsumerGroup and its companions)
+SyncGroup. The response to a Heartbeat makes the member join again when it has to take the next step. Called
+by `migration` and `classic`. (Kafka: classicGroupJoinToConsumerGroup and its companions)
 """
 
 from collections import Counter
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.steps import Steps
 from broker.coordinator.group.consumer.embedded import (
-    Subscription,
+    EmbeddedSubscription,
     read_subscription,
     topic_names,
     version_of,
@@ -93,7 +93,7 @@ def sync(transition: Transition, group: ConsumerGroup, request: SyncRequest) -> 
 def heartbeat(
     transition: Transition, group: ConsumerGroup, generation_id: int, member_id: str, instance_id: str | None
 ) -> ErrorCode:
-    """Restart the session, and tell the member to join again when it can take the next step."""
+    """Restart the session, and make the member join again when it can take the next step."""
     try:
         member, classic = _classic_member(group, member_id, instance_id)
     except ApiError as error:
@@ -149,7 +149,10 @@ def _member(
 
 
 def _updated(
-    member: ConsumerMember, request: JoinRequest, subscription: Subscription, classic: ClassicProtocols
+    member: ConsumerMember,
+    request: JoinRequest,
+    subscription: EmbeddedSubscription,
+    classic: ClassicProtocols,
 ) -> ConsumerMember:
     return replace(
         member,

@@ -17,7 +17,7 @@ from broker.coordinator.group.consumer.epochs import preferred_assignor
 from broker.coordinator.group.consumer.group import ConsumerGroup
 from broker.coordinator.group.consumer.member import JOINS, LEAVES, LEAVES_FOR_NOW
 from broker.coordinator.group.consumer.regular_expressions import outdated_expressions
-from broker.coordinator.group.group import Group
+from broker.coordinator.group.group import ClassicGroup
 from broker.coordinator.group.groups import Groups
 from broker.coordinator.group.isolation import is_costly, is_large
 from broker.coordinator.group.messages import (
@@ -86,7 +86,7 @@ class ConsumerCoordinator:
         group = self._groups.get(request.group_id)
         if isinstance(group, ShareGroup):
             return False
-        if isinstance(group, Group):
+        if isinstance(group, ClassicGroup):
             if request.epoch != JOINS:
                 return False
             if is_costly(group):

@@ -28,7 +28,7 @@ AT_ONCE: Final = 4_096
 """Bytes of metadata that are read in one piece; ours."""
 
 
-class Subscription(NamedTuple):
+class EmbeddedSubscription(NamedTuple):
     """`topics` are the names, sorted, and `owned` the partitions of topics that exist."""
 
     topics: tuple[str, ...]
@@ -36,7 +36,7 @@ class Subscription(NamedTuple):
     rack_id: str | None
 
 
-def read_subscription(metadata: bytes, topics: Topics, pace: Pace) -> Steps[Subscription]:
+def read_subscription(metadata: bytes, topics: Topics, pace: Pace) -> Steps[EmbeddedSubscription]:
     """Read a member's metadata. Raises ApiError: INCONSISTENT_GROUP_PROTOCOL, INVALID_REQUEST."""
     if len(metadata) >= _HEAD.size and _HEAD.unpack_from(metadata)[1] > MAX_TOPICS:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"The subscription has more than {MAX_TOPICS} names.")
@@ -45,7 +45,7 @@ def read_subscription(metadata: bytes, topics: Topics, pace: Pace) -> Steps[Subs
     owned = yield from by_id(
         ((each.topic, each.partitions) for each in message.owned_partitions), topics, pace
     )
-    return Subscription(names, owned, message.rack_id)
+    return EmbeddedSubscription(names, owned, message.rack_id)
 
 
 def read_assignment(assignment: bytes, topics: Topics, pace: Pace) -> Steps[Assignment]:

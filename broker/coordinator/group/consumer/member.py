@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from broker.coordinator.group.consumer.assignment import NO_PARTITIONS, Assignment
 from broker.coordinator.group.subscribers import bytes_of
-from broker.coordinator.group.timers import Kind, Timer
+from broker.coordinator.group.timers import GroupTimer, TimerKind
 
 LEAVES: Final = -1
 """The epoch with which a member leaves."""
@@ -22,7 +22,7 @@ JOINS: Final = 0
 
 
 class MemberState(IntEnum):
-    """Where a member is on the way to its target assignment; the numbers are those of the records."""
+    """The progress of a member towards its target assignment; the numbers are those of the records."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
@@ -31,7 +31,7 @@ class MemberState(IntEnum):
 
 
 class ClassicProtocols(msgspec.Struct, frozen=True):
-    """What a member of the classic protocol stated in its JoinGroup; `protocols` in its order."""
+    """The statements of a member of the classic protocol in its JoinGroup; `protocols` in its order."""
 
     session_timeout_ms: int
     protocols: tuple[tuple[str, bytes], ...]
@@ -101,10 +101,10 @@ class MemberTimers:
     __slots__ = ("rebalance", "rejoin", "session", "sync")
 
     def __init__(self, group_id: str, member_id: str) -> None:
-        self.session = Timer(Kind.CONSUMER_SESSION, group_id, member_id)
-        self.rebalance = Timer(Kind.CONSUMER_REBALANCE, group_id, member_id)
-        self.rejoin = Timer(Kind.CONSUMER_REJOIN, group_id, member_id)
-        self.sync = Timer(Kind.CONSUMER_SYNC, group_id, member_id)
+        self.session = GroupTimer(TimerKind.CONSUMER_SESSION, group_id, member_id)
+        self.rebalance = GroupTimer(TimerKind.CONSUMER_REBALANCE, group_id, member_id)
+        self.rejoin = GroupTimer(TimerKind.CONSUMER_REJOIN, group_id, member_id)
+        self.sync = GroupTimer(TimerKind.CONSUMER_SYNC, group_id, member_id)
 
-    def __iter__(self) -> Iterator[Timer]:
+    def __iter__(self) -> Iterator[GroupTimer]:
         return iter((self.session, self.rebalance, self.rejoin, self.sync))

@@ -85,13 +85,13 @@ def dismiss(transition: Transition) -> None:
     again.
     """
     for _, group in transition.effects.replaced:
-        if isinstance(group, Group):
+        if isinstance(group, ClassicGroup):
             _dismiss(transition, group)
 
 
 def to_empty_classic(transition: Transition, groups: GroupsById, group: ConsumerGroup) -> None:
     """Make an empty consumer group a new classic one, which a member of that protocol joins."""
-    finished(_put_classic(transition, groups, group, Group(group.group_id)))
+    finished(_put_classic(transition, groups, group, ClassicGroup(group.group_id)))
 
 
 def join(
@@ -135,7 +135,7 @@ def leave(
 
 
 def members_expired(
-    transition: Transition, groups: GroupsById, group: ConsumerGroup, timers: Iterable[Timer]
+    transition: Transition, groups: GroupsById, group: ConsumerGroup, timers: Iterable[GroupTimer]
 ) -> Steps[None]:
     """Remove the members whose timers are due: they sent no heartbeat, or did not revoke, join or sync in
     time. Pauses for each member.
@@ -173,7 +173,7 @@ def remove(transition: Transition, groups: GroupsById, group: ConsumerGroup) -> 
     del groups[group.group_id]
 
 
-def _check_upgrade(transition: Transition, group: Group) -> None:
+def _check_upgrade(transition: Transition, group: ClassicGroup) -> None:
     refused = ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group.group_id} is not a consumer group.")
     if not transition.consumer.upgrades or not group.is_consumer_group:
         raise refused
@@ -181,7 +181,7 @@ def _check_upgrade(transition: Transition, group: Group) -> None:
         raise refused
 
 
-def _upgraded(transition: Transition, classic: Group) -> Steps[ConsumerGroup]:
+def _upgraded(transition: Transition, classic: ClassicGroup) -> Steps[ConsumerGroup]:
     """Return a consumer group with the members and assignments of a classic one. Raises ApiError."""
     group = ConsumerGroup(classic.group_id)
     group.set_epoch(classic.generation_id, 0)
@@ -207,7 +207,7 @@ def _upgraded(transition: Transition, classic: Group) -> Steps[ConsumerGroup]:
 
 
 def _consumer_member(
-    transition: Transition, classic: Group, member: Member, assigned: Assignment
+    transition: Transition, classic: ClassicGroup, member: ClassicGroupMember, assigned: Assignment
 ) -> Steps[ConsumerMember]:
     protocols = tuple(member.protocols.items())
     metadata = member.protocols.get(classic.protocol or "", protocols[0][1])
@@ -227,7 +227,7 @@ def _consumer_member(
     )
 
 
-def _dismiss(transition: Transition, group: Group) -> None:
+def _dismiss(transition: Transition, group: ClassicGroup) -> None:
     """Tell the members that wait in a rebalance to join again."""
     for member_id in group.members:
         again = ErrorCode.REBALANCE_IN_PROGRESS
@@ -235,7 +235,7 @@ def _dismiss(transition: Transition, group: Group) -> None:
         transition.complete_pending(group.syncing, member_id, SyncReply(again))
 
 
-def _stop_classic_timers(transition: Transition, group: Group) -> None:
+def _stop_classic_timers(transition: Transition, group: ClassicGroup) -> None:
     members = (member.session for member in group.members.values())
     for timer in (group.join_timer, group.sync_timer, *group.pending_join.values(), *members):
         transition.timers.cancel(timer)
@@ -273,18 +273,18 @@ def _can_downgrade(transition: Transition, group: ConsumerGroup, *, leaving: Map
     )
 
 
-def _downgrade(transition: Transition, groups: GroupsById, group: ConsumerGroup) -> Steps[Group]:
+def _downgrade(transition: Transition, groups: GroupsById, group: ConsumerGroup) -> Steps[ClassicGroup]:
     """Make a group of members of the classic protocol a classic one, stable with their target assignments.
     Pauses after a few members and topics.
     """
     pace = transition.pace
     names = yield from topic_names(transition.topics.by_name, pace)
-    classic = Group(group.group_id)
+    classic = ClassicGroup(group.group_id)
     classic.generation_id = group.epoch
     for member in group.members.values():
         assert member.classic is not None
         protocols = dict(member.classic.protocols)
-        added = Member(
+        added = ClassicGroupMember(
             group.group_id,
             member.member_id,
             member.instance_id,
@@ -303,7 +303,7 @@ def _downgrade(transition: Transition, groups: GroupsById, group: ConsumerGroup)
         if pace.spent(CONVERTED_COST):
             yield
     classic.protocol = classic.select_protocol()
-    classic.state, classic.state_ms = State.STABLE, transition.wall_ms
+    classic.state, classic.state_ms = ClassicGroupState.STABLE, transition.wall_ms
     classic.keep_subscriptions()
     yield from _put_classic(transition, groups, group, classic)
     yield
@@ -314,7 +314,7 @@ def _downgrade(transition: Transition, groups: GroupsById, group: ConsumerGroup)
 
 
 def _put_classic(
-    transition: Transition, groups: GroupsById, group: ConsumerGroup, classic: Group
+    transition: Transition, groups: GroupsById, group: ConsumerGroup, classic: ClassicGroup
 ) -> Steps[None]:
     transition.keep(group)
     for record in (yield from tombstones_of(group, transition.pace)):

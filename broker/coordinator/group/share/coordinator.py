@@ -15,7 +15,7 @@ from broker.config.sections.share_groups import ShareGroupConfig
 from broker.coordinator.group.any_group import GroupsById
 from broker.coordinator.group.consumer.assignment import Assignment
 from broker.coordinator.group.consumer.group import ConsumerGroup
-from broker.coordinator.group.group import Group
+from broker.coordinator.group.group import ClassicGroup
 from broker.coordinator.group.groups import GROUPS_AT_ONCE, Groups
 from broker.coordinator.group.isolation import is_large
 from broker.coordinator.group.messages import (
@@ -158,7 +158,7 @@ class ShareCoordinator:
 
     def _is_large(self, request: ShareHeartbeatRequest) -> bool:
         group = self._groups.get(request.group_id)
-        if isinstance(group, Group | ConsumerGroup):
+        if isinstance(group, ClassicGroup | ConsumerGroup):
             return False
         topics = self._groups.topics
         if group is not None and heartbeat.changes_nothing(group, request, topics):
@@ -197,7 +197,7 @@ class ShareCoordinator:
 
         transition = self._groups.transition(now)
         try:
-            if isinstance(self._groups.get(group_id), Group):
+            if isinstance(self._groups.get(group_id), ClassicGroup):
                 heartbeat.share_group(self._groups.by_id, group_id)
             transition, deleting = yield from self._groups.changed(group_id, now, changed_states)
             reply = ShareStatesReply(ErrorCode.NONE, deleting=deleting)

@@ -1,6 +1,6 @@
-"""What a heartbeat brings about once its member is known: a new epoch of the group if a subscription, a topic
-or the partitions with a state have changed, a new target assignment, the member's step to it, and the states
-that are still to be initialized.
+"""Advances a share group after a heartbeat of a known member: to a new epoch of the group if a subscription,
+a topic or the partitions with a state have changed, to a new target assignment, and by the member's step to
+it; and lists the states that are still to be initialized.
 
 Called by `heartbeat`. A share group has no reconciliation: several members can have a partition, so a member
 takes its target at once. (Kafka: GroupMetadataManager.shareGroupHeartbeat)

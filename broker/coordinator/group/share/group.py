@@ -65,7 +65,7 @@ class ShareGroupState(Enum):
     STABLE = "Stable"
 
 
-class ShareGroup(ModernGroup[ShareMember, Timer]):
+class ShareGroup(ModernGroup[ShareMember, GroupTimer]):
     """A share group, of which several members can have the same partition.
 
     `states` are the share partitions that have a state: only those are assigned, and a change of them begins
@@ -114,11 +114,11 @@ class ShareGroup(ModernGroup[ShareMember, Timer]):
         self.size -= member.size
         self.targets.pop(member_id, None)
 
-    def timer_of(self, member_id: str) -> Timer:
+    def timer_of(self, member_id: str) -> GroupTimer:
         """Return the timer of the member's session."""
         timer = self.timers.get(member_id)
         if timer is None:
-            timer = self.timers[member_id] = Timer(Kind.SHARE_SESSION, self.group_id, member_id)
+            timer = self.timers[member_id] = GroupTimer(TimerKind.SHARE_SESSION, self.group_id, member_id)
         return timer
 
     def assignable(self, topics: Topics, pace: Pace) -> Steps[dict[bytes, frozenset[int]]]:

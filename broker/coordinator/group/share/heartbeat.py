@@ -173,7 +173,7 @@ def _remove_members(transition: Transition, group: ShareGroup, member_ids: Colle
     yield from bump(transition, group)
 
 
-def sessions_expired(transition: Transition, group: ShareGroup, timers: Iterable[Timer]) -> Steps[None]:
+def sessions_expired(transition: Transition, group: ShareGroup, timers: Iterable[GroupTimer]) -> Steps[None]:
     """Remove the members whose timers are due, unless a timer is that of an earlier member of its id."""
     expired = [
         timer.member_id

@@ -1,4 +1,4 @@
-"""Which share partitions of a group have a state. (Kafka: ShareGroupStatePartitionMetadataInfo)
+"""The share partitions of a group that have a state. (Kafka: ShareGroupStatePartitionMetadataInfo)
 
 The coordinator records what it begins before the state is initialized or deleted, and what it has completed
 afterwards. After a kill in between, the next start does the rest.

@@ -156,7 +156,7 @@ class Consumer:
         self.target: Partitions = {}
         self.is_in = False
         self._reported: Partitions | None = None
-        self._is_told = False
+        self._sends_assignment = False
 
     def enter(self) -> ModernHeartbeatReply:
         self.owned, self.target = {}, {}
@@ -168,8 +168,8 @@ class Consumer:
     def revoke(self) -> None:
         """Give up what the target no longer has; then use what it has."""
         self.owned = {topic: set(indexes) for topic, indexes in self.target.items()}
-        if self._is_told:
-            self._is_told, self._reported = False, None
+        if self._sends_assignment:
+            self._sends_assignment, self._reported = False, None
 
     def beat(self) -> ModernHeartbeatReply:
         """Send a heartbeat, with the partitions if they have changed."""
@@ -198,7 +198,7 @@ class Consumer:
         assert reply.error is ErrorCode.NONE, reply
         self.is_in, self.epoch = True, reply.epoch
         if reply.assignment is not None:
-            self.target, self._is_told = by_name(reply.assignment), True
+            self.target, self._sends_assignment = by_name(reply.assignment), True
 
 
 def settle(*consumers: Consumer, beats: int = 8) -> None:

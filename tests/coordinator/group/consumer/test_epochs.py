@@ -32,8 +32,8 @@ def test_a_partition_is_revoked_before_another_member_receives_it(talk):
     assert talk.group().members["b"].state is MemberState.UNRELEASED_PARTITIONS
     assert talk.described().state == "Reconciling"
     # a keeps its epoch while it revokes.
-    told = a.beat()
-    assert (told.epoch, a.target) == (1, {"t": {0, 1}})
+    reported = a.beat()
+    assert (reported.epoch, a.target) == (1, {"t": {0, 1}})
     assert talk.group().members["a"].state is MemberState.UNREVOKED_PARTITIONS
     assert b.beat().assignment is None
     # It reports what it uses, and moves on.

@@ -47,7 +47,7 @@ class FakeShareStates:
             raise ApiError(self.refused[topic_id, partition], "refused")
 
 
-async def run_pending(states: ShareGroupStates, now_ms: int) -> None:
+async def run_pending(states: ShareGroupStateService, now_ms: int) -> None:
     """Initialize and delete the states that are due, as the broker's task does."""
     states.begin(now_ms)
     async with trio.open_nursery() as nursery:

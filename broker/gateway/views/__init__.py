@@ -1,1 +1,0 @@
-"""Views of a gateway: its own clients and usage, as other gateways see them, and the upstream cluster."""

@@ -1,1 +1,0 @@
-"""Bounds the bytes of requests in memory, by `queued.max.request.bytes`. (KIP-72)"""

@@ -1,1 +1,0 @@
-"""Metrics and logs of requests and connections. (Kafka: RequestMetrics, RequestLogger)"""

@@ -1,0 +1,1 @@
+"""Requests, their queue, routes, times and metrics. (Kafka: RequestChannel, RequestMetrics, RequestLogger)"""

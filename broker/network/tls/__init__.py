@@ -1,1 +1,0 @@
-"""TLS over memory, as a transport beside the plain socket. (Kafka: SslTransportLayer)"""

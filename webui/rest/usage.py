@@ -1,0 +1,93 @@
+"""GET /usage: what each client uses."""
+
+from typing import Any, Final
+
+from broker.controller.rows.quotas import ClientUsage, NodeUse
+from broker.views.console import Views
+from webui.quotas import LIMIT_KEYS
+from webui.rest.paging import page_query, page_schema, table_page
+from webui.rest.routing import Call, Reply, ResponseSpec, Route
+from webui.schema import COUNT, NAME, Listing, Record
+from webui.tables.answers import as_json, schema_of
+from webui.tables.listing import Page, Table
+
+_STEPS: Final = Listing(COUNT, max_items=60)
+
+_HISTORY: Final = Record({"step_ms": COUNT, "bytes_in": _STEPS, "bytes_out": _STEPS, "requests": _STEPS})
+_NODES: Final = Record(dict.fromkeys(LIMIT_KEYS, Listing(schema_of(NodeUse))), optional=frozenset(LIMIT_KEYS))
+USAGE_ROW: Final = Record(
+    {**schema_of(ClientUsage).fields, "history": _HISTORY, "nodes": _NODES},
+    optional=frozenset({"nodes"}),
+    title="ClientUsage",
+)
+
+USAGE_PAGE: Final = page_schema(USAGE_ROW, unlisted=COUNT, unheard=Listing(NAME))
+"""`unlisted` clients of other gateways are missing: each tells the busiest ones. `unheard` gateways have told
+nothing.
+"""
+
+STEP_MS: Final = 5_000
+"""Time step of the history."""
+
+MAX_UNLIMITED: Final = 8
+"""Number of unlimited clients shown on the quotas page."""
+
+
+def usage_json(row: ClientUsage) -> dict[str, Any]:
+    history = row.history()
+    bytes_in, bytes_out, requests = zip(*history, strict=True) if history else ((), (), ())
+    nodes = {key: [as_json(use) for use in uses] for key, uses in row.nodes.items()}
+    steps = {"step_ms": STEP_MS, "bytes_in": bytes_in, "bytes_out": bytes_out, "requests": requests}
+    return ({"nodes": nodes} if nodes else {}) | as_json(row) | {"history": steps}
+
+
+def _bytes(row: ClientUsage) -> float:
+    return row.bytes_in_per_s + row.bytes_out_per_s
+
+
+USAGE: Final = Table(
+    json=usage_json,
+    search_texts=lambda row: (row.user, row.client_id),
+    default_sort="use",
+    sort_key=lambda row: (-_bytes(row), row.user, row.client_id),
+    sorts={
+        "bytes_in": lambda row: row.bytes_in_per_s,
+        "bytes_out": lambda row: row.bytes_out_per_s,
+        "requests": lambda row: row.requests_per_s,
+        "request_percentage": lambda row: row.request_percentage,
+        "connections": lambda row: row.connections,
+        "active": lambda row: row.last_active_at_ms,
+    },
+    filters={
+        "unlimited": lambda row: not row.limited_by,
+        "limited": lambda row: bool(row.limited_by),
+        "idle": lambda row: not row.connections,
+    },
+)
+
+UNLIMITED: Final = Page(filter="unlimited", limit=MAX_UNLIMITED)
+
+
+async def usage(call: Call) -> Reply:
+    page = await table_page(call, USAGE, call.views.quotas.each_usage())
+    return Reply(page | missing_clients(call.views))
+
+
+def missing_clients(views: Views) -> dict[str, Any]:
+    """Return what is missing of the clients of other gateways."""
+    return {"unlisted": views.shares.unlisted_clients(), "unheard": sorted(views.shares.without_report())}
+
+
+ROUTES: Final = (
+    Route(
+        "GET /api/v1/usage",
+        "listUsage",
+        "Usage of clients, limited or not, by user and client id, the busiest first: bytes, requests, and "
+        "the limits that apply. Where gateways share limits, of all gateways: `gateways` names the others "
+        "whose use is included, `unlisted` counts their clients that are missing, and `unheard` gateways "
+        "have told nothing.",
+        usage,
+        {200: ResponseSpec("A page of clients; the clients idle longest are dropped", USAGE_PAGE)},
+        query=page_query(USAGE),
+    ),
+)
