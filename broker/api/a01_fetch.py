@@ -124,7 +124,7 @@ def requested_partitions(
     if not full:
         session = services.sessions.resume(session_id, epoch, uses_topic_ids=by_id, now_ms=context.now_ms)
         while session.unsent:
-            session.untold(session.unsent[-SLICE:])
+            session.undo_response_data(session.unsent[-SLICE:])
             del session.unsent[-SLICE:]
             yield None
         for known in (yield from _requested_of(session, pace)):

@@ -20,7 +20,7 @@ from broker.api.requests.services import ControlServices
 from broker.common.errors import ApiError, ErrorCode
 from broker.config.load import Configuration
 from broker.controller.commands import ConfigResource, ResourceType
-from broker.controller.describe import Source, describe, describe_topic
+from broker.controller.describe import ConfigSource, describe, describe_topic
 from broker.controller.rows.broker import ConfigRow, ConfigSynonym
 from broker.metadata.image import Image
 from broker.protocol.api_key import ApiKey
@@ -120,7 +120,7 @@ def _config(row: ConfigRow, message: DescribeConfigsRequest) -> DescribeConfigsR
 
 
 MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
-_SET_BY_NOBODY: Final = (Source.STATIC_BROKER, Source.DEFAULT)
+_SET_BY_NOBODY: Final = (ConfigSource.STATIC_BROKER, ConfigSource.DEFAULT)
 
 
 def as_kafka_describes(rows: Iterable[ConfigRow]) -> list[ConfigRow]:
@@ -139,16 +139,16 @@ def of_all_brokers(rows: Iterable[ConfigRow], image: Image, configuration: Confi
     if MIN_INSYNC_REPLICAS not in found:
         topic = describe_topic({}, image, configuration)
         (row,) = as_kafka_describes(row for row in topic if row.name == MIN_INSYNC_REPLICAS)
-        own = tuple(each for each in row.synonyms if each.source == Source.DYNAMIC_DEFAULT_BROKER)
+        own = tuple(each for each in row.synonyms if each.source == ConfigSource.DYNAMIC_DEFAULT_BROKER)
         found[row.name] = replace(row, synonyms=own)
     return [found[name] for name in sorted(found)]
 
 
 def _with_default(row: ConfigRow) -> ConfigRow:
-    if any(each.source == Source.DYNAMIC_DEFAULT_BROKER for each in row.synonyms):
+    if any(each.source == ConfigSource.DYNAMIC_DEFAULT_BROKER for each in row.synonyms):
         return row
     place = next(i for i, each in enumerate(row.synonyms) if each.source in _SET_BY_NOBODY)
     value = row.synonyms[place].value
-    default = ConfigSynonym(MIN_INSYNC_REPLICAS, value, Source.DYNAMIC_DEFAULT_BROKER)
+    default = ConfigSynonym(MIN_INSYNC_REPLICAS, value, ConfigSource.DYNAMIC_DEFAULT_BROKER)
     synonyms = (*row.synonyms[:place], default, *row.synonyms[place:])
     return replace(row, source=synonyms[0].source, synonyms=synonyms)

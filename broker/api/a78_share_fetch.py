@@ -30,7 +30,7 @@ from broker.api.share.fetch_pending import (
 )
 from broker.common.errors import ApiError, ErrorCode
 from broker.coordinator.share.sessions import FINAL_EPOCH, FIRST_EPOCH, MemberKey
-from broker.coordinator.share.states import ShareKey
+from broker.coordinator.share.states import SharePartitionKey
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.share_fetch import ShareFetchRequest, ShareFetchResponse
 from broker.records.slices import Slices

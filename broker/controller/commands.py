@@ -401,7 +401,7 @@ class AclDeletion(EntryOutcome, frozen=True):
     deleted: tuple[Acl, ...] = ()
 
 
-class CloseConnection(msgspec.Struct, Command["Outcome"], frozen=True):
+class CloseConnection(msgspec.Struct, Command["EntryOutcome"], frozen=True):
     """Role: editor. Returns Outcome: RESOURCE_NOT_FOUND if it is already closed."""
 
     connection_id: str

@@ -44,7 +44,6 @@ from broker.controller.commands import (
     EntryOutcome,
     IncrementalAlterConfigs,
     IssueAdminToken,
-    Outcome,
     ProducerIdBlock,
     RevokeAdminToken,
     Undo,
@@ -67,7 +66,7 @@ from broker.controller.tokens import SetPassword, plan_issue_token, plan_revoke_
 from broker.controller.topics import plan_create_partitions, plan_create_topics, plan_delete_topics
 from broker.controller.undo import inverse_of, preceding_rows
 from broker.metadata.actor import Role
-from broker.metadata.changes import AuditFilter, AuditRow, Change, Kind
+from broker.metadata.changes import AuditFilter, AuditRow, Change, ChangeKind
 from broker.metadata.image import Image
 from broker.metadata.publisher import Delta, Publisher, Subscriber
 
@@ -85,7 +84,9 @@ def plan_producer_ids(command: AllocateProducerIds, at: Situation) -> Plan[Produ
     first, after = at.image.next_producer_id, at.image.next_producer_id + command.count
     if command.count < 1 or after > _END_OF_PRODUCER_IDS:
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "All producer ids are allocated")
-    return Plan(ProducerIdBlock(first, command.count), (Change(Kind.PRODUCER_IDS, "", "next", str(after)),))
+    return Plan(
+        ProducerIdBlock(first, command.count), (Change(ChangeKind.PRODUCER_IDS, "", "next", str(after)),)
+    )
 
 
 PLANNERS: Final[dict[type, Callable[[Any, Situation], Plan[Any] | Steps[Plan[Any]]]]] = {
@@ -332,7 +333,7 @@ class OpenConnections(Protocol):
         """Close it and discard the responses of its requests in progress. No-op if it is already closed."""
 
 
-def plan_close(connections: OpenConnections, command: CloseConnection, at: Situation) -> Plan[Outcome]:
+def plan_close(connections: OpenConnections, command: CloseConnection, at: Situation) -> Plan[EntryOutcome]:
     """Close one connection, after the audit trail has recorded who closed it. The client can reconnect at
     once; use quotas to limit it.
     """
@@ -342,6 +343,6 @@ def plan_close(connections: OpenConnections, command: CloseConnection, at: Situa
     connection = command.connection_id
     client = connections.client_of(connection)
     if client is None:
-        return Plan(Outcome(ErrorCode.RESOURCE_NOT_FOUND, "There is no such open connection"))
-    note = Change(Kind.CONNECTION, connection, "closed", client)
-    return Plan(Outcome(), (note,), (partial(connections.close_connection, connection),))
+        return Plan(EntryOutcome(ErrorCode.RESOURCE_NOT_FOUND, "There is no such open connection"))
+    note = Change(ChangeKind.CONNECTION, connection, "closed", client)
+    return Plan(EntryOutcome(), (note,), (partial(connections.close_connection, connection),))

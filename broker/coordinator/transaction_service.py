@@ -19,7 +19,7 @@ from broker.coordinator.group.rollback import COORDINATOR_ERRORS
 from broker.coordinator.group_service import OFFSETS_TOPIC, GroupService
 from broker.coordinator.offsets_log import OffsetsLog
 from broker.coordinator.topic_logs import TopicLogs, coordinator_partition
-from broker.coordinator.transaction.coordinator import RETRY_MS, Completion, TransactionCoordinator
+from broker.coordinator.transaction.coordinator import RETRY_MS, TransactionCompletion, TransactionCoordinator
 from broker.coordinator.transaction.ending import fence
 from broker.coordinator.transaction.records import encode_key, encode_value
 from broker.coordinator.transaction.state import (

@@ -236,22 +236,22 @@ def project(base: Image, state: State, touched: Iterable[tuple[str, str]], versi
                 for entity in entities:
                     _put(quotas, read_pairs(entity), _quota_entry(entity, state[kind, entity]))
                 image = replace(image, quotas=quotas)
-            case Kind.BROKER_CONFIG:
+            case ChangeKind.BROKER_CONFIG:
                 last = dict(image.broker_config_changes)
                 for entity in entities:
                     last[entity] = max(stamp.seq for stamp in state[kind, entity].values())
                 configs = _with(image.broker_configs, stamps, _settings)
                 image = replace(image, broker_configs=configs, broker_config_changes=last)
-            case Kind.CLIENT_METRICS:
+            case ChangeKind.CLIENT_METRICS:
                 subscriptions = _with(image.client_metrics, stamps, _subscription)
                 image = replace(image, client_metrics=subscriptions)
-            case Kind.GROUP_CONFIG:
+            case ChangeKind.GROUP_CONFIG:
                 image = replace(image, group_configs=_with(image.group_configs, stamps, _settings))
-            case Kind.ADMIN_TOKEN:
+            case ChangeKind.ADMIN_TOKEN:
                 image = replace(image, tokens=_with(image.tokens, stamps, _token))
-            case Kind.USER_SCRAM:
+            case ChangeKind.USER_SCRAM:
                 image = replace(image, scram=_with(image.scram, stamps, _scram_credentials))
-            case Kind.DELEGATION_TOKEN:
+            case ChangeKind.DELEGATION_TOKEN:
                 delegated = _with(image.delegation_tokens, stamps, _delegation_token)
                 image = replace(image, delegation_tokens=delegated)
             case ChangeKind.ACL:
@@ -260,9 +260,9 @@ def project(base: Image, state: State, touched: Iterable[tuple[str, str]], versi
                     for key, stamp in state[kind, entity].items():
                         _put(acls, read_acl(entity, key), _acl_entry(stamp))
                 image = replace(image, acls=acls)
-            case Kind.ALERT_RULE:
+            case ChangeKind.ALERT_RULE:
                 image = replace(image, alert_rules=_with(image.alert_rules, stamps, _alert_rule))
-            case Kind.ALERT_DESTINATION:
+            case ChangeKind.ALERT_DESTINATION:
                 destinations = _with(image.alert_destinations, stamps, _alert_destination)
                 image = replace(image, alert_destinations=destinations)
             case ChangeKind.CONNECTION | ChangeKind.RECORDS | ChangeKind.GROUP | ChangeKind.TRANSACTION:

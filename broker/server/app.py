@@ -25,7 +25,7 @@ from broker.network.clock import TrioClock
 from broker.network.handling.handler_pool import CALLBACKS
 from broker.network.handling.sliced_requests import SLICED
 from broker.network.metadata_writer import run_in_slices
-from broker.network.metrics.client_usage import NAME as CLIENT_USAGE
+from broker.network.requests.client_usage import NAME as CLIENT_USAGE
 from broker.network.supervisor import Supervisor, open_supervisor
 from broker.security.console_links import ConsoleLink, ConsoleLinks, link_with, new_key
 from broker.server.broker import BrokerServer

@@ -29,8 +29,8 @@ from broker.network.acceptor.user_gate import UserGates
 from broker.network.clock import LoopIdle, TrioClock
 from broker.network.failures import Failures
 from broker.network.handling.handler_pool import Completion
-from broker.network.metrics.request_log import RequestLog
 from broker.network.reaper import Reaper
+from broker.network.requests.request_log import RequestLog
 from broker.network.server_factory import ServedApis, ServerMode
 from broker.network.socket_server import SocketServer
 from broker.network.supervisor import TaskStarter

@@ -25,10 +25,10 @@ from broker.monitoring.otlp.pushes import TASK as PUSHES
 from broker.network.automq.handler_queues import CallbackQueues, RequestQueues
 from broker.network.clock import TrioClock
 from broker.network.handling.handler_pool import CALLBACKS
-from broker.network.handling.request_channel import Requests
 from broker.network.handling.sliced_requests import SLICED
 from broker.network.processor import NEW_CONNECTIONS, Processor
-from broker.network.server_factory import Plane
+from broker.network.requests.request_channel import Requests
+from broker.network.server_factory import ServerPlane
 from broker.network.socket_server import SocketServer
 from broker.network.throttling import BROKER_QUOTA, REAPERS
 from broker.purgatory.purgatory import Purgatory
@@ -270,7 +270,7 @@ def _own_queue(requests: Requests, handler: int) -> tuple[Owned, ...]:
     return (Owned("requests", queue.depth(), queue.capacity, queue.peak),)
 
 
-def _own_callbacks(plane: Plane, callbacks: Callbacks, handler: int) -> tuple[Owned, ...]:
+def _own_callbacks(plane: ServerPlane, callbacks: Callbacks, handler: int) -> tuple[Owned, ...]:
     """Return the callbacks of a handler of the data plane; other planes share these queues."""
     if plane.name is not PlaneName.DATA or not isinstance(callbacks, CallbackQueues):
         return ()

@@ -17,7 +17,7 @@ from broker.controller.rows.broker import AuditEntry, ConfigRow, ScramRow, Token
 from broker.controller.rows.fields import Moment
 from broker.controller.tokens import Credentials, identify
 from broker.controller.undo import inverse_of
-from broker.metadata.changes import AuditFilter, AuditRow, Kind
+from broker.metadata.changes import AuditFilter, AuditRow, ChangeKind
 from broker.metadata.image import AdminToken, DelegationToken, Image, ScramCredential
 from broker.metadata.sealing import is_secret
 

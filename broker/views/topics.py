@@ -25,7 +25,7 @@ from broker.coordinator.group.coordinator import CONSUMER as CONSUMER_TYPE
 from broker.coordinator.group.coordinator import SHARE
 from broker.coordinator.group.messages import CommittedOffset
 from broker.coordinator.group_service import GroupService
-from broker.coordinator.transaction.state import DECIDED, NAMES, State, TopicPartition, Transaction
+from broker.coordinator.transaction.state import DECIDED, NAMES, TopicPartition, Transaction, TransactionState
 from broker.coordinator.transaction_service import TransactionService
 from broker.log.cleaner.manager import CleanerManager
 from broker.log.partition import PartitionLog
@@ -39,7 +39,7 @@ VERSION_BYTES = 2
 ROWS_AT_ONCE: Final = 128
 """Topics sorted, or rows made, between two pauses."""
 
-OPEN: Final = DECIDED | {State.ONGOING}
+OPEN: Final = DECIDED | {TransactionState.ONGOING}
 PARTITIONS_AT_ONCE: Final = 64
 """Partitions that are looked at between two pauses."""
 

@@ -39,7 +39,6 @@ from broker.controller.commands import (
     NewPartitions,
     NewTopic,
     OpType,
-    Outcome,
     ProducerIdBlock,
     QuotaAlteration,
     QuotaOp,
@@ -363,7 +362,7 @@ def test_each_block_begins_where_the_last_one_ended(world: World) -> None:
 
 @pytest.mark.parametrize(("count", "fine"), [(9, True), (10, True), (11, False), (0, False)])
 def test_ids_end_at_2_to_the_63(world: World, count: int, fine: bool) -> None:
-    world.write([Change(Kind.PRODUCER_IDS, "", "next", str(2**63 - 10))])
+    world.write([Change(ChangeKind.PRODUCER_IDS, "", "next", str(2**63 - 10))])
     if fine:
         assert world.do(plan_producer_ids, AllocateProducerIds(count)).first == 2**63 - 10
     else:

@@ -6,7 +6,7 @@ from broker.common.errors import ConfigError, ErrorCode
 from broker.config.load import build_config
 from broker.config.sections.share_groups import duration_ms, share_group_times
 from broker.controller.commands import ConfigResource, OpType, ResourceType
-from broker.controller.describe import Source, describe
+from broker.controller.describe import ConfigSource, describe
 from broker.coordinator.share.share_partitions import ShareSettings, share_settings
 from tests.controller.test_group_configs import alter
 

@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 from confluent_kafka import Producer, ThrottleEvent
 
-from broker.quotas.saved_usage import Entry, Saved
+from broker.quotas.saved_usage import Saved, SavedUsage
 from broker.server.parts.quota_usage import FILE, decode
 from tests.support.broker_process import BrokerProcess, within
 

@@ -12,7 +12,7 @@ from broker.api.fetch.pending import PendingFetch
 from broker.common.errors import ErrorCode
 from broker.coordinator.group.expiry import FAILED_TIMER_RETRY_MS, TimerExpiry
 from broker.coordinator.transaction.coordinator import RETRY_MS
-from broker.coordinator.transaction.state import State
+from broker.coordinator.transaction.state import TransactionState
 from broker.coordinator.transaction_service import TransactionService
 from broker.network.failures import FailedStep
 from broker.protocol.api_key import ApiKey

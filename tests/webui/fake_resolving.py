@@ -13,7 +13,7 @@ from broker.controller.rows.quotas import ClientUsage, Decided, NodeUse, QuotaRo
 from broker.metadata.image import Image, Limit, QuotaEntry
 from broker.quotas.remote_use import Clients
 from broker.views.quota_views import QuotaViews, all_clients
-from broker.views.resolving import Client, Resolver, steps_for
+from broker.views.resolving import ClientIdentity, Resolver, steps_for
 from tests.support.fake_shares import FakeShares
 from tests.webui.rows import NOW_MS
 

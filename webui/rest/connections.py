@@ -6,7 +6,7 @@ Where gateways share limits, their connections are on the same pages.
 from itertools import chain
 from typing import Final
 
-from broker.controller.closing import CloseConnection
+from broker.controller.commands import CloseConnection
 from broker.controller.rows.connections import ConnectionRow
 from broker.views.connection_search import (
     DEFAULT_SORT,

@@ -9,7 +9,7 @@ from typing import Final
 from broker.controller.commands import Role
 from broker.controller.rows.client_endpoint import ClientEndpoint
 from broker.controller.rows.topics import TransactionPartition, TransactionRow
-from broker.controller.transaction_changes import AbortedTransaction, AbortTransaction
+from broker.controller.transaction_changes import AbortResult, AbortTransaction
 from webui.problem import PROBLEM, Problem
 from webui.rest.paging import page_query, page_schema, table_page
 from webui.rest.routing import Call, PathName, Query, Reply, ResponseSpec, Route

@@ -20,7 +20,7 @@ from broker.coordinator.group.consumer import migration
 from broker.coordinator.group.consumer.assignment import ClusterTopics, Topics
 from broker.coordinator.group.consumer.epochs import start_missing, start_session
 from broker.coordinator.group.consumer.group import ConsumerGroup
-from broker.coordinator.group.group import Group, State
+from broker.coordinator.group.group import ClassicGroup, ClassicGroupState
 from broker.coordinator.group.messages import Effects, Now
 from broker.coordinator.group.modern_group import NO_EPOCH, ModernGroup
 from broker.coordinator.group.persistence import tombstone_of

@@ -7,7 +7,7 @@ GroupMetadataManager.)
 from broker.coordinator.group.any_group import AnyGroup, GroupsById
 from broker.coordinator.group.consumer import records as consumer_records
 from broker.coordinator.group.consumer.group import ConsumerGroup
-from broker.coordinator.group.group import Group, Member, State
+from broker.coordinator.group.group import ClassicGroup, ClassicGroupMember, ClassicGroupState
 from broker.coordinator.group.messages import Offsets, Record
 from broker.coordinator.group.modern_group import NO_EPOCH
 from broker.coordinator.group.record_fields import KeyType, ModernKey

@@ -20,7 +20,7 @@ from broker.common.errors import ApiError, ErrorCode
 from broker.config.sections.share import ShareCoordinatorConfig
 from broker.coordinator.share.records import ShareState, ShareUpdate
 from broker.coordinator.share.state_log import StagedState, StateLog
-from broker.coordinator.share.states import NOT_SET, ShareKey, StateBatch
+from broker.coordinator.share.states import NOT_SET, SharePartitionKey, StateBatch
 from broker.coordinator.share_states import ShareStateSummary
 from broker.coordinator.topic_logs import TopicLogs, coordinator_partition
 from broker.partitions.partitions import Partitions
@@ -86,7 +86,7 @@ class ShareStatePersister:
             "share groups",
         )
         self._prune_at_ms: int | None = None
-        self.tell_reset: Callable[[ShareKey], None] = lambda _key: None
+        self.on_reset: Callable[[SharePartitionKey], None] = lambda _key: None
 
     # What the group coordinator uses
 

@@ -22,7 +22,7 @@ from broker.coordinator.share.records import (
     encode_snapshot,
     encode_update,
 )
-from broker.coordinator.share.states import ShareKey
+from broker.coordinator.share.states import SharePartitionKey
 from broker.coordinator.topic_logs import read_batches
 from broker.log.partition import PartitionLog
 from broker.log.staged import Staged

@@ -49,7 +49,7 @@ GIVEN_UP: Final = frozenset(
 )
 
 
-class Completion:
+class TransactionCompletion:
     """A decided transaction whose markers are being written: the partitions without a marker, and the time at
     which the next step is due. (Kafka: TransactionMarkerChannelManager)
 
@@ -121,7 +121,7 @@ def is_timed_out(transaction: Transaction, wall_ms: int) -> bool:
     data = transaction.data
     return (
         transaction.pending is None
-        and data.state is State.ONGOING
+        and data.state is TransactionState.ONGOING
         and data.started_ms + data.timeout_ms < wall_ms
     )
 
@@ -132,9 +132,9 @@ def is_expired(transaction: Transaction, wall_ms: int, expiration_ms: int) -> bo
     return transaction.pending is None and data.state in IDLE and data.updated_ms + expiration_ms <= wall_ms
 
 
-def expire(transaction: Transaction) -> Change:
+def expire(transaction: Transaction) -> TransactionChange:
     """Return the change that forgets the id, whose record is a tombstone."""
-    return Change(transaction, replace(transaction.data, state=State.DEAD))
+    return TransactionChange(transaction, replace(transaction.data, state=TransactionState.DEAD))
 
 
 def _refusal(data: TransactionData, producer_id: int, epoch: int) -> ErrorCode:
@@ -216,7 +216,7 @@ class TransactionCoordinator:
         added: Collection[TopicPartition],
         client_version: int,
         wall_ms: int,
-    ) -> ErrorCode | Change:
+    ) -> ErrorCode | TransactionChange:
         """Handle an AddPartitionsToTxn. Return NONE if the transaction has all of the partitions.
 
         AddOffsetsToTxn adds partitions too, and so do Produce and TxnOffsetCommit of clients with KIP-890.
@@ -233,18 +233,18 @@ class TransactionCoordinator:
         error = _refusal(data, producer_id, epoch)
         if error:
             return error
-        is_ongoing = data.state is State.ONGOING
+        is_ongoing = data.state is TransactionState.ONGOING
         if is_ongoing and data.partitions.issuperset(added):
             return ErrorCode.NONE
         grown = replace(
             data,
-            state=State.ONGOING,
+            state=TransactionState.ONGOING,
             partitions=data.partitions.union(added) if is_ongoing else frozenset(added),
             started_ms=data.started_ms if is_ongoing else wall_ms,
             updated_ms=wall_ms,
             client_version=client_version,
         )
-        return Change(transaction, grown)
+        return TransactionChange(transaction, grown)
 
     def verify(
         self, transactional_id: str, producer_id: int, epoch: int, partition: TopicPartition
@@ -259,7 +259,7 @@ class TransactionCoordinator:
         error = _refusal(data, producer_id, epoch)
         if error:
             return error
-        is_in = data.state is State.ONGOING and partition in data.partitions
+        is_in = data.state is TransactionState.ONGOING and partition in data.partitions
         return ErrorCode.NONE if is_in else ErrorCode.TRANSACTION_ABORTABLE
 
     def end(

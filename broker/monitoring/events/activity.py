@@ -290,7 +290,7 @@ UNKNOWN: Final = TransactionClient("", "", "")
 
 
 class TransactionEvents:
-    """A `Source` with at most `max_rows` rows a second."""
+    """A `EventSource` with at most `max_rows` rows a second."""
 
     def __init__(self, max_rows: int) -> None:
         self.topic = OUR_TOPICS + "transactions"

@@ -21,8 +21,8 @@ from broker.coordinator.transaction.state import CoordinatorAbort
 from broker.metadata.actor import BROKER_ITSELF
 from broker.monitoring.events.activity import (
     ConnectionEvents,
+    EventSource,
     RequestEvents,
-    Source,
     ThrottleEvents,
     TransactionEvents,
 )

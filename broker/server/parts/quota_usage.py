@@ -24,7 +24,7 @@ from broker.common.clock import Clock
 from broker.common.steps import finished, freed
 from broker.log import disk
 from broker.network.metadata_writer import run_in_slices
-from broker.quotas.saved_usage import Entry, Saved, UsageOfClients
+from broker.quotas.saved_usage import Saved, SavedUsage, UsageOfClients
 
 logger = logging.getLogger(__name__)
 
@@ -158,11 +158,11 @@ def decode(data: bytes) -> Saved:
         raise UsageFileError(f"it is damaged: {error}") from None
 
 
-def _in_order(entries: list[Entry]) -> Iterator[Entry]:
+def _in_order(entries: list[SavedUsage]) -> Iterator[SavedUsage]:
     """Return the entities in the order in which they are kept."""
     pieces = (entries[first : first + SORTED_AT_ONCE] for first in range(0, len(entries), SORTED_AT_ONCE))
     return merge(*(sorted(piece, key=_rank) for piece in pieces), key=_rank)
 
 
-def _rank(entry: Entry) -> tuple[bool, float]:
+def _rank(entry: SavedUsage) -> tuple[bool, float]:
     return entry.client_id is not None, -entry.worth_s

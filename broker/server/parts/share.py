@@ -13,7 +13,7 @@ from broker.controller.control import Control
 from broker.coordinator.share.persister import SHARE_STATE_TOPIC, ShareStatePersister
 from broker.coordinator.share.sessions import ShareSessions
 from broker.coordinator.share.share_partitions import SharePartitions, ShareSettings, share_settings
-from broker.network.failures import Failures, Place
+from broker.network.failures import FailedStep, Failures
 from broker.network.reaper import Reaper
 from broker.partitions.partitions import Partitions
 from broker.quotas.client_quotas import ClientQuotas

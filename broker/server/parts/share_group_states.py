@@ -18,7 +18,7 @@ from broker.coordinator.group.consumer.assignment import TopicFacts, by_topic
 from broker.coordinator.group.messages import Effects, Now, ShareStatesReply, Token
 from broker.coordinator.group.share.state_partitions import NamedPartitions, StatePartitions
 from broker.coordinator.group_service import GroupService
-from broker.coordinator.share_states import Outcome, SharePartition, ShareStates, ShareStateSummary
+from broker.coordinator.share_states import SharePartition, ShareStateResult, ShareStates, ShareStateSummary
 from broker.network.metadata_writer import run_in_slices
 
 SHARE_GROUP_STATES: Final = "share-group-states"

@@ -8,33 +8,38 @@ from broker.coordinator.transaction.coordinator import (
     CHANGED_AT_ONCE,
     CHECKED_AT_ONCE,
     RETRY_MS,
-    Completion,
     Sweep,
+    TransactionCompletion,
     TransactionCoordinator,
     is_expired,
     is_timed_out,
 )
 from broker.coordinator.transaction.records import encode_key, encode_value
-from broker.coordinator.transaction.state import Change, State, Transaction, TransactionData
+from broker.coordinator.transaction.state import (
+    Transaction,
+    TransactionChange,
+    TransactionData,
+    TransactionState,
+)
 
 
-def transaction(name: str = "t", state: State = State.ONGOING) -> Transaction:
+def transaction(name: str = "t", state: TransactionState = TransactionState.ONGOING) -> Transaction:
     return Transaction(name, TransactionData(1, 0, 50, state, started_ms=1_000, updated_ms=1_000))
 
 
 def test_a_transaction_times_out_after_its_timeout() -> None:
     assert [is_timed_out(transaction(), wall_ms) for wall_ms in (1_049, 1_050, 1_051)] == [False, False, True]
-    assert not is_timed_out(transaction(state=State.PREPARE_COMMIT), 9_999)
+    assert not is_timed_out(transaction(state=TransactionState.PREPARE_COMMIT), 9_999)
     changing = transaction()
     changing.pending = changing.data
     assert not is_timed_out(changing, 9_999)
 
 
 def test_an_id_expires_once_it_was_unused_for_its_time() -> None:
-    for state in (State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT):
+    for state in (TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT):
         idle = transaction(state=state)
         assert [is_expired(idle, wall_ms, 10) for wall_ms in (1_009, 1_010, 1_011)] == [False, True, True]
-    for state in (State.ONGOING, State.PREPARE_COMMIT, State.PREPARE_ABORT):
+    for state in (TransactionState.ONGOING, TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT):
         assert not is_expired(transaction(state=state), 9_999, 10)
 
 
@@ -69,7 +74,7 @@ PARTITIONS = frozenset({("b", 0), ("a", 1), ("a", 0)})
 
 
 def decided() -> TransactionData:
-    return TransactionData(1, 0, 50, State.PREPARE_COMMIT, PARTITIONS)
+    return TransactionData(1, 0, 50, TransactionState.PREPARE_COMMIT, PARTITIONS)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +88,7 @@ def decided() -> TransactionData:
     ],
 )
 def test_a_partition_is_done_or_tried_again_last(error: ErrorCode, is_done: bool) -> None:
-    completion = Completion(Transaction("t", decided()), 0)
+    completion = TransactionCompletion(Transaction("t", decided()), 0)
     assert list(completion.next_partitions(2)) == [("a", 0), ("a", 1)]
     assert completion.note(("a", 0), error) is is_done
     rest = [("a", 1), ("b", 0)]
@@ -113,5 +118,5 @@ def test_a_failed_completion_is_due_again_once() -> None:
 def test_an_invalid_change_is_a_bug() -> None:
     transaction = Transaction("t", decided())
     with pytest.raises(BrokerBug):
-        Change(transaction, TransactionData(1, 0, 50, State.EMPTY)).begin()
+        TransactionChange(transaction, TransactionData(1, 0, 50, TransactionState.EMPTY)).begin()
     assert transaction.pending is None

@@ -16,7 +16,7 @@ from broker.controller.commands import AlterClientQuotas, QuotaAlteration, Quota
 from broker.log import disk
 from broker.metadata.actor import BROKER_ITSELF
 from broker.network import clock as clocks
-from broker.quotas.saved_usage import Entry, Saved
+from broker.quotas.saved_usage import Saved, SavedUsage
 from broker.server.parts.quota_usage import (
     FILE,
     MAX_BYTES,
@@ -228,17 +228,17 @@ async def test_a_server_that_was_not_built_writes_nothing(tmp_path: Path, mock_c
     assert not before and not (tmp_path / "other" / FILE).exists()
 
 
-def entry(number: int, worth_s: float = 1.0, name: str = "u") -> Entry:
-    return Entry("produce", f"{name}{number:07}", None, None, 1_000.0, worth_s, 8.5, [(1_500, 500, 7.0)])
+def entry(number: int, worth_s: float = 1.0, name: str = "u") -> SavedUsage:
+    return SavedUsage("produce", f"{name}{number:07}", None, None, 1_000.0, worth_s, 8.5, [(1_500, 500, 7.0)])
 
 
-def saved(*entries: Entry) -> Saved:
+def saved(*entries: SavedUsage) -> Saved:
     return Saved(1_700_000_000_000, 1_800_000_000_000, (11, 1_000), (11, 1_000), list(entries))
 
 
 def test_what_is_written_is_read():
-    one = Entry("broker/ip", "10.0.0.1", None, None, 5.0, 2.5, None, [])
-    two = Entry("fetch", None, "app", -1, 0.5, 3.0, -0.25, [(0, 0, 1.5), (10_999, 1, 2.0)])
+    one = SavedUsage("broker/ip", "10.0.0.1", None, None, 5.0, 2.5, None, [])
+    two = SavedUsage("fetch", None, "app", -1, 0.5, 3.0, -0.25, [(0, 0, 1.5), (10_999, 1, 2.0)])
     assert decode(encode(saved(two, one))) == saved(one, two)
     assert decode(encode(saved())) == saved()
 
@@ -262,14 +262,15 @@ def test_the_file_is_bounded_and_what_fits_exactly_is_in_it():
 
 def test_ids_that_clients_choose_keep_no_user_out():
     ids = [
-        Entry("produce", None, "x" * 9_000 + str(number), None, 1.0, 99.0, 99.0, []) for number in range(9)
+        SavedUsage("produce", None, "x" * 9_000 + str(number), None, 1.0, 99.0, 99.0, [])
+        for number in range(9)
     ]
     data = encode(saved(*ids, entry(1, worth_s=0.1)), 30_000)
     assert [each.user for each in decode(data).entries] == [entry(1).user, None, None, None]
 
 
 def test_a_name_that_is_no_text_keeps_only_itself_out():
-    strange = Entry("produce", "\udcff", None, None, 1.0, 99.0, 99.0, [])
+    strange = SavedUsage("produce", "\udcff", None, None, 1.0, 99.0, 99.0, [])
     assert decode(encode(saved(entry(1), strange, entry(2)))) == saved(entry(1), entry(2))
 
 

@@ -35,12 +35,12 @@ from broker.coordinator.group.consumer.records import (
     target_record,
     tombstones_of,
 )
-from broker.coordinator.group.group import Group, Member, State
+from broker.coordinator.group.group import ClassicGroup, ClassicGroupMember, ClassicGroupState
 from broker.coordinator.group.messages import JoinReply, JoinRequest, LeaveReply, LeavingMember, SyncReply
 from broker.coordinator.group.modern_group import ModernGroup
 from broker.coordinator.group.persistence import encode, record_of, tombstone_of
 from broker.coordinator.group.record_fields import KeyType, tombstone
-from broker.coordinator.group.timers import Timer
+from broker.coordinator.group.timers import GroupTimer
 from broker.coordinator.group.transition import Transition
 
 CONVERTED_COST: Final = 16

@@ -17,7 +17,7 @@ from broker.coordinator.group.messages import CommitRequest
 from broker.coordinator.group.modern_group import ModernGroup
 from broker.coordinator.group.share.state_partitions import NamedPartitions, StatePartitions
 from broker.coordinator.group.subscribers import bytes_of
-from broker.coordinator.group.timers import Kind, Timer
+from broker.coordinator.group.timers import GroupTimer, TimerKind
 
 LEAVES: Final = -1
 """The epoch with which a member leaves."""

@@ -17,7 +17,7 @@ from broker.coordinator.group.modern_group import check_bytes, invalid, refuse_e
 from broker.coordinator.group.share.epochs import advance, bump
 from broker.coordinator.group.share.group import JOINS, LEAVES, ShareGroup, ShareMember
 from broker.coordinator.group.share.records import member_tombstones
-from broker.coordinator.group.timers import Timer
+from broker.coordinator.group.timers import GroupTimer
 from broker.coordinator.group.transition import Transition
 
 
