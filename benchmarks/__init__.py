@@ -21,5 +21,5 @@ In reading order:
     watched.py   `weir serve` for console.py, with a measurement of the console's share of the thread
     report.py    medians, ratios, hits and misses, as Markdown
 
-`make bench` runs all of it and writes the results into docs/benchmarks.md.
+`make bench` runs all of it and writes the results into docs/benchmarks-figures.md.
 """

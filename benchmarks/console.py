@@ -172,7 +172,7 @@ def _lines(path: Path) -> list[dict[str, Any]]:
 
 
 def report(cells: list[Cell], inside: dict[str, dict[str, float]]) -> Iterator[str]:
-    """Yield Markdown for docs/benchmarks.md."""
+    """Yield Markdown for docs/benchmarks-figures.md."""
     yield "| visitors | load | p50, us | p99, us | p99.9, us | left alone | p99, of that without | |"
     yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
     for cell in cells:

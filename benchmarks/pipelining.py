@@ -152,7 +152,7 @@ def _told(figures: list[Figure]) -> tuple[float, str]:
 
 
 def main() -> None:
-    """Print a table for docs/benchmarks.md."""
+    """Print a table for docs/benchmarks-figures.md."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=2.0, help="counted for each load")
     parser.add_argument("--rounds", type=int, default=5)

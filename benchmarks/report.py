@@ -17,7 +17,7 @@ from benchmarks.cells import START, Cells
 from benchmarks.loads import LOADS, REQUESTS, UNITS, Load
 from benchmarks.peers import PEERS
 
-DOCUMENT: Final = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
+DOCUMENT: Final = Path(__file__).resolve().parent.parent / "docs" / "benchmarks-figures.md"
 BEGIN: Final = "<!-- figures: written by make bench, not by hand -->"
 END: Final = "<!-- end of figures -->"
 OURS: Final = "weir"

@@ -291,7 +291,7 @@ class TopicSettings:
         "match its header is refused with INVALID_RECORD and never reaches a consumer. `full`: "
         "uncompressed batches as well, as in Kafka. `header`: none. Compacted topics and topics with "
         "`message.timestamp.before.max.ms` always read all records. For the costs see "
-        "[benchmarks.md](benchmarks.md#what-validation-costs).",
+        "[benchmarks.md](benchmarks-figures.md#what-validation-costs).",
         topic_key="record.validation",
         dynamic=True,
         ours=True,
