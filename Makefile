@@ -166,6 +166,7 @@ test-timed: $(VENV)/dev
 HOT_TESTS := $(addprefix tests/,server/test_compiled.py metrics purgatory records protocol log partitions coordinator/test_group_service.py coordinator/test_offsets_log.py coordinator/test_producer_ids.py api network gateway)
 
 # What replaces a method is left out there, and runs afterwards.
+test-compiled: export WEIR_OPT_LEVEL := 0
 test-compiled: $(VENV)/dev compiled
 	@trap '$(MAKE) --no-print-directory interpreted' EXIT; $(BIN)/pytest $(PARALLEL) $(TIMEOUT) -m "$(MARKS)" $(HOT_TESTS) $(ARGS)$(if $(CI), || .ci/again $$?)
 	$(BIN)/pytest $(PARALLEL) $(TIMEOUT) -m "$(MARKS)" $(shell grep -rl replace_method tests --include='test_*.py') $(ARGS)
