@@ -62,7 +62,7 @@ if os.environ.get("WEIR_COMPILED") == "1":
     from mypyc.build import mypycify
 
     project = tomllib.loads(Path(__file__).with_name("pyproject.toml").read_text())
-    # -O3 makes it a third of a megabyte larger and no faster. The tests compile with -O0, in a third of the time.
+    # -O3 makes it a third of a megabyte larger and no faster. The tests compile with -O0.
     extensions = mypycify(
         project["tool"]["weir"]["compiled"]["modules"],
         group_name="broker.weir",

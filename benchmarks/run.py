@@ -187,7 +187,9 @@ def _install(peers: list[str], loads: list[str]) -> None:
 @click.option("--limit-minutes", default=120.0, show_default=True, help="Start no load after this time.")
 @click.option("--fresh", is_flag=True, help="Do not continue an earlier run of the same settings.")
 @click.option(
-    "--write/--no-write", default=None, help="Write into docs/benchmarks-figures.md; default: for a whole run only."
+    "--write/--no-write",
+    default=None,
+    help="Write into docs/benchmarks-figures.md; default: for a whole run only.",
 )
 def main(
     peers: list[str],

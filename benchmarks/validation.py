@@ -23,6 +23,7 @@ import click
 
 from benchmarks.peers import PEERS
 from benchmarks.process import Broker, running
+from broker.common.slices import run_through
 from broker.protocol import codec as wire
 from broker.protocol.api_key import response_header_version
 from broker.protocol.codec import parse_response_header
@@ -34,7 +35,6 @@ from broker.records.compression import Codec, decompress
 from broker.records.header import HEADER_BYTES
 from broker.records.inspect import UNBOUNDED, check_records
 from broker.records.record_errors import RecordRules
-from broker.records.slices import run_through
 
 SIZES: Final = ((16_384, 1_000), (16_384, 100), (1_000_000, 1_000), (1_000_000, 100))
 """Bytes of uncompressed records in a batch, and of a value."""

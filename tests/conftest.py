@@ -14,9 +14,11 @@ from typing import Final
 import pytest
 from hypothesis import HealthCheck, settings
 
+from broker.common import slices
 from broker.server.compiled import newer_source
 from tests.support.processes import pytest_addoption, pytest_runtestloop
 from tests.support.rotation import is_named, left_out, quarter_of
+from tests.support.step_clock import StepClock
 from tests.support.wire import OPENED
 
 __all__ = ["pytest_addoption", "pytest_runtestloop"]
@@ -31,6 +33,13 @@ def pytest_sessionstart() -> None:
     changed = newer_source()
     if changed is not None:
         pytest.exit(f"the compiled modules are older than {changed}: make compiled, or make interpreted", 4)
+
+
+@pytest.fixture(autouse=True)
+def _slices_are_counted(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slice is a number of steps for tests, and not a time that depends on the machine."""
+    if request.node.get_closest_marker("timed") is None:
+        monkeypatch.setattr(slices, "time", StepClock())
 
 
 @pytest.fixture(autouse=True)

@@ -195,7 +195,7 @@ async def preview(views: Views, edits: Sequence[QuotaAlteration], connected: Con
     }
     names = [(client.principal, client.client_id) for client in connected.clients]
     clients = iter(connected.clients)
-    async with aclosing(sliced(views.quotas.resolve_all(names, wanted.keys(), edits), at_once=1)) as slices:
+    async with aclosing(sliced(views.quotas.resolve_all(names, wanted.keys(), edits))) as slices:
         async for some in slices:
             for limits in some:
                 client = next(clients)

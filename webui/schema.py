@@ -249,6 +249,5 @@ TIME: Final = Text(form="date-time")
 
 COUNT: Final = Number(integer=True, minimum=0)
 
-RATE: Final = Number(minimum=0)
 
 MAYBE: Final = Number(nullable=True)

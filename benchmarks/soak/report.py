@@ -12,7 +12,7 @@ WARM_UP_MINUTES: Final = 1.0
 """Uncounted in the slopes of each life."""
 
 LONG_MINUTES: Final = 10.0
-"""Most caches are full in the second half of a life so long; docs/benchmarks-figures.md says which are not."""
+"""Most caches are full in the second half of so long a life; docs/benchmarks-figures.md lists the others."""
 
 MOST_MB_A_MINUTE: Final = 1.0
 """In the second half of a long life."""

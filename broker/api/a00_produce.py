@@ -24,15 +24,14 @@ from broker.api.registry import api
 from broker.api.requests.context import RequestContext
 from broker.api.requests.group_replies import now_of
 from broker.api.requests.outcome import Outcome, Sliced, StagedAppends, in_slices
-from broker.api.requests.pacing import Pace
 from broker.api.requests.services import ProduceServices
 from broker.common.errors import ApiError, ErrorCode
+from broker.common.slices import Slices
 from broker.coordinator.transaction_service import WrittenChange
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.produce import ProduceRequest
 from broker.records.compression import Codec
 from broker.records.header import codec_of
-from broker.records.slices import SLICE, Slices
 from broker.security.acl.acl import Operation
 
 
@@ -86,17 +85,13 @@ def _inspect(
     The key is the `id` of the partition's data.
     """
     faults: dict[int, ApiError] = {}
-    pace = Pace()
-    is_single = len(message.topic_data) == 1 == len(message.topic_data[0].partition_data)
     for topic in message.topic_data:
-        if pace.spent():
-            yield None
+        yield None
         hosted = hosted_topic(topic, services.partitions)
         if hosted is None or topic_refusal(topic, hosted, context, services.security, logs=False):
             continue
         for data in topic.partition_data:
-            if pace.spent(1 if is_single or not hosted.makes_log(data.index) else SLICE):
-                yield None
+            yield None
             try:
                 log = hosted.log(data.index)
                 if log is None or data.records is None:

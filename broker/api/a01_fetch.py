@@ -24,16 +24,16 @@ from broker.api.fetch.pending import (
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import DELAYED, Outcome, Response, in_slices
-from broker.api.requests.pacing import Pace, pieces
+from broker.api.requests.pacing import pieces
 from broker.api.requests.services import FetchServices
 from broker.common.errors import ApiError, ErrorCode
+from broker.common.slices import SLICE, Slices
 from broker.partitions.fetch_sessions import FINAL_EPOCH, FIRST_EPOCH, NO_SESSION, FetchSession
 from broker.partitions.fetching import DelayedManyFetch, Reading, RequestedPartition, check_epoch
 from broker.partitions.partitions import HostedTopic, Partitions
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.fetch import FetchRequest, FetchResponse
 from broker.protocol.schema import ZERO_UUID
-from broker.records.slices import SLICE, Slices
 
 MAX_WAITING: Final = 1_000_000
 """Partitions of all waiting large fetches; our own limit. Each takes about 250 bytes outside a session."""
@@ -117,7 +117,7 @@ def requested_partitions(
     Pauses after many partitions, and between logs that are created, which takes a millisecond each. The
     session's epoch has already advanced, so no other request of the session runs in between.
     """
-    session_id, epoch, pace = message.session_id, message.session_epoch, Pace()
+    session_id, epoch = message.session_id, message.session_epoch
     by_id = context.api_version >= 13
     full = epoch in (FINAL_EPOCH, FIRST_EPOCH)
     session = None
@@ -127,26 +127,21 @@ def requested_partitions(
             session.undo_response_data(session.unsent[-SLICE:])
             del session.unsent[-SLICE:]
             yield None
-        for known in (yield from _requested_of(session, pace)):
+        for known in (yield from _requested_of(session)):
             if known.log is None or known.log.deleted:
                 hosted, known.error = _hosted(known.topic, known.topic_id, services.partitions)
                 known.log = None
                 if hosted is not None:
                     _find_log(known, hosted)
-            if pace.spent():
-                yield None
+            yield None
     elif session_id != NO_SESSION:
         services.sessions.close(session_id)
     named: list[RequestedPartition] = []
-    has_made = False
     for topic in message.topics:
         hosted, error = _hosted(topic.topic, topic.topic_id, services.partitions)
         for partition in topic.partitions:
-            makes_log = hosted is not None and hosted.makes_log(partition.partition)
-            if pace.spent() or (makes_log and has_made):
-                yield None
-                hosted, error = _hosted(topic.topic, topic.topic_id, services.partitions)
-            has_made |= makes_log
+            yield None
+            hosted, error = _hosted(topic.topic, topic.topic_id, services.partitions)
             each = RequestedPartition(
                 topic.topic,
                 topic.topic_id,
@@ -161,8 +156,7 @@ def requested_partitions(
                 _find_log(each, hosted)
                 if each.log is not None:
                     each.error = check_epoch(partition.current_leader_epoch)
-        if pace.spent():
-            yield None
+        yield None
     if full and (epoch == FINAL_EPOCH or not named):
         return named, None, False
     if session is None:
@@ -171,22 +165,19 @@ def requested_partitions(
             return named, None, False
     for each in named:
         session.add((each.topic, each.topic_id, each.partition), each)
-        if pace.spent():
-            yield None
+        yield None
     for forgotten in () if full else message.forgotten_topics_data:
         for index in forgotten.partitions:
             session.forget((forgotten.topic, forgotten.topic_id, index))
-            if pace.spent():
-                yield None
-        if pace.spent():
             yield None
+        yield None
     services.sessions.recount(session)
     if full:
         return named, session, False
-    return (yield from _requested_of(session, pace)), session, True
+    return (yield from _requested_of(session)), session, True
 
 
-def _requested_of(session: FetchSession, pace: Pace) -> Slices[list[RequestedPartition]]:
+def _requested_of(session: FetchSession) -> Slices[list[RequestedPartition]]:
     """Return `FetchSession.requested` in slices.
 
     Raises ApiError FETCH_SESSION_ID_NOT_FOUND if the session is closed meanwhile.
@@ -194,10 +185,9 @@ def _requested_of(session: FetchSession, pace: Pace) -> Slices[list[RequestedPar
     requested: list[RequestedPartition] = []
     partitions = session.partitions
     for known in partitions.values():
-        if pace.spent():
-            yield None
-            if session.partitions is not partitions:
-                raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        yield None
+        if session.partitions is not partitions:
+            raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         requested.append(known.requested)
     return requested
 

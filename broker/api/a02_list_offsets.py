@@ -14,9 +14,10 @@ from typing import Final
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome, Response, in_slices
-from broker.api.requests.pacing import Pace, emptied
+from broker.api.requests.pacing import emptied
 from broker.api.requests.services import PartitionServices
 from broker.common.errors import ApiError, ErrorCode
+from broker.common.slices import Slices
 from broker.log.partition import PartitionLog
 from broker.partitions.fetching import check_epoch
 from broker.partitions.partitions import LEADER_EPOCH, HostedTopic
@@ -28,7 +29,6 @@ from broker.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from broker.records.slices import SLICE, Slices
 from broker.security.acl.acl import Operation
 
 LATEST: Final = -1
@@ -57,16 +57,14 @@ def handle(
 def _respond(
     message: ListOffsetsRequest, context: RequestContext, services: PartitionServices
 ) -> Slices[Outcome]:
-    pace = Pace()
-    repeated = yield from _repeated(message, pace)
+    repeated = yield from _repeated(message)
     topics = []
     for topic in message.topics:
         hosted = services.partitions.by_name.get(topic.name)
         is_allowed = services.security.allows_topic(context, Operation.DESCRIBE, topic.name)
         responses = []
         for each in topic.partitions:
-            if pace.spent():
-                yield None
+            yield None
             if not is_allowed:
                 error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             elif (is_new := repeated.get((topic.name, each.partition_index))) is not None:
@@ -77,19 +75,17 @@ def _respond(
             elif each.timestamp < 0 and SINCE.get(each.timestamp, NEVER) > context.api_version:
                 error = ErrorCode.UNSUPPORTED_VERSION
             else:
-                if hosted is not None and hosted.makes_log(each.partition_index) and pace.spent(SLICE):
-                    yield None
+                yield None
                 responses.append((yield from _response(each, hosted, message.isolation_level)))
                 continue
             responses.append(ListOffsetsPartitionResponse(each.partition_index, error))
         if responses or not topic.partitions:
             topics.append(ListOffsetsTopicResponse(topic.name, responses))
-        if pace.spent():
-            yield None
+        yield None
     return Response(ListOffsetsResponse(topics=topics))
 
 
-def _repeated(message: ListOffsetsRequest, pace: Pace) -> Slices[dict[tuple[str, int], bool]]:
+def _repeated(message: ListOffsetsRequest) -> Slices[dict[tuple[str, int], bool]]:
     """Return the partitions that the request names more than once, each with True: it is not answered yet."""
     seen: set[tuple[str, int]] = set()
     twice: dict[tuple[str, int], bool] = {}
@@ -100,11 +96,9 @@ def _repeated(message: ListOffsetsRequest, pace: Pace) -> Slices[dict[tuple[str,
                 twice[partition] = True
             else:
                 seen.add(partition)
-            if pace.spent():
-                yield None
-        if pace.spent():
             yield None
-    yield from emptied(seen, pace)
+        yield None
+    yield from emptied(seen)
     return twice
 
 

@@ -17,10 +17,11 @@ from broker.api.registry import api
 from broker.api.requests.automatic_topics import automatic_topic
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome, Response, in_slices, outcome_of
-from broker.api.requests.pacing import Pace, pieces
+from broker.api.requests.pacing import pieces
 from broker.api.requests.services import MetadataServices
 from broker.api.security.access import CREATES_TOPICS
 from broker.common.errors import ApiError, ErrorCode
+from broker.common.slices import SLICE, Slices, run_through
 from broker.controller.commands import CreateTopics
 from broker.controller.topics import validate_topic_name
 from broker.metadata.image import Image, Topic, is_reserved
@@ -35,8 +36,7 @@ from broker.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from broker.protocol.schema import ZERO_UUID
-from broker.records.slices import SLICE, Slices, run_through
-from broker.security.acl.acl import SUPPORTED, Operation, ResourceType
+from broker.security.acl.acl import Operation, ResourceType
 
 UNAUTHORIZED: Final = frozenset(
     {ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INVALID_REQUEST}
@@ -79,7 +79,6 @@ def _respond(
     missing: dict[str, list[MetadataResponseTopic]] = {}
     image, known = services.control.image, True
     went_offline = services.partitions.went_offline
-    resting = SLICE
     security = services.security
     has_role = security.actor(context, authorized=True).role >= CREATES_TOPICS
     creates_all = has_role and security.allows_cluster(context, Operation.CREATE, logs=False)
@@ -88,7 +87,6 @@ def _respond(
         responses.append(response)
         if len(response.partitions) == SLICE:
             yield from _complete(response, services)
-        resting -= 1 + len(response.partitions)
         if response.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             known = False
             name = response.name or ""
@@ -98,9 +96,7 @@ def _respond(
                 _note_missing(name, response, missing)
             else:
                 response.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        if resting <= 0:
-            resting = SLICE
-            yield None
+        yield None
     if missing:
         return _create(missing, responses, message, context, services)
     yield from _authorize(responses, message, context, services)
@@ -170,17 +166,12 @@ def _all_topics(
 ) -> Slices[Outcome]:
     responses = []
     went_offline = services.partitions.went_offline
-    resting = SLICE
     for topic in image.topics.values():
-        resting -= 1 + services.security.cost
         if services.security.allows_topic(context, Operation.DESCRIBE, topic.name, logs=False):
             responses.append(_known(topic, services))
             if topic.partitions > SLICE:
                 yield from _complete(responses[-1], services)
-            resting -= topic.partitions
-        if resting <= 0:
-            resting = SLICE
-            yield None
+        yield None
     yield from _authorize(responses, message, context, services)
     return Response(
         _reply(responses, message, context, services), cacheable=_is_current(image, went_offline, services)
@@ -196,12 +187,11 @@ def _authorize(
     """Set the authorized operations of each topic, if the client wants them."""
     if not message.include_topic_authorized_operations:
         return
-    security, pace = services.security, Pace()
+    security = services.security
     for topic in topics:
         if topic.name is not None and topic.error_code not in UNAUTHORIZED:
             topic.topic_authorized_operations = security.operations(context, ResourceType.TOPIC, topic.name)
-        if pace.spent(1 + len(SUPPORTED[ResourceType.TOPIC]) * security.cost):
-            yield None
+        yield None
 
 
 def _is_current(image: Image, went_offline: int, services: MetadataServices) -> bool:

@@ -17,10 +17,11 @@ from broker.api.registry import api
 from broker.api.requests.context import RequestContext
 from broker.api.requests.group_replies import LONGEST_NAME, DividedGroupRequest, now_of
 from broker.api.requests.outcome import Outcome, Response, in_slices
-from broker.api.requests.pacing import Pace, consumed
+from broker.api.requests.pacing import consumed
 from broker.api.requests.services import GroupServices
 from broker.api.security.client_security import ClientSecurity
 from broker.common.errors import ErrorCode
+from broker.common.slices import Slices
 from broker.coordinator.group.messages import CommitReply, CommitRequest, Effects, OffsetToCommit, Token
 from broker.metadata.image import Image
 from broker.protocol.api_key import ApiKey
@@ -31,7 +32,6 @@ from broker.protocol.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from broker.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
-from broker.records.slices import Slices
 from broker.security.acl.acl import Operation
 
 AT_ONCE: Final = 256
@@ -121,18 +121,15 @@ def sorted_offsets(
     topics: list[TopicT] = []
     offsets: list[OffsetToCommit] = []
     accepted: list[EntryT] = []
-    pace = Pace()
     for topic in message.topics:
-        if pace.spent():
-            yield None
+        yield None
         denied = refusal if refusal in DENIALS else denial(topic.name)
         known = image.topics.get(topic.name)
         count = 0 if known is None else known.partitions
         entries: list[EntryT] = []
         for each in topic.partitions:
             index = each.partition_index
-            if pace.spent():
-                yield None
+            yield None
             error = denied or refusal
             if not denied and not 0 <= index < count:
                 error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

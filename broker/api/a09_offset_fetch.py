@@ -14,9 +14,10 @@ from typing import Final
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome, Response, in_slices
-from broker.api.requests.pacing import Pace, mapped
+from broker.api.requests.pacing import mapped
 from broker.api.requests.services import GroupServices
 from broker.common.errors import ErrorCode
+from broker.common.slices import Slices
 from broker.coordinator.group.messages import CommittedOffset
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.offset_fetch import (
@@ -31,7 +32,6 @@ from broker.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
-from broker.records.slices import Slices
 from broker.security.acl.acl import Operation
 
 MEMBERS_SINCE: Final = 9
@@ -53,20 +53,14 @@ def handle(
 def _respond(
     message: OffsetFetchRequest, context: RequestContext, services: GroupServices
 ) -> Slices[Outcome]:
-    pace = Pace()
     error = ErrorCode.NONE if services.groups.is_available else ErrorCode.NOT_COORDINATOR
     if context.api_version >= 8:
         groups = []
         for group in message.groups:
             groups.append(
-                (
-                    yield from _group(
-                        group, error, context, services, pace, require_stable=message.require_stable
-                    )
-                )
+                (yield from _group(group, error, context, services, require_stable=message.require_stable))
             )
-            if pace.spent():
-                yield None
+            yield None
         return Response(OffsetFetchResponse(groups=groups))
     found: CommittedOffsets = iter(())
     if not services.security.allows_group(context, Operation.DESCRIBE, message.group_id):
@@ -89,10 +83,9 @@ def _respond(
     stored = services.groups.coordinator.offsets
     topics = []
     for name, refusal, offsets in found:
-        partitions = yield from mapped(partial(partition, name, refusal or error), offsets, pace)
+        partitions = yield from mapped(partial(partition, name, refusal or error), offsets)
         topics.append(OffsetFetchResponseTopic(name, partitions))
-        if pace.spent():
-            yield None
+        yield None
     return Response(OffsetFetchResponse(topics=topics, error_code=error))
 
 
@@ -101,7 +94,6 @@ def _group(
     error: ErrorCode,
     context: RequestContext,
     services: GroupServices,
-    pace: Pace,
     *,
     require_stable: bool,
 ) -> Slices[OffsetFetchResponseGroup]:
@@ -126,10 +118,9 @@ def _group(
 
     topics = []
     for name, refusal, offsets in _find(group_id, requested.topics, context, services):
-        partitions = yield from mapped(partial(partition, name, refusal), offsets, pace)
+        partitions = yield from mapped(partial(partition, name, refusal), offsets)
         topics.append(OffsetFetchResponseTopics(name, partitions=partitions))
-        if pace.spent():
-            yield None
+        yield None
     return OffsetFetchResponseGroup(requested.group_id, topics)
 
 

@@ -13,9 +13,10 @@ from broker.api.registry import api
 from broker.api.requests.automatic_topics import automatic_topic
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome, Response, in_slices, outcome_of
-from broker.api.requests.pacing import Pace, mapped
+from broker.api.requests.pacing import mapped
 from broker.api.requests.services import MetadataServices
 from broker.common.errors import ErrorCode
+from broker.common.slices import Slices
 from broker.controller.commands import BROKER_ITSELF, CreateTopics
 from broker.coordinator.group_service import OFFSETS_TOPIC
 from broker.coordinator.share.persister import SHARE_STATE_TOPIC, is_coordinator_key
@@ -26,7 +27,6 @@ from broker.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
-from broker.records.slices import Slices
 from broker.security.acl.acl import Operation, ResourceType
 
 GROUP: Final = 0
@@ -72,12 +72,10 @@ def _may_create(
     """Return whether the client may describe one of the keys; a request for others creates no topic."""
     if context.api_version < 4:
         return True  # `handle` has checked its key.
-    pace = Pace()
     for key in message.coordinator_keys:
         if not _denial(message, context, services, key, logs=False):
             return True
-        if pace.spent(services.security.cost):
-            yield None
+        yield None
     return False
 
 
@@ -136,7 +134,7 @@ def _coordinators(
             return Coordinator(key, NO_NODE, "", -1, denial)
         return Coordinator(key, node, endpoint.host, endpoint.port)
 
-    coordinators = yield from mapped(coordinator, message.coordinator_keys, Pace())
+    coordinators = yield from mapped(coordinator, message.coordinator_keys)
     return Response(FindCoordinatorResponse(coordinators=coordinators), cacheable=cacheable)
 
 
@@ -144,6 +142,6 @@ def _refused(message: FindCoordinatorRequest, context: RequestContext, error: Er
     if context.api_version < 4:
         return Response(FindCoordinatorResponse(0, error, None, NO_NODE, "", -1))
     coordinators = yield from mapped(
-        lambda key: Coordinator(key, NO_NODE, "", -1, error), message.coordinator_keys, Pace()
+        lambda key: Coordinator(key, NO_NODE, "", -1, error), message.coordinator_keys
     )
     return Response(FindCoordinatorResponse(coordinators=coordinators))

@@ -12,9 +12,10 @@ from broker.api.registry import api
 from broker.api.requests.context import RequestContext
 from broker.api.requests.group_replies import LONGEST_NAME, GroupRequest, conclude, now_of
 from broker.api.requests.outcome import Outcome, Response, outcome_of
-from broker.api.requests.pacing import Pace, mapped
+from broker.api.requests.pacing import mapped
 from broker.api.requests.services import GroupServices
 from broker.common.errors import ErrorCode
+from broker.common.slices import Slices
 from broker.coordinator.group.messages import JoinReply, JoinRequest
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.join_group import (
@@ -22,7 +23,6 @@ from broker.protocol.messages.join_group import (
     JoinGroupResponse,
     JoinGroupResponseMember,
 )
-from broker.records.slices import Slices
 from broker.security.acl.acl import Operation
 
 MAX_PROTOCOLS: Final = 16
@@ -84,7 +84,6 @@ def _respond(reply: JoinReply, version: int) -> Slices[Outcome]:
     response.members = yield from mapped(
         lambda each: JoinGroupResponseMember(each.member_id, each.instance_id, each.metadata),
         reply.members,
-        Pace(),
     )
     return Response(response)
 

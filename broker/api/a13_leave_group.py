@@ -12,14 +12,13 @@ from broker.api.registry import api
 from broker.api.requests.context import RequestContext
 from broker.api.requests.group_replies import DividedGroupRequest, now_of
 from broker.api.requests.outcome import Outcome, Response, in_slices
-from broker.api.requests.pacing import Pace, consumed, mapped
+from broker.api.requests.pacing import consumed, mapped
 from broker.api.requests.services import GroupServices
 from broker.common.errors import ErrorCode
-from broker.common.steps import Steps
+from broker.common.slices import Slices, Steps
 from broker.coordinator.group.messages import Effects, LeaveReply, LeavingMember, Token
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
-from broker.records.slices import Slices
 from broker.security.acl.acl import Operation
 
 
@@ -39,7 +38,7 @@ def _leave(message: LeaveGroupRequest, context: RequestContext, services: GroupS
         leaving = [LeavingMember(message.member_id)]
     else:
         leaving = yield from mapped(
-            lambda each: LeavingMember(each.member_id, each.group_instance_id), message.members, Pace()
+            lambda each: LeavingMember(each.member_id, each.group_instance_id), message.members
         )
     response = LeaveGroupResponse()
     requested: Sequence[LeavingMember] = ()

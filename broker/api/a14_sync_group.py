@@ -10,13 +10,12 @@ from broker.api.registry import api
 from broker.api.requests.context import RequestContext
 from broker.api.requests.group_replies import GroupRequest, conclude, now_of
 from broker.api.requests.outcome import Outcome, Response, in_slices
-from broker.api.requests.pacing import Pace
 from broker.api.requests.services import GroupServices
 from broker.common.errors import ErrorCode
+from broker.common.slices import Slices
 from broker.coordinator.group.messages import SyncReply, SyncRequest
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from broker.records.slices import Slices
 from broker.security.acl.acl import Operation
 
 
@@ -35,11 +34,9 @@ def _sync(message: SyncGroupRequest, context: RequestContext, services: GroupSer
     if context.api_version >= 5 and (message.protocol_type is None or message.protocol_name is None):
         return Response(SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
     assignments = {}
-    pace = Pace()
     for each in message.assignments:
         assignments[each.member_id] = each.assignment
-        if pace.spent():
-            yield None
+        yield None
     request = SyncRequest(
         message.group_id,
         message.generation_id,

@@ -12,9 +12,10 @@ from typing import Final
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome, Response, in_slices
-from broker.api.requests.pacing import Distinct, Pace, mapped
+from broker.api.requests.pacing import Distinct, mapped
 from broker.api.requests.services import GroupServices
 from broker.common.errors import ErrorCode
+from broker.common.slices import Slices
 from broker.coordinator.group.messages import DescribedGroup as GroupDescription
 from broker.coordinator.group.messages import DescribedMember as MemberDescription
 from broker.protocol.api_key import ApiKey
@@ -24,8 +25,7 @@ from broker.protocol.messages.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
-from broker.records.slices import Slices
-from broker.security.acl.acl import SUPPORTED, Operation, ResourceType
+from broker.security.acl.acl import Operation, ResourceType
 
 REPEATED: Final = "The request names the group more than once."
 
@@ -42,27 +42,25 @@ def _respond(
 ) -> Slices[Outcome]:
     if not services.groups.is_available:
         refused = yield from mapped(
-            lambda group_id: DescribedGroup(ErrorCode.NOT_COORDINATOR, None, group_id), message.groups, Pace()
+            lambda group_id: DescribedGroup(ErrorCode.NOT_COORDINATOR, None, group_id), message.groups
         )
         return Response(DescribeGroupsResponse(groups=refused))
-    coordinator, pace = services.groups.coordinator, Pace()
+    coordinator = services.groups.coordinator
     groups = []
     distinct: Distinct[str] = Distinct()
     security, wants_operations = services.security, message.include_authorized_operations
-    cost = security.cost * (len(SUPPORTED[ResourceType.GROUP]) if wants_operations else 1)
     for group_id in message.groups:
         if not security.allows_group(context, Operation.DESCRIBE, group_id):
             groups.append(DescribedGroup(ErrorCode.GROUP_AUTHORIZATION_FAILED, None, group_id))
         elif distinct.add(group_id):
             described = coordinator.classic.described(group_id, missing_is_error=context.api_version >= 6)
-            members = yield from mapped(_member, described.members, pace)
+            members = yield from mapped(_member, described.members)
             groups.append(_group(described, members))
             if wants_operations and not described.error:
                 groups[-1].authorized_operations = security.operations(context, ResourceType.GROUP, group_id)
         else:
             groups.append(DescribedGroup(ErrorCode.INVALID_REQUEST, REPEATED, group_id))
-        if pace.spent(2 + cost):
-            yield None
+        yield None
     yield from distinct.release()
     return Response(DescribeGroupsResponse(groups=groups))
 

@@ -10,12 +10,10 @@ from typing import Final
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome, Response, in_slices
-from broker.api.requests.pacing import Pace
 from broker.api.requests.services import GroupServices
-from broker.coordinator.group.groups import GROUPS_AT_ONCE
+from broker.common.slices import Slices
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
-from broker.records.slices import Slices
 from broker.security.acl.acl import Operation
 
 MAX_NAMES: Final = 64
@@ -30,10 +28,10 @@ def handle(
 
 
 def _respond(message: ListGroupsRequest, context: RequestContext, services: GroupServices) -> Slices[Outcome]:
-    pace, security = Pace(), services.security
+    security = services.security
     lists_all = security.allows_cluster(context, Operation.DESCRIBE, logs=False)
-    states = yield from _filter(message.states_filter, pace)
-    types = yield from _filter(message.types_filter, pace)
+    states = yield from _filter(message.states_filter)
+    types = yield from _filter(message.types_filter)
     groups: list[ListedGroup] = []
     for some in services.groups.coordinator.listed_in_pieces(states, types):
         groups += [
@@ -41,12 +39,11 @@ def _respond(message: ListGroupsRequest, context: RequestContext, services: Grou
             for each in some
             if lists_all or security.allows_group(context, Operation.DESCRIBE, each.group_id, logs=False)
         ]
-        if pace.spent(GROUPS_AT_ONCE):
-            yield None
+        yield None
     return Response(ListGroupsResponse(groups=groups))
 
 
-def _filter(names: Iterable[str], pace: Pace) -> Slices[set[str]]:
+def _filter(names: Iterable[str]) -> Slices[set[str]]:
     """Return the first MAX_NAMES distinct names.
 
     There are fewer states and types than that, so further names match nothing.
@@ -55,6 +52,5 @@ def _filter(names: Iterable[str], pace: Pace) -> Slices[set[str]]:
     for name in names:
         if len(wanted) < MAX_NAMES:
             wanted.add(name[:LONGEST_NAME].strip().lower())
-        if pace.spent():
-            yield None
+        yield None
     return wanted

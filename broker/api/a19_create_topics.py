@@ -14,9 +14,9 @@ from broker.api.registry import api
 from broker.api.requests.change_limits import Mutations, divided, entries_of, refused, results_of
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome, Response, in_slices, outcome_of
-from broker.api.requests.pacing import Pace
 from broker.api.requests.services import TopicServices
 from broker.common.errors import ErrorCode
+from broker.common.slices import Slices
 from broker.controller.commands import CreateTopics, NewTopic, TopicOutcome
 from broker.controller.describe import describe_topic
 from broker.protocol.api_key import ApiKey
@@ -27,7 +27,6 @@ from broker.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from broker.records.slices import Slices
 from broker.security.acl.acl import Operation
 
 Described = dict[frozenset[tuple[str, str]], list[CreatableTopicConfigs]]
@@ -44,7 +43,7 @@ def handle(
 def _read(
     message: CreateTopicsRequest, context: RequestContext, services: TopicServices
 ) -> Slices[Outcome | Awaitable[Outcome]]:
-    wanted = yield from entries_of(message.topics, _wanted, Pace(), _parts)
+    wanted = yield from entries_of(message.topics, _wanted, _parts)
     if wanted is None:
         return (yield from refused(message.topics, _refused, lambda each: CreateTopicsResponse(topics=each)))
     security = services.security
@@ -54,7 +53,6 @@ def _read(
             wanted,
             lambda each: each.name,
             lambda name: security.allows_topic(context, Operation.CREATE, name),
-            Pace(),
         )
     return _create(wanted, denied, message.validate_only, context, services)
 
@@ -84,9 +82,7 @@ def _results(
     services: TopicServices,
 ) -> Slices[Outcome]:
     described: Described = {}
-    topics = yield from results_of(
-        lambda each: _result(each, context, services, described), outcomes, done, Pace()
-    )
+    topics = yield from results_of(lambda each: _result(each, context, services, described), outcomes, done)
     throttle = mutations.throttle()
     return Response(CreateTopicsResponse(throttle.throttle_ms if throttle else 0, topics), throttle)
 

@@ -13,9 +13,9 @@ from broker.api.registry import api
 from broker.api.requests.change_limits import Mutations, entries_of, refused, results_of
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome, Response, in_slices, outcome_of
-from broker.api.requests.pacing import Pace
 from broker.api.requests.services import TopicServices
 from broker.common.errors import ErrorCode
+from broker.common.slices import Slices
 from broker.controller.commands import DeleteTopics, TopicOutcome, TopicRef
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.delete_topics import (
@@ -25,7 +25,6 @@ from broker.protocol.messages.delete_topics import (
     DeleteTopicState,
 )
 from broker.protocol.schema import ZERO_UUID
-from broker.records.slices import Slices
 from broker.security.acl.acl import Operation
 
 DENIED: Final = "Topic authorization failed."
@@ -42,7 +41,7 @@ def _read(
     message: DeleteTopicsRequest, context: RequestContext, services: TopicServices
 ) -> Slices[Outcome | Awaitable[Outcome]]:
     requested: list[str | DeleteTopicState] = [*message.topic_names, *message.topics]
-    doomed = yield from entries_of(requested, _wanted, Pace())
+    doomed = yield from entries_of(requested, _wanted)
     if doomed is None:
         return (yield from refused(requested, _refused, lambda each: DeleteTopicsResponse(responses=each)))
     denied: list[TopicOutcome] = []
@@ -57,12 +56,11 @@ def _authorized(
     """Return the topics that the client may delete, and the outcomes of the others. An id does not reveal its
     name to a client that may not describe the topic, and a name not whether there is such a topic.
     """
-    security, image, pace = services.security, services.control.image, Pace()
+    security, image = services.security, services.control.image
     allowed: list[TopicRef] = []
     denied: dict[TopicRef, TopicOutcome] = {}
     for each in doomed:
-        if pace.spent(4):
-            yield None
+        yield None
         name = each.name
         if name is None and each.topic_id is not None:
             topic = image.topics_by_id.get(each.topic_id)
@@ -118,7 +116,6 @@ def _results(
         ),
         outcomes,
         done,
-        Pace(),
     )
     throttle = mutations.throttle()
     return Response(DeleteTopicsResponse(throttle.throttle_ms if throttle else 0, results), throttle)

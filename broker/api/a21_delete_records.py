@@ -13,9 +13,10 @@ from typing import Final
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome, Response, in_slices
-from broker.api.requests.pacing import Pace, mapped
+from broker.api.requests.pacing import mapped
 from broker.api.requests.services import PartitionServices
 from broker.common.errors import ApiError, ErrorCode
+from broker.common.slices import Slices
 from broker.metadata.image import is_internal
 from broker.partitions.partitions import HostedTopic
 from broker.protocol.api_key import ApiKey
@@ -26,14 +27,10 @@ from broker.protocol.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-from broker.records.slices import SLICE, Slices
 from broker.security.acl.acl import Operation
 
 HIGH_WATERMARK: Final = -1
 NO_LOW_WATERMARK: Final = -1
-
-WRITE_COST: Final = 128
-"""An advanced log start offset in elements of `Pace`, as it replaces a file; ours."""
 
 
 @api(ApiKey.DELETE_RECORDS, versions=(0, 2), services=PartitionServices)
@@ -46,7 +43,6 @@ def handle(
 def _respond(
     message: DeleteRecordsRequest, context: RequestContext, services: PartitionServices
 ) -> Slices[Outcome]:
-    pace = Pace()
     security = services.security
     may_delete = security.permits(context, authorized=True)
     results = []
@@ -55,13 +51,12 @@ def _respond(
         allowed = may_delete and security.allows_topic(context, Operation.DELETE, topic.name)
         refusal = _refusal(topic.name, hosted, allowed)
         if refusal or hosted is None:
-            responses = yield from mapped(partial(_refused, refusal), topic.partitions, pace)
+            responses = yield from mapped(partial(_refused, refusal), topic.partitions)
         else:
             responses = []
             for each in topic.partitions:
-                responses.append((yield from _delete(hosted, each, pace)))
-        if pace.spent():
-            yield None
+                responses.append((yield from _delete(hosted, each)))
+        yield None
         results.append(DeleteRecordsTopicResult(topic.name, responses))
     return Response(DeleteRecordsResponse(topics=results))
 
@@ -78,12 +73,9 @@ def _refused(refusal: ErrorCode, requested: DeleteRecordsPartition) -> DeleteRec
     return DeleteRecordsPartitionResult(requested.partition_index, NO_LOW_WATERMARK, refusal)
 
 
-def _delete(
-    hosted: HostedTopic, requested: DeleteRecordsPartition, pace: Pace
-) -> Slices[DeleteRecordsPartitionResult]:
+def _delete(hosted: HostedTopic, requested: DeleteRecordsPartition) -> Slices[DeleteRecordsPartitionResult]:
     response = DeleteRecordsPartitionResult(requested.partition_index, NO_LOW_WATERMARK)
-    if pace.spent(SLICE if hosted.makes_log(requested.partition_index) else 1):
-        yield None
+    yield None
     try:
         log = hosted.log(requested.partition_index)
         if log is None:
@@ -92,10 +84,8 @@ def _delete(
             response.error_code = ErrorCode.POLICY_VIOLATION
         else:
             offset = log.high_watermark if requested.offset == HIGH_WATERMARK else requested.offset
-            start = log.log_start_offset
             response.low_watermark = log.delete_records_before(offset)
-            if response.low_watermark != start and pace.spent(WRITE_COST):
-                yield None
+            yield None
     except ApiError as refused:
         response.error_code = refused.code
     return response

@@ -9,9 +9,9 @@ from collections.abc import Awaitable
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome, Response, in_slices
-from broker.api.requests.pacing import Pace
 from broker.api.requests.services import PartitionServices
 from broker.common.errors import ApiError, ErrorCode
+from broker.common.slices import Slices
 from broker.partitions.fetching import check_epoch
 from broker.partitions.partitions import LEADER_EPOCH, HostedTopic
 from broker.protocol.api_key import ApiKey
@@ -22,7 +22,6 @@ from broker.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
-from broker.records.slices import SLICE, Slices
 from broker.security.acl.acl import Operation
 
 
@@ -36,7 +35,7 @@ def handle(
 def _respond(
     message: OffsetForLeaderEpochRequest, context: RequestContext, services: PartitionServices
 ) -> Slices[Outcome]:
-    pace, security = Pace(), services.security
+    security = services.security
     is_broker = security.allows_cluster(context, Operation.CLUSTER_ACTION, logs=False)
     topics = []
     for topic in message.topics:
@@ -46,15 +45,12 @@ def _respond(
         for each in topic.partitions:
             if not allowed:
                 ends.append(EpochEndOffset(ErrorCode.TOPIC_AUTHORIZATION_FAILED, each.partition))
-                if pace.spent():
-                    yield None
-                continue
-            if pace.spent(SLICE if hosted is not None and hosted.makes_log(each.partition) else 1):
                 yield None
+                continue
+            yield None
             ends.append(_end(hosted, each))
         topics.append(OffsetForLeaderTopicResult(topic.topic, ends))
-        if pace.spent():
-            yield None
+        yield None
     return Response(OffsetForLeaderEpochResponse(topics=topics))
 
 

@@ -16,11 +16,12 @@ from broker.api.registry import api
 from broker.api.requests.context import RequestContext
 from broker.api.requests.group_replies import now_of
 from broker.api.requests.outcome import Outcome, Response, Sliced, StagedAppends, in_slices
-from broker.api.requests.pacing import Pace, emptied
+from broker.api.requests.pacing import emptied
 from broker.api.requests.services import TransactionServices
 from broker.api.requests.transaction_outcomes import denial, fenced, note_refused, unavailable
 from broker.api.security.access import ACCESS
 from broker.common.errors import ErrorCode
+from broker.common.slices import Slices
 from broker.coordinator.transaction.state import TopicPartition, TransactionChange
 from broker.coordinator.transaction_service import WrittenChange
 from broker.partitions.partitions import Partitions
@@ -33,7 +34,6 @@ from broker.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTopicResult,
 )
-from broker.records.slices import Slices
 from broker.security.acl.acl import Operation
 
 BATCHED_SINCE: Final = ACCESS[ApiKey.ADD_PARTITIONS_TO_TXN].brokers_since
@@ -71,7 +71,6 @@ def handle(
 def _add(
     message: AddPartitionsToTxnRequest, context: RequestContext, services: TransactionServices
 ) -> Slices[Outcome]:
-    pace = Pace()
     wanted: list[_Wanted] = []
     if context.api_version < BATCHED_SINCE:
         wanted.append(
@@ -83,13 +82,12 @@ def _add(
                     message.v3_and_below_topics,
                     context,
                     services,
-                    pace,
                 )
             )
         )
     for each in message.transactions:
         one = yield from _checked(
-            each.transactional_id, each.producer_id, each.producer_epoch, each.topics, context, services, pace
+            each.transactional_id, each.producer_id, each.producer_epoch, each.topics, context, services
         )
         wanted.append(one._replace(verify_only=each.verify_only))
     transactions, now = services.transactions, now_of(context)
@@ -106,8 +104,7 @@ def _add(
         else:
             errors.append(ErrorCode.NONE)
             written.append((number, result))
-        if pace.spent():
-            yield None
+        yield None
 
     def settle() -> Outcome:
         for number, change in written:
@@ -121,17 +118,15 @@ def _respond(
     wanted: list[_Wanted], errors: Sequence[ErrorCode], version: int, services: TransactionServices
 ) -> Slices[Outcome]:
     """Build the response, and free `wanted` on the way: all at once, many transactions take 6 ms."""
-    pace = Pace()
     results = []
     wanted.reverse()
     for error in errors:
         each = wanted.pop()
-        topics = yield from _results(each, fenced(error, version, FENCED_SINCE), services, pace)
+        topics = yield from _results(each, fenced(error, version, FENCED_SINCE), services)
         results.append(AddPartitionsToTxnResult(each.transactional_id, topics))
-        yield from emptied(each.partitions, pace)
-        yield from emptied(each.missing, pace)
-        if pace.spent():
-            yield None
+        yield from emptied(each.partitions)
+        yield from emptied(each.missing)
+        yield None
     if version >= BATCHED_SINCE:
         return Response(AddPartitionsToTxnResponse(results_by_transaction=results))
     return Response(AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results[0].topic_results))
@@ -144,7 +139,6 @@ def _checked(
     topics: Sequence[AddPartitionsToTxnTopic],
     context: RequestContext,
     services: TransactionServices,
-    pace: Pace,
 ) -> Slices[_Wanted]:
     existing: set[TopicPartition] = set()
     missing: set[TopicPartition] = set()
@@ -157,10 +151,8 @@ def _checked(
         for index in topic.partitions:
             exists = _exists(topic.name, index, services.partitions)
             (existing if exists else missing).add((topic.name, index))
-            if pace.spent():
-                yield None
-        if pace.spent():
             yield None
+        yield None
     error = ErrorCode.NONE if is_batched else denial(transactional_id, context, security)
     error = error or unavailable(transactional_id, services.transactions)
     return _Wanted(transactional_id, producer_id, epoch, False, topics, error, existing, missing, denied)
@@ -191,7 +183,7 @@ def _decide(
 
 
 def _results(
-    wanted: _Wanted, error: ErrorCode, services: TransactionServices, pace: Pace
+    wanted: _Wanted, error: ErrorCode, services: TransactionServices
 ) -> Slices[list[AddPartitionsToTxnTopicResult]]:
     def error_of(partition: TopicPartition) -> ErrorCode:
         if not wanted.error and partition[0] in wanted.denied:
@@ -208,9 +200,7 @@ def _results(
         results = []
         for index in topic.partitions:
             results.append(AddPartitionsToTxnPartitionResult(index, error_of((topic.name, index))))
-            if pace.spent():
-                yield None
-        topics.append(AddPartitionsToTxnTopicResult(topic.name, results))
-        if pace.spent():
             yield None
+        topics.append(AddPartitionsToTxnTopicResult(topic.name, results))
+        yield None
     return topics

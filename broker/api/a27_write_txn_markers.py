@@ -12,9 +12,9 @@ from typing import Final
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome, Response, Sliced, StagedAppends, in_slices
-from broker.api.requests.pacing import Pace
 from broker.api.requests.services import TransactionServices
 from broker.common.errors import ApiError, ErrorCode
+from broker.common.slices import Slices
 from broker.log.partition import PartitionLog
 from broker.log.staged import Staged
 from broker.protocol.api_key import ApiKey
@@ -27,7 +27,6 @@ from broker.protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from broker.records.control import Marker
-from broker.records.slices import Slices
 from broker.security.acl.acl import Operation
 
 AT_ONCE: Final = 64
@@ -54,7 +53,6 @@ def handle(
 def _begin(
     message: WriteTxnMarkersRequest, error: ErrorCode, context: RequestContext, services: TransactionServices
 ) -> Slices[Outcome]:
-    pace = Pace()
     wanted: list[MarkerToWrite] = []
     results = []
     for marker in message.markers:
@@ -66,14 +64,11 @@ def _begin(
                 partitions.append(result)
                 if not error:
                     wanted.append((marker, topic.name, result))
-                if pace.spent():
-                    yield None
-            topics.append(WritableTxnMarkerTopicResult(topic.name, partitions))
-            if pace.spent():
                 yield None
-        results.append(WritableTxnMarkerResult(marker.producer_id, topics))
-        if pace.spent():
+            topics.append(WritableTxnMarkerTopicResult(topic.name, partitions))
             yield None
+        results.append(WritableTxnMarkerResult(marker.producer_id, topics))
+        yield None
     reply = WriteTxnMarkersResponse(results)
     if not wanted:
         return Response(reply)

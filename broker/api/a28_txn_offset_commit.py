@@ -22,6 +22,7 @@ from broker.api.requests.pacing import consumed
 from broker.api.requests.services import GroupServices
 from broker.api.requests.transaction_outcomes import denial, note_refused, unavailable
 from broker.common.errors import ApiError, ErrorCode
+from broker.common.slices import Slices
 from broker.coordinator.group.messages import CommitReply, CommitRequest, Effects, OffsetToCommit, Token
 from broker.coordinator.transaction.ending import BUMPS_EPOCH
 from broker.coordinator.transaction.state import TransactionChange
@@ -32,7 +33,6 @@ from broker.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-from broker.records.slices import Slices
 from broker.security.acl.acl import Operation
 
 AT_ONCE: Final = 256

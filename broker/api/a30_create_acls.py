@@ -13,8 +13,8 @@ from broker.api.registry import api
 from broker.api.requests.change_limits import entries_of, refused, results_of
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome, Response, in_slices, outcome_of
-from broker.api.requests.pacing import Pace
 from broker.api.requests.services import ControlServices
+from broker.common.slices import Slices
 from broker.controller.commands import CreateAcls
 from broker.controller.commands import EntryOutcome as Created
 from broker.protocol.api_key import ApiKey
@@ -24,7 +24,6 @@ from broker.protocol.messages.create_acls import (
     CreateAclsRequest,
     CreateAclsResponse,
 )
-from broker.records.slices import Slices
 from broker.security.acl.acl import Acl, Operation
 
 
@@ -38,7 +37,7 @@ def handle(
 def _read(
     message: CreateAclsRequest, context: RequestContext, services: ControlServices
 ) -> Slices[Outcome | Awaitable[Outcome]]:
-    wanted = yield from entries_of(message.creations, _acl, Pace())
+    wanted = yield from entries_of(message.creations, _acl)
     if wanted is None:
         return (
             yield from refused(
@@ -72,6 +71,6 @@ async def _create(wanted: list[Acl], context: RequestContext, services: ControlS
 def _results(outcomes: list[Created], done: list[Acl]) -> Slices[Outcome]:
     entries: list[object] = list(done)
     results = yield from results_of(
-        lambda each: AclCreationResult(each.error, each.message), outcomes, entries, Pace()
+        lambda each: AclCreationResult(each.error, each.message), outcomes, entries
     )
     return Response(CreateAclsResponse(results=results))

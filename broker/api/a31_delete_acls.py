@@ -12,9 +12,10 @@ from broker.api.registry import api
 from broker.api.requests.change_limits import entries_of, refused
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome, Response, in_slices, outcome_of
-from broker.api.requests.pacing import Pace, mapped
+from broker.api.requests.pacing import mapped
 from broker.api.requests.services import ControlServices
 from broker.common.errors import ErrorCode
+from broker.common.slices import Slices
 from broker.controller.commands import AclDeletion, DeleteAcls
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.delete_acls import (
@@ -24,7 +25,6 @@ from broker.protocol.messages.delete_acls import (
     DeleteAclsRequest,
     DeleteAclsResponse,
 )
-from broker.records.slices import Slices
 from broker.security.acl.acl import Acl, Operation
 from broker.security.acl.acl_filter import AclFilter
 
@@ -39,7 +39,7 @@ def handle(
 def _read(
     message: DeleteAclsRequest, context: RequestContext, services: ControlServices
 ) -> Slices[Outcome | Awaitable[Outcome]]:
-    wanted = yield from entries_of(message.filters, _filter, Pace())
+    wanted = yield from entries_of(message.filters, _filter)
     if wanted is None:
         return (
             yield from refused(
@@ -70,13 +70,11 @@ async def _delete(wanted: list[AclFilter], context: RequestContext, services: Co
 
 
 def _results(outcomes: list[AclDeletion]) -> Slices[Outcome]:
-    pace = Pace()
     results: list[DeleteAclsFilterResult] = []
     for each in outcomes:
-        matching = yield from mapped(_matching, each.deleted, pace)
+        matching = yield from mapped(_matching, each.deleted)
         results.append(DeleteAclsFilterResult(each.error, each.message, matching))
-        if pace.spent():
-            yield None
+        yield None
     return Response(DeleteAclsResponse(filter_results=results))
 
 

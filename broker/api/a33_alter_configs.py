@@ -11,10 +11,10 @@ from broker.api.registry import api
 from broker.api.requests.change_limits import entries_of, refused, results_of
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome, Response, in_slices, outcome_of
-from broker.api.requests.pacing import Pace
 from broker.api.requests.services import ControlServices
 from broker.api.security.client_security import ClientSecurity
 from broker.common.errors import ErrorCode
+from broker.common.slices import Slices
 from broker.controller.commands import (
     ConfigAlteration,
     ConfigOp,
@@ -31,7 +31,6 @@ from broker.protocol.messages.alter_configs import (
     AlterConfigsResponse,
 )
 from broker.protocol.schema import Struct
-from broker.records.slices import Slices
 from broker.security.acl.acl import CLUSTER_NAME, Operation
 from broker.security.acl.acl import ResourceType as AclResourceType
 
@@ -76,7 +75,7 @@ def _read(
             tuple(changes.operation(config) for config in resource.configs),
         )
 
-    wanted = yield from entries_of(resources, alteration, Pace(), lambda each: len(each.configs))
+    wanted = yield from entries_of(resources, alteration, lambda each: len(each.configs))
     if wanted is None:
         return (
             yield from refused(
@@ -87,7 +86,6 @@ def _read(
         )
     allowed: list[ConfigAlteration] = []
     denied: list[ResourceOutcome] = []
-    pace = Pace()
     for each in wanted:
         kind, name = each.resource.type, each.resource.name
         error = config_refusal(kind, name, Operation.ALTER_CONFIGS, context, services.security)
@@ -95,8 +93,7 @@ def _read(
             denied.append(ResourceOutcome(error, MESSAGES[error], each.resource))
         else:
             allowed.append(each)
-        if pace.spent():
-            yield None
+        yield None
     return _alter(changes, allowed, denied, validate_only, context, services)
 
 
@@ -122,7 +119,6 @@ def _results(
         lambda each: changes.result(each.error, each.message, each.resource.type, each.resource.name),
         outcomes,
         done,
-        Pace(),
     )
     return Response(changes.reply(responses))
 

@@ -13,9 +13,10 @@ from collections.abc import Awaitable
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome, Response, in_slices
-from broker.api.requests.pacing import Pace, mapped
+from broker.api.requests.pacing import mapped
 from broker.api.requests.services import PartitionServices
 from broker.common.errors import ApiError, ErrorCode
+from broker.common.slices import Slices
 from broker.partitions.partitions import HostedTopic
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.alter_replica_log_dirs import (
@@ -24,7 +25,6 @@ from broker.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopicResult,
 )
-from broker.records.slices import SLICE, Slices
 from broker.security.acl.acl import Operation
 
 
@@ -38,7 +38,6 @@ def handle(
 def _respond(
     message: AlterReplicaLogDirsRequest, context: RequestContext, services: PartitionServices
 ) -> Slices[Outcome]:
-    pace = Pace()
     allowed = services.security.permits(context, Operation.ALTER)
     results: dict[str, dict[int, ErrorCode]] = {}
     for requested in message.dirs:
@@ -47,25 +46,19 @@ def _respond(
             hosted = services.partitions.by_name.get(topic.name)
             for index in topic.partitions:
                 if allowed:
-                    of_topic[index] = yield from _move(
-                        topic.name, hosted, index, requested.path, services, pace
-                    )
+                    of_topic[index] = yield from _move(topic.name, hosted, index, requested.path, services)
                 else:
                     of_topic[index] = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-                if pace.spent(2):
-                    yield None
-            if pace.spent():
                 yield None
-        if pace.spent():
             yield None
+        yield None
     topics = []
     for name, partitions in results.items():
         responses = yield from mapped(
-            lambda each: AlterReplicaLogDirPartitionResult(*each), partitions.items(), pace
+            lambda each: AlterReplicaLogDirPartitionResult(*each), partitions.items()
         )
         topics.append(AlterReplicaLogDirTopicResult(name, responses))
-        if pace.spent():
-            yield None
+        yield None
     return Response(AlterReplicaLogDirsResponse(results=topics))
 
 
@@ -75,22 +68,18 @@ def _move(
     index: int,
     path: str,
     services: PartitionServices,
-    pace: Pace,
 ) -> Slices[ErrorCode]:
     """Start or cancel a move; the creation of the log and that of the copy have a slice each."""
     store = services.partitions.store
     try:
         target = store.directories.named(path)
-        if hosted is not None and hosted.makes_log(index) and pace.spent(SLICE):
-            yield None
+        yield None
         log = None if hosted is None else hosted.log(index)
         if log is None:
             store.directories.prefer(topic, index, target)
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        running = store.moves.running.get(log)
         store.move(log, target)
-        if store.moves.running.get(log) is not running and pace.spent(SLICE):
-            yield None
+        yield None
     except ApiError as refused:
         return refused.code
     return ErrorCode.NONE

@@ -12,9 +12,9 @@ from collections.abc import Awaitable, Collection, Iterable
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome, Response, in_slices
-from broker.api.requests.pacing import Pace
 from broker.api.requests.services import PartitionServices
 from broker.common.errors import ErrorCode
+from broker.common.slices import Slices
 from broker.log import disk
 from broker.log.directories import LogDirectory
 from broker.log.moves import Move
@@ -29,7 +29,6 @@ from broker.protocol.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
-from broker.records.slices import Slices
 from broker.security.acl.acl import Operation
 
 Requested = Collection[tuple[str, int]] | None
@@ -47,7 +46,6 @@ def handle(
 
 
 def _respond(message: DescribeLogDirsRequest, services: PartitionServices) -> Slices[Outcome]:
-    pace = Pace()
     partitions = services.partitions
     requested: set[tuple[str, int]] | None = None
     if message.topics is not None:
@@ -57,21 +55,17 @@ def _respond(message: DescribeLogDirsRequest, services: PartitionServices) -> Sl
             for index in each.partitions:
                 if hosted is not None and 0 <= index < hosted.count:
                     requested.add((each.topic, index))
-                if pace.spent():
-                    yield None
-            if pace.spent():
                 yield None
-    without_files = yield from _without_files(partitions, requested, pace)
+            yield None
+    without_files = yield from _without_files(partitions, requested)
     results = []
     for directory in partitions.store.directories:
         topics = without_files.get(directory, {})
-        results.append((yield from _described(directory, partitions.store, requested, topics, pace)))
+        results.append((yield from _described(directory, partitions.store, requested, topics)))
     return Response(DescribeLogDirsResponse(results=results))
 
 
-def _without_files(
-    partitions: Partitions, requested: Requested, pace: Pace
-) -> Slices[dict[LogDirectory, Described]]:
+def _without_files(partitions: Partitions, requested: Requested) -> Slices[dict[LogDirectory, Described]]:
     """Return the requested partitions that have no files, by the directory where they would be created."""
     store = partitions.store
     found: dict[LogDirectory, Described] = {}
@@ -82,8 +76,7 @@ def _without_files(
         if hosted is not None and hosted.makes_log(index) and store.partition(name, index) is None:
             topics = found.setdefault(store.directories.next_place(name, index), {})
             topics.setdefault(name, []).append(DescribeLogDirsPartition(index, 0, 0, False))
-        if pace.spent():
-            yield None
+        yield None
     return found
 
 
@@ -95,7 +88,7 @@ def _keys(partitions: Partitions, requested: Requested) -> Iterable[tuple[str, i
 
 
 def _described(
-    directory: LogDirectory, store: LogStore, requested: Requested, topics: Described, pace: Pace
+    directory: LogDirectory, store: LogStore, requested: Requested, topics: Described
 ) -> Slices[DescribeLogDirsResult]:
     """Describe one directory; `topics` has its partitions without files, to which the others are added."""
     result = DescribeLogDirsResult(ErrorCode.NONE, directory.path)
@@ -104,8 +97,7 @@ def _described(
             raise directory.offline
         result.total_bytes, result.usable_bytes = disk.space(directory.path)
         for log in list(store):  # it may change between two slices
-            if pace.spent():
-                yield None
+            yield None
             if _is_requested(log, requested) and store.directories.of(log) is directory:
                 described = DescribeLogDirsPartition(log.index, log.size, 0, False)
                 topics.setdefault(log.topic, []).append(described)

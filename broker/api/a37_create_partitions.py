@@ -11,9 +11,9 @@ from broker.api.registry import api
 from broker.api.requests.change_limits import Mutations, divided, entries_of, refused, results_of
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome, Response, in_slices, outcome_of
-from broker.api.requests.pacing import Pace
 from broker.api.requests.services import TopicServices
 from broker.common.errors import ErrorCode
+from broker.common.slices import Slices
 from broker.controller.commands import CreatePartitions, NewPartitions, PartitionsOutcome
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.create_partitions import (
@@ -22,7 +22,6 @@ from broker.protocol.messages.create_partitions import (
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
-from broker.records.slices import Slices
 from broker.security.acl.acl import Operation
 
 
@@ -36,7 +35,7 @@ def handle(
 def _read(
     message: CreatePartitionsRequest, context: RequestContext, services: TopicServices
 ) -> Slices[Outcome | Awaitable[Outcome]]:
-    wanted = yield from entries_of(message.topics, _wanted, Pace(), _parts)
+    wanted = yield from entries_of(message.topics, _wanted, _parts)
     if wanted is None:
         return (
             yield from refused(
@@ -50,7 +49,6 @@ def _read(
         wanted,
         lambda each: each.topic,
         lambda name: security.allows_topic(context, Operation.ALTER, name),
-        Pace(),
     )
     return _create(wanted, denied, message.validate_only, context, services)
 
@@ -74,7 +72,7 @@ def _results(
     outcomes: list[PartitionsOutcome], done: list[NewPartitions], mutations: Mutations
 ) -> Slices[Outcome]:
     results = yield from results_of(
-        lambda each: CreatePartitionsTopicResult(each.topic, each.error, each.message), outcomes, done, Pace()
+        lambda each: CreatePartitionsTopicResult(each.topic, each.error, each.message), outcomes, done
     )
     throttle = mutations.throttle()
     return Response(CreatePartitionsResponse(throttle.throttle_ms if throttle else 0, results), throttle)

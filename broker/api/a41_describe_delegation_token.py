@@ -13,10 +13,11 @@ from broker.api.a38_create_delegation_token import may_request_tokens, principal
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome, Response, in_slices
-from broker.api.requests.pacing import Pace, emptied
+from broker.api.requests.pacing import emptied
 from broker.api.requests.services import DelegationTokenServices
 from broker.common.errors import ErrorCode
 from broker.common.principal import split_principal
+from broker.common.slices import Slices
 from broker.metadata.actor import Role
 from broker.metadata.image import DelegationToken
 from broker.protocol.api_key import ApiKey
@@ -26,7 +27,6 @@ from broker.protocol.messages.describe_delegation_token import (
     DescribeDelegationTokenRequest,
     DescribeDelegationTokenResponse,
 )
-from broker.records.slices import Slices
 from broker.security.acl.acl import Operation, ResourceType
 
 
@@ -44,26 +44,21 @@ def handle(
 def _respond(
     message: DescribeDelegationTokenRequest, context: RequestContext, services: DelegationTokenServices
 ) -> Slices[Outcome]:
-    pace = Pace()
     owners: set[str] | None = None
     if message.owners is not None:
         owners = set()
         for each in message.owners:
             owners.add(principal_of(each.principal_type, each.principal_name))
-            if pace.spent():
-                yield None
+            yield None
     found: list[DescribedDelegationToken] = []
     for token_id, token in services.control.image.delegation_tokens.items():
-        cost = 1 + services.security.cost
         if (owners is None or not owners.isdisjoint(token.parties)) and _may_see(
             token_id, token, context, services
         ):
             found.append(_described(token_id, token, services))
-            cost += 3 + len(token.renewers)
-        if pace.spent(cost):
-            yield None
+        yield None
     if owners is not None:
-        yield from emptied(owners, pace)
+        yield from emptied(owners)
     return Response(DescribeDelegationTokenResponse(tokens=found))
 
 

@@ -15,9 +15,10 @@ from broker.api.registry import api
 from broker.api.requests.context import RequestContext
 from broker.api.requests.group_replies import DividedGroupRequest, now_of
 from broker.api.requests.outcome import Outcome, Response, in_slices
-from broker.api.requests.pacing import Distinct, Pace, consumed, mapped
+from broker.api.requests.pacing import Distinct, consumed, mapped
 from broker.api.requests.services import GroupServices
 from broker.common.errors import ErrorCode
+from broker.common.slices import Slices
 from broker.coordinator.group.coordinator import GroupCoordinator
 from broker.coordinator.group.messages import DeleteReply, Effects, Token
 from broker.coordinator.group.offsets import OFFSETS_AT_ONCE
@@ -27,7 +28,6 @@ from broker.protocol.messages.delete_groups import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
 )
-from broker.records.slices import Slices
 from broker.security.acl.acl import Operation
 
 GROUP_COST: Final = 1
@@ -44,7 +44,6 @@ def handle(
 def _delete(
     message: DeleteGroupsRequest, context: RequestContext, services: GroupServices
 ) -> Slices[Outcome | Awaitable[Outcome]]:
-    pace = Pace()
     distinct: Distinct[str] = Distinct()
     names: list[str] = []
     denied: list[str] = []
@@ -52,8 +51,7 @@ def _delete(
         if distinct.add(name):
             allowed = services.security.allows_group(context, Operation.DELETE, name)
             (names if allowed else denied).append(name)
-        if pace.spent():
-            yield None
+        yield None
     yield from distinct.release()
     refusal = ErrorCode.NONE
     if not services.security.permits(context, authorized=True):
@@ -61,19 +59,18 @@ def _delete(
     elif not services.groups.is_available:
         refusal = ErrorCode.NOT_COORDINATOR
     results = yield from mapped(
-        lambda name: DeletableGroupResult(name, ErrorCode.GROUP_AUTHORIZATION_FAILED), denied, pace
+        lambda name: DeletableGroupResult(name, ErrorCode.GROUP_AUTHORIZATION_FAILED), denied
     )
     if refusal:
-        results += yield from mapped(lambda name: DeletableGroupResult(name, refusal), names, Pace())
+        results += yield from mapped(lambda name: DeletableGroupResult(name, refusal), names)
     if refusal or not names:
         return Response(DeleteGroupsResponse(results=results))
     response = DeleteGroupsResponse(results=results)
-    pace, share = Pace(), []
+    share = []
     for name in names:
         if services.groups.coordinator.share.has_states(name):
             share.append(name)
-        if pace.spent():
-            yield None
+        yield None
     if share:
         return _delete_share_groups(share, names, response, context, services)
     return _begin(names, response, context, services)

@@ -13,9 +13,10 @@ from typing import Final
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome, Response, in_slices
-from broker.api.requests.pacing import Pace, mapped
+from broker.api.requests.pacing import mapped
 from broker.api.requests.services import MetadataServices
 from broker.common.errors import ErrorCode
+from broker.common.slices import Slices
 from broker.partitions.partitions import HostedTopic
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.elect_leaders import (
@@ -24,7 +25,6 @@ from broker.protocol.messages.elect_leaders import (
     PartitionResult,
     ReplicaElectionResult,
 )
-from broker.records.slices import Slices
 from broker.security.acl.acl import Operation
 
 PREFERRED: Final = 0
@@ -55,24 +55,22 @@ def handle(
 
 
 def _elect(message: ElectLeadersRequest, services: MetadataServices) -> Slices[Outcome]:
-    pace, by_name = Pace(), services.partitions.by_name
+    by_name = services.partitions.by_name
     results = []
     if message.topic_partitions is None:
         for name, topic in list(by_name.items()):
             found = yield from mapped(
-                partial(_result, name, topic, message.election_type), range(topic.count), pace
+                partial(_result, name, topic, message.election_type), range(topic.count)
             )
             needed = [each for each in found if each.error_code != ErrorCode.ELECTION_NOT_NEEDED]
             results.append(ReplicaElectionResult(name, needed))
-            if pace.spent(2):
-                yield None
+            yield None
         return Response(ElectLeadersResponse(replica_election_results=results))
     for wanted in message.topic_partitions:
         one = partial(_result, wanted.topic, by_name.get(wanted.topic), message.election_type)
-        found = yield from mapped(one, wanted.partitions, pace)
+        found = yield from mapped(one, wanted.partitions)
         results.append(ReplicaElectionResult(wanted.topic, found))
-        if pace.spent(2):
-            yield None
+        yield None
     return Response(ElectLeadersResponse(replica_election_results=results))
 
 
@@ -95,14 +93,12 @@ def _refused(
     message: ElectLeadersRequest, error: ErrorCode, context: RequestContext, reason: str | None = None
 ) -> Slices[Outcome]:
     """Refuse the request and each of its partitions; version 0 has the errors of partitions only."""
-    pace = Pace()
     results = []
     for wanted in message.topic_partitions or ():
         one = partial(PartitionResult, error_code=error, error_message=reason)
-        found = yield from mapped(one, wanted.partitions, pace)
+        found = yield from mapped(one, wanted.partitions)
         results.append(ReplicaElectionResult(wanted.topic, found))
-        if pace.spent(2):
-            yield None
+        yield None
     reply = ElectLeadersResponse(replica_election_results=results)
     if context.api_version >= TYPED_SINCE:
         reply.error_code = error

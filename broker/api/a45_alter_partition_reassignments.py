@@ -11,9 +11,10 @@ from functools import partial
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome, Response, in_slices
-from broker.api.requests.pacing import Pace, mapped
+from broker.api.requests.pacing import mapped
 from broker.api.requests.services import ControlServices
 from broker.common.errors import ApiError, ErrorCode
+from broker.common.slices import Slices
 from broker.controller.topics import check_replicas
 from broker.metadata.image import Topic
 from broker.protocol.api_key import ApiKey
@@ -24,7 +25,6 @@ from broker.protocol.messages.alter_partition_reassignments import (
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
-from broker.records.slices import Slices
 from broker.security.acl.acl import Operation
 
 
@@ -38,7 +38,6 @@ def handle(
 def _respond(
     message: AlterPartitionReassignmentsRequest, context: RequestContext, services: ControlServices
 ) -> Slices[Outcome]:
-    pace = Pace()
     reply = AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=message.allow_replication_factor_change
     )
@@ -49,10 +48,9 @@ def _respond(
     for requested in message.topics:
         topic = topics.get(requested.name)
         responses = yield from mapped(
-            partial(_response, services, requested.name, topic), requested.partitions, pace
+            partial(_response, services, requested.name, topic), requested.partitions
         )
-        if pace.spent(2):
-            yield None
+        yield None
         reply.responses.append(ReassignableTopicResponse(requested.name, responses))
     return Response(reply)
 

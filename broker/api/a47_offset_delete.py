@@ -13,9 +13,10 @@ from broker.api.registry import api
 from broker.api.requests.context import RequestContext
 from broker.api.requests.group_replies import DividedGroupRequest, now_of
 from broker.api.requests.outcome import Outcome, Response, in_slices
-from broker.api.requests.pacing import Pace, consumed
+from broker.api.requests.pacing import consumed
 from broker.api.requests.services import GroupServices
 from broker.common.errors import ErrorCode
+from broker.common.slices import Slices
 from broker.coordinator.group.messages import Effects, OffsetDeleteReply, Token
 from broker.coordinator.group.subscriptions import SubscribedTopics
 from broker.protocol.api_key import ApiKey
@@ -25,7 +26,6 @@ from broker.protocol.messages.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
-from broker.records.slices import Slices
 from broker.security.acl.acl import Operation
 
 
@@ -51,7 +51,6 @@ def _delete(
     response = OffsetDeleteResponse()
     wanted = []
     entries = []
-    pace = Pace()
     for topic in message.topics:
         known = services.control.image.topics.get(topic.name)
         error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -65,11 +64,9 @@ def _delete(
             if known is not None and 0 <= index < known.partitions:
                 entries.append(entry)
                 wanted.append((topic.name, index))
-            if pace.spent():
-                yield None
-        response.topics.append(OffsetDeleteResponseTopic(topic.name, of_topic))
-        if pace.spent():
             yield None
+        response.topics.append(OffsetDeleteResponseTopic(topic.name, of_topic))
+        yield None
     remaining = consumed(entries)
     coordinator, image = services.groups.coordinator, services.control.image
     subscribed: SubscribedTopics | None = None

@@ -10,9 +10,9 @@ from typing import Final
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome, Response, in_slices
-from broker.api.requests.pacing import Pace
 from broker.api.requests.services import ControlServices
 from broker.common.errors import ApiError, ErrorCode
+from broker.common.slices import Slices
 from broker.metadata.image import QuotaEntry
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.describe_client_quotas import (
@@ -24,7 +24,6 @@ from broker.protocol.messages.describe_client_quotas import (
 )
 from broker.quotas.client_quota_requests import Component, EntityFilter
 from broker.quotas.entity import Entity
-from broker.records.slices import Slices
 from broker.security.acl.acl import Operation
 
 MAX_COMPONENTS: Final = 8
@@ -49,12 +48,10 @@ def _respond(message: DescribeClientQuotasRequest, services: ControlServices) ->
     except ApiError as error:
         return Response(DescribeClientQuotasResponse(0, error.code, error.message, None))
     entries = []
-    pace = Pace()
     for pairs, entry in services.control.image.quotas.items():
         if wanted.matches(Entity.of(pairs)):
             entries.append(_entry(entry))
-        if pace.spent(3):
-            yield None
+        yield None
     return Response(DescribeClientQuotasResponse(entries=entries))
 
 

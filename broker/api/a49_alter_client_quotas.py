@@ -7,14 +7,13 @@ entity of its type.
 
 import logging
 from collections.abc import Awaitable
-from typing import Final
 
 from broker.api.registry import api
 from broker.api.requests.change_limits import entries_of, refused, results_of
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome, Response, in_slices, outcome_of
-from broker.api.requests.pacing import Pace
 from broker.api.requests.services import ControlServices
+from broker.common.slices import Slices
 from broker.controller.commands import AlterClientQuotas, QuotaAlteration, QuotaOp, QuotaOutcome
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.alter_client_quotas import (
@@ -24,13 +23,9 @@ from broker.protocol.messages.alter_client_quotas import (
     RequestEntryData,
     ResponseEntryData,
 )
-from broker.records.slices import Slices
 from broker.security.acl.acl import Operation
 
 logger = logging.getLogger(__name__)
-
-WARNED_AT_ONCE: Final = 16
-"""Entries between two yields; each may log several lines."""
 
 
 @api(ApiKey.ALTER_CLIENT_QUOTAS, versions=(0, 1), services=ControlServices)
@@ -44,7 +39,7 @@ def _read(
     message: AlterClientQuotasRequest, context: RequestContext, services: ControlServices
 ) -> Slices[Outcome | Awaitable[Outcome]]:
     wanted = yield from entries_of(
-        message.entries, _alteration, Pace(), lambda each: len(each.entity) + len(each.ops)
+        message.entries, _alteration, lambda each: len(each.entity) + len(each.ops)
     )
     if wanted is None:
         return (
@@ -71,14 +66,13 @@ async def _alter(
 def _results(
     outcomes: list[QuotaOutcome], done: list[QuotaAlteration], context: RequestContext
 ) -> Slices[Outcome]:
-    for number, outcome in enumerate(outcomes):
-        if number % WARNED_AT_ONCE == WARNED_AT_ONCE - 1:
-            yield None
+    for outcome in outcomes:
+        yield None
         for warning in outcome.warnings:  # the response has no field for it
             logger.warning(
                 warning, extra={"entity": dict(outcome.entity), "principal": context.connection.principal}
             )
-    entries = yield from results_of(_echo, outcomes, done, Pace())
+    entries = yield from results_of(_echo, outcomes, done)
     return Response(AlterClientQuotasResponse(entries=entries))
 
 

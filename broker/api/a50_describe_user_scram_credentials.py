@@ -9,9 +9,10 @@ from collections.abc import Awaitable
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome, Response, in_slices
-from broker.api.requests.pacing import Pace, mapped
+from broker.api.requests.pacing import mapped
 from broker.api.requests.services import ControlServices
 from broker.common.errors import ErrorCode
+from broker.common.slices import Slices
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.describe_user_scram_credentials import (
     CredentialInfo,
@@ -19,7 +20,6 @@ from broker.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
 )
-from broker.records.slices import Slices
 from broker.security.acl.acl import Operation
 from broker.security.scram import MECHANISMS
 
@@ -36,13 +36,11 @@ def handle(
 
 
 def _respond(message: DescribeUserScramCredentialsRequest, services: ControlServices) -> Slices[Outcome]:
-    pace = Pace()
     requested: dict[str, int] = {}
     for name in (user.name for user in message.users) if message.users else services.control.image.scram:
         requested[name] = requested.get(name, 0) + 1
-        if pace.spent():
-            yield None
-    results = yield from mapped(lambda each: _result(*each, services), requested.items(), pace)
+        yield None
+    results = yield from mapped(lambda each: _result(*each, services), requested.items())
     return Response(DescribeUserScramCredentialsResponse(results=results), cacheable=True)
 
 

@@ -5,14 +5,13 @@ may alter a user once. A login in progress completes with the old credential.
 """
 
 from collections.abc import Awaitable
-from typing import Final
 
 from broker.api.registry import api
 from broker.api.requests.change_limits import entries_of, refused, results_of
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome, Response, in_slices, outcome_of
-from broker.api.requests.pacing import Pace
 from broker.api.requests.services import ControlServices
+from broker.common.slices import Slices
 from broker.controller.commands import AlterUserScramCredentials, ScramDeletion, ScramUpsertion, UserOutcome
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.alter_user_scram_credentials import (
@@ -22,11 +21,7 @@ from broker.protocol.messages.alter_user_scram_credentials import (
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
-from broker.records.slices import Slices
 from broker.security.acl.acl import Operation
-
-COPY_COST: Final = 16
-"""Elements of a slice that an alteration counts as: its salt and its password may have 2,048 bytes."""
 
 
 @api(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, versions=(0, 0), services=ControlServices)
@@ -43,7 +38,7 @@ def _read(
         *message.deletions,
         *message.upsertions,
     ]
-    wanted = yield from entries_of(requested, _alteration, Pace(), cost=COPY_COST)
+    wanted = yield from entries_of(requested, _alteration)
     if wanted is None:
         return (
             yield from refused(
@@ -83,6 +78,5 @@ def _results(outcomes: list[UserOutcome], done: list[ScramDeletion | ScramUpsert
         lambda each: AlterUserScramCredentialsResult(each.user, each.error, each.message),
         outcomes,
         done,
-        Pace(),
     )
     return Response(AlterUserScramCredentialsResponse(results=results))

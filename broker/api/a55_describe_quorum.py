@@ -11,9 +11,10 @@ from typing import Final
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome, Response, in_slices
-from broker.api.requests.pacing import Pace, mapped
+from broker.api.requests.pacing import mapped
 from broker.api.requests.services import ClusterServices
 from broker.common.errors import ErrorCode
+from broker.common.slices import Slices
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.describe_quorum import (
     DescribeQuorumRequest,
@@ -25,7 +26,6 @@ from broker.protocol.messages.describe_quorum import (
     ResponsePartitionData,
     ResponseTopicData,
 )
-from broker.records.slices import Slices
 from broker.security.acl.acl import Operation
 
 METADATA_TOPIC: Final = "__cluster_metadata"
@@ -46,14 +46,12 @@ def handle(
 def _describe(
     message: DescribeQuorumRequest, context: RequestContext, services: ClusterServices
 ) -> Slices[Outcome]:
-    pace = Pace()
     if not _is_of_metadata(message):
         topics = []
         for topic in message.topics:
-            found = yield from mapped(_unknown, topic.partitions, pace)
+            found = yield from mapped(_unknown, topic.partitions)
             topics.append(ResponseTopicData(topic.topic_name, found))
-            if pace.spent(2):
-                yield None
+            yield None
         return Response(DescribeQuorumResponse(error_message="", topics=topics))
     node, offset = services.node_id, services.control.image.version
     voter = ReplicaState(

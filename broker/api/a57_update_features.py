@@ -16,9 +16,10 @@ from broker.api.a18_api_versions import FEATURES, NEVER_FINALIZED
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome, Response, in_slices
-from broker.api.requests.pacing import Pace, mapped
+from broker.api.requests.pacing import mapped
 from broker.api.requests.services import ControlServices
 from broker.common.errors import ErrorCode
+from broker.common.slices import Slices
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.update_features import (
     FeatureUpdateKey,
@@ -26,7 +27,6 @@ from broker.protocol.messages.update_features import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
-from broker.records.slices import Slices
 from broker.security.acl.acl import Operation
 
 NO_RESULTS_SINCE: Final = 2
@@ -46,7 +46,6 @@ def handle(
 
 
 def _respond(message: UpdateFeaturesRequest, version: int, node_id: int) -> Slices[Outcome]:
-    pace = Pace()
     latest: dict[str, FeatureUpdateKey] = {}
     unknown: dict[str, FeatureUpdateKey] = {}
     for update in message.feature_updates:
@@ -55,8 +54,7 @@ def _respond(message: UpdateFeaturesRequest, version: int, node_id: int) -> Slic
         # One unknown feature is enough for a refusal.
         if known or not unknown or update.feature in unknown:
             wanted[update.feature] = update
-        if pace.spent():
-            yield None
+        yield None
     for update in (*latest.values(), *unknown.values()):
         problem = _problem(update, node_id)
         if problem:
@@ -66,7 +64,7 @@ def _respond(message: UpdateFeaturesRequest, version: int, node_id: int) -> Slic
             )
     if version >= NO_RESULTS_SINCE:
         return Response(UpdateFeaturesResponse())
-    results = yield from mapped(_success, message.feature_updates, pace)
+    results = yield from mapped(_success, message.feature_updates)
     return Response(UpdateFeaturesResponse(results=results))
 
 

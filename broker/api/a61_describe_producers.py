@@ -10,9 +10,9 @@ from typing import Final
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome, Response, in_slices
-from broker.api.requests.pacing import Pace
 from broker.api.requests.services import PartitionServices
 from broker.common.errors import ApiError, ErrorCode
+from broker.common.slices import Slices
 from broker.log.producer_state import ProducerStateEntry
 from broker.partitions.partitions import HostedTopic
 from broker.protocol.api_key import ApiKey
@@ -23,7 +23,6 @@ from broker.protocol.messages.describe_producers import (
     ProducerState,
     TopicResponse,
 )
-from broker.records.slices import SLICE, Slices
 from broker.security.acl.acl import Operation
 
 NO_SEQUENCE: Final = -1
@@ -40,7 +39,6 @@ def handle(
 def _respond(
     message: DescribeProducersRequest, context: RequestContext, services: PartitionServices
 ) -> Slices[Outcome]:
-    pace = Pace()
     topics = []
     for topic in message.topics:
         hosted = services.partitions.by_name.get(topic.name)
@@ -49,19 +47,16 @@ def _respond(
         for index in topic.partition_indexes:
             if not allowed:
                 partitions.append(PartitionResponse(index, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
-                if pace.spent():
-                    yield None
-                continue
-            if pace.spent(SLICE if hosted is not None and hosted.makes_log(index) else 1):
                 yield None
-            partitions.append((yield from _producers(hosted, index, pace)))
-        topics.append(TopicResponse(topic.name, partitions))
-        if pace.spent():
+                continue
             yield None
+            partitions.append((yield from _producers(hosted, index)))
+        topics.append(TopicResponse(topic.name, partitions))
+        yield None
     return Response(DescribeProducersResponse(topics=topics))
 
 
-def _producers(hosted: HostedTopic | None, index: int, pace: Pace) -> Slices[PartitionResponse]:
+def _producers(hosted: HostedTopic | None, index: int) -> Slices[PartitionResponse]:
     try:
         log = None if hosted is None else hosted.log(index)
         if log is not None:
@@ -74,8 +69,7 @@ def _producers(hosted: HostedTopic | None, index: int, pace: Pace) -> Slices[Par
         )
     active = []
     for producer_id in log.producers.ids():
-        if pace.spent():
-            yield None
+        yield None
         producer = log.producers.get(producer_id)
         if producer is not None:
             active.append(_state(producer_id, producer))

@@ -9,10 +9,10 @@ from collections.abc import Awaitable
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome, Response, in_slices
-from broker.api.requests.pacing import Pace
 from broker.api.requests.services import TransactionServices
 from broker.api.requests.transaction_outcomes import unavailable
 from broker.common.errors import ErrorCode
+from broker.common.slices import Slices
 from broker.coordinator.transaction.state import NAMES
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.describe_transactions import (
@@ -21,7 +21,6 @@ from broker.protocol.messages.describe_transactions import (
     TopicData,
     TransactionState,
 )
-from broker.records.slices import Slices
 from broker.security.acl.acl import Operation
 
 
@@ -35,17 +34,15 @@ def handle(
 def _respond(
     message: DescribeTransactionsRequest, context: RequestContext, services: TransactionServices
 ) -> Slices[Outcome]:
-    pace = Pace()
     states = []
     for transactional_id in message.transactional_ids:
-        if pace.spent():
-            yield None
-        states.append((yield from _state(transactional_id, context, services, pace)))
+        yield None
+        states.append((yield from _state(transactional_id, context, services)))
     return Response(DescribeTransactionsResponse(transaction_states=states))
 
 
 def _state(
-    transactional_id: str, context: RequestContext, services: TransactionServices, pace: Pace
+    transactional_id: str, context: RequestContext, services: TransactionServices
 ) -> Slices[TransactionState]:
     security, state = services.security, TransactionState(transactional_id=transactional_id)
     if not security.allows_transactional_id(context, Operation.DESCRIBE, transactional_id):
@@ -69,8 +66,7 @@ def _state(
     topics: dict[str, list[int]] = {}
     for topic, partition in sorted(data.partitions):
         topics.setdefault(topic, []).append(partition)
-        if pace.spent():
-            yield None
+        yield None
     state.topics = [
         TopicData(topic, partitions)
         for topic, partitions in topics.items()

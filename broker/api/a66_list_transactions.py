@@ -11,11 +11,10 @@ from typing import Final
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome, Response, in_slices
-from broker.api.requests.pacing import Pace
 from broker.api.requests.services import TransactionServices
 from broker.common.errors import ErrorCode
 from broker.common.patterns import Pattern
-from broker.controller.topics import MAX_NAME_LENGTH
+from broker.common.slices import Slices
 from broker.coordinator.transaction.state import NAMES, TransactionState
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.list_transactions import (
@@ -23,7 +22,6 @@ from broker.protocol.messages.list_transactions import (
     ListTransactionsResponse,
 )
 from broker.protocol.messages.list_transactions import TransactionState as ListedTransaction
-from broker.records.slices import SLICE, Slices
 from broker.security.acl.acl import Operation, ResourceType
 
 KNOWN: Final = frozenset(NAMES.values())
@@ -39,7 +37,6 @@ def handle(
 def _respond(
     message: ListTransactionsRequest, context: RequestContext, services: TransactionServices
 ) -> Slices[Outcome]:
-    pace = Pace()
     states: set[str] = set()
     unknown: dict[str, None] = {}
     for state in message.state_filters:
@@ -47,19 +44,16 @@ def _respond(
             states.add(state)
         else:
             unknown[state] = None
-        if pace.spent():
-            yield None
+        yield None
     producers: set[int] = set()
     for producer_id in message.producer_id_filters:
         producers.add(producer_id)
-        if pace.spent():
-            yield None
+        yield None
     reply = ListTransactionsResponse(unknown_state_filters=list(unknown))
     if services.transactions.is_unreadable:
         reply.error_code = ErrorCode.COORDINATOR_NOT_AVAILABLE
         return Response(reply)
     matches: Callable[[str], object] = bool
-    cost = 1
     if message.transactional_id_pattern:
         try:
             pattern = Pattern(message.transactional_id_pattern)
@@ -67,10 +61,8 @@ def _respond(
             reply.error_code = ErrorCode.INVALID_REGULAR_EXPRESSION
             return Response(reply)
         matches = pattern.fullmatch
-        cost = max(1, SLICE // pattern.at_once)
     for transaction in services.transactions.coordinator.transactions():
-        if pace.spent(cost * (1 + len(transaction.transactional_id) // MAX_NAME_LENGTH)):
-            yield None
+        yield None
         data = transaction.data
         if not matches(transaction.transactional_id):
             continue

@@ -15,10 +15,10 @@ from broker.api.registry import api
 from broker.api.requests.context import RequestContext
 from broker.api.requests.group_replies import LONGEST_NAME, PreparedGroupRequest, conclude, now_of
 from broker.api.requests.outcome import Outcome, Response, in_slices
-from broker.api.requests.pacing import Pace, pieces
+from broker.api.requests.pacing import pieces
 from broker.api.requests.services import GroupServices
 from broker.common.errors import ApiError, ErrorCode
-from broker.common.steps import Steps
+from broker.common.slices import Slices, Steps
 from broker.coordinator.group.consumer.regular_expressions import compile_expression, matching_topics
 from broker.coordinator.group.messages import ConsumerHeartbeatRequest, ModernHeartbeatReply
 from broker.coordinator.group.modern_group import MAX_TOPICS as MAX_TOPICS
@@ -29,7 +29,6 @@ from broker.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from broker.records.slices import Slices
 from broker.security.acl.acl import Operation
 
 MEMBER_ID_SINCE: Final = 1
@@ -55,11 +54,10 @@ def handle(
 def _respond(
     message: ConsumerGroupHeartbeatRequest, context: RequestContext, services: GroupServices
 ) -> Slices[Outcome]:
-    pace = Pace()
     try:
         _check(message, context, services)
-        yield from _check_topics(message, context, services, pace)
-        owned = yield from _owned(message, services, pace)
+        yield from _check_topics(message, context, services)
+        owned = yield from _owned(message, services)
         request = ConsumerHeartbeatRequest(
             message.group_id,
             message.member_id,
@@ -104,19 +102,18 @@ def _check(message: ConsumerGroupHeartbeatRequest, context: RequestContext, serv
 
 
 def _check_topics(
-    message: ConsumerGroupHeartbeatRequest, context: RequestContext, services: GroupServices, pace: Pace
+    message: ConsumerGroupHeartbeatRequest, context: RequestContext, services: GroupServices
 ) -> Slices[None]:
     """Raises ApiError if the client may not describe a named topic."""
     security = services.security
     for name in message.subscribed_topic_names or ():
         if not security.allows_topic(context, Operation.DESCRIBE, name):
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        if pace.spent(security.cost):
-            yield None
+        yield None
 
 
 def _owned(
-    message: ConsumerGroupHeartbeatRequest, services: GroupServices, pace: Pace
+    message: ConsumerGroupHeartbeatRequest, services: GroupServices
 ) -> Slices[dict[bytes, frozenset[int]] | None]:
     """Return the partitions that the member states to use, None if it states nothing.
 
@@ -136,13 +133,11 @@ def _owned(
             if some:
                 existing = (index if 0 <= index < count else NO_PARTITION for index in some)
                 owned.setdefault(topic_id, set()).update(existing)
-            if pace.spent(1 + len(some)):
-                yield None
+            yield None
     stated: dict[bytes, frozenset[int]] = {}
     for topic_id, indexes in owned.items():
         stated[topic_id] = frozenset(indexes)
-        if pace.spent():
-            yield None
+        yield None
     return stated
 
 
@@ -168,14 +163,13 @@ def _resolved(
     return resolved
 
 
-def _response(reply: ModernHeartbeatReply, pace: Pace) -> Steps[ConsumerGroupHeartbeatResponse]:
+def _response(reply: ModernHeartbeatReply) -> Steps[ConsumerGroupHeartbeatResponse]:
     assignment = None
     if reply.assignment is not None:
         assignment = Assignment()
         for topic_id, indexes in reply.assignment.items():
             assignment.topic_partitions.append(TopicPartitions(topic_id, sorted(indexes)))
-            if pace.spent(1 + len(indexes)):
-                yield None
+            yield None
     return ConsumerGroupHeartbeatResponse(
         error_code=reply.error,
         error_message=reply.message,

@@ -12,9 +12,10 @@ from typing import Final
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome, Response, in_slices
-from broker.api.requests.pacing import Distinct, Pace
+from broker.api.requests.pacing import Distinct
 from broker.api.requests.services import GroupServices
 from broker.common.errors import ErrorCode
+from broker.common.slices import Slices
 from broker.coordinator.group.messages import DescribedConsumer, DescribedConsumerGroup
 from broker.metadata.image import Topic
 from broker.protocol.api_key import ApiKey
@@ -26,14 +27,11 @@ from broker.protocol.messages.consumer_group_describe import (
     Member,
     TopicPartitions,
 )
-from broker.records.slices import Slices
-from broker.security.acl.acl import SUPPORTED, Operation, ResourceType
+from broker.security.acl.acl import Operation, ResourceType
 
 REPEATED: Final = "The request names the group more than once."
 HIDDEN: Final = "The group has described topic(s) that the client is not authorized to describe."
 
-NAMES: Final = 16
-"""Names that a list takes over in the time of one element."""
 
 CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 """The member types of version 1."""
@@ -49,11 +47,9 @@ def handle(
 def _respond(
     message: ConsumerGroupDescribeRequest, context: RequestContext, services: GroupServices
 ) -> Slices[Outcome]:
-    pace = Pace()
     groups = []
     distinct: Distinct[str] = Distinct()
     security, wants_operations = services.security, message.include_authorized_operations
-    cost = security.cost * (len(SUPPORTED[ResourceType.GROUP]) if wants_operations else 1)
     for group_id in message.group_ids:
         if not security.allows_group(context, Operation.DESCRIBE, group_id):
             groups.append(DescribedGroup(ErrorCode.GROUP_AUTHORIZATION_FAILED, None, group_id))
@@ -63,19 +59,18 @@ def _respond(
             groups.append(DescribedGroup(ErrorCode.INVALID_GROUP_ID, None, group_id))
         elif distinct.add(group_id):
             described = services.groups.coordinator.consumer.described(group_id)
-            groups.append((yield from _group(described, context, services, pace)))
+            groups.append((yield from _group(described, context, services)))
             if wants_operations and not described.error:
                 groups[-1].authorized_operations = security.operations(context, ResourceType.GROUP, group_id)
         else:
             groups.append(DescribedGroup(ErrorCode.INVALID_REQUEST, REPEATED, group_id))
-        if pace.spent(2 + cost):
-            yield None
+        yield None
     yield from distinct.release()
     return Response(ConsumerGroupDescribeResponse(groups=groups))
 
 
 def _group(
-    group: DescribedConsumerGroup, context: RequestContext, services: GroupServices, pace: Pace
+    group: DescribedConsumerGroup, context: RequestContext, services: GroupServices
 ) -> Slices[DescribedGroup]:
     described = DescribedGroup(
         group.error,
@@ -93,17 +88,15 @@ def _group(
             if topic_id not in known and topic_id in topics:
                 name = topics[topic_id].name
                 known[topic_id] = security.allows_topic(context, Operation.DESCRIBE, name, logs=False)
-            if pace.spent(1 + security.cost):
-                yield None
-        described.members.append((yield from _member(member, topics, pace)))
+            yield None
+        described.members.append((yield from _member(member, topics)))
     if not all(known.values()):
         return DescribedGroup(ErrorCode.TOPIC_AUTHORIZATION_FAILED, HIDDEN, group.group_id)
     return described
 
 
-def _member(member: DescribedConsumer, topics: Mapping[bytes, Topic], pace: Pace) -> Slices[Member]:
-    if pace.spent(1 + len(member.topics) // NAMES):
-        yield None
+def _member(member: DescribedConsumer, topics: Mapping[bytes, Topic]) -> Slices[Member]:
+    yield None
     return Member(
         member.member_id,
         member.instance_id,
@@ -113,19 +106,18 @@ def _member(member: DescribedConsumer, topics: Mapping[bytes, Topic], pace: Pace
         member.client_host,
         list(member.topics),
         member.regex or "",
-        (yield from _assignment(member.assigned, topics, pace)),
-        (yield from _assignment(member.target, topics, pace)),
+        (yield from _assignment(member.assigned, topics)),
+        (yield from _assignment(member.target, topics)),
         CLASSIC_MEMBER if member.is_classic else CONSUMER_MEMBER,
     )
 
 
 def _assignment(
-    assignment: Mapping[bytes, frozenset[int]], topics: Mapping[bytes, Topic], pace: Pace
+    assignment: Mapping[bytes, frozenset[int]], topics: Mapping[bytes, Topic]
 ) -> Slices[Assignment]:
     found = []
     for topic_id, indexes in assignment.items():
         if topic_id in topics:
             found.append(TopicPartitions(topic_id, topics[topic_id].name, sorted(indexes)))
-        if pace.spent(1 + len(indexes)):
-            yield None
+        yield None
     return Assignment(found)

@@ -14,13 +14,13 @@ from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome, Response, in_slices
 from broker.api.requests.services import TelemetryServices
 from broker.common.errors import ErrorCode
+from broker.common.slices import Slices
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.get_telemetry_subscriptions import (
     GetTelemetrySubscriptionsRequest,
     GetTelemetrySubscriptionsResponse,
 )
 from broker.records.compression import Codec
-from broker.records.slices import Slices
 from broker.telemetry.instance import TelemetryClient
 
 ACCEPTED: Final = (Codec.ZSTD, Codec.LZ4, Codec.GZIP, Codec.SNAPPY)

@@ -15,9 +15,9 @@ from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import DELAYED, Outcome, Response, in_slices
 from broker.api.requests.services import TelemetryServices
 from broker.common.errors import ErrorCode
+from broker.common.slices import Slices
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
-from broker.records.slices import Slices
 from broker.telemetry.state import Push
 
 

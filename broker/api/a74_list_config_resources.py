@@ -12,9 +12,10 @@ from typing import Final
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome, Response, in_slices
-from broker.api.requests.pacing import Pace, mapped
+from broker.api.requests.pacing import mapped
 from broker.api.requests.services import ControlServices
 from broker.common.errors import ErrorCode
+from broker.common.slices import Slices
 from broker.controller.commands import ResourceType
 from broker.controller.describe import named_resources
 from broker.protocol.api_key import ApiKey
@@ -23,7 +24,6 @@ from broker.protocol.messages.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
-from broker.records.slices import Slices
 from broker.security.acl.acl import Operation
 
 ONLY_TYPE_OF_0: Final = ResourceType.CLIENT_METRICS
@@ -46,9 +46,8 @@ def _respond(
     wanted = {ONLY_TYPE_OF_0} if context.api_version == 0 else set(message.resource_types) or set(listed)
     if not wanted <= listed.keys():
         return Response(ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION))
-    pace = Pace()
     found = []
     for kind, names in listed.items():
         if kind in wanted:
-            found += yield from mapped(partial(ConfigResource, resource_type=kind), names, pace)
+            found += yield from mapped(partial(ConfigResource, resource_type=kind), names)
     return Response(ListConfigResourcesResponse(config_resources=found))

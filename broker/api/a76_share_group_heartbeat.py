@@ -12,10 +12,9 @@ from broker.api.registry import api
 from broker.api.requests.context import RequestContext
 from broker.api.requests.group_replies import LONGEST_NAME, PreparedGroupRequest, conclude, now_of
 from broker.api.requests.outcome import Outcome, Response, in_slices
-from broker.api.requests.pacing import Pace
 from broker.api.requests.services import GroupServices
 from broker.common.errors import ApiError, ErrorCode
-from broker.common.steps import Steps
+from broker.common.slices import Slices, Steps
 from broker.coordinator.group.messages import ModernHeartbeatReply, ShareHeartbeatRequest
 from broker.coordinator.group.modern_group import MAX_TOPICS as MAX_TOPICS
 from broker.protocol.api_key import ApiKey
@@ -25,7 +24,6 @@ from broker.protocol.messages.share_group_heartbeat import (
     ShareGroupHeartbeatResponse,
     TopicPartitions,
 )
-from broker.records.slices import Slices
 from broker.security.acl.acl import Operation
 
 
@@ -80,22 +78,20 @@ def _check_topics(
     message: ShareGroupHeartbeatRequest, context: RequestContext, services: GroupServices
 ) -> Slices[None]:
     """Raises ApiError if the client may not describe a named topic."""
-    security, pace = services.security, Pace()
+    security = services.security
     for name in message.subscribed_topic_names or ():
         if not security.allows_topic(context, Operation.DESCRIBE, name):
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        if pace.spent(security.cost):
-            yield None
+        yield None
 
 
-def _response(reply: ModernHeartbeatReply, pace: Pace) -> Steps[ShareGroupHeartbeatResponse]:
+def _response(reply: ModernHeartbeatReply) -> Steps[ShareGroupHeartbeatResponse]:
     assignment = None
     if reply.assignment is not None:
         assignment = Assignment()
         for topic_id, indexes in reply.assignment.items():
             assignment.topic_partitions.append(TopicPartitions(topic_id, sorted(indexes)))
-            if pace.spent(1 + len(indexes)):
-                yield None
+            yield None
     return ShareGroupHeartbeatResponse(
         error_code=reply.error,
         error_message=reply.message,

@@ -11,9 +11,10 @@ from typing import Final
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome, Response, in_slices
-from broker.api.requests.pacing import Distinct, Pace
+from broker.api.requests.pacing import Distinct
 from broker.api.requests.services import GroupServices
 from broker.common.errors import ErrorCode
+from broker.common.slices import Slices
 from broker.coordinator.group.messages import DescribedShareGroup, DescribedShareMember
 from broker.metadata.image import Topic
 from broker.protocol.api_key import ApiKey
@@ -25,12 +26,9 @@ from broker.protocol.messages.share_group_describe import (
     ShareGroupDescribeResponse,
     TopicPartitions,
 )
-from broker.records.slices import Slices
-from broker.security.acl.acl import SUPPORTED, Operation, ResourceType
+from broker.security.acl.acl import Operation, ResourceType
 
 REPEATED: Final = "The request names the group more than once."
-NAMES: Final = 16
-"""Names that a list takes over in the time of one element."""
 
 HIDDEN: Final = "The group has described topic(s) that the client is not authorized to describe."
 
@@ -45,11 +43,9 @@ def handle(
 def _respond(
     message: ShareGroupDescribeRequest, context: RequestContext, services: GroupServices
 ) -> Slices[Outcome]:
-    pace = Pace()
     groups = []
     distinct: Distinct[str] = Distinct()
     security, wants_operations = services.security, message.include_authorized_operations
-    cost = security.cost * (len(SUPPORTED[ResourceType.GROUP]) if wants_operations else 1)
     for group_id in message.group_ids:
         if not security.allows_group(context, Operation.DESCRIBE, group_id):
             groups.append(DescribedGroup(ErrorCode.GROUP_AUTHORIZATION_FAILED, None, group_id))
@@ -59,19 +55,18 @@ def _respond(
             groups.append(DescribedGroup(ErrorCode.INVALID_GROUP_ID, None, group_id))
         elif distinct.add(group_id):
             described = services.groups.coordinator.share.described(group_id)
-            groups.append((yield from _group(described, context, services, pace)))
+            groups.append((yield from _group(described, context, services)))
             if wants_operations and not described.error:
                 groups[-1].authorized_operations = security.operations(context, ResourceType.GROUP, group_id)
         else:
             groups.append(DescribedGroup(ErrorCode.INVALID_REQUEST, REPEATED, group_id))
-        if pace.spent(2 + cost):
-            yield None
+        yield None
     yield from distinct.release()
     return Response(ShareGroupDescribeResponse(groups=groups))
 
 
 def _group(
-    group: DescribedShareGroup, context: RequestContext, services: GroupServices, pace: Pace
+    group: DescribedShareGroup, context: RequestContext, services: GroupServices
 ) -> Slices[DescribedGroup]:
     described = DescribedGroup(
         group.error,
@@ -89,23 +84,20 @@ def _group(
             if topic_id not in known and topic_id in topics:
                 name = topics[topic_id].name
                 known[topic_id] = security.allows_topic(context, Operation.DESCRIBE, name, logs=False)
-            if pace.spent(1 + security.cost):
-                yield None
-        described.members.append((yield from _member(member, topics, pace)))
+            yield None
+        described.members.append((yield from _member(member, topics)))
     if not all(known.values()):
         return DescribedGroup(ErrorCode.TOPIC_AUTHORIZATION_FAILED, HIDDEN, group.group_id)
     return described
 
 
-def _member(member: DescribedShareMember, topics: Mapping[bytes, Topic], pace: Pace) -> Slices[Member]:
-    if pace.spent(1 + len(member.topics) // NAMES):
-        yield None
+def _member(member: DescribedShareMember, topics: Mapping[bytes, Topic]) -> Slices[Member]:
+    yield None
     assigned = []
     for topic_id, indexes in member.assigned.items():
         if topic_id in topics:
             assigned.append(TopicPartitions(topic_id, topics[topic_id].name, sorted(indexes)))
-        if pace.spent(1 + len(indexes)):
-            yield None
+        yield None
     return Member(
         member.member_id,
         member.rack_id,

@@ -19,7 +19,6 @@ from broker.api.requests.byte_quotas import fetch_max_bytes
 from broker.api.requests.context import RequestContext
 from broker.api.requests.delayed_operations import DelayedShareFetch
 from broker.api.requests.outcome import DELAYED, Outcome, Response, in_slices, outcome_of
-from broker.api.requests.pacing import Pace
 from broker.api.requests.services import ShareServices
 from broker.api.share.acknowledgements import Acknowledging, Failure, is_too_large
 from broker.api.share.fetch_pending import (
@@ -29,11 +28,11 @@ from broker.api.share.fetch_pending import (
     WantedPartition,
 )
 from broker.common.errors import ApiError, ErrorCode
+from broker.common.slices import Slices
 from broker.coordinator.share.sessions import FINAL_EPOCH, FIRST_EPOCH, MemberKey
 from broker.coordinator.share.states import SharePartitionKey
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.share_fetch import ShareFetchRequest, ShareFetchResponse
-from broker.records.slices import Slices
 from broker.security.acl.acl import Operation
 
 
@@ -128,14 +127,12 @@ def _fetch(
     wanted: list[WantedPartition] = []
     failures: dict[SharePartitionKey, Failure] = {}
     is_fetched = message.max_records > 0 and message.max_bytes > 0
-    pace = Pace()
     for key in keys if is_fetched else ():
         try:
             wanted.append((yield from _wanted(key, context, services)))
         except ApiError as error:
             failures[key] = Failure(error.code, error.message)
-        if pace.spent(8):
-            yield None
+        yield None
     max_bytes = min(message.max_bytes, services.max_bytes)
     if services.quotas.fetch_active:
         max_bytes = fetch_max_bytes(services.quotas, context, max_bytes)

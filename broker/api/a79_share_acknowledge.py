@@ -14,6 +14,7 @@ from broker.api.requests.outcome import Outcome, Response, in_slices
 from broker.api.requests.services import ShareServices
 from broker.api.share.acknowledgements import Acknowledging, is_too_large
 from broker.common.errors import ApiError, ErrorCode
+from broker.common.slices import Slices
 from broker.coordinator.share.sessions import FINAL_EPOCH, FIRST_EPOCH, MemberKey
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.share_acknowledge import (
@@ -22,7 +23,6 @@ from broker.protocol.messages.share_acknowledge import (
     ShareAcknowledgeResponse,
     ShareAcknowledgeTopicResponse,
 )
-from broker.records.slices import Slices
 from broker.security.acl.acl import Operation
 
 

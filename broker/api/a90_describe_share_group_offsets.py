@@ -12,9 +12,10 @@ from typing import Final
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome, Response, in_slices
-from broker.api.requests.pacing import Distinct, Pace
+from broker.api.requests.pacing import Distinct
 from broker.api.requests.services import GroupServices
 from broker.common.errors import ErrorCode
+from broker.common.slices import Slices
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
@@ -25,7 +26,6 @@ from broker.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsResponseTopic,
 )
 from broker.protocol.schema import ZERO_UUID
-from broker.records.slices import Slices
 from broker.security.acl.acl import Operation
 
 REPEATED: Final = "The request names the group more than once."
@@ -43,7 +43,7 @@ def handle(
 def _respond(
     message: DescribeShareGroupOffsetsRequest, context: RequestContext, services: GroupServices
 ) -> Slices[Outcome]:
-    pace, security = Pace(), services.security
+    security = services.security
     distinct: Distinct[str] = Distinct()
     groups = []
     for group in message.groups:
@@ -56,17 +56,16 @@ def _respond(
         elif not distinct.add(group.group_id):
             described.error_code, described.error_message = ErrorCode.INVALID_REQUEST, REPEATED
         elif group.topics is None:
-            described.topics = yield from _all(group.group_id, context, services, pace)
+            described.topics = yield from _all(group.group_id, context, services)
         else:
-            described.topics = yield from _named(group, context, services, pace)
-        if pace.spent(1 + security.cost):
-            yield None
+            described.topics = yield from _named(group, context, services)
+        yield None
     yield from distinct.release()
     return Response(DescribeShareGroupOffsetsResponse(groups=groups))
 
 
 def _all(
-    group_id: str, context: RequestContext, services: GroupServices, pace: Pace
+    group_id: str, context: RequestContext, services: GroupServices
 ) -> Slices[list[DescribeShareGroupOffsetsResponseTopic]]:
     """Describe the share partitions of the topics that exist and that the client may describe."""
     described = []
@@ -76,12 +75,9 @@ def _all(
         if topic is not None and services.security.allows_topic(
             context, Operation.DESCRIBE, topic.name, logs=False
         ):
-            of_topic = yield from _topic(
-                group_id, topic.name, topic_id, sorted(named.partitions), services, pace
-            )
+            of_topic = yield from _topic(group_id, topic.name, topic_id, sorted(named.partitions), services)
             described.append(of_topic)
-        if pace.spent(1 + services.security.cost):
-            yield None
+        yield None
     return described
 
 
@@ -89,7 +85,6 @@ def _named(
     group: DescribeShareGroupOffsetsRequestGroup,
     context: RequestContext,
     services: GroupServices,
-    pace: Pace,
 ) -> Slices[list[DescribeShareGroupOffsetsResponseTopic]]:
     described = []
     topics = services.control.image.topics
@@ -99,11 +94,10 @@ def _named(
         if not services.security.allows_topic(context, Operation.DESCRIBE, each.topic_name):
             topic_id, error = ZERO_UUID, ErrorCode.TOPIC_AUTHORIZATION_FAILED
         of_topic = yield from _topic(
-            group.group_id, each.topic_name, topic_id, each.partitions, services, pace, error
+            group.group_id, each.topic_name, topic_id, each.partitions, services, error
         )
         described.append(of_topic)
-        if pace.spent(1 + services.security.cost):
-            yield None
+        yield None
     return described
 
 
@@ -113,7 +107,6 @@ def _topic(
     topic_id: bytes,
     partitions: Iterable[int],
     services: GroupServices,
-    pace: Pace,
     error: ErrorCode = ErrorCode.NONE,
 ) -> Slices[DescribeShareGroupOffsetsResponseTopic]:
     described = DescribeShareGroupOffsetsResponseTopic(name, topic_id)
@@ -123,6 +116,5 @@ def _topic(
         if summary is not None:
             partition.start_offset, partition.leader_epoch = summary.start_offset, summary.leader_epoch
         described.partitions.append(partition)
-        if pace.spent():
-            yield None
+        yield None
     return described

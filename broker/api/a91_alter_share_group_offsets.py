@@ -14,10 +14,9 @@ from typing import Any, Final
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome, Response, Sliced, in_slices
-from broker.api.requests.pacing import Pace
 from broker.api.requests.services import GroupServices
 from broker.common.errors import ErrorCode
-from broker.common.steps import freed
+from broker.common.slices import Slices, freed
 from broker.coordinator.share_states import SharePartition
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.alter_share_group_offsets import (
@@ -27,7 +26,6 @@ from broker.protocol.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsResponseTopic,
 )
 from broker.protocol.schema import ZERO_UUID, Struct
-from broker.records.slices import Slices
 from broker.security.acl.acl import Operation
 
 LEADER_CHOOSES: Final = -1
@@ -58,7 +56,7 @@ def _respond(
     response = AlterShareGroupOffsetsResponse()
     offsets: dict[bytes, tuple[str, dict[int, int]]] = {}
     entries: Entries = {}
-    pace, topics = Pace(), services.control.image.topics
+    topics = services.control.image.topics
     is_wanted = False
     for topic in message.topics:
         known, error = topics.get(topic.topic_name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -82,10 +80,8 @@ def _respond(
                     of_topic = offsets.setdefault(topic_id, (known.name, {}))[1]
                     of_topic[each.partition_index] = each.start_offset
                     entries[topic_id, each.partition_index] = entry
-            if pace.spent():
-                yield None
-        if pace.spent(1 + security.cost):
             yield None
+        yield None
     if not is_wanted:
         return Response(response)
     return _alter(group_id, offsets, entries, response, services)

@@ -14,9 +14,9 @@ from broker.api.a91_alter_share_group_offsets import in_place_of
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome, Response, in_slices
-from broker.api.requests.pacing import Pace
 from broker.api.requests.services import GroupServices
 from broker.common.errors import ErrorCode
+from broker.common.slices import Slices
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.delete_share_group_offsets import (
     DeleteShareGroupOffsetsRequest,
@@ -24,7 +24,6 @@ from broker.protocol.messages.delete_share_group_offsets import (
     DeleteShareGroupOffsetsResponseTopic,
 )
 from broker.protocol.schema import ZERO_UUID
-from broker.records.slices import Slices
 from broker.security.acl.acl import Operation
 
 REPEATED: Final = "The request names the topic more than once."
@@ -53,7 +52,7 @@ def _respond(
         return Response(DeleteShareGroupOffsetsResponse(error_code=ErrorCode.INVALID_GROUP_ID))
     response = DeleteShareGroupOffsetsResponse()
     entries: Entries = {}
-    pace, topics = Pace(), services.control.image.topics
+    topics = services.control.image.topics
     is_wanted = False
     for topic in message.topics:
         known, error = topics.get(topic.topic_name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -68,8 +67,7 @@ def _respond(
         elif known is not None:
             entry.topic_id, entry.error_code = known.topic_id, ErrorCode.NONE
             entries[known.topic_id] = entry
-        if pace.spent(1 + security.cost):
-            yield None
+        yield None
     if not is_wanted:
         return Response(response)
     return _delete(group_id, entries, response, services)

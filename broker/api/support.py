@@ -46,6 +46,7 @@ KAFKA: Final = {
 NEWER: Final = {ApiKey.SHARE_FETCH: 2, ApiKey.SHARE_ACKNOWLEDGE: 2}
 """The last versions of APIs that are served as Kafka 4.2 has them."""
 
+
 _HEAD: Final = """\
 # Protocol support
 

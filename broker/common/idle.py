@@ -9,13 +9,11 @@ from heapq import nsmallest
 from itertools import islice
 from typing import Final, TypeVar
 
-from broker.common.steps import Steps
+from broker.common.slices import SLICE, Steps
 
 MAX_EXAMINED: Final = 4_096
 """Items compared at once to find those that were idle longest, which takes 2 ms."""
 
-CHECKED_AT_ONCE: Final = 512
-"""Items checked for expiry between two pauses."""
 
 Key = TypeVar("Key", bound=Hashable)
 Kept = TypeVar("Kept")
@@ -43,12 +41,11 @@ def expired_in_steps(
     idle_ms: int,
     drop: Callable[[list[Key]], int],
 ) -> Steps[int]:
-    """Drop what was idle for more than `idle_ms` and return its number. Pauses after every few."""
+    """Drop what was idle for more than `idle_ms` and return its number."""
     keys, count = list(kept), 0
-    for at in range(0, len(keys), CHECKED_AT_ONCE):
-        if at:
-            yield
-        some = keys[at : at + CHECKED_AT_ONCE]
+    for at in range(0, len(keys), SLICE):
+        yield
+        some = keys[at : at + SLICE]
         idle = [key for key in some if key in kept and now_ms - last_ms(kept[key]) > idle_ms]
         if idle:
             count += drop(idle)

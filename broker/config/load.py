@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from broker.common.errors import ConfigError
 from broker.common.principal import ANONYMOUS, Principal
-from broker.common.steps import Steps, finished
+from broker.common.slices import Steps, run_through
 from broker.config.kafka_only import why_without_effect
 from broker.config.listeners import SecurityProtocol
 from broker.config.sections.gateway import GatewayConfig
@@ -104,7 +104,7 @@ class Configuration:
         """Return the sections with the broker's dynamic settings laid over the static ones. Raises
         ConfigError.
         """
-        return finished(self.with_dynamic_in_steps(dynamic))
+        return run_through(self.with_dynamic_in_steps(dynamic))
 
     def with_dynamic_in_steps(self, dynamic: Mapping[str, str]) -> Steps[BrokerConfig]:
         """As `with_dynamic`, in steps of one text each."""
@@ -173,7 +173,7 @@ def place_of(key: str, places: Mapping[str, str]) -> str:
 
 def build_config(values: Mapping[str, str]) -> BrokerConfig:
     """Build all sections from texts by key; missing keys have their defaults. Raises ConfigError."""
-    return finished(build_in_steps(values))
+    return run_through(build_in_steps(values))
 
 
 def build_in_steps(values: Mapping[str, str]) -> Steps[BrokerConfig]:

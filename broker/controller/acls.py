@@ -5,9 +5,9 @@ messages)
 from typing import Final
 
 from broker.common.errors import ApiError, ErrorCode
-from broker.common.steps import Steps
+from broker.common.slices import Steps
 from broker.controller.commands import AclDeletion, CreateAcls, DeleteAcls, EntryOutcome
-from broker.controller.plan import PLANNED_AT_ONCE, Plan, Situation
+from broker.controller.plan import Plan, Situation
 from broker.metadata.actor import Role
 from broker.metadata.changes import ACL_IS_SET, Change, ChangeKind
 from broker.security.acl.acl import CLUSTER_NAME, Acl, Operation, PatternType, Permission, ResourceType
@@ -36,8 +36,7 @@ def plan_create_acls(command: CreateAcls, at: Situation) -> Steps[Plan[list[Entr
     outcomes: list[EntryOutcome] = []
     created: dict[Acl, Change] = {}
     for acl in command.acls:
-        if outcomes and len(outcomes) % PLANNED_AT_ONCE == 0:
-            yield
+        yield
         try:
             if refusal is not None:
                 raise ApiError(refusal.error, refusal.message)
@@ -56,13 +55,13 @@ def plan_delete_acls(command: DeleteAcls, at: Situation) -> Steps[Plan[list[AclD
     outcomes: list[AclDeletion] = []
     deleted: dict[Acl, Change] = {}
     for wanted in command.filters:
+        yield
         if refusal is not None:
             outcomes.append(AclDeletion(refusal.error, refusal.message))
             continue
         fault = wanted.fault()
         if fault is not None:
             outcomes.append(AclDeletion(ErrorCode.INVALID_REQUEST, fault))
-            yield
             continue
         matched = yield from _matched(wanted, at)
         if len(deleted) + sum(acl not in deleted for acl in matched) > MAX_DELETED:
@@ -73,10 +72,9 @@ def plan_delete_acls(command: DeleteAcls, at: Situation) -> Steps[Plan[list[AclD
                 )
             )
             continue
-        for number, acl in enumerate(matched):
+        for acl in matched:
             deleted[acl] = _change(acl, None)
-            if number % PLANNED_AT_ONCE == PLANNED_AT_ONCE - 1:
-                yield
+            yield
         outcomes.append(AclDeletion(deleted=tuple(matched)))
     return Plan(outcomes) if command.validate_only else Plan(outcomes, tuple(deleted.values()))
 
@@ -130,11 +128,10 @@ def _matched(wanted: AclFilter, at: Situation) -> Steps[list[Acl]]:
     if exact is not None:
         return [exact] if exact in at.image.acls else []
     matched: list[Acl] = []
-    for number, acl in enumerate(at.image.acls):
+    for acl in at.image.acls:
         if wanted.matches(acl):
             matched.append(acl)
-        if number % PLANNED_AT_ONCE == PLANNED_AT_ONCE - 1:
-            yield
+        yield
     return matched
 
 

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from unicodedata import category
 
 from broker.common.errors import ApiError, ErrorCode
-from broker.common.steps import Steps
+from broker.common.slices import Steps
 from broker.controller.commands import AlterClientQuotas, EntityPairs, QuotaAlteration, QuotaOutcome
 from broker.controller.plan import Plan, Situation, repeated_in_steps
 from broker.metadata.actor import Role

@@ -22,7 +22,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from broker.common.errors import ApiError, ConfigError, ErrorCode
-from broker.common.steps import Steps
+from broker.common.slices import Steps
 from broker.config.group_settings import GROUP_SETTINGS, check_group_configs
 from broker.config.kinds import ConfigType
 from broker.config.sections.tls import ALLOWED_STORE

@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol, TypeVar, cast
 from msgspec.structs import replace
 
 from broker.common.errors import ApiError, ErrorCode, FatalExitError
-from broker.common.steps import Steps, finished, freed
+from broker.common.slices import Steps, freed, run_through
 from broker.config.load import Configuration
 from broker.config.table import BrokerConfig
 from broker.controller.acls import plan_create_acls, plan_delete_acls
@@ -281,7 +281,7 @@ class Control:
                     found[change.key] = change.new
         if is_concerned:
             own = configs.get(str(self._configuration.config.broker.node_id), {})
-            finished(self.live.check(self._configuration.with_dynamic({**configs.get("", {}), **own})))
+            run_through(self.live.check(self._configuration.with_dynamic({**configs.get("", {}), **own})))
 
     async def adopt(self, image: Image, changes: Sequence[Change], actor: Actor) -> None:
         """Publish a change that the committer found in the log that it follows, and that it has stored.

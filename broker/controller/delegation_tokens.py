@@ -12,9 +12,9 @@ import msgspec
 
 from broker.common.errors import ErrorCode
 from broker.common.random_ids import random_id
-from broker.common.steps import Steps
+from broker.common.slices import Steps
 from broker.controller.commands import Command, EntryOutcome
-from broker.controller.plan import PLANNED_AT_ONCE, Plan, Situation
+from broker.controller.plan import Plan, Situation
 from broker.metadata.actor import ChangeOrigin, Role
 from broker.metadata.changes import Change, ChangeKind
 from broker.metadata.image import DelegationToken
@@ -109,10 +109,9 @@ def plan_create_token(command: CreateDelegationToken, at: Situation) -> Steps[Pl
             f"A token has at most {MAX_RENEWERS} renewers, and a principal {LONGEST_PRINCIPAL} characters",
         )
     count = 0
-    for number, token in enumerate(at.image.delegation_tokens.values()):
+    for token in at.image.delegation_tokens.values():
         count += token.requester == requester
-        if number % PLANNED_AT_ONCE == PLANNED_AT_ONCE - 1:
-            yield
+        yield
     if count >= MAX_TOKENS:
         return _refused(
             ErrorCode.POLICY_VIOLATION, f"{requester} has created {MAX_TOKENS} tokens that have not expired"
@@ -189,12 +188,11 @@ def plan_remove_expired(
     at.require(Role.ADMIN, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     removed: list[RemovedToken] = []
     changes: list[Change] = []
-    for number, (token_id, token) in enumerate(at.image.delegation_tokens.items()):
+    for token_id, token in at.image.delegation_tokens.items():
         if token.is_expired(command.now_ms):
             removed.append(RemovedToken(token_id=token_id, owner=token.owner))
             changes += _removal(token_id)
-        if number % PLANNED_AT_ONCE == PLANNED_AT_ONCE - 1:
-            yield
+        yield
     return Plan(removed, tuple(changes))
 
 

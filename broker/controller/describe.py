@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from broker.common.errors import ApiError, ErrorCode
-from broker.common.steps import Steps, finished
+from broker.common.slices import Steps, run_through
 from broker.config.group_settings import GROUP_SETTINGS
 from broker.config.kinds import ConfigType
 from broker.config.load import Configuration
@@ -48,7 +48,7 @@ class ConfigSource(IntEnum):
 
 def describe(resource: ConfigResource, image: Image, configuration: Configuration) -> list[ConfigRow]:
     """Raise ApiError INVALID_REQUEST, INVALID_TOPIC_EXCEPTION or UNKNOWN_TOPIC_OR_PARTITION on failure."""
-    return finished(describe_in_steps(resource, image, configuration))
+    return run_through(describe_in_steps(resource, image, configuration))
 
 
 def describe_in_steps(

@@ -13,12 +13,12 @@ of those in the file and on the command line.
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
 from broker.common.errors import ConfigError
-from broker.common.steps import Steps
+from broker.common.slices import Steps
 from broker.config.load import hint
 from broker.config.sections.topics import TOPIC_SETTINGS
 from broker.config.table import BrokerConfig, setting_of
@@ -27,7 +27,6 @@ from broker.metadata.image import Image
 
 logger = logging.getLogger(__name__)
 
-_CHANGES_PER_STEP: Final = 32
 
 Part = TypeVar("Part")
 
@@ -79,9 +78,8 @@ class DynamicConfig:
 
 def warn_of_inert_changes(changes: Iterable[Change]) -> Steps[None]:
     """Warn of each setting without effect that these changes make on a topic or a broker."""
-    for number, change in enumerate(changes):
-        if number % _CHANGES_PER_STEP == _CHANGES_PER_STEP - 1:
-            yield
+    for change in changes:
+        yield
         if change.new is not None and change.kind in (ChangeKind.TOPIC_CONFIG, ChangeKind.BROKER_CONFIG):
             _warn(change.kind, change.entity, change.key)
 

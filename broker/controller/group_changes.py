@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final, Protocol
 import msgspec
 
 from broker.common.errors import ApiError, ErrorCode
+from broker.common.slices import Slices
 from broker.controller.commands import Command
 from broker.controller.control import Control
 from broker.controller.plan import Done, Situation
@@ -30,7 +31,6 @@ from broker.coordinator.share_states import ShareGroupStates, ShareStateResult
 from broker.metadata.actor import Role
 from broker.metadata.changes import Change, ChangeKind
 from broker.partitions.partitions import HostedTopic, Partitions
-from broker.records.slices import Slices
 
 MAX_PARTITIONS: Final = 500
 """Partitions of one reset, and offsets that are deleted at once; ours. They take about 4 ms."""

@@ -13,12 +13,12 @@ caller never leaves work without notes.
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable, Iterable
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from broker.common.errors import ApiError, ErrorCode
-from broker.common.steps import Steps, freed
+from broker.common.slices import Steps, freed
 from broker.config.load import Configuration
 from broker.config.table import BrokerConfig
 from broker.controller.commands import EntryOutcome
@@ -27,12 +27,6 @@ from broker.metadata.changes import Change
 from broker.metadata.image import Image
 
 Result = TypeVar("Result")
-PLANNED_AT_ONCE: Final = 128
-"""Entries between two yields; ours. Planning an entry takes up to ten microseconds."""
-
-KEYS_AT_ONCE: Final = 128
-"""Names compared per step."""
-
 Item = TypeVar("Item", bound=Hashable)
 Effect = Callable[[], None]
 
@@ -86,15 +80,13 @@ def repeated(items: Iterable[Item]) -> set[Item]:
 
 
 def repeated_in_steps(items: Iterable[Item]) -> Steps[set[Item]]:
-    """As `repeated`, in steps of KEYS_AT_ONCE items."""
+    """As `repeated`, in steps."""
     seen: set[Item] = set()
     duplicates: set[Item] = set()
-    for number, item in enumerate(items):
+    for item in items:
         (duplicates if item in seen else seen).add(item)
-        if number % KEYS_AT_ONCE == KEYS_AT_ONCE - 1:
-            yield
-    if len(seen) > KEYS_AT_ONCE:
-        yield from freed(seen)
+        yield
+    yield from freed(seen)
     return duplicates
 
 

@@ -11,7 +11,7 @@ import secrets
 from typing import Final
 
 from broker.common.errors import ApiError, ErrorCode
-from broker.common.steps import Steps
+from broker.common.slices import Steps
 from broker.controller.commands import (
     AlterUserScramCredentials,
     ScramDeletion,
@@ -44,28 +44,19 @@ SALT_BYTES: Final = 24
 DEFAULT_ITERATIONS: Final = 8_192
 """As kafka-configs.sh uses without a count."""
 
-HASHED_AT_ONCE: Final = 16
-"""Credentials whose keys are computed between two yields; each takes up to 25 microseconds; ours."""
-
-COUNTED_AT_ONCE: Final = 512
-"""Alterations whose users are compared between two yields; ours."""
-
 
 def plan_scram(command: AlterUserScramCredentials, at: Situation) -> Steps[Plan[list[UserOutcome]]]:
     by_user: dict[str, ScramDeletion | ScramUpsertion] = {}
     duplicates: set[str] = set()
-    for at_once in range(0, len(command.alterations), COUNTED_AT_ONCE):
-        if at_once:
-            yield
-        for each in command.alterations[at_once : at_once + COUNTED_AT_ONCE]:
-            if each.user in by_user:
-                duplicates.add(each.user)
-            by_user[each.user] = each
+    for each in command.alterations:
+        if each.user in by_user:
+            duplicates.add(each.user)
+        by_user[each.user] = each
+        yield
     outcomes: list[UserOutcome] = []
     changes: list[Change] = []
     for alteration in by_user.values():
-        if outcomes and len(outcomes) % HASHED_AT_ONCE == 0:
-            yield
+        yield
         try:
             at.require(Role.ADMIN, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
             if alteration.user in duplicates:

@@ -12,6 +12,7 @@ from typing import Annotated, Final, Protocol
 import msgspec
 
 from broker.common.errors import ApiError, ErrorCode
+from broker.common.slices import Slices
 from broker.controller.commands import Command
 from broker.controller.control import Control
 from broker.controller.plan import Done, Situation
@@ -33,7 +34,6 @@ from broker.partitions.record_reader import (
     read_records,
 )
 from broker.records.build import NewRecord, build_batch
-from broker.records.slices import Slices
 
 __all__ = [
     "BrowseRecords",

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from broker.common.errors import ApiError, ChangeRefused, ConfigError, ErrorCode
-from broker.common.steps import Steps
+from broker.common.slices import Steps
 from broker.config.kinds import LONG_MAX
 from broker.config.sections.replication import THROTTLED_REPLICAS
 from broker.config.sections.topics import TOPIC_SETTINGS
@@ -26,7 +26,7 @@ from broker.controller.commands import (
     TopicOutcome,
     TopicRef,
 )
-from broker.controller.plan import KEYS_AT_ONCE, PLANNED_AT_ONCE, Plan, Situation, repeated, repeated_in_steps
+from broker.controller.plan import Plan, Situation, repeated, repeated_in_steps
 from broker.metadata.actor import ChangeOrigin, Role
 from broker.metadata.changes import Change, ChangeKind
 from broker.metadata.image import OUR_TOPICS, Topic, is_reserved
@@ -91,12 +91,10 @@ def plan_create_topics(command: CreateTopics, at: Situation) -> Steps[Plan[list[
     taken: dict[str, str] = {}
     for name in at.image.topics:
         taken[collision_key(name)] = name
-        if len(taken) % KEYS_AT_ONCE == 0:
-            yield
+        yield
     allowance = _Allowance(at)
     for name, topic in {topic.name: topic for topic in command.topics}.items():
-        if outcomes and len(outcomes) % PLANNED_AT_ONCE == 0:
-            yield
+        yield
         try:
             at.require(Role.EDITOR, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             if is_reserved(name) and at.actor.origin is not ChangeOrigin.BROKER:
@@ -218,8 +216,7 @@ def plan_create_partitions(command: CreatePartitions, at: Situation) -> Steps[Pl
     changes: list[Change] = []
     allowance = _Allowance(at)
     for name, wanted in {topic.topic: topic for topic in command.topics}.items():
-        if outcomes and len(outcomes) % PLANNED_AT_ONCE == 0:
-            yield
+        yield
         try:
             at.require(Role.EDITOR, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             if name in duplicates:
@@ -267,8 +264,7 @@ def plan_delete_topics(command: DeleteTopics, at: Situation) -> Steps[Plan[list[
     outcomes: list[TopicOutcome] = []
     deleted: dict[str, Topic] = {}
     for wanted in dict.fromkeys(command.topics):
-        if outcomes and len(outcomes) % PLANNED_AT_ONCE == 0:
-            yield
+        yield
         try:
             at.require(Role.ADMIN, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             if not at.config.topics.delete_topics:

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Final
 
 from broker.common.errors import ApiError, BrokerBug, ErrorCode
-from broker.common.steps import Steps
+from broker.common.slices import Steps
 from broker.config.sections.consumer_groups import ConsumerGroupConfig
 from broker.config.sections.groups import GroupConfig
 from broker.config.sections.share_groups import ShareGroupConfig
@@ -32,8 +32,6 @@ logger = logging.getLogger(__name__)
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 
-LAGS_AT_ONCE: Final = 128
-"""Partitions whose lag is added between two pauses; each takes a microsecond."""
 
 ShareSummary = Callable[[str, bytes, int], ShareStateSummary | None]
 """Returns what is known of the state of a share partition: by group id, topic id and partition."""
@@ -169,28 +167,25 @@ class GroupService:
     def lag(self, group_id: str) -> Steps[int]:
         """Return the number of records after the group's positions.
 
-        Opens no log. Pauses after every few partitions.
+        Opens no log.
         """
-        behind = looked_up = 0
+        behind = 0
         offsets = yield from self.positions(group_id)
         for topic in list(offsets):
             for index, committed in list(offsets.get(topic, {}).items()):
                 end = self._partitions.end_offset(topic, index)
                 if end is not None:  # otherwise the log is unavailable, and its lag unknown
                     behind += max(end - committed.offset, 0)
-                looked_up += 1
-                if looked_up % LAGS_AT_ONCE == 0:
-                    yield
+                yield
         return behind
 
     def positions(self, group_id: str) -> Steps[Mapping[str, Mapping[int, CommittedOffset]]]:
         """Return where a group reads on, by topic and partition: its committed offsets, or the start offsets
-        of a share group, as far as they are chosen. Pauses after every few share partitions.
+        of a share group, as far as they are chosen.
         """
         states = self.coordinator.share.states(group_id)
         if not states.initialized:
             return self.coordinator.offsets.committed(group_id)
-        looked_up = 0
         found: dict[str, dict[int, CommittedOffset]] = {}
         for topic_id, (topic, partitions) in states.initialized.items():
             for index in sorted(partitions):
@@ -198,9 +193,7 @@ class GroupService:
                 if summary is not None and summary.start_offset >= 0:
                     start = CommittedOffset(summary.start_offset, summary.leader_epoch, "", 0)
                     found.setdefault(topic, {})[index] = start
-                looked_up += 1
-                if looked_up % LAGS_AT_ONCE == 0:
-                    yield
+                yield
         return found
 
     def write_now(self, effects: Effects, now: Now) -> Effects:

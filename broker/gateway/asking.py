@@ -12,10 +12,10 @@ import trio
 
 from broker.api.requests.context import RequestContext
 from broker.common.errors import BrokerBug, ProtocolViolation
+from broker.common.slice_runner import run_slices
 from broker.gateway.channel import GatewayChannel
 from broker.gateway.responses import AT_ONCE, decoded
 from broker.gateway.routes import ForwardedRequest, ForwardRoute, Treatment
-from broker.gateway.turns import in_turns
 from broker.gateway.upstream.errors import Reason, UpstreamError
 from broker.network.requests.request_channel import Request
 from broker.protocol import codec
@@ -78,10 +78,10 @@ async def ask(context: RequestContext, message: Any, version: int | None = None)
         return decoded(frame, key, version)[0]
     _, body = codec.parse_response_header(frame, response_header_version(key, version))
     try:
-        return await in_turns(codec.decode_response_in_slices(key, version)(frame, body))
+        return await run_slices(codec.decode_response_in_slices(key, version)(frame, body))
     except ProtocolViolation as violation:
         found = violation
-    await in_turns(dismantle(found.take_partial()))
+    await run_slices(dismantle(found.take_partial()))
     raise found
 
 
@@ -100,7 +100,7 @@ async def ask_whole(context: RequestContext, message: Any, version: int | None =
         parts = codec.encode_request(key, version)(message, context.correlation_id, context.client_id)
     else:
         encode = codec.encode_request_in_slices(key, version)
-        parts = await in_turns(encode(message, context.correlation_id, context.client_id))
+        parts = await run_slices(encode(message, context.correlation_id, context.client_id))
     frame = b"".join(parts)  # type: ignore[arg-type] # requests have no file regions
     route = ForwardRoute(key, version, Treatment.FORWARD, context.route.metrics, collects=True)
     route.max_response = min(route.max_response, MAX_ASKED_BYTES)

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from broker.api.requests.byte_quotas import record_fetch, record_produce
+from broker.common.slices import Steps
 from broker.gateway.channel import ChannelQuotas, GatewayChannel
 from broker.gateway.kept_responses import KeptResponses
 from broker.gateway.own_topics import OwnTopics
-from broker.gateway.responses import Slices
 from broker.gateway.routes import ForwardedRequest
 from broker.gateway.splice import PipePool
 from broker.network.clock import TrioClock
@@ -35,7 +35,7 @@ COPIES: Final = 8
 """Reads of one large frame before other connections have their turn, where it is copied; ours."""
 
 
-Rewrite = Callable[[ForwardedRequest, bytes | bytearray], bytes | Slices]
+Rewrite = Callable[[ForwardedRequest, bytes | bytearray], bytes | Steps[bytes]]
 """Takes a whole response without its size and returns it with it, or the slices that return it."""
 
 
@@ -81,7 +81,7 @@ class ForwardingSteps:
     observe: Callable[[ForwardedRequest, memoryview, int], None]
     rewrite: Rewrite
     rewrite_beginning: Callable[[ForwardedRequest, bytearray, int], bytes | None]
-    rewrite_in_slices: Callable[[UpstreamEvents, ForwardedRequest, Slices], None]
+    rewrite_in_slices: Callable[[UpstreamEvents, ForwardedRequest, Steps[bytes]], None]
 
 
 class Forwarder:

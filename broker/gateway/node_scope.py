@@ -9,7 +9,7 @@ open.
 
 from collections.abc import Callable, Iterable
 
-from broker.common.steps import Steps
+from broker.common.slices import Steps
 from broker.config.listeners import Address
 from broker.gateway.channel import GatewayChannel
 from broker.gateway.node_request_time import quotas_of

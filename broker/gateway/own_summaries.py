@@ -10,7 +10,7 @@ from heapq import nlargest
 from itertools import islice
 from typing import Final
 
-from broker.common.steps import Steps, nlargest_in_steps
+from broker.common.slices import Steps, nlargest_in_steps
 from broker.controller.rows.connections import AddressUse
 from broker.controller.rows.quotas import ClientUsage
 from broker.controller.rows.upstream import GatewayTraffic
@@ -30,11 +30,7 @@ from broker.quotas.kinds import KEY_OF
 from broker.quotas.remote_use import SensorUse
 from broker.quotas.request import PERCENT_OF_A_SECOND_PER_NS
 from broker.quotas.table import UNLIMITED
-from broker.quotas.usage import SENSORS_AT_ONCE
 from broker.views.live_quotas import address_use, history_of, throttled_row
-
-AT_ONCE: Final = 16
-"""Rows made between two pauses, at some ten microseconds each."""
 
 COMPARED_AT_ONCE: Final = 512
 """Addresses compared between two pauses."""
@@ -59,7 +55,6 @@ class OwnSummary:
         self._rates = CounterRate(clock.ns())
 
     def measure(self) -> Steps[Summary]:
-        """Yields after every few throttled connections."""
         server, quotas, now_ns = self._server, self._quotas, self._clock.ns()
         processors = [totals_of(each, now_ns) for each in server.processors()]
         bytes_in = int(server.ended_processors.bytes_in + sum(each.bytes_in for each in processors))
@@ -95,9 +90,8 @@ class OwnSummary:
                 continue
             throttled = Counter(each.sensor for each in manager.throttled.all())
             yield
-            for number, sensor in enumerate(manager.sensors()):
-                if number % SENSORS_AT_ONCE == SENSORS_AT_ONCE - 1:
-                    yield
+            for sensor in manager.sensors():
+                yield
                 rule, window = sensor.rule, sensor.rate.window
                 is_idle = now_ms - sensor.last_record_ms > window.samples * window.window_ms
                 if not isinstance(rule, Entity) or (is_idle and not throttled[sensor]):
@@ -124,7 +118,6 @@ class OwnClients:
         self._clock = clock
 
     def measure(self) -> Steps[ClientSummary]:
-        """Yields after every few rows."""
         now_ms = self._clock.ms()
         accounts = list(self._server.accounts.last)
         busiest = yield from nlargest_in_steps(
@@ -140,9 +133,8 @@ class OwnClients:
         since_ms, is_timed = self._clock.wall_ms() - now_ms, self._quotas.request.active
         found: list[ClientUsage] = []
         histories = 0
-        for number, each in enumerate(accounts):
-            if number % AT_ONCE == AT_ONCE - 1:
-                yield
+        for each in accounts:
+            yield
             bytes_in, bytes_out, requests, ns = each.per_second(now_ms)
             history: tuple[tuple[int, int, int], ...] = ()
             if histories < MAX_HISTORIES and self._is_unlimited(each):
@@ -174,9 +166,8 @@ class OwnClients:
             last = nlargest(MAX_ADDRESSES, last + some, key=lambda each: each[1].last_ms)
             yield
         quotas, found = self._server.gate.quotas, []
-        for number, (address, stats) in enumerate(last):
-            if number % AT_ONCE == AT_ONCE - 1:
-                yield
+        for address, stats in last:
+            yield
             found.append(address_use(quotas, address, stats, now_ms))
         return tuple(found)
 

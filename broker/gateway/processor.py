@@ -15,6 +15,7 @@ from typing import ClassVar, Final, cast
 import trio
 
 from broker.common.errors import ProtocolViolation
+from broker.common.slices import Steps, advance
 from broker.config.listeners import Address
 from broker.gateway.api_versions import intersect
 from broker.gateway.asking import LOST
@@ -26,7 +27,7 @@ from broker.gateway.logins import ForwardedLogins
 from broker.gateway.node_scope import QuotasByNode
 from broker.gateway.own_topics import OwnTopics
 from broker.gateway.renewals import LoginRenewal, Renewals, UpstreamTalk
-from broker.gateway.responses import Slices, metadata_beginning, rewritten
+from broker.gateway.responses import metadata_beginning, rewritten
 from broker.gateway.routes import SASL, ForwardedRequest, ForwardRoutes
 from broker.gateway.upstream.connect import UpstreamSocket
 from broker.gateway.upstream.errors import Reason, UpstreamError
@@ -372,13 +373,15 @@ class GatewayProcessor(Processor):
         talk = UpstreamTalk(channel, own.routes, own.renewal.client_id, self._clock)
         return await own.renewal.renew(talk, address, upstream.credentials)
 
-    def _rewrite_in_slices(self, upstream: UpstreamEvents, request: ForwardedRequest, slices: Slices) -> None:
+    def _rewrite_in_slices(
+        self, upstream: UpstreamEvents, request: ForwardedRequest, slices: Steps[bytes]
+    ) -> None:
         assert self._tasks is not None
         name = f"{self.name}-rewriting"
         self._tasks.start_soon(self._finish_rewriting, upstream, request, slices, name=name)
 
     async def _finish_rewriting(
-        self, upstream: UpstreamEvents, request: ForwardedRequest, slices: Slices
+        self, upstream: UpstreamEvents, request: ForwardedRequest, slices: Steps[bytes]
     ) -> None:
         """Rewrite a response with a turn for others after each slice, and pass it on. Of several responses,
         one slice runs in each turn.
@@ -396,13 +399,13 @@ class GatewayProcessor(Processor):
         except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
             self.responder.fail(channel, FailedStep.SEND, error)
 
-    def _next_slice(self, channel: GatewayChannel, slices: Slices) -> bytes | None:
+    def _next_slice(self, channel: GatewayChannel, slices: Steps[bytes]) -> bytes | None:
         """Run one slice, whose time the client is charged. Returns the response after the last one."""
         time = self._request_time
         if time is not None:
             time.begin()
         try:
-            next(slices)
+            advance(slices)
         except StopIteration as end:
             response: bytes = end.value
             return response
@@ -438,7 +441,7 @@ class GatewayProcessor(Processor):
     def _rewrite_beginning(self, request: ForwardedRequest, begun: bytearray, size: int) -> bytes | None:
         return metadata_beginning(begun, size, request.route.version, self._forwarding.advertised)
 
-    def _rewrite(self, request: ForwardedRequest, frame: bytes | bytearray) -> bytes | Slices:
+    def _rewrite(self, request: ForwardedRequest, frame: bytes | bytearray) -> bytes | Steps[bytes]:
         """Return a response, without its size, as the client must see it, with its size; of a large one, the
         slices that are left. Raises ProtocolViolation.
         """

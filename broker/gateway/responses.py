@@ -21,6 +21,7 @@ from functools import cache, lru_cache
 from typing import Any, Final, cast
 
 from broker.common.errors import ErrorCode, ProtocolViolation
+from broker.common.slices import SLICE, Steps, advance
 from broker.config.listeners import Address
 from broker.gateway.metadata_head import BROKERS_AT_ONCE, MetadataBrokers
 from broker.protocol.api_key import ApiKey, response_header_version
@@ -37,16 +38,12 @@ from broker.protocol.messages.describe_quorum import DescribeQuorumResponse
 from broker.protocol.messages.find_coordinator import FindCoordinatorResponse
 from broker.protocol.messages.metadata import MetadataResponse
 from broker.protocol.schema import Buffer, Message
-from broker.records.slices import SLICE
 
 Advertised = Callable[[int], Address | None]
 """Node id -> the address at which this client reaches the node; None if it does not."""
 
 Rewriter = Callable[[Buffer, Advertised], bytes]
 """(response without its size, advertised addresses) -> the whole response, with its size."""
-
-Slices = Generator[None, None, bytes]
-"""Rewrites a response, and yields after a bounded amount of work. Raises ProtocolViolation."""
 
 AT_ONCE: Final = 16 * 1024
 """Bytes of a response up to which it is rewritten at once, in two milliseconds; our own limit."""
@@ -85,7 +82,7 @@ def rewriter(api_key: int, version: int) -> Rewriter | None:
     return _rewriter(api_key, version)
 
 
-def rewritten(frame: Buffer, api_key: int, version: int, advertised: Advertised) -> bytes | Slices:
+def rewritten(frame: Buffer, api_key: int, version: int, advertised: Advertised) -> bytes | Steps[bytes]:
     """Rewrite a response of an API and version with addresses. Returns it, or, if it has more than AT_ONCE
     bytes, the slices that are left after the first. Raises ProtocolViolation.
     """
@@ -93,7 +90,7 @@ def rewritten(frame: Buffer, api_key: int, version: int, advertised: Advertised)
         return _rewriter(api_key, version)(frame, advertised)
     slices = _rewriter_in_slices(api_key, version)(frame, advertised)
     try:
-        next(slices)
+        advance(slices)
     except StopIteration as end:
         whole: bytes = end.value
         return whole
@@ -121,11 +118,11 @@ def _rewriter(api_key: int, version: int) -> Rewriter:
 
 
 @cache
-def _rewriter_in_slices(api_key: int, version: int) -> Callable[[Buffer, Advertised], Slices]:
+def _rewriter_in_slices(api_key: int, version: int) -> Callable[[Buffer, Advertised], Steps[bytes]]:
     _, replace = _REPLACERS[api_key]
     header_version = response_header_version(api_key, version)
 
-    def rewrite(frame: Buffer, advertised: Advertised) -> Slices:
+    def rewrite(frame: Buffer, advertised: Advertised) -> Steps[bytes]:
         if api_key == ApiKey.METADATA and (copied := _with_addresses(frame, version, advertised)) is not None:
             return copied
         correlation_id, body = parse_response_header(frame, header_version)
@@ -245,9 +242,8 @@ def _find_coordinator(
     message: FindCoordinatorResponse, version: int, advertised: Advertised
 ) -> Iterator[None]:
     coordinators: Sequence[Any] = [message] if version < 4 else message.coordinators
-    for number, each in enumerate(coordinators, 1):
-        if number % SLICE == 0:
-            yield
+    for each in coordinators:
+        yield
         address = advertised(each.node_id) if each.error_code == ErrorCode.NONE else None
         if address is not None:
             each.host, each.port = address.host, address.port
@@ -270,20 +266,18 @@ def _describe_cluster(
         return
     message.brokers = yield from _reachable(message.brokers, advertised, "broker_id")
     has_controller = False
-    for number, broker in enumerate(message.brokers, 1):
+    for broker in message.brokers:
         has_controller = has_controller or broker.broker_id == message.controller_id
-        if number % SLICE == 0:
-            yield
+        yield
     if not has_controller:
         message.controller_id = NO_NODE
 
 
 def _describe_quorum(message: DescribeQuorumResponse, version: int, advertised: Advertised) -> Iterator[None]:
     """Remove the listeners of the nodes: they are those of controllers, which clients do not reach."""
-    for number, node in enumerate(message.nodes, 1):
+    for node in message.nodes:
         node.listeners = []
-        if number % SLICE == 0:
-            yield
+        yield
 
 
 def _node_endpoints(message: Any, version: int, advertised: Advertised) -> Iterator[None]:
@@ -309,8 +303,7 @@ def _reachable(
         elif unreachable is not None:
             unreachable.add(node_id)
         nodes[number - 1] = None  # frees it now and not with all others
-        if number % SLICE == 0:
-            yield
+        yield
     return reachable
 
 

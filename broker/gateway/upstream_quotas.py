@@ -17,9 +17,8 @@ from typing import Final
 import trio
 from msgspec.structs import replace
 
-from broker.api.requests.pacing import Pace
 from broker.common.errors import ApiError, ErrorCode
-from broker.common.steps import Steps
+from broker.common.slices import SliceTimer, Steps
 from broker.controller.client_quotas import plan_client_quotas
 from broker.controller.commands import (
     UPSTREAM_CLUSTER,
@@ -121,7 +120,7 @@ class UpstreamQuotas:
         refused: set[str] = set()
         wanted = await self._limits(response.entries, refused)
         alterations = []
-        pace = Pace()
+        timer = SliceTimer()
         for pairs in [*wanted, *(pairs for pairs in quotas if pairs not in wanted)]:
             entry = quotas.get(pairs)
             known = {} if entry is None else {key: limit.value for key, limit in entry.limits.items()}
@@ -129,7 +128,7 @@ class UpstreamQuotas:
             if ops:
                 version = 0 if entry is None else entry.version
                 alterations.append(QuotaAlteration(pairs, ops, version))
-            if pace.spent(3):
+            if timer.is_over():
                 await trio.lowlevel.checkpoint()
         if alterations:
             command = AlterClientQuotas(tuple(alterations))
@@ -142,7 +141,7 @@ class UpstreamQuotas:
         """Return the limits that the gateway can apply."""
         prefix = self._control.config.connections.ipv6_prefix_length
         limits: Limits = {}
-        pace = Pace()
+        timer = SliceTimer()
         for entry in entries:
             pairs = tuple((each.entity_type, each.entity_name) for each in entry.entity)
             for each in entry.values:
@@ -152,7 +151,7 @@ class UpstreamQuotas:
                     refused.add(f"{dict(pairs)}: {each.key}={each.value}: {error.message}")
                 else:
                     limits.setdefault(entity.pairs, {})[each.key] = each.value
-            if pace.spent(3):
+            if timer.is_over():
                 await trio.lowlevel.checkpoint()
         return limits
 

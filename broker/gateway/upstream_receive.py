@@ -13,10 +13,11 @@ import struct
 from typing import Final
 
 from broker.common.errors import ProtocolViolation
+from broker.common.slices import Steps
 from broker.gateway.asking import AskedRequest
 from broker.gateway.channel import BLOCKED, DRAINING, GatewayChannel, LocalRequest, UpstreamState
 from broker.gateway.forwarder import COPIES, SMALL_BYTES, Forwarder
-from broker.gateway.responses import AT_ONCE, Slices
+from broker.gateway.responses import AT_ONCE
 from broker.gateway.routes import ForwardedRequest, ForwardRoute, Treatment
 from broker.gateway.splice import Splice
 from broker.gateway.throttle_time import raise_throttle_time
@@ -456,7 +457,9 @@ class UpstreamReceive:
         self._collected = None
         return True
 
-    def _rewritten(self, request: ForwardedRequest, frame: bytes | bytearray, now: int) -> bytes | Slices:
+    def _rewritten(
+        self, request: ForwardedRequest, frame: bytes | bytearray, now: int
+    ) -> bytes | Steps[bytes]:
         """Return the response to send to the client, with its size, or the slices that return it; nothing if
         a handler asked for it.
         """
@@ -481,7 +484,7 @@ class UpstreamReceive:
         return response
 
     def _wait_for_slices(
-        self, request: ForwardedRequest, slices: Slices, parts: list[Readable], rest: bytes
+        self, request: ForwardedRequest, slices: Steps[bytes], parts: list[Readable], rest: bytes
     ) -> None:
         """Send what came before a response that is rewritten in slices, and read no more until the client has
         taken that, too.

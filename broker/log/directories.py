@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from broker.common.errors import ApiError, ErrorCode
-from broker.common.steps import Steps, finished
+from broker.common.slices import Steps, run_through
 from broker.config.sections.topics import TopicSettings
 from broker.log import checkpoints, disk, layout
 from broker.log.checkpoints import OffsetFile, parse_partition_text
@@ -45,8 +45,6 @@ MAX_PREFERRED: Final = 10_000
 An administrator may name any partition.
 """
 
-POINTS_AT_ONCE: Final = 128
-"""Recovery points formatted between two pauses; each takes a microsecond."""
 
 OpenedLogs = dict[tuple[str, int], PartitionLog]
 
@@ -221,16 +219,15 @@ class LogDirectory:
         self.cleaner_points.drop((partition.topic, partition.index))
 
     def recovery_points_in_steps(self, partitions: Sequence[PartitionLog]) -> Steps[bytes]:
-        """Return the text of the recovery points, pausing after every few partitions.
+        """Return the text of the recovery points.
 
         May run in any thread: it reads attributes only, and a recovery point never decreases.
         """
         lines: list[bytes] = []
-        for number, each in enumerate(partitions):
+        for each in partitions:
             if not each.deleted and os.path.dirname(each.directory) == self.path:
                 lines.append(checkpoints.offset_line((each.topic, each.index), each.recovery_point))
-            if number % POINTS_AT_ONCE == POINTS_AT_ONCE - 1:
-                yield
+            yield
         return checkpoints.lines_text(lines)
 
     def write_recovery_points(self, partitions: Sequence[PartitionLog]) -> Steps[None]:
@@ -259,7 +256,7 @@ class LogDirectory:
                 disk.flush_file_system(self.path)
             for partition in unflushed:
                 partition.flushed(partition.high_watermark, 0, names_too=True)
-            text = finished(self.recovery_points_in_steps(partitions))
+            text = run_through(self.recovery_points_in_steps(partitions))
             checkpoints.write_offsets(self.recovery_points.path, text, flushed=True)
             self.starts.flush()
             if not errors:

@@ -22,6 +22,7 @@ from operator import attrgetter
 from typing import Final, NamedTuple
 
 from broker.common.errors import ApiError, ErrorCode, HalfWritten
+from broker.common.slices import SLICE, Slices, run_through
 from broker.config.sections.topics import TopicSettings
 from broker.log import disk, retention, timestamps
 from broker.log.aborted_transactions import AbortedTransaction
@@ -48,7 +49,6 @@ from broker.records.header import (
 from broker.records.inspect import UNBOUNDED, check_records
 from broker.records.record_errors import RecordRules
 from broker.records.repack import repacked
-from broker.records.slices import AT_ONCE, Slices, run_through
 from broker.records.validate import SPECIAL_FLAGS, check_batch, check_flags
 
 OUT_OF_RESOURCES: Final = frozenset({EMFILE, ENFILE, ENOMEM})
@@ -349,7 +349,7 @@ class PartitionLog:
 
     def _check_latest(self, records: memoryview, count: int, max_timestamp: int, now_wall_ms: int) -> None:
         if max_timestamp - now_wall_ms > self._max_ahead_ms:
-            if count <= AT_ONCE:  # names the records; more would take too long
+            if count <= SLICE:  # names the records; more would take too long
                 run_through(self.inspect(records, now_wall_ms, transactional=True))
             raise ApiError(
                 ErrorCode.INVALID_TIMESTAMP,

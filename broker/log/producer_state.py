@@ -20,7 +20,7 @@ from crc32c import crc32c
 
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.idle import idlest
-from broker.common.steps import Steps
+from broker.common.slices import Steps
 
 MAX_PRODUCERS: Final = 2_048
 """Producers of a partition; one more evicts the eighth of them that was idle longest. Ours, as clients choose
@@ -28,8 +28,6 @@ their producer ids, and a snapshot of all is written with each roll, in two mill
 evicted goes on like a new one: only a batch that it repeats is not recognized.
 """
 
-PRODUCERS_AT_ONCE: Final = 512
-"""Producers checked between two pauses."""
 
 RETAINED_BATCHES: Final = 5
 """Batches kept per producer to recognise retries: the most that a producer has in flight.
@@ -286,16 +284,12 @@ class ProducerStates:
                 del self._producers[producer_id]
 
     def expire(self, before_ms: int) -> Steps[None]:
-        """Remove producers last seen at `before_ms` or earlier, but for those in a transaction.
-
-        Pauses after every few.
-        """
-        for number, producer_id in enumerate(list(self._producers), 1):
+        """Remove producers last seen at `before_ms` or earlier, but for those in a transaction."""
+        for producer_id in list(self._producers):
             producer = self._producers.get(producer_id)
             if producer is not None and producer.seen_ms <= before_ms and producer.first_offset < 0:
                 del self._producers[producer_id]
-            if number % PRODUCERS_AT_ONCE == 0:
-                yield
+            yield
 
 
 def snapshot(producers: ProducerStates) -> bytes:

@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from broker.common.errors import ApiError
+from broker.common.slices import run_through
 from broker.log import disk
 from broker.log.aborted_transactions import AbortedTransaction
 from broker.log.disk import MIN_OPEN_FILES, OpenFiles
@@ -47,7 +48,6 @@ from broker.records.header import (
     BatchHeader,
     header_at,
 )
-from broker.records.slices import run_through
 
 _MAX_RECOVERY_POINT: Final = 1 << 62
 """A larger recovery point indicates a damaged checkpoint."""

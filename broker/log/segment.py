@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from broker.common.errors import HalfWritten
+from broker.common.slices import SLICE, Slices, run_through
 from broker.log import disk
 from broker.log.aborted_transactions import AbortedTransactions
 from broker.log.disk import OpenFile, OpenFiles
@@ -41,7 +42,6 @@ from broker.records.header import (
     Buffer,
     header_at,
 )
-from broker.records.slices import SLICE, Slices, run_through
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final
 
 from broker.common.errors import ApiError
-from broker.common.steps import Steps, finished
+from broker.common.slices import Steps, run_through
 from broker.config.sections.log import LogConfig
 from broker.config.sections.topics import TopicSettings
 from broker.log.background_jobs import BackgroundJob, Checkpoint, Flush, Removal
@@ -25,9 +25,6 @@ from broker.log.recovery import Missing, Recovery
 from broker.log.retention import ClockSteps
 from broker.log.staged import FailedAppend
 from broker.log.windows import MappedWindows, Sendfile, Transfer
-
-PARTITIONS_AT_ONCE: Final = 32
-"""Partitions that a periodic task checks between two pauses; each takes one to two microseconds."""
 
 _NONE_FAILED: Final[tuple[FailedAppend[PartitionLog], ...]] = ()
 
@@ -180,8 +177,7 @@ class LogStore:
     def forget_deleted(self) -> Steps[None]:
         """Remove deleted partitions from the recovery points, with one file write per directory.
 
-        Otherwise a new topic of the same name would look like one that has lost its folders. Pauses after
-        every few partitions.
+        Otherwise a new topic of the same name would look like one that has lost its folders.
         """
         partitions = list(self)
         for directory in self.directories.online:
@@ -278,13 +274,12 @@ class LogStore:
         return due
 
     def expire_producers(self, now_wall_ms: int) -> Steps[None]:
-        """Remove producers that were idle for `producer.id.expiration.ms`. Pauses after every few."""
+        """Remove producers that were idle for `producer.id.expiration.ms`."""
         before_ms = now_wall_ms - self.config.producer_id_expiration_ms
-        for number, partition in enumerate(list(self)):
+        for partition in list(self):
             if partition.adopted:
                 yield from partition.producers.expire(before_ms)
-            if number % PARTITIONS_AT_ONCE == PARTITIONS_AT_ONCE - 1:
-                yield
+            yield
 
     def note_clock(self, now_wall_ms: int, now_ms: int) -> None:
         """Set the reference for detecting clock steps; the first check for expired segments is due
@@ -297,21 +292,19 @@ class LogStore:
 
     def retention(self, now_wall_ms: int, now_ms: int | None = None) -> list[BackgroundJob]:
         """`retention_in_steps` without pauses."""
-        return finished(self.retention_in_steps(now_wall_ms, now_ms))
+        return run_through(self.retention_in_steps(now_wall_ms, now_ms))
 
     def retention_in_steps(self, now_wall_ms: int, now_ms: int | None = None) -> Steps[list[BackgroundJob]]:
         """Delete expired segments and return jobs that remove files whose delay is over.
 
-        Pauses after every few partitions, and after each that had expired segments. Call again after the
-        shortest file.delete.delay.ms. `now_ms` is monotonic: segments are deleted at most once in
-        log.retention.check.interval.ms, and for that long not after a large forward step of the wall clock.
-        Without `now_ms` a check is due and the wall clock is trusted.
+        Call again after the shortest file.delete.delay.ms. `now_ms` is monotonic: segments are deleted at
+        most once in log.retention.check.interval.ms, and for that long not after a large forward step of the
+        wall clock. Without `now_ms` a check is due and the wall clock is trusted.
         """
         self._context.files.recover()
         is_due = now_ms is None or self._is_check_due(now_wall_ms, now_ms)
-        for number, partition in enumerate(list(self) if is_due else ()):
-            if number % PARTITIONS_AT_ONCE == PARTITIONS_AT_ONCE - 1:
-                yield
+        for partition in list(self) if is_due else ():
+            yield
             while partition.adopted and not partition.deleted:
                 try:
                     paths = partition.retire(now_wall_ms)
@@ -345,7 +338,7 @@ class LogStore:
         partitions = list(self)
 
         def text_of(directory: LogDirectory) -> Callable[[], bytes]:
-            return lambda: finished(directory.recovery_points_in_steps(partitions))
+            return lambda: run_through(directory.recovery_points_in_steps(partitions))
 
         online = list(self.directories.online)
         return Checkpoint(

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from broker.common.errors import ApiError
+from broker.common.slices import SLICE, Slices
 from broker.log.segment import BatchPosition, Segment
 from broker.records.inspect import first_record
-from broker.records.slices import SLICE, Slices
 
 _MAX_FALSE_HEADERS: Final = 16
 """Maximum batches per lookup whose header promises a record that they do not contain; ours.

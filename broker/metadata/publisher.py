@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from broker.common.steps import Steps, finished, freed
+from broker.common.slices import Steps, freed, run_through
 from broker.metadata.actor import BROKER_ITSELF, Actor
 from broker.metadata.changes import SHADOW, Change, ChangeKind, EntityPairs, read_pairs
 from broker.metadata.image import Image
@@ -55,7 +55,7 @@ class Delta(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, changes: Iterable[Change], actor: Actor = BROKER_ITSELF) -> "Delta":
-        return finished(cls.in_steps(changes, actor))
+        return run_through(cls.in_steps(changes, actor))
 
     @classmethod
     def in_steps(cls, changes: Iterable[Change], actor: Actor = BROKER_ITSELF) -> "Steps[Delta]":

@@ -21,7 +21,7 @@ QUANTILES: Final = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
 
 _NOT_IN_A_NAME = re.compile("[^a-zA-Z0-9_]")
 
-SAMPLES_AT_ONCE: Final = 8
+
 LINES_AT_ONCE: Final = 256
 
 
@@ -50,7 +50,7 @@ class FamilySamples(msgspec.Struct, frozen=True):
     samples: Iterable[Sample]
 
 
-Steps = Iterator[FamilySamples | None]
+Families = Iterator[FamilySamples | None]
 """Families, a bounded amount of work at a time: None when a step yields no family, so that the caller can
 let other tasks run while thousands of sensors are read.
 """
@@ -78,9 +78,8 @@ def pieces(families: Iterable[FamilySamples | None]) -> Iterator[bytes]:
                 f"# HELP {family.name} {_escape_help(family.help)}",
                 f"# TYPE {family.name} {family.kind.value}",
             ]
-        for number, sample in enumerate(family.samples):
-            if number % SAMPLES_AT_ONCE == 0:
-                yield b""
+        for sample in family.samples:
+            yield b""
             labels = ",".join(f'{name}="{_escape_label(value)}"' for name, value in sample.labels)
             braces = f"{{{labels}}}" if labels else ""
             lines.append(f"{family.name}{sample.suffix}{braces} {_number(sample.value)}")

@@ -18,7 +18,7 @@ import trio
 
 from broker.api.security.client_security import Logins, refusal_message
 from broker.common.errors import ConfigError
-from broker.common.steps import Steps
+from broker.common.slices import Steps
 from broker.config.listeners import ListenerConfig
 from broker.config.sections import TlsConfig
 from broker.network.authentication import log_authenticated

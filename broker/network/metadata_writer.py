@@ -1,28 +1,22 @@
 """The writer of the metadata log: commits in a thread, and runs long changes in slices.
 
-Made by `server` and used by broker.controller as its committer. `run_in_slices` serves periodic tasks too.
+Made by `server` and used by broker.controller as its committer.
 """
 
-import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
-from typing import Final, TypeVar
 
 import trio
 
 from broker.common.errors import FatalExitError
-from broker.common.steps import Steps
+from broker.common.slice_runner import run_slices
+from broker.common.slices import Result, Steps
 from broker.metadata.actor import Actor
 from broker.metadata.changes import AuditFilter, AuditRow, Change
 from broker.metadata.image import Image
 from broker.metadata.store import MetadataStore
 from broker.network.clock import TrioClock
 from broker.network.supervisor import LastError
-
-SLICE_S: Final = 0.001
-"""Duration of a slice of a long change between two checkpoints."""
-
-Result = TypeVar("Result")
 
 
 class MetadataWriter:
@@ -56,9 +50,7 @@ class MetadataWriter:
 
     async def in_slices(self, steps: Steps[Result], *, to_the_end: bool = False) -> Result:
         """Run `steps` in slices and return their result. A small change runs without a pause."""
-        with trio.CancelScope(shield=to_the_end):
-            return await run_in_slices(steps)
-        raise AssertionError("unreachable: this scope is never cancelled")
+        return await run_slices(steps, to_the_end=to_the_end)
 
     def to_the_end(self) -> AbstractContextManager[object]:
         return trio.CancelScope(shield=True)
@@ -66,21 +58,3 @@ class MetadataWriter:
     async def history(self, wanted: AuditFilter) -> list[AuditRow]:
         async with self._lock:
             return await trio.to_thread.run_sync(self._store.history, wanted)
-
-
-async def run_in_slices(steps: Steps[Result]) -> Result:
-    """Run the steps and return their result, with a checkpoint after each millisecond of work."""
-    until = time.perf_counter() + SLICE_S
-    was_long = False
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            if was_long:  # what follows begins a slice of its own
-                await trio.lowlevel.checkpoint()
-            result: Result = end.value
-            return result
-        if time.perf_counter() >= until:
-            was_long = True
-            await trio.lowlevel.checkpoint()
-            until = time.perf_counter() + SLICE_S

@@ -14,8 +14,9 @@ import trio
 
 from broker.api.security.client_security import ClientSecurity
 from broker.common.errors import ConfigError
-from broker.common.steps import Steps
-from broker.config.listeners import ListenerConfig, Plane, Server
+from broker.common.slices import Steps
+from broker.config.listeners import ListenerConfig as ListenerConfig
+from broker.config.listeners import Plane, Server
 from broker.config.sections import ConnectionConfig, NetworkConfig, NodeConfig, RequestLogConfig, TlsConfig
 from broker.controller.rows.client_endpoint import ClientEndpoint
 from broker.metadata.image import Image

@@ -8,7 +8,7 @@ ends it. Another reaper checks whether throttled clients wait as long as the res
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, Protocol
 
-from broker.common.steps import Steps, finished
+from broker.common.slices import Steps, run_through
 from broker.network.clock import TrioClock
 from broker.network.connection.channel import THROTTLED, Channel, MuteEvent, bytes_waiting
 from broker.network.failures import FailedStep, Failures
@@ -118,7 +118,7 @@ class Throttling:
                 continue
             if not isinstance(manager, RateQuotaManager) or manager is quotas.request:
                 for each in (manager, *manager.parts.values()):
-                    finished(each.recheck_clients((), now_ms))
+                    run_through(each.recheck_clients((), now_ms))
                     each.forget_new()
             else:
                 if open_now is None:

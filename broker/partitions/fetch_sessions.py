@@ -10,7 +10,7 @@ from collections.abc import Generator
 from typing import Any, Final
 
 from broker.common.errors import ApiError, ErrorCode
-from broker.common.steps import Steps
+from broker.common.slices import Steps
 from broker.partitions.fetching import FetchedPartition, RequestedPartition
 from broker.protocol.dismantle import AT_ONCE, dismantle
 from broker.protocol.schema import Struct
@@ -243,7 +243,7 @@ class FetchSessions:
         self._discarded.append(_emptied(large) if isinstance(large, OrderedDict) else dismantle(large))
 
     def freed(self) -> Steps[None]:
-        """Free everything that is discarded. Pauses after every few objects."""
+        """Free everything that is discarded."""
         while self._discarded:
             yield from self._discarded.popleft()
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from broker.common.errors import ApiError
-from broker.common.steps import Steps, finished
+from broker.common.slices import Steps, run_through
 from broker.config.sections.topics import TopicSettings, topic_settings
 from broker.log.background_jobs import Flush
 from broker.log.partition import PartitionLog
@@ -30,8 +30,6 @@ LEADER_EPOCH: Final = 0
 
 AT_ONCE: Final = 32
 """Partitions processed between two pauses."""
-TRAFFIC_AT_ONCE: Final = 16
-"""Partitions whose traffic is summed without a pause; each takes two microseconds."""
 
 _NONE_OFFLINE: Final[frozenset[int]] = frozenset()
 
@@ -86,16 +84,15 @@ class HostedTopic:
 
         Skips a log that cannot be opened; its first user gets the error.
         """
-        finished(self.open_existing_in_steps())
+        run_through(self.open_existing_in_steps())
 
     def open_existing_in_steps(self) -> Steps[None]:
-        """`open_existing`, pausing after every few partitions."""
+        """`open_existing`, with pauses."""
         for index in range(self.count):
             if self._store.partition(self.name, index) is not None:
                 with contextlib.suppress(ApiError):
                     self.log(index)
-            if index % AT_ONCE == AT_ONCE - 1:
-                yield
+            yield
 
     def give_up(self) -> None:
         """Mark missing partitions of an existing topic as offline if a log directory cannot be read."""
@@ -139,15 +136,14 @@ class HostedTopic:
 
     def traffic(self) -> "TopicTraffic":
         """Return the traffic of all partitions since startup."""
-        return finished(self.traffic_in_steps())
+        return run_through(self.traffic_in_steps())
 
     def traffic_in_steps(self) -> "Steps[TopicTraffic]":
-        """`traffic`, pausing after every few partitions."""
+        """`traffic`, with pauses."""
         messages_in = bytes_in = bytes_out = appends = reads = failed_reads = 0
         failed = self.failed_appends
-        for number, log in enumerate(list(self.open_logs.values())):
-            if number % TRAFFIC_AT_ONCE == 0:
-                yield
+        for log in list(self.open_logs.values()):
+            yield
             metrics = log.metrics
             messages_in += log.messages_in
             bytes_in += log.bytes_in
@@ -159,13 +155,12 @@ class HostedTopic:
         return TopicTraffic(messages_in, bytes_in, bytes_out, failed + appends, failed, reads, failed_reads)
 
     def update(self, topic: Topic, settings: TopicSettings) -> Steps[None]:
-        """Apply added partitions and changed settings, pausing after every few partitions."""
+        """Apply added partitions and changed settings."""
         self.count = topic.partitions
         self.settings = settings
-        for number, log in enumerate(list(self.open_logs.values())):
+        for log in list(self.open_logs.values()):
             log.adopt(settings)
-            if number % AT_ONCE == AT_ONCE - 1:
-                yield
+            yield
 
 
 class Partitions:
@@ -273,8 +268,8 @@ class Partitions:
         """
         names = list(names)
         gone: list[PartitionLog] = []
-        finished(self.delete_in_steps(image, names, gone.append))
-        finished(self.host_in_steps(image, names))
+        run_through(self.delete_in_steps(image, names, gone.append))
+        run_through(self.host_in_steps(image, names))
         return gone
 
     def delete_in_steps(
@@ -282,8 +277,7 @@ class Partitions:
     ) -> Steps[None]:
         """Delete the topics that are missing from the image or have another id there.
 
-        Each topic disappears at once; `on_delete` is called with its logs, so that their waiters can be
-        completed. Pauses after every few partitions.
+        Each topic disappears at once; `tell` is called with its logs, so that their waiters can be completed.
         """
         is_deleting = False
         for name in names:

@@ -1,6 +1,6 @@
 """Reads records of a topic for a person: several partitions in the order of time, filtered, within limits.
 
-Called by `controller.topic_records`. Works in slices (`records.slices`), so that a search through many
+Called by `controller.topic_records`. Works in slices (`common.slices`), so that a search through many
 records delays no request; a batch is decompressed in a thread if that takes long. Records are read up to the
 high watermark of the start. Control batches are skipped, and so are the records of a transaction whose abort
 is read too; the others of transactions are marked, because the broker does not know how transactions of
@@ -17,9 +17,9 @@ from typing import Final, NamedTuple
 import msgspec
 
 from broker.common.errors import ApiError, ErrorCode
+from broker.common.slices import SLICE, Slices
 from broker.log.partition import PartitionLog
 from broker.records.header import HEADER_BYTES, TRANSACTIONAL_FLAG, BatchHeader, Buffer, header_at
-from broker.records.slices import SLICE, Slices
 from broker.records.spans import RecordSpans, Span, header_spans, record_spans
 from broker.records.walk import unpacked
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from heapq import nsmallest
 from typing import Final, Protocol
 
-from broker.common.steps import nlargest_in_steps
-from broker.metrics.families import FamilySamples, MetricType, Sample, Steps
+from broker.common.slices import nlargest_in_steps
+from broker.metrics.families import Families, FamilySamples, MetricType, Sample
 
 MAX_ACCOUNTS: Final = 1_000
 """Accounts kept. One more evicts an eighth of them: the longest idle first, and the least busy among equals.
@@ -203,7 +203,7 @@ class Accounts:
             del self._accounts[key]
 
 
-def families(accounts: Accounts, now_ms: int) -> Steps:
+def families(accounts: Accounts, now_ms: int) -> Families:
     """Yield the families of `accounts`, which must be up to date. A source for the metrics registry."""
     known = list(accounts)
     busiest = yield from nlargest_in_steps(

@@ -12,7 +12,7 @@ from math import inf
 from sys import float_info
 from typing import Final, Self, cast
 
-from broker.common.steps import Steps
+from broker.common.slices import Steps
 from broker.metrics.rate import INT_MAX, Window, java_round, throttle_time_ms
 from broker.quotas.entity import Governing
 from broker.quotas.guarded_callback import GuardedCallback
@@ -20,7 +20,7 @@ from broker.quotas.kinds import QuotaKind
 from broker.quotas.manager import CLIENT_QUOTA_WINDOW, QuotaManager
 from broker.quotas.table import UNLIMITED, ShadowTotal
 from broker.quotas.throttled import Throttle, ThrottledChannel
-from broker.quotas.usage import MAX_SENSORS, SENSORS_AT_ONCE, ClientSensor, SensorKey, UserAndClientId
+from broker.quotas.usage import MAX_SENSORS, ClientSensor, SensorKey, UserAndClientId
 
 FOREVER_MS: Final = 2**62
 
@@ -373,7 +373,6 @@ class RateQuotaManager(QuotaManager[RateSensor]):
 
     def adopt(self, running: Iterable[tuple[str, str | None, float]], now_ms: int) -> Steps[None]:
         """Start to count clients that were active before their rule: user, client id and units per second.
-        Yields after every few clients.
 
         Kafka assumes that a new client was idle before and allows it ten seconds' worth at once. A client
         whose known rate exceeds its bound starts with exactly its bound recorded instead, so its next record
@@ -381,17 +380,15 @@ class RateQuotaManager(QuotaManager[RateSensor]):
         """
         usage = self._usage
         found: dict[RateSensor, float] = {}
-        for number, (user, client_id, per_second) in enumerate(running):
-            if number % SENSORS_AT_ONCE == SENSORS_AT_ONCE - 1:
-                yield
+        for user, client_id, per_second in running:
+            yield
             known = usage.find(user, client_id) if self.active else None
             if not self.active or (known is not None and known not in found and not usage.is_new(known)):
                 continue
             sensor = usage.sensor(user, client_id, now_ms)
             found[sensor] = found.get(sensor, 0.0) + per_second
-        for number, (sensor, per_second) in enumerate(found.items()):
-            if number % SENSORS_AT_ONCE == SENSORS_AT_ONCE - 1:
-                yield
+        for sensor, per_second in found.items():
+            yield
             if sensor.rule is not None and per_second > sensor.bound:
                 self._begin_at_bound(sensor, now_ms)
         usage.forget_new()
@@ -439,9 +436,8 @@ class RateQuotaManager(QuotaManager[RateSensor]):
         usage = self._usage
         connections: Counter[RateSensor] = Counter()
         moves: Counter[tuple[RateSensor, RateSensor]] = Counter()
-        for number, client in enumerate(clients):
-            if number % SENSORS_AT_ONCE == SENSORS_AT_ONCE - 1:
-                yield
+        for client in clients:
+            yield
             old = left.get(client) or usage.current(client)
             if old is None or usage.is_forgotten(old):
                 continue
@@ -449,14 +445,12 @@ class RateQuotaManager(QuotaManager[RateSensor]):
             if client in left and (new := usage.sensor(*client, now_ms)) is not old and new.rule is not None:
                 moves[old, new] += 1
         before: dict[RateSensor, float | None] = {}
-        for number, (old, _) in enumerate(moves):
-            if number % SENSORS_AT_ONCE == SENSORS_AT_ONCE - 1:
-                yield
+        for old, _ in moves:
+            yield
             before[old] = old.debt(now_ms)
         joined = set(connections)
-        for number, ((old, new), count) in enumerate(moves.items()):
-            if number % SENSORS_AT_ONCE == SENSORS_AT_ONCE - 1:
-                yield
+        for (old, new), count in moves.items():
+            yield
             debt = before[old]
             if debt is None:
                 continue
@@ -467,9 +461,8 @@ class RateQuotaManager(QuotaManager[RateSensor]):
                 joined.add(new)
             elif share > 0:
                 new.set_debt((new.debt(now_ms) or 0.0) + share, now_ms)
-        for number, throttled in enumerate(self.throttled.all()):
-            if number % SENSORS_AT_ONCE == SENSORS_AT_ONCE - 1:
-                yield
+        for throttled in self.throttled.all():
+            yield
             client = throttled.channel.principal, throttled.channel.client_id
             now_under = usage.current(client) if client in left else None
             former = throttled.sensor

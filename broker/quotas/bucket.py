@@ -10,7 +10,7 @@ zero. So no throttle is longer than the last request was worth, unless many clie
 from collections.abc import Collection
 from functools import partial
 
-from broker.common.steps import Steps
+from broker.common.slices import Steps
 from broker.metrics.rate import TokenBucket, Window, java_divide, java_round, throttle_time_ms
 from broker.quotas.bandwidth import RateQuotaManager, RateSensor
 from broker.quotas.entity import Governing
@@ -19,7 +19,7 @@ from broker.quotas.kinds import QuotaKind
 from broker.quotas.manager import CLIENT_QUOTA_WINDOW
 from broker.quotas.table import UNLIMITED, RuleKey, ShadowTotal
 from broker.quotas.throttled import Throttle, ThrottledChannel
-from broker.quotas.usage import MAX_SENSORS, SENSORS_AT_ONCE
+from broker.quotas.usage import MAX_SENSORS
 
 
 class BucketSensor(RateSensor):
@@ -131,9 +131,8 @@ class BucketQuotaManager(RateQuotaManager):
         yield from super()._rebind(rules, now_ms)
         if self.kind is QuotaKind.FETCH and now_ms is not None:
             # A fetch that waits for a full bucket waits less for a smaller one.
-            for number, throttled in enumerate(self.throttled.all()):
-                if number % SENSORS_AT_ONCE == SENSORS_AT_ONCE - 1:
-                    yield
+            for throttled in self.throttled.all():
+                yield
                 if throttled.sensor.bound == throttled.bound:
                     self._shorten(throttled, now_ms)
 

@@ -8,13 +8,12 @@ from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from math import inf
 
-from broker.common.steps import Steps
+from broker.common.slices import Steps
 from broker.quotas.entity import Entity, Governing, TagGroup
 from broker.quotas.guarded_callback import GuardedCallback, Tags
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.table import UNLIMITED, QuotaTable, RuleKey
 from broker.quotas.usage import (
-    SENSORS_AT_ONCE,
     ClientSensor,
     Decision,
     RuleChange,
@@ -120,13 +119,12 @@ class CallbackUsage(Usage[S]):
             yield
         if not change.bounds:
             return
-        for number, key in enumerate(list(self._sensors)):
+        for key in list(self._sensors):
             sensor = self._sensors.get(key)
             if sensor is not None:
                 now_ms = change.now_ms
                 self._set_bound(sensor, None if now_ms is None else max(now_ms, sensor.last_record_ms))
-            if number % SENSORS_AT_ONCE == SENSORS_AT_ONCE - 1:
-                yield
+            yield
 
     def set_shares(
         self, shares: Mapping[SensorKey, float], other: float, now_ms: int

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Final
 
-from broker.common.steps import Steps
+from broker.common.slices import Steps
 from broker.config.sections.quotas import BrokerQuotaConfig
 from broker.metrics.rate import INT_MAX, Window
 from broker.quotas.bandwidth import RateQuotaManager, RateSensor, SharedRateSensor
@@ -198,9 +198,7 @@ class ClientQuotas:
         return (each.row(now_ms, self.throttle_compliance.obeys(each.channel)) for each in in_force)
 
     def expire(self, now_ms: int) -> Steps[int]:
-        """Remove sensors idle for more than an hour and return their number. Call about every 30 seconds.
-        Pauses after every few.
-        """
+        """Remove sensors idle for more than an hour and return their number. Call about every 30 seconds."""
         count = 0
         for manager in self.managers.values():
             count += yield from manager.expire(now_ms)

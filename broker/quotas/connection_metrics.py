@@ -10,8 +10,8 @@ from heapq import nlargest
 from itertools import chain
 from typing import Final
 
-from broker.common.steps import MEASURED_AT_ONCE, nlargest_in_steps
-from broker.metrics.families import MAX_SERIES, FamilySamples, MetricType, Sample, Steps
+from broker.common.slices import nlargest_in_steps
+from broker.metrics.families import MAX_SERIES, Families, FamilySamples, MetricType, Sample
 from broker.metrics.rate import INT_MAX
 from broker.quotas.connections import IP_RATE, ConnectionQuotas
 from broker.quotas.quota_metrics import RuleUse
@@ -23,7 +23,7 @@ GROUP: Final = "kafka_server_socket_server_metrics"
 Labels = tuple[tuple[str, str], ...]
 
 
-def families(servers: Mapping[str, ConnectionQuotas], now_ms: int, max_series: int = MAX_SERIES) -> Steps:
+def families(servers: Mapping[str, ConnectionQuotas], now_ms: int, max_series: int = MAX_SERIES) -> Families:
     """Yield the families, with the `max_series` addresses that connect most often. A source for the metrics
     registry.
 
@@ -123,9 +123,8 @@ def ip_rule_use(
     others = remote.get(IP_RATE, NOTHING)
     busiest = dict(others.highest)
     measured = [(quotas, *each) for quotas in servers for each in quotas.ips.sensors.items()]
-    for number, (quotas, address, sensor) in enumerate(measured):
-        if number % MEASURED_AT_ONCE == 0:
-            yield None
+    for quotas, address, sensor in measured:
+        yield None
         if quotas.ips.rate_for(address) == INT_MAX:
             continue
         rule = quotas.ips.rule_of(address)

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from broker.common.idle import expired_in_steps, idlest
-from broker.common.steps import Steps
+from broker.common.slices import Steps
 from broker.metrics.rate import INT_MAX, Rate, Window, bounded_throttle_time_ms, java_round
 from broker.quotas.entity import DEFAULT, Default, Entity
 from broker.quotas.usage import IDLE_MS, MAX_SENSORS
@@ -219,7 +219,7 @@ class AcceptRates(dict[str, AcceptRate]):
         return sensor
 
     def expire(self, now_ms: int) -> Steps[int]:
-        """Remove sensors idle for more than an hour and return their number. Pauses after every few."""
+        """Remove sensors idle for more than an hour and return their number."""
         return expired_in_steps(self, _last_record_ms, now_ms, IDLE_MS, self._drop)
 
     def _drop(self, names: list[str]) -> int:
@@ -293,7 +293,7 @@ class IpRates:
         return sensor
 
     def expire(self, now_ms: int) -> Steps[int]:
-        """Remove sensors idle for more than an hour and return their number. Pauses after every few."""
+        """Remove sensors idle for more than an hour and return their number."""
         return self.sensors.expire(now_ms)
 
     def _set_rule(self, name: str, rate: float | None) -> None:
@@ -361,7 +361,7 @@ class AddressStatsTable:
         self._of(address, now_ms).refused += 1
 
     def expire(self, now_ms: int) -> Steps[int]:
-        """Remove addresses that were not seen for an hour and return their number. Pauses after every few."""
+        """Remove addresses that were not seen for an hour and return their number."""
         return expired_in_steps(self._seen, _last_seen_ms, now_ms, IDLE_MS, self._drop)
 
     def _of(self, address: str, now_ms: int) -> AddressStats:

@@ -17,7 +17,7 @@ from typing import Final
 
 import msgspec
 
-from broker.common.steps import Steps
+from broker.common.slices import Steps
 from broker.metrics.rate import INT_MAX, Avg, Window
 from broker.quotas.connection_rates import (
     ANY_ADDRESS,
@@ -249,7 +249,7 @@ class ConnectionQuotas:
 
     def expire(self, now_ms: int) -> Steps[int]:
         """Remove addresses and users idle for more than an hour and return their number. Broker and listeners
-        stay. Pauses after every few.
+        stay.
         """
         yield from self.addresses.expire(now_ms)
         count = yield from self.ips.expire(now_ms)

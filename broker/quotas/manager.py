@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from itertools import chain
 from typing import Final, Generic, Self
 
-from broker.common.steps import Steps, finished, nlargest_in_steps
+from broker.common.slices import Steps, nlargest_in_steps, run_through
 from broker.metrics.rate import INT_MAX, Window, throttle_time_ms
 from broker.quotas.callback_usage import CallbackUsage
 from broker.quotas.entity import Name
@@ -18,7 +18,6 @@ from broker.quotas.table import Levels, QuotaTable, Resolution, RuleKey, ShadowT
 from broker.quotas.throttled import Throttle, Throttleable, ThrottledChannel, ThrottledChannels
 from broker.quotas.usage import (
     MAX_SENSORS,
-    SENSORS_AT_ONCE,
     ClientSensor,
     Decision,
     RuleChange,
@@ -137,7 +136,7 @@ class QuotaManager(Generic[S]):
     def _switch_at_once(self, draft: "RuleDraft", now_ms: int | None) -> None:
         """Apply a draft whose table is this manager's. No sensor is created between its two steps."""
         self.switch(draft, now_ms)
-        finished(self.catch_up())
+        run_through(self.catch_up())
         for manager in self._managers():
             manager._usage.forget_made()
 
@@ -162,9 +161,8 @@ class QuotaManager(Generic[S]):
         channels = self.throttled
         if not changed or not channels:
             return
-        for number, throttled in enumerate(channels.all()):
-            if number % SENSORS_AT_ONCE == SENSORS_AT_ONCE - 1:
-                yield
+        for throttled in channels.all():
+            yield
             sensor = throttled.sensor
             if sensor in changed and sensor.rule is not None and sensor.shadow is None:
                 channels.change_bound(throttled, sensor.bound, sensor.rule, now_ms, self._max_throttle_ms())
@@ -178,7 +176,7 @@ class QuotaManager(Generic[S]):
         """Refresh all limits after a change other than of a rule, and the throttle times with them."""
         for manager in self._managers():
             manager._usage.sweep(now_ms)
-        finished(self._rebind(None, now_ms))
+        run_through(self._rebind(None, now_ms))
 
     def concerns(self, user: str, client_id: str | None) -> bool:
         """Return whether a rule added or removed since the last `recheck_clients` could match this client."""
@@ -294,7 +292,7 @@ class QuotaManager(Generic[S]):
         return sum(len(manager._usage) for manager in self._managers())
 
     def expire(self, now_ms: int) -> Steps[int]:
-        """Remove sensors idle for more than an hour and return their number. Pauses after every few."""
+        """Remove sensors idle for more than an hour and return their number."""
         count = 0
         for manager in self._managers():
             count += yield from manager._usage.expire(now_ms)
@@ -309,13 +307,11 @@ class QuotaManager(Generic[S]):
         channels = self.throttled
         if not channels:
             return
-        for number, throttled in enumerate(channels.all()):
-            if number % SENSORS_AT_ONCE == SENSORS_AT_ONCE - 1:
-                channels.ends_moved()
-                yield
+        for throttled in channels.all():
             channel = throttled.channel
             user, client_id = channel.principal, channel.client_id
             if rules is not None and not any(rule in rules for rule in probes(user, client_id or "")):
+                yield
                 continue
             node = throttled.sensor.node
             usage = self._usage if node is None else self.parts[node]._usage
@@ -324,7 +320,8 @@ class QuotaManager(Generic[S]):
                 channels.end_early(throttled)
             else:
                 channels.change_bound(throttled, bound, governing, now_ms, self._max_throttle_ms())
-        channels.ends_moved()
+            channels.ends_moved()
+            yield
 
     def _is_withdrawn(self, throttled: ThrottledChannel, bound: float) -> bool:
         """Return whether `bound` allows what `throttled` is throttled for."""

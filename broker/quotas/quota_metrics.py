@@ -10,8 +10,8 @@ from typing import Final
 
 import msgspec
 
-from broker.common.steps import MEASURED_AT_ONCE, nlargest_in_steps
-from broker.metrics.families import MAX_SERIES, FamilySamples, MetricType, Sample, Steps, label_name
+from broker.common.slices import nlargest_in_steps
+from broker.metrics.families import MAX_SERIES, Families, FamilySamples, MetricType, Sample, label_name
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.entity import Entity, Governing
 from broker.quotas.kinds import KEY_OF, QuotaKind
@@ -109,9 +109,8 @@ def rule_use(
             throttled[each.rule] += 1
             yield None
         busiest, only_there = _Busiest(), dict(others.shared)
-        for number, sensor in enumerate(manager.sensors()):
-            if number % MEASURED_AT_ONCE == 0:
-                yield None
+        for sensor in manager.sensors():
+            yield None
             if sensor.rule is not None:
                 there = only_there.pop((sensor.user, sensor.client_id), None)
                 observed = sensor.observed(now_ms) + (0.0 if there is None else there.observed)
@@ -150,7 +149,7 @@ def labels_of(sensor: ClientSensor) -> Labels:
     return labels if sensor.node is None else tuple({**dict(labels), "node": str(sensor.node)}.items())
 
 
-def families(quotas: ClientQuotas, now_ms: int, max_series: int = MAX_SERIES) -> Steps:
+def families(quotas: ClientQuotas, now_ms: int, max_series: int = MAX_SERIES) -> Families:
     """Yield the families, with the `max_series` busiest sensors of each kind. A source for the metrics page.
     All values are read from the enforcing sensors; nothing is counted for the metrics.
     """
@@ -242,7 +241,7 @@ def shadow_rule_use(quotas: ClientQuotas) -> Iterator[RuleShadow]:
             yield RuleShadow(Entity(*rule), KEY_OF[kind], total)
 
 
-def shadow_families(quotas: ClientQuotas, now_ms: int) -> Steps:
+def shadow_families(quotas: ClientQuotas, now_ms: int) -> Families:
     """Yield the families, with the most recent sensors if there are too many. A source for the registry."""
     for kind, manager in quotas.managers.items():
         prefix, _, _ = GROUPS[kind]

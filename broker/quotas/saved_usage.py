@@ -17,7 +17,7 @@ from typing import Final
 
 import msgspec
 
-from broker.common.steps import Steps
+from broker.common.slices import Steps
 from broker.metrics.rate import INT_MAX, Window
 from broker.quotas.bandwidth import RateQuotaManager, RateSensor
 from broker.quotas.client_quotas import ClientQuotas
@@ -32,7 +32,6 @@ LEAST_WORTH_S: Final = 0.05
 that matter. It forgives a twentieth of what a kill may.
 """
 
-COLLECTED_AT_ONCE: Final = 32
 
 Samples = list[tuple[int, int, float]]
 """Windows: when each began and had its last event by the clock of the run, and the sum."""
@@ -90,15 +89,13 @@ class UsageOfClients:
 
     def collect(self, now_ms: int, wall_ms: int, *, always: bool = False) -> Steps[Saved | None]:
         """Return the usage as of `now_ms`; None, unless `always`, if nothing was recorded and no limit has
-        changed since the last time: what was repaid since follows from the time. Pauses after every few
-        sensors.
+        changed since the last time: what was repaid since follows from the time.
         """
         entries: list[SavedUsage] = []
         newest_ms, bounds = 0, 0.0
         found = chain(self._of_sensors(now_ms), self._of_rates(now_ms))
-        for number, (entry, last_record_ms) in enumerate(found):
-            if number % COLLECTED_AT_ONCE == COLLECTED_AT_ONCE - 1:
-                yield
+        for entry, last_record_ms in found:
+            yield
             if entry is not None:
                 entries.append(entry)
                 newest_ms = max(newest_ms, last_record_ms)

@@ -14,7 +14,7 @@ from typing import Final, Generic, TypeVar
 import msgspec
 
 from broker.common.idle import expired_in_steps, idlest
-from broker.common.steps import MEASURED_AT_ONCE, Steps, nlargest_in_steps
+from broker.common.slices import Steps, nlargest_in_steps
 from broker.metrics.rate import Avg, Rate, Window
 from broker.quotas.entity import DEFAULT, Default, Entity, Governing, TagGroup
 from broker.quotas.table import UNLIMITED, CoveredTime, Levels, QuotaTable, RuleKey, ShadowTotal, matches
@@ -144,9 +144,6 @@ UserAndClientId = tuple[str, str | None]
 SensorKey = tuple[str | None, str | None] | tuple[tuple[str, str], ...]
 """The identity of a sensor: (user, client-id), or a callback's tags."""
 
-
-SENSORS_AT_ONCE: Final = 32
-"""Sensors updated between two pauses, at some microseconds each."""
 
 MAX_UPDATED_AT_ONCE: Final = 64
 """The most sensors that are updated at once when rules change. Otherwise each is updated at its next use or
@@ -278,17 +275,16 @@ class Usage(Generic[S]):
         self._former_lookups, self._by_client = self._by_client, {}
 
     def catch_up(self) -> Steps[None]:
-        """Update every sensor that the change affects. Yields after every few sensors."""
+        """Update every sensor that the change affects."""
         change = self._change
         if change is None:
             return
         keys: Iterable[SensorKey] = change.sensors if change.is_particular else list(self._sensors)
-        for number, key in enumerate(keys):
+        for key in keys:
             sensor = self._sensors.get(key)
             if sensor is not None:
                 self._apply_change(key, sensor, change)
-            if number % SENSORS_AT_ONCE == SENSORS_AT_ONCE - 1:
-                yield
+            yield
         self._change = None
         self._former_lookups.update(self._by_client)
         self._former_lookups, self._by_client = {}, self._former_lookups
@@ -297,19 +293,18 @@ class Usage(Generic[S]):
         self, shares: Mapping[SensorKey, float], other: float, now_ms: int
     ) -> Steps[Collection[ClientSensor]]:
         """Limit each sensor to a part of its limit from `now_ms` on: `shares` by key, `other` for the rest.
-        Usage and debts are kept. Yields after every few sensors. Returns the sensors that changed.
+        Usage and debts are kept. Returns the sensors that changed.
         """
         before, other_before = self._shares, self._other_share
         self._shares, self._other_share = shares, other
         keys: Iterable[SensorKey] = {**before, **shares} if other == other_before else list(self._sensors)
         changed: set[ClientSensor] = set()
-        for number, key in enumerate(keys):
+        for key in keys:
             sensor = self._sensors.get(key)
             if sensor is not None and before.get(key, other_before) != shares.get(key, other):
                 self._set_bound(sensor, max(now_ms, sensor.last_record_ms))
                 changed.add(sensor)
-            if number % SENSORS_AT_ONCE == SENSORS_AT_ONCE - 1:
-                yield
+            yield
         return changed
 
     def whole_bound(self, sensor: ClientSensor) -> float:
@@ -376,7 +371,7 @@ class Usage(Generic[S]):
         self._former_lookups.clear()
 
     def expire(self, now_ms: int) -> Steps[int]:
-        """Remove sensors idle for more than an hour and return their number. Pauses after every few."""
+        """Remove sensors idle for more than an hour and return their number."""
         return expired_in_steps(self._sensors, _last_record_ms, now_ms, IDLE_MS, self._drop)
 
     def enforced(self, user: str, client_id: str | None) -> tuple[float, Governing | None]:
@@ -406,10 +401,9 @@ class Usage(Generic[S]):
         """
         sensors = list(self._sensors.values())
         chosen = yield from nlargest_in_steps(count, sensors, lambda sensor: sensor.observed(now_ms))
-        for number, sensor in enumerate(chosen):
-            if number % MEASURED_AT_ONCE == 0:
-                yield None
+        for sensor in chosen:
             self._refresh(sensor)
+            yield
         return chosen
 
     def _find(self, user: str, client_id: str | None, now_ms: int) -> S:

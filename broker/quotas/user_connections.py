@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from broker.common.steps import Steps
+from broker.common.slices import Steps
 from broker.metrics.rate import INT_MAX, Window
 from broker.quotas.connection_rates import AcceptRate, AcceptRates
 from broker.quotas.usage import MAX_SENSORS
@@ -94,7 +94,5 @@ class UserConnections:
             self.counts[user] = count - 1
 
     def expire(self, now_ms: int) -> Steps[int]:
-        """Remove the rates of users without a new connection for an hour and return their number. Pauses
-        after every few.
-        """
+        """Remove the rates of users without a new connection for an hour and return their number."""
         return self.rates.expire(now_ms)

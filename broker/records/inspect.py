@@ -9,12 +9,15 @@ headers are skipped without copying.
 from typing import Final
 
 from broker.common.errors import ApiError, ErrorCode
+from broker.common.slices import SLICE, Slices
 from broker.records.compression import check_framing
 from broker.records.header import HEADER_BYTES, NO_TIMESTAMP, Buffer, header_at
 from broker.records.record_errors import RecordRules, refusal_of_records
-from broker.records.slices import AT_ONCE, SLICE, Slices
 from broker.records.varint import read_int, read_varint
 from broker.records.walk import corrupt_record, unpacked
+
+AT_ONCE: Final = 256
+"""Records of a batch that are read before the first yield, so that a small batch never waits; ours."""
 
 _COPIED: Final = 1_048_576
 """Bytes of records that are copied first, because `bytes` are read 10 % faster than views; our own limit."""

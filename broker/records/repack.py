@@ -6,6 +6,7 @@ header change, and the records keep their bytes.
 
 from crc32c import crc32c
 
+from broker.common.slices import Slices
 from broker.records.compression import compress
 from broker.records.header import (
     CODEC_MASK,
@@ -17,7 +18,7 @@ from broker.records.header import (
     LENGTH_OVERHEAD,
     header_at,
 )
-from broker.records.slices import Pack, Slices
+from broker.records.thread_work import Pack
 from broker.records.walk import UNPACKED_AT_ONCE, unpacked
 
 

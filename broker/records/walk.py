@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from broker.common.errors import ApiError, ErrorCode
+from broker.common.slices import Slices
 from broker.records.compression import DEFAULT_LIMIT, Codec, decompress
 from broker.records.header import HEADER_BYTES, Buffer, header_at
-from broker.records.slices import Slices, Unpack
+from broker.records.thread_work import Unpack
 from broker.records.varint import read_int, read_varint
 
 _PACKED_AT_ONCE: Final = 16_384

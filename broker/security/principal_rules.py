@@ -19,7 +19,7 @@ import msgspec
 
 from broker.common.errors import ConfigError
 from broker.common.patterns import MAX_COST, Compiled, compiled, cost_of
-from broker.common.steps import Steps
+from broker.common.slices import Steps
 
 KEY: Final = "ssl.principal.mapping.rules"
 

@@ -19,14 +19,12 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from broker.common.steps import Steps, finished
+from broker.common.slices import Steps, run_through
 from broker.security.scram import MECHANISMS, MIN_ITERATIONS, Credential, ScramMechanism
 
 MAX_SHAPES: Final = 16
 """Limits the HMACs per login of any name."""
 
-READ_AT_ONCE: Final = 32
-"""Users whose credentials are read between two pauses; a salt of 1,024 bytes takes 15 microseconds."""
 
 AT_ONCE: Final = 128
 """Shapes compared between two pauses."""
@@ -85,13 +83,12 @@ class UnknownUsers:
         self._secret = secret
         self._counts: dict[str, Counter[Shape]] = {name: Counter() for name in MECHANISMS}
         self._shapes: dict[str, list[tuple[Shape, int]]] = {}
-        finished(self.on_metadata_update({}, users, users))
+        run_through(self.on_metadata_update({}, users, users))
 
     def on_metadata_update(self, old: Users, new: Users, names: Iterable[str]) -> Steps[None]:
         """Apply changes to the users `names`. The fake credentials change with the last step."""
-        for number, name in enumerate(names):
-            if number % READ_AT_ONCE == READ_AT_ONCE - 1:
-                yield
+        for name in names:
+            yield
             for mechanism, credential in old.get(name, {}).items():
                 self._count(mechanism, credential, -1)
             for mechanism, credential in new.get(name, {}).items():
@@ -137,10 +134,7 @@ class UnknownUsers:
 
 
 def _most_common(counts: Counter[Shape]) -> Steps[list[tuple[Shape, int]]]:
-    """Return the most frequent shapes with their user counts, independent of insertion order.
-
-    Pauses after every few shapes.
-    """
+    """Return the most frequent shapes with their user counts, independent of insertion order."""
     largest: list[tuple[int, Shape]] = []
     counted = [(count, shape) for shape, count in counts.items()]
     for at in range(0, len(counted), AT_ONCE):

@@ -14,6 +14,7 @@ import msgspec
 import trio
 
 from broker.common.errors import ApiError
+from broker.common.slice_runner import run_slices
 from broker.config.load import Configuration
 from broker.controller.commands import IssueAdminToken
 from broker.controller.rows.broker import ServerInfo, TokenRow
@@ -24,7 +25,6 @@ from broker.monitoring.alerts.task import Alerting
 from broker.network.clock import TrioClock
 from broker.network.handling.handler_pool import CALLBACKS
 from broker.network.handling.sliced_requests import SLICED
-from broker.network.metadata_writer import run_in_slices
 from broker.network.requests.client_usage import NAME as CLIENT_USAGE
 from broker.network.supervisor import Supervisor, open_supervisor
 from broker.security.console_links import ConsoleLink, ConsoleLinks, link_with, new_key
@@ -240,4 +240,4 @@ async def _start_console(
 async def _expire_quotas(server: Server) -> None:
     while True:
         await trio.sleep(QUOTA_EXPIRY_SECONDS)
-        await run_in_slices(server.server_quotas.expire(server.clock.ms()))
+        await run_slices(server.server_quotas.expire(server.clock.ms()))

@@ -12,6 +12,7 @@ from broker.api import registry
 from broker.api.requests.change_limits import ControllerMutations
 from broker.api.requests.services import log_services
 from broker.api.security.client_security import ClientSecurity
+from broker.common.slice_runner import OneAtATime, run_slices
 from broker.config.load import Configuration
 from broker.config.sections import SecurityConfig, TelemetryConfig
 from broker.controller.control import Control
@@ -33,7 +34,6 @@ from broker.partitions.event_log import EventLog, EventOrigin
 from broker.protocol.api_key import ApiKey
 from broker.security.acl.authorizer import Authorizer
 from broker.security.delegation_tokens import DelegationTokens
-from broker.server.disk.record_slices import OneReading, run_slices
 from broker.server.listeners.metadata import (
     TopicListener,
     acl_listener,
@@ -225,7 +225,7 @@ class BrokerServer(Server):
             self.fetches.complete(log)
             self.deliver()
 
-        TopicRecords(self.partitions, OneReading().run, clock.ms, clock.wall_ms, grown).register(self.control)
+        TopicRecords(self.partitions, OneAtATime().run, clock.ms, clock.wall_ms, grown).register(self.control)
         groups = self.delayed.groups.groups
 
         def now() -> Now:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final
 
 from broker.common.errors import ErrorCode
-from broker.common.steps import Steps
+from broker.common.slices import Steps
 from broker.metrics.rate import Meter
 from broker.records.compression import Codec
 from broker.telemetry.instance import WINDOW, ClientInstance, TelemetryClient, uuid_text
@@ -92,8 +92,7 @@ class TelemetryManager:
     def matched(self, instance: ClientInstance) -> Steps[tuple[str, ...]]:
         """Return the sorted names of the subscriptions that match the instance now.
 
-        Cached until a subscription changes, for callers that read thousands of instances. Pauses after every
-        few patterns.
+        Cached until a subscription changes, for callers that read thousands of instances.
         """
         if instance.matched_version != self.version:
             version = self.version
@@ -106,7 +105,7 @@ class TelemetryManager:
     ) -> Steps[tuple[ErrorCode, ClientInstance]]:
         """Handle a Get; the id zero creates a new one. Return NONE or THROTTLING_QUOTA_EXCEEDED.
 
-        Pauses after every few patterns, before anything has changed.
+        All pauses come before anything has changed.
         """
         known_id = instance_id if any(instance_id) else self._unused_id()
         instance = yield from self._refresh(known_id, client, now_ms)

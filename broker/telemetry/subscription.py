@@ -8,9 +8,8 @@ A pattern comes from an operator and its text from any client, so a backtracking
 are) would allow either to block the broker: see broker.common.patterns.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from heapq import merge
 from types import MappingProxyType
 from typing import Final
 
@@ -19,7 +18,7 @@ from crc32c import crc32c
 
 from broker.common.errors import ApiError, ConfigError, ErrorCode
 from broker.common.patterns import Pattern
-from broker.common.steps import Steps, finished
+from broker.common.slices import Steps, run_through, sorted_in_steps
 from broker.config.kinds import INT_MAX, integer, list_of
 from broker.config.setting import Setting
 
@@ -39,8 +38,6 @@ MATCH_KEYS: Final = (
 )
 """The attributes of a client that patterns can match."""
 
-MATCHED_AT_ONCE: Final = 128
-"""Patterns matched, or prefixes added, between two pauses; each takes one to two microseconds."""
 
 MAX_PREFIXES: Final = 10_000
 MAX_CHARACTERS: Final = 262_144
@@ -54,11 +51,6 @@ MAX_READ_CHARACTERS: Final = 2 * MAX_CHARACTERS
 their characters; ours. A million prefixes would take a second of processor time for each client.
 """
 
-SORTED_AT_ONCE: Final = 1_024
-"""Prefixes sorted or merged between two pauses; each takes half a microsecond."""
-
-PATTERN_CHARACTERS: Final = 64
-"""Characters of a client's text that take as long to match as a pattern takes to begin."""
 
 MAX_PATTERNS: Final = 32
 """Patterns of a subscription; ours. Each takes up to half a megabyte."""
@@ -127,7 +119,7 @@ def read_subscription(name: str, configs: Mapping[str, str]) -> Subscription:
     Raises ApiError: INVALID_REQUEST for an empty name, an unknown key or an interval out of range,
     INVALID_CONFIG for an invalid number or pattern, or too many patterns.
     """
-    return finished(read_in_steps(name, configs))
+    return run_through(read_in_steps(name, configs))
 
 
 def read_in_steps(name: str, configs: Mapping[str, str]) -> Steps[Subscription]:
@@ -209,19 +201,12 @@ class Effective(msgspec.Struct, frozen=True):
 def matching(
     subscriptions: Iterable[Subscription], facts: Mapping[str, str | None]
 ) -> Steps[list[Subscription]]:
-    """Return the subscriptions that match. Pauses after every few patterns, or fewer for long texts."""
-    costs = {key: 1 + len(fact or "") // PATTERN_CHARACTERS for key, fact in facts.items()}
+    """Return the subscriptions that match."""
     found = []
-    cost = 0
     for subscription in list(subscriptions):
         if subscription.matches(facts):
             found.append(subscription)
-        cost += 1
-        for key, _ in subscription.match:
-            cost += costs.get(key, 1)
-        if cost >= MATCHED_AT_ONCE:
-            cost = 0
-            yield
+        yield
     return found
 
 
@@ -230,27 +215,22 @@ def effective_of(subscriptions: Iterable[Subscription]) -> Steps[Effective]:
     In Kafka the default is the longest, so that a subscription's longer one is taken and has no effect.
 
     Leaves out prefixes that begin with another, since clients compare the beginnings of names (KIP-714). More
-    than MAX_PREFIXES of the rest, or MAX_READ of all, or their characters, become ALL_METRICS. Pauses after
-    every few.
+    than MAX_PREFIXES of the rest, or MAX_READ of all, or their characters, become ALL_METRICS.
     """
     prefixes: set[str] = set()
-    read = characters = cost = 0
+    read = characters = 0
     shortest_ms = MAX_INTERVAL_MS + 1
     selects_all = is_over_limit = False
     for subscription in subscriptions:
         shortest_ms = min(shortest_ms, subscription.interval_ms)
         metrics = subscription.metrics
         selects_all = selects_all or ALL_METRICS in metrics
-        cost += 1
         if not (selects_all or is_over_limit):
             prefixes |= metrics
             read += len(metrics)
             characters += sum(map(len, metrics))
             is_over_limit = read > MAX_READ or characters > MAX_READ_CHARACTERS
-            cost += len(metrics)
-        if cost >= MATCHED_AT_ONCE:
-            cost = 0
-            yield
+        yield
     interval_ms = shortest_ms if shortest_ms <= MAX_INTERVAL_MS else DEFAULT_INTERVAL_MS
     if selects_all:
         return Effective((ALL_METRICS,), interval_ms)
@@ -260,31 +240,18 @@ def effective_of(subscriptions: Iterable[Subscription]) -> Steps[Effective]:
     return Effective(shortest, interval_ms)
 
 
-def _uncovered(prefixes: Iterable[str]) -> Steps[tuple[str, ...]]:
+def _uncovered(prefixes: Collection[str]) -> Steps[tuple[str, ...]]:
     """Return the prefixes that do not begin with another, sorted. In this order, those that begin with one
     follow it. Stops when there are too many.
     """
     found: list[str] = []
-    for number, prefix in enumerate((yield from _sorted(prefixes)), 1):
+    for prefix in (yield from sorted_in_steps(prefixes)):
         if not found or not prefix.startswith(found[-1]):
             found.append(prefix)
             if len(found) > MAX_PREFIXES:
                 break
-        if number % SORTED_AT_ONCE == 0:
-            yield
-    return tuple(found)
-
-
-def _sorted(prefixes: Iterable[str]) -> Steps[Iterable[str]]:
-    """Sort a few at once, and merge the results while they are taken."""
-    unsorted = list(prefixes)
-    if len(unsorted) <= SORTED_AT_ONCE:
-        return sorted(unsorted)
-    runs = []
-    for at in range(0, len(unsorted), SORTED_AT_ONCE):
-        runs.append(sorted(unsorted[at : at + SORTED_AT_ONCE]))
         yield
-    return merge(*runs)
+    return tuple(found)
 
 
 def _java_hash(uuid: bytes) -> int:

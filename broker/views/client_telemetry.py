@@ -11,7 +11,7 @@ from typing import Annotated, Final
 import msgspec
 
 from broker.common.errors import ErrorCode
-from broker.common.steps import Steps
+from broker.common.slices import Steps
 from broker.controller.rows.fields import HIDDEN, Measured, Moment, Tags, one_of
 from broker.metadata.image import Image, SubscriptionEntry
 from broker.metrics.rate import Meter

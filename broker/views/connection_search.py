@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from broker.common.steps import Steps
+from broker.common.slices import Steps
 from broker.controller.rows.connections import ConnectionRow
 
 DEFAULT_SORT: Final = "since"
@@ -32,7 +32,7 @@ FILTERS: Final[Mapping[str, Callable[[ConnectionRow], bool]]] = {
     "plain": lambda row: row.tls == "",
 }
 
-_AT_ONCE: Final = 16
+
 _SORTED_AT_ONCE: Final = 256
 
 
@@ -78,7 +78,7 @@ def natural_order(row: ConnectionRow) -> tuple[int, str]:
 
 
 def find_connections(rows: Iterable[ConnectionRow], query: ConnectionQuery) -> Steps[ConnectionList]:
-    """Return the first rows that match in the order of the query. Yields after every few rows."""
+    """Return the first rows that match in the order of the query."""
     needle = query.search.casefold()
     fits = None if query.shape is None else FILTERS[query.shape]
     measure = None if query.sort in (None, DEFAULT_SORT) else SORTS[query.sort or ""]
@@ -87,8 +87,7 @@ def find_connections(rows: Iterable[ConnectionRow], query: ConnectionQuery) -> S
     total = of = 0
     for row in rows:
         of += 1
-        if of % _AT_ONCE == 0:
-            yield
+        yield
         if fits is not None and not fits(row):
             continue
         if needle and not any(needle in text.casefold() for text in search_texts(row)):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from broker.common.errors import ApiError
-from broker.common.steps import Steps
+from broker.common.slices import Steps
 from broker.controller.alerts import shown_url
 from broker.controller.commands import ConfigResource
 from broker.controller.control import Committer, Control
@@ -17,7 +17,7 @@ from broker.controller.rows.broker import AuditEntry, ConfigRow, ScramRow, Token
 from broker.controller.rows.fields import Moment
 from broker.controller.tokens import Credentials, identify
 from broker.controller.undo import inverse_of
-from broker.metadata.changes import AuditFilter, AuditRow, ChangeKind
+from broker.metadata.changes import AuditFilter, AuditRow, ChangeKind, read_pairs
 from broker.metadata.image import AdminToken, DelegationToken, Image, ScramCredential
 from broker.metadata.sealing import is_secret
 
@@ -114,7 +114,8 @@ def _entry(row: AuditRow, image: Image) -> AuditEntry:
     shown = msgspec.structs.asdict(row)
     if row.kind in (ChangeKind.ADMIN_TOKEN, ChangeKind.USER_SCRAM) or is_secret(row.kind, row.key):
         shown |= {"old": row.old and "(secret)", "new": row.new and "(secret)"}
-    return AuditEntry(**shown, final=final)
+    quota = read_pairs(row.entity) if row.kind == ChangeKind.CLIENT_QUOTA else None
+    return AuditEntry(**shown, quota=quota, final=final)
 
 
 class DelegationTokenRow(msgspec.Struct, frozen=True):

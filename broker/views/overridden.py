@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from broker.common.steps import Steps
+from broker.common.slices import Steps
 from broker.controller.commands import EntityPairs
 from broker.controller.rows.quotas import OverriddenBy, QuotaRow
 from broker.metadata.image import QuotaEntry
@@ -24,7 +24,6 @@ MAX_CLIENTS: Final = 10_000
 MAX_RULES: Final = 8
 """Overriding rules that are listed."""
 
-AT_ONCE: Final = 16
 
 Quotas = Mapping[EntityPairs, QuotaEntry]
 
@@ -131,9 +130,8 @@ def clients_by_limit(
     `max_clients`.
     """
     found, seen = ClientsByLimit(rules), set[tuple[str, str]]()
-    for number, client in enumerate(clients):
-        if number % AT_ONCE == AT_ONCE - 1:
-            yield
+    for client in clients:
+        yield
         if client not in seen and (only is None or matches((only.user, only.client_id), *client)):
             if len(seen) == max_clients:
                 return ClientsByLimit(rules)

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from broker.common.steps import Steps
+from broker.common.slices import Steps
 from broker.config.kinds import LONG_MAX
 from broker.config.sections import BrokerQuotaConfig
 from broker.config.setting import settings_of

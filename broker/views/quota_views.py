@@ -6,7 +6,7 @@ from itertools import chain, zip_longest
 from typing import Final
 
 from broker.common.principal import ANONYMOUS
-from broker.common.steps import Steps
+from broker.common.slices import Steps
 from broker.controller.client_quotas import proposed
 from broker.controller.commands import EntityPairs, QuotaAlteration
 from broker.controller.control import Control
@@ -33,8 +33,6 @@ _MATCHES: Final = {
     MatchType.ANY: KafkaMatchType.SPECIFIED,
 }
 
-AT_ONCE: Final = 64
-"""Clients of other gateways that are looked at between two pauses."""
 
 History = Sequence[tuple[int, int, int]]
 
@@ -171,10 +169,9 @@ def all_clients(
     the keys of the limits of a user and client id.
     """
     there: dict[tuple[str, str], list[ClientUsage]] = {}
-    for number, row in enumerate(others):
+    for row in others:
         there.setdefault((row.user, row.client_id), []).append(row)
-        if number % AT_ONCE == AT_ONCE - 1:
-            yield None
+        yield None
     for row in own:
         same = there.pop((row.user, row.client_id), None)
         yield row if same is None else _together([row, *same], row.limited_by)

@@ -16,7 +16,7 @@ from itertools import chain
 from math import ceil, floor, log10
 from typing import Final, NamedTuple
 
-from broker.common.steps import Steps, freed
+from broker.common.slices import Steps, freed
 from broker.controller.client_quotas import Altered
 from broker.controller.commands import EntityPairs
 from broker.controller.rows.quotas import (

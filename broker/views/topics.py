@@ -3,11 +3,10 @@
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from heapq import merge
 from typing import Any, Final
 
 from broker.common.errors import ProtocolViolation
-from broker.common.steps import Steps, freed
+from broker.common.slices import Steps, freed, sorted_in_steps
 from broker.controller.rows.topics import (
     CommittedRow,
     CompactionRow,
@@ -36,8 +35,6 @@ from broker.protocol.codec import decode_data_in_slices
 CONSUMER = "consumer"
 VERSION_BYTES = 2
 
-ROWS_AT_ONCE: Final = 128
-"""Topics sorted, or rows made, between two pauses."""
 
 OPEN: Final = DECIDED | {TransactionState.ONGOING}
 PARTITIONS_AT_ONCE: Final = 64
@@ -203,7 +200,7 @@ def group_rows(groups: GroupService) -> Iterator[GroupRow | None]:
 
 
 def group_detail(groups: GroupService, partitions: Partitions, group_id: str) -> Steps[GroupDetail | None]:
-    """Return a group with its members and offsets, None if there is none. Pauses after every few of them."""
+    """Return a group with its members and offsets, None if there is none."""
     found = groups.coordinator.overview(group_id)
     if found is None:
         return None
@@ -249,20 +246,12 @@ def _offsets(
     committed: Mapping[str, Mapping[int, CommittedOffset]], partitions: Partitions
 ) -> Steps[list[CommittedRow]]:
     rows: list[CommittedRow] = []
-    names = list(committed)
-    pieces = []
-    for at in range(0, len(names), ROWS_AT_ONCE):
-        pieces.append(sorted(names[at : at + ROWS_AT_ONCE]))
-        yield
-    for number, topic in enumerate(merge(*pieces), 1):
-        if number % ROWS_AT_ONCE == 0:
-            yield
+    for topic in (yield from sorted_in_steps(committed)):
         for index, offset in sorted(committed.get(topic, {}).items()):
             end = partitions.end_offset(topic, index)
             lag = None if end is None else max(end - offset.offset, 0)
             rows.append(CommittedRow(topic, index, offset.offset, end, lag))
-            if len(rows) % ROWS_AT_ONCE == 0:
-                yield
+            yield
     return rows
 
 
@@ -270,12 +259,11 @@ def _named(
     assignment: Mapping[bytes, frozenset[int]], partitions: Partitions
 ) -> Steps[tuple[tuple[str, int], ...]]:
     found: list[tuple[str, int]] = []
-    for number, (topic_id, indexes) in enumerate(assignment.items(), 1):
+    for topic_id, indexes in assignment.items():
         hosted = partitions.by_id.get(topic_id)
         if hosted is not None:
             found += ((hosted.name, index) for index in sorted(indexes))
-        if number % ROWS_AT_ONCE == 0:
-            yield
+        yield
     return tuple(found)
 
 
@@ -289,10 +277,9 @@ def _assigned(data: bytes) -> Steps[tuple[tuple[str, int], ...]]:
     except ProtocolViolation:
         return ()
     found: list[tuple[str, int]] = []
-    for number, each in enumerate(assignment.assigned_partitions, 1):
+    for each in assignment.assigned_partitions:
         found += ((each.topic, partition) for partition in each.partitions)
-        if number % ROWS_AT_ONCE == 0:
-            yield
+        yield
     yield from freed(assignment.assigned_partitions)
     return tuple(found)
 
@@ -339,10 +326,9 @@ def _transaction_row(transaction: Transaction, holding_back: int) -> Transaction
 
 def _held_back(transaction: Transaction, partitions: Partitions) -> Steps[list[TransactionPartition]]:
     held = []
-    for number, each in enumerate(sorted(transaction.data.partitions)):
+    for each in sorted(transaction.data.partitions):
         held.append(_transaction_partition(each, transaction.data.producer_id, partitions))
-        if number % PARTITIONS_AT_ONCE == PARTITIONS_AT_ONCE - 1:
-            yield
+        yield
     return held
 
 

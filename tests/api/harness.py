@@ -26,7 +26,7 @@ from broker.api.requests.services import (
     log_services,
 )
 from broker.api.security.client_security import ClientSecurity
-from broker.common.steps import finished
+from broker.common.slices import Slices, advance, run_through
 from broker.config.load import load
 from broker.config.sections.consumer_groups import group_times
 from broker.config.sections.share_groups import share_group_times
@@ -51,7 +51,6 @@ from broker.purgatory.purgatory import DelayedOperation
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.replication import ReplicationQuotas
 from broker.records.build import NewRecord, build_batch
-from broker.records.slices import Slices, run_through
 from broker.security.acl.authorizer import Authorizer
 from broker.security.delegation_tokens import DelegationTokens
 from broker.security.sasl import SaslLogin
@@ -136,7 +135,7 @@ def _counted(asking: Asking, sliced: Sliced) -> Slices[Any]:
         asking.pauses += 1
         yield step
         try:
-            step = next(slices)
+            step = advance(slices)
         except StopIteration as end:
             return end.value
 
@@ -431,6 +430,6 @@ class Harness:
             self.fetches.complete(log)
         gone = {name: old.topics[name].partitions for name in delta.topics & (old.topics.keys() - new.topics)}
         now_ms, wall_ms = self.now
-        finished(forget_topics(self.services[GroupServices], gone, lambda: now_ms, lambda: wall_ms))
+        run_through(forget_topics(self.services[GroupServices], gone, lambda: now_ms, lambda: wall_ms))
         ids = {old.topics[name].topic_id for name in gone}
-        finished(forget_states(self.services[GroupServices], ids, lambda: now_ms, lambda: wall_ms))
+        run_through(forget_states(self.services[GroupServices], ids, lambda: now_ms, lambda: wall_ms))

@@ -10,8 +10,8 @@ from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Response, Sliced
 from broker.api.requests.services import MetadataServices
 from broker.common.errors import ErrorCode
+from broker.common.slices import SLICE, run_through
 from broker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from broker.records.slices import SLICE, run_through
 from tests.api.harness import Connection, Harness
 
 STORAGE = ErrorCode.KAFKA_STORAGE_ERROR

@@ -6,8 +6,7 @@ from itertools import pairwise
 import pytest
 
 from broker.api.requests.change_limits import FREED_AT_ONCE, results_of
-from broker.api.requests.pacing import Pace
-from broker.records.slices import SLICE
+from broker.common.slices import SLICE
 
 
 class Part:
@@ -27,7 +26,7 @@ def alive() -> int:
 )
 def test_entries_and_outcomes_are_freed_a_few_at_a_time(count: int) -> None:
     entries, outcomes = list(map(Part, range(count))), list(map(Part, range(count)))
-    work = results_of(lambda part: part.number, outcomes, entries, Pace())
+    work = results_of(lambda part: part.number, outcomes, entries)
     left = [alive()]
     assert left == [2 * count]
     while True:
@@ -46,4 +45,4 @@ def test_entries_and_outcomes_are_freed_a_few_at_a_time(count: int) -> None:
 
 
 def test_without_entries_or_outcomes_there_is_no_pause() -> None:
-    assert list(results_of(repr, [], [], Pace())) == []
+    assert list(results_of(repr, [], [])) == []

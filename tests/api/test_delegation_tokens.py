@@ -12,7 +12,7 @@ import pytest
 from broker.api.requests.outcome import Login, Response
 from broker.common.clock import BASE_MS
 from broker.common.errors import ErrorCode
-from broker.common.steps import finished
+from broker.common.slices import run_through
 from broker.controller import delegation_tokens
 from broker.controller.delegation_tokens import RemoveExpiredDelegationTokens
 from broker.metadata.actor import BROKER_ITSELF
@@ -276,7 +276,7 @@ async def test_with_an_authorizer_acls_of_users_and_tokens_decide(tmp_path: Path
     denied = await harness.ask(create(owner="bob"), connection=user())
     assert denied.error_code == ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
     acl = allow(Operation.CREATE_TOKENS, "User:bob", kind=ResourceType.USER, principal="User:ann")
-    finished(harness.authorizer.update([acl], ()))
+    run_through(harness.authorizer.update([acl], ()))
     token = await harness.ask(create(owner="bob"), connection=user())
     assert token.error_code == ErrorCode.NONE
     for granted in (
@@ -284,9 +284,9 @@ async def test_with_an_authorizer_acls_of_users_and_tokens_decide(tmp_path: Path
         allow(Operation.DESCRIBE, token.token_id, kind=ResourceType.DELEGATION_TOKEN, principal="User:eve"),
     ):
         assert await described(harness, "eve") == []
-        finished(harness.authorizer.update([granted], ()))
+        run_through(harness.authorizer.update([granted], ()))
         assert len(await described(harness, "eve")) == 1
-        finished(harness.authorizer.update((), [granted]))
+        run_through(harness.authorizer.update((), [granted]))
     assert len(await described(harness, "root")) == 1
     harness.close()
 

@@ -16,12 +16,12 @@ from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Response
 from broker.api.requests.services import FetchServices
 from broker.common.errors import ErrorCode
+from broker.common.slices import SLICE, run_through
 from broker.log.partition import PartitionLog
 from broker.partitions.fetching import FetchedPartition, RequestedPartition
 from broker.protocol.messages.delete_topics import DeleteTopicsRequest
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.purgatory.purgatory import OperationState
-from broker.records.slices import SLICE, run_through
 from broker.server.compiled import COMPILED
 from tests.api.fetch_cases import WAIT_MS, log_of, pass_ms
 from tests.api.harness import WALL_MS, Asking, Connection, Harness
@@ -283,7 +283,7 @@ async def test_the_partitions_of_a_session_are_gone_through_in_slices(topics: Ha
     services.sessions.recount(session)
     message = FetchRequest(max_wait_ms=0, session_id=session.id, session_epoch=1, topics=[])
     steps = requested_partitions(message, await _context(topics), services)
-    assert sum(1 for _ in steps) == 3 * count // SLICE, "looked at, looked up, and returned"
+    assert sum(1 for _ in steps) == 3 * count, "looked at, looked up, and returned"
 
 
 async def test_unsent_partitions_become_news_again_in_slices(topics: Harness) -> None:

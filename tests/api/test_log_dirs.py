@@ -7,11 +7,11 @@ import pytest
 from broker.api.a61_describe_producers import _respond
 from broker.api.requests.services import PartitionServices
 from broker.common.errors import ErrorCode
+from broker.common.slices import SLICE
 from broker.log.producer_state import BatchMetadata
 from broker.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from broker.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from broker.records.build import NewRecord, build_batch
-from broker.records.slices import SLICE
 from tests.api.harness import WALL_MS, Harness
 
 Sizes = dict[str, dict[str, dict[int, int]]]
@@ -117,7 +117,7 @@ async def test_many_producers_are_described_in_slices(harness: Harness) -> None:
     request = DescribeProducersRequest([TopicRequest("orders", [0])])
     context = (await harness.put(request)).context
     slices = _respond(request, context, harness.services[PartitionServices])
-    assert sum(1 for _ in slices) == 3
+    assert sum(1 for _ in slices) == 3 * SLICE + 2, "one for each, the partition, and the topic"
     (topic,) = (await harness.ask(request)).topics
     found = [each.producer_id for each in topic.partitions[0].active_producers]
     assert found == list(range(3 * SLICE))

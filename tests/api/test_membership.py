@@ -4,12 +4,12 @@ import pytest
 
 from broker.api.a11_join_group import MAX_PROTOCOLS
 from broker.common.errors import ErrorCode
+from broker.common.slices import SLICE
 from broker.protocol.messages.heartbeat import HeartbeatRequest
 from broker.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from broker.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from broker.protocol.messages.sync_group import SyncGroupRequest
 from broker.protocol.schema import Message
-from broker.records.slices import SLICE
 from tests.api.group import (
     GROUP,
     INITIAL_DELAY_MS,

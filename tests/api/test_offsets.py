@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from broker.common.errors import ErrorCode
-from broker.common.steps import finished
+from broker.common.slices import run_through
 from broker.coordinator.group.messages import JoinReply, JoinRequest
 from broker.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from broker.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
@@ -229,7 +229,7 @@ async def test_a_generation_between_two_parts_has_its_topics_read(
         request = JoinRequest(
             GROUP, member_id, None, "c", "/h", 10_000, 60_000, "consumer", protocols, False, True
         )
-        ((_, reply),) = finished(coordinator.classic.join(request, object(), harness.now)).replies
+        ((_, reply),) = run_through(coordinator.classic.join(request, object(), harness.now)).replies
         assert isinstance(reply, JoinReply) and reply.error is ErrorCode.NONE
         return reply.member_id
 

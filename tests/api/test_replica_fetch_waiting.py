@@ -9,9 +9,9 @@ import pytest
 from broker.api.a01_fetch import fetch
 from broker.api.requests.services import FetchServices
 from broker.common.errors import ErrorCode
+from broker.common.slices import SLICE
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.quotas.replication import ReplicationQuotaManager
-from broker.records.slices import SLICE
 from tests.api.fetch_cases import (
     ALONE,
     EMPTY,

@@ -2,7 +2,8 @@
 
 import pytest
 
-from broker.common.idle import CHECKED_AT_ONCE, MAX_EXAMINED, expired_in_steps, idlest
+from broker.common.idle import MAX_EXAMINED, expired_in_steps, idlest
+from broker.common.slices import SLICE
 
 IDLE_MS = 3_600_000
 
@@ -32,7 +33,7 @@ def test_a_sensor_that_is_used_survives_any_number_of_new_names():
     assert sum(kept[name] == 0 for name in kept) == 0
 
 
-@pytest.mark.parametrize("count", [CHECKED_AT_ONCE, CHECKED_AT_ONCE + 1, 3 * CHECKED_AT_ONCE])
+@pytest.mark.parametrize("count", [SLICE, SLICE + 1, 3 * SLICE])
 def test_expiry_checks_a_few_sensors_between_two_pauses(count):
     kept = {name: name % 2 for name in range(count)}
     checked, dropped, pauses = [], [], []
@@ -47,19 +48,21 @@ def test_expiry_checks_a_few_sensors_between_two_pauses(count):
     for _ in steps:
         pauses.append(len(checked))
     assert len(dropped) == (count + 1) // 2
-    assert pauses == list(range(CHECKED_AT_ONCE, count, CHECKED_AT_ONCE)) and len(checked) == count
+    assert pauses == list(range(0, count, SLICE)) and len(checked) == count
     assert all(name % 2 for name in kept)
 
 
 def test_a_sensor_that_goes_or_is_used_during_expiry_is_left_alone():
-    kept = dict.fromkeys(range(2 * CHECKED_AT_ONCE), 0)
+    kept = dict.fromkeys(range(2 * SLICE), 0)
     dropped = []
     steps = expired_in_steps(
         kept, lambda last: last, IDLE_MS + 1, IDLE_MS, lambda names: dropped.extend(names) or 0
     )
     next(steps)
-    used, gone = CHECKED_AT_ONCE, CHECKED_AT_ONCE + 1
+    next(steps)
+    assert len(dropped) == SLICE
+    used, gone = SLICE, SLICE + 1
     kept[used] = 1
     del kept[gone]
     list(steps)
-    assert sorted(dropped) == [name for name in range(2 * CHECKED_AT_ONCE) if name not in (used, gone)]
+    assert sorted(dropped) == [name for name in range(2 * SLICE) if name not in (used, gone)]

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from broker.common import strict_yaml
-from broker.common.steps import finished
+from broker.common.slices import run_through
 from broker.common.strict_yaml import MAX_BYTES, MAX_DEPTH, BadFileError, compose_in_steps, read_file, write
 from broker.tools.quotas import quotas
 
@@ -149,10 +149,10 @@ def test_a_document_has_a_limited_number_of_values_and_names(text: str, over: in
     lines = "".join(f"{text[0]}{number}{text[1:]}" if nodes == 2 else text for number in range(20))
     steps = compose_in_steps(lines.encode(), "it", 1 + 20 * nodes - over)
     if over <= 0:
-        finished(steps)
+        run_through(steps)
     else:
         with pytest.raises(BadFileError, match=rf"it is not YAML: line 20: more than {20 * nodes:,} values"):
-            finished(steps)
+            run_through(steps)
 
 
 def test_a_number_of_too_many_digits_is_refused(file: Path) -> None:

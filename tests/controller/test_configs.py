@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from broker.common.errors import ApiError, ErrorCode
-from broker.common.steps import Steps
+from broker.common.slices import Steps
 from broker.config.sections.topics import topic_settings
 from broker.controller.commands import (
     ConfigAlteration,

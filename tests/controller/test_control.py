@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from broker.common.errors import ApiError, ConfigError, ErrorCode
-from broker.common.steps import Steps
+from broker.common.slices import Steps
 from broker.config.load import load
 from broker.controller.alerts import (
     AlertCondition,

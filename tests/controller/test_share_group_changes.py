@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from broker.common.errors import ApiError, ErrorCode
-from broker.common.steps import finished
+from broker.common.slices import run_through
 from broker.controller.group_changes import (
     DeleteGroup,
     DeleteGroupOffsets,
@@ -118,7 +118,7 @@ async def test_a_group_is_shown_with_its_members_and_start_offsets(world):
         10,
     )
     world.beat("s", 0, "t")
-    detail = finished(world.logs.group("s"))
+    detail = run_through(world.logs.group("s"))
     assert (detail.assignor, detail.group.members) == ("simple", 1)
     (member,) = detail.members
     assert (member.client_id, member.assigned) == ("client", (("t", 0), ("t", 1)))
@@ -127,4 +127,4 @@ async def test_a_group_is_shown_with_its_members_and_start_offsets(world):
         (1, 6, 10, 4),
     ]
     world.states.starts[("s", world.control.image.topics["t"].topic_id, 0)] = -1
-    assert [each.partition for each in finished(world.logs.group("s")).offsets] == [1]
+    assert [each.partition for each in run_through(world.logs.group("s")).offsets] == [1]

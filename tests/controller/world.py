@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 import trio
 
 from broker.common.errors import ApiError
-from broker.common.steps import Steps, finished
+from broker.common.slices import Steps, run_through
 from broker.config.load import load
 from broker.controller.dynamic_config import DynamicConfig
 from broker.controller.plan import Plan, Situation
@@ -50,7 +50,7 @@ class World:
         role: Role = Role.ADMIN,
     ) -> Plan[Result]:
         made = planner(command, self.at(role))
-        return made if isinstance(made, Plan) else finished(made)
+        return made if isinstance(made, Plan) else run_through(made)
 
     def do(
         self,
@@ -94,7 +94,7 @@ class StoreCommitter:
 
     async def in_slices(self, steps: Steps[Result], *, to_the_end: bool = False) -> Result:
         await trio.lowlevel.checkpoint_if_cancelled()
-        return finished(steps)
+        return run_through(steps)
 
     def to_the_end(self) -> AbstractContextManager[object]:
         return trio.CancelScope(shield=True)

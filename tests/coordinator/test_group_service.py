@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from broker.common.errors import ApiError, ErrorCode
-from broker.common.steps import finished
+from broker.common.slices import run_through
 from broker.coordinator.topic_logs import coordinator_partition
 from broker.log import disk
 from broker.log.partition import PartitionLog
@@ -217,13 +217,13 @@ async def test_a_damaged_end_of_the_offsets_does_not_hold_up_the_start(
 async def test_lag_is_what_lies_behind_the_committed_offsets(ready: Harness) -> None:
     ready.append("orders", 1, 2, 3)
     ready.append("orders", 1, partition=1)
-    assert finished(ready.groups.lag(GROUP)) == 0
+    assert run_through(ready.groups.lag(GROUP)) == 0
     await commit(ready, 1)
-    assert finished(ready.groups.lag(GROUP)) == 2
+    assert run_through(ready.groups.lag(GROUP)) == 2
     await commit(ready, 0, partition=1)
-    assert finished(ready.groups.lag(GROUP)) == 3
+    assert run_through(ready.groups.lag(GROUP)) == 3
     await commit(ready, 9)
-    assert finished(ready.groups.lag(GROUP)) == 1
+    assert run_through(ready.groups.lag(GROUP)) == 1
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from broker.common.errors import ProtocolViolation
+from broker.common.slices import SLICE, Steps, advance, run_through
 from broker.config.listeners import Address
 from broker.gateway.channel import GatewayChannel
 from broker.gateway.responses import AT_ONCE, rewriter, rewritten
@@ -22,7 +23,6 @@ from broker.protocol.messages.find_coordinator import (
     FindCoordinatorResponse,
 )
 from broker.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from broker.records.slices import run_through
 from tests.gateway.frames import even_nodes, frame_of, read
 from tests.gateway.test_metadata_head import large
 from tests.gateway.test_upstream_faults import accepted
@@ -80,10 +80,13 @@ RESPONSES = {
 def test_slices_give_the_bytes_of_the_whole(name: str) -> None:
     message, version = RESPONSES[name]
     frame = frame_of(message, version)
-    slices = rewritten(frame, message.API_KEY, version, even_nodes)
-    assert not isinstance(slices, bytes)
+    made = rewritten(frame, message.API_KEY, version, even_nodes)
     rewrite = rewriter(message.API_KEY, version)
-    assert rewrite is not None and run_through(slices) == rewrite(frame, even_nodes)
+    assert rewrite is not None and whole_of(made) == rewrite(frame, even_nodes)
+
+
+def whole_of(made: bytes | Steps[bytes]) -> bytes:
+    return made if isinstance(made, bytes) else run_through(made)
 
 
 @pytest.mark.timed
@@ -100,7 +103,7 @@ def test_no_slice_is_a_large_part_of_the_whole(name: str) -> None:
         while True:
             began = time.thread_time()
             try:
-                next(slices)
+                advance(slices)
             except StopIteration:
                 break
             finally:
@@ -111,25 +114,26 @@ def test_no_slice_is_a_large_part_of_the_whole(name: str) -> None:
 
 @pytest.mark.parametrize(("size", "is_sliced"), [(-1, False), (0, False), (1, True)])
 def test_a_response_up_to_the_limit_is_rewritten_at_once(size: int, is_sliced: bool) -> None:
-    message = coordinators(keys_of(100))
-    message.coordinators[0].key = "k" * 10_000
+    message = coordinators(FindCoordinatorRequest(coordinator_keys=list(map(str, range(SLICE)))))
+    for each in message.coordinators:
+        each.host = "h"
+    message.coordinators[0].key = "k" * 1_000
     missing = AT_ONCE + size - len(frame_of(message, VERSION))
     message.coordinators[0].key += "k" * missing
     frame = frame_of(message, VERSION)
     assert len(frame) == AT_ONCE + size and missing > 0
     made = rewritten(frame, ApiKey.FIND_COORDINATOR, VERSION, lambda _: Address("g", 1))
     assert isinstance(made, bytes) is not is_sliced
-    whole = made if isinstance(made, bytes) else run_through(made)
-    assert {each.host for each in read(whole, ApiKey.FIND_COORDINATOR, VERSION).coordinators} == {"g"}
+    assert {each.host for each in read(whole_of(made), ApiKey.FIND_COORDINATOR, VERSION).coordinators} == {
+        "g"
+    }
 
 
 @pytest.mark.parametrize("cut", [1, 1_000, 100_000])
 def test_a_damaged_large_response_is_a_violation(cut: int) -> None:
     frame = frame_of(coordinators(keys_of(KEYS)), VERSION)[:-cut]
-    slices = rewritten(frame, ApiKey.FIND_COORDINATOR, VERSION, even_nodes)
-    assert not isinstance(slices, bytes)
     with pytest.raises(ProtocolViolation):
-        run_through(slices)
+        whole_of(rewritten(frame, ApiKey.FIND_COORDINATOR, VERSION, even_nodes))
 
 
 @pytest.mark.parametrize("limit", [1, 64])

@@ -18,7 +18,7 @@ import trio
 from trio.testing import MockClock
 
 from broker.common.errors import ConfigError, ErrorCode
-from broker.common.steps import finished
+from broker.common.slices import run_through
 from broker.config.load import load
 from broker.config.sections.quotas import BrokerQuotaConfig
 from broker.controller.commands import AlterClientQuotas, EntityPairs, QuotaAlteration, QuotaOp
@@ -468,8 +468,8 @@ async def test_the_usage_of_a_node_that_left_ends_like_that_of_an_idle_client(
         await until_nodes(w, mock_clock, lambda: set(w.server.cluster.nodes) == {0})
         assert quotas.produce.sensor_count == 2
         quotas.at_node(0).produce.record("ANONYMOUS", GREEDY, 1, began_ms + 1)
-        assert finished(quotas.expire(began_ms + IDLE_MS)) == 0
-        assert finished(quotas.expire(began_ms + IDLE_MS + 1)) == 1
+        assert run_through(quotas.expire(began_ms + IDLE_MS)) == 0
+        assert run_through(quotas.expire(began_ms + IDLE_MS + 1)) == 1
         assert set(w.used(QuotaKind.PRODUCE)) == {0}
         assert 'node="1"' not in w.server.prometheus.page().partition("kafka_server_fetch_byte_rate")[0]
 
@@ -498,9 +498,9 @@ async def test_the_console_and_rest_show_the_node(tmp_path: Path, mock_clock: Mo
         (rule,) = quota_rows(views)
         (limit,) = rule.limits
         assert (limit.upstream_node, limit.observed, limit.throttled) == (1, 1_200.0, 2)
-        one = finished(views.quotas.quota(RULE))
+        one = run_through(views.quotas.quota(RULE))
         assert one is not None and one.limits == rule.limits
-        resolved = {now.key: now for now, _ in finished(views.quotas.resolve(None, GREEDY))}
+        resolved = {now.key: now for now, _ in run_through(views.quotas.resolve(None, GREEDY))}
         found = resolved[PRODUCE]
         assert (found.observed, found.wait_ms) == (1_200.0, 2_000)
         uses = [(use.upstream_node, use.observed, use.wait_ms) for use in found.nodes]
@@ -547,7 +547,7 @@ async def test_with_another_scope_nothing_has_a_node(tmp_path: Path, mock_clock:
         assert w.channel_of(first).quotas is w.server.quotas
         assert 'node="' not in w.server.prometheus.page().partition("kafka_server_fetch_byte_rate")[0]
         (found,) = [
-            now for now, _ in finished(w.server.views.quotas.resolve(None, GREEDY)) if now.key == PRODUCE
+            now for now, _ in run_through(w.server.views.quotas.resolve(None, GREEDY)) if now.key == PRODUCE
         ]
         assert (found.observed, found.nodes) == (1_100.0, ())
 

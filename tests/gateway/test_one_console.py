@@ -8,7 +8,7 @@ import pytest
 import trio
 from msgspec.structs import replace
 
-from broker.common.steps import finished
+from broker.common.slices import run_through
 from broker.controller.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
 from broker.metadata.actor import BROKER_ITSELF
 from broker.protocol.messages.api_versions import ApiVersionsRequest
@@ -161,7 +161,7 @@ async def test_it_explains_the_clients_and_addresses_of_both(tmp_path: Path) -> 
 
         def is_explained() -> None:
             (theirs,) = (row.gateway_id for row in views.shares.gateways() if row.gateway_id.startswith("8-"))
-            found = {now.key: now for now, _ in finished(views.quotas.resolve(None, "greedy"))}[
+            found = {now.key: now for now, _ in run_through(views.quotas.resolve(None, "greedy"))}[
                 "producer_byte_rate"
             ]
             (use,) = found.gateways

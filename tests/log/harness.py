@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from broker.common.slices import run_through
 from broker.config.sections.log import LogConfig
 from broker.config.sections.topics import TopicSettings
 from broker.log.partition import PartitionLog
@@ -12,7 +13,6 @@ from broker.log.recovery import Recovery
 from broker.log.staged import Staged
 from broker.log.store import LogStore
 from broker.records.build import NewRecord, build_batch
-from broker.records.slices import run_through
 from broker.records.walk import Record, batches, records
 
 NOW = 1_700_000_000_000

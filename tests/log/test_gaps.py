@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from broker.common.errors import ApiError, ErrorCode
-from broker.common.steps import finished
+from broker.common.slices import run_through
 from broker.config.sections.topics import TopicSettings
 from broker.log.partition import PartitionLog
 from broker.log.recovery import Gap, Missing
@@ -231,7 +231,7 @@ def test_a_deleted_partition_is_not_missing_after_a_kill(where: Path, tmp_path: 
     store, _ = open_store(where)
     make(store)
     store.delete_partition("events", 0)
-    finished(store.forget_deleted())
+    run_through(store.forget_deleted())
     killed = after_kill(where, tmp_path / "killed")
     again, missing = absent(killed)
     assert missing == [] and again.partition("events", 0) is None

@@ -4,12 +4,12 @@ import os
 
 import pytest
 
+from broker.common.slices import SLICE
 from broker.log.disk import OpenFiles
 from broker.log.index_record import IndexRecord, parse_record, record_of, record_text
 from broker.records.build import NewRecord, build_batch
 from broker.records.control import Marker
 from broker.records.header import TRANSACTIONAL_FLAG
-from broker.records.slices import SLICE
 from tests.log.harness import (
     NOW,
     append,

@@ -3,7 +3,7 @@
 import pytest
 
 from broker.common.errors import ApiError, ErrorCode
-from broker.common.steps import finished
+from broker.common.slices import run_through
 from broker.log.producer_state import (
     MAX_PRODUCERS,
     RETAINED_BATCHES,
@@ -95,7 +95,7 @@ def test_a_producer_is_forgotten_when_it_was_not_seen_for_long():
     producers = ProducerStates()
     for producer_id, seen in ((1, NOW - 1), (2, NOW), (3, NOW + 1)):
         add(producers, 0, 1, producer_id=producer_id, now=seen)
-    finished(producers.expire(NOW))
+    run_through(producers.expire(NOW))
     assert [producer_id for producer_id, _ in producers.items()] == [3]
 
 
@@ -207,11 +207,11 @@ def test_sequences_survive_the_loss_of_every_snapshot(store, where, tmp_path):
 def test_a_producer_s_state_goes_when_it_expires(store, log):
     append(log, batch(b"a", producer=(7, 0, 0)), now=NOW)
     day = store.config.producer_id_expiration_ms
-    finished(store.expire_producers(NOW + day - 1))
+    run_through(store.expire_producers(NOW + day - 1))
     assert len(log.producers) == 1
     store.retention(NOW + day)
     assert len(log.producers) == 1
-    finished(store.expire_producers(NOW + day))
+    run_through(store.expire_producers(NOW + day))
     assert len(log.producers) == 0
     append(log, batch(b"a", producer=(7, 0, 55)))
 

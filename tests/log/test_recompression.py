@@ -3,10 +3,11 @@
 import pytest
 
 from broker.common.errors import ApiError, ErrorCode
+from broker.common.slices import run_through
 from broker.log.partition import PartitionLog
 from broker.records.compression import Codec
 from broker.records.header import header_at
-from broker.records.slices import Pack, run_through
+from broker.records.thread_work import Pack
 from broker.records.walk import UNPACKED_AT_ONCE
 from tests.log.cleaner.harness import keyed
 from tests.log.harness import NOW, all_records, append, make

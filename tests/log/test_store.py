@@ -7,13 +7,12 @@ import time
 import pytest
 
 from broker.common.errors import ApiError
-from broker.common.steps import Steps, finished
+from broker.common.slices import Steps, run_through
 from broker.config.sections.log import LogConfig
 from broker.log import checkpoints
-from broker.log.directories import POINTS_AT_ONCE
 from broker.log.partition import PartitionLog
-from broker.log.producer_state import PRODUCERS_AT_ONCE, BatchMetadata, ProducerStates
-from broker.log.store import PARTITIONS_AT_ONCE, LogStore
+from broker.log.producer_state import BatchMetadata, ProducerStates
+from broker.log.store import LogStore
 from tests.log.harness import (
     NOW,
     TOPIC_ID,
@@ -201,6 +200,8 @@ def test_a_checkpoint_contains_the_recovery_points(store, where):
 
 # Periodic work with many partitions
 
+MANY = 96
+
 
 class Calls(list[object]):
     """The calls of a function since it was replaced, and the most of them between two pauses of steps."""
@@ -222,35 +223,35 @@ class Calls(list[object]):
         return max(most, len(self) - before)
 
 
-def test_retention_checks_a_few_partitions_between_two_pauses(store, monkeypatch):
-    for index in range(3 * PARTITIONS_AT_ONCE):
+def test_retention_checks_one_partition_between_two_pauses(store, monkeypatch):
+    for index in range(MANY):
         make(store, "many", index)
     calls = Calls(monkeypatch, PartitionLog, "retire")
-    assert calls.most_in(store.retention_in_steps(NOW)) == PARTITIONS_AT_ONCE
-    assert len(calls) == 3 * PARTITIONS_AT_ONCE
+    assert calls.most_in(store.retention_in_steps(NOW)) == 1
+    assert len(calls) == MANY
 
 
 def test_a_partition_that_is_deleted_during_retention_is_left_alone(store, monkeypatch):
-    for index in range(2 * PARTITIONS_AT_ONCE):
+    for index in range(MANY):
         make(store, "many", index)
     calls = Calls(monkeypatch, PartitionLog, "retire")
     steps = store.retention_in_steps(NOW)
-    next(steps)
-    store.delete_partition("many", 2 * PARTITIONS_AT_ONCE - 1)
-    finished(steps)
-    assert len(calls) == 2 * PARTITIONS_AT_ONCE - 1
+    while not calls:
+        next(steps)
+    store.delete_partition("many", MANY - 1)
+    run_through(steps)
+    assert len(calls) == MANY - 1
 
 
-def test_deleted_partitions_are_forgotten_with_a_few_points_between_two_pauses(store, where, monkeypatch):
-    count = 2 * POINTS_AT_ONCE + 1
-    for index in range(count + 1):
+def test_deleted_partitions_are_forgotten_with_one_point_between_two_pauses(store, where, monkeypatch):
+    for index in range(MANY + 1):
         make(store, "many", index)
-    store.delete_partition("many", count)
+    store.delete_partition("many", MANY)
     calls = Calls(monkeypatch, checkpoints, "offset_line")
-    assert calls.most_in(store.forget_deleted()) == POINTS_AT_ONCE
-    assert len(calls) == count
+    assert calls.most_in(store.forget_deleted()) == 1
+    assert len(calls) == MANY
     text = (where / "recovery-point-offset-checkpoint").read_bytes()
-    assert checkpoints.parse_offsets(text) == {("many", index): 0 for index in range(count)}
+    assert checkpoints.parse_offsets(text) == {("many", index): 0 for index in range(MANY)}
 
 
 def test_the_thread_formats_the_recovery_points_not_the_loop(store, where, monkeypatch):
@@ -275,21 +276,22 @@ def test_a_start_offset_formats_one_line(store, monkeypatch):
     assert calls == [(("many", 1), 2)]
 
 
-@pytest.mark.parametrize("count", [PRODUCERS_AT_ONCE - 1, PRODUCERS_AT_ONCE, 3 * PRODUCERS_AT_ONCE])
-def test_idle_producers_expire_a_few_between_two_pauses(count):
+@pytest.mark.parametrize("count", [1, 2, MANY])
+def test_one_idle_producer_expires_between_two_pauses(count):
     producers = ProducerStates()
     for producer_id in range(count):
         producers.add(producer_id, 0, BatchMetadata(0, 0, 0, 0, NOW), NOW)
     left = [len(producers) for _ in producers.expire(NOW)]
-    assert left == [count - PRODUCERS_AT_ONCE * n for n in range(1, count // PRODUCERS_AT_ONCE + 1)]
+    assert left == list(reversed(range(count)))
     assert len(producers) == 0
 
 
-def test_expiry_of_producers_checks_a_few_partitions_between_two_pauses(store, monkeypatch):
-    for index in range(3 * PARTITIONS_AT_ONCE):
+def test_expiry_of_producers_checks_one_partition_between_two_pauses(store, monkeypatch):
+    for index in range(MANY):
         make(store, "many", index)
     calls = Calls(monkeypatch, ProducerStates, "expire")
-    assert calls.most_in(store.expire_producers(NOW)) == PARTITIONS_AT_ONCE
+    assert calls.most_in(store.expire_producers(NOW)) == 1
+    assert len(calls) == MANY
 
 
 @pytest.fixture

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from broker.common.errors import ApiError, ErrorCode
+from broker.common.slices import SLICE, run_through
 from broker.config.sections.topics import TopicSettings
 from broker.records.build import NewRecord, build_batch
 from broker.records.compression import Codec
 from broker.records.header import CRC, CRC_AT, CRC_FROM, HEADER, HEADER_BYTES
-from broker.records.slices import SLICE, run_through
 from broker.records.validate import crc32c
 from tests.log.harness import NOW, append, batch, fill, make, max_timestamp, offset_for_timestamp, open_store
 

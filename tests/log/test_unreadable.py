@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from broker.common.errors import ApiError, ErrorCode, UnreadableRegion
+from broker.common.slices import run_through
 from broker.log import disk
 from broker.log.partition import PartitionLog
 from broker.log.slice import READ_AHEAD
 from broker.log.store import LogStore
-from broker.records.slices import run_through
 from tests.log.harness import NOW, append, fill, log_files, make, open_store, sized
 
 Use = Callable[[PartitionLog], object]

@@ -11,7 +11,7 @@ import pytest
 from trio.testing import MockClock
 
 from broker.common.errors import ErrorCode
-from broker.common.steps import finished
+from broker.common.slices import run_through
 from broker.log.partition import PartitionLog
 from broker.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from broker.protocol.messages.produce import PartitionProduceResponse
@@ -219,10 +219,10 @@ async def test_how_long_a_producer_is_remembered(broker: RunningBroker) -> None:
         return [each.producer_id for each in answer.topics[0].partitions[0].active_producers]
 
     assert await error_of_produce(broker, producer_id=7) is ErrorCode.NONE
-    finished(broker.server.log.expire_producers(wall_ms(broker) + 60_000))
+    run_through(broker.server.log.expire_producers(wall_ms(broker) + 60_000))
     assert await known() == [7]
     await alter(broker, producer_id_expiration_ms="30000")
-    finished(broker.server.log.expire_producers(wall_ms(broker) + 60_000))
+    run_through(broker.server.log.expire_producers(wall_ms(broker) + 60_000))
     assert await known() == []
 
 

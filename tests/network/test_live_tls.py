@@ -12,7 +12,7 @@ import pytest
 import trio
 
 from broker.common.errors import ErrorCode
-from broker.common.steps import Steps
+from broker.common.slices import Steps
 from tests.network.test_live_listeners import ports
 from tests.support.certificates import PASSWORD, Identity, certificates
 from tests.support.hostile import is_served, until

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 import trio
 
-from broker.common.steps import Steps
+from broker.common import slices as common_slices
+from broker.common.slices import SLICE_S, Steps
 from broker.metadata.actor import BROKER_ITSELF
 from broker.metadata.changes import AuditFilter, Change, ChangeKind
 from broker.metadata.store import MetadataStore
-from broker.network import metadata_writer
 from broker.network.clock import TrioClock
-from broker.network.metadata_writer import SLICE_S, MetadataWriter
+from broker.network.metadata_writer import MetadataWriter
 from tests.webui.polls import Polls, WorkClock
 
 STEPS = 40
@@ -28,7 +28,7 @@ async def writer(tmp_path: Path) -> AsyncIterator[MetadataWriter]:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> WorkClock:
     clock = WorkClock()
-    monkeypatch.setattr(metadata_writer, "time", clock)
+    monkeypatch.setattr(common_slices, "time", clock)
     return clock
 
 

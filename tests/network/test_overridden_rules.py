@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from broker.common.principal import ANONYMOUS
-from broker.common.steps import finished
+from broker.common.slices import run_through
 from broker.controller.commands import AlterClientQuotas, EntityPairs, QuotaAlteration, QuotaOp
 from broker.controller.rows.quotas import OverriddenBy
 from broker.metadata.actor import BROKER_ITSELF
@@ -24,7 +24,7 @@ async def limit(broker: RunningBroker, entity: EntityPairs, value: float | None)
 
 def overriding(broker: RunningBroker, entity: EntityPairs) -> OverriddenBy | None:
     views = broker.server.views
-    row = finished(views.quotas.quota(entity))
+    row = run_through(views.quotas.quota(entity))
     assert row is not None and row in quota_rows(views)
     return row.limits[0].overridden_by
 

@@ -8,7 +8,7 @@ import trio
 from trio.testing import MockClock
 
 from broker.common.errors import ConfigError
-from broker.common.steps import finished
+from broker.common.slices import run_through
 from broker.config.load import load
 from broker.controller.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
 from broker.metadata.actor import BROKER_ITSELF
@@ -85,7 +85,7 @@ async def test_a_client_is_held_by_the_callbacks_limit_and_the_rows_say_so(
     (row,) = broker.server.views.quotas.throttled()
     assert (row.client_id, row.entity, row.tags) == ("other", (), (("group", "ANONYMOUS"),))
     assert (row.observed, row.bound, row.throttle_ms) == (1_100, 1_000, 1_000)
-    limit, _ = finished(broker.server.views.quotas.resolve(None, "one"))[0]
+    limit, _ = run_through(broker.server.views.quotas.resolve(None, "one"))[0]
     assert (limit.key, limit.bound, limit.observed, limit.matched) == (
         "producer_byte_rate",
         1_000,

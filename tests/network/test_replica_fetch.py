@@ -7,6 +7,7 @@ import pytest
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from broker.common.errors import ErrorCode
+from broker.common.slices import SLICE
 from broker.protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -21,7 +22,6 @@ from broker.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from broker.quotas.entity import Entity
-from broker.records.slices import SLICE
 from tests.support.live import SET, alter, takes_effect
 from tests.support.produce import PRODUCE_VERSION, batch_of, create_topic, produce_request
 from tests.support.running import RunningBroker, running_broker

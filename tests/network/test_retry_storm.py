@@ -23,6 +23,7 @@ from broker.api.requests.outcome import (
 )
 from broker.api.requests.retry_storm import GatedFastPath
 from broker.common.errors import ErrorCode
+from broker.common.slices import SLICE
 from broker.log import disk
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -33,7 +34,6 @@ from broker.protocol.messages.offset_commit import (
 )
 from broker.protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 from broker.quotas.entity import Entity
-from broker.records.slices import SLICE
 from tests.support.live import alter, takes_effect
 from tests.support.produce import PRODUCE_VERSION, batch_of, create_topic, produce_request
 from tests.support.running import RunningBroker, running_broker

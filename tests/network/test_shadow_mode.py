@@ -9,7 +9,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from broker.common.steps import finished
+from broker.common.slices import run_through
 from broker.controller.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
 from broker.controller.rows.quotas import QuotaLimit
 from broker.metadata.actor import BROKER_ITSELF
@@ -40,7 +40,7 @@ async def alter(broker: RunningBroker, shadow: bool | None, **limits: float | No
 
 
 def limit(broker: RunningBroker, key: str) -> QuotaLimit:
-    row = finished(broker.server.views.quotas.quota(RULE))
+    row = run_through(broker.server.views.quotas.quota(RULE))
     assert row is not None
     return next(each for each in row.limits if each.key == key)
 

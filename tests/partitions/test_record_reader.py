@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from broker.common.slices import run_through
 from broker.partitions import record_reader
 from broker.partitions.record_reader import (
     MAX_HEADERS,
@@ -20,7 +21,6 @@ from broker.partitions.record_reader import (
 )
 from broker.records.compression import Codec
 from broker.records.header import CONTROL_FLAG, TRANSACTIONAL_FLAG
-from broker.records.slices import run_through
 from tests.webui.log_world import WALL_MS, LogWorld
 
 LIMITS = ReadLimits(records=100, read_bytes=1 << 20, time_ms=1_000, kept_bytes=100)

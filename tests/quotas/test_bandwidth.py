@@ -7,7 +7,7 @@ from sys import float_info
 
 import pytest
 
-from broker.common.steps import finished
+from broker.common.slices import run_through
 from broker.metrics.rate import INT_MAX, Window
 from broker.quotas.bandwidth import RateQuotaManager
 from broker.quotas.entity import DEFAULT, Entity
@@ -203,9 +203,9 @@ def test_a_sensor_that_has_expired_is_made_again_and_still_throttles(scene):
     scene.limit(None, DEFAULT, 500)
     scene.record("ANONYMOUS", "client1", 100)
     scene.clock.advance(3_600_000)
-    assert finished(scene.manager.expire(scene.clock.ms())) == 0
+    assert run_through(scene.manager.expire(scene.clock.ms())) == 0
     scene.clock.advance(1)
-    assert finished(scene.manager.expire(scene.clock.ms())) == 1
+    assert run_through(scene.manager.expire(scene.clock.ms())) == 1
     assert scene.manager.find("ANONYMOUS", "client1") is None
     assert scene.record("ANONYMOUS", "client1", 10_000) == 10_000
     assert scene.manager.find("ANONYMOUS", "client1") is not None
@@ -295,18 +295,18 @@ def test_the_rest_of_a_wait_is_repaid_under_the_changed_limit(scene, changed, le
 def test_a_client_that_is_over_a_new_rule_already_is_held_at_once(scene, running, throttle_ms):
     """As if ten windows had been recorded at the bound: (10,000 + 1,000) / 10 s is 100 too many."""
     scene.limit(None, DEFAULT, 1_000)
-    finished(scene.manager.adopt(running, scene.clock.ms()))
+    run_through(scene.manager.adopt(running, scene.clock.ms()))
     assert scene.record("ANONYMOUS", "unknown", 1_000) == throttle_ms
 
 
 def test_a_client_that_has_been_counted_is_not_counted_twice(scene):
     scene.limit(None, DEFAULT, 1_000)
     scene.record("ANONYMOUS", "unknown", 1)
-    finished(scene.manager.adopt([("ANONYMOUS", "unknown", 400_000.0)], scene.clock.ms()))
+    run_through(scene.manager.adopt([("ANONYMOUS", "unknown", 400_000.0)], scene.clock.ms()))
     assert scene.record("ANONYMOUS", "unknown", 9_999) == 0
     assert scene.record("ANONYMOUS", "unknown", 1_000) == 1_000
 
 
 def test_without_rules_no_client_is_adopted(scene):
-    finished(scene.manager.adopt([("ANONYMOUS", "unknown", 400_000.0)], scene.clock.ms()))
+    run_through(scene.manager.adopt([("ANONYMOUS", "unknown", 400_000.0)], scene.clock.ms()))
     assert list(scene.manager.sensors()) == []

@@ -6,7 +6,7 @@ from sys import float_info
 import pytest
 
 from broker.common.clock import BASE_MS
-from broker.common.steps import finished
+from broker.common.slices import run_through
 from broker.quotas.bandwidth import RateQuotaManager
 from broker.quotas.bucket import BucketQuotaManager
 from broker.quotas.client_quotas import ClientQuotas
@@ -168,7 +168,7 @@ def test_the_longest_throttle_gives_a_fetch_nothing():
 def test_a_client_that_is_over_a_new_rule_already_begins_with_an_empty_bucket():
     for per_second, wait_ms in ((999, 0), (1_000, 0), (1_001, 1)):
         fresh = manager()
-        finished(fresh.adopt([(*CLIENT, per_second)], BASE_MS))
+        run_through(fresh.adopt([(*CLIENT, per_second)], BASE_MS))
         throttle = fresh.record(*CLIENT, 1, BASE_MS)
         assert (0 if throttle is None else throttle.throttle_ms) == wait_ms
 

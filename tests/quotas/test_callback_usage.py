@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from broker.common.steps import finished
+from broker.common.slices import run_through
 from broker.quotas.bandwidth import RateQuotaManager
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.entity import DEFAULT, Entity, TagGroup
@@ -149,9 +149,9 @@ def test_the_space_in_the_windows_is_of_the_callbacks_limit(scene: CustomScene) 
 def test_an_idle_group_is_forgotten_after_an_hour_and_not_before(scene: CustomScene) -> None:
     scene.record("red-1", "a", 1)
     scene.clock.advance(IDLE_MS)
-    assert finished(scene.manager.expire(scene.clock.ms())) == 0
+    assert run_through(scene.manager.expire(scene.clock.ms())) == 0
     scene.clock.advance(1)
-    assert finished(scene.manager.expire(scene.clock.ms())) == 1
+    assert run_through(scene.manager.expire(scene.clock.ms())) == 1
     assert scene.sensors == {}
 
 
@@ -201,7 +201,7 @@ def test_a_group_that_is_forgotten_leaves_what_is_known_of_others(scene: CustomS
     scene.record("blue-1", "a", 1)
     scene.clock.advance(IDLE_MS + 1)
     scene.record("red-1", "a", 11_000)
-    assert finished(scene.manager.expire(scene.clock.ms())) == 1
+    assert run_through(scene.manager.expire(scene.clock.ms())) == 1
     scene.callback.broken["tags"] = failing
     assert scene.record("red-1", "a", 0) == 1_000
     assert scene.record("blue-1", "a", 10**9) == 0

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from broker.common.clock import BASE_MS
-from broker.common.steps import finished
+from broker.common.slices import run_through
 from broker.quotas.bandwidth import RateQuotaManager
 from broker.quotas.bucket import BucketQuotaManager
 from broker.quotas.entity import DEFAULT, Name
@@ -138,7 +138,7 @@ def test_clients_that_are_moved_to_a_more_particular_rule_and_back_get_what_gove
 
     def put(value: float, now_ms: int) -> None:
         manager.set_bound("alice", "app", None if value == 50_000.5 else particular, now_ms)
-        finished(manager.recheck_clients([(each.principal, each.client_id) for each in clients], now_ms))
+        run_through(manager.recheck_clients([(each.principal, each.client_id) for each in clients], now_ms))
 
     times = range(0, SECONDS * 1_000, every_ms)
     values = [(at_ms, particular if number % 2 else 50_000.5) for number, at_ms in enumerate(times)]
@@ -256,7 +256,7 @@ def test_a_client_that_goes_to_a_rule_of_their_own_takes_along_their_share_of_th
         assert throttle is not None
         manager.throttle(client, client, throttle, BASE_MS)
     manager.set_bound("alice", "d", 2_000, BASE_MS)
-    finished(manager.recheck_clients([("alice", name) for name in "abcd"], BASE_MS))
+    run_through(manager.recheck_clients([("alice", name) for name in "abcd"], BASE_MS))
     waits = {row.connection_id: row.remaining_ms for row in manager.throttled.rows(BASE_MS)}
     assert waits == {"a": 3_500, "b": 13_500, "c": 27_000, "d": 6_750}
     for name, wait_ms in (("a", 40_500), ("d", 6_750)):
@@ -271,7 +271,7 @@ def test_only_use_beyond_the_limit_moves_to_another_rule(used: int, wait_ms: int
     manager.set_bound("alice", None, 1_000, BASE_MS)
     assert manager.record("alice", "app", used, BASE_MS) is None
     manager.set_bound("alice", "app", 2_000, BASE_MS + 5_000)
-    finished(manager.recheck_clients([("alice", "app")], BASE_MS + 5_000))
+    run_through(manager.recheck_clients([("alice", "app")], BASE_MS + 5_000))
     throttle = manager.record("alice", "app", 20_000, BASE_MS + 5_000)
     assert (0 if throttle is None else throttle.throttle_ms) == wait_ms
     again = manager.record("alice", "app", 0, BASE_MS + 5_000)
@@ -284,7 +284,7 @@ def test_the_others_of_a_rule_that_no_client_broke_keep_their_burst_when_one_lea
     for name in "ab":
         assert manager.record("alice", name, 4_000, BASE_MS) is None
     manager.set_bound("alice", "b", 2_000, BASE_MS)
-    finished(manager.recheck_clients([("alice", "a"), ("alice", "b")], BASE_MS))
+    run_through(manager.recheck_clients([("alice", "a"), ("alice", "b")], BASE_MS))
     assert manager.record("alice", "a", 2_000, BASE_MS) is None
     assert manager.record("alice", "b", 0, BASE_MS) is not None
 

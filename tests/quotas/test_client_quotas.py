@@ -3,7 +3,7 @@
 import pytest
 
 from broker.common.clock import BASE_MS
-from broker.common.steps import finished
+from broker.common.slices import run_through
 from broker.metrics.families import render
 from broker.metrics.rate import Window
 from broker.quotas.client_quotas import ClientQuotas
@@ -143,8 +143,8 @@ def test_idle_sensors_of_every_kind_go_after_an_hour(quotas):
     quotas.apply(LOUD, "consumer_byte_rate", 1_000)
     quotas.record_produce("ANONYMOUS", "loud", 1, BASE_MS)
     quotas.record_fetch("ANONYMOUS", "loud", 1, BASE_MS)
-    assert finished(quotas.expire(BASE_MS + 3_600_000)) == 0
-    assert finished(quotas.expire(BASE_MS + 3_600_001)) == 2
+    assert run_through(quotas.expire(BASE_MS + 3_600_000)) == 0
+    assert run_through(quotas.expire(BASE_MS + 3_600_001)) == 2
 
 
 def test_the_kinds_that_broker_configuration_limits_have_no_key_of_a_client():

@@ -3,7 +3,7 @@
 import pytest
 
 from broker.common.clock import BASE_MS
-from broker.common.steps import finished
+from broker.common.slices import run_through
 from broker.metrics.rate import Window
 from broker.quotas.connection_rates import AddressStatsTable, IpRates, canonical_address
 from broker.quotas.connections import PER_IP, ConnectionQuotas, Throttled, TooMany
@@ -79,9 +79,9 @@ def test_a_client_that_was_not_seen_for_an_hour_is_forgotten() -> None:
     listener = quotas.add_listener("PLAINTEXT")
     connect_from(quotas, listener, ONE, BASE_MS)
     connect_from(quotas, listener, OTHER, BASE_MS + 1)
-    finished(quotas.expire(BASE_MS + HOUR_MS))
+    run_through(quotas.expire(BASE_MS + HOUR_MS))
     assert set(seen(quotas.addresses)) == {ONE, OTHER}
-    finished(quotas.expire(BASE_MS + HOUR_MS + 1))
+    run_through(quotas.expire(BASE_MS + HOUR_MS + 1))
     assert set(seen(quotas.addresses)) == {OTHER}
 
 

@@ -8,7 +8,7 @@ from heapq import heappop, heappush
 import pytest
 
 from broker.common.clock import BASE_MS
-from broker.common.steps import finished
+from broker.common.slices import run_through
 from broker.metrics.rate import INT_MAX, Window
 from broker.quotas.connection_rates import ANY_ADDRESS
 from broker.quotas.connections import (
@@ -405,8 +405,8 @@ def test_an_address_that_was_idle_for_an_hour_is_forgotten_broker_and_listeners_
     quotas = quotas_of()
     quotas.set_ip_rate(DEFAULT, 5)
     admit(quotas)
-    assert finished(quotas.expire(BASE_MS + HOUR_MS)) == 0
-    assert finished(quotas.expire(BASE_MS + HOUR_MS + 1)) == 1
+    assert run_through(quotas.expire(BASE_MS + HOUR_MS)) == 0
+    assert run_through(quotas.expire(BASE_MS + HOUR_MS + 1)) == 1
     assert quotas.ips.sensors == {}
     assert list(quotas.listeners) == list(ADDRESSES)
     assert quotas.total == 1

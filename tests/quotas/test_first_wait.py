@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.common.steps import finished
+from broker.common.slices import run_through
 from broker.quotas.bandwidth import RateQuotaManager
 from broker.quotas.bucket import BucketQuotaManager
 from broker.quotas.entity import DEFAULT
@@ -74,7 +74,7 @@ def test_a_client_takes_its_debt_to_another_rule() -> None:
     assert moved.record(*APP, 30_000) == 20_000
     assert predicted(moved, OF_USER, 4_000) == 7_500
     moved.limit(DEFAULT, None, 4_000)
-    finished(moved.manager.recheck_clients([APP], moved.clock.ms()))
+    run_through(moved.manager.recheck_clients([APP], moved.clock.ms()))
     assert moved.record(*APP, 1) == 7_500
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from broker.common.clock import BASE_MS
-from broker.common.steps import finished
+from broker.common.slices import run_through
 from broker.metrics.families import render
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.entity import DEFAULT, Entity
@@ -115,8 +115,10 @@ def test_a_changed_limit_applies_at_every_node(quotas: ClientQuotas) -> None:
 def test_many_changed_rules_apply_at_every_node_in_the_first_step(count: int) -> None:
     quotas = ClientQuotas()
     names = [f"client-{number}" for number in range(count)]
-    finished(
-        quotas.switch(finished(quotas.draft([(Entity(client_id=n), PRODUCE, 1_000) for n in names], ())), 0)
+    run_through(
+        quotas.switch(
+            run_through(quotas.draft([(Entity(client_id=n), PRODUCE, 1_000) for n in names], ())), 0
+        )
     )
 
     def bounds() -> set[float]:
@@ -128,11 +130,11 @@ def test_many_changed_rules_apply_at_every_node_in_the_first_step(count: int) ->
 
     assert bounds() == {10_000}
     steps = quotas.switch(
-        finished(quotas.draft([(Entity(client_id=n), PRODUCE, 2_000) for n in names], ())), BASE_MS
+        run_through(quotas.draft([(Entity(client_id=n), PRODUCE, 2_000) for n in names], ())), BASE_MS
     )
     next(steps, None)
     assert bounds() == {20_000}
-    finished(steps)
+    run_through(steps)
     assert bounds() == {20_000}
     assert {sensor.bound for sensor in quotas.produce.sensors()} == {2_000}
 
@@ -160,11 +162,11 @@ def test_each_node_expires_by_itself(quotas: ClientQuotas) -> None:
     produced(quotas, 1, 1)
     produced(quotas, 2, 1, at_ms=1)
     assert quotas.produce.sensor_count == 2
-    assert finished(quotas.expire(BASE_MS + IDLE_MS)) == 0
-    assert finished(quotas.expire(BASE_MS + IDLE_MS + 1)) == 1
+    assert run_through(quotas.expire(BASE_MS + IDLE_MS)) == 0
+    assert run_through(quotas.expire(BASE_MS + IDLE_MS + 1)) == 1
     (left,) = quotas.produce.sensors()
     assert left.node == 2
-    assert finished(quotas.expire(BASE_MS + IDLE_MS + 2)) == 1
+    assert run_through(quotas.expire(BASE_MS + IDLE_MS + 2)) == 1
     assert produced(quotas, 1, FULL, at_ms=IDLE_MS + 2) == 0
 
 
@@ -175,7 +177,7 @@ def test_debts_move_at_each_node_by_itself() -> None:
     assert produced(quotas, 2, 5_000) == 0
     quotas.apply(Entity("alice", "app"), PRODUCE, LIMIT, BASE_MS)
     for node in (1, 2):
-        finished(quotas.at_node(node).produce.recheck_clients([("alice", "app")], BASE_MS))
+        run_through(quotas.at_node(node).produce.recheck_clients([("alice", "app")], BASE_MS))
     (channel,) = quotas.produce.throttled.all()
     sensors = {sensor.node: sensor for sensor in quotas.produce.sensors_of("alice", "app")}
     assert channel.channel is first
@@ -188,7 +190,7 @@ def test_the_busiest_are_chosen_among_all_nodes() -> None:
     quotas.apply(Entity(client_id=DEFAULT), PRODUCE, LIMIT, BASE_MS)
     for node, name, nbytes in ((1, "a", 10), (2, "a", 40), (1, "b", 30), (2, "c", 20)):
         quotas.at_node(node).produce.record("alice", name, nbytes, BASE_MS)
-    chosen = finished(quotas.produce.busiest(3, BASE_MS))
+    chosen = run_through(quotas.produce.busiest(3, BASE_MS))
     assert [(each.node, each.client_id) for each in chosen] == [(2, "a"), (1, "b"), (2, "c")]
     page = parse(render(families(quotas, BASE_MS, 3)).decode())
     labels = [dict(labels) for _, labels in page["kafka_server_produce_byte_rate"].samples]

@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 from broker.common.errors import ApiError
-from broker.common.steps import finished
+from broker.common.slices import run_through
 from broker.quotas.bandwidth import RateQuotaManager
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.entity import DEFAULT, Entity, Name
@@ -228,7 +228,7 @@ def test_the_rules_total_outlives_its_sensors_and_ends_with_the_mark() -> None:
     scene = shadowed(RateQuotaManager(QuotaKind.PRODUCE))
     scene.record(*CLIENT, 11_000)
     scene.clock.advance(IDLE_MS + 1)
-    assert finished(scene.manager.expire(scene.clock.ms())) == 1
+    assert run_through(scene.manager.expire(scene.clock.ms())) == 1
     scene.record(*CLIENT, 11_000)
     assert scene.manager.shadows[CLIENT].times == 2
     scene.manager.set_shadow(*CLIENT, is_shadow=False)

@@ -3,7 +3,7 @@
 from functools import partial
 
 from broker.common.clock import BASE_MS
-from broker.common.steps import finished
+from broker.common.slices import run_through
 from broker.metrics.rate import Window
 from broker.quotas.entity import DEFAULT
 from broker.quotas.table import UNLIMITED, QuotaTable
@@ -94,8 +94,8 @@ def test_a_sensor_idle_for_an_hour_stays_and_a_millisecond_later_goes():
     sensors = usage(table)
     old = sensors.sensor("alice", "old", BASE_MS)
     young = sensors.sensor("alice", "young", BASE_MS + 1)
-    assert finished(sensors.expire(BASE_MS + IDLE_MS)) == 0
-    assert finished(sensors.expire(BASE_MS + IDLE_MS + 1)) == 1
+    assert run_through(sensors.expire(BASE_MS + IDLE_MS)) == 0
+    assert run_through(sensors.expire(BASE_MS + IDLE_MS + 1)) == 1
     assert list(sensors) == [young]
     assert sensors.sensor("alice", "old", BASE_MS + IDLE_MS + 1) is not old
 

@@ -9,12 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from broker.common.errors import ApiError, ErrorCode
+from broker.common.slices import SLICE, Slices, run_through
 from broker.records.build import NewRecord, build_batch
 from broker.records.compression import Codec
 from broker.records.header import HEADER_BYTES
-from broker.records.inspect import UNBOUNDED, check_records, first_record
+from broker.records.inspect import AT_ONCE, UNBOUNDED, check_records, first_record
 from broker.records.record_errors import RecordRules
-from broker.records.slices import AT_ONCE, SLICE, Slices, Unpack, run_through
+from broker.records.thread_work import Unpack
 from broker.records.walk import records
 
 

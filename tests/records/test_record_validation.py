@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from broker.common.errors import ApiError, ErrorCode
+from broker.common.slices import run_through
 from broker.records import inspect
 from broker.records.build import NewRecord, build_batch
 from broker.records.compression import Codec, compress
 from broker.records.header import HEADER_BYTES
 from broker.records.inspect import UNBOUNDED, RecordRules, check_records
-from broker.records.slices import run_through
 from broker.records.walk import records
 from tests.records.test_compression import xerial
 from tests.support.batches import TIME, packed_as, record, recounted, varint

@@ -4,7 +4,7 @@ import pytest
 
 from broker.common.errors import ConfigError
 from broker.common.patterns import compiled
-from broker.common.steps import finished
+from broker.common.slices import run_through
 from broker.security.principal_rules import MAX_NAME_LENGTH, MAX_PROGRAM, MAX_WORK, PrincipalRules
 
 RULES = ", ".join(
@@ -29,15 +29,15 @@ RULES = ", ".join(
     ],
 )
 def test_the_first_rule_that_fits_wins(subject: str, name: str) -> None:
-    assert finished(PrincipalRules(RULES).apply(subject)) == name
+    assert run_through(PrincipalRules(RULES).apply(subject)) == name
 
 
 def test_where_no_rule_fits_there_is_no_name() -> None:
-    assert finished(PrincipalRules("RULE:^CN=a$/x/").apply("CN=ab")) is None
+    assert run_through(PrincipalRules("RULE:^CN=a$/x/").apply("CN=ab")) is None
 
 
 def test_a_pattern_must_fit_the_whole_subject() -> None:
-    assert finished(PrincipalRules("RULE:CN=a/x/,DEFAULT").apply("CN=ab")) == "CN=ab"
+    assert run_through(PrincipalRules("RULE:CN=a/x/,DEFAULT").apply("CN=ab")) == "CN=ab"
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_a_pattern_must_fit_the_whole_subject() -> None:
     ],
 )
 def test_replacements_are_javas(rule: str, name: str) -> None:
-    assert finished(PrincipalRules(rule).apply("CN=x")) == name
+    assert run_through(PrincipalRules(rule).apply("CN=x")) == name
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_invalid_rules_are_refused_with_their_key(text: str) -> None:
 @pytest.mark.parametrize("pattern", ["^(a*)*b$", "^(a+)+$", "^(.*a){20}$", "^(([a-z])+.)+[A-Z]([a-z])+$"])
 def test_a_pattern_with_repetitions_in_repetitions_is_matched_in_linear_time(pattern: str) -> None:
     """A backtracking engine would practically never finish."""
-    assert finished(PrincipalRules(f"RULE:{pattern}/x/").apply("a" * 8_000 + ",")) is None
+    assert run_through(PrincipalRules(f"RULE:{pattern}/x/").apply("a" * 8_000 + ",")) is None
 
 
 @pytest.mark.parametrize("pattern", ["^CN=(?=a).*$", "^(a)\\1$", "^a++$", "^a{1001}$"])
@@ -91,14 +91,14 @@ def test_patterns_unknown_to_re2_are_refused_with_the_pattern(pattern: str) -> N
 
 @pytest.mark.parametrize(("length", "name"), [(8_191, "x"), (8_192, "x"), (8_193, None)])
 def test_a_subject_has_a_longest_length(length: int, name: str | None) -> None:
-    assert finished(PrincipalRules("RULE:^a*$/x/").apply("a" * length)) == name
+    assert run_through(PrincipalRules("RULE:^a*$/x/").apply("a" * length)) == name
 
 
 @pytest.mark.parametrize(("count", "taken"), [(99, True), (100, True), (101, False)])
 def test_a_listener_has_at_most_a_hundred_rules(count: int, taken: bool) -> None:
     text = ",".join(["RULE:^a$/b/"] * (count - 1) + ["DEFAULT"])
     if taken:
-        assert finished(PrincipalRules(text).apply("c")) == "c"
+        assert run_through(PrincipalRules(text).apply("c")) == "c"
     else:
         with pytest.raises(ConfigError, match="at most 100 rules"):
             PrincipalRules(text)
@@ -114,7 +114,7 @@ def test_a_listener_has_at_most_a_hundred_rules(count: int, taken: bool) -> None
     ],
 )
 def test_rules_do_what_javas_do(rule: str, subject: str, name: str) -> None:
-    assert finished(PrincipalRules(rule).apply(subject)) == name
+    assert run_through(PrincipalRules(rule).apply(subject)) == name
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_rules_do_what_javas_do(rule: str, subject: str, name: str) -> None:
     ],
 )
 def test_a_change_of_case_makes_no_letter_of_ascii(case: str, subject: str, name: str) -> None:
-    assert finished(PrincipalRules(f"RULE:^CN=(.*)$/$1/{case}").apply(subject)) == name
+    assert run_through(PrincipalRules(f"RULE:^CN=(.*)$/$1/{case}").apply(subject)) == name
 
 
 SLOW = "(.*?)(.?a)" * 15
@@ -144,7 +144,7 @@ def test_the_longest_name_falls_with_the_size_of_the_largest_pattern() -> None:
     rules = PrincipalRules(f"RULE:^CN=([^,]+),.*$/$1/,RULE:{SLOW}/$1/,DEFAULT")
     assert rules.longest == MAX_WORK // compiled(SLOW).programsize < MAX_NAME_LENGTH
     for length, expected in ((rules.longest - 1, "b"), (rules.longest, "b"), (rules.longest + 1, None)):
-        name = finished(rules.apply("b" * length))
+        name = run_through(rules.apply("b" * length))
         assert name == (expected and expected * length)
 
 
@@ -152,7 +152,7 @@ def test_a_pattern_has_a_largest_size() -> None:
     """An ASCII letter is one instruction."""
     room = MAX_PROGRAM - compiled("").programsize
     for count in (room - 1, room):
-        assert finished(PrincipalRules(f"RULE:{'a' * count}/x/").apply("a" * count)) == "x"
+        assert run_through(PrincipalRules(f"RULE:{'a' * count}/x/").apply("a" * count)) == "x"
     with pytest.raises(ConfigError, match=f"at most {MAX_PROGRAM} instructions") as refused:
         PrincipalRules(f"RULE:{'a' * (room + 1)}/x/")
     assert "ssl.principal.mapping.rules" in str(refused.value)
@@ -166,7 +166,7 @@ def test_every_pattern_can_match_names_of_a_thousand_characters() -> None:
 def test_a_replacement_has_a_longest_length(length: int, accepted: bool) -> None:
     text = f"RULE:^CN=a$/{'x' * length}/"
     if accepted:
-        assert finished(PrincipalRules(text).apply("CN=a")) == "x" * length
+        assert run_through(PrincipalRules(text).apply("CN=a")) == "x" * length
     else:
         with pytest.raises(ConfigError, match="at most 1024 characters"):
             PrincipalRules(text)
@@ -175,14 +175,14 @@ def test_a_replacement_has_a_longest_length(length: int, accepted: bool) -> None
 @pytest.mark.parametrize(("length", "mapped"), [(15, True), (16, True), (17, False)])
 def test_a_pattern_that_matches_too_many_parts_of_a_name_gives_none(length: int, mapped: bool) -> None:
     """Java's replaceAll replaces every match; a name of 8,191 letters took 7.8 s and became 204 MB."""
-    name = finished(PrincipalRules("RULE:a|a+b/x/,DEFAULT").apply("a" * (length - 1) + "ab"))
+    name = run_through(PrincipalRules("RULE:a|a+b/x/,DEFAULT").apply("a" * (length - 1) + "ab"))
     assert name == ("x" * length + "b" if mapped else None)
 
 
 @pytest.mark.parametrize(("length", "mapped"), [(8_191, True), (8_192, True), (8_194, False)])
 def test_a_mapped_name_has_a_longest_length(length: int, mapped: bool) -> None:
     rules = PrincipalRules("RULE:^(a*)(b?)$/$1$1$2/")
-    name = finished(rules.apply("a" * (length // 2) + "b" * (length % 2)))
+    name = run_through(rules.apply("a" * (length // 2) + "b" * (length % 2)))
     assert (name is not None and len(name)) == (mapped and length)
 
 
@@ -194,4 +194,4 @@ def test_many_rules_are_tried_in_pieces() -> None:
     per_piece = MAX_WORK // (size * len(name))
     assert pauses == (99 - 1) // per_piece > 1
     assert sum(1 for _ in rules.apply("CN=alice,O=example")) == 0
-    assert finished(rules.apply(name)) == name
+    assert run_through(rules.apply(name)) == name

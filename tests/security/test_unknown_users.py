@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from broker.common.steps import finished
+from broker.common.slices import run_through
 from broker.security.scram import MECHANISMS, ScramLogin, ScramMechanism
 from broker.security.unknown_users import MAX_SHAPES, UnknownCredential, UnknownUsers
 
@@ -223,7 +223,7 @@ def test_users_that_come_change_and_go_are_counted_as_if_they_had_been_there_at_
             iterations = random.choice([4_096, 8_192, 16_384])
             kept = {each: Kept(bytes(16), iterations) for each in MECHANISMS if random.random() < 0.6}
             after.pop(name, None) if not kept else after.update({name: kept})
-        finished(followed.on_metadata_update(known, after, changed))
+        run_through(followed.on_metadata_update(known, after, changed))
         known = after
         at_once = UnknownUsers(bytes(32), dict(sorted(known.items())))
         for mechanism in MECHANISMS.values():
@@ -231,10 +231,11 @@ def test_users_that_come_change_and_go_are_counted_as_if_they_had_been_there_at_
                 assert followed.credential(mechanism, name) == at_once.credential(mechanism, name)
 
 
-@pytest.mark.parametrize(("count", "stops"), [(31, 1), (32, 2), (10_000, 313)])
-def test_a_change_of_many_users_is_followed_in_pieces_and_holds_at_the_last(count: int, stops: int) -> None:
+@pytest.mark.parametrize("count", [1, 2, 10_000])
+def test_a_change_of_many_users_is_followed_one_at_a_time_and_holds_at_the_last(count: int) -> None:
+    """One more step finds the most frequent shapes."""
     known = users(*[Kept(bytes(16), 8_192)] * count)
     unknown = UnknownUsers(bytes(32), {})
     steps = unknown.on_metadata_update({}, known, known)
-    assert [unknown.credential(SHA_256, "nobody").iterations for _ in steps] == [4_096] * stops
+    assert [unknown.credential(SHA_256, "nobody").iterations for _ in steps] == [4_096] * (count + 1)
     assert unknown.credential(SHA_256, "nobody").iterations == 8_192

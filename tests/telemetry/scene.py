@@ -7,7 +7,7 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality, Metric, MetricsData
 
 from broker.common.errors import ErrorCode
-from broker.common.steps import finished
+from broker.common.slices import run_through
 from broker.records.compression import Codec
 from broker.telemetry.instance import ClientInstance, TelemetryClient
 from broker.telemetry.latest import LatestValues
@@ -50,14 +50,14 @@ class Scene:
 
     def get(self, instance: ClientInstance | None = None, who: TelemetryClient | None = None) -> ErrorCode:
         asks = bytes(16) if instance is None else instance.id
-        error, _ = finished(
+        error, _ = run_through(
             self.manager.get(asks, who or (instance.client if instance else client()), self.now_ms)
         )
         return error
 
     def join(self, number: int = 1) -> ClientInstance:
         """Return a client after its first Get."""
-        error, instance = finished(self.manager.get(bytes(16), client(number), self.now_ms))
+        error, instance = run_through(self.manager.get(bytes(16), client(number), self.now_ms))
         assert error is ErrorCode.NONE
         return instance
 
@@ -71,7 +71,7 @@ class Scene:
         steps = self.manager.push(
             more.pop("instance_id", instance.id), who or instance.client, self.now_ms, **{**labels, **more}
         )
-        error, _ = finished(steps)
+        error, _ = run_through(steps)
         return error
 
 

@@ -5,7 +5,7 @@ import random
 import pytest
 from msgspec.structs import replace
 
-from broker.common.steps import finished
+from broker.common.slices import run_through
 from broker.views.connection_search import FILTERS, SORTS, ConnectionQuery, find_connections
 from tests.webui.rows import connection
 
@@ -26,7 +26,7 @@ ROWS = [
 def found(query: ConnectionQuery, count: int = len(ROWS)) -> list[str]:
     rows = ROWS[:count]
     random.Random(7).shuffle(rows)
-    answer = finished(find_connections(rows, query))
+    answer = run_through(find_connections(rows, query))
     assert answer.of == count
     return [row.connection_id for row in answer.rows]
 
@@ -51,7 +51,7 @@ def test_any_number_of_rows_is_found(count: int) -> None:
 
 @pytest.mark.parametrize("shape", FILTERS)
 def test_filters_and_search_leave_rows_out_and_count_the_rest(shape: str) -> None:
-    answer = finished(find_connections(ROWS, ConnectionQuery("CLIENT 3", shape, rows=2)))
+    answer = run_through(find_connections(ROWS, ConnectionQuery("CLIENT 3", shape, rows=2)))
     wanted = [row for row in ROWS if FILTERS[shape](row) and row.client_id == "Client 3"]
     assert answer.total == len(wanted) > 2 and answer.of == 1_000
     assert len(answer.rows) == 2 and set(answer.rows) <= set(wanted)
@@ -60,5 +60,5 @@ def test_filters_and_search_leave_rows_out_and_count_the_rest(shape: str) -> Non
 def test_the_search_goes_through_names_addresses_and_ids() -> None:
     row = replace(ROWS[0], software_name="librdkafka", listener="EDGE", address="10.9.9.9")
     for text in ("LIBRD", "edge", "10.9.9", row.connection_id, "USER 0", "client 0"):
-        assert finished(find_connections([row, *ROWS[1:3]], ConnectionQuery(text))).rows[0] == row
-    assert finished(find_connections(ROWS, ConnectionQuery("nobody"))).total == 0
+        assert run_through(find_connections([row, *ROWS[1:3]], ConnectionQuery(text))).rows[0] == row
+    assert run_through(find_connections(ROWS, ConnectionQuery("nobody"))).total == 0

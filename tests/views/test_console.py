@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from broker.common.errors import ApiError, ErrorCode
-from broker.common.steps import finished
+from broker.common.slices import run_through
 from broker.controller.commands import (
     BROKER_ITSELF,
     AlterClientQuotas,
@@ -176,7 +176,7 @@ async def test_limits_in_shadow_say_what_they_would_have_done(
     would = ShadowUse(alice, "producer_byte_rate", 37, 12_400, 1_000)
     live.shadows = [would, ShadowUse(alice, "consumer_byte_rate", 0, 0, None)]
     (row,) = quota_rows(views)
-    assert row == finished(views.quotas.quota(alice))
+    assert row == run_through(views.quotas.quota(alice))
     assert row.shadow
     assert [limit.shadow for limit in row.limits] == [would]
 
@@ -199,8 +199,8 @@ async def test_a_quota_row_has_its_limits_use_and_last_change(
     assert producer.used == 1.5
     assert (consumer.observed, consumer.used, consumer.throttled) == (None, None, 0)
     assert row.value("consumer_byte_rate") == 500.0 and row.value("request_percentage") is None
-    assert finished(views.quotas.quota(alice)) == row
-    assert finished(views.quotas.quota((("user", "bob"),))) is None
+    assert run_through(views.quotas.quota(alice)) == row
+    assert run_through(views.quotas.quota((("user", "bob"),))) is None
 
 
 async def test_unused_rows_are_made_once_until_a_rule_changes(
@@ -361,7 +361,7 @@ def test_groups_are_sorted_and_connections_are_as_they_are(views: Views, live: L
 
 
 def test_settings_are_described(views: Views) -> None:
-    rows = finished(views.metadata.describe_configs(ConfigResource(ResourceType.BROKER, "1")))
+    rows = run_through(views.metadata.describe_configs(ConfigResource(ResourceType.BROKER, "1")))
     assert "listeners" in [row.name for row in rows]
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.common.steps import finished
+from broker.common.slices import run_through
 from broker.controller.commands import EntityPairs
 from broker.controller.control import Control
 from broker.controller.rows.quotas import OverriddenBy
@@ -25,7 +25,7 @@ def overridden(views: Views, entity: EntityPairs) -> dict[str, EntityPairs | Non
 
 def overriders(views: Views, entity: EntityPairs) -> dict[str, OverriddenBy | None]:
     (row,) = [row for row in views.quotas.each_quota() if row is not None and row.entity == entity]
-    assert row == finished(views.quotas.quota(entity))
+    assert row == run_through(views.quotas.quota(entity))
     return {limit.key: limit.overridden_by for limit in row.limits}
 
 
@@ -137,8 +137,8 @@ async def test_nothing_is_known_of_more_clients_than_are_examined(
 
     def examined(rule: Entity | None = None) -> ClientsByLimit:
         connected = [(f"user-{number}", "app") for number in range(clients)]
-        rules = finished(rules_in_steps(control.image.quotas))
-        return finished(clients_by_limit(rules, connected * 2, rule, max_clients=3))
+        rules = run_through(rules_in_steps(control.image.quotas))
+        return run_through(clients_by_limit(rules, connected * 2, rule, max_clients=3))
 
     expected = OverriddenBy((EACH_USER,), clients=clients if is_reported else None)
     assert examined().overriding(APP, PRODUCE) == expected

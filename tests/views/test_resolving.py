@@ -5,7 +5,7 @@ begin with, if the wanted one would throttle for long at first.
 import pytest
 
 from broker.common.errors import ApiError, ErrorCode
-from broker.common.steps import finished
+from broker.common.slices import run_through
 from broker.controller.commands import EntityPairs, QuotaAlteration, QuotaOp
 from broker.controller.control import Control
 from broker.controller.rows.quotas import FirstWait, MeasuredBy, NodeUse, ResolvedLimit
@@ -37,7 +37,8 @@ def resolved(
     views: Views, key: str, *edits: QuotaAlteration, user: str = "alice", client_id: str = "app"
 ) -> tuple[State, State]:
     found = {
-        now.key: (now, then) for now, then in finished(views.quotas.resolve(user, client_id, changes=edits))
+        now.key: (now, then)
+        for now, then in run_through(views.quotas.resolve(user, client_id, changes=edits))
     }
     now, then = found[key]
     return state(now), state(then)
@@ -48,7 +49,7 @@ async def test_the_probes_are_the_eight_levels_and_the_first_rule_wins(
 ) -> None:
     await store(control, (ALICE, PRODUCE, 10.0), (APP, PRODUCE, 20.0), (ANY_APP, FETCH, 30.0))
     live.sensors[PRODUCE, "alice", "app", ""] = 7.0
-    found = {now.key: now for now, _ in finished(views.quotas.resolve("alice", "app"))}
+    found = {now.key: now for now, _ in run_through(views.quotas.resolve("alice", "app"))}
     assert list(found) == [PRODUCE, FETCH, PERCENT, MUTATIONS]
     produce = found[PRODUCE]
     assert [probe.entity for probe in produce.probes] == [
@@ -72,7 +73,7 @@ async def test_a_connection_that_has_not_logged_in_is_the_user_anonymous(
     control: Control, views: Views
 ) -> None:
     await store(control, ((("user", "ANONYMOUS"),), PRODUCE, 10.0))
-    assert finished(views.quotas.resolve(None, None))[0][0].bound == 10.0
+    assert run_through(views.quotas.resolve(None, None))[0][0].bound == 10.0
 
 
 @pytest.mark.parametrize(("observed", "wait_ms"), [(9.9, 0), (10.0, 0), (11.0, 1_000), (20.0, 10_000)])
@@ -167,7 +168,7 @@ async def test_a_rule_that_only_goes_into_shadow_matches_as_before(
     now, then = resolved(views, PRODUCE, edit(ALICE, True))
     assert now == (ALICE, 10.0, 20.0, QUOTA, False, 10_000)
     assert then == (ALICE, 10.0, 20.0, QUOTA, True, 10_000)
-    (limit, limit_then), *_ = finished(views.quotas.resolve("alice", "app", changes=[edit(ALICE, True)]))
+    (limit, limit_then), *_ = run_through(views.quotas.resolve("alice", "app", changes=[edit(ALICE, True)]))
     assert not any(probe.shadow for probe in limit.probes)
     assert [probe.shadow for probe in limit_then.probes] == [False, False, True, *[False] * 5]
 
@@ -185,7 +186,7 @@ async def test_the_limit_of_an_address_is_looked_for_where_one_is_given(
     await store(control, ((("ip", None),), key, 5.0))
     live.sensors[key, "alice", "app", address] = 6.0
     change = edit((("ip", address),), connection_creation_rate=3.0)
-    now, then = finished(views.quotas.resolve("alice", "app", address, [change]))[-1]
+    now, then = run_through(views.quotas.resolve("alice", "app", address, [change]))[-1]
     assert [probe.entity for probe in now.probes] == [(("ip", address),), (("ip", None),)]
     assert state(now) == ((("ip", None),), 5.0, 6.0, QUOTA, False, 2_000)
     assert (then.matched, then.bound) == ((("ip", address),), 3.0)
@@ -205,7 +206,7 @@ async def test_edits_that_would_be_refused_are_refused_here(
     views: Views, edits: list[QuotaAlteration], words: str
 ) -> None:
     with pytest.raises(ApiError, match=words) as refused:
-        finished(views.quotas.resolve("alice", "app", changes=edits))
+        run_through(views.quotas.resolve("alice", "app", changes=edits))
     assert refused.value.code is ErrorCode.INVALID_REQUEST
 
 
@@ -231,7 +232,7 @@ async def test_the_use_at_each_node_is_reported_where_the_sensors_measured_it(
     live.clients = [client("alice", "app", bytes_in=17.0)]
 
     def nodes() -> tuple[NodeUse, ...]:
-        (found,) = [now for now, _ in finished(views.quotas.resolve("alice", "app")) if now.key == PRODUCE]
+        (found,) = [now for now, _ in run_through(views.quotas.resolve("alice", "app")) if now.key == PRODUCE]
         return found.nodes
 
     assert nodes() == ()

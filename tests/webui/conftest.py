@@ -9,12 +9,13 @@ import trio
 from quart import Response
 from quart.typing import TestClientProtocol
 
+from broker.common import slices
 from tests.webui.fakes import FakeBroker, console_config
 from tests.webui.polls import Polls, WorkClock
 from webui.console import Console
 from webui.http.app import build_app, make_console
 from webui.http.url_rules import MatchedRule
-from webui.tables import slices
+from webui.tables import slices as row_slices
 
 PORT = 8080
 OWN_HOST = f"weir-{PORT}.localhost:{PORT}"
@@ -105,7 +106,8 @@ def http(console: Console) -> Browserless:
 @pytest.fixture
 def work_clock(monkeypatch: pytest.MonkeyPatch) -> WorkClock:
     clock = WorkClock()
-    monkeypatch.setattr(slices, "time", clock)
+    for module in (slices, row_slices):
+        monkeypatch.setattr(module, "time", clock)
     return clock
 
 

@@ -4,7 +4,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from broker.common.steps import finished
+from broker.common.slices import run_through
 from broker.controller.delegation_tokens import (
     CreateDelegationToken,
     DelegationTokenOutcome,
@@ -34,7 +34,7 @@ class FakeDelegationTokens:
         """Return the id of a new token."""
         who = Actor(requester or owner, Role.ADMIN, "10.0.0.1", ChangeOrigin.WIRE)
         at = replace(self.metadata.at(), actor=who)
-        plan = finished(
+        plan = run_through(
             plan_create_token(CreateDelegationToken(owner, renewers, max_lifetime_ms, self.now_ms), at)
         )
         assert plan.result.ok

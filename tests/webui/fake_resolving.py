@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from broker.common.steps import Steps
+from broker.common.slices import Steps
 from broker.controller.client_quotas import proposed
 from broker.controller.commands import EntityPairs, QuotaAlteration
 from broker.controller.rows.quotas import ClientUsage, Decided, NodeUse, QuotaRow

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from broker.common.errors import ApiError, ErrorCode
-from broker.common.steps import Steps, finished
+from broker.common.slices import Steps, run_through
 from broker.config.listeners import Address
 from broker.config.sections.console import ConsoleConfig
 from broker.config.table import setting_of
@@ -428,8 +428,8 @@ class FakeBroker(FakeAccess, FakeAcls, FakeAlerts, FakeDelegationTokens, FakeRes
         found = [self._with_use(row) for row in self.rows.values() if fits(row)]
         entries = {entity: quota_entry(row) for entity, row in self.rows.items()}
         clients = ((row.principal, row.client_id) for row in self.connection_rows)
-        rules = finished(rules_in_steps(entries))
-        connected = finished(clients_by_limit(rules, clients))
+        rules = run_through(rules_in_steps(entries))
+        connected = run_through(clients_by_limit(rules, clients))
         return [connected.with_overriding(row) for row in found]
 
     def each_quota(

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from broker.common.errors import ErrorCode
-from broker.common.steps import Steps, finished
+from broker.common.slice_runner import run_slices
+from broker.common.slices import Steps, run_through
 from broker.config.load import load
 from broker.controller.commands import (
     Actor,
@@ -50,7 +51,6 @@ from broker.partitions.partitions import Partitions
 from broker.records.build import NewRecord, build_batch
 from broker.records.compression import Codec
 from broker.security.acl.authorizer import Authorizer
-from broker.server.disk.record_slices import run_slices
 from broker.server.listeners.metadata import acl_listener
 from broker.server.parts.share_group_states import ShareGroupStateService
 from broker.views.topics import LogViews
@@ -143,7 +143,7 @@ class LogWorld:
         """Send a heartbeat of the member "m" of a share group."""
         now, token = self.now(), object()
         request = ShareHeartbeatRequest(group, "m", epoch, None, topics or None, "client", "/10.0.0.1")
-        effects = finished(self.groups.coordinator.share.heartbeat(request, token, now))
+        effects = run_through(self.groups.coordinator.share.heartbeat(request, token, now))
         effects = self.groups.write_now(effects, now)
         ((_, reply),) = effects.replies
         assert reply.error is ErrorCode.NONE
@@ -172,7 +172,7 @@ class LogWorld:
     def _planned(self, command: CreateTopics) -> Sequence[Any]:
         from broker.controller.topics import plan_create_topics
 
-        plan = finished(plan_create_topics(command, self.control._situation(actor())))
+        plan = run_through(plan_create_topics(command, self.control._situation(actor())))
         assert all(outcome.ok for outcome in plan.result), plan.result
         return plan.changes
 
@@ -227,7 +227,7 @@ class LogWorld:
             False,
             False,
         )
-        effects = finished(self.groups.coordinator.classic.join(request, object(), self.now()))
+        effects = run_through(self.groups.coordinator.classic.join(request, object(), self.now()))
         self.groups.write_now(effects, self.now())
 
     def consume(self, group: str, topic: str, client_id: str = "app", host: str = "/10.0.0.7") -> None:
@@ -242,7 +242,7 @@ class LogWorld:
             client_id=client_id,
             client_host=host,
         )
-        effects = finished(self.groups.coordinator.consumer.heartbeat(request, object(), self.now()))
+        effects = run_through(self.groups.coordinator.consumer.heartbeat(request, object(), self.now()))
         self.groups.write_now(effects, self.now())
 
     def transact(

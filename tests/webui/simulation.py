@@ -13,7 +13,7 @@ from functools import partial
 import trio
 from msgspec.structs import replace
 
-from broker.common.steps import finished
+from broker.common.slices import run_through
 from broker.controller.commands import Actor, ChangeOrigin, EntityPairs, Role
 from broker.controller.rows.broker import AuditEntry, PhaseRow, QueueRow, TokenRow
 from broker.controller.rows.connections import AddressUse, ConnectionLimitRow, ThrottledRow
@@ -280,7 +280,7 @@ class Simulation:
     def _use(self, rates: list[tuple[float, float]]) -> None:
         use: dict[EntityPairs, dict[str, float]] = {}
         for (client_id, user, _, _), (produced, fetched) in zip(CLIENTS, rates, strict=True):
-            for limit, _ in finished(self.broker.resolve(user, client_id)):
+            for limit, _ in run_through(self.broker.resolve(user, client_id)):
                 if limit.matched is None:
                     continue
                 figure = {
@@ -312,7 +312,7 @@ class Simulation:
                 connections=int(connections),
                 limited_by=tuple(
                     limit.key
-                    for limit, _ in finished(broker.resolve(user, client_id))
+                    for limit, _ in run_through(broker.resolve(user, client_id))
                     if limit.matched is not None
                 ),
                 history=partial(self._history, produced, fetched),

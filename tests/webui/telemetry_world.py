@@ -2,7 +2,7 @@
 memory.
 """
 
-from broker.common.steps import finished
+from broker.common.slices import run_through
 from broker.config.sections import TelemetryConfig
 from broker.controller.commands import ConfigAlteration, IncrementalAlterConfigs, ResourceOutcome
 from broker.controller.configs import plan_alter_configs
@@ -39,7 +39,7 @@ class TelemetryWorld:
         client = TelemetryClient(
             f"c-{number}", client_id, software, "4.1.0", f"10.0.0.{number}", 50_000, "alice"
         )
-        _, instance = finished(self.state.manager.get(instance_id, client, now_ms))
+        _, instance = run_through(self.state.manager.get(instance_id, client, now_ms))
         return instance
 
     def say(self, instance: ClientInstance, wall_ms: int, **figures: float) -> None:

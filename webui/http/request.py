@@ -309,16 +309,16 @@ def refusal_of(limits: BodyLimits, scope: HTTPScope) -> Problem | None:
     """
     state: dict[str, Any] = scope.get("state") or {}
     if state.get(WEBSOCKET):
-        return Problem(400, "WebSockets are not supported.", headers={"StreamConnection": "close"})
+        return Problem(400, "WebSockets are not supported.", headers={"Connection": "close"})
     entry = state.get(ENTRY)
     if entry is not None and entry.is_reserved and scope["path"] not in PUBLIC_PATHS:
         detail = "Connection limit reached; further connections may send health checks only."
-        return Problem(503, detail, headers={"StreamConnection": "close", "Retry-After": "5"})
+        return Problem(503, detail, headers={"Connection": "close", "Retry-After": "5"})
     if scope.get(UNAUTHENTICATED):
         longest = limits.of(scope["method"], scope["path"])
         if _content_length(scope) > longest:
             problem = too_long(longest)
-            problem.headers["StreamConnection"] = "close"
+            problem.headers["Connection"] = "close"
             return problem
     return None
 

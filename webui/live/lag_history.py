@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from broker.controller.rows.topics import GroupRow
 
-EVERY_MS: Final = 10_000
 TIERS: Final = ((10_000, 360), (300_000, 288))
 """Milliseconds between samples, and the number of samples kept."""
 

@@ -101,7 +101,7 @@ async def read(body: bytes, schema: Schema) -> Any:
     except UnicodeDecodeError:
         raise NotJson("the body is not UTF-8") from None
     found: dict[str, Any] = {}
-    await collect(Reader(text).fields(schema, found), at_once=1)
+    await collect(Reader(text).fields(schema, found))
     return found
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 import yaml
 from msgspec.structs import replace
 
-from broker.common.steps import Steps
+from broker.common.slices import Steps
 from broker.common.strict_yaml import BadFileError, Fields, YamlValue, compose_in_steps, emptied
 from webui.problem import Problem
 from webui.rest.bodies import LONGEST_PART, MAX_BRACKETS, NotJson, Reader
@@ -55,7 +55,7 @@ async def _read_json(body: bytes, schema: Record) -> tuple[dict[str, Any], Lines
     reader = Reader(text)
     found: dict[str, Any] = {}
     try:
-        await collect(reader.fields(schema, found), at_once=1)
+        await collect(reader.fields(schema, found))
     except NotJson as error:
         line = _line_of(text, reader.at)
         raise Problem(400, f"Line {line}: {error}.", line=line) from None
@@ -183,7 +183,7 @@ async def file_reply(name: str, key: str, entries: list[dict[str, Any]], *, form
     headers = {"Content-Disposition": f'attachment; filename="{name}.{form}"'}
     if form == "json":
         return Reply({key: entries}, headers=headers)
-    parts = await collect(map(_yaml_entry, consumed(entries)), at_once=1)
+    parts = await collect(map(_yaml_entry, consumed(entries)))
     text = f"{key}:\n{''.join(parts)}" if parts else f"{key}: []\n"
     await free_in_slices(parts)
     return Reply(text.encode(), headers=headers, media=YAML)

@@ -116,13 +116,12 @@ async def group(call: Call) -> Reply:
 
 
 def consumers_json(members: Iterable[MemberRow]) -> Iterator[dict[str, Any] | None]:
-    """Yield None after every few partitions of a member."""
+    """Yield None after every partition of a member."""
     for member in members:
         assigned: list[dict[str, Any]] = []
         for topic, partition in member.assigned:
             assigned.append({"topic": topic, "partition": partition})
-            if len(assigned) % PARTITIONS_AT_ONCE == 0:
-                yield None
+            yield None
         yield msgspec.structs.asdict(member) | {"assigned": assigned}
 
 

@@ -11,7 +11,7 @@ PLAIN: Final = "text/plain; charset=utf-8"
 
 
 async def metrics(call: Call) -> Reply:
-    pieces = await collect(call.console.backend.metrics(), at_once=1)
+    pieces = await collect(call.console.backend.metrics())
     return Reply(b"".join(pieces), media=PROMETHEUS)
 
 

@@ -69,9 +69,7 @@ async def _add_limits(call: Call, rows: list[_Row]) -> None:
     ours = [row for row in rows if row.cluster is None or not own or row.cluster == own]
     clients = [(ANONYMOUS if row.user is None else row.user, row.client_id or "") for row in ours]
     keys = {row.key for row in ours}
-    for row, limits in zip(
-        ours, await collect(call.views.quotas.resolve_all(clients, keys), at_once=1), strict=True
-    ):
+    for row, limits in zip(ours, await collect(call.views.quotas.resolve_all(clients, keys)), strict=True):
         for now, _ in limits:
             if now.key == row.key:
                 row.limit = now.bound

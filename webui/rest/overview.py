@@ -18,7 +18,7 @@ OVERVIEW: Final = schema_of(Overview, "Overview", at=TIME, history=HISTORY)
 async def overview(call: Call) -> Reply:
     console = call.console
     answer = overview_json(console.backend.views.overview(), console.now_ms())
-    columns = await collect(console.live.history.columns(call.query["history_s"]), at_once=1)
+    columns = await collect(console.live.history.columns(call.query["history_s"]))
     return Reply(answer | {"history": dict(columns)})
 
 

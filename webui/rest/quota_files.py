@@ -6,14 +6,15 @@ entities with all of their limits, so limits and shadow mode that it omits for a
 entities that it omits stay unchanged unless `prune` is set. An import applies all of its changes or none.
 """
 
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from itertools import chain
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final
 
 import msgspec
 
 from broker.common.errors import ErrorCode
+from broker.common.slices import Steps
 from broker.controller.commands import (
     AlterClientQuotas,
     EntityPairs,
@@ -37,10 +38,6 @@ from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
 from webui.schema import COUNT, Flag, Listing, Record
 from webui.tables.answers import as_json, schema_of
 from webui.tables.slices import collect, collect_by_key, consumed, run_in_slices, sliced, sort_in_slices
-
-Result = TypeVar("Result")
-Steps = Generator[None, None, Result]
-"""A generator for `webui.tables.slices.run_in_slices`."""
 
 
 class QuotaFileEntry(msgspec.Struct, frozen=True):

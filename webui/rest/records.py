@@ -150,7 +150,7 @@ async def _items(
     keys = await _decoded(call, key_schema, records, "key")
     values = await _decoded(call, value_schema, records, "value")
     rows = zip(records, keys, values, strict=True)
-    return await collect((record_json(each, key, value, longest) for each, key, value in rows), at_once=1)
+    return await collect((record_json(each, key, value, longest) for each, key, value in rows))
 
 
 async def _decoded(

@@ -118,7 +118,7 @@ def document(routes: Iterable[Route], version: str) -> dict[str, Any]:
 
 async def written_document(routes: Iterable[Route], version: str) -> bytes:
     """Build the document as JSON, in slices."""
-    return await encode_in_slices(_around(await collect(_described(routes), at_once=1), version))
+    return await encode_in_slices(_around(await collect(_described(routes)), version))
 
 
 class _Described(NamedTuple):

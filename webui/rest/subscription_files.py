@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from broker.common.errors import ErrorCode
-from broker.common.steps import Steps
+from broker.common.slices import Steps
 from broker.controller.commands import (
     ConfigAlteration,
     ConfigResource,

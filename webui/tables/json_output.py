@@ -6,13 +6,12 @@ a missing value is null.
 
 import json
 import math
-from collections.abc import Iterator
-from contextlib import aclosing
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Final
 
-from webui.tables.slices import sliced
+from webui.tables.slices import collect
 
 
 def finite(value: float | None) -> float | None:
@@ -59,19 +58,21 @@ async def encode_in_slices(value: Any) -> bytes:
 
 async def encode_in_pieces(value: Any) -> list[bytes]:
     """As `encode_in_slices`, in pieces of about 256 kB: joining megabytes takes milliseconds."""
-    if not _is_long(value):
-        return [encode(value)]
-    joined: list[bytes] = []
+    return [encode(value)] if not _is_long(value) else await collect(_joined(_pieces(value)))
+
+
+def _joined(pieces: Iterable[bytes]) -> Iterator[bytes | None]:
     some: list[bytes] = []
     size = 0
-    async with aclosing(sliced(_pieces(value), at_once=1)) as slices:
-        async for (piece,) in slices:
-            some.append(piece)
-            size += len(piece)
-            if size >= JOINED_AT_ONCE:
-                joined.append(b"".join(some))
-                some, size = [], 0
-    return [*joined, b"".join(some)] if some else joined
+    for piece in pieces:
+        some.append(piece)
+        size += len(piece)
+        yield None
+        if size >= JOINED_AT_ONCE:
+            yield b"".join(some)
+            some, size = [], 0
+    if some:
+        yield b"".join(some)
 
 
 def _is_long(value: Any) -> bool:

@@ -6,10 +6,10 @@ of items may yield None after work that produced no item: the clock is read ther
 """
 
 import time
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from contextlib import aclosing
 from heapq import merge
-from itertools import chain, count
+from itertools import count
 from typing import Any, Final, TypeVar
 
 import trio
@@ -18,20 +18,17 @@ import trio
 # and 0.2 s of every start.
 from trio._core import wait_all_tasks_blocked  # type: ignore[attr-defined]
 
+from broker.common.slice_runner import run_slices
+from broker.common.slices import SLICE, SLICE_S, Result, Steps, freed
+
 Item = TypeVar("Item")
 Key = TypeVar("Key")
-Result = TypeVar("Result")
-
-SLICE_S: Final = 0.0003
-"""Duration of one slice."""
 
 MAX_PAUSE_S: Final = 0.001
 """Maximum pause between two slices: about fifteen requests of a busy broker."""
 
-AT_ONCE: Final = 16
-"""Rows between two readings of the clock."""
-
-SORTED_AT_ONCE: Final = 256
+TOGETHER: Final = 16
+"""Items that the reader of `sliced` has at a time: what it does with them belongs to the slice."""
 
 
 async def yield_to_others() -> None:
@@ -42,18 +39,14 @@ async def yield_to_others() -> None:
         await wait_all_tasks_blocked()
 
 
-async def sliced(items: Iterable[Item | None], at_once: int = AT_ONCE) -> AsyncGenerator[list[Item], None]:
-    """Yield all `items` that are not None, some at a time, and let other tasks run after each SLICE_S.
-    `at_once`: the most items between two readings of the clock.
-    """
+async def sliced(items: Iterable[Item | None]) -> AsyncGenerator[list[Item], None]:
+    """Yield all `items` that are not None, TOGETHER at a time, and let other tasks run after each slice."""
     some: list[Item] = []
     until = time.perf_counter() + SLICE_S
     for item in items:
         if item is not None:
             some.append(item)
-            if len(some) < at_once:
-                continue
-        elif time.perf_counter() < until:
+        if len(some) < TOGETHER and time.perf_counter() < until:
             continue
         if some:
             yield some
@@ -65,10 +58,10 @@ async def sliced(items: Iterable[Item | None], at_once: int = AT_ONCE) -> AsyncG
         yield some
 
 
-async def collect(items: Iterable[Item | None], at_once: int = AT_ONCE) -> list[Item]:
+async def collect(items: Iterable[Item | None]) -> list[Item]:
     """Return all `items` that are not None, in slices."""
     found: list[Item] = []
-    async with aclosing(sliced(items, at_once)) as slices:
+    async with aclosing(sliced(items)) as slices:
         async for some in slices:
             found += some
     return found
@@ -76,61 +69,40 @@ async def collect(items: Iterable[Item | None], at_once: int = AT_ONCE) -> list[
 
 async def collect_by_key(items: Iterable[Item | None], key: Callable[[Item], Key]) -> dict[Key, Item]:
     """Return all `items` that are not None by key, in slices. The last item of equal keys wins."""
-    found: dict[Key, Item] = {}
-    async with aclosing(sliced(items)) as slices:
-        async for some in slices:
-            found.update((key(item), item) for item in some)
-    return found
+    return dict(await collect(None if item is None else (key(item), item) for item in items))
 
 
-async def run_in_slices(steps: Generator[None, None, Result]) -> Result:
-    """Run a generator that yields after each piece of work, and return its result."""
-    until = time.perf_counter() + SLICE_S
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            result: Result = end.value
-            return result
-        if time.perf_counter() >= until:
-            await yield_to_others()
-            until = time.perf_counter() + SLICE_S
+async def run_in_slices(slices: Steps[Result]) -> Result:
+    """Run the slices with pauses that leave the thread to others, and return their result."""
+    return await run_slices(slices, pause=yield_to_others)
 
 
 async def free_in_slices(*owned: object) -> None:
     """Clear long lists, sets and dictionaries, and those in short dictionaries, in slices: freeing a hundred
     thousand objects takes ten milliseconds. The containers must not be shared.
     """
-    await collect(chain.from_iterable(map(_emptied, owned)), at_once=1)
+    await run_in_slices(_freed(owned))
 
 
-def _emptied(owned: object) -> Iterator[None]:
-    if isinstance(owned, dict | set) and len(owned) > SORTED_AT_ONCE:
-        remove = owned.popitem if isinstance(owned, dict) else owned.pop
-        while owned:
-            for _ in range(min(AT_ONCE, len(owned))):
-                remove()
-            yield None
-    elif isinstance(owned, dict):
-        for each in owned.values():
-            yield from _emptied(each)
-    elif isinstance(owned, list) and len(owned) > SORTED_AT_ONCE:
-        while owned:
-            del owned[-AT_ONCE:]
-            yield None
+def _freed(owned: Iterable[object]) -> Steps[None]:
+    for each in owned:
+        if isinstance(each, dict) and len(each) <= SLICE:
+            yield from _freed(each.values())
+        elif isinstance(each, list | dict | set) and len(each) > SLICE:
+            yield from freed(each)
 
 
 async def sort_in_slices(
     items: Iterable[Item | None], key: Callable[[Item], Any], *, descending: bool = False
 ) -> list[Item]:
     """Sort all items that are not None, in slices. Stable in either direction."""
-    step = -1 if descending else 1
-    numbers = count(0, step)
+    numbers = count(0, -1 if descending else 1)
+    keyed = (None if item is None else (key(item), next(numbers), item) for item in items)
     runs: list[list[tuple[Any, int, Item]]] = [[]]
-    async with aclosing(sliced(items)) as slices:
+    async with aclosing(sliced(keyed)) as slices:
         async for some in slices:
-            runs[-1] += [(key(item), next(numbers), item) for item in some]
-            if len(runs[-1]) >= SORTED_AT_ONCE:
+            runs[-1] += some
+            if len(runs[-1]) >= SLICE:
                 runs[-1].sort(reverse=not descending)
                 runs.append([])
     runs[-1].sort(reverse=not descending)

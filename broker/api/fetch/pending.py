@@ -18,6 +18,7 @@ from broker.api.requests.outcome import DELAYED, Outcome, Response, Sliced
 from broker.api.requests.pacing import pieces
 from broker.api.requests.services import FetchServices
 from broker.common.errors import ErrorCode
+from broker.common.slices import SLICE, Slices, run_through
 from broker.partitions.fetch_sessions import NO_SESSION, FetchSession
 from broker.partitions.fetching import (
     CommittedReading,
@@ -34,7 +35,6 @@ from broker.protocol.messages.fetch import FetchableTopicResponse, FetchRequest,
 from broker.protocol.schema import ZERO_UUID, Struct
 from broker.quotas.bandwidth import RateSensor
 from broker.quotas.throttled import Throttle
-from broker.records.slices import SLICE, Slices, run_through
 from broker.security.acl.acl import Operation
 
 

@@ -28,6 +28,7 @@ from broker.api.requests.outcome import (
 )
 from broker.api.requests.services import ProduceServices
 from broker.common.errors import ApiError, ErrorCode
+from broker.common.slices import SLICE, Slices
 from broker.log.partition import PartitionLog
 from broker.log.staged import Staged
 from broker.partitions.partitions import HostedTopic
@@ -39,7 +40,6 @@ from broker.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from broker.records.slices import SLICE, Slices
 
 CHUNK: Final = 8
 """Partitions staged before the next look at the cost; ours. If all roll their logs, they take 3 ms."""

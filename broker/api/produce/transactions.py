@@ -10,17 +10,16 @@ from typing import Final
 from broker.api.produce.rules import hosted_topic, topic_refusal
 from broker.api.requests.context import RequestContext
 from broker.api.requests.group_replies import now_of
-from broker.api.requests.pacing import Pace
 from broker.api.requests.services import ProduceServices
 from broker.api.requests.transaction_outcomes import note_refused
 from broker.common.errors import ApiError, ErrorCode
+from broker.common.slices import Slices
 from broker.coordinator.transaction.ending import BUMPS_EPOCH
 from broker.coordinator.transaction.state import TopicPartition
 from broker.coordinator.transaction_service import TransactionService, WrittenChange
 from broker.log.partition import PartitionLog
 from broker.protocol.messages.produce import ProduceRequest
 from broker.records.header import HEADER_BYTES, TRANSACTIONAL_FLAG, BatchHeader, Buffer, header_at
-from broker.records.slices import Slices
 
 ABORTABLE_SINCE: Final = 11
 """First version with TRANSACTION_ABORTABLE; before it is INVALID_TXN_STATE."""
@@ -91,7 +90,6 @@ def added_partitions(
 
     Raises ApiError INVALID_PRODUCER_ID_MAPPING for batches of more than one producer.
     """
-    pace = Pace()
     producers: set[tuple[int, int]] = set()
     added: list[TopicPartition] = []
     for topic in message.topic_data:
@@ -99,8 +97,7 @@ def added_partitions(
         if hosted is None or topic_refusal(topic, hosted, context, services.security, logs=False):
             continue
         for data in topic.partition_data:
-            if pace.spent():
-                yield None
+            yield None
             header = transactional_header(data.records)
             log = hosted.opened_log(data.index)
             if header is None or log is None:

@@ -11,14 +11,14 @@ from typing import Any, Final, TypeVar
 
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome, Response
-from broker.api.requests.pacing import Pace, consumed, mapped
+from broker.api.requests.pacing import consumed, mapped
 from broker.common.clock import Clock
 from broker.common.errors import ErrorCode
+from broker.common.slices import Slices
 from broker.controller.commands import Charge
 from broker.protocol.schema import Struct
 from broker.quotas.mutation import MutationQuota, MutationQuotaManager
 from broker.quotas.throttled import Throttle
-from broker.records.slices import Slices
 
 Entry = TypeVar("Entry")
 Part = TypeVar("Part")
@@ -38,13 +38,11 @@ TOO_MANY: Final = "Unable to perform excessively large batch operation."
 def entries_of(
     entries: Collection[Entry],
     read: Callable[[Entry], Part],
-    pace: Pace,
     parts: Callable[[Entry], int] = lambda _entry: 0,
-    cost: int = 2,
 ) -> Slices[list[Part] | None]:
     """Return `read` of every entry, or None if the request exceeds the limits.
 
-    The caller then responds with `refused`. An entry without its parts counts as `cost` elements of a slice.
+    The caller then responds with `refused`.
     """
     if len(entries) > MAX_ELEMENTS:
         return None
@@ -56,18 +54,18 @@ def entries_of(
         if total > MAX_ELEMENTS or count > MAX_PARTS:
             return None
         made.append(read(entry))
-        if pace.spent(cost + count):
-            yield None
+        yield None
     return made
 
 
 def divided(
-    entries: list[Part], name: Callable[[Part], str], is_allowed: Callable[[str], bool], pace: Pace
+    entries: list[Part], name: Callable[[Part], str], is_allowed: Callable[[str], bool]
 ) -> Slices[tuple[list[Part], list[str]]]:
     """Return the entries that the client may change, and the distinct names of the others."""
     allowed: list[Part] = []
     denied: dict[str, None] = {}
     for entry in entries:
+        yield None
         named = name(entry)
         if named in denied:
             continue
@@ -75,13 +73,11 @@ def divided(
             allowed.append(entry)
         else:
             denied[named] = None
-        if pace.spent(3):
-            yield None
     return allowed, list(denied)
 
 
 def results_of(
-    result: Callable[[Part], Any], outcomes: list[Part], entries: list[Entry], pace: Pace
+    result: Callable[[Part], Any], outcomes: list[Part], entries: list[Entry]
 ) -> Slices[list[Any]]:
     """Free the entries of a command that was applied, and return the result of each outcome, in order. Both
     lists are empty then, so that neither is freed at once.
@@ -93,8 +89,7 @@ def results_of(
     for piece in consumed(outcomes, FREED_AT_ONCE):
         for outcome in piece:
             results.append(result(outcome))
-            if pace.spent():
-                yield None
+            yield None
     return results
 
 
@@ -104,9 +99,7 @@ def refused(
     reply: Callable[[list[Any]], Struct],
 ) -> Slices[Outcome]:
     """Build the response with POLICY_VIOLATION for every entry."""
-    results = yield from mapped(
-        lambda entry: result(entry, ErrorCode.POLICY_VIOLATION, TOO_MANY), entries, Pace()
-    )
+    results = yield from mapped(lambda entry: result(entry, ErrorCode.POLICY_VIOLATION, TOO_MANY), entries)
     return Response(reply(results))
 
 

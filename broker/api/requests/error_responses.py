@@ -9,18 +9,15 @@ request and its response. (Kafka: AbstractRequest.getErrorResponse)
 from collections.abc import Iterable
 from typing import Any, Final
 
-from broker.api.requests.pacing import Pace
 from broker.common.errors import ErrorCode
+from broker.common.slices import Slices, run_through
 from broker.protocol import codec
 from broker.protocol.api_key import ApiKey
 from broker.protocol.error_codes import is_error_code
 from broker.protocol.schema import Field, Struct, in_version
-from broker.records.slices import Slices, run_through
 
 MESSAGE: Final = "The server experienced an unexpected error when processing the request."
 
-ITEM_COST: Final = 8
-"""An item of a response in elements of `Pace`: each has several fields; ours."""
 
 SOURCES: Final = {
     "responses": ("topic_data", "topics", "topic_names", "resources"),
@@ -86,7 +83,7 @@ def error_response_in_slices(
         requested = _Users(message)
     elif api_key == ApiKey.DESCRIBE_LOG_DIRS:
         requested = None  # its response has other items
-    return reply, (yield from _fill(reply, requested, version, (error, text), Pace()))
+    return reply, (yield from _fill(reply, requested, version, (error, text)))
 
 
 def _has_own_code(reply: Struct, version: int) -> bool:
@@ -137,14 +134,12 @@ def _may_be_null(field: Field, version: int) -> bool:
     return field.nullable is not None and version >= field.nullable
 
 
-def _fill(
-    item: Struct, requested: object, version: int, error: tuple[ErrorCode, str], pace: Pace
-) -> Slices[int]:
+def _fill(item: Struct, requested: object, version: int, error: tuple[ErrorCode, str]) -> Slices[int]:
     """Fill `item` of a response from the request's item and return the number of error codes set."""
     count = int(_set_error(item, version, *error))
     for field in in_version(type(item), version):
         if field.array and not isinstance(field.type, str):
-            items, codes = yield from _items(field, requested, version, error, pace)
+            items, codes = yield from _items(field, requested, version, error)
             setattr(item, field.name, items)
             count += codes
         elif field.type == "records":
@@ -157,17 +152,16 @@ def _fill(
 
 
 def _items(
-    field: Field, requested: object, version: int, error: tuple[ErrorCode, str], pace: Pace
+    field: Field, requested: object, version: int, error: tuple[ErrorCode, str]
 ) -> Slices[tuple[list[Struct], int]]:
     assert not isinstance(field.type, str)
     items: list[Struct] = []
     codes = 0
     for each in _source(field.name, requested):
         item = field.type()
-        codes += yield from _fill(item, each, version, error, pace)
+        codes += yield from _fill(item, each, version, error)
         items.append(item)
-        if pace.spent(ITEM_COST):
-            yield None
+        yield None
     return items, codes
 
 

@@ -12,14 +12,12 @@ from typing import Any, Final
 from broker.api.requests.callbacks import Callback
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import DELAYED, Outcome, Response, Sliced, StagedAppends
-from broker.api.requests.pacing import Pace
 from broker.api.requests.services import GroupServices
-from broker.common.steps import Steps, finished
+from broker.common.slices import Slices, Steps, advance, run_through
 from broker.coordinator.group.expiry import OnTimerFailure
 from broker.coordinator.group.messages import Effects, Now, Token
 from broker.coordinator.group_service import Writing
 from broker.protocol.schema import Struct
-from broker.records.slices import Slices
 
 LONGEST_NAME: Final = 8_000
 """Longest group or member name in characters; it must fit 32,767 bytes in an offsets topic record."""
@@ -47,28 +45,29 @@ class PreparedGroupRequest(GroupRequest):
 
     __slots__ = ("_build", "_prepared")
 
-    def __init__(self, context: RequestContext, build: Callable[[Any, Pace], Steps[Struct]]) -> None:
-        super().__init__(context, lambda reply, _version: finished(build(reply, Pace())))
+    def __init__(self, context: RequestContext, build: Callable[[Any], Steps[Struct]]) -> None:
+        super().__init__(context, lambda reply, _version: run_through(build(reply)))
         self._build = build
-        self._prepared: tuple[Any, Struct] | None = None
+        self._prepared: tuple[Any, Outcome] | None = None
 
     def prepare(self, effects: Effects) -> Steps[None]:
-        """Build the response to the reply of this request, if it needs more than one slice."""
+        """Build the response to the reply of this request."""
         for token, reply in effects.replies:
             if token is self:
-                steps = self._build(reply, Pace())
-                if next(steps, END) is not END:
-                    self._prepared = reply, (yield from steps)
+                steps = self._build(reply)
+                try:
+                    advance(steps)
+                except StopIteration as end:
+                    self._prepared = reply, Response(end.value)
+                else:
+                    response = yield from steps
+                    self._prepared = reply, Sliced(_answered(response), None, response)
 
     def outcome(self, reply: Any) -> Outcome:
         """Return the outcome. It has another reply than the one so far if the records were not written."""
         if self._prepared is None or self._prepared[0] is not reply:
             return super().outcome(reply)
-        response = self._prepared[1]
-        return Sliced(_answered(response), None, response)
-
-
-END: Final = object()
+        return self._prepared[1]
 
 
 def _answered(response: Struct) -> Slices[Outcome]:
@@ -112,7 +111,7 @@ class DividedGroupRequest(GroupRequest):
 
     def begin(self) -> Outcome:
         """Make the first call; `calls` is not empty."""
-        return finished(self.begin_in_slices())
+        return run_through(self.begin_in_slices())
 
     def begin_in_slices(self) -> Steps[Outcome]:
         """`begin` for calls that pause."""
@@ -164,8 +163,7 @@ def forget_topics(
 ) -> Steps[None]:
     """Delete the committed offsets of deleted topics.
 
-    `topics` maps each name to its number of partitions. Never called from a handler's batch; yields after a
-    few groups and offsets.
+    `topics` maps each name to its number of partitions. Never called from a handler's batch.
     """
     for group_id, partitions in services.groups.coordinator.offsets.committed_in(topics):
         if partitions:
@@ -180,9 +178,7 @@ def forget_states(
     now_ms: Callable[[], int],
     wall_ms: Callable[[], int],
 ) -> Steps[None]:
-    """Forget the share partitions of deleted topics. Never called from a handler's batch; yields after a few
-    groups.
-    """
+    """Forget the share partitions of deleted topics. Never called from a handler's batch."""
     for group_id in services.groups.coordinator.share.with_states_of(topic_ids):
         if group_id is not None:
             now = Now(now_ms(), wall_ms())

@@ -11,10 +11,10 @@ from enum import Enum
 from typing import Any, Final
 
 from broker.api.requests.context import Connection
+from broker.common.slices import Slices, ThreadWork, advance
 from broker.log.partition import PartitionLog
 from broker.protocol.schema import Struct
 from broker.quotas.throttled import Throttle, longer
-from broker.records.slices import Slices, ThreadWork
 
 _INT32: Final = struct.Struct(">i")
 
@@ -209,7 +209,7 @@ class Sliced:
     The handler pool resumes `slices` between other requests; it returns an outcome, or an awaitable of one.
     `step` is the last yielded value. `then`, if set, maps the returned outcome to another. `held` lists large
     messages and lists that the local variables of `slices` do not reference; they are freed in slices if the
-    work is cancelled. (broker.records.slices)
+    work is cancelled. (broker.common.slices)
     """
 
     __slots__ = ("held", "slices", "step", "then")
@@ -229,7 +229,7 @@ class Sliced:
 def in_slices(slices: "Slices[Outcome | Awaitable[Outcome]]") -> "Outcome | Awaitable[Outcome]":
     """Return the outcome if the first slice completes it, else a `Sliced` with the remaining work."""
     try:
-        step = next(slices)
+        step = advance(slices)
     except StopIteration as end:
         outcome: Outcome | Awaitable[Outcome] = end.value
         return outcome

@@ -7,8 +7,7 @@ generators into outcomes.
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, Final, Generic, TypeVar
 
-from broker.common.steps import Pace as Pace
-from broker.records.slices import SLICE, Slices
+from broker.common.slices import SLICE, Slices
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -21,13 +20,12 @@ The 100,000 elements of the largest request make 1,600 in each table.
 """
 
 
-def mapped(function: Callable[[Item], Result], items: Iterable[Item], pace: Pace) -> Slices[list[Result]]:
+def mapped(function: Callable[[Item], Result], items: Iterable[Item]) -> Slices[list[Result]]:
     """Apply `function` to every item, in order."""
     responses = []
     for item in items:
         responses.append(function(item))
-        if pace.spent():
-            yield None
+        yield None
     return responses
 
 
@@ -51,12 +49,11 @@ def pieces(items: Sequence[Item], size: int = SLICE) -> Iterator[Sequence[Item]]
     return (items[at : at + size] for at in range(0, max(len(items), 1), size))
 
 
-def emptied(items: set[Any], pace: Pace) -> Slices[None]:
+def emptied(items: set[Any]) -> Slices[None]:
     """Empty a large set in slices rather than freeing it and its items all at once."""
     for _ in range(len(items)):
         items.pop()
-        if pace.spent():
-            yield None
+        yield None
 
 
 class Distinct(Generic[Name]):

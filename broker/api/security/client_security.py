@@ -5,7 +5,7 @@ administrator: ACLs have decided by then. Without one, `allows` is always true, 
 """
 
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Protocol
 
 from broker.api.requests.context import Connection, RequestContext
 from broker.api.security.access import ACCESS, CREATES_TOPICS, FOR_BROKERS
@@ -19,9 +19,6 @@ from broker.security.acl.acl import CLUSTER_NAME, Operation, ResourceType
 from broker.security.acl.authorizer import EVERY_OPERATION, Authorizer
 from broker.security.issuer_keys import IssuerKeys, source_of, sources_of
 from broker.security.plain import PlainAuthenticator
-
-CHECK_COST: Final = 5
-"""A decision that is not kept takes about five microseconds; ours."""
 
 
 class ClientSecurity:
@@ -113,11 +110,6 @@ class ClientSecurity:
     def is_broker(self, context: RequestContext) -> bool:
         """Whether the client may do what only brokers do."""
         return self.actor(context, Operation.CLUSTER_ACTION).role >= FOR_BROKERS
-
-    @property
-    def cost(self) -> int:
-        """Elements of a slice that a check counts as, where thousands of resources are checked."""
-        return 0 if self.authorizer is None else CHECK_COST
 
     def allows(
         self,

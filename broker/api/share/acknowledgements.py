@@ -7,13 +7,12 @@ from typing import Final, Protocol
 
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome, StagedAppends
-from broker.api.requests.pacing import Pace
 from broker.api.requests.services import ShareServices
 from broker.common.errors import ApiError, ErrorCode
+from broker.common.slices import Slices
 from broker.coordinator.share.share_partition import Acknowledgement, are_known
 from broker.coordinator.share.share_partitions import StagedChange
 from broker.coordinator.share.states import SharePartitionKey
-from broker.records.slices import Slices
 from broker.security.acl.acl import Operation
 
 MOST_PARTITIONS: Final = 2_000
@@ -93,26 +92,22 @@ class Acknowledging:
 
     def acknowledge(self, topics: Iterable[_Topic]) -> Slices[None]:
         """Begin the changes, in slices. Each partition succeeds or fails alone."""
-        pace = Pace()
         for topic in topics:
             for partition in topic.partitions:
                 batches = partition.acknowledgement_batches
                 key = SharePartitionKey(self._group_id, topic.topic_id, partition.partition_index)
                 self.results[key] = self._begin(key, batches)
                 self._settle_some()
-                if pace.spent(4 + 4 * len(batches)):
-                    yield None
+                yield None
 
     def release(self, keys: Iterable[SharePartitionKey]) -> Slices[None]:
         """Begin to release what the member holds besides, in slices."""
-        pace = Pace()
         for key in keys:
             staged = self._services.share.release(self._member_id, key)
             if staged is not None:
                 self._staged.append(staged)
                 self._settle_some()
-            if pace.spent(8):
-                yield None
+            yield None
 
     def then(self, respond: Callable[[], Outcome]) -> Outcome:
         """Return the outcome of `respond`, after everything that has begun is stored."""

@@ -10,13 +10,12 @@ from typing import Any, Final, Protocol
 
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome, Response, StagedAppends, outcome_of
-from broker.api.requests.pacing import Pace
 from broker.api.requests.services import ShareStateServices
 from broker.common.errors import ApiError, ErrorCode
+from broker.common.slices import Slices
 from broker.coordinator.share.persister import WrittenState
 from broker.coordinator.share.states import SharePartitionKey
 from broker.protocol.schema import Struct
-from broker.records.slices import Slices
 from broker.security.acl.acl import Operation
 
 LONGEST_NAME: Final = 8_000
@@ -69,7 +68,6 @@ def _answer(
     is_allowed = services.security.permits(context, Operation.CLUSTER_ACTION)
     results: list[Struct] = []
     written: list[tuple[WrittenState, PartitionResult]] = []
-    pace = Pace()
     for topic in topics:
         partitions = []
         for asked in topic.partitions:
@@ -88,11 +86,9 @@ def _answer(
                     _settle(written, services)
             except ApiError as error:
                 result.error_code, result.error_message = error.code, error.message
-            if pace.spent():
-                yield None
-        results.append(topic_type(topic.topic_id, partitions))
-        if pace.spent():
             yield None
+        results.append(topic_type(topic.topic_id, partitions))
+        yield None
     response = response_type(results)
     if not written:
         return Response(response)

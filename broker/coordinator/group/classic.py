@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from broker.common.errors import ApiError, ErrorCode
-from broker.common.steps import Steps, finished
+from broker.common.slices import Steps, run_through
 from broker.config.sections.groups import GroupConfig
 from broker.coordinator.group import membership, rebalance
 from broker.coordinator.group.any_group import GroupsById
@@ -174,7 +174,7 @@ class ClassicCoordinator:
                     request.group_id, now, partial(_join_consumer_group, request, new_id)
                 )
             else:
-                reply = finished(_join_consumer_group(request, new_id, transition, groups.by_id))
+                reply = run_through(_join_consumer_group(request, new_id, transition, groups.by_id))
         except ApiError as error:
             reply = JoinReply(error.code, request.member_id)
         transition.reply(token, reply)
@@ -187,7 +187,7 @@ class ClassicCoordinator:
         groups = self._groups
         transition = groups.transition(now)
         if not is_large(group, (), groups.topics):
-            return transition, finished(migration.leave(transition, groups.by_id, group, leaving))
+            return transition, run_through(migration.leave(transition, groups.by_id, group, leaving))
         change = partial(_leave_consumer_group, group.group_id, leaving)
         try:
             return (yield from groups.changed(group.group_id, now, change))

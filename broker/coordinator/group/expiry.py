@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
-from broker.common.steps import Steps, finished
+from broker.common.slices import Steps, advance, run_through
 from broker.coordinator.group.any_group import GroupsById
 from broker.coordinator.group.classic import ClassicCoordinator
 from broker.coordinator.group.consumer import migration
@@ -110,7 +110,7 @@ class TimerExpiry:
         if timer is self._retention.timer:
             self._retention.expire(transition)
         elif isinstance(group, ModernGroup):
-            finished(_members_expired([timer], transition, self._groups.by_id))
+            run_through(_members_expired([timer], transition, self._groups.by_id))
         elif group is not None:
             self._classic.timer_expired(transition, group, timer)
 
@@ -140,7 +140,7 @@ class TimerExpiry:
         assert self._expiring is not None
         group_id, steps = self._expiring
         try:
-            next(steps)
+            advance(steps)
         except StopIteration as end:
             effects: Effects = end.value
         except Exception as error:

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final, Protocol, TypeVar
 
 from broker.common.errors import ErrorCode
-from broker.common.steps import Steps
+from broker.common.slices import Steps
 from broker.config.sections.consumer_groups import ConsumerGroupConfig
 from broker.config.sections.groups import GroupConfig
 from broker.config.sections.share_groups import ShareGroupConfig

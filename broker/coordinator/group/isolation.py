@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Final, Protocol, TypeVar
 
 from broker.common.errors import ApiError, ErrorCode
-from broker.common.steps import Steps
+from broker.common.slices import Steps
 from broker.coordinator.group.any_group import AnyGroup, GroupsById
 from broker.coordinator.group.consumer.assignment import Topics
 from broker.coordinator.group.consumer.group import ConsumerGroup

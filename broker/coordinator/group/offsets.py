@@ -10,11 +10,11 @@ from itertools import islice
 from typing import Final
 
 from broker.common.errors import BrokerBug, ErrorCode
-from broker.common.steps import Steps
+from broker.common.slices import Steps
 from broker.coordinator.group.any_group import AnyGroup
 from broker.coordinator.group.consumer.group import ConsumerGroup
 from broker.coordinator.group.group import ClassicGroup
-from broker.coordinator.group.groups import GROUPS_AT_ONCE, Groups
+from broker.coordinator.group.groups import Groups
 from broker.coordinator.group.messages import (
     CommitReply,
     CommitRequest,
@@ -161,7 +161,7 @@ class GroupOffsets:
     def subscribed_topics(
         self, group_id: str, wanted: Container[str], known: SubscribedTopics | None = None
     ) -> Steps[SubscribedTopics]:
-        """Return which of the `wanted` topics the group consumes. Pauses after every few topics.
+        """Return which of the `wanted` topics the group consumes.
 
         `known` is an earlier result, which is returned if no generation has begun since. Reads the topics
         again if a generation begins meanwhile; a group that begins another one before they are read is taken
@@ -211,7 +211,6 @@ class GroupOffsets:
         `topics` maps names to partition counts. An empty batch is a pause after groups and topics without
         such commits. Skips groups created meanwhile.
         """
-        looked_up = 0
         for group_id in list(self._groups.by_id):
             committed = self.committed(group_id)
             found: list[tuple[str, int]] = []
@@ -221,12 +220,8 @@ class GroupOffsets:
                 while len(found) >= OFFSETS_AT_ONCE:
                     yield group_id, found[:OFFSETS_AT_ONCE]
                     del found[:OFFSETS_AT_ONCE]
-                looked_up += 1
-                if looked_up % GROUPS_AT_ONCE == 0:
-                    yield group_id, []
-            looked_up += 1
-            if found or looked_up % GROUPS_AT_ONCE == 0:
-                yield group_id, found
+                yield group_id, []
+            yield group_id, found
 
     def partitions_deleted(self, group_id: str, partitions: Collection[tuple[str, int]], now: Now) -> Effects:
         """Remove the group's offsets for partitions of deleted topics."""

@@ -11,7 +11,7 @@ from itertools import islice
 from struct import Struct, pack
 from typing import Final, NamedTuple
 
-from broker.common.steps import PIECE, Pace, Steps
+from broker.common.slices import SLICE, Steps
 from broker.coordinator.group.messages import Record
 from broker.records.stored_fields import FlexibleFields, UnreadableRecord, varint
 
@@ -91,9 +91,6 @@ def tombstones(key_types: Iterable[KeyType], group_id: str, name: str = "") -> l
     return [tombstone(each, group_id, name) for each in key_types]
 
 
-INDEXES: Final = 8
-"""Partitions that are encoded in the time of one topic."""
-
 NO_TAGS: Final = b"\0"
 """The end of a struct without tagged fields."""
 
@@ -133,13 +130,12 @@ def string_of(encoded: bytes) -> bytes:
     return varint(len(encoded) + 1) + encoded
 
 
-def strings(values: Collection[str], pace: Pace) -> Steps[bytes]:
+def strings(values: Collection[str]) -> Steps[bytes]:
     parts = [varint(len(values) + 1)]
     left = iter(values)
-    while some := [value.encode() for value in islice(left, PIECE)]:
+    while some := [value.encode() for value in islice(left, SLICE)]:
         parts += [_LENGTHS[len(each)] + each if len(each) < SHORT else string_of(each) for each in some]
-        if pace.spent(len(some)):
-            yield
+        yield
     return b"".join(parts)
 
 
@@ -153,13 +149,12 @@ def decode_indexes(reader: FlexibleFields) -> frozenset[int]:
     return frozenset(reader.integer(_INT32) for _ in range(reader.count()))
 
 
-def assignment(partitions: Mapping[bytes, frozenset[int]], pace: Pace) -> Steps[bytes]:
+def assignment(partitions: Mapping[bytes, frozenset[int]]) -> Steps[bytes]:
     """Encode partitions by topic id."""
     parts = [varint(len(partitions) + 1)]
     for topic_id, some in partitions.items():
         parts += (topic_id, indexes(some), NO_TAGS)
-        if pace.spent(1 + len(some) // INDEXES):
-            yield
+        yield
     return b"".join(parts)
 
 

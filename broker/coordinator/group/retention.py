@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
+from broker.common.slices import SliceTimer
 from broker.config.sections.groups import GroupConfig
 from broker.coordinator.group.any_group import AnyGroup
 from broker.coordinator.group.groups import Groups
@@ -42,15 +43,12 @@ class OffsetRetention:
         """Remove expired offsets, and empty groups without offsets: a few, and the next ones right after."""
         if self._pieces is None:
             self._pieces = self._all_pieces(transition.wall_ms)
-        checked = 0
+        checked, timer = 0, SliceTimer()
         for piece in self._pieces:
-            if piece is None:
-                checked = OFFSETS_AT_ONCE
-            else:
+            if piece is not None:
                 self._expire_piece(transition, *piece)
-                checked += len(piece.partitions)
-            checked += 1
-            if checked > OFFSETS_AT_ONCE:
+                checked += 1 + len(piece.partitions)
+            if checked > OFFSETS_AT_ONCE or timer.is_over():
                 transition.set_timer(self.timer, 0)
                 return
         self._pieces = None
@@ -59,8 +57,8 @@ class OffsetRetention:
     def _all_pieces(self, wall_ms: int) -> Iterator[_Piece | None]:
         """Yield the partitions of each group in pieces, the last of which is empty.
 
-        None is a pause in which a few subscribed topics were read, which only a group with offsets past their
-        retention needs.
+        None is a pause after a subscribed topic, which are read only for a group with offsets past their
+        retention.
         """
         retention_ms = self._config.offsets_retention_ms
         for group in list(self._groups.by_id.values()):

@@ -7,7 +7,7 @@ thousand names.
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from broker.common.steps import Pace, Steps
+from broker.common.slices import Steps
 from broker.coordinator.group.consumer.assignment import Topics, metadata_hash
 
 Key = tuple[tuple[str, ...], str]
@@ -51,11 +51,11 @@ class Subscriptions:
         """The number of subscriptions by topic name."""
         return self._counts
 
-    def metadata_hash(self, topics: Topics, pace: Pace) -> Steps[int]:
+    def metadata_hash(self, topics: Topics) -> Steps[int]:
         """Return `metadata_hash` of the topics. It is computed again after a change of them."""
         known = self._hashed
         if known is None or known[0] is not topics:
-            known = self._hashed = topics, (yield from metadata_hash(self._counts, topics, pace))
+            known = self._hashed = topics, (yield from metadata_hash(self._counts, topics))
         return known[1]
 
     def topics_of(self, names: tuple[str, ...], regex: str | None) -> Collection[str]:

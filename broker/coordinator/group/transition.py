@@ -5,7 +5,6 @@ Created by `groups` and passed through every transition; the result is `Effects`
 
 from typing import NamedTuple, Protocol
 
-from broker.common.steps import Pace
 from broker.config.sections.consumer_groups import ConsumerGroupConfig
 from broker.config.sections.groups import GroupConfig
 from broker.config.sections.share_groups import ShareGroupConfig
@@ -55,8 +54,8 @@ class Changing(Protocol):
 
 
 class Transition:
-    """A call in progress. `pending` and `timers` belong to the coordinator and outlive it. `pace` is that of
-    a call with pauses, and `is_divided` whether it changes a large group.
+    """A call in progress. `pending` and `timers` belong to the coordinator and outlive it. `is_divided`:
+    it changes a large group.
     """
 
     __slots__ = (
@@ -65,7 +64,6 @@ class Transition:
         "effects",
         "is_divided",
         "now_ms",
-        "pace",
         "pending",
         "share",
         "timers",
@@ -92,7 +90,6 @@ class Transition:
         self.now_ms = now.ms
         self.wall_ms = now.wall_ms
         self.effects = Effects()
-        self.pace = Pace()
         self.is_divided = False
 
     def reply(self, token: Token, reply: Reply) -> None:

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from broker.common.clock import Clock
 from broker.common.errors import ApiError, ErrorCode
+from broker.common.slices import Slices
 from broker.config.sections.share import LOCK_DURATION, SharePartitionConfig
 from broker.config.sections.share_groups import (
     EARLIEST,
@@ -36,7 +37,6 @@ from broker.coordinator.share.states import NOT_SET, SharePartitionKey
 from broker.log.partition import PartitionLog
 from broker.partitions.partitions import LEADER_EPOCH, Partitions
 from broker.purgatory.timing_wheel import Timer
-from broker.records.slices import Slices
 
 RECORD_LOCK_DURATION: Final = f"{SHARE}.{LOCK_DURATION}"
 

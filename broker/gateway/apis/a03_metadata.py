@@ -15,15 +15,15 @@ import trio
 
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome, Response
-from broker.api.requests.pacing import Pace
 from broker.api.security.access import CREATES_TOPICS
+from broker.common.slice_runner import run_slices
+from broker.common.slices import SliceTimer
 from broker.gateway.apis.deciding import decides, may_name_reserved
 from broker.gateway.apis.roles import Handle, Roles
 from broker.gateway.apis.work import Addresses, Work, forward_readdressed, in_own_task, in_slices_too
 from broker.gateway.asking import ask
 from broker.gateway.responses import AT_ONCE, readdress
 from broker.gateway.routes import Answers, AnswersVersion
-from broker.gateway.turns import in_turns
 from broker.metadata.image import is_reserved
 from broker.network.connection.channel import Channel
 from broker.protocol.api_key import ApiKey
@@ -97,10 +97,10 @@ async def _describe(
     forbidden: list[MetadataRequestTopic] = []
     others: list[MetadataRequestTopic] = []
     if _creates(message, version):
-        pace = Pace()
+        timer = SliceTimer()
         for topic in message.topics or ():
             (forbidden if _is_forbidden(topic, may_create=may_create) else others).append(topic)
-            if pace.spent():
+            if timer.is_over():
                 await trio.lowlevel.checkpoint()
     if not forbidden:
         return await forward_readdressed(context, message, addresses)
@@ -112,5 +112,5 @@ async def _describe(
     if others:
         message.topics = others
         reply.topics += (await ask(context, message)).topics
-    await in_turns(readdress(reply, version, partial(addresses, context.connection.listener)))
+    await run_slices(readdress(reply, version, partial(addresses, context.connection.listener)))
     return in_slices_too(Response(reply))

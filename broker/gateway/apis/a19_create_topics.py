@@ -16,8 +16,8 @@ import trio
 from broker.api.requests.change_limits import entries_of, refused
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome, in_slices
-from broker.api.requests.pacing import Pace
 from broker.common.errors import ErrorCode
+from broker.common.slices import Slices, SliceTimer
 from broker.controller.topics import ONLY_BY_WEIR
 from broker.gateway.apis.deciding import may_name_reserved
 from broker.gateway.apis.mutations import MutationServices, TopicCharges
@@ -32,7 +32,6 @@ from broker.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from broker.records.slices import Slices
 
 STRICT_FROM: Final = 6
 COUNTS_FROM: Final = 5
@@ -59,7 +58,7 @@ def handle(
 def _read(
     message: CreateTopicsRequest, context: RequestContext, services: MutationServices
 ) -> Slices[Outcome | Awaitable[Outcome]]:
-    topics = yield from entries_of(message.topics, lambda topic: topic, Pace(), _parts)
+    topics = yield from entries_of(message.topics, lambda topic: topic, _parts)
     if topics is None:
         return (yield from refused(message.topics, _of_topic, lambda each: CreateTopicsResponse(topics=each)))
     return in_own_task(partial(_create, message, context, services))
@@ -72,13 +71,13 @@ async def _create(
     reserved = {each.name for each in message.topics if is_reserved(each.name)}
     if not charges.is_limited and not reserved:
         return await forward(context, message)
-    pace = Pace()
+    timer = SliceTimer()
     for topic in message.topics if charges.is_limited else ():
         if topic.name in reserved:
             continue
         partitions = len(topic.assignments) or topic.num_partitions
         charges.charge(topic.name, await services.counts.default() if partitions == -1 else partitions)
-        if pace.spent():
+        if timer.is_over():
             await trio.lowlevel.checkpoint()
     reply = CreateTopicsResponse()
     refused = charges.refused.keys() | reserved
@@ -88,7 +87,7 @@ async def _create(
         reply = await ask(context, message)
     for result in reply.topics:
         charges.settle(result.name, _created(result, context.api_version))
-        if pace.spent():
+        if timer.is_over():
             await trio.lowlevel.checkpoint()
     reply.topics += charges.refusals(_refusal)
     reply.topics += [_refusal(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED, ONLY_BY_WEIR) for name in reserved]

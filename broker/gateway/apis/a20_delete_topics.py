@@ -15,7 +15,7 @@ import trio
 from broker.api.requests.change_limits import entries_of, refused
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome, in_slices
-from broker.api.requests.pacing import Pace
+from broker.common.slices import Slices, SliceTimer
 from broker.controller.commands import TopicRef
 from broker.gateway.apis.mutations import MutationServices, TopicCharges
 from broker.gateway.apis.work import encoded, forward, in_own_task
@@ -28,7 +28,6 @@ from broker.protocol.messages.delete_topics import (
     DeleteTopicState,
 )
 from broker.protocol.schema import ZERO_UUID
-from broker.records.slices import Slices
 
 STRICT_FROM: Final = 5
 
@@ -43,7 +42,7 @@ def _read(
     message: DeleteTopicsRequest, context: RequestContext, services: MutationServices
 ) -> Slices[Outcome | Awaitable[Outcome]]:
     requested: list[str | DeleteTopicState] = [*message.topic_names, *message.topics]
-    topics = yield from entries_of(requested, _ref, Pace())
+    topics = yield from entries_of(requested, _ref)
     if topics is None:
         return (yield from refused(requested, _of_topic, lambda each: DeleteTopicsResponse(responses=each)))
     return in_own_task(partial(_delete, message, topics, context, services))
@@ -61,10 +60,10 @@ async def _delete(
     counts: dict[TopicRef, int | None] = {}
     if charges.is_limited:
         counts = await services.counts.of([each for each in topics if _is_valid(each)])
-    pace = Pace()
+    timer = SliceTimer()
     for topic in topics:
         charges.charge(topic, counts.get(topic) or 0)
-        if pace.spent():
+        if timer.is_over():
             await trio.lowlevel.checkpoint()
     reply = DeleteTopicsResponse()
     if charges.refused:
@@ -78,7 +77,7 @@ async def _delete(
             # The response has both the name and the id of a topic, however the request named it.
             charges.settle(TopicRef(result.name), 0)
             charges.settle(TopicRef(None, result.topic_id), 0)
-        if pace.spent():
+        if timer.is_over():
             await trio.lowlevel.checkpoint()
     reply.responses += charges.refusals(_refusal)
     return encoded(charges.response(reply), len(reply.responses))

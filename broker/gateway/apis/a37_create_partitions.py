@@ -15,7 +15,7 @@ import trio
 from broker.api.requests.change_limits import entries_of, refused
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome, in_slices
-from broker.api.requests.pacing import Pace
+from broker.common.slices import Slices, SliceTimer
 from broker.controller.commands import TopicRef
 from broker.gateway.apis.mutations import MutationServices, TopicCharges
 from broker.gateway.apis.work import encoded, forward, in_own_task
@@ -27,7 +27,6 @@ from broker.protocol.messages.create_partitions import (
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
-from broker.records.slices import Slices
 
 STRICT_FROM: Final = 3
 
@@ -41,7 +40,7 @@ def handle(
 def _read(
     message: CreatePartitionsRequest, context: RequestContext, services: MutationServices
 ) -> Slices[Outcome | Awaitable[Outcome]]:
-    topics = yield from entries_of(message.topics, lambda topic: TopicRef(topic.name), Pace(), _parts)
+    topics = yield from entries_of(message.topics, lambda topic: TopicRef(topic.name), _parts)
     if topics is None:
         return (
             yield from refused(message.topics, _of_topic, lambda each: CreatePartitionsResponse(results=each))
@@ -62,11 +61,11 @@ async def _create(
     if not charges.is_limited and not charges.refused:
         return await forward(context, message)
     counts = await services.counts.of(topics) if charges.is_limited else {}
-    pace = Pace()
+    timer = SliceTimer()
     for ref, topic in zip(topics, message.topics, strict=True):
         before = counts.get(ref)
         charges.charge(topic.name, 0 if before is None else topic.count - before)
-        if pace.spent():
+        if timer.is_over():
             await trio.lowlevel.checkpoint()
     reply = CreatePartitionsResponse()
     if charges.refused:
@@ -76,7 +75,7 @@ async def _create(
         services.counts.forget(topics)
     for result in reply.results:
         charges.settle(result.name, 0 if result.error_code else None)
-        if pace.spent():
+        if timer.is_over():
             await trio.lowlevel.checkpoint()
     reply.results += charges.refusals(CreatePartitionsTopicResult)
     return encoded(charges.response(reply), len(reply.results))

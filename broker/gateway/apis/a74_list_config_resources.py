@@ -15,12 +15,12 @@ from broker.api.requests.outcome import Outcome, Response
 from broker.api.requests.pacing import consumed
 from broker.api.requests.services import ControlServices
 from broker.common.errors import ErrorCode
+from broker.common.slice_runner import run_slices
 from broker.controller.commands import ResourceType
 from broker.gateway.apis.deciding import decides
 from broker.gateway.apis.work import encoded, in_own_task, reply_of
 from broker.gateway.asking import ask
 from broker.gateway.routes import Answers
-from broker.gateway.turns import in_turns
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.list_config_resources import (
     ListConfigResourcesRequest,
@@ -58,7 +58,7 @@ async def _list(wanted: list[int], context: RequestContext, services: ControlSer
     if reply.error_code != ErrorCode.NONE or (wanted and OURS not in wanted):
         return encoded(Response(reply), len(reply.config_resources))
     listed = await reply_of(local.handle(ListConfigResourcesRequest([OURS]), context, services))
-    found = await in_turns(_of_others(reply.config_resources))
+    found = await run_slices(_of_others(reply.config_resources))
     reply.config_resources = [*found, *listed.config_resources]
     return encoded(Response(reply), len(reply.config_resources))
 

@@ -16,9 +16,10 @@ from typing import Any, Final, NamedTuple
 from broker.api import a32_describe_configs, a33_alter_configs, a44_incremental_alter_configs
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome, Response, in_slices
-from broker.api.requests.pacing import Pace
 from broker.api.requests.services import ControlServices
 from broker.common.errors import ErrorCode
+from broker.common.slice_runner import run_slices
+from broker.common.slices import Slices
 from broker.controller.commands import ResourceType
 from broker.controller.configs import ROLES
 from broker.gateway.apis.deciding import decides, may_name_reserved
@@ -28,13 +29,11 @@ from broker.gateway.apis.work import forward, in_own_task, in_slices_too, reply_
 from broker.gateway.asking import ask
 from broker.gateway.own_topics import is_ours as is_name_of_ours
 from broker.gateway.routes import AnswersVersion
-from broker.gateway.turns import in_turns
 from broker.metadata.actor import Role
 from broker.network.connection.channel import Channel
 from broker.protocol.api_key import ApiKey
 from broker.protocol.codec import response_class
 from broker.protocol.messages import alter_configs, incremental_alter_configs
-from broker.records.slices import Slices
 
 OURS: Final = ResourceType.CLIENT_METRICS
 OUR_TYPE: Final = bytes((OURS,))
@@ -109,7 +108,7 @@ class ConfigResources:
     def _divide(
         self, api: ConfigApi, message: Any, context: RequestContext, services: ControlServices
     ) -> Slices[Outcome | Awaitable[Outcome]]:
-        role, pace = self._roles.of(context.connection), Pace()
+        role = self._roles.of(context.connection)
         ours: list[Any] = []
         theirs: list[Any] = []
         refused: list[Any] = []
@@ -122,8 +121,7 @@ class ConfigResources:
                 refused.append(api.result(CODE, MESSAGE, each.resource_type, each.resource_name))
             else:
                 theirs.append(each)
-            if pace.spent():
-                yield None
+            yield None
         if not ours and not refused:
             return in_own_task(partial(forward, context, message))
         if not theirs and not refused:
@@ -158,7 +156,7 @@ async def _split(
     if ours:
         answer = await reply_of(api.ours(_with(message, ours), context, services))
         results += getattr(answer, api.results)
-    setattr(reply, api.results, await in_turns(_in_order(message.resources, results)))
+    setattr(reply, api.results, await run_slices(_in_order(message.resources, results)))
     return in_slices_too(Response(reply))
 
 
@@ -173,7 +171,6 @@ def _in_order(resources: Sequence[Any], results: Sequence[Any]) -> Generator[Non
 
     A resource may occur several times.
     """
-    pace = Pace()
     first: dict[tuple[int, str], int] = {}
     following: dict[int, int] = {}
     for at in range(len(results) - 1, -1, -1):
@@ -181,8 +178,7 @@ def _in_order(resources: Sequence[Any], results: Sequence[Any]) -> Generator[Non
         if (behind := first.get(key)) is not None:
             following[at] = behind
         first[key] = at
-        if pace.spent():
-            yield
+        yield
     ordered = []
     is_left = bytearray(b"\1") * len(results)
     for resource in resources:
@@ -193,10 +189,8 @@ def _in_order(resources: Sequence[Any], results: Sequence[Any]) -> Generator[Non
             is_left[found] = 0
             if found in following:
                 first[key] = following.pop(found)
-        if pace.spent():
-            yield
+        yield
     while first:  # the end of this function would free 30,000 keys in 3 ms
         first.popitem()
-        if pace.spent():
-            yield
+        yield
     return [*ordered, *compress(results, is_left)]

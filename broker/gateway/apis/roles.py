@@ -16,10 +16,10 @@ from broker.api.security.access import ACCESS
 from broker.api.security.client_security import ClientSecurity
 from broker.common.errors import ErrorCode
 from broker.common.principal import Principal
+from broker.common.slices import Slices
 from broker.gateway.apis.work import forward, in_own_task
 from broker.gateway.routes import Answers, AnswersVersion
 from broker.metadata.actor import Role, lacks_role
-from broker.records.slices import Slices
 
 Handle = Callable[[Any, RequestContext, Any], Outcome | Awaitable[Outcome]]
 

@@ -12,12 +12,12 @@ import trio
 
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import EncodedResponse, Hangup, Outcome, Response, Sliced
+from broker.common.slice_runner import run_slices
+from broker.common.slices import SLICE, Slices
 from broker.config.listeners import Address
 from broker.gateway.asking import ask_whole
 from broker.gateway.responses import rewritten
-from broker.gateway.turns import in_turns
 from broker.gateway.upstream.errors import UpstreamError
-from broker.records.slices import SLICE, Slices
 
 Work = Callable[[], Coroutine[Any, Any, Outcome]]
 
@@ -94,4 +94,4 @@ async def forward_readdressed(context: RequestContext, message: Any, addresses: 
     frame = await ask_whole(context, message)
     advertised = partial(addresses, context.connection.listener)
     response = rewritten(frame, message.API_KEY, context.api_version, advertised)
-    return EncodedResponse(response if isinstance(response, bytes) else await in_turns(response), None)
+    return EncodedResponse(response if isinstance(response, bytes) else await run_slices(response), None)

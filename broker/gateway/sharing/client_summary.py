@@ -18,7 +18,7 @@ from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 
-from broker.common.steps import Steps
+from broker.common.slices import Steps
 from broker.controller.rows.connections import AddressUse
 from broker.controller.rows.quotas import ClientUsage
 from broker.gateway.sharing.report import UnreadableReport
@@ -45,8 +45,6 @@ MAX_ADDRESS_BYTES: Final = 65_536
 MAX_READ: Final = MAX_CLIENT_BYTES + MAX_ADDRESS_BYTES + 4_096
 """Bytes of a record that is read, at once: 5 ms at most."""
 
-AT_ONCE: Final = 64
-"""Rows written or read between two pauses, at some five microseconds each."""
 
 MAX_REASON: Final = 200
 """Characters of what is wrong with a record that are logged."""
@@ -97,7 +95,7 @@ def client_key_of(gateway: str) -> bytes:
 
 
 def write_in_steps(summary: ClientSummary) -> Steps[bytes]:
-    """Write as many of the clients and of the addresses as fit. Yields after every few."""
+    """Write as many of the clients and of the addresses as fit."""
     clients = yield from _fitting(map(_write_client, summary.clients[:MAX_CLIENTS]), MAX_CLIENT_BYTES)
     addresses = yield from _fitting(map(_write_address, summary.addresses[:MAX_ADDRESSES]), MAX_ADDRESS_BYTES)
     head = {
@@ -114,7 +112,7 @@ def write_in_steps(summary: ClientSummary) -> Steps[bytes]:
 
 
 def read_in_steps(data: bytes) -> Steps[ClientSummary]:
-    """Yields after every few clients or addresses. Raises UnreadableReport."""
+    """Raises UnreadableReport."""
     if len(data) > MAX_READ:
         raise UnreadableReport(f"{len(data)} bytes, and at most {MAX_READ} are read")
     try:
@@ -129,9 +127,8 @@ def read_in_steps(data: bytes) -> Steps[ClientSummary]:
 
 def _each(read: Callable[[Any, str], Row], rows: Sequence[Any], gateway: str) -> Steps[tuple[Row, ...]]:
     found = []
-    for number, row in enumerate(rows):
-        if number % AT_ONCE == AT_ONCE - 1:
-            yield
+    for row in rows:
+        yield
         found.append(read(row, gateway))
     return tuple(found)
 
@@ -208,9 +205,8 @@ def _fitting(pieces: Iterable[bytes | None], maximum: int) -> Steps[list[bytes]]
     """Return the pieces before the first one that does not fit, without those that are None."""
     found: list[bytes] = []
     size = 0
-    for number, piece in enumerate(pieces):
-        if number % AT_ONCE == AT_ONCE - 1:
-            yield
+    for piece in pieces:
+        yield
         if piece is not None:
             size += len(piece) + 1
             if size > maximum:

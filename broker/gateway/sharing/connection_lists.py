@@ -20,7 +20,7 @@ import trio
 from msgspec.structs import replace
 
 from broker.common.clock import Clock
-from broker.common.steps import finished
+from broker.common.slices import advance, run_through
 from broker.controller.rows.connections import ConnectionRow
 from broker.gateway.sharing.report import UnreadableReport
 from broker.gateway.sharing.signing import Records
@@ -194,7 +194,7 @@ class ConnectionLists:
 
     async def _append(self, key: bytes, value: bytes) -> None:
         """Append a record. Raises LogUnavailable, RecordTooLarge."""
-        await self._log.append(key, finished(self._records.sign(key, value)))
+        await self._log.append(key, run_through(self._records.sign(key, value)))
 
     async def _find(self, query: ConnectionQuery) -> tuple[ConnectionList, int]:
         """Return the list, and what it cost in microseconds."""
@@ -202,7 +202,7 @@ class ConnectionLists:
         while True:
             began_ns = self._clock.ns()
             try:
-                next(steps)
+                advance(steps)
             except StopIteration as end:
                 found: ConnectionList = end.value
                 return found, (cost_ns + self._clock.ns() - began_ns) // 1_000

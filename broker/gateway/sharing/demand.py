@@ -7,13 +7,13 @@ the quota managers.
 from collections import Counter, deque
 from typing import Final
 
-from broker.common.steps import Steps
+from broker.common.slices import Steps
 from broker.gateway.sharing.division import Demand
 from broker.gateway.sharing.report import MAX_AMOUNT, WHOLE, LimitKey
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.remote_use import SHARED_KINDS
 from broker.quotas.table import UNLIMITED
-from broker.quotas.usage import SENSORS_AT_ONCE, ClientSensor
+from broker.quotas.usage import ClientSensor
 
 SPAN_MS: Final = 3_000
 """Time over which use is measured, at least two windows of the quotas."""
@@ -45,7 +45,7 @@ class DemandMeter:
         """Return the demand for all limits for which clients wait, or of which more than `least` passes.
 
         If clients waited at all of the last measurements, the present share passes, however much the rate of
-        the last windows differs. Yields after every few sensors.
+        the last windows differs.
         """
         found: dict[LimitKey, Demand] = {}
         muted: dict[LimitKey, _Muted] = {}
@@ -55,9 +55,8 @@ class DemandMeter:
                 continue
             counts: Counter[ClientSensor] = Counter(each.sensor for each in manager.throttled.all())
             yield
-            for number, sensor in enumerate(manager.sensors()):
-                if number % SENSORS_AT_ONCE == SENSORS_AT_ONCE - 1:
-                    yield
+            for sensor in manager.sensors():
+                yield
                 key = LimitKey(kind, sensor.user, sensor.client_id)
                 known = self._muted.get(key)
                 window_ms = sensor.rate.window.window_ms

@@ -6,10 +6,10 @@ Run by `task` with a clock and a topic; the simulation in the tests runs it with
 from collections.abc import Mapping
 from typing import Final
 
-from broker.common.steps import Steps
+from broker.common.slices import Steps
 from broker.gateway.sharing.demand import DemandMeter
 from broker.gateway.sharing.division import Demand, divide
-from broker.gateway.sharing.report import LINES_AT_ONCE, WHOLE, LimitKey, Line, Report
+from broker.gateway.sharing.report import WHOLE, LimitKey, Line, Report
 from broker.gateway.sharing.table import Division, ShareTable, starting_share
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.kinds import QuotaKind
@@ -71,7 +71,7 @@ class SharingMember:
 
     def report(self, now_ms: int) -> Steps[Report]:
         """Lower the shares that exceed their part from `now_ms` on, and return the next report, which the
-        caller appends to the log. Yields after every few sensors.
+        caller appends to the log.
 
         Lowers nothing if the last report was not read back: then the others' reports may be missing, too.
         """
@@ -99,9 +99,7 @@ class SharingMember:
         return Report(self.gateway, self._number, leaving=True)
 
     def receive(self, report: Report) -> Steps[None]:
-        """Take the next report of the log. The caller calls `enforce` after one or more of them. Yields after
-        every few limits.
-        """
+        """Take the next report of the log. The caller calls `enforce` after one or more of them."""
         table, name = self.table, self.gateway
         was_there = name in table
         if not (yield from table.receive(report)):
@@ -114,9 +112,8 @@ class SharingMember:
         if is_last:
             self._received = report.number
             self.written()
-        for number, key in enumerate(report.lines, 1):
-            if number % LINES_AT_ONCE == 0:
-                yield
+        for key in report.lines:
+            yield
             share = self.shares.get(key)
             division = table.divisions.get(key)
             if share is None or division is None or name not in division.shares:
@@ -128,9 +125,7 @@ class SharingMember:
             self.shares[key] = share
 
     def enforce(self, now_ms: int) -> Steps[None]:
-        """Give the quotas the present shares from `now_ms` on, or what the end of the lease leaves of them.
-        Yields after every few sensors.
-        """
+        """Give the quotas the present shares from `now_ms` on, or what the end of the lease leaves."""
         self.has_expired = self.lease_ends_ms is not None and now_ms >= self.lease_ends_ms
         if self.has_expired:
             self._give_up_shares()

@@ -28,7 +28,7 @@ import trio
 
 from broker.common.clock import Clock
 from broker.common.errors import ApiError, ConfigError, ErrorCode
-from broker.common.steps import Steps, finished
+from broker.common.slices import Steps, run_through
 from broker.gateway.sharing.commits import (
     Beginning,
     Commit,
@@ -356,7 +356,7 @@ class MetadataLog:
 
     async def _opened(self, key: bytes, data: bytes) -> Commit | Beginning:
         """Return what a record says. Raises RefusedRecord, UnreadableCommit and NewerCommit."""
-        return await _read(lambda: read_commit(finished(self._records.open(key, data))), data)
+        return await _read(lambda: read_commit(run_through(self._records.open(key, data))), data)
 
     async def _refuse(self, entry: TopicLogRecord, error: RefusedRecord) -> None:
         """Skip a record that is refused, and count it, unless it is of a log without signatures."""

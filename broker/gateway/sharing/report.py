@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 
-from broker.common.steps import Steps
+from broker.common.slices import Steps
 from broker.quotas.kinds import QuotaKind
 
 VERSION: Final = 1
@@ -100,7 +100,7 @@ class _Outline(msgspec.Struct):
 
 
 def write_report(report: Report) -> Steps[bytes]:
-    """Return the record. Yields after every LINES_AT_ONCE limits."""
+    """Return the record."""
     found: dict[str, Any] = {"version": VERSION, "gateway": report.gateway, "number": report.number}
     if report.leaving:
         found["leaving"] = True
@@ -120,7 +120,7 @@ def write_report(report: Report) -> Steps[bytes]:
 
 
 def read_report(data: bytes) -> Steps[Report]:
-    """Yields after every LINES_AT_ONCE limits. Raises UnreadableReport."""
+    """Raises UnreadableReport."""
     try:
         head, pieces = _divided(data)
         found = msgspec.json.decode(head, type=_Outline)

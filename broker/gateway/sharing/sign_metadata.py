@@ -13,7 +13,7 @@ from uuid import uuid4
 import msgspec
 import trio
 
-from broker.common.steps import finished
+from broker.common.slices import run_through
 from broker.gateway.sharing.commits import (
     Beginning,
     Commit,
@@ -105,7 +105,7 @@ async def survey(log: TopicLog, records: SignedRecords, first_key: str) -> Surve
                 continue
             is_signed = True
             try:
-                data = finished(records.open(entry.key, entry.value))
+                data = run_through(records.open(entry.key, entry.value))
             except RefusedRecord as error:
                 if error.refusal is not Refusal.UNSIGNED:
                     foreign = str(error)
@@ -149,7 +149,7 @@ async def sign(
             copies.insert(0, write_beginning(found.last))
         for data in copies:
             key = f"signed-{uuid4().hex}".encode()
-            await log.append(key, finished(records.sign(key, data)))
+            await log.append(key, run_through(records.sign(key, data)))
             appended += 1
     raise CannotSign(f"gateways changed the log during each of {ATTEMPTS} attempts: try again later")
 

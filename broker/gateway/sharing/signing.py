@@ -20,7 +20,7 @@ from collections import Counter, deque
 from enum import StrEnum
 from typing import Final, Protocol
 
-from broker.common.steps import Steps
+from broker.common.slices import Steps
 from broker.gateway.sharing.cluster_keys import ClusterKey, ClusterKeys
 
 VERSION: Final = b"1"

@@ -8,7 +8,7 @@ from typing import Final, Generic, TypeVar
 
 from msgspec.structs import replace
 
-from broker.common.steps import Steps
+from broker.common.slices import Steps
 from broker.controller.rows.connections import ThrottledRow
 from broker.gateway.sharing.client_summary import ClientSummary
 from broker.gateway.sharing.summary import Summary
@@ -74,7 +74,7 @@ class Summaries:
         self._clients = LatestRecords[ClientSummary]()
 
     def measure(self) -> Steps[Summary]:
-        """Measure this gateway. Yields after every few throttled connections."""
+        """Measure this gateway."""
         summary = self.own = yield from self._measure()
         return summary
 

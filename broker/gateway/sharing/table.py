@@ -17,8 +17,8 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from broker.common.steps import Steps
-from broker.gateway.sharing.report import LINES_AT_ONCE, WHOLE, LimitKey, Line, Report
+from broker.common.slices import Steps
+from broker.gateway.sharing.report import WHOLE, LimitKey, Line, Report
 
 MISSED: Final = 5
 """Reports of another gateway, one a second, after which a silent gateway's shares are free."""
@@ -98,7 +98,7 @@ class ShareTable:
 
     def receive(self, report: Report) -> Steps[bool]:
         """Take the next report of the log. Returns False for one that comes twice or too late, which changes
-        nothing. Yields after every few limits.
+        nothing.
         """
         self._position += 1
         name = report.gateway
@@ -117,13 +117,11 @@ class ShareTable:
         self._members.move_to_end(name)
         self._remove(self._gone(member))
         before, member.keys = member.keys, frozenset(report.lines)
-        for number, key in enumerate(before - member.keys, 1):
+        for key in before - member.keys:
             self._drop(key, name)
-            if number % LINES_AT_ONCE == 0:
-                yield
-        for number, (key, line) in enumerate(report.lines.items(), 1):
-            if number % LINES_AT_ONCE == 0:
-                yield
+            yield
+        for key, line in report.lines.items():
+            yield
             division = self._divisions.get(key)
             if division is None:
                 division = self._divisions[key] = Division()

@@ -13,6 +13,7 @@ from typing import Final
 import trio
 
 from broker.common.clock import Clock
+from broker.common.slice_runner import run_slices
 from broker.gateway.sharing import client_summary
 from broker.gateway.sharing.client_summary import client_key_of
 from broker.gateway.sharing.connection_lists import ANSWER_PREFIX, QUESTION_PREFIX, ConnectionLists
@@ -22,7 +23,6 @@ from broker.gateway.sharing.signing import Records, RefusedRecord
 from broker.gateway.sharing.summaries import Summaries
 from broker.gateway.sharing.summary import KEY_PREFIX, key_of, read_summary, write_summary
 from broker.gateway.sharing.topic_log import LogUnavailable, RecordTooLarge, TopicLog, TopicLogRecord
-from broker.gateway.turns import in_turns
 
 logger = logging.getLogger(__name__)
 
@@ -133,13 +133,13 @@ class SharingTask:
                 try:
                     if len(entry.value) > MAX_BYTES:
                         raise UnreadableReport(f"{len(entry.value)} bytes, and at most {MAX_BYTES} are read")
-                    value = await in_turns(self._records.open(entry.key, entry.value))
+                    value = await run_slices(self._records.open(entry.key, entry.value))
                     await self._receive_record(entry.key, value)
                 except RefusedRecord as error:
                     self._refuse(entry.offset, error)
                 except UnreadableReport as error:
                     self._warn(entry.offset, "unreadable report", str(error))
-            await in_turns(self._member.enforce(self._clock.ms()))
+            await run_slices(self._member.enforce(self._clock.ms()))
 
     async def _receive_record(self, key: bytes, value: bytes) -> None:
         """Raises UnreadableReport."""
@@ -162,8 +162,8 @@ class SharingTask:
     async def _receive_report(self, value: bytes) -> None:
         """Raises UnreadableReport."""
         member = self._member
-        report = await in_turns(read_report(value))
-        await in_turns(member.receive(report))
+        report = await run_slices(read_report(value))
+        await run_slices(member.receive(report))
         self._on_report(report.gateway)
         if report.leaving and self._summaries is not None:
             self._summaries.forget(report.gateway)
@@ -193,14 +193,14 @@ class SharingTask:
         if summaries is None or not summaries.keeps_others or not self._is_caught_up:
             return
         if key != client_key_of(self._member.gateway):
-            clients = await in_turns(client_summary.read_in_steps(value))
+            clients = await run_slices(client_summary.read_in_steps(value))
             summaries.receive_clients(clients, self._clock.ms())
 
     async def _write_all(self) -> None:
         while True:
             due = trio.current_time() + ROUND_S
             async with self._lock:
-                report = await in_turns(self._member.report(self._clock.ms()))
+                report = await run_slices(self._member.report(self._clock.ms()))
             read_back = trio.Event()
             self._awaited = report.number, read_back
             is_written = False
@@ -228,7 +228,7 @@ class SharingTask:
                 await self._written.wait()
                 continue
             async with self._lock:
-                await in_turns(member.enforce(clock.ms()))
+                await run_slices(member.enforce(clock.ms()))
             if member.has_expired:
                 logger.warning(
                     "the shares of this gateway have expired", extra={"lease_s": LEASE_MS // 1_000}
@@ -239,24 +239,24 @@ class SharingTask:
         member = self._member
         while True:
             due = trio.current_time() + ROUND_S
-            summary = await in_turns(summaries.measure())
+            summary = await run_slices(summaries.measure())
             if member.has_others:
                 key, value = key_of(member.gateway), write_summary(summary)
                 await self._append("write the summary", key, value)
                 if summaries.measure_clients is not None:
-                    clients = await in_turns(summaries.measure_clients())
-                    value = await in_turns(client_summary.write_in_steps(clients))
+                    clients = await run_slices(summaries.measure_clients())
+                    value = await run_slices(client_summary.write_in_steps(clients))
                     await self._append("write the clients", client_key_of(member.gateway), value)
             await trio.sleep_until(due)
 
     async def _append_report(self, report: Report) -> bool:
         """Return whether the report is in the log for certain."""
-        value = await in_turns(write_report(report))
+        value = await run_slices(write_report(report))
         return await self._append(WRITE, self._member.gateway.encode(), value)
 
     async def _append(self, what: str, key: bytes, value: bytes) -> bool:
         try:
-            await self._log.append(key, await in_turns(self._records.sign(key, value)))
+            await self._log.append(key, await run_slices(self._records.sign(key, value)))
         except (LogUnavailable, RecordTooLarge) as error:
             self._note(what, error)
             return False

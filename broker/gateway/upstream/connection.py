@@ -11,10 +11,10 @@ from typing import Any, Final
 import trio
 
 from broker.common.errors import ErrorCode, ProtocolViolation
+from broker.common.slice_runner import run_slices
 from broker.common.version import VERSION
 from broker.config.listeners import Address
 from broker.config.sections import UpstreamConfig
-from broker.gateway.turns import in_turns
 from broker.gateway.upstream.connect import FAILURES, UpstreamSocket, as_upstream_error, open_connection
 from broker.gateway.upstream.errors import Reason, UpstreamError
 from broker.gateway.upstream.frames import MAX_FRAME_BYTES, FrameStream
@@ -148,12 +148,12 @@ class UpstreamConnection:
         try:
             if len(pending.frame) <= DECODED_AT_ONCE:
                 return codec.decode_response(key, version)(pending.frame, pending.body_at)
-            return await in_turns(
+            return await run_slices(
                 codec.decode_response_in_slices(key, version)(pending.frame, pending.body_at)
             )
         except ProtocolViolation as violation:
             found = violation
-        await in_turns(dismantle(found.take_partial()))
+        await run_slices(dismantle(found.take_partial()))
         raise UpstreamError(Reason.PROTOCOL, f"{self.address}: {found}") from found
 
     def retire(self) -> None:

@@ -9,9 +9,9 @@ start, as in Kafka.
 
 import logging
 import os
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from broker.common.steps import Steps
+from broker.common.slices import Steps
 from broker.log.cleaner.cleanable import Cleanable, assess
 from broker.log.cleaner.cleaning import CleanerStats
 from broker.log.directories import LogDirectory
@@ -19,9 +19,6 @@ from broker.log.partition import PartitionLog
 from broker.log.store import LogStore
 
 logger = logging.getLogger(__name__)
-
-LOGS_AT_ONCE: Final = 8
-"""Compacted logs assessed between two pauses; each takes some tens of microseconds."""
 
 
 class LastRun(NamedTuple):
@@ -61,17 +58,13 @@ class CleanerManager:
         return assess(log, self.checkpoint(log), now_wall_ms)
 
     def choose(self, now_wall_ms: int) -> Steps[Cleanable | None]:
-        """Return the dirtiest log that is due, which is then in progress until `done` or `fail`.
-
-        Pauses after every few logs.
-        """
+        """Return the dirtiest log that is due, which is then in progress until `done` or `fail`."""
         self._forget_deleted()
         self.chosen_wall_ms = now_wall_ms
         best: Cleanable | None = None
         dirtiest, delay_ms = 0.0, 0
-        for number, log in enumerate(list(self.store)):
-            if number % LOGS_AT_ONCE == LOGS_AT_ONCE - 1:
-                yield
+        for log in list(self.store):
+            yield
             if not self._may_clean(log):
                 continue
             try:

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from broker.common.glob_patterns import glob
-from broker.common.steps import Steps
+from broker.common.slices import Steps
 from broker.controller.rows.alerts import Labels
 from broker.controller.rows.connections import ThrottledRow
 from broker.controller.rows.topics import GroupRow

@@ -15,6 +15,7 @@ import trio
 
 from broker.common.clock import Clock
 from broker.common.errors import ApiError, ErrorCode
+from broker.common.slice_runner import run_slices
 from broker.config.sections import AlertConfig
 from broker.controller.rows.alerts import AlertEvent, AlertRow, Attempt, Delivery
 from broker.metadata.alerts import AlertCondition, AlertDestination, AlertRule, DestinationKind
@@ -32,7 +33,6 @@ from broker.monitoring.alerts.formats import (
 from broker.monitoring.alerts.observations import Values, disk_use, matching, sources
 from broker.monitoring.alerts.outbox import Outbox, SendResult
 from broker.monitoring.alerts.sender import post
-from broker.network.metadata_writer import run_in_slices
 from broker.security.egress import Egress, HttpEndpoint
 from broker.views.console import Views
 
@@ -119,7 +119,7 @@ class Alerting:
             for transition in self._states.pop(name).end(wall_ms):
                 self._notify(nursery, name, rule, transition)
         for name, rule in enabled.items():
-            values = await run_in_slices(matching(rule, observed[rule.condition]))
+            values = await run_slices(matching(rule, observed[rule.condition]))
             state = self._states.setdefault(name, RuleState())
             self._rules[name] = rule
             for transition in state.step(rule, values, now_ms, wall_ms):
@@ -129,7 +129,7 @@ class Alerting:
     async def _observe(self, condition: AlertCondition) -> Values:
         if condition is AlertCondition.DISK:
             return await trio.to_thread.run_sync(disk_use, self._directories, abandon_on_cancel=True)
-        return await run_in_slices(self._sources[condition]())
+        return await run_slices(self._sources[condition]())
 
     def _notify(self, nursery: trio.Nursery, name: str, rule: AlertRule, transition: AlertTransition) -> None:
         event = "firing" if transition.ended_at_ms is None else "resolved"

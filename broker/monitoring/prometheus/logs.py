@@ -13,7 +13,7 @@ from typing import Final
 from broker.log import disk
 from broker.log.cleaner.manager import CleanerManager
 from broker.log.store import LogStore
-from broker.metrics.families import MAX_SERIES, FamilySamples, MetricType, Sample, Steps
+from broker.metrics.families import MAX_SERIES, Families, FamilySamples, MetricType, Sample
 from broker.partitions.event_log import EventBuffer
 from broker.partitions.partitions import Partitions, TopicTraffic
 
@@ -30,13 +30,10 @@ TRAFFIC_COUNTERS: Final[tuple[tuple[str, str, Callable[[TopicTraffic], int]], ..
 )
 
 
-LOGS_AT_ONCE: Final = 8
-"""Partitions between two pauses."""
-
 Labels = tuple[tuple[str, str], ...]
 
 
-def topic_families(partitions: Partitions) -> Steps:
+def topic_families(partitions: Partitions) -> Families:
     """In steps: a topic may be deleted between two of them, and is still on this page."""
     every, total = list(partitions.by_name.values()), partitions.gone
     traffic: list[tuple[Labels, TopicTraffic]] = []
@@ -51,9 +48,8 @@ def topic_families(partitions: Partitions) -> Steps:
         yield FamilySamples(f"{TRAFFIC}_{name}_total", about, MetricType.COUNTER, _totals(traffic, value_of))
     sizes, ends = [], []
     for topic in every[:MAX_SERIES]:
-        for number, log in enumerate(list(topic.opened())):
-            if number % LOGS_AT_ONCE == 0:
-                yield None
+        for log in list(topic.opened()):
+            yield None
             of_log = (("topic", log.topic), ("partition", str(log.index)))
             sizes.append(Sample(of_log, log.size))
             ends.append(Sample(of_log, log.log_end_offset))

@@ -2,11 +2,10 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Final
 
 from broker.coordinator.transaction.state import NAMES, TransactionState
 from broker.coordinator.transaction_service import TransactionService
-from broker.metrics.families import FamilySamples, MetricType, Sample, Steps, pieces
+from broker.metrics.families import Families, FamilySamples, MetricType, Sample, pieces
 from broker.monitoring.prometheus import requests
 from broker.monitoring.prometheus.handlers import automq_families, handler_families, memory_families
 from broker.monitoring.prometheus.logs import (
@@ -66,7 +65,7 @@ class PrometheusPage:
         """Yield each family once. Reading them closes a window of the rates."""
         return (family for family in self._steps() if family is not None)
 
-    def _steps(self) -> Steps:
+    def _steps(self) -> Families:
         clock, server, client_quotas = self._parts.clock, self._parts.server, self._parts.quotas
         logs, events = self._logs, self._parts.events
         now_ns, now_ms, max_entities = clock.ns(), clock.ms(), self._max_entities()
@@ -124,17 +123,12 @@ def authorizer_families(authorizer: Authorizer) -> Iterator[FamilySamples]:
     )
 
 
-COUNTED_AT_ONCE: Final = 1_024
-"""Transactional ids that are counted between two pauses."""
-
-
 def transaction_families(transactions: TransactionService) -> Iterator[FamilySamples | None]:
     """Yield the families, and None after work that produced none."""
     states: Counter[TransactionState] = Counter()
-    for number, transaction in enumerate(transactions.coordinator.transactions()):
+    for transaction in transactions.coordinator.transactions():
         states[transaction.data.state] += 1
-        if number % COUNTED_AT_ONCE == COUNTED_AT_ONCE - 1:
-            yield None
+        yield None
     yield FamilySamples(
         "weir_transactional_ids",
         "Transactional ids by the state of their transaction",

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from broker.api.requests.callbacks import Callbacks
-from broker.metrics.families import MAX_SERIES, FamilySamples, MetricType, Sample, Steps
+from broker.metrics.families import MAX_SERIES, Families, FamilySamples, MetricType, Sample
 from broker.metrics.rate import CounterRate
 from broker.network.failures import Failures
 from broker.network.idle_shares import Idle
@@ -256,7 +256,7 @@ def flow_families(server: SocketServer, callbacks: Callbacks, now_ms: int) -> It
     )
 
 
-def acceptor_families(server: SocketServer, now_ms: int, most: int = MAX_SERIES) -> Steps:
+def acceptor_families(server: SocketServer, now_ms: int, most: int = MAX_SERIES) -> Families:
     """Yield the families, with the `most` busiest addresses.
 
     A listener that is being replaced by another of its name is omitted.

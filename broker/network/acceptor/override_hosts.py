@@ -11,7 +11,7 @@ from typing import Final
 
 import trio
 
-from broker.common.steps import Steps, finished
+from broker.common.slices import Steps, advance, run_through
 from broker.quotas.connection_rates import canonical_address
 
 logger = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ class OverrideHosts:
         """Set the overrides; for a host named twice the last one applies."""
         self._overrides = overrides
         if len(overrides) <= AT_ONCE:
-            self._apply(finished(self._maximum()))
+            self._apply(run_through(self._maximum()))
         self._changed.set()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -64,7 +64,7 @@ class OverrideHosts:
         steps = self._maximum(names)
         while True:
             try:
-                next(steps)
+                advance(steps)
             except StopIteration as end:
                 self._apply(end.value)
                 return
@@ -75,14 +75,13 @@ class OverrideHosts:
     def _maximum(self, names: list[str] | None = None) -> Steps[dict[str, int]]:
         """Return the maximum per counted address, and add the host names to `names`."""
         maximum: dict[str, int] = {}
-        for number, (host, most) in enumerate(self._overrides, 1):
+        for host, most in self._overrides:
             address = _as_address(host)
             if address is None and names is not None:
                 names.append(host)
             for each in self._found.get(host, ()) if address is None else (address,):
                 maximum[self._counted(each)] = most
-            if number % AT_ONCE == 0:
-                yield
+            yield
         return maximum
 
 

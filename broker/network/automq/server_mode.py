@@ -12,6 +12,7 @@ from typing import ClassVar
 import trio
 
 from broker.api.requests.outcome import Outcome, Response, Sliced
+from broker.common.slices import Slices
 from broker.config.sections import AutomqConfig
 from broker.network.automq.handler_queues import CallbackQueues, RequestQueues
 from broker.network.automq.processor import PipelinedProcessor, Watermarks
@@ -21,7 +22,6 @@ from broker.network.handling.sliced_requests import End
 from broker.network.requests.request_channel import Request
 from broker.network.server_factory import ServerMode
 from broker.network.throttling import PipelinedThrottling
-from broker.records.slices import Slices
 
 
 class IndependentHandlers(LeaderFollowers):

@@ -65,7 +65,6 @@ LARGE: Final = 4096
 expensive request below it has 2,000 array elements, which take one millisecond to decode and two to encode.
 """
 
-UNFINISHED: Final = (CoroutineType, Sliced)
 
 ANY_SIZE: Final = -1
 """In place of LARGE, for a request that a handler has already handled in slices."""

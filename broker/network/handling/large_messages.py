@@ -8,10 +8,10 @@ from collections.abc import Awaitable
 
 from broker.api.requests.outcome import EncodedResponse, Outcome, Response
 from broker.common.errors import ProtocolViolation
+from broker.common.slices import Slices
 from broker.network.connection.receive import Frame
 from broker.network.handling.sliced_requests import SlicedRequests
 from broker.network.requests.request_channel import Request
-from broker.records.slices import Slices
 
 
 def handle_large(

@@ -19,11 +19,11 @@ import trio
 from broker.api.requests.outcome import Hangup, Outcome, Sliced
 from broker.common.errors import ProtocolViolation
 from broker.common.principal import ANONYMOUS
+from broker.common.slices import ThreadWork, advance
 from broker.network.connection.channel import Channel
 from broker.network.requests.request_channel import Request
 from broker.protocol.dismantle import Large, dismantle, locals_of
 from broker.protocol.schema import Struct
-from broker.records.slices import ThreadWork
 
 SLICED: Final = "data-plane-kafka-request-handler-slices"
 
@@ -170,7 +170,7 @@ class _Work:
     def advance(self) -> None:
         refusal, self._refusal = self._refusal, None
         try:
-            self._step = next(self._slices) if refusal is None else self._slices.throw(refusal)
+            self._step = advance(self._slices, refusal)
         except StopIteration as end:
             if end.value.__class__ is Sliced:
                 self._continue(end.value)

@@ -7,9 +7,9 @@ that any ACL of the type has. Its cost does not depend on the number of ACLs. (K
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from broker.common.steps import Steps
+from broker.common.slices import Steps
 from broker.security.acl.acl import EVERYBODY, WILDCARD, Acl, Operation, PatternType, Permission
 
 Subject = tuple[int, str, str]
@@ -19,9 +19,6 @@ Pattern = tuple[int, str]
 """Pattern type, resource name."""
 
 OfSubject = dict[Pattern, tuple[Acl, ...]]
-
-CHANGED_AT_ONCE: Final = 64
-"""ACLs between two pauses of a change; ours. One takes up to ten microseconds."""
 
 
 class MatchingRule(NamedTuple):
@@ -56,14 +53,12 @@ class AclIndex:
         new._by_subject, new._patterns, new.size = dict(self._by_subject), dict(self._patterns), self.size
         new._lengths = {kind: dict(lengths) for kind, lengths in self._lengths.items()}
         own: set[Subject] = set()
-        for number, acl in enumerate(removed):
+        for acl in removed:
             new._remove(acl, own)
-            if number % CHANGED_AT_ONCE == CHANGED_AT_ONCE - 1:
-                yield
-        for number, acl in enumerate(added):
+            yield
+        for acl in added:
             new._add(acl, own)
-            if number % CHANGED_AT_ONCE == CHANGED_AT_ONCE - 1:
-                yield
+            yield
         new._measure()
         return new
 

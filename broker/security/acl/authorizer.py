@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 from broker.common.limited_lines import LimitedLines, shown
-from broker.common.steps import Steps
+from broker.common.slices import Steps
 from broker.security.acl.acl import SUPPORTED, Acl, Operation, ResourceType
 from broker.security.acl.acl_index import AclIndex, MatchingRule
 

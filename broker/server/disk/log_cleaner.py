@@ -17,6 +17,7 @@ from typing import Any, Final
 import trio
 
 from broker.common.errors import ApiError
+from broker.common.slice_runner import run_slices
 from broker.config.sections import LogCleanerConfig
 from broker.log import disk
 from broker.log.cleaner.cleanable import Cleanable
@@ -25,7 +26,6 @@ from broker.log.cleaner.manager import CleanerManager, LastRun
 from broker.log.cleaner.pace import Pace
 from broker.log.partition import PartitionLog
 from broker.network.clock import TrioClock
-from broker.network.metadata_writer import run_in_slices
 
 logger = logging.getLogger(__name__)
 
@@ -116,7 +116,7 @@ class LogCleaner:
     async def clean_next(self, thread: int = 0) -> bool:
         """Clean the dirtiest log that is due. Return whether there was one."""
         manager = self.manager
-        part = await run_in_slices(manager.choose(self._clock.wall_ms()))
+        part = await run_slices(manager.choose(self._clock.wall_ms()))
         if part is None:
             await trio.lowlevel.checkpoint()
             return False

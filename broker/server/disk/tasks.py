@@ -9,12 +9,12 @@ from typing import Final
 
 import trio
 
+from broker.common.slice_runner import run_slices
 from broker.config.sections import LogConfig
 from broker.log.background_jobs import BackgroundJob
 from broker.log.store import LogStore
 from broker.network.clock import TrioClock
 from broker.network.handling.handler_pool import HandlerPool
-from broker.network.metadata_writer import run_in_slices
 from broker.network.supervisor import TaskStarter
 
 logger = logging.getLogger(__name__)
@@ -70,7 +70,7 @@ def start_storage(
     """Start the tasks that run as long as the broker."""
 
     async def retain() -> None:
-        jobs = await run_in_slices(log.retention_in_steps(clock.wall_ms(), clock.ms()))
+        jobs = await run_slices(log.retention_in_steps(clock.wall_ms(), clock.ms()))
         await _finish(jobs, "cannot remove files", threads.run)
 
     async def flush() -> None:
@@ -80,7 +80,7 @@ def start_storage(
         await _finish([log.checkpoint()], "cannot write the recovery points", threads.run)
 
     async def expire_producers() -> None:
-        await run_in_slices(log.expire_producers(clock.wall_ms()))
+        await run_slices(log.expire_producers(clock.wall_ms()))
 
     log.note_clock(clock.wall_ms(), clock.ms())
     expiration_ms = config.producer_id_expiration_check_interval_ms

@@ -15,7 +15,7 @@ from broker.api.requests.group_replies import forget_states, forget_topics
 from broker.api.requests.services import GroupServices
 from broker.common.clock import Clock
 from broker.common.errors import ApiError
-from broker.common.steps import Steps, finished
+from broker.common.slices import Steps, run_through
 from broker.config.sections.topics import topic_throttles
 from broker.metadata.image import Image
 from broker.metadata.publisher import Delta, QuotaChange, ShadowChange, Subscriber
@@ -58,7 +58,7 @@ class QuotaListener:
             for key, limit in entry.limits.items()
         ]
         marks = [ShadowChange(entry.entity, True) for entry in image.quotas.values() if entry.shadow]
-        finished(self._apply_quotas(changes, marks))
+        run_through(self._apply_quotas(changes, marks))
         self._update_topics(image)
 
     def on_metadata_update(self, _old: Image, new: Image, delta: Delta) -> Steps[None]:
@@ -166,7 +166,7 @@ class ClientMetricsListener:
 
     def __init__(self, image: Image, telemetry: TelemetryManager) -> None:
         self._telemetry = telemetry
-        finished(self._apply(image, image.client_metrics))
+        run_through(self._apply(image, image.client_metrics))
 
     def on_metadata_update(self, _old: Image, new: Image, delta: Delta) -> Steps[None]:
         """Apply the changed subscriptions, one per step."""

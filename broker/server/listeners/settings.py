@@ -9,7 +9,7 @@ from collections.abc import Callable
 from broker.api.requests.retry_storm import RetryStormGate
 from broker.api.security.client_security import ClientSecurity
 from broker.common.clock import Clock
-from broker.common.steps import Steps
+from broker.common.slices import Steps
 from broker.config.sections import (
     BrokerQuotaConfig,
     NetworkConfig,

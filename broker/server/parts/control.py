@@ -14,7 +14,7 @@ from broker.api.requests.retry_storm import RETRY_STORM, RetryStormGate
 from broker.api.requests.services import TelemetryServices
 from broker.common.clock import Clock
 from broker.common.errors import ApiError
-from broker.common.steps import Steps
+from broker.common.slices import Steps
 from broker.config.listeners import Server
 from broker.config.load import Configuration
 from broker.config.sections import TelemetryConfig
@@ -120,7 +120,7 @@ class ServerQuotas:
         )
 
     def expire(self, now_ms: int) -> Steps[None]:
-        """Forget the sensors of clients and addresses that are idle. Pauses after every few."""
+        """Forget the sensors of clients and addresses that are idle."""
         yield from self.clients.expire(now_ms)
         for connections in self.connections.values():
             yield from connections.expire(now_ms)

@@ -21,9 +21,9 @@ import msgspec
 import trio
 
 from broker.common.clock import Clock
-from broker.common.steps import finished, freed
+from broker.common.slice_runner import run_slices
+from broker.common.slices import freed, run_through
 from broker.log import disk
-from broker.network.metadata_writer import run_in_slices
 from broker.quotas.saved_usage import Saved, SavedUsage, UsageOfClients
 
 logger = logging.getLogger(__name__)
@@ -92,16 +92,16 @@ class QuotaUsageFile:
 
     async def save(self) -> None:
         """Save the usage if it has changed. Cancellation does not abandon a write."""
-        saved = await run_in_slices(self._usage.collect(self._clock.ms(), self._clock.wall_ms()))
+        saved = await run_slices(self._usage.collect(self._clock.ms(), self._clock.wall_ms()))
         if saved is not None:
             await trio.to_thread.run_sync(self._write, saved)
-            await run_in_slices(freed(saved.entries))
+            await run_slices(freed(saved.entries))
 
     def close(self) -> None:
         """Save at the end, when no request is left, and flush. Does nothing before `resume`."""
         if self._path is not None and self._is_resumed:
             now_ms, wall_ms = self._clock.ms(), self._clock.wall_ms()
-            saved = finished(self._usage.collect(now_ms, wall_ms, always=True))
+            saved = run_through(self._usage.collect(now_ms, wall_ms, always=True))
             assert saved is not None
             self._write(saved, flushed=True)
 

@@ -13,13 +13,13 @@ import trio
 
 from broker.common.clock import Clock
 from broker.common.errors import ApiError, ErrorCode
-from broker.common.steps import Pace, Steps
+from broker.common.slice_runner import run_slices
+from broker.common.slices import Steps
 from broker.coordinator.group.consumer.assignment import TopicFacts, by_topic
 from broker.coordinator.group.messages import Effects, Now, ShareStatesReply, Token
 from broker.coordinator.group.share.state_partitions import NamedPartitions, StatePartitions
 from broker.coordinator.group_service import GroupService
 from broker.coordinator.share_states import SharePartition, ShareStateResult, ShareStates, ShareStateSummary
-from broker.network.metadata_writer import run_in_slices
 
 SHARE_GROUP_STATES: Final = "share-group-states"
 """The name of the task."""
@@ -106,13 +106,12 @@ class ShareGroupStateService:
 
     async def _finish_initializations(self, group_id: str) -> None:
         """Initialize what has no state yet: the state of an interrupted request may be there already."""
-        wanted, missing = await run_in_slices(self._initializing(group_id))
+        wanted, missing = await run_slices(self._initializing(group_id))
         if wanted:
             await self._initialize(group_id, wanted, dict.fromkeys(missing, LEADER_CHOOSES))
 
     def _initializing(self, group_id: str) -> Steps[tuple[list[SharePartition], list[SharePartition]]]:
         """Return what is to be initialized, and what of it has no state."""
-        pace = Pace()
         wanted: list[SharePartition] = []
         missing: list[SharePartition] = []
         for topic_id, named in self._groups.coordinator.share.states(group_id).initializing.items():
@@ -120,8 +119,7 @@ class ShareGroupStateService:
                 wanted.append((topic_id, index))
                 if self._states.summary(group_id, topic_id, index) is None:
                     missing.append((topic_id, index))
-                if pace.spent(2):
-                    yield
+                yield
         return wanted, missing
 
     # Requests
@@ -195,8 +193,8 @@ class ShareGroupStateService:
             await self._states.initialize(group_id, *partition, starts[partition])
 
         failed = await _each(starts, initialize)
-        done = await run_in_slices(by_topic((each for each in wanted if each not in failed), Pace()))
-        left = await run_in_slices(by_topic(failed, Pace()))
+        done = await run_slices(by_topic(each for each in wanted if each not in failed))
+        left = await run_slices(by_topic(failed))
         coordinator = self._groups.coordinator
         reply = await self._write(
             lambda token, now: coordinator.share.complete_states(group_id, done, left, token, now)
@@ -226,7 +224,7 @@ class ShareGroupStateService:
         """
         now = Now(self._clock.ms(), self._clock.wall_ms())
         token = object()
-        effects = self._groups.write_now(await run_in_slices(call(token, now)), now)
+        effects = self._groups.write_now(await run_slices(call(token, now)), now)
         for found, reply in effects.replies:
             if found is token and isinstance(reply, ShareStatesReply):
                 return reply

@@ -11,7 +11,7 @@ from typing import Any
 
 from broker.common.clock import BASE_MS
 from broker.common.errors import ErrorCode
-from broker.common.steps import finished
+from broker.common.slices import run_through
 from broker.config.sections.consumer_groups import ConsumerGroupConfig
 from broker.config.sections.groups import GroupConfig
 from broker.config.sections.share_groups import ShareGroupConfig
@@ -124,7 +124,7 @@ class Conversation:
             requires_member_id=not old_client,
             can_skip_assignment=can_skip,
         )
-        self._take(finished(self.coordinator.classic.join(request, ask, self.now)))
+        self._take(run_through(self.coordinator.classic.join(request, ask, self.now)))
         return ask
 
     def join_twice(self, **options: Any) -> tuple[str, Ask]:
@@ -146,7 +146,7 @@ class Conversation:
         ask = Ask()
         pairs = list((assignments or {}).items())
         request = SyncRequest(group, generation, member_id, instance, protocol_type, protocol, dict(pairs))
-        self._take(finished(self.coordinator.classic.sync(request, ask, self.now)))
+        self._take(run_through(self.coordinator.classic.sync(request, ask, self.now)))
         return ask
 
     def heartbeat(
@@ -157,7 +157,7 @@ class Conversation:
     def leave(self, *leaving: str | LeavingMember, group: str = "g") -> Any:
         ask = Ask()
         members = [LeavingMember(one) if isinstance(one, str) else one for one in leaving]
-        self._take(finished(self.coordinator.classic.leave(group, members, ask, self.now)))
+        self._take(run_through(self.coordinator.classic.leave(group, members, ask, self.now)))
         return ask.reply
 
     def commit(
@@ -184,7 +184,7 @@ class Conversation:
 
     def delete_offsets(self, *partitions: tuple[str, int], group: str = "g") -> Any:
         ask = Ask()
-        subscribed = finished(
+        subscribed = run_through(
             self.coordinator.offsets.subscribed_topics(group, {topic for topic, _ in partitions})
         )
         self._take(self.coordinator.offsets.delete(group, partitions, subscribed, ask, self.now))

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from broker.common import slices as common_slices
 from broker.common.errors import ErrorCode
-from broker.common.steps import PIECE, Steps, finished
+from broker.common.slices import SLICE, Steps, run_through
 from broker.config.sections.consumer_groups import ConsumerGroupConfig
 from broker.config.sections.share_groups import ShareGroupConfig
 from broker.coordinator.group.consumer import migration
@@ -21,6 +22,11 @@ from tests.coordinator.group.share.sharers import Sharers
 
 MANY = 2_000
 NAMES = tuple(f"topic-{number:04}" for number in range(MANY))
+
+
+@pytest.fixture
+def each_step_is_a_slice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(common_slices, "SLICE_S", 0.0)
 
 
 def crowded(**consumer: Any) -> Consumers:
@@ -61,7 +67,7 @@ def test_no_piece_of_an_assignment_has_more_than_a_few_hundred_topics() -> None:
         _, steps = entering(talk, member_id, NAMES[: MANY - ord(member_id)])
         counts.append(pauses(steps))
     # Each topic is in more than five loops: names, records, hash, assignment and target of each member.
-    assert all(count > 5 * MANY // PIECE for count in counts)
+    assert all(count > 5 * MANY for count in counts)
 
 
 def test_a_member_is_unknown_until_its_change_has_ended() -> None:
@@ -346,6 +352,7 @@ def test_a_leave_that_is_dropped_has_changed_nothing() -> None:
     assert talk.snapshot() == before
 
 
+@pytest.mark.usefixtures("each_step_is_a_slice")
 @pytest.mark.parametrize("count", [1, 3])
 def test_members_of_a_large_consumer_group_expire_in_pieces(count: int) -> None:
     talk = crowded()
@@ -365,6 +372,7 @@ def test_members_of_a_large_consumer_group_expire_in_pieces(count: int) -> None:
     assert talk.reborn().snapshot() == talk.snapshot()
 
 
+@pytest.mark.usefixtures("each_step_is_a_slice")
 def test_a_member_that_is_heard_from_while_its_group_changes_does_not_expire() -> None:
     talk = crowded()
     for member_id in "abc":
@@ -377,7 +385,7 @@ def test_a_member_that_is_heard_from_while_its_group_changes_does_not_expire() -
         next(pieces)
     assert set(talk.group().members) == {"a", "b", "c"}
     assert talk.beat("b", talk.group().members["b"].epoch).error is ErrorCode.NONE
-    finished(pieces)
+    run_through(pieces)
     assert set(talk.group().members) == {"b", "c"}
     talk.wait(SESSION_MS - 1)
     assert set(talk.group().members) == {"b"}
@@ -414,6 +422,7 @@ def test_an_expiry_that_fails_is_tried_again(monkeypatch: pytest.MonkeyPatch) ->
     assert not talk.group().members
 
 
+@pytest.mark.usefixtures("each_step_is_a_slice")
 def test_members_of_a_large_share_group_leave_and_expire_in_pieces() -> None:
     talk = shared(0)
     talk.ready("a", "b", "c", topics=NAMES)
@@ -422,7 +431,7 @@ def test_members_of_a_large_share_group_leave_and_expire_in_pieces() -> None:
     lines, pauses, effects = lines_of_longest_piece(expiring(talk))
     talk._take(effects)
     assert lines < PIECE_LINES
-    assert pauses > MANY // PIECE
+    assert pauses > MANY // SLICE
     assert not talk.group().members
     assert talk.reborn().snapshot() == talk.snapshot()
 
@@ -439,7 +448,7 @@ def test_a_large_classic_group_becomes_a_consumer_group_in_pieces() -> None:
     talk._take(effects)
     assert ask.reply.error is ErrorCode.NONE
     assert lines < PIECE_LINES
-    assert pauses > MEMBERS * MANY // PIECE
+    assert pauses > MEMBERS * MANY
     assert set(talk.group().members) == {"a", *ids}
     assert talk.reborn().snapshot() == talk.snapshot()
     talk.wait(10_000)  # the session timeout of the classic members
@@ -465,13 +474,14 @@ def test_a_conversion_that_cannot_be_written_is_undone() -> None:
     ids = classic_members(talk, MEMBERS, NAMES)
     before = talk.members()
     _, steps = entering(talk, "a", NAMES[:1])
-    undone = failing(talk, finished(steps))
+    undone = failing(talk, run_through(steps))
     assert [reply.error for _, reply in undone.replies] == [ErrorCode.NOT_COORDINATOR]
     assert talk.state() == "Stable"
     assert talk.members() == before
     assert talk.heartbeat(ids[0], 1) is ErrorCode.NONE
 
 
+@pytest.mark.usefixtures("each_step_is_a_slice")
 @pytest.mark.parametrize("expires", [False, True])
 def test_a_large_consumer_group_becomes_a_classic_group_in_pieces(expires: bool) -> None:
     talk = crowded(min_session_timeout_ms=5_000, session_timeout_ms=5_000)
@@ -500,7 +510,7 @@ def test_a_consumer_of_many_topics_joins_a_group_of_offsets_in_pieces() -> None:
     talk._take(effects)
     assert ask.reply.error is ErrorCode.NONE
     assert lines < PIECE_LINES
-    assert pauses > 5 * MANY // PIECE
+    assert pauses > 5 * MANY
     assert talk.committed() == 42
 
 
@@ -555,7 +565,7 @@ def test_a_failed_write_leaves_the_time_of_the_last_assignment() -> None:
     talk.enter("a", NAMES)
     talk.wait(1_000)
     _, steps = entering(talk, "b")
-    failing(talk, finished(steps))
+    failing(talk, run_through(steps))
     assert talk.enter("b", NAMES).epoch == 2
 
 

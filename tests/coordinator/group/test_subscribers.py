@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from broker.common.steps import PIECE, Pace, finished
+from broker.common.slices import SLICE, run_through
 from broker.coordinator.group.consumer.assignment import metadata_hash
 from broker.coordinator.group.subscribers import Subscriptions, bytes_of
 
@@ -70,8 +70,8 @@ def test_the_hash_is_that_of_the_topics_after_every_change() -> None:
     subscriptions = Subscriptions()
 
     def check() -> Subscriptions:
-        found = finished(subscriptions.metadata_hash(topics, Pace()))
-        assert found == finished(metadata_hash(subscriptions.topics, topics, Pace()))
+        found = run_through(subscriptions.metadata_hash(topics))
+        assert found == run_through(metadata_hash(subscriptions.topics, topics))
         return subscriptions.copy()
 
     check()
@@ -92,12 +92,12 @@ def test_the_hash_is_that_of_the_topics_after_every_change() -> None:
 
 
 def test_the_hash_of_the_same_topics_is_computed_once() -> None:
-    topics = {name: Facts(name, name.encode().ljust(16), 1) for name in map(str, range(2 * PIECE))}
+    topics = {name: Facts(name, name.encode().ljust(16), 1) for name in map(str, range(2 * SLICE))}
     subscriptions = Subscriptions()
     pauses = []
     for _ in range(3):
         subscriptions.add(tuple(topics), None, ())
-        pauses.append(sum(1 for _ in subscriptions.copy().metadata_hash(topics, Pace())))
-        finished(subscriptions.metadata_hash(topics, Pace()))
+        pauses.append(sum(1 for _ in subscriptions.copy().metadata_hash(topics)))
+        run_through(subscriptions.metadata_hash(topics))
     assert pauses[0] > 0
     assert pauses[1:] == [0, 0]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from broker.common.errors import ErrorCode
-from broker.common.steps import finished
+from broker.common.slices import run_through
 from broker.config.sections.share import SharePartitionConfig
 from broker.config.sections.share_groups import READ_COMMITTED, duration_ms
 from broker.coordinator.share.share_partitions import ShareSettings, share_settings
@@ -24,7 +24,7 @@ from tests.security.acl.acls import allow
 
 def set_rate(harness: Harness, rate: float) -> None:
     limits = [(Entity(client_id="test"), "consumer_byte_rate", rate)]
-    finished(harness.quotas.switch(finished(harness.quotas.draft(limits, ())), harness.clock.ms()))
+    run_through(harness.quotas.switch(run_through(harness.quotas.draft(limits, ())), harness.clock.ms()))
 
 
 async def test_a_fetch_over_its_quota_gives_its_records_back(harness: Harness) -> None:
@@ -72,7 +72,7 @@ async def test_a_member_needs_read_on_the_group_and_on_the_topic(tmp_path: Path)
 
 def grant(harness: Harness, *acls: Acl) -> None:
     assert harness.authorizer is not None
-    finished(harness.authorizer.update(acls, ()))
+    run_through(harness.authorizer.update(acls, ()))
 
 
 def in_transaction(harness: Harness, producer: int, sequence: int, count: int) -> None:

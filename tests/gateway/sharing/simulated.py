@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from itertools import count
 
 from broker.common.clock import BASE_MS
-from broker.common.steps import finished
+from broker.common.slices import run_through
 from broker.gateway.sharing.member import LEASE_MS, SharingMember
 from broker.gateway.sharing.report import LimitKey, Report, read_report, write_report
 from broker.quotas.client_quotas import ClientQuotas
@@ -191,7 +191,7 @@ class SimulatedCluster:
     def _report(self, gateway: SimulatedGateway) -> None:
         if gateway.is_dead:
             return
-        report = finished(gateway.member.report(BASE_MS + self.now_ms))
+        report = run_through(gateway.member.report(BASE_MS + self.now_ms))
         self._after_change(gateway)
         self._append(gateway, report)
         self._at(self.now_ms + ROUND_MS, lambda: self._report(gateway))
@@ -199,7 +199,7 @@ class SimulatedCluster:
     def _append(self, gateway: SimulatedGateway, report: Report) -> None:
         if gateway.is_cut_off or gateway.loses():
             return
-        self.log.append(finished(read_report(finished(write_report(report)))))
+        self.log.append(run_through(read_report(run_through(write_report(report)))))
         gateway.member.written()
         self._at(self.now_ms + LEASE_MS, lambda: self._expire(gateway))
         for each in self.gateways:
@@ -208,7 +208,7 @@ class SimulatedCluster:
 
     def _expire(self, gateway: SimulatedGateway) -> None:
         if not gateway.is_dead:
-            finished(gateway.member.enforce(BASE_MS + self.now_ms))
+            run_through(gateway.member.enforce(BASE_MS + self.now_ms))
             self._after_change(gateway)
 
     def _read_soon(self, gateway: SimulatedGateway) -> None:
@@ -223,9 +223,9 @@ class SimulatedCluster:
         if gateway.is_cut_off or gateway.is_dead:
             return
         for report in self.log[gateway.read : end]:
-            finished(gateway.member.receive(report))
+            run_through(gateway.member.receive(report))
         gateway.read = max(gateway.read, end)
-        finished(gateway.member.enforce(BASE_MS + self.now_ms))
+        run_through(gateway.member.enforce(BASE_MS + self.now_ms))
         self._after_change(gateway)
 
     def _after_change(self, gateway: SimulatedGateway) -> None:

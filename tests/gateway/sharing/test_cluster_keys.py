@@ -7,7 +7,7 @@ import pytest
 import trio
 
 from broker.common.errors import ConfigError
-from broker.common.steps import finished
+from broker.common.slices import run_through
 from broker.config.load import load
 from broker.config.sections import GatewayConfig
 from broker.config.sections.gateway import UpstreamConfig
@@ -86,13 +86,13 @@ async def test_a_key_is_replaced_while_the_gateway_runs(autojump_clock, nursery,
     keys = ClusterKeys(in_file(path))
     before = keys.first
     nursery.start_soon(keys.follow_file)
-    old = finished(SignedRecords("t", "w", keys).sign(b"k", b"v"))
+    old = run_through(SignedRecords("t", "w", keys).sign(b"k", b"v"))
 
     path.write_text(f"{SECOND}\n{FIRST}\n")
     await trio.sleep(1.5)
     assert keys.first.id != before.id
     records = SignedRecords("t", "w", keys)
-    assert finished(records.open(b"k", old)) == b"v"
+    assert run_through(records.open(b"k", old)) == b"v"
     assert caplog.messages == ["keys of the gateways read again"]
 
     path.write_text("no key")
@@ -103,7 +103,7 @@ async def test_a_key_is_replaced_while_the_gateway_runs(autojump_clock, nursery,
     path.write_text(f"{SECOND} ")
     await trio.sleep(1.5)
     with pytest.raises(RefusedRecord):
-        finished(SignedRecords("t", "r", keys).open(b"k", old))
+        run_through(SignedRecords("t", "r", keys).open(b"k", old))
     assert not any(
         FIRST in str(record.__dict__) or SECOND in str(record.__dict__) for record in caplog.records
     )

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import trio
 
-from broker.common.steps import Steps, finished
+from broker.common.slices import Steps, run_through
 from broker.config.load import load
 from broker.controller.control import Control
 from broker.controller.rows.broker import ServerInfo
@@ -109,7 +109,7 @@ class Gateway:
             await trio.sleep(0.001)
 
     def explain(self, key: str = PRODUCE, who: tuple[str, str] = ("alice", "app")) -> ResolvedLimit:
-        return next(now for now, _ in finished(self.views.quotas.resolve(*who)) if now.key == key)
+        return next(now for now, _ in run_through(self.views.quotas.resolve(*who)) if now.key == key)
 
     def own_use(self) -> float:
         (sensor,) = self.quotas.produce.sensors()

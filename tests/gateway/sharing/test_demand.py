@@ -3,7 +3,7 @@
 import pytest
 
 from broker.common.clock import BASE_MS
-from broker.common.steps import finished
+from broker.common.slices import run_through
 from broker.gateway.sharing.demand import MAX_LINES, DemandMeter
 from broker.gateway.sharing.division import Demand
 from broker.gateway.sharing.report import LimitKey
@@ -35,7 +35,7 @@ class Measured:
 
     def measure(self, at_ms: int, least: int = 0) -> dict[LimitKey, Demand]:
         self.quotas.produce.throttled.expired(BASE_MS + at_ms)
-        return finished(self.meter.measure(self.quotas, least, BASE_MS + at_ms))
+        return run_through(self.meter.measure(self.quotas, least, BASE_MS + at_ms))
 
 
 def test_use_is_the_mean_of_the_last_three_seconds():
@@ -93,7 +93,7 @@ def test_clients_that_wait_for_longer_than_the_use_is_measured_are_not_forgotten
 
 def test_clients_that_wait_pass_their_share():
     measured = Measured()
-    finished(measured.quotas.produce.set_shares({("alice", None): 0.125}, 1.0, BASE_MS))
+    run_through(measured.quotas.produce.set_shares({("alice", None): 0.125}, 1.0, BASE_MS))
     for _ in range(3):
         measured.produce(1_000_000, 0)
     assert measured.measure(100)[ALICE].passed == 125_000

@@ -3,7 +3,7 @@
 import pytest
 
 from broker.common.clock import BASE_MS
-from broker.common.steps import finished
+from broker.common.slices import run_through
 from broker.gateway.sharing.member import SETTLED, SharingMember
 from broker.gateway.sharing.report import WHOLE, LimitKey, Line, Report
 from broker.quotas.client_quotas import ClientQuotas
@@ -33,12 +33,12 @@ class Gateway:
         self.quotas.throttle(Connection(principal="alice"), None, throttle, BASE_MS + at_ms)
 
     def report(self, at_ms: int) -> Report:
-        return finished(self.member.report(BASE_MS + at_ms))
+        return run_through(self.member.report(BASE_MS + at_ms))
 
     def receive(self, *reports: Report, at_ms: int = 0) -> None:
         for report in reports:
-            finished(self.member.receive(report))
-        finished(self.member.enforce(BASE_MS + at_ms))
+            run_through(self.member.receive(report))
+        run_through(self.member.enforce(BASE_MS + at_ms))
 
     @property
     def bound(self) -> float:

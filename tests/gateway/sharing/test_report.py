@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from broker.common.steps import finished
+from broker.common.slices import run_through
 from broker.gateway.sharing.report import (
     LINES_AT_ONCE,
     MAX_AMOUNT,
@@ -31,8 +31,8 @@ TEXT = (
 
 
 def test_a_report_is_the_documented_json():
-    assert finished(write_report(REPORT)) == TEXT.encode()
-    assert finished(read_report(TEXT.encode())) == REPORT
+    assert run_through(write_report(REPORT)) == TEXT.encode()
+    assert run_through(read_report(TEXT.encode())) == REPORT
 
 
 @pytest.mark.parametrize(
@@ -45,11 +45,11 @@ def test_a_report_is_the_documented_json():
 )
 def test_every_name_is_read_as_it_was_written(key):
     report = Report("g", 1, {key: Line(0, 0, 1, 0)})
-    assert finished(read_report(finished(write_report(report)))) == report
+    assert run_through(read_report(run_through(write_report(report)))) == report
 
 
 def test_a_farewell_is_read_as_it_was_written():
-    assert finished(read_report(finished(write_report(Report("g", 3, leaving=True))))) == Report(
+    assert run_through(read_report(run_through(write_report(Report("g", 3, leaving=True))))) == Report(
         "g", 3, {}, leaving=True
     )
 
@@ -57,7 +57,7 @@ def test_a_farewell_is_read_as_it_was_written():
 def test_fields_that_a_later_version_adds_are_ignored():
     found = json.loads(TEXT)
     found["more"] = found["limits"][0]["more"] = 1
-    assert finished(read_report(json.dumps(found).encode())) == REPORT
+    assert run_through(read_report(json.dumps(found).encode())) == REPORT
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_fields_that_a_later_version_adds_are_ignored():
 )
 def test_invalid_reports_are_refused(data):
     with pytest.raises(UnreadableReport):
-        finished(read_report(data))
+        run_through(read_report(data))
 
 
 @pytest.mark.parametrize(
@@ -97,14 +97,14 @@ def test_many_limits_are_written_and_read_in_steps(count, pauses):
     """8,000 limits were written at once in 35 ms, and read in 46."""
     lines = {LimitKey(QuotaKind.PRODUCE, f"u{at}", None): Line(at, 1, 2, 3) for at in range(count)}
     report = Report("g", 1, lines)
-    data = finished(write_report(report))
-    assert finished(read_report(data)) == report
+    data = run_through(write_report(report))
+    assert run_through(read_report(data)) == report
     assert (len(list(write_report(report))), len(list(read_report(data)))) == pauses
 
 
 def test_the_largest_amount_is_read():
     text = TEXT.replace('"share":333333', f'"share":{MAX_AMOUNT}')
-    assert MAX_AMOUNT in {line.share for line in finished(read_report(text.encode())).lines.values()}
+    assert MAX_AMOUNT in {line.share for line in run_through(read_report(text.encode())).lines.values()}
 
 
 SPLITTING = '},{"quota":"produce","user":"'
@@ -117,14 +117,14 @@ def test_a_large_report_is_read_as_it_was_written(user):
         LimitKey(QuotaKind.PRODUCE, f"{user}{number}", user): Line(number, 0, 1, 2) for number in range(300)
     }
     report = Report("g", 9, lines)
-    written = finished(write_report(report))
-    assert len(written) > READ_AT_ONCE and finished(read_report(written)) == report
+    written = run_through(write_report(report))
+    assert len(written) > READ_AT_ONCE and run_through(read_report(written)) == report
 
 
 def test_two_of_the_longest_names_in_one_limit_are_read():
     name = "\0" * 32_767
     report = Report("g", 9, {LimitKey(QuotaKind.PRODUCE, name, name): Line(1, 0, 1, 2)})
-    assert finished(read_report(finished(write_report(report)))) == report
+    assert run_through(read_report(run_through(write_report(report)))) == report
 
 
 @pytest.mark.parametrize(("more", "is_read"), [(-1, True), (0, True), (1, False)])
@@ -132,10 +132,10 @@ def test_limits_that_are_not_divided_have_a_maximum(more, is_read):
     head, limit = TEXT[: TEXT.index("[") + 1], TEXT[TEXT.index("[") + 1 : -2]
     data = f"{head}{limit.ljust(MAX_PIECE + more)}]}}".encode()
     if is_read:
-        assert finished(read_report(data)) == REPORT
+        assert run_through(read_report(data)) == REPORT
     else:
         with pytest.raises(UnreadableReport, match="not divided"):
-            finished(read_report(data))
+            run_through(read_report(data))
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_limits_that_are_not_divided_have_a_maximum(more, is_read):
 )
 def test_a_large_record_that_is_no_report_is_refused(data):
     with pytest.raises(UnreadableReport):
-        finished(read_report(data))
+        run_through(read_report(data))
 
 
 @pytest.mark.timed

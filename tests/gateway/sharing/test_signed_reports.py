@@ -5,7 +5,7 @@ import logging
 import pytest
 import trio
 
-from broker.common.steps import finished
+from broker.common.slices import run_through
 from broker.config.sections import GatewayConfig
 from broker.gateway.sharing.cluster_keys import ClusterKeys
 from broker.gateway.sharing.connection_lists import ConnectionLists, question_key
@@ -58,7 +58,7 @@ async def test_a_forged_report_divides_no_limit(autojump_clock, start, topic, ca
     gateway, other = start("a"), start("b")
     for number in range(5):
         await trio.sleep(1)
-        topic.append(b"ghost", finished(write_report(Report("ghost", number))))
+        topic.append(b"ghost", run_through(write_report(Report("ghost", number))))
         topic.append(question_key("ghost"), b"{}")
     await trio.sleep(1)
     assert gateways(gateway) == gateways(other) == ["a", "b"]
@@ -70,7 +70,7 @@ async def test_a_forged_report_divides_no_limit(autojump_clock, start, topic, ca
 async def test_a_forged_farewell_takes_no_share(autojump_clock, start, topic):
     gateway, _ = start("a"), start("b")
     await trio.sleep(5)
-    topic.append(b"b", finished(write_report(Report("b", 1_000, leaving=True))))
+    topic.append(b"b", run_through(write_report(Report("b", 1_000, leaving=True))))
     await trio.sleep(0.1)
     assert gateways(gateway) == ["a", "b"]
 
@@ -109,7 +109,7 @@ async def test_nor_at_a_gateway_that_has_never_heard_of_it(autojump_clock, start
 
 
 async def test_what_was_there_before_the_start_is_not_counted(autojump_clock, start, topic):
-    topic.append(b"old", finished(write_report(Report("old", 1))))
+    topic.append(b"old", run_through(write_report(Report("old", 1))))
     gateway = start("a")
     await trio.sleep(2)
     assert gateways(gateway) == ["a"] and not gateway.records.refused.total

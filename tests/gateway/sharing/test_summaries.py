@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from broker.common.steps import Steps, finished
+from broker.common.slices import Steps, run_through
 from broker.gateway.sharing.summaries import KEPT_MS, Summaries
 from broker.gateway.sharing.summary import Summary
 from broker.gateway.sharing.table import MAX_GATEWAYS
@@ -27,7 +27,7 @@ def summaries(*names: str, at_ms: int = READ_MS) -> Summaries:
 def test_the_measured_summary_is_kept() -> None:
     made = summaries()
     assert made.own is None
-    assert finished(made.measure()) is SUMMARY
+    assert run_through(made.measure()) is SUMMARY
     assert made.own is SUMMARY
 
 

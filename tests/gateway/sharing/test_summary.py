@@ -7,7 +7,7 @@ from math import inf, nan
 import pytest
 from msgspec.structs import replace
 
-from broker.common.steps import finished
+from broker.common.slices import run_through
 from broker.controller.rows.connections import ThrottledRow
 from broker.controller.rows.upstream import GatewayTraffic
 from broker.gateway.sharing.report import UnreadableReport, read_report
@@ -71,7 +71,7 @@ def test_a_summary_is_the_documented_json() -> None:
 
 def test_a_gateway_that_knows_only_reports_skips_it() -> None:
     with pytest.raises(UnreadableReport, match="version 2"):
-        finished(read_report(TEXT.encode()))
+        run_through(read_report(TEXT.encode()))
 
 
 def test_its_key_is_not_that_of_the_report() -> None:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from broker.common.steps import finished
-from broker.gateway.sharing.report import LINES_AT_ONCE, WHOLE, LimitKey, Line, Report
+from broker.common.slices import run_through
+from broker.gateway.sharing.report import WHOLE, LimitKey, Line, Report
 from broker.gateway.sharing.table import MAX_GATEWAYS, MISSED, ShareTable, starting_share
 from broker.quotas.kinds import QuotaKind
 
@@ -25,7 +25,7 @@ class Script:
 
     def silent(self, gateway: str, lines: dict[LimitKey, Line] | None = None) -> bool:
         self.numbers[gateway] = self.numbers.get(gateway, 0) + 1
-        return finished(self.table.receive(Report(gateway, self.numbers[gateway], lines or {})))
+        return run_through(self.table.receive(Report(gateway, self.numbers[gateway], lines or {})))
 
     def shares(self, key: LimitKey = ALICE) -> dict[str, int]:
         division = self.table.divisions.get(key)
@@ -74,9 +74,9 @@ def test_a_report_that_comes_twice_or_too_late_changes_nothing():
     script = Script()
     script.says("a", 300_000)
     late = Report("a", 1, {ALICE: Line(0, 0, 900_000, 900_000)})
-    assert not finished(script.table.receive(late))
+    assert not run_through(script.table.receive(late))
     script.says("a", 200_000)
-    assert not finished(script.table.receive(late))
+    assert not run_through(script.table.receive(late))
     assert script.shares() == {"a": 200_000}
 
 
@@ -112,10 +112,10 @@ def test_a_gateway_that_leaves_frees_its_shares_at_once():
     script = Script()
     script.says("a", 400_000)
     script.says("b", 600_000)
-    assert finished(script.table.receive(Report("a", 2, leaving=True)))
+    assert run_through(script.table.receive(Report("a", 2, leaving=True)))
     assert script.shares() == {"b": 600_000}
     assert script.table.gateways == ["b"]
-    assert finished(script.table.receive(Report("z", 9, leaving=True)))
+    assert run_through(script.table.receive(Report("z", 9, leaving=True)))
     assert script.table.gateways == ["b"]
 
 
@@ -137,9 +137,10 @@ def test_for_another_gateway_than_there_can_be_the_most_silent_makes_room(others
 
 
 def test_a_report_of_many_limits_is_taken_in_steps():
-    lines = {LimitKey(QuotaKind.PRODUCE, f"u{at}", None): Line(0, 0, 1, 1) for at in range(4 * LINES_AT_ONCE)}
+    count = 500
+    lines = {LimitKey(QuotaKind.PRODUCE, f"u{at}", None): Line(0, 0, 1, 1) for at in range(count)}
     table = ShareTable()
-    assert len(list(table.receive(Report("a", 1, lines)))) == 4
-    assert len(table.divisions) == 4 * LINES_AT_ONCE
-    assert len(list(table.receive(Report("a", 2)))) == 4
+    assert len(list(table.receive(Report("a", 1, lines)))) == count
+    assert len(table.divisions) == count
+    assert len(list(table.receive(Report("a", 2)))) == count
     assert not table.divisions

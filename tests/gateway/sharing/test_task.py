@@ -8,7 +8,7 @@ import trio
 import trio.testing
 from msgspec.structs import replace
 
-from broker.common.steps import Steps, finished
+from broker.common.slices import Steps, run_through
 from broker.gateway.sharing.client_summary import (
     ClientSummary,
     client_key_of,
@@ -128,7 +128,7 @@ def published(topic: MemoryTopic, gateway: str) -> list[Summary]:
 
 
 def reports(topic: MemoryTopic) -> list[Report]:
-    return [finished(read_report(entry.value or b"")) for entry in topic.entries]
+    return [run_through(read_report(entry.value or b"")) for entry in topic.entries]
 
 
 async def test_a_report_is_written_every_second(autojump_clock, start, topic):
@@ -449,12 +449,12 @@ async def test_clients_that_cannot_be_read_are_one_line_and_harm_no_report(
     gateway = start("a", has_summaries=True, lists=True)
     await trio.sleep(0.5)
     assert caplog.records == []
-    for data in (b"nonsense", finished(write_in_steps(CLIENTS)).replace(b"10.0.0.7", b"no address")):
+    for data in (b"nonsense", run_through(write_in_steps(CLIENTS)).replace(b"10.0.0.7", b"no address")):
         topic.append(client_key_of("odd"), data)
         await trio.sleep(2)
     assert [record.getMessage() for record in caplog.records] == ["unreadable report"] * 2
     assert dict(gateway.summaries.clients(gateway.clock.ms())) == {}
-    topic.append(client_key_of("new"), finished(write_in_steps(replace(CLIENTS, gateway="new"))))
+    topic.append(client_key_of("new"), run_through(write_in_steps(replace(CLIENTS, gateway="new"))))
     await trio.sleep(0.1)
     assert list(gateway.summaries.clients(gateway.clock.ms())) == ["new"]
     assert gateway.member.table.gateways == ["a"]
@@ -480,10 +480,10 @@ def iter_result(result: ClientSummary) -> Steps[ClientSummary]:
 
 def client_summaries(topic: MemoryTopic, gateway: str) -> list[ClientSummary]:
     records = [each.value or b"" for each in topic.entries if each.key == client_key_of(gateway)]
-    return [finished(read_in_steps(each)) for each in records]
+    return [run_through(read_in_steps(each)) for each in records]
 
 
 def reports_of(gateway: str, topic: MemoryTopic) -> list[Report]:
     return [
-        finished(read_report(each.value or b"")) for each in topic.entries if each.key == gateway.encode()
+        run_through(read_report(each.value or b"")) for each in topic.entries if each.key == gateway.encode()
     ]

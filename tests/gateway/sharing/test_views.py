@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from broker.common.steps import Steps, finished
+from broker.common.slices import Steps, run_through
 from broker.controller.rows.upstream import GatewaySums, Incomplete
 from broker.gateway.sharing.member import SharingMember
 from broker.gateway.sharing.report import WHOLE, LimitKey, Line, Report
@@ -31,7 +31,7 @@ class World:
         self.views = SharedLimits(self.member, self.summaries, self.quotas, self.clock)
 
     def receive(self, summary: Summary) -> None:
-        finished(self.member.receive(Report(summary.gateway, 1)))
+        run_through(self.member.receive(Report(summary.gateway, 1)))
         self.views.note_report(summary.gateway)
         self.summaries.receive(summary, self.clock.ms())
 
@@ -49,7 +49,7 @@ def test_gateways_and_shares_in_the_units_of_the_limits() -> None:
     key = LimitKey(QuotaKind.PRODUCE, None, "app")
     world.clock.advance(500)
     for gateway, wanted in (("two", WHOLE // 4), ("three", WHOLE // 2)):
-        finished(world.member.receive(Report(gateway, 1, {key: Line(WHOLE // 5, WHOLE // 10, 0, wanted)})))
+        run_through(world.member.receive(Report(gateway, 1, {key: Line(WHOLE // 5, WHOLE // 10, 0, wanted)})))
         views.note_report(gateway)
     read_at_ms = world.clock.wall_ms()
     found = [(row.gateway_id, row.heard_at_ms) for row in views.gateways()]
@@ -65,17 +65,17 @@ def test_gateways_and_shares_in_the_units_of_the_limits() -> None:
 def test_a_gateway_has_the_traffic_and_address_of_its_last_summary() -> None:
     world = World()
     world.receive(replace(SUMMARY, gateway="two"))
-    finished(world.member.receive(Report("silent", 1)))
+    run_through(world.member.receive(Report("silent", 1)))
     found = {row.gateway_id: (row.address, row.traffic) for row in world.views.gateways()}
     assert found == {"one": ("", None), "two": (SUMMARY.address, TRAFFIC), "silent": ("", None)}
-    finished(world.summaries.measure())
+    run_through(world.summaries.measure())
     found = {row.gateway_id: (row.address, row.traffic) for row in world.views.gateways()}
     assert found["one"] == (SUMMARY.address, TRAFFIC)
 
 
 def test_the_others_are_summed_up_without_this_one() -> None:
     world = World()
-    finished(world.summaries.measure())
+    run_through(world.summaries.measure())
     assert world.views.others() == GatewaySums()
     for name in ("two", "three"):
         world.receive(replace(SUMMARY, gateway=name))
@@ -134,7 +134,7 @@ def test_the_gateways_that_do_not_report_all() -> None:
     receive_clients(world, "clients", unlisted_addresses=0)
     receive_clients(world, "addresses", unlisted_clients=0)
     world.receive(replace(SUMMARY, gateway="uses", unlisted_uses=1))
-    finished(world.member.receive(Report("silent", 1)))
+    run_through(world.member.receive(Report("silent", 1)))
     assert world.views.without_report() == ["uses", "silent"]
     assert world.views.incomplete() == Incomplete(
         uses=frozenset({"uses", "silent"}),
@@ -149,7 +149,7 @@ def test_the_share_of_each_gateway_in_a_limit() -> None:
     share = partial(world.views.share, "producer_byte_rate", (None, "app"))
     # A gateway that starts does not know yet whether others are there.
     assert share("") == world.member.other_share / WHOLE
-    finished(world.member.receive(Report("two", 1, {key: Line(WHOLE // 5, 0, 0, WHOLE // 4)})))
+    run_through(world.member.receive(Report("two", 1, {key: Line(WHOLE // 5, 0, 0, WHOLE // 4)})))
     assert (share("two"), share("three")) == (0.25, None)
     world.member.shares[key] = WHOLE // 2
     assert share("") == 0.5

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from broker.common.errors import ApiError
-from broker.common.steps import finished
+from broker.common.slices import run_through
 from broker.config.sections.topics import TopicSettings
 from broker.log.checkpoints import parse_offsets
 from broker.log.cleaner.manager import CleanerManager
@@ -39,7 +39,7 @@ def test_a_log_is_due_above_its_dirty_ratio(store, manager, dirty, is_due):
     clean(store, log)
     sized_put(log, dirty)
     close_segment(log)
-    part = finished(manager.choose(NOW))
+    part = run_through(manager.choose(NOW))
     assert (part is not None) is is_due
     assert manager.assess(log, NOW)[1:5] == (1, 2, 500, dirty)
     assert manager.max_dirty_ratio == dirty / (500 + dirty)
@@ -54,10 +54,10 @@ def test_the_dirtiest_log_comes_first_and_each_only_once(store, manager):
     clean(store, one)
     sized_put(one, 900)
     close_segment(one)
-    chosen = [finished(manager.choose(NOW)) for _ in range(3)]
+    chosen = [run_through(manager.choose(NOW)) for _ in range(3)]
     assert [None if each is None else each.log for each in chosen] == [two, one, None]
     manager.leave(two)
-    assert finished(manager.choose(NOW)).log is two
+    assert run_through(manager.choose(NOW)).log is two
 
 
 @pytest.mark.parametrize("policy", [(), ("delete",)])
@@ -65,7 +65,7 @@ def test_other_logs_are_not_compacted(store, manager, policy):
     log = compacted(store, cleanup_policy=policy)
     log.stage(keyed(("a", "1")), now_wall_ms=NOW)
     close_segment(log)
-    assert finished(manager.choose(NOW)) is None
+    assert run_through(manager.choose(NOW)) is None
 
 
 @pytest.mark.parametrize(("age", "end"), [(999, 0), (1_000, 1), (1_001, 1)])
@@ -83,7 +83,7 @@ def test_an_old_dirty_record_makes_a_log_due(store, manager, age, delay):
     log = compacted(store, min_cleanable_dirty_ratio=1.0, max_compaction_lag_ms=60_000)
     put(log, ("a", "1"), timestamp=NOW)
     close_segment(log)
-    part = finished(manager.choose(NOW + age))
+    part = run_through(manager.choose(NOW + age))
     assert (0 if part is None else part.delay_ms) == delay == manager.max_delay_ms
 
 
@@ -152,7 +152,7 @@ def test_a_damaged_segment_is_left_alone(store, where, manager):
         clean(store, log, manager=manager)
     manager.fail(log, "damaged")
     assert manager.uncleanable == {log: "damaged"}
-    assert finished(manager.choose(NOW)) is None
+    assert run_through(manager.choose(NOW)) is None
     assert first.read_bytes() == bytes(content) and len(before) == 2
 
 

@@ -1,6 +1,6 @@
 """Compaction and moves between log directories: one waits for the other, and the checkpoint moves along."""
 
-from broker.common.steps import finished
+from broker.common.slices import run_through
 from broker.log.checkpoints import parse_offsets
 from broker.log.cleaner.manager import CleanerManager
 from tests.log.cleaner.harness import clean, close_segment, compacted, pairs, put
@@ -17,11 +17,11 @@ def test_a_log_that_moves_is_not_compacted_and_keeps_its_checkpoint(tmp_path):
     put(log, ("a", "3"))
     close_segment(log)
     move = begin(store, log, "b")
-    assert finished(manager.choose(NOW)) is None and not manager.may_replace(log)
+    assert run_through(manager.choose(NOW)) is None and not manager.may_replace(log)
     finish(store, move)
     assert parse_offsets((tmp_path / "b" / "cleaner-offset-checkpoint").read_bytes()) == {("events", 0): 2}
     assert parse_offsets((tmp_path / "a" / "cleaner-offset-checkpoint").read_bytes()) == {}
-    part = finished(manager.choose(NOW))
+    part = run_through(manager.choose(NOW))
     assert part is not None and (part.log, part.first_dirty) == (log, 2)
     manager.leave(log)
     clean(store, log, manager=manager)

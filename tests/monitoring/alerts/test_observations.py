@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from broker.common.steps import finished
+from broker.common.slices import run_through
 from broker.controller.rows.topics import GroupRow
 from broker.metadata.alerts import AlertCondition, AlertRule
 from broker.monitoring.alerts import observations
@@ -25,7 +25,7 @@ def test_the_longest_throttle_of_a_client_counts_by_kind() -> None:
         replace(throttled_row("greedy", principal="ann", throttle_ms=9_000), gateway="g2"),
         throttled_row("", principal="", address="10.0.0.7", throttle_ms=50),
     ]
-    found = finished(throttled(iter(rows)))
+    found = run_through(throttled(iter(rows)))
     kind = str(rows[0].quota_type)  # type: ignore[union-attr]
     assert found == {
         (*GREEDY, ("quota_type", kind)): 900.0,
@@ -36,12 +36,12 @@ def test_the_longest_throttle_of_a_client_counts_by_kind() -> None:
 @pytest.mark.parametrize(("obeys", "expected"), [(False, {GREEDY: 2.0}), (True, {}), (None, {})])
 def test_connections_that_do_not_wait_are_counted(obeys: bool | None, expected: Values) -> None:
     row = replace(throttled_row("greedy", principal="ann"), obeys=obeys)
-    assert finished(ignoring([row, row])) == expected
+    assert run_through(ignoring([row, row])) == expected
 
 
 def test_a_group_whose_lag_is_not_known_has_no_value() -> None:
     rows = [GroupRow("reports", "Stable", "consumer", 1, 7), GroupRow("new", "Empty", "", 0, None)]
-    assert finished(lag(iter(rows))) == {(("group", "reports"),): 7.0}
+    assert run_through(lag(iter(rows))) == {(("group", "reports"),): 7.0}
 
 
 def test_a_disk_is_as_full_as_df_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,7 +72,7 @@ def test_a_disk_that_cannot_be_asked_has_no_value(tmp_path: Path) -> None:
 def test_a_pattern_selects_names(pattern: str, expected: list[str]) -> None:
     values: Values = {(("group", name),): 1.0 for name in ("orders-1", "orders-2", "re[ports]")}
     rule = AlertRule(AlertCondition.LAG, 0.0, match=pattern)
-    found = finished(matching(rule, values))
+    found = run_through(matching(rule, values))
     assert [labels[0][1] for labels in found] == expected
 
 
@@ -82,12 +82,12 @@ def test_each_name_is_matched_in_a_step_of_its_own() -> None:
     values: Values = {(("number", str(number)), *labels): 1.0 for number in range(50)}
     rule = AlertRule(AlertCondition.THROTTLED, 0.0, match="*" + "?" * 140 + "b")
     assert sum(1 for _ in matching(rule, values)) == 1 + 50 * (1 + len(labels))
-    assert finished(matching(rule, values)) == {}
+    assert run_through(matching(rule, values)) == {}
 
 
 def test_a_stored_pattern_that_is_refused_now_selects_no_name() -> None:
     rule = AlertRule(AlertCondition.LAG, 0.0, match="?" * 256)
-    assert finished(matching(rule, {(("group", "a" * 256),): 1.0})) == {}
+    assert run_through(matching(rule, {(("group", "a" * 256),): 1.0})) == {}
 
 
 def test_a_long_listing_is_read_in_steps() -> None:

@@ -6,7 +6,7 @@ import pytest
 from trio.testing import MockClock
 
 from broker.common.errors import ErrorCode
-from broker.common.steps import finished
+from broker.common.slices import run_through
 from broker.controller.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
 from broker.metadata.actor import BROKER_ITSELF
 from broker.network.acceptor import connection_gate
@@ -40,7 +40,7 @@ async def test_the_page_and_the_explanation_speak_of_the_network(
         assert (row.address, row.limit) == (NETWORK, 4)
         assert row.use is not None and (row.use.connections, row.use.accepted) == (2, 2)
         ((now, _),) = [
-            pair for pair in finished(views.quotas.resolve(None, None, OTHER)) if pair[0].key == IP_RATE
+            pair for pair in run_through(views.quotas.resolve(None, None, OTHER)) if pair[0].key == IP_RATE
         ]
         assert now.matched == (("ip", NETWORK),)
         for address in (ONE, OTHER):

@@ -4,6 +4,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from broker.common import slices as common_slices
 from broker.network.acceptor import override_hosts
 from broker.network.acceptor.override_hosts import AT_ONCE, OverrideHosts
 from broker.quotas.connection_rates import canonical_address
@@ -51,7 +52,10 @@ async def test_so_many_overrides_apply_at_once(gate: Gate, count: int, at_once: 
     assert gate.applied[-1] == {f"counted {host}": 5 for host, _ in overrides(count)}
 
 
-async def test_more_are_converted_a_few_between_two_checkpoints(gate: Gate) -> None:
+async def test_more_are_converted_a_slice_between_two_checkpoints(
+    gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(common_slices, "SLICE_S", 0.0)  # each step is a slice
     gate.hosts.set_overrides(overrides(3 * AT_ONCE))
     async with trio.open_nursery() as nursery:
         await nursery.start(gate.hosts.run)
@@ -60,7 +64,7 @@ async def test_more_are_converted_a_few_between_two_checkpoints(gate: Gate) -> N
         while len(gate.applied) < 2:
             await trio.lowlevel.checkpoint()
         nursery.cancel_scope.cancel()
-    assert AT_ONCE <= gate.most <= 2 * AT_ONCE
+    assert 1 <= gate.most <= 2, "both tasks run once between two looks at the network, in any order"
     assert len(gate.applied[-1]) == 2_000 and set(gate.applied[-1].values()) == {7}
 
 
@@ -68,7 +72,7 @@ async def test_those_that_change_meanwhile_do_not_apply(gate: Gate) -> None:
     async with trio.open_nursery() as nursery:
         await nursery.start(gate.hosts.run)
         gate.hosts.set_overrides(overrides(2_000, 7))
-        for _ in range(4):
+        for _ in range(2):
             await trio.lowlevel.checkpoint()
         gate.hosts.set_overrides(overrides(2_000, 8))
         await wait_all_tasks_blocked()

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import trio
 
+from broker.common import slices as common_slices
 from broker.network.handling.handler_pool import LARGE
 from broker.protocol import codec
 from broker.protocol.emitter import SLICE
@@ -39,7 +40,10 @@ def metrics_of(broker: RunningBroker) -> Any:
 
 @MODES
 @pytest.mark.parametrize("quota", [False, True], ids=["", "request-quota"])
-async def test_a_large_request_is_answered_in_full(tmp_path: Path, mode: str, quota: bool) -> None:
+async def test_a_large_request_is_answered_in_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, quota: bool
+) -> None:
+    monkeypatch.setattr(common_slices, "SLICE_S", 0.0)  # each step is a slice
     async with running_broker(tmp_path, f"socket.server.mode={mode}") as broker:
         client, other = await broker.connect(), await broker.connect()
         if quota:
@@ -52,7 +56,7 @@ async def test_a_large_request_is_answered_in_full(tmp_path: Path, mode: str, qu
         _, answer = await client.receive(3, VERSION)
         trio.lowlevel.remove_instrument(looks)
         assert [topic.name for topic in answer.topics] == [f"missing-{at}" for at in range(count)]
-        assert looks.count > 3 * 20, "decoded, handled, its errors counted and encoded in 20 slices each"
+        assert looks.count > count + 3 * 20, "a slice for each topic, 20 to decode, count errors and encode"
         assert len(broker.server.socket_server.handlers.sliced) == 0
 
 

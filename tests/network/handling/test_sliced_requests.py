@@ -11,8 +11,10 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from broker.api.requests.outcome import DELAYED, NO_RESPONSE, Hangup, Outcome, Sliced, in_slices
+from broker.common import slices as slices_module
 from broker.common.errors import ApiError, ErrorCode, ProtocolViolation
 from broker.common.principal import ANONYMOUS
+from broker.common.slices import Slices
 from broker.network.handling.sliced_requests import SlicedRequests
 from broker.protocol.dismantle import AT_ONCE
 from broker.protocol.messages.api_versions import ApiVersionsRequest
@@ -24,12 +26,17 @@ from broker.protocol.messages.list_offsets import (
 )
 from broker.records.build import NewRecord, build_batch
 from broker.records.compression import Codec
-from broker.records.slices import Slices, Unpack
+from broker.records.thread_work import Unpack
 from tests.network.requests.test_request_time import limit
 from tests.support.produce import PRODUCE_VERSION, produce_request
 from tests.support.running import running_broker
 
 NOW = 1_700_000_000_000
+
+
+@pytest.fixture(autouse=True)
+def each_step_is_a_slice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slices_module, "SLICE_S", 0.0)
 
 
 class Rig:

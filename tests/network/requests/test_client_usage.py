@@ -11,7 +11,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from broker.common.steps import finished
+from broker.common.slices import run_through
 from broker.controller.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
 from broker.controller.rows.quotas import ClientUsage as ClientUsageRow
 from broker.controller.rows.quotas import MeasuredBy
@@ -237,7 +237,7 @@ async def test_a_rule_that_does_not_exist_is_judged_by_the_sum_of_its_clients(
         await trio.testing.wait_all_tasks_blocked(0.01)
     views = broker.server.views
     rule = QuotaAlteration((("client-id", BUSY),), (QuotaOp("producer_byte_rate", 1_000.0),))
-    now, then = finished(views.quotas.resolve(None, BUSY, changes=[rule]))[0]
+    now, then = run_through(views.quotas.resolve(None, BUSY, changes=[rule]))[0]
     assert (now.bound, now.measured_by, then.bound, then.measured_by) == (
         None,
         MeasuredBy.CONNECTIONS,
@@ -250,6 +250,6 @@ async def test_a_rule_that_does_not_exist_is_judged_by_the_sum_of_its_clients(
     # Once it is there, the quota's own sensor is asked.
     await broker.server.control.apply(AlterClientQuotas((rule,)), BROKER_ITSELF)
     await clients[0].ask(produce_request_of(996, BUSY), PRODUCE_VERSION)
-    (limit, _), *_ = finished(views.quotas.resolve(None, BUSY))
+    (limit, _), *_ = run_through(views.quotas.resolve(None, BUSY))
     assert limit.measured_by is MeasuredBy.QUOTA and limit.wait_ms
     assert limit.matched == (("client-id", BUSY),)

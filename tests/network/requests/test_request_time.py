@@ -13,6 +13,7 @@ import trio
 from trio.testing import MockClock
 
 from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.common.slices import Slices
 from broker.controller.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
 from broker.metadata.actor import BROKER_ITSELF
 from broker.network.requests.request_time import MAX_UNRECORDED_NS
@@ -21,7 +22,6 @@ from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from broker.quotas.kinds import QuotaKind
-from broker.records.slices import Slices
 from tests.support.produce import PRODUCE_VERSION, create_topic, produce_request_of
 from tests.support.running import RunningBroker, running_broker
 from tests.support.wire import WireClient

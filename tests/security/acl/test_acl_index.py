@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.common.steps import finished
+from broker.common.slices import run_through
 from broker.security.acl.acl import Acl, Operation, PatternType, Permission, ResourceType
-from broker.security.acl.acl_index import CHANGED_AT_ONCE, AclIndex
+from broker.security.acl.acl_index import AclIndex
 from tests.security.acl.acls import allow, deny
 from tests.security.acl.oracle import is_allowed, is_allowed_anywhere
 
@@ -116,15 +116,15 @@ def test_an_open_index_allows_what_no_acl_is_about() -> None:
 def test_adding_twice_and_removing_what_is_not_there_change_nothing() -> None:
     index = AclIndex([allow(Operation.READ), allow(Operation.READ)])
     assert index.size == 1
-    index = finished(index.changed([allow(Operation.READ)], [allow(Operation.WRITE)]))
+    index = run_through(index.changed([allow(Operation.READ)], [allow(Operation.WRITE)]))
     assert index.size == 1 and may(index, Operation.READ)
-    index = finished(index.changed([], [allow(Operation.READ)]))
+    index = run_through(index.changed([], [allow(Operation.READ)]))
     assert index.size == 0 and not may(index, Operation.READ)
 
 
 def test_a_change_leaves_the_old_index_as_it_was() -> None:
     old = AclIndex([allow(Operation.READ), allow(Operation.WRITE)])
-    new = finished(old.changed([allow(Operation.ALTER)], [allow(Operation.READ)]))
+    new = run_through(old.changed([allow(Operation.ALTER)], [allow(Operation.READ)]))
     assert [may(old, each) for each in (Operation.READ, Operation.ALTER)] == [True, False]
     assert [may(new, each) for each in (Operation.READ, Operation.WRITE, Operation.ALTER)] == [
         False,
@@ -133,12 +133,11 @@ def test_a_change_leaves_the_old_index_as_it_was() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("count", "pauses"), [(CHANGED_AT_ONCE - 1, 0), (CHANGED_AT_ONCE, 1), (CHANGED_AT_ONCE + 1, 1)]
-)
-def test_a_change_pauses_after_so_many_acls(count: int, pauses: int) -> None:
-    steps = AclIndex().changed([allow(Operation.READ, f"t{number}") for number in range(count)], [])
-    assert sum(1 for _ in steps) == pauses
+@pytest.mark.parametrize(("added", "removed"), [(0, 0), (1, 0), (65, 0), (0, 65), (3, 2)])
+def test_a_change_pauses_after_every_acl(added: int, removed: int) -> None:
+    acls = [allow(Operation.READ, f"t{number}") for number in range(added + removed)]
+    steps = AclIndex(acls[added:]).changed(acls[:added], acls[added:])
+    assert sum(1 for _ in steps) == added + removed
 
 
 NAMES = st.sampled_from(["*", "a", "aa", "ab", "abc", "b", "hardcode"])
@@ -177,7 +176,7 @@ def test_the_index_agrees_with_the_plain_rules(
     name: str,
     is_open: bool,
 ) -> None:
-    index = finished(AclIndex(first, is_open=is_open).changed(added, removed))
+    index = run_through(AclIndex(first, is_open=is_open).changed(added, removed))
     acls = (set(first) - set(removed)) | set(added)
     assert index.size == len(acls)
     assert index.rule(*question, name).is_allowed is is_allowed(acls, *question, name, is_open=is_open)

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from broker.common.steps import finished
+from broker.common.slices import run_through
 from broker.security.acl import authorizer as module
 from broker.security.acl.acl import CLUSTER_NAME, SUPPORTED, Acl, Operation, PatternType, ResourceType
 from broker.security.acl.authorizer import EVERY_OPERATION, LONGEST_KEPT, Authorizer
@@ -30,10 +30,10 @@ def test_a_decision_is_kept_until_the_acls_change() -> None:
         assert one.allows(ALICE, HOST, Operation.READ, TOPIC, "orders")
         assert one.allows_any(ALICE, HOST, Operation.READ, TOPIC)
     assert len(one._decisions) == 2
-    finished(one.update([], [allow(Operation.READ)]))
+    run_through(one.update([], [allow(Operation.READ)]))
     assert not one.allows(ALICE, HOST, Operation.READ, TOPIC, "orders")
     assert not one.allows_any(ALICE, HOST, Operation.READ, TOPIC)
-    finished(one.update([allow(Operation.READ)], []))
+    run_through(one.update([allow(Operation.READ)], []))
     assert one.allows(ALICE, HOST, Operation.READ, TOPIC, "orders")
 
 

@@ -11,7 +11,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from broker.common.steps import Steps
+from broker.common.slices import Steps
 from broker.records.build import NewRecord, build_batch
 from broker.server.broker import BrokerServer
 from broker.server.disk.tasks import BackgroundThreads

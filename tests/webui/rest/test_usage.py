@@ -74,11 +74,11 @@ async def test_the_use_at_each_upstream_node_is_listed_by_limit(
 
 async def test_the_clients_of_all_gateways_are_listed(http: Browserless, broker: FakeBroker) -> None:
     broker.usage_rows = [usage("bob", "app", 20.0), usage("alice", "app", 50.0)]
-    broker.others_elsewhere.client_rows = [
+    broker.remote_shares.client_rows = [
         usage("bob", "app", 40.0, gateways=("g2",)),
         usage("carol", "app", 1.0, gateways=("g2",), history=tuple),
     ]
-    broker.unlisted_client_count, broker.unheard = 7, ["g3"]
+    broker.unlisted_client_count, broker.without_report = 7, ["g3"]
     answer = USAGE_PAGE.check(await (await http.get("/api/v1/usage?filter=unlimited")).get_json())
     assert (answer["total"], answer["unlisted"], answer["unheard"]) == (3, 7, ["g3"])
     rows = [(row["user"], row["bytes_in_per_s"], row["gateways"]) for row in answer["items"]]

@@ -9,13 +9,13 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from broker.common import slices as common_slices
+from broker.common.slices import SLICE
 from tests.webui.polls import Polls, WorkClock
 from webui.tables import slices
 from webui.tables.slices import (
-    AT_ONCE,
     MAX_PAUSE_S,
     SLICE_S,
-    SORTED_AT_ONCE,
     collect,
     collect_by_key,
     consumed,
@@ -43,7 +43,7 @@ async def test_others_have_their_turn_as_soon_as_a_slice_is_used_up(
     work_clock: WorkClock, polls: Polls, each: float, pauses: int
 ) -> None:
     polls.since()
-    await collect(work(work_clock, AT_ONCE, each * SLICE_S / AT_ONCE + 1e-12))
+    await collect(work(work_clock, 16, each * SLICE_S / 16 + 1e-12))
     assert polls.since() == pauses
 
 
@@ -87,14 +87,14 @@ async def test_a_broker_that_is_never_idle_does_not_hold_the_console_up(
 
 async def test_ten_thousand_rows_leave_space_for_others(work_clock: WorkClock, polls: Polls) -> None:
     polls.since()
-    # 8 us each: 80 ms in all, and never more than a slice and 16 rows of it in one piece.
+    # 8 us each: 80 ms in all, and never more than a slice and a row of it in one piece.
     assert await collect(work(work_clock, 10_000, 8e-6)) == list(range(10_000))
-    assert polls.since() >= 0.08 / (SLICE_S + AT_ONCE * 8e-6)
+    assert polls.since() >= 0.08 / (SLICE_S + 8e-6)
 
 
 async def test_one_item_at_a_time_where_one_may_take_long(work_clock: WorkClock, polls: Polls) -> None:
     polls.since()
-    await collect(work(work_clock, 5, SLICE_S), at_once=1)
+    await collect(work(work_clock, 5, SLICE_S))
     assert polls.since() == 5
 
 
@@ -116,7 +116,7 @@ async def test_thousands_are_put_in_order_and_others_have_their_turns(
 
     polls.since()
     assert await sort_in_slices([*items, None], key) == sorted(items, key=lambda item: item // 10)
-    assert polls.since() >= 3_000 * 8e-6 / (SLICE_S + AT_ONCE * 8e-6)
+    assert polls.since() >= 3_000 * 8e-6 / (SLICE_S + 8e-6)
 
 
 @pytest.mark.parametrize("count", [0, 1, 255, 256, 257, 1_000])
@@ -130,16 +130,16 @@ async def test_long_lists_are_sorted_in_slices_as_at_once(count: int, descending
 
 
 async def test_long_lists_are_freed_in_slices(monkeypatch: pytest.MonkeyPatch, polls: Polls) -> None:
-    monkeypatch.setattr(slices, "SLICE_S", 0.0)
-    long, short = list(range(1_600)), list(range(SORTED_AT_ONCE))
+    monkeypatch.setattr(common_slices, "SLICE_S", 0.0)
+    long, short = list(range(1_600)), list(range(SLICE))
     polls.since()
     await free_in_slices({"long": long, "short": short}, None, b"bytes")
-    assert (len(long), len(short)) == (0, SORTED_AT_ONCE)
-    assert polls.since() >= 1_600 // AT_ONCE
+    assert (len(long), len(short)) == (0, SLICE)
+    assert polls.since() >= 1_600
 
 
 @pytest.mark.parametrize("container", [set, dict.fromkeys])
-@pytest.mark.parametrize(("count", "left"), [(SORTED_AT_ONCE, SORTED_AT_ONCE), (SORTED_AT_ONCE + 1, 0)])
+@pytest.mark.parametrize(("count", "left"), [(SLICE, SLICE), (SLICE + 1, 0)])
 async def test_long_sets_and_dictionaries_are_emptied_in_slices(
     monkeypatch: pytest.MonkeyPatch,
     polls: Polls,
@@ -147,12 +147,12 @@ async def test_long_sets_and_dictionaries_are_emptied_in_slices(
     left: int,
     container: Callable[[Iterable[int]], Any],
 ) -> None:
-    monkeypatch.setattr(slices, "SLICE_S", 0.0)
+    monkeypatch.setattr(common_slices, "SLICE_S", 0.0)
     owned = container(range(count))
     polls.since()
     await free_in_slices(owned)
     assert len(owned) == left
-    assert polls.since() >= (count - left) // AT_ONCE
+    assert polls.since() >= count - left
 
 
 async def test_a_dictionary_is_made_in_slices_and_the_last_of_equal_keys_stays(
@@ -161,7 +161,7 @@ async def test_a_dictionary_is_made_in_slices_and_the_last_of_equal_keys_stays(
     polls.since()
     found = await collect_by_key(chain([None], work(work_clock, 3_000, 8e-6)), lambda item: item // 2)
     assert found == {number // 2: number for number in range(1, 3_000, 2)}
-    assert polls.since() >= 3_000 * 8e-6 / (SLICE_S + AT_ONCE * 8e-6)
+    assert polls.since() >= 3_000 * 8e-6 / (SLICE_S + 8e-6)
 
 
 async def test_a_generators_result_is_found_in_slices(monkeypatch: pytest.MonkeyPatch, polls: Polls) -> None:
@@ -170,7 +170,7 @@ async def test_a_generators_result_is_found_in_slices(monkeypatch: pytest.Monkey
             yield
         return "done"
 
-    monkeypatch.setattr(slices, "SLICE_S", 0.0)
+    monkeypatch.setattr(common_slices, "SLICE_S", 0.0)
     polls.since()
     assert await run_in_slices(steps()) == "done"
     assert polls.since() >= 30

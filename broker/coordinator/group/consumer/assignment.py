@@ -6,7 +6,7 @@ from hashlib import blake2b
 from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
 
-from broker.common.steps import Pace, Steps, sorted_in_steps
+from broker.common.slices import Steps, sorted_in_steps
 
 Assignment = Mapping[bytes, frozenset[int]]
 """The partitions by topic id of 16 bytes, without empty sets. It is never modified."""
@@ -44,38 +44,35 @@ _HASH: Final = struct.Struct(">q")
 _FACTS: Final = struct.Struct(">16si")
 
 
-def metadata_hash(subscribed: Collection[str], topics: Topics, pace: Pace) -> Steps[int]:
+def metadata_hash(subscribed: Collection[str], topics: Topics) -> Steps[int]:
     """Return a hash of what a group's assignment depends on: its topics, their ids and partitions."""
     digest = blake2b(digest_size=_HASH.size)
-    for name in (yield from sorted_in_steps(subscribed, pace)):
+    for name in (yield from sorted_in_steps(subscribed)):
         topic = topics.get(name)
         if topic is not None:
             digest.update(_FACTS.pack(topic.topic_id, topic.partitions))
-        if pace.spent():
-            yield
+        yield
     return int(_HASH.unpack(digest.digest())[0])
 
 
-def subscribed_names(names: Collection[str], topics: Topics, pace: Pace) -> Steps[tuple[str, ...]]:
+def subscribed_names(names: Collection[str], topics: Topics) -> Steps[tuple[str, ...]]:
     """Return the names sorted, each once. Those of topics are the strings that the topics have."""
     distinct = set()
     for name in names:
         topic = topics.get(name)
         distinct.add(name if topic is None else topic.name)
-        if pace.spent():
-            yield
-    return tuple((yield from sorted_in_steps(distinct, pace)))
+        yield
+    return tuple((yield from sorted_in_steps(distinct)))
 
 
-def topic_ids(names: Collection[str], topics: Topics, pace: Pace) -> Steps[frozenset[bytes]]:
+def topic_ids(names: Collection[str], topics: Topics) -> Steps[frozenset[bytes]]:
     """Return the ids of the topics that exist."""
     found = []
     for name in names:
         topic = topics.get(name)
         if topic is not None:
             found.append(topic.topic_id)
-        if pace.spent():
-            yield
+        yield
     return frozenset(found)
 
 
@@ -95,9 +92,6 @@ def overlap(some: Assignment, others: Assignment) -> bool:
     return any(not partitions.isdisjoint(others.get(topic_id, ())) for topic_id, partitions in some.items())
 
 
-COMPARED: Final = 16
-"""Topics that two sets compare in the time of one step of a loop."""
-
 Assigned = dict[str, dict[bytes, frozenset[int]]]
 """The partitions of each member, by topic id."""
 
@@ -113,30 +107,27 @@ class Subscriber(NamedTuple):
     assigned: Assignment
 
 
-def by_topic(partitions: Iterable[tuple[bytes, int]], pace: Pace) -> Steps[dict[bytes, frozenset[int]]]:
+def by_topic(partitions: Iterable[tuple[bytes, int]]) -> Steps[dict[bytes, frozenset[int]]]:
     """Return the partitions by topic."""
     indexes: dict[bytes, list[int]] = {}
     for topic_id, index in partitions:
         indexes.setdefault(topic_id, []).append(index)
-        if pace.spent():
-            yield
+        yield
     found = {}
     for topic_id, some in indexes.items():
         found[topic_id] = frozenset(some)
-        if pace.spent():
-            yield
+        yield
     return found
 
 
-def have_same_topics(subscribers: Iterable[Subscriber], pace: Pace) -> Steps[bool]:
+def have_same_topics(subscribers: Iterable[Subscriber]) -> Steps[bool]:
     """Return whether all subscribe to the same topics."""
     first: frozenset[bytes] | None = None
     for subscriber in subscribers:
         if first is None:
             first = subscriber.topics
         elif subscriber.topics is not first:
-            if pace.spent(1 + len(first) // COMPARED):
-                yield
+            yield
             if subscriber.topics != first:
                 return False
     return True

@@ -14,7 +14,7 @@ from heapq import heapify, heappop, heappush, heapreplace
 from types import MappingProxyType
 from typing import Final
 
-from broker.common.steps import Pace, Steps, sorted_in_steps
+from broker.common.slices import Steps, sorted_in_steps
 from broker.config.sections.consumer_groups import RANGE, UNIFORM
 from broker.coordinator.group.consumer.assignment import (
     Assigned,
@@ -36,19 +36,18 @@ as many as it has members.
 
 def assign_uniformly(members: Mapping[str, Subscriber], partitions: Mapping[bytes, int]) -> Steps[Assigned]:
     """Return the partitions of each member."""
-    pace = Pace()
-    if (yield from have_same_topics(members.values(), pace)):
-        held = yield from _assign_alike(members, partitions, pace)
+    if (yield from have_same_topics(members.values())):
+        held = yield from _assign_alike(members, partitions)
     else:
-        held = yield from _assign_each(members, partitions, pace)
+        held = yield from _assign_each(members, partitions)
     assigned: Assigned = {}
     for member_id, some in held.items():
-        assigned[member_id] = yield from by_topic(some, pace)
+        assigned[member_id] = yield from by_topic(some)
     return assigned
 
 
 def _assign_alike(
-    members: Mapping[str, Subscriber], partitions: Mapping[bytes, int], pace: Pace
+    members: Mapping[str, Subscriber], partitions: Mapping[bytes, int]
 ) -> Steps[dict[str, list[Partition]]]:
     """Assign to members with the same topics."""
     if not members:
@@ -57,8 +56,7 @@ def _assign_alike(
     total = 0
     for topic_id in topics:
         total += partitions[topic_id]
-        if pace.spent():
-            yield
+        yield
     least, extra = divmod(total, len(members))
     # The members with the most partitions keep the extra ones, so that fewer move.
     by_count = sorted(members, key=lambda each: -sum(map(len, members[each].assigned.values())))
@@ -67,29 +65,26 @@ def _assign_alike(
     held: dict[str, list[Partition]] = {}
     for member_id, member in members.items():
         kept: list[Partition] = []
-        for topic_id in (yield from sorted_in_steps(member.assigned, pace)):
+        for topic_id in (yield from sorted_in_steps(member.assigned)):
             if len(kept) == quotas[member_id]:
                 break
             if topic_id in topics:
                 for each in _existing(topic_id, member.assigned, partitions):
                     if each not in taken and len(kept) < quotas[member_id]:
                         kept.append(each)
-                    if pace.spent():
-                        yield
+                    yield
         taken.update(kept)
         held[member_id] = kept
     below = ((some, quotas[member_id]) for member_id, some in held.items() if len(some) < quotas[member_id])
     some, quota = next(below, ([], 0))
-    for topic_id in (yield from sorted_in_steps(topics, pace)):
+    for topic_id in (yield from sorted_in_steps(topics)):
         for index in range(partitions[topic_id]):
             if (topic_id, index) not in taken:
                 some.append((topic_id, index))
                 if len(some) == quota:
                     some, quota = next(below, ([], 0))
-            if pace.spent():
-                yield
-        if pace.spent():
             yield
+        yield
     return held
 
 
@@ -103,7 +98,7 @@ Holders = dict[bytes, dict[str, list[int]]]
 
 
 def _assign_each(
-    members: Mapping[str, Subscriber], partitions: Mapping[bytes, int], pace: Pace
+    members: Mapping[str, Subscriber], partitions: Mapping[bytes, int]
 ) -> Steps[dict[str, list[Partition]]]:
     """Assign to members with different topics."""
     holders: Holders = {}
@@ -118,53 +113,46 @@ def _assign_each(
                     if each not in taken:
                         kept.append(each[1])
                         taken.add(each)
-                    if pace.spent():
-                        yield
+                    yield
             holders.setdefault(topic_id, {})[member_id] = kept
             counts[member_id] += len(kept)
-            if pace.spent():
-                yield
+            yield
     # Topics with few subscribers first: their partitions have the least choice.
     by_choice: dict[int, list[bytes]] = {}
     for topic_id, of_topic in holders.items():
         by_choice.setdefault(len(of_topic), []).append(topic_id)
-        if pace.spent():
-            yield
+        yield
     order: list[bytes] = []
     for choice in sorted(by_choice):
-        order += yield from sorted_in_steps(by_choice[choice], pace)
+        order += yield from sorted_in_steps(by_choice[choice])
     for topic_id in order:
         queue = [(counts[member_id], member_id) for member_id in holders[topic_id]]
         heapify(queue)
-        if pace.spent(len(queue)):
-            yield
+        yield
         for index in range(partitions[topic_id]):
             if (topic_id, index) not in taken:
                 _, member_id = heappop(queue)
                 holders[topic_id][member_id].append(index)
                 counts[member_id] += 1
                 heappush(queue, (counts[member_id], member_id))
-            if pace.spent():
-                yield
+            yield
     for _ in range(PASSES):
         has_moved = False
         for topic_id in order:
-            has_moved = (yield from _balance(holders[topic_id], counts, pace)) or has_moved
+            has_moved = (yield from _balance(holders[topic_id], counts)) or has_moved
         if not has_moved:
             break
     held: dict[str, list[Partition]] = {member_id: [] for member_id in members}
     for topic_id, of_topic in holders.items():
         for member_id, indexes in of_topic.items():
             held[member_id] += [(topic_id, index) for index in indexes]
-            if pace.spent(1 + len(indexes)):
-                yield
+            yield
     return held
 
 
-def _balance(of_topic: dict[str, list[int]], counts: dict[str, int], pace: Pace) -> Steps[bool]:
+def _balance(of_topic: dict[str, list[int]], counts: dict[str, int]) -> Steps[bool]:
     """Move partitions of one topic from the members with the most to those with the fewest."""
-    if pace.spent(len(of_topic)):
-        yield
+    yield
     fewest = [(counts[member_id], member_id) for member_id in of_topic]
     most = [(-counts[member_id], member_id) for member_id, indexes in of_topic.items() if indexes]
     if not most or -min(most)[0] - min(fewest)[0] <= 1:
@@ -172,8 +160,7 @@ def _balance(of_topic: dict[str, list[int]], counts: dict[str, int], pace: Pace)
     heapify(fewest)
     heapify(most)
     while most:
-        if pace.spent():
-            yield
+        yield
         giver, receiver = most[0][1], fewest[0][1]
         if -most[0][0] != counts[giver] or not of_topic[giver]:  # it has received or given meanwhile
             heappop(most)
@@ -194,14 +181,12 @@ def assign_ranges(members: Mapping[str, Subscriber], partitions: Mapping[bytes, 
     """Return each topic in ranges, in the order of the members, so that topics with as many partitions are
     divided alike. Static members come first, in the order of their instances. (Kafka: RangeAssignor)
     """
-    pace = Pace()
     order = sorted(members, key=lambda member_id: _place(member_id, members[member_id]))
     subscribers: dict[bytes, list[str]] = {}
     for member_id in order:
         for topic_id in members[member_id].topics:
             subscribers.setdefault(topic_id, []).append(member_id)
-            if pace.spent():
-                yield
+            yield
     assigned: Assigned = {member_id: {} for member_id in members}
     for topic_id, of_topic in subscribers.items():
         least, extra = divmod(partitions[topic_id], len(of_topic))
@@ -212,10 +197,8 @@ def assign_ranges(members: Mapping[str, Subscriber], partitions: Mapping[bytes, 
                 break  # so have the members that follow
             assigned[member_id][topic_id] = frozenset(range(start, end))
             start = end
-            if pace.spent():
-                yield
-        if pace.spent():
             yield
+        yield
     return assigned
 
 

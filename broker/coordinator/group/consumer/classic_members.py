@@ -10,7 +10,7 @@ from collections import Counter
 from msgspec.structs import replace
 
 from broker.common.errors import ApiError, ErrorCode
-from broker.common.steps import Steps
+from broker.common.slices import Steps
 from broker.coordinator.group.consumer.embedded import (
     EmbeddedSubscription,
     read_subscription,
@@ -49,8 +49,8 @@ def join(
         return None, JoinReply(ErrorCode.MEMBER_ID_REQUIRED, new_id)
     before, replaced = _member(group, request, member_id)
     protocols = tuple((name, bytes(metadata)) for name, metadata in request.protocols)
-    topics, pace = transition.topics.by_name, transition.pace
-    subscription = yield from read_subscription(protocols[0][1], topics, pace)
+    topics = transition.topics.by_name
+    subscription = yield from read_subscription(protocols[0][1], topics)
     stated = _updated(before, request, subscription, ClassicProtocols(request.session_timeout_ms, protocols))
     check_member_bytes(transition, group, before if replaced is None else replaced, stated)
     if replaced is not None:
@@ -84,9 +84,8 @@ def sync(transition: Transition, group: ConsumerGroup, request: SyncRequest) -> 
         return SyncReply(ErrorCode.REBALANCE_IN_PROGRESS)
     transition.timers.cancel(group.timers_of(member.member_id).sync)
     start_session(transition, group, member, classic.session_timeout_ms)
-    pace = transition.pace
-    names = (yield from topic_names(transition.topics.by_name, pace)) if member.assigned else {}
-    assignment = yield from write_assignment(member.assigned, version_of(metadata), names, pace)
+    names = (yield from topic_names(transition.topics.by_name)) if member.assigned else {}
+    assignment = yield from write_assignment(member.assigned, version_of(metadata), names)
     return SyncReply(ErrorCode.NONE, request.protocol_type, request.protocol_name, assignment)
 
 

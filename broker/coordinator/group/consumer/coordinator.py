@@ -9,7 +9,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from broker.common.errors import ApiError, ErrorCode
-from broker.common.steps import Steps, finished
+from broker.common.slices import Steps, run_through
 from broker.config.sections.consumer_groups import ConsumerGroupConfig
 from broker.coordinator.group.any_group import GroupsById
 from broker.coordinator.group.consumer import heartbeat, migration
@@ -64,7 +64,7 @@ class ConsumerCoordinator:
                     request.group_id, now, partial(self._beat, request)
                 )
             else:
-                reply = finished(self._beat(request, transition, groups.by_id))
+                reply = run_through(self._beat(request, transition, groups.by_id))
             migration.dismiss(transition)
         except ApiError as error:
             transition = groups.undone(transition, error.code)

@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Mapping
 
 from broker.common.errors import ApiError, ErrorCode
-from broker.common.steps import Pace, Steps
-from broker.coordinator.group.consumer.assignment import COMPARED, Assignment, Subscriber, overlap, topic_ids
+from broker.common.slices import Steps
+from broker.coordinator.group.consumer.assignment import Assignment, Subscriber, overlap, topic_ids
 from broker.coordinator.group.consumer.assignors import ASSIGNORS
 from broker.coordinator.group.consumer.group import NONE, ConsumerGroup, Owners
 from broker.coordinator.group.consumer.member import ConsumerMember, MemberState
@@ -41,12 +41,11 @@ def advance(
     `resolved` are the topics of regular expressions that were looked up for this request.
     """
     is_bumped = group.epoch == 0
-    pace = transition.pace
     if member != before:
         transition.keep(group)
         member = group.put(member)
         yield
-        transition.record((yield from member_record(group.group_id, member, pace)))
+        transition.record((yield from member_record(group.group_id, member)))
         is_bumped = is_bumped or (member.topics, member.regex or "") != (before.topics, before.regex or "")
     is_bumped = (yield from keep_expressions(transition, group, resolved)) or is_bumped
     if is_bumped or group.known_topics is not transition.topics.by_name:
@@ -54,13 +53,13 @@ def advance(
     if group.epoch > group.target_epoch and not _waits(transition, group, before, member):
         yield from _assign(transition, group)
     target = group.target_of(member.member_id)
-    after = yield from _reconciled(member, group.target_epoch, target, group.owners, owned, pace)
+    after = yield from _reconciled(member, group.target_epoch, target, group.owners, owned)
     if after is not member and after != member:
         transition.keep(group)
         yield
         after = group.put(after)
         yield
-        transition.record((yield from current_record(group.group_id, after, pace)))
+        transition.record((yield from current_record(group.group_id, after)))
         _time_revocation(transition, group, after)
     return after
 
@@ -91,7 +90,7 @@ def preferred_assignor(group: ConsumerGroup, available: tuple[str, ...]) -> str:
 
 def _bump_if_changed(transition: Transition, group: ConsumerGroup, *, is_bumped: bool) -> Steps[None]:
     topics = transition.topics.by_name
-    found = yield from group.subscribers.metadata_hash(topics, transition.pace)
+    found = yield from group.subscribers.metadata_hash(topics)
     if is_bumped or found != group.metadata_hash:
         transition.keep(group)
         group.set_epoch(group.epoch + 1, found)
@@ -116,30 +115,28 @@ def _waits(
 
 def _assign(transition: Transition, group: ConsumerGroup) -> Steps[None]:
     """Compute the target assignment of the group's epoch, and record what has changed."""
-    topics, pace = transition.topics.by_name, transition.pace
+    topics = transition.topics.by_name
     assign = ASSIGNORS[preferred_assignor(group, transition.consumer.assignors)]
     counts: dict[bytes, int] = {}
     for name in group.subscribed:
         topic = topics.get(name)
         if topic is not None:
             counts[topic.topic_id] = topic.partitions
-        if pace.spent():
-            yield
+        yield
     ids: dict[tuple[int, str | None], frozenset[bytes]] = {}
     subscribers = {}
     for member_id, member in group.members.items():
         subscription = id(member.topics), member.regex  # the group holds equal names once
         if subscription not in ids:
-            ids[subscription] = yield from topic_ids(group.topics_of(member), topics, pace)
+            ids[subscription] = yield from topic_ids(group.topics_of(member), topics)
         target = group.target_of(member_id)
         subscribers[member_id] = Subscriber(member.instance_id, ids[subscription], target)
     targets: dict[str, Assignment] = dict((yield from assign(subscribers, counts)))
     transition.keep(group)
     for member_id, target in targets.items():
-        if pace.spent(1 + len(target) // COMPARED):
-            yield
+        yield
         if member_id not in group.targets or group.targets[member_id] != target:
-            transition.record((yield from target_record(group.group_id, member_id, target, pace)))
+            transition.record((yield from target_record(group.group_id, member_id, target)))
     group.set_targets(targets, group.epoch)
     transition.record(target_epoch_record(group))
 
@@ -161,7 +158,6 @@ def _reconciled(
     target: Assignment,
     owners: Owners,
     owned: Assignment | None,
-    pace: Pace,
 ) -> Steps[ConsumerMember]:
     """Return the member in its next state, or the same one if it cannot move on. Pauses after a few topics.
 
@@ -172,20 +168,20 @@ def _reconciled(
         case MemberState.STABLE:
             if member.epoch == target_epoch:
                 return member
-            return (yield from _next(member, member.epoch, target_epoch, target, owners, owned, pace))
+            return (yield from _next(member, member.epoch, target_epoch, target, owners, owned))
         case MemberState.UNREVOKED_PARTITIONS:
             if owned is None or overlap(owned, member.revoking):
                 return member
-            return (yield from _next(member, member.epoch + 1, target_epoch, target, owners, owned, pace))
+            return (yield from _next(member, member.epoch + 1, target_epoch, target, owners, owned))
         case MemberState.UNRELEASED_PARTITIONS:
-            return (yield from _next(member, member.epoch, target_epoch, target, owners, owned, pace))
+            return (yield from _next(member, member.epoch, target_epoch, target, owners, owned))
         case MemberState.UNKNOWN:
             if owned is None or owned:
                 raise ApiError(
                     ErrorCode.FENCED_MEMBER_EPOCH,
                     "The member has an unknown state. It must give up its partitions and join again.",
                 )
-            return (yield from _next(member, target_epoch, target_epoch, target, owners, owned, pace))
+            return (yield from _next(member, target_epoch, target_epoch, target, owners, owned))
 
 
 def _next(
@@ -195,7 +191,6 @@ def _next(
     target: Assignment,
     owners: Owners,
     owned: Assignment | None,
-    pace: Pace,
 ) -> Steps[ConsumerMember]:
     """Revoke first; with nothing to revoke, move to the target's epoch with what is free.
 
@@ -209,8 +204,7 @@ def _next(
             kept[topic_id] = still
         if len(still) < len(partitions):
             revoking[topic_id] = partitions - still
-        if pace.spent():
-            yield
+        yield
     if revoking and (owned is None or overlap(owned, revoking)):
         return member.moved(MemberState.UNREVOKED_PARTITIONS, epoch, kept, revoking)
     unreleased = False
@@ -222,8 +216,7 @@ def _next(
         unreleased = unreleased or len(free) < len(wanted)
         if free:
             assigned[topic_id] = known | free if known else free
-        if pace.spent():
-            yield
+        yield
     state = MemberState.UNRELEASED_PARTITIONS if unreleased else MemberState.STABLE
     return member.moved(state, target_epoch, assigned)
 

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, Self
 from msgspec.structs import replace
 
 from broker.common.errors import BrokerBug, ErrorCode
-from broker.common.steps import Steps
+from broker.common.slices import Steps
 from broker.coordinator.group.consumer.assignment import Assignment, Topics
 from broker.coordinator.group.consumer.member import ConsumerMember, MemberTimers
 from broker.coordinator.group.messages import CommitRequest

@@ -9,7 +9,7 @@ from collections.abc import Collection
 from msgspec.structs import replace
 
 from broker.common.errors import ApiError, ErrorCode
-from broker.common.steps import Steps
+from broker.common.slices import Steps
 from broker.coordinator.group.consumer.assignment import Assignment, Topics, is_subset, subscribed_names
 from broker.coordinator.group.consumer.epochs import add_expressions, advance, start_session, stop_timers
 from broker.coordinator.group.consumer.group import ConsumerGroup
@@ -119,7 +119,7 @@ def leave_for_now(transition: Transition, group: ConsumerGroup, member: Consumer
     left = replace(member, epoch=LEAVES_FOR_NOW, revoking={})
     group.put(left)
     transition.timers.cancel(group.timers_of(member.member_id).rebalance)
-    transition.record((yield from current_record(group.group_id, left, transition.pace)))
+    transition.record((yield from current_record(group.group_id, left)))
 
 
 def static_member(group: ConsumerGroup, member_id: str, instance_id: str) -> ConsumerMember:
@@ -140,7 +140,7 @@ def replace_static(
 ) -> Steps[None]:
     """Give a static member its new id, with the partitions and the target of the old one."""
     transition.keep(group)
-    group_id, target, pace = group.group_id, group.target_of(old.member_id), transition.pace
+    group_id, target = group.group_id, group.target_of(old.member_id)
     yield from group.remove(old.member_id)
     stop_timers(transition, group, old.member_id)
     yield
@@ -149,9 +149,9 @@ def replace_static(
     yield
     for record in member_tombstones(group_id, old.member_id):
         transition.record(record)
-    transition.record((yield from member_record(group_id, new, pace)))
-    transition.record((yield from target_record(group_id, new.member_id, target, pace)))
-    transition.record((yield from current_record(group_id, new, pace)))
+    transition.record((yield from member_record(group_id, new)))
+    transition.record((yield from target_record(group_id, new.member_id, target)))
+    transition.record((yield from current_record(group_id, new)))
 
 
 def check_size(transition: Transition, group: ConsumerGroup, member_id: str, instance_id: str | None) -> None:
@@ -238,7 +238,7 @@ def _updated(
     """Return the member with what the request states."""
     topics = member.topics
     if request.topics is not None:
-        topics = yield from subscribed_names(request.topics, transition.topics.by_name, transition.pace)
+        topics = yield from subscribed_names(request.topics, transition.topics.by_name)
     return replace(
         member,
         instance_id=member.instance_id if request.instance_id is None else request.instance_id,

@@ -8,10 +8,9 @@ all groups. (Kafka: convertToConsumerGroup, convertToClassicGroup, consumerGroup
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Final
 
 from broker.common.errors import ApiError, ErrorCode
-from broker.common.steps import Steps, finished
+from broker.common.slices import Steps, run_through
 from broker.coordinator.group import rebalance
 from broker.coordinator.group.any_group import GroupsById
 from broker.coordinator.group.consumer import classic_members
@@ -42,9 +41,6 @@ from broker.coordinator.group.persistence import encode, record_of, tombstone_of
 from broker.coordinator.group.record_fields import KeyType, tombstone
 from broker.coordinator.group.timers import GroupTimer
 from broker.coordinator.group.transition import Transition
-
-CONVERTED_COST: Final = 16
-"""Elements whose time the conversion of a member takes, besides its topics."""
 
 
 def consumer_group(groups: GroupsById, group_id: str) -> ConsumerGroup:
@@ -91,7 +87,7 @@ def dismiss(transition: Transition) -> None:
 
 def to_empty_classic(transition: Transition, groups: GroupsById, group: ConsumerGroup) -> None:
     """Make an empty consumer group a new classic one, which a member of that protocol joins."""
-    finished(_put_classic(transition, groups, group, ClassicGroup(group.group_id)))
+    run_through(_put_classic(transition, groups, group, ClassicGroup(group.group_id)))
 
 
 def join(
@@ -168,7 +164,7 @@ def remove_members(
 def remove(transition: Transition, groups: GroupsById, group: ConsumerGroup) -> None:
     """Remove an empty group."""
     transition.keep(group)
-    for record in finished(tombstones_of(group, transition.pace)):
+    for record in run_through(tombstones_of(group)):
         transition.record(record)
     del groups[group.group_id]
 
@@ -189,12 +185,11 @@ def _upgraded(transition: Transition, classic: ClassicGroup) -> Steps[ConsumerGr
     topics = transition.topics.by_name
     try:
         for member in list(classic.members.values()):
-            assigned = yield from read_assignment(member.assignment, topics, transition.pace)
+            assigned = yield from read_assignment(member.assignment, topics)
             if group.owners.has_any(assigned):
                 raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "a partition has two members")
             group.put((yield from _consumer_member(transition, classic, member, assigned)))
-            if transition.pace.spent(CONVERTED_COST + len(assigned)):
-                yield
+            yield
             targets[member.member_id] = assigned
     except ApiError as error:
         raise ApiError(
@@ -211,7 +206,7 @@ def _consumer_member(
 ) -> Steps[ConsumerMember]:
     protocols = tuple(member.protocols.items())
     metadata = member.protocols.get(classic.protocol or "", protocols[0][1])
-    subscription = yield from read_subscription(metadata, transition.topics.by_name, transition.pace)
+    subscription = yield from read_subscription(metadata, transition.topics.by_name)
     return ConsumerMember(
         member.member_id,
         member.instance_id,
@@ -244,23 +239,19 @@ def _stop_classic_timers(transition: Transition, group: ClassicGroup) -> None:
 def _record_all(transition: Transition, group: ConsumerGroup) -> Steps[None]:
     """Record a converted group with its members, and start their sessions."""
     group_id = group.group_id
-    pace = transition.pace
     for member in group.members.values():
-        transition.record((yield from member_record(group_id, member, pace)))
-        if pace.spent(CONVERTED_COST):
-            yield
+        transition.record((yield from member_record(group_id, member)))
+        yield
     if not group.members:
         return
     transition.record(epoch_record(group))
     for member_id, target in group.targets.items():
-        transition.record((yield from target_record(group_id, member_id, target, pace)))
-        if pace.spent(CONVERTED_COST):
-            yield
+        transition.record((yield from target_record(group_id, member_id, target)))
+        yield
     transition.record(target_epoch_record(group))
     for member in group.members.values():
-        transition.record((yield from current_record(group_id, member, pace)))
-        if pace.spent(CONVERTED_COST):
-            yield
+        transition.record((yield from current_record(group_id, member)))
+        yield
         start_session(transition, group, member, transition.consumer.session_timeout_ms)
 
 
@@ -277,8 +268,7 @@ def _downgrade(transition: Transition, groups: GroupsById, group: ConsumerGroup)
     """Make a group of members of the classic protocol a classic one, stable with their target assignments.
     Pauses after a few members and topics.
     """
-    pace = transition.pace
-    names = yield from topic_names(transition.topics.by_name, pace)
+    names = yield from topic_names(transition.topics.by_name)
     classic = ClassicGroup(group.group_id)
     classic.generation_id = group.epoch
     for member in group.members.values():
@@ -295,13 +285,10 @@ def _downgrade(transition: Transition, groups: GroupsById, group: ConsumerGroup)
             protocols,
         )
         version = version_of(member.classic.protocols[0][1])
-        added.assignment = yield from write_assignment(
-            group.target_of(member.member_id), version, names, pace
-        )
+        added.assignment = yield from write_assignment(group.target_of(member.member_id), version, names)
         encode(added)
         classic.add(added, CONSUMER_PROTOCOL_TYPE)
-        if pace.spent(CONVERTED_COST):
-            yield
+        yield
     classic.protocol = classic.select_protocol()
     classic.state, classic.state_ms = ClassicGroupState.STABLE, transition.wall_ms
     classic.keep_subscriptions()
@@ -317,7 +304,7 @@ def _put_classic(
     transition: Transition, groups: GroupsById, group: ConsumerGroup, classic: ClassicGroup
 ) -> Steps[None]:
     transition.keep(group)
-    for record in (yield from tombstones_of(group, transition.pace)):
+    for record in (yield from tombstones_of(group)):
         transition.record(record)
     for member_id in list(group.timers):
         stop_timers(transition, group, member_id)

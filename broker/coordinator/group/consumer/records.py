@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from broker.common.steps import Pace, Steps, sorted_in_steps
+from broker.common.slices import Steps, sorted_in_steps
 from broker.coordinator.group.consumer.assignment import Assignment, overlap
 from broker.coordinator.group.consumer.group import ConsumerGroup, ResolvedExpression
 from broker.coordinator.group.consumer.member import ClassicProtocols, ConsumerMember, MemberState
@@ -39,7 +39,6 @@ from broker.records.stored_fields import FlexibleFields, varint
 
 logger = logging.getLogger(__name__)
 
-RECORDS_OF_MEMBER: Final = 3
 
 _INT8, _INT16, _INT32, _INT64 = (Struct(f">{code}") for code in "bhiq")
 
@@ -64,14 +63,14 @@ def epoch_record(group: ConsumerGroup) -> Record:
     return encode_key(ModernKey(KeyType.GROUP, group.group_id)), value
 
 
-def member_record(group_id: str, member: ConsumerMember, pace: Pace) -> Steps[Record]:
+def member_record(group_id: str, member: ConsumerMember) -> Steps[Record]:
     parts = [
         head(),
         string(member.instance_id),
         string(member.rack_id),
         string(member.client_id),
         string(member.client_host),
-        (yield from strings(member.topics, pace)),
+        (yield from strings(member.topics)),
         string(member.regex),
         _INT32.pack(member.rebalance_timeout_ms),
         string(member.assignor),
@@ -84,8 +83,8 @@ def member_record(group_id: str, member: ConsumerMember, pace: Pace) -> Steps[Re
     return encode_key(ModernKey(KeyType.MEMBER, group_id, member.member_id)), b"".join(parts)
 
 
-def target_record(group_id: str, member_id: str, target: Assignment, pace: Pace) -> Steps[Record]:
-    value = head() + (yield from assignment(target, pace)) + NO_TAGS
+def target_record(group_id: str, member_id: str, target: Assignment) -> Steps[Record]:
+    value = head() + (yield from assignment(target)) + NO_TAGS
     return encode_key(ModernKey(KeyType.TARGET_OF_MEMBER, group_id, member_id)), value
 
 
@@ -94,25 +93,25 @@ def target_epoch_record(group: ConsumerGroup) -> Record:
     return encode_key(ModernKey(KeyType.TARGET, group.group_id)), value
 
 
-def current_record(group_id: str, member: ConsumerMember, pace: Pace) -> Steps[Record]:
+def current_record(group_id: str, member: ConsumerMember) -> Steps[Record]:
     value = b"".join(
         (
             head(),
             _INT32.pack(member.epoch),
             _INT32.pack(member.previous_epoch),
             _INT8.pack(member.state),
-            (yield from assignment(member.assigned, pace)),
-            (yield from assignment(member.revoking, pace)),
+            (yield from assignment(member.assigned)),
+            (yield from assignment(member.revoking)),
             NO_TAGS,
         )
     )
     return encode_key(ModernKey(KeyType.CURRENT, group_id, member.member_id)), value
 
 
-def expression_record(group_id: str, regex: str, resolved: ResolvedExpression, pace: Pace) -> Steps[Record]:
+def expression_record(group_id: str, regex: str, resolved: ResolvedExpression) -> Steps[Record]:
     times = _INT64.pack(resolved.version) + _INT64.pack(resolved.wall_ms)
-    names = yield from sorted_in_steps(resolved.topics, pace)
-    value = head() + (yield from strings(names, pace)) + times + NO_TAGS
+    names = yield from sorted_in_steps(resolved.topics)
+    value = head() + (yield from strings(names)) + times + NO_TAGS
     return encode_key(ModernKey(KeyType.EXPRESSION, group_id, regex)), value
 
 
@@ -242,14 +241,13 @@ def finish(group: ConsumerGroup) -> None:
         group.metadata_hash = ~group.metadata_hash  # it differs from that of the topics
 
 
-def tombstones_of(group: ConsumerGroup, pace: Pace) -> Steps[list[Record]]:
+def tombstones_of(group: ConsumerGroup) -> Steps[list[Record]]:
     """Return the tombstones of all records of a group. Pauses after a few members."""
     group_id = group.group_id
     records: list[Record] = []
     for member_id in group.members:
         records += member_tombstones(group_id, member_id)
-        if pace.spent(RECORDS_OF_MEMBER):
-            yield
+        yield
     records += (tombstone(KeyType.EXPRESSION, group_id, regex) for regex in group.expressions)
     return records + tombstones((KeyType.TARGET, KeyType.PARTITIONS, KeyType.GROUP), group_id)
 

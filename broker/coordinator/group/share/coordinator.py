@@ -10,13 +10,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 
 from broker.common.errors import ApiError, ErrorCode
-from broker.common.steps import Steps, finished
+from broker.common.slices import Steps, run_through
 from broker.config.sections.share_groups import ShareGroupConfig
 from broker.coordinator.group.any_group import GroupsById
 from broker.coordinator.group.consumer.assignment import Assignment
 from broker.coordinator.group.consumer.group import ConsumerGroup
 from broker.coordinator.group.group import ClassicGroup
-from broker.coordinator.group.groups import GROUPS_AT_ONCE, Groups
+from broker.coordinator.group.groups import Groups
 from broker.coordinator.group.isolation import is_large
 from broker.coordinator.group.messages import (
     DescribedShareGroup,
@@ -52,7 +52,7 @@ class ShareCoordinator:
                     request.group_id, now, partial(self._beat, request)
                 )
             else:
-                reply = finished(self._beat(request, transition, groups.by_id))
+                reply = run_through(self._beat(request, transition, groups.by_id))
         except ApiError as error:
             transition = groups.undone(transition, error.code)
             reply = ModernHeartbeatReply(error.code, message=error.message)
@@ -92,11 +92,10 @@ class ShareCoordinator:
 
     def with_states_of(self, topic_ids: Collection[bytes]) -> Iterator[str | None]:
         """Yield the share groups with states of these topics; None is a pause."""
-        for looked_up, group_id in enumerate(list(self._groups.by_id), 1):
+        for group_id in list(self._groups.by_id):
             if self.states(group_id).has_any(topic_ids):
                 yield group_id
-            if looked_up % GROUPS_AT_ONCE == 0:
-                yield None
+            yield None
 
     def begin_states(self, group_id: str, partitions: ByTopicId, token: Token, now: Now) -> Steps[Effects]:
         """Record that the states of `partitions` are initialized next. The group must be empty; a missing one
@@ -105,7 +104,7 @@ class ShareCoordinator:
 
         def begin(transition: Transition, group: ShareGroup) -> Steps[None]:
             _check_empty(group)
-            states = yield from group.states.begin(partitions, transition.pace)
+            states = yield from group.states.begin(partitions)
             yield from _record_states(transition, group, states)
 
         return self._change_states(group_id, token, now, begin, creates=bool(partitions))
@@ -116,7 +115,7 @@ class ShareCoordinator:
         """Record which states have been initialized, and which could not be."""
 
         def complete(transition: Transition, group: ShareGroup) -> Steps[None]:
-            states = yield from group.states.completed(done, failed, transition.pace)
+            states = yield from group.states.completed(done, failed)
             yield from _record_states(transition, group, states)
 
         return self._change_states(group_id, token, now, complete)
@@ -130,7 +129,7 @@ class ShareCoordinator:
             _check_empty(group)
             known = {*group.states.initialized, *group.states.initializing}
             wanted = known if topic_ids is None else known.intersection(topic_ids)
-            states = yield from group.states.delete(wanted, transition.pace)
+            states = yield from group.states.delete(wanted)
             yield from _record_states(transition, group, states)
 
         return self._change_states(group_id, token, now, begin)
@@ -141,7 +140,7 @@ class ShareCoordinator:
         """Record that the states of topics have been deleted."""
 
         def complete(transition: Transition, group: ShareGroup) -> Steps[None]:
-            states = yield from group.states.deleted(topic_ids, transition.pace)
+            states = yield from group.states.deleted(topic_ids)
             yield from _record_states(transition, group, states)
 
         return self._change_states(group_id, token, now, complete)
@@ -151,7 +150,7 @@ class ShareCoordinator:
 
         def forget(transition: Transition, group: ShareGroup) -> Steps[None]:
             if group.states.has_any(topic_ids):
-                states = yield from group.states.without(topic_ids, transition.pace)
+                states = yield from group.states.without(topic_ids)
                 yield from _record_states(transition, group, states)
 
         return self._change_states(group_id, None, now, forget)
@@ -220,7 +219,7 @@ def _record_states(transition: Transition, group: ShareGroup, states: StateParti
         transition.keep(group)
         group.states = states
         yield
-        transition.record((yield from states_record(group, transition.pace)))
+        transition.record((yield from states_record(group)))
 
 
 def _described(group: ShareGroup, assignor: str) -> DescribedShareGroup:

@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from broker.common.errors import ErrorCode
-from broker.common.steps import Pace, Steps, sorted_in_steps
+from broker.common.slices import Steps, sorted_in_steps
 from broker.coordinator.group.consumer.assignment import NO_PARTITIONS, Assignment, Topics
 from broker.coordinator.group.messages import CommitRequest
 from broker.coordinator.group.modern_group import ModernGroup
@@ -121,7 +121,7 @@ class ShareGroup(ModernGroup[ShareMember, GroupTimer]):
             timer = self.timers[member_id] = GroupTimer(TimerKind.SHARE_SESSION, self.group_id, member_id)
         return timer
 
-    def assignable(self, topics: Topics, pace: Pace) -> Steps[dict[bytes, frozenset[int]]]:
+    def assignable(self, topics: Topics) -> Steps[dict[bytes, frozenset[int]]]:
         """Return the partitions of subscribed topics that exist and have a state."""
         found = {}
         initialized = self.states.initialized
@@ -134,20 +134,18 @@ class ShareGroup(ModernGroup[ShareMember, GroupTimer]):
                     existing = frozenset(index for index in existing if index < topic.partitions)
                 if existing:
                     found[topic.topic_id] = existing
-            if pace.spent():
-                yield
+            yield
         return found
 
-    def without_state(self, topics: Topics, pace: Pace) -> Steps[dict[bytes, NamedPartitions]]:
+    def without_state(self, topics: Topics) -> Steps[dict[bytes, NamedPartitions]]:
         """Return the partitions of subscribed topics whose state is neither there nor being initialized.
 
         A topic whose states are being deleted has to wait until they are.
         """
         missing = {}
         states = self.states
-        for name in (yield from sorted_in_steps(self.subscribed, pace)):
-            if pace.spent():
-                yield
+        for name in (yield from sorted_in_steps(self.subscribed)):
+            yield
             topic = topics.get(name)
             if topic is None or topic.topic_id in states.deleting:
                 continue
@@ -159,16 +157,15 @@ class ShareGroup(ModernGroup[ShareMember, GroupTimer]):
                 missing[topic.topic_id] = NamedPartitions(name, wanted)
         return missing
 
-    def is_assignment_outdated(self, topics: Topics, pace: Pace) -> Steps[bool]:
+    def is_assignment_outdated(self, topics: Topics) -> Steps[bool]:
         """Return whether the targets have other partitions than those that are assignable."""
         assigned: dict[bytes, frozenset[int]] = {}
         for target in self.targets.values():
             for topic_id, partitions in target.items():
                 known = assigned.get(topic_id)
                 assigned[topic_id] = partitions if known is None else known | partitions
-                if pace.spent():
-                    yield
-        return assigned != (yield from self.assignable(topics, pace))
+                yield
+        return assigned != (yield from self.assignable(topics))
 
     def is_checked(self, topics: Topics) -> bool:
         """Return whether nothing has changed since `mark_checked` on which states and targets depend."""

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable
 from msgspec.structs import replace
 
 from broker.common.errors import ApiError, ErrorCode
-from broker.common.steps import Steps
+from broker.common.slices import Steps
 from broker.coordinator.group.any_group import GroupsById
 from broker.coordinator.group.consumer.assignment import Topics, subscribed_names
 from broker.coordinator.group.messages import ModernHeartbeatReply, ShareHeartbeatRequest
@@ -147,7 +147,7 @@ def _updated(
     """Return the member with what the request states."""
     topics = member.topics
     if request.topics is not None:
-        topics = yield from subscribed_names(request.topics, transition.topics.by_name, transition.pace)
+        topics = yield from subscribed_names(request.topics, transition.topics.by_name)
     return replace(
         member,
         rack_id=member.rack_id if request.rack_id is None else request.rack_id,

@@ -12,11 +12,10 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from broker.common.steps import Pace, Steps
+from broker.common.slices import Steps
 from broker.coordinator.group.consumer.assignment import Assignment
 from broker.coordinator.group.messages import Record
 from broker.coordinator.group.record_fields import (
-    INDEXES,
     NO_TAGS,
     KeyType,
     ModernKey,
@@ -48,13 +47,13 @@ class StoredCurrent(NamedTuple):
     assigned: Assignment
 
 
-def member_record(group_id: str, member: ShareMember, pace: Pace) -> Steps[Record]:
+def member_record(group_id: str, member: ShareMember) -> Steps[Record]:
     parts = (
         head(),
         string(member.rack_id),
         string(member.client_id),
         string(member.client_host),
-        (yield from strings(member.topics, pace)),
+        (yield from strings(member.topics)),
         NO_TAGS,
     )
     return encode_key(ModernKey(KeyType.SHARE_MEMBER, group_id, member.member_id)), b"".join(parts)
@@ -70,32 +69,31 @@ def target_epoch_record(group: ShareGroup) -> Record:
     return encode_key(ModernKey(KeyType.SHARE_TARGET, group.group_id)), value
 
 
-def target_record(group_id: str, member_id: str, target: Assignment, pace: Pace) -> Steps[Record]:
-    value = head() + (yield from assignment(target, pace)) + NO_TAGS
+def target_record(group_id: str, member_id: str, target: Assignment) -> Steps[Record]:
+    value = head() + (yield from assignment(target)) + NO_TAGS
     return encode_key(ModernKey(KeyType.SHARE_TARGET_OF_MEMBER, group_id, member_id)), value
 
 
-def current_record(group_id: str, member: ShareMember, pace: Pace) -> Steps[Record]:
+def current_record(group_id: str, member: ShareMember) -> Steps[Record]:
     parts = (
         head(),
         _INT32.pack(member.epoch),
         _INT32.pack(member.previous_epoch),
         _INT8.pack(STABLE),
-        (yield from assignment(member.assigned, pace)),
+        (yield from assignment(member.assigned)),
         NO_TAGS,
     )
     return encode_key(ModernKey(KeyType.SHARE_CURRENT, group_id, member.member_id)), b"".join(parts)
 
 
-def states_record(group: ShareGroup, pace: Pace) -> Steps[Record]:
+def states_record(group: ShareGroup) -> Steps[Record]:
     states = group.states
-    parts = [head(), (yield from _named(states.initializing, pace))]
-    parts.append((yield from _named(states.initialized, pace)))
+    parts = [head(), (yield from _named(states.initializing))]
+    parts.append((yield from _named(states.initialized)))
     parts.append(varint(len(states.deleting) + 1))
     for topic_id, name in states.deleting.items():
         parts += (topic_id, string(name), NO_TAGS)
-        if pace.spent():
-            yield
+        yield
     parts.append(NO_TAGS)
     return encode_key(ModernKey(KeyType.SHARE_STATES, group.group_id)), b"".join(parts)
 
@@ -134,12 +132,11 @@ def decode_states(value: bytes) -> StatePartitions:
     return StatePartitions(initializing, initialized, deleting)
 
 
-def _named(by_topic: ByTopicId, pace: Pace) -> Steps[bytes]:
+def _named(by_topic: ByTopicId) -> Steps[bytes]:
     parts = [varint(len(by_topic) + 1)]
     for topic_id, (name, partitions) in by_topic.items():
         parts += (topic_id, string(name), indexes(partitions), NO_TAGS)
-        if pace.spent(1 + len(partitions) // INDEXES):
-            yield
+        yield
     return b"".join(parts)
 
 

@@ -8,7 +8,7 @@ members than partitions all of them have one; then what is left is dealt out, an
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import cycle
 
-from broker.common.steps import Pace, Steps, sorted_in_steps
+from broker.common.slices import Steps, sorted_in_steps
 from broker.coordinator.group.consumer.assignment import (
     Assigned,
     Assignment,
@@ -27,26 +27,23 @@ Found = dict[str, set[Partition]]
 
 def assign(subscribers: Mapping[str, Subscriber], assignable: Assignment) -> Steps[Assigned]:
     """Return the partitions of each member. Only those of `assignable` are assigned."""
-    pace = Pace()
     found: Found = {member_id: set() for member_id in subscribers}
-    if (yield from have_same_topics(subscribers.values(), pace)):
-        yield from _assign_alike(subscribers, assignable, found, pace)
+    if (yield from have_same_topics(subscribers.values())):
+        yield from _assign_alike(subscribers, assignable, found)
     else:
-        yield from _assign_different(subscribers, assignable, found, pace)
+        yield from _assign_different(subscribers, assignable, found)
     assigned: Assigned = {}
     for member_id, partitions in found.items():
-        assigned[member_id] = yield from by_topic((yield from _sorted(partitions, pace)), pace)
+        assigned[member_id] = yield from by_topic((yield from _sorted(partitions)))
     return assigned
 
 
-def _assign_alike(
-    subscribers: Mapping[str, Subscriber], assignable: Assignment, found: Found, pace: Pace
-) -> Steps[None]:
+def _assign_alike(subscribers: Mapping[str, Subscriber], assignable: Assignment, found: Found) -> Steps[None]:
     """Assign partitions to members that all subscribe to the same topics."""
     if not subscribers:
         return
     topics = next(iter(subscribers.values())).topics
-    wanted = yield from _partitions(topics, assignable, pace)
+    wanted = yield from _partitions(topics, assignable)
     share = -(-len(wanted) // len(subscribers))
     hashed = set()
     if wanted:
@@ -54,12 +51,11 @@ def _assign_alike(
             selected = _selected(member_id, wanted)
             found[member_id].add(selected)
             hashed.add(selected)
-            if pace.spent():
-                yield
+            yield
     taken = set(hashed)
     for member_id, subscriber in subscribers.items():
         of_member = found[member_id]
-        for topic_id in (yield from sorted_in_steps(subscriber.assigned, pace)):
+        for topic_id in (yield from sorted_in_steps(subscriber.assigned)):
             if len(of_member) >= share:
                 break
             existing = assignable.get(topic_id, frozenset()) if topic_id in topics else frozenset()
@@ -68,16 +64,12 @@ def _assign_alike(
                 if partition not in hashed and len(of_member) < share:
                     of_member.add(partition)
                     taken.add(partition)
-                if pace.spent():
-                    yield
-            if pace.spent():
                 yield
-    yield from _deal(found, wanted, taken, share, pace)
+            yield
+    yield from _deal(found, wanted, taken, share)
 
 
-def _deal(
-    found: Found, wanted: Sequence[Partition], taken: set[Partition], share: int, pace: Pace
-) -> Steps[None]:
+def _deal(found: Found, wanted: Sequence[Partition], taken: set[Partition], share: int) -> Steps[None]:
     """Deal the partitions that are not taken to the members in turn, up to one more than `share` to each.
 
     If all of them have that many, because they have shared others so far, each gets one more, and so on.
@@ -86,8 +78,7 @@ def _deal(
     members = list(found)
     at = 0
     for partition in wanted:
-        if pace.spent():
-            yield
+        yield
         if partition in taken:
             continue
         while len(found[members[at]]) > share:
@@ -100,7 +91,7 @@ def _deal(
 
 
 def _assign_different(
-    subscribers: Mapping[str, Subscriber], assignable: Assignment, found: Found, pace: Pace
+    subscribers: Mapping[str, Subscriber], assignable: Assignment, found: Found
 ) -> Steps[None]:
     """Assign partitions to members that subscribe to different topics."""
     taken: set[Partition] = set()
@@ -108,9 +99,8 @@ def _assign_different(
     topics: set[bytes] = set()
     for member_id, subscriber in subscribers.items():
         if subscriber.topics not in partitions:
-            if pace.spent(len(subscriber.topics)):
-                yield
-            partitions[subscriber.topics] = yield from _partitions(subscriber.topics, assignable, pace)
+            yield
+            partitions[subscriber.topics] = yield from _partitions(subscriber.topics, assignable)
             topics |= subscriber.topics & assignable.keys()
         wanted = partitions[subscriber.topics]
         if wanted:
@@ -127,37 +117,32 @@ def _assign_different(
                 some = [(topic_id, index) for index in indexes & existing]
                 kept[member_id] += some
                 held.update(some)
-            if pace.spent(1 + len(indexes)):
-                yield
+            yield
     subscribed: dict[bytes, list[str]] = {topic_id: [] for topic_id in topics}
     for member_id, subscriber in subscribers.items():
         for topic_id in subscriber.topics:
             if topic_id in subscribed:
                 subscribed[topic_id].append(member_id)
-            if pace.spent():
-                yield
-    for topic_id in (yield from sorted_in_steps(topics, pace)):
+            yield
+    for topic_id in (yield from sorted_in_steps(topics)):
         turns = cycle(subscribed[topic_id])
         for index in sorted(assignable[topic_id]):
             if (topic_id, index) not in held:
                 found[next(turns)].add((topic_id, index))
-            if pace.spent():
-                yield
+            yield
     for member_id, kept_partitions in kept.items():
         of_member = found[member_id]
         for partition in kept_partitions:
             if partition not in taken:
                 of_member.add(partition)
-            if pace.spent():
-                yield
-
-
-def _partitions(topics: frozenset[bytes], assignable: Assignment, pace: Pace) -> Steps[list[Partition]]:
-    found: list[Partition] = []
-    for topic_id in (yield from sorted_in_steps(topics & assignable.keys(), pace)):
-        found += [(topic_id, index) for index in sorted(assignable[topic_id])]
-        if pace.spent(1 + len(assignable[topic_id])):
             yield
+
+
+def _partitions(topics: frozenset[bytes], assignable: Assignment) -> Steps[list[Partition]]:
+    found: list[Partition] = []
+    for topic_id in (yield from sorted_in_steps(topics & assignable.keys())):
+        found += [(topic_id, index) for index in sorted(assignable[topic_id])]
+        yield
     return found
 
 
@@ -165,12 +150,11 @@ def _selected(member_id: str, wanted: Sequence[Partition]) -> Partition:
     return wanted[abs(java_hash(member_id)) % len(wanted)]
 
 
-def _sorted(partitions: set[Partition], pace: Pace) -> Steps[Iterator[Partition]]:
+def _sorted(partitions: set[Partition]) -> Steps[Iterator[Partition]]:
     """Return the partitions by topic id and index."""
     indexes: dict[bytes, list[int]] = {}
     for topic_id, index in partitions:
         indexes.setdefault(topic_id, []).append(index)
-        if pace.spent():
-            yield
-    order = yield from sorted_in_steps(indexes, pace)
+        yield
+    order = yield from sorted_in_steps(indexes)
     return ((topic_id, index) for topic_id in order for index in sorted(indexes[topic_id]))

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from broker.common.steps import Pace, Steps
+from broker.common.slices import Steps
 from broker.coordinator.group.consumer.assignment import Assignment
 
 Kept = TypeVar("Kept")
@@ -51,11 +51,11 @@ class StatePartitions(msgspec.Struct, frozen=True):
         """The partitions with a state, or one that is being initialized."""
         return self.initialized, self.initializing
 
-    def begin(self, added: ByTopicId, pace: Pace) -> Steps["StatePartitions"]:
+    def begin(self, added: ByTopicId) -> Steps["StatePartitions"]:
         """Return the partitions with others that are being initialized."""
-        return replace(self, initializing=(yield from _union(self.initializing, added, pace)))
+        return replace(self, initializing=(yield from _union(self.initializing, added)))
 
-    def completed(self, partitions: Assignment, failed: Assignment, pace: Pace) -> Steps["StatePartitions"]:
+    def completed(self, partitions: Assignment, failed: Assignment) -> Steps["StatePartitions"]:
         """Return the partitions after the states of some were initialized, and those of others could not be.
 
         Topics that were deleted in the meantime are not among those being initialized, and stay out.
@@ -69,60 +69,56 @@ class StatePartitions(msgspec.Struct, frozen=True):
                 done[topic_id] = NamedPartitions(topic, initialized)
             if left:
                 rest[topic_id] = NamedPartitions(topic, left)
-            if pace.spent():
-                yield
-        initialized_now = yield from _union(self.initialized, done, pace)
+            yield
+        initialized_now = yield from _union(self.initialized, done)
         return replace(self, initializing=rest, initialized=initialized_now)
 
-    def delete(self, topic_ids: Iterable[bytes], pace: Pace) -> Steps["StatePartitions"]:
+    def delete(self, topic_ids: Iterable[bytes]) -> Steps["StatePartitions"]:
         """Return the partitions with these topics to be deleted."""
         names: dict[bytes, str] = {}
         for topic_id in topic_ids:
             names.update((topic_id, known[topic_id].topic) for known in self.known if topic_id in known)
-            if pace.spent():
-                yield
+            yield
         return StatePartitions(
-            (yield from _without(self.initializing, names, pace)),
-            (yield from _without(self.initialized, names, pace)),
+            (yield from _without(self.initializing, names)),
+            (yield from _without(self.initialized, names)),
             {**self.deleting, **names},
         )
 
-    def deleted(self, topic_ids: Iterable[bytes], pace: Pace) -> Steps["StatePartitions"]:
+    def deleted(self, topic_ids: Iterable[bytes]) -> Steps["StatePartitions"]:
         """Return the partitions after the states of topics were deleted."""
-        return replace(self, deleting=(yield from _without(self.deleting, set(topic_ids), pace)))
+        return replace(self, deleting=(yield from _without(self.deleting, set(topic_ids))))
 
     def has_any(self, topic_ids: Collection[bytes]) -> bool:
         """Return whether one of the topics has states, or some that are being initialized or deleted."""
         known = (self.initializing, self.initialized, self.deleting)
         return any(topic_id in some for some in known for topic_id in topic_ids)
 
-    def without(self, topic_ids: Iterable[bytes], pace: Pace) -> Steps["StatePartitions"]:
+    def without(self, topic_ids: Iterable[bytes]) -> Steps["StatePartitions"]:
         """Return the partitions after topics were deleted."""
         gone = set(topic_ids)
         return StatePartitions(
-            (yield from _without(self.initializing, gone, pace)),
-            (yield from _without(self.initialized, gone, pace)),
-            (yield from _without(self.deleting, gone, pace)),
+            (yield from _without(self.initializing, gone)),
+            (yield from _without(self.initialized, gone)),
+            (yield from _without(self.deleting, gone)),
         )
 
 
-def _union(some: ByTopicId, others: ByTopicId, pace: Pace) -> Steps[ByTopicId]:
+def _union(some: ByTopicId, others: ByTopicId) -> Steps[ByTopicId]:
     joined = dict(some)
     for topic_id, (topic, partitions) in others.items():
         known = joined.get(topic_id)
         if partitions:
             both = partitions if known is None else partitions | known.partitions
             joined[topic_id] = NamedPartitions(topic, both)
-        if pace.spent():
-            yield
+        yield
     return joined
 
 
-def _without(some: Mapping[bytes, Kept], topic_ids: Container[bytes], pace: Pace) -> Steps[dict[bytes, Kept]]:
+def _without(some: Mapping[bytes, Kept], topic_ids: Container[bytes]) -> Steps[dict[bytes, Kept]]:
     rest = {}
     for topic_id, kept in some.items():
         if topic_id not in topic_ids:
             rest[topic_id] = kept
-        if pace.spent():
-            yield
+        yield
     return rest

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from broker.common.errors import ErrorCode
-from broker.common.steps import Steps, finished
+from broker.common.slices import Steps, run_through
 from broker.config.sections.consumer_groups import ConsumerGroupConfig
 from broker.coordinator.group.consumer.assignment import ClusterTopics
 from broker.coordinator.group.consumer.group import ConsumerGroup, Owners
@@ -67,7 +67,7 @@ class Consumers(Conversation):
             group, member_id, epoch, client_id="client", client_host="/10.0.0.1", **fields
         )
         resolved = {
-            regex: finished(
+            regex: run_through(
                 matching_topics(compile_expression(regex), self.topics.by_name, lambda _name: True)
             )
             for regex in self.coordinator.consumer.outdated_expressions(request, self.now)
@@ -79,7 +79,7 @@ class Consumers(Conversation):
 
     def end(self, ask: Ask, steps: Steps[Effects]) -> ModernHeartbeatReply:
         """Go on with a heartbeat to its end."""
-        self._take(finished(steps))
+        self._take(run_through(steps))
         reply: ModernHeartbeatReply = ask.reply
         return reply
 

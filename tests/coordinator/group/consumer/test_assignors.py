@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.common.steps import finished
+from broker.common.slices import run_through
 from broker.coordinator.group.consumer.assignment import Subscriber
 from broker.coordinator.group.consumer.assignors import ASSIGNORS, assign_uniformly
 
@@ -55,7 +55,7 @@ def test_each_partition_has_exactly_one_subscriber(name, wanted, counts, seed):
     for (topic, index), member in owners.items():
         before[member][topic] = before[member].get(topic, frozenset()) | {index, index + 5}
     asked = {member: Subscriber(None, frozenset(topics), before[member]) for member, topics in wanted.items()}
-    assigned = finished(ASSIGNORS[name](asked, counts))
+    assigned = run_through(ASSIGNORS[name](asked, counts))
     assert assigned.keys() == wanted.keys()
     assert all(indexes for each in assigned.values() for indexes in each.values())
     held = [
@@ -69,7 +69,7 @@ def test_each_partition_has_exactly_one_subscriber(name, wanted, counts, seed):
 @given(wanted=subscriptions, counts=partition_counts)
 def test_uniform_is_balanced_among_the_subscribers_of_each_topic(wanted, counts):
     asked = {member: Subscriber(None, frozenset(topics), {}) for member, topics in wanted.items()}
-    assigned = finished(assign_uniformly(asked, counts))
+    assigned = run_through(assign_uniformly(asked, counts))
     for one, other in combinations(sorted(wanted), 2):
         for giver, receiver in ((one, other), (other, one)):
             if any(topic in wanted[receiver] for topic in assigned[giver]):
@@ -82,29 +82,29 @@ def test_uniform_is_balanced_among_the_subscribers_of_each_topic(wanted, counts)
 )
 def test_uniform_moves_the_fewest_partitions_that_balance_needs(counts, names):
     total = sum(counts.values())
-    settled = finished(assign_uniformly(members(*names, topics=b"tuvw"), counts))
-    assert finished(assign_uniformly(members(*names, topics=b"tuvw", before=settled), counts)) == settled
+    settled = run_through(assign_uniformly(members(*names, topics=b"tuvw"), counts))
+    assert run_through(assign_uniformly(members(*names, topics=b"tuvw", before=settled), counts)) == settled
     # One leaves: the others keep all they have.
-    fewer = finished(assign_uniformly(members(*names[1:], topics=b"tuvw", before=settled), counts))
+    fewer = run_through(assign_uniformly(members(*names[1:], topics=b"tuvw", before=settled), counts))
     assert moved(settled, fewer) == 0
     # One comes: it takes no more than its share, and the others exchange nothing.
-    more = finished(assign_uniformly(members(*names, "new", topics=b"tuvw", before=settled), counts))
+    more = run_through(assign_uniformly(members(*names, "new", topics=b"tuvw", before=settled), counts))
     assert moved(settled, more) == size(more["new"]) <= -(-total // (len(names) + 1))
 
 
 def test_the_members_with_most_partitions_keep_the_extra_ones():
     before = {"b": {b"t": frozenset({0, 1, 2})}, "a": {b"t": frozenset({3, 4})}}
-    assert finished(assign_uniformly(members("a", "b", before=before), {b"t": 5})) == before
+    assert run_through(assign_uniformly(members("a", "b", before=before), {b"t": 5})) == before
 
 
 def test_uniform_gives_a_partition_with_two_owners_to_one():
     before = {"a": {b"t": frozenset({0})}, "b": {b"t": frozenset({0})}}
-    assigned = finished(assign_uniformly(members("a", "b", before=before), {b"t": 2}))
+    assigned = run_through(assign_uniformly(members("a", "b", before=before), {b"t": 2}))
     assert sorted(index for each in assigned.values() for index in each[b"t"]) == [0, 1]
 
 
 def test_range_gives_each_member_a_range_of_each_topic():
-    assigned = finished(ASSIGNORS["range"](members("c", "a", "b", topics=b"tu"), {b"t": 7, b"u": 2}))
+    assigned = run_through(ASSIGNORS["range"](members("c", "a", "b", topics=b"tu"), {b"t": 7, b"u": 2}))
     assert assigned == {
         "a": {b"t": frozenset({0, 1, 2}), b"u": frozenset({0})},
         "b": {b"t": frozenset({3, 4}), b"u": frozenset({1})},
@@ -119,7 +119,7 @@ def test_range_puts_static_members_first_in_the_order_of_their_instances():
         "b": Subscriber("2", topics, {}),
         "c": Subscriber("1", topics, {}),
     }
-    assigned = finished(ASSIGNORS["range"](asked, {b"t": 3}))
+    assigned = run_through(ASSIGNORS["range"](asked, {b"t": 3}))
     assert [assigned[each][b"t"] for each in "cba"] == [{0}, {1}, {2}]
 
 
@@ -133,11 +133,11 @@ def test_a_chain_of_subscriptions_is_balanced_in_a_few_passes():
         for number in range(count)
     }
     partitions = {number.to_bytes(2, "big"): 10 for number in range(count + 1)}
-    assigned = finished(assign_uniformly(asked, partitions))
+    assigned = run_through(assign_uniformly(asked, partitions))
     assert sum(map(size, assigned.values())) == 10 * (count + 1)
     assert max(map(size, assigned.values())) - min(map(size, assigned.values())) <= 10
 
 
 @pytest.mark.parametrize("name", sorted(ASSIGNORS))
 def test_no_members_have_no_partitions(name):
-    assert finished(ASSIGNORS[name]({}, {})) == {}
+    assert run_through(ASSIGNORS[name]({}, {})) == {}

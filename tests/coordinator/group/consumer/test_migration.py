@@ -5,7 +5,7 @@ import random
 import pytest
 
 from broker.common.errors import ErrorCode
-from broker.common.steps import Pace, finished
+from broker.common.slices import run_through
 from broker.config.sections.consumer_groups import ConsumerGroupConfig
 from broker.coordinator.group.consumer.embedded import read_assignment
 from broker.coordinator.group.messages import LeavingMember, OffsetToCommit
@@ -83,7 +83,7 @@ class Classic:
             if reply.error is not ErrorCode.NONE:
                 self.join()
                 return
-            found = by_name(finished(read_assignment(reply.assignment, self.talk.topics.by_name, Pace())))
+            found = by_name(run_through(read_assignment(reply.assignment, self.talk.topics.by_name)))
             # A cooperative member that has to give up partitions does so, and joins again.
             gives_up = any(indexes - found.get(topic, set()) for topic, indexes in self.owned.items())
             self.owned = found

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from broker.common.errors import ErrorCode
-from broker.common.steps import Pace, finished
+from broker.common.slices import run_through
 from broker.coordinator.group.consumer.assignment import NO_PARTITIONS
 from broker.coordinator.group.consumer.group import ConsumerGroup, ResolvedExpression
 from broker.coordinator.group.consumer.member import ClassicProtocols, ConsumerMember, MemberState
@@ -59,30 +59,29 @@ def group() -> ConsumerGroup:
 RECORDS = [
     (epoch_record(group()), "0003 0001 67", "0000 00000003 01 00 08 0000000000000102"),
     (
-        finished(member_record("g", MEMBER, Pace())),
+        run_through(member_record("g", MEMBER)),
         "0005 0001 67 0001 6d",
         "0000 02 69 00 02 63 03 2f68 03 02 74 02 75 04 782e2a 00000005 06 72616e6765"
         " 01 00 10 00000007 02 06 72616e6765 03 0102 00 00",
     ),
     (target_epoch_record(group()), "0006 0001 67", "0000 00000002 00"),
     (
-        finished(target_record("g", "m", {T: frozenset({2, 1})}, Pace())),
+        run_through(target_record("g", "m", {T: frozenset({2, 1})})),
         "0007 0001 67 0001 6d",
         f"0000 02 {T.hex()} 03 00000001 00000002 00 00",
     ),
     (
-        finished(
+        run_through(
             current_record(
                 "g",
                 MEMBER.moved(MemberState.UNREVOKED_PARTITIONS, 9, {T: frozenset({1})}, {T: frozenset({0})}),
-                Pace(),
             )
         ),
         "0008 0001 67 0001 6d",
         f"0000 00000009 00000000 01 02 {T.hex()} 02 00000001 00 02 {T.hex()} 02 00000000 00 00",
     ),
     (
-        finished(expression_record("g", "x.*", ResolvedExpression(frozenset({"xb", "xa"}), 4, 5), Pace())),
+        run_through(expression_record("g", "x.*", ResolvedExpression(frozenset({"xb", "xa"}), 4, 5))),
         "0010 0001 67 0003 782e2a",
         "0000 03 03 7861 03 7862 0000000000000004 0000000000000005 00",
     ),
@@ -216,8 +215,8 @@ def test_two_stored_owners_of_a_partition_end_with_one(talk, caplog):
     talk.enter("a")
     damaged = [
         *talk.records,
-        finished(
-            current_record("g", ConsumerMember("z").moved(MemberState.STABLE, 1, {T: frozenset({0})}), Pace())
+        run_through(
+            current_record("g", ConsumerMember("z").moved(MemberState.STABLE, 1, {T: frozenset({0})}))
         ),
     ]
     again = Consumers()

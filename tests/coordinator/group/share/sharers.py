@@ -5,7 +5,7 @@ the test says so.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from broker.common.steps import finished
+from broker.common.slices import run_through
 from broker.config.sections.share_groups import ShareGroupConfig
 from broker.coordinator.group.consumer.assignment import ClusterTopics
 from broker.coordinator.group.messages import DescribedShareGroup, ModernHeartbeatReply, ShareHeartbeatRequest
@@ -35,7 +35,7 @@ class Sharers(Conversation):
         request = ShareHeartbeatRequest(
             group, member_id, epoch, client_id="client", client_host="/10.0.0.1", **fields
         )
-        self._take(finished(self.coordinator.share.heartbeat(request, ask, self.now)))
+        self._take(run_through(self.coordinator.share.heartbeat(request, ask, self.now)))
         reply: ModernHeartbeatReply = ask.reply
         return reply
 
@@ -53,7 +53,7 @@ class Sharers(Conversation):
             topic: named.partitions - failed.get(topic, frozenset())
             for topic, named in self.coordinator.share.states(group).initializing.items()
         }
-        self._take(finished(self.coordinator.share.complete_states(group, done, failed, Ask(), self.now)))
+        self._take(run_through(self.coordinator.share.complete_states(group, done, failed, Ask(), self.now)))
 
     def ready(self, *member_ids: str, topics: Iterable[str] = ("t",)) -> None:
         """Let members enter, and have the partitions of the topics."""
@@ -80,20 +80,20 @@ class Sharers(Conversation):
         """Begin the states of partitions on request, and return the reply."""
         ask = Ask()
         named = {topic_id(start): NamedPartitions(start, frozenset(partitions))}
-        self._take(finished(self.coordinator.share.begin_states(group, named, ask, self.now)))
+        self._take(run_through(self.coordinator.share.begin_states(group, named, ask, self.now)))
         return ask.reply
 
     def begin_deletion(self, *topics: str, group: str = "g") -> Any:
         """Begin to delete the states of topics, of all without any, and return the reply."""
         ask = Ask()
         wanted = [topic_id(name) for name in topics] or None
-        self._take(finished(self.coordinator.share.begin_deletion(group, wanted, ask, self.now)))
+        self._take(run_through(self.coordinator.share.begin_deletion(group, wanted, ask, self.now)))
         return ask.reply
 
     def complete_deletion(self, *topics: str, group: str = "g") -> Any:
         ask = Ask()
         gone = [topic_id(name) for name in topics]
-        self._take(finished(self.coordinator.share.complete_deletion(group, gone, ask, self.now)))
+        self._take(run_through(self.coordinator.share.complete_deletion(group, gone, ask, self.now)))
         return ask.reply
 
     def snapshot(self, group_id: str = "g") -> Any:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from broker.common.errors import ErrorCode
-from broker.common.steps import finished
+from broker.common.slices import run_through
 from broker.config.sections.share_groups import ShareGroupConfig
 from broker.coordinator.group.messages import ConsumerHeartbeatRequest, ModernHeartbeatReply
 from tests.coordinator.group.conversation import Ask
@@ -226,7 +226,7 @@ def test_a_consumer_does_not_join_a_share_group(talk, is_empty):
     before = talk.snapshot()
     ask = Ask()
     request = ConsumerHeartbeatRequest("g", "c", 0, rebalance_timeout_ms=1, topics=("t",), owned={})
-    talk._take(finished(talk.coordinator.consumer.heartbeat(request, ask, talk.now)))
+    talk._take(run_through(talk.coordinator.consumer.heartbeat(request, ask, talk.now)))
     assert (ask.reply.error, ask.reply.message) == (
         ErrorCode.GROUP_ID_NOT_FOUND,
         "Group g is not a consumer group.",

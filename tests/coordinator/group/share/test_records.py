@@ -5,7 +5,7 @@ import random
 import pytest
 
 from broker.common.errors import ErrorCode
-from broker.common.steps import Pace, finished
+from broker.common.slices import run_through
 from broker.coordinator.group.record_fields import (
     KeyType,
     ModernKey,
@@ -47,24 +47,24 @@ def group() -> ShareGroup:
 
 RECORDS = [
     (
-        finished(member_record("g", MEMBER, Pace())),
+        run_through(member_record("g", MEMBER)),
         "000a 0001 67 0001 6d",
         "0000 00 02 63 03 2f68 03 02 74 02 75 00",
     ),
     (epoch_record(group()), "000b 0001 67", "0000 00000003 0000000000000102 00"),
     (target_epoch_record(group()), "000c 0001 67", "0000 00000002 00"),
     (
-        finished(target_record("g", "m", {T: frozenset({2, 1})}, Pace())),
+        run_through(target_record("g", "m", {T: frozenset({2, 1})})),
         "000d 0001 67 0001 6d",
         f"0000 02 {T.hex()} 03 00000001 00000002 00 00",
     ),
     (
-        finished(current_record("g", MEMBER.moved(9, {T: frozenset({1})}), Pace())),
+        run_through(current_record("g", MEMBER.moved(9, {T: frozenset({1})}))),
         "000e 0001 67 0001 6d",
         f"0000 00000009 00000000 00 02 {T.hex()} 02 00000001 00 00",
     ),
     (
-        finished(states_record(group(), Pace())),
+        run_through(states_record(group())),
         "000f 0001 67",
         f"0000 02 {T.hex()} 02 74 02 00000001 00 02 {U.hex()} 02 75 03 00000000 00000002 00"
         f" 02 {V.hex()} 02 76 00 00",

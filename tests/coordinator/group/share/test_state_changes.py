@@ -3,7 +3,7 @@
 import pytest
 
 from broker.common.errors import ErrorCode
-from broker.common.steps import Pace, finished
+from broker.common.slices import run_through
 from broker.coordinator.group.share.state_partitions import NamedPartitions, StatePartitions
 from tests.coordinator.group.conversation import Ask
 from tests.coordinator.group.share.sharers import by_id, by_name, topic_id
@@ -117,7 +117,7 @@ def test_the_states_of_a_deleted_topic_are_forgotten(talk):
     talk.ready("a", topics=("t", "u"))
     talk.commit(group="other")
     assert [each for each in talk.coordinator.share.with_states_of({T}) if each] == ["g"]
-    talk._take(finished(talk.coordinator.share.topics_gone("g", {T}, talk.now)))
+    talk._take(run_through(talk.coordinator.share.topics_gone("g", {T}, talk.now)))
     assert talk.coordinator.share.states("g") == StatePartitions({}, named("u", 0))
     assert [each for each in talk.coordinator.share.with_states_of({T}) if each] == []
     talk.set_topics(u=1)
@@ -126,9 +126,9 @@ def test_the_states_of_a_deleted_topic_are_forgotten(talk):
 
 def test_a_topic_that_is_deleted_while_it_is_initialized_stays_forgotten(talk):
     talk.enter("a")
-    talk._take(finished(talk.coordinator.share.topics_gone("g", {T}, talk.now)))
+    talk._take(run_through(talk.coordinator.share.topics_gone("g", {T}, talk.now)))
     talk._take(
-        finished(talk.coordinator.share.complete_states("g", by_id({"t": {0, 1}}), {}, Ask(), talk.now))
+        run_through(talk.coordinator.share.complete_states("g", by_id({"t": {0, 1}}), {}, Ask(), talk.now))
     )
     assert talk.coordinator.share.states("g") == StatePartitions()
 
@@ -136,6 +136,6 @@ def test_a_topic_that_is_deleted_while_it_is_initialized_stays_forgotten(talk):
 def test_what_is_not_being_initialized_is_not_completed():
     states = StatePartitions(named("t", 0, 1))
     done = by_id({"t": {1, 2}, "u": {0}})
-    completed = finished(states.completed(done, {}, Pace()))
+    completed = run_through(states.completed(done, {}))
     assert completed == StatePartitions(named("t", 0), named("t", 1))
     assert not states.has_any([U])

@@ -4,9 +4,10 @@ import pytest
 import trio
 
 from broker.common.errors import ApiError, ErrorCode
+from broker.common.slice_runner import OneAtATime, run_slices
+from broker.common.slices import Slices
 from broker.records.compression import Codec, compress
-from broker.records.slices import Pack, Slices, Unpack
-from broker.server.disk.record_slices import OneReading, run_slices
+from broker.records.thread_work import Pack, Unpack
 
 
 def unpacked(packed: bytes) -> Slices[bytes]:
@@ -75,7 +76,7 @@ async def test_one_reading_runs_at_a_time() -> None:
         running.remove(number)
         return number
 
-    readings = OneReading()
+    readings = OneAtATime()
     ended: list[int] = []
 
     async def read(number: int) -> None:
