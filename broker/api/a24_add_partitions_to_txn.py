@@ -39,6 +39,9 @@ from broker.security.acl.acl import Operation
 BATCHED_SINCE: Final = ACCESS[ApiKey.ADD_PARTITIONS_TO_TXN].brokers_since
 FENCED_SINCE: Final = 2
 
+STAGED_TOGETHER: Final = 64
+"""Transactions whose records are staged without a pause; ours."""
+
 EXPLICIT_VERSION: Final = 1
 """The transaction version of a client that adds its partitions itself (TV1)."""
 
@@ -90,28 +93,42 @@ def _add(
             each.transactional_id, each.producer_id, each.producer_epoch, each.topics, context, services
         )
         wanted.append(one._replace(verify_only=each.verify_only))
+    return (yield from _stage(wanted, [], context, services))
+
+
+def _stage(
+    wanted: list[_Wanted], errors: list[ErrorCode], context: RequestContext, services: TransactionServices
+) -> Slices[Outcome]:
+    """Stage the changes of some transactions, and go on after their commit. `errors` are those of the
+    transactions so far.
+
+    There is no pause between the first change and the commit: another request may change a transaction in a
+    pause, and a client that goes away would leave it pending for ever.
+    """
     transactions, now = services.transactions, now_of(context)
-    errors: list[ErrorCode] = []
     written: list[tuple[int, WrittenChange]] = []
-    for number, each_wanted in enumerate(wanted):
-        # Staged at once: after a pause, another request may have changed the transaction.
-        decided = _decide(each_wanted, context, services)
+    while len(errors) < len(wanted) and len(written) < STAGED_TOGETHER:
+        if not written:
+            yield None
+        each = wanted[len(errors)]
+        decided = _decide(each, context, services)
         result = decided if isinstance(decided, ErrorCode) else transactions.stage(decided, now)
         if isinstance(result, ErrorCode):
-            producer = each_wanted.producer_id, each_wanted.epoch
-            note_refused(each_wanted.transactional_id, producer, result, context, transactions)
+            producer = each.producer_id, each.epoch
+            note_refused(each.transactional_id, producer, result, context, transactions)
             errors.append(result)
         else:
+            written.append((len(errors), result))
             errors.append(ErrorCode.NONE)
-            written.append((number, result))
-        yield None
+    if not written:
+        return Sliced(_respond(wanted, errors, context.api_version, services), None)
 
     def settle() -> Outcome:
         for number, change in written:
             errors[number] = transactions.settle(change, now)
-        return Sliced(_respond(wanted, errors, context.api_version, services), None)
+        return Sliced(_stage(wanted, errors, context, services), None)
 
-    return StagedAppends([change.log.log for _, change in written], settle) if written else settle()
+    return StagedAppends([change.log.log for _, change in written], settle)
 
 
 def _respond(

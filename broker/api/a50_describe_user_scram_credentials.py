@@ -37,11 +37,13 @@ def handle(
 
 def _respond(message: DescribeUserScramCredentialsRequest, services: ControlServices) -> Slices[Outcome]:
     requested: dict[str, int] = {}
-    for name in (user.name for user in message.users) if message.users else services.control.image.scram:
+    image = services.control.image
+    for name in (user.name for user in message.users) if message.users else image.scram:
         requested[name] = requested.get(name, 0) + 1
         yield None
     results = yield from mapped(lambda each: _result(*each, services), requested.items())
-    return Response(DescribeUserScramCredentialsResponse(results=results), cacheable=True)
+    reply = DescribeUserScramCredentialsResponse(results=results)
+    return Response(reply, cacheable=services.control.image is image)
 
 
 def _result(name: str, times: int, services: ControlServices) -> DescribeUserScramCredentialsResult:

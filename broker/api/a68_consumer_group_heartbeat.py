@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
-from broker.api.requests.group_replies import LONGEST_NAME, PreparedGroupRequest, conclude, now_of
+from broker.api.requests.group_replies import LONGEST_NAME, LargeGroupRequest, conclude, now_of
 from broker.api.requests.outcome import Outcome, Response, in_slices
 from broker.api.requests.pacing import pieces
 from broker.api.requests.services import GroupServices
@@ -78,10 +78,9 @@ def _respond(
         return Response(ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message))
     if resolved:
         request = replace(request, resolved=resolved)
-    group_request = PreparedGroupRequest(context, _response)
+    group_request = LargeGroupRequest(context, _response)
     coordinator, now = services.groups.coordinator, now_of(context)
     effects = yield from coordinator.consumer.heartbeat(request, group_request, now)
-    yield from group_request.prepare(effects)
     outcome = conclude(effects, group_request, services)
     return services.linger.delayed(outcome, context)
 

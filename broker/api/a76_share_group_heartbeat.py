@@ -10,7 +10,7 @@ from collections.abc import Awaitable
 
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
-from broker.api.requests.group_replies import LONGEST_NAME, PreparedGroupRequest, conclude, now_of
+from broker.api.requests.group_replies import LONGEST_NAME, LargeGroupRequest, conclude, now_of
 from broker.api.requests.outcome import Outcome, Response, in_slices
 from broker.api.requests.services import GroupServices
 from broker.common.errors import ApiError, ErrorCode
@@ -51,10 +51,9 @@ def _respond(
         context.client_id or "",
         f"/{context.connection.address}",
     )
-    group_request = PreparedGroupRequest(context, _response)
+    group_request = LargeGroupRequest(context, _response)
     coordinator, now = services.groups.coordinator, now_of(context)
     effects = yield from coordinator.share.heartbeat(request, group_request, now)
-    yield from group_request.prepare(effects)
     return conclude(effects, group_request, services)
 
 

@@ -13,7 +13,8 @@ of `ThreadWork.run` into it. The generator is the whole state: closing it leaves
 import time
 from collections.abc import Callable, Collection, Generator, Iterable
 from heapq import heappush, heapreplace, merge
-from typing import Any, Final, Protocol, TypeAlias, TypeVar
+from itertools import count
+from typing import Any, Final, Protocol, TypeAlias, TypeVar, cast
 
 from broker.common.errors import ApiError
 
@@ -23,6 +24,14 @@ Result = TypeVar("Result")
 
 SLICE_S: Final = 0.0003
 """Duration of a slice in seconds; ours. Other requests wait for it, and a pause costs a tenth of it."""
+
+FIRST_STEPS: Final = 32
+"""Steps that a request makes without a pause if they take at most FIRST_S; ours. A collection of garbage may
+take longer than a slice, and a pause may be long: longer work of others is served first.
+"""
+
+FIRST_S: Final = 0.001
+"""Seconds."""
 
 SLICE: Final = 512
 """Elements that one step of a tight loop handles; ours. Each takes up to a microsecond."""
@@ -39,6 +48,10 @@ Steps: TypeAlias = Generator[None, None, Result]
 Slices: TypeAlias = Generator[ThreadWork | None, None, Result]
 
 
+PAUSE: Final = cast(None, object())
+"""Yielded where a slice must end, so that others have their turn before the next step."""
+
+
 def advance(slices: Slices[Result], error: Exception | None = None) -> ThreadWork | None:
     """Run one slice. Returns the work that a thread must do next, or None. Raises StopIteration with the
     result when the work is done. `error` is what the thread's work raised.
@@ -47,7 +60,24 @@ def advance(slices: Slices[Result], error: Exception | None = None) -> ThreadWor
     work = next(slices) if error is None else slices.throw(error)
     while work is None and time.perf_counter() < until:
         work = next(slices)
-    return work
+    return _without_pause(work)
+
+
+def begin(slices: Slices[Result]) -> ThreadWork | None:
+    """Run the first slice of a request: `advance` with at least FIRST_STEPS steps in FIRST_S."""
+    began = time.perf_counter()
+    for steps in count(1):
+        work = next(slices)
+        if work is not None:
+            return _without_pause(work)
+        took = time.perf_counter() - began
+        if took >= (SLICE_S if steps >= FIRST_STEPS else FIRST_S):
+            break
+    return None
+
+
+def _without_pause(work: ThreadWork | None) -> ThreadWork | None:
+    return None if work is PAUSE else work
 
 
 class SliceTimer:
@@ -72,7 +102,7 @@ def run_through(slices: Slices[Result]) -> Result:
     try:
         work = next(slices)
         while True:
-            if work is None:
+            if work is None or work is PAUSE:
                 work = next(slices)
                 continue
             try:

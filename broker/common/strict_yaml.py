@@ -86,7 +86,6 @@ def emptied(lists: list[list[Any]]) -> Steps[None]:
     """Empty lists of nodes, and those in them, a few nodes at a time: freeing a document of 1 MB takes 30 ms
     if the last reference to it is dropped.
     """
-    count = 0
     while lists:
         if not lists[-1]:
             lists.pop()
@@ -95,7 +94,6 @@ def emptied(lists: list[list[Any]]) -> Steps[None]:
         for node in member if isinstance(member, tuple) else (member,):
             if isinstance(node, yaml.CollectionNode):
                 lists.append(node.value)
-        count += 1
         yield
 
 

@@ -109,8 +109,9 @@ class DeleteGroupOffsets(msgspec.Struct, Command[int], frozen=True):
 
 class RunSlices(Protocol):
     def __call__(self, slices: Slices[Any], *, to_the_end: bool = False) -> Awaitable[Any]:
-        """Run the slices with other tasks in between, and decompression in a thread. There is no pause after
-        the last. `to_the_end`: even if the task is cancelled.
+        """Run the slices with other tasks in between, and decompression in a thread.
+
+        `to_the_end`: even if the task is cancelled.
         """
 
 

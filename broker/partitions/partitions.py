@@ -277,7 +277,7 @@ class Partitions:
     ) -> Steps[None]:
         """Delete the topics that are missing from the image or have another id there.
 
-        Each topic disappears at once; `tell` is called with its logs, so that their waiters can be completed.
+        Each topic disappears at once; `on_delete` is called with its logs, whose waiters it can complete.
         """
         is_deleting = False
         for name in names:

@@ -8,7 +8,7 @@ learns which of its records are the reason.
 from typing import Final, NamedTuple
 
 from broker.common.errors import ErrorCode, RecordsRefused
-from broker.common.slices import Slices
+from broker.common.slices import SLICE, Slices
 from broker.records.header import NO_TIMESTAMP, BatchHeader, Buffer
 from broker.records.varint import read_int, read_varint
 from broker.records.walk import corrupt_record
@@ -42,7 +42,8 @@ def refusal_of_records(header: BatchHeader, data: Buffer, rules: RecordRules) ->
     code = ErrorCode.INVALID_RECORD
     count = at = 0
     for number in range(header.record_count):
-        yield None
+        if number % SLICE == SLICE - 1:
+            yield None
         length, at = read_int(data, at)
         end = at + length
         if length < 0 or end > len(data):

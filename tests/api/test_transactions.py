@@ -46,6 +46,7 @@ from broker.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
 )
 from tests.api.harness import Harness
+from tests.api.leaving import leaving_after
 from tests.api.transacting import TransactionalProducer, fetch_of, fetched, visible
 
 MAX_TIMEOUT_MS = 900_000
@@ -742,3 +743,23 @@ async def test_end_before_version_2_has_the_older_code(harness: Harness) -> None
     request = EndTxnRequest("t", producer.producer_id, producer.epoch + 1, True)
     codes = [(await harness.ask(request, version)).error_code for version in (1, 2)]
     assert codes == [ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED]
+
+
+async def test_a_client_that_goes_away_in_any_pause_leaves_no_transaction_pending(harness: Harness) -> None:
+    producer = await producer_on(harness, client_version=1)
+    pauses = 0
+    while True:
+        with leaving_after(pauses) as gone:
+            request = AddPartitionsToTxnRequest(
+                producer.transactional_id,
+                producer.producer_id,
+                producer.epoch,
+                [AddPartitionsToTxnTopic("events", [0, 1])],
+            )
+            await harness.put(request, 3)
+        assert await producer.add(0, 1) == [0, 0]
+        assert await producer.end(commit=True) == 0
+        if not gone:
+            break
+        pauses += 1
+    assert pauses > 2

@@ -10,11 +10,15 @@ import pytest
 from broker.common import slices
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.slices import (
+    FIRST_S,
+    FIRST_STEPS,
+    PAUSE,
     SLICE,
     SLICE_S,
     Slices,
     SliceTimer,
     advance,
+    begin,
     freed,
     nlargest_in_steps,
     run_through,
@@ -115,6 +119,41 @@ def test_a_slice_that_ends_the_work_raises_its_result(clock: Clock) -> None:
     with pytest.raises(StopIteration) as end:
         advance(work(clock, 3, SLICE_S / 10))
     assert end.value.value == 3
+
+
+@pytest.mark.parametrize(
+    ("seconds", "steps"),
+    [
+        (SLICE_S / FIRST_STEPS / 2, 2 * FIRST_STEPS),
+        (SLICE_S / FIRST_STEPS, FIRST_STEPS),
+        (FIRST_S / FIRST_STEPS * 0.99, FIRST_STEPS),
+        (FIRST_S / FIRST_STEPS * 2, FIRST_STEPS // 2),
+        (FIRST_S, 1),
+    ],
+)
+def test_the_first_slice_of_a_request_has_some_steps_unless_they_take_long(
+    clock: Clock, seconds: float, steps: int
+) -> None:
+    assert begin(work(clock, 1_000, seconds * 1.000001)) is None
+    assert round(clock.now / seconds) == steps
+
+
+def test_a_pause_ends_a_slice_and_is_nothing_to_who_runs_all(clock: Clock) -> None:
+    def pausing() -> Slices[str]:
+        clock.now += SLICE_S / 10
+        yield PAUSE
+        clock.now += SLICE_S / 10
+        return "done"
+
+    for run_slice in (advance, begin):
+        clock.now = 0
+        running = pausing()
+        assert run_slice(running) is None
+        assert clock.now == SLICE_S / 10
+        with pytest.raises(StopIteration) as end:
+            run_slice(running)
+        assert end.value.value == "done"
+    assert run_through(pausing()) == "done"
 
 
 class Failing:

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from broker.api.requests.callbacks import Callback
 from broker.api.requests.context import RequestContext
-from broker.api.requests.outcome import DELAYED, Outcome, Response, Sliced, StagedAppends
+from broker.api.requests.outcome import DELAYED, Outcome, Response, Sliced, StagedAppends, outcome_of
 from broker.api.requests.services import GroupServices
-from broker.common.slices import Slices, Steps, advance, run_through
+from broker.common.slices import Slices, Steps, run_through
 from broker.coordinator.group.expiry import OnTimerFailure
 from broker.coordinator.group.messages import Effects, Now, Token
 from broker.coordinator.group_service import Writing
@@ -38,41 +38,23 @@ class GroupRequest:
         return Response(self.build_response(reply, self.context.api_version))
 
 
-class PreparedGroupRequest(GroupRequest):
-    """A request that is answered at once, and whose response may be large: it is built in slices, before the
-    records of the call are written, and encoded in slices afterwards.
+class LargeGroupRequest(GroupRequest):
+    """A request that is answered at once, and whose response may be large: it is built and encoded in slices,
+    after the records of the call are written.
     """
 
-    __slots__ = ("_build", "_prepared")
+    __slots__ = ("_build",)
 
     def __init__(self, context: RequestContext, build: Callable[[Any], Steps[Struct]]) -> None:
         super().__init__(context, lambda reply, _version: run_through(build(reply)))
         self._build = build
-        self._prepared: tuple[Any, Outcome] | None = None
-
-    def prepare(self, effects: Effects) -> Steps[None]:
-        """Build the response to the reply of this request."""
-        for token, reply in effects.replies:
-            if token is self:
-                steps = self._build(reply)
-                try:
-                    advance(steps)
-                except StopIteration as end:
-                    self._prepared = reply, Response(end.value)
-                else:
-                    response = yield from steps
-                    self._prepared = reply, Sliced(_answered(response), None, response)
 
     def outcome(self, reply: Any) -> Outcome:
-        """Return the outcome. It has another reply than the one so far if the records were not written."""
-        if self._prepared is None or self._prepared[0] is not reply:
-            return super().outcome(reply)
-        return self._prepared[1]
+        return outcome_of(_answered(self._build(reply)))
 
 
-def _answered(response: Struct) -> Slices[Outcome]:
-    yield from ()
-    return Response(response)
+def _answered(response: Steps[Struct]) -> Slices[Outcome]:
+    return Response((yield from response))
 
 
 def _unprepared() -> Slices[None]:

@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Any, Final
 
 from broker.api.requests.context import Connection
-from broker.common.slices import Slices, ThreadWork, advance
+from broker.common.slices import Slices, ThreadWork, begin
 from broker.log.partition import PartitionLog
 from broker.protocol.schema import Struct
 from broker.quotas.throttled import Throttle, longer
@@ -229,7 +229,7 @@ class Sliced:
 def in_slices(slices: "Slices[Outcome | Awaitable[Outcome]]") -> "Outcome | Awaitable[Outcome]":
     """Return the outcome if the first slice completes it, else a `Sliced` with the remaining work."""
     try:
-        step = advance(slices)
+        step = begin(slices)
     except StopIteration as end:
         outcome: Outcome | Awaitable[Outcome] = end.value
         return outcome

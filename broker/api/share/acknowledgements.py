@@ -98,7 +98,8 @@ class Acknowledging:
                 key = SharePartitionKey(self._group_id, topic.topic_id, partition.partition_index)
                 self.results[key] = self._begin(key, batches)
                 self._settle_some()
-                yield None
+                if not self._staged:  # a client that goes away in a pause would leave them unsettled
+                    yield None
 
     def release(self, keys: Iterable[SharePartitionKey]) -> Slices[None]:
         """Begin to release what the member holds besides, in slices."""
@@ -107,7 +108,8 @@ class Acknowledging:
             if staged is not None:
                 self._staged.append(staged)
                 self._settle_some()
-            yield None
+            if not self._staged:
+                yield None
 
     def then(self, respond: Callable[[], Outcome]) -> Outcome:
         """Return the outcome of `respond`, after everything that has begun is stored."""

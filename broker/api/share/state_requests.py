@@ -86,9 +86,9 @@ def _answer(
                     _settle(written, services)
             except ApiError as error:
                 result.error_code, result.error_message = error.code, error.message
-            yield None
+            if not written:  # a client that goes away in a pause would leave them unsettled
+                yield None
         results.append(topic_type(topic.topic_id, partitions))
-        yield None
     response = response_type(results)
     if not written:
         return Response(response)

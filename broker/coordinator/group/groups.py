@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final, Protocol, TypeVar
 
 from broker.common.errors import ErrorCode
-from broker.common.slices import Steps
+from broker.common.slices import PAUSE, Steps
 from broker.config.sections.consumer_groups import ConsumerGroupConfig
 from broker.config.sections.groups import GroupConfig
 from broker.config.sections.share_groups import ShareGroupConfig
@@ -144,7 +144,9 @@ class Groups:
     # Large groups
 
     def in_turn(self, group_id: str, member_id: str, now: Now) -> Steps[None]:
-        """Wait for the turn of a request. The session of its member begins anew before."""
+        """Wait for the turn of a request, which comes after all requests that wait. The session of its member
+        begins anew before.
+        """
         group = self.by_id.get(group_id)
         if isinstance(group, ConsumerGroup) and member_id in group.members:
             session_timeout_ms = self.times_of(group_id).session_timeout_ms
@@ -152,7 +154,7 @@ class Groups:
         elif isinstance(group, ShareGroup) and member_id in group.members:
             session_timeout_ms = self.share_times_of(group_id).session_timeout_ms
             self.timers.set(group.timer_of(member_id), now.ms + session_timeout_ms)
-        yield
+        yield PAUSE
 
     def changed(
         self, group_id: str, now: Now, change: isolation.GroupChange[Result]

@@ -8,8 +8,6 @@ from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any
 
-import trio
-
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import EncodedResponse, Hangup, Outcome, Response, Sliced
 from broker.common.slice_runner import run_slices
@@ -58,14 +56,8 @@ async def reply_of(outcome: Outcome | Awaitable[Outcome]) -> Any:
 
 
 async def _last(sliced: Sliced) -> Outcome | Awaitable[Outcome]:
-    """Run slices with a turn for other tasks after each."""
-    while True:
-        await trio.lowlevel.checkpoint()
-        try:
-            next(sliced.slices)
-        except StopIteration as end:
-            last: Outcome | Awaitable[Outcome] = end.value
-            return last if sliced.then is None else sliced.then(last)
+    last = await run_slices(sliced.slices)
+    return last if sliced.then is None else sliced.then(last)
 
 
 def encoded(response: Response, elements: int) -> Outcome:

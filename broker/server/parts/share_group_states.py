@@ -224,11 +224,14 @@ class ShareGroupStateService:
         """
         now = Now(self._clock.ms(), self._clock.wall_ms())
         token = object()
-        effects = self._groups.write_now(await run_slices(call(token, now)), now)
-        for found, reply in effects.replies:
+        for found, reply in (await run_slices(self._written(call(token, now), now))).replies:
             if found is token and isinstance(reply, ShareStatesReply):
                 return reply
         return ShareStatesReply(ErrorCode.UNKNOWN_SERVER_ERROR)
+
+    def _written(self, call: Steps[Effects], now: Now) -> Steps[Effects]:
+        """Make the call, and write its records without a pause in between."""
+        return self._groups.write_now((yield from call), now)
 
     def _lock(self, group_id: str) -> trio.Lock:
         """Return the lock of a group: its states are changed by one call at a time."""

@@ -8,7 +8,7 @@ import pytest
 
 from broker.common import slices as common_slices
 from broker.common.errors import ErrorCode
-from broker.common.slices import SLICE, Steps, run_through
+from broker.common.slices import SLICE, Steps, advance, run_through
 from broker.config.sections.consumer_groups import ConsumerGroupConfig
 from broker.config.sections.share_groups import ShareGroupConfig
 from broker.coordinator.group.consumer import migration
@@ -79,6 +79,17 @@ def test_a_member_is_unknown_until_its_change_has_ended() -> None:
     reply = talk.end(ask, steps)
     assert (reply.error, reply.epoch, len(reply.assignment)) == (ErrorCode.NONE, 1, MANY)
     assert talk.reborn().snapshot() == talk.snapshot()
+
+
+def test_a_change_begins_when_its_turn_has_come() -> None:
+    """After the first slice, which ends before it: the requests that wait are served to their ends."""
+    talk = crowded()
+    _, steps = entering(talk, "a")
+    changing = talk.coordinator.groups.changing
+    assert advance(steps) is None
+    assert not changing
+    assert advance(steps) is None
+    assert list(changing) == ["g"]
 
 
 def test_others_are_answered_with_the_assignment_so_far() -> None:

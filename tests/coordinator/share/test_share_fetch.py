@@ -8,8 +8,15 @@ from broker.api.share.acknowledgements import AT_ONCE, MOST_BATCHES, MOST_PARTIT
 from broker.common.errors import ErrorCode
 from broker.coordinator.share.persister import SHARE_STATE_TOPIC
 from broker.coordinator.share.states import SharePartitionKey
+from broker.protocol.messages.share_acknowledge import AcknowledgementBatch as Acknowledged
+from broker.protocol.messages.share_acknowledge import (
+    AcknowledgePartition,
+    AcknowledgeTopic,
+    ShareAcknowledgeRequest,
+)
 from broker.protocol.messages.share_fetch import AcknowledgementBatch, FetchPartition, FetchTopic
 from tests.api.harness import Harness
+from tests.api.leaving import leaving_after
 from tests.coordinator.share.conftest import start
 from tests.coordinator.share.consumers import Member, acquired_in, code_of, offsets_in
 from tests.coordinator.share.members import ACCEPT, GAP, REJECT, RELEASE, RENEW
@@ -467,3 +474,29 @@ async def test_the_offset_reset_of_a_group(tmp_path: Path, reset: str, first: in
     acquired = await Member(harness, group="others").acquired()
     assert (acquired[0][0], acquired[-1][1]) == (first, 10)
     harness.close()
+
+
+@pytest.mark.parametrize("epoch", [None, -1])
+async def test_a_client_that_goes_away_in_any_pause_leaves_records_to_others(
+    harness: Harness, epoch: int | None
+) -> None:
+    """Also one that closes its session, which releases what it holds."""
+    pauses = 0
+    while True:
+        start = harness.append("orders", *range(4))
+        one, two = Member(harness, f"a-{pauses}"), Member(harness, f"b-{pauses}")
+        assert await one.acquired() == [(start, start + 3, 1)]
+        acks = [Acknowledged(start, start + 1, [ACCEPT])]
+        unknown = AcknowledgePartition(99, acks)
+        topic = AcknowledgeTopic(one.topic_id, [unknown, AcknowledgePartition(0, acks), unknown])
+        request = ShareAcknowledgeRequest(one.group, one.name, epoch or one.epoch, topics=[topic])
+        with leaving_after(pauses) as gone:
+            await harness.put(request, connection=one.connection)
+        harness.advance(30_000)
+        ((first, last, _),) = await two.acquired()
+        assert first == (start if gone else start + 2) and last == start + 3
+        assert await two.acknowledged((first, last, [ACCEPT])) == 0
+        if not gone:
+            break
+        pauses += 1
+    assert pauses > 0

@@ -44,6 +44,7 @@ async def test_a_large_request_is_answered_in_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, quota: bool
 ) -> None:
     monkeypatch.setattr(common_slices, "SLICE_S", 0.0)  # each step is a slice
+    monkeypatch.setattr(common_slices, "FIRST_STEPS", 0)
     async with running_broker(tmp_path, f"socket.server.mode={mode}") as broker:
         client, other = await broker.connect(), await broker.connect()
         if quota:
