@@ -129,6 +129,7 @@ async def test_two_members_divide_a_topic(harness):
 
 async def test_partitions_that_do_not_exist_are_no_partitions_of_the_member(harness, monkeypatch):
     monkeypatch.setattr(common_slices, "SLICE_S", 0.0)  # each step is a slice
+    monkeypatch.setattr(common_slices, "FIRST_STEPS", 0)
     topic_id = harness.control.image.topics["orders"].topic_id
     await harness.ask(heartbeat("a", 0, topics=["orders"]))
     await harness.ask(heartbeat("b", 0, topics=["orders"]))

@@ -27,6 +27,7 @@ NAMES = tuple(f"topic-{number:04}" for number in range(MANY))
 @pytest.fixture
 def each_step_is_a_slice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(common_slices, "SLICE_S", 0.0)
+    monkeypatch.setattr(common_slices, "FIRST_STEPS", 0)
 
 
 def crowded(**consumer: Any) -> Consumers:

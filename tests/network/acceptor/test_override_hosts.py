@@ -56,6 +56,7 @@ async def test_more_are_converted_a_slice_between_two_checkpoints(
     gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(common_slices, "SLICE_S", 0.0)  # each step is a slice
+    monkeypatch.setattr(common_slices, "FIRST_STEPS", 0)
     gate.hosts.set_overrides(overrides(3 * AT_ONCE))
     async with trio.open_nursery() as nursery:
         await nursery.start(gate.hosts.run)

@@ -37,6 +37,7 @@ NOW = 1_700_000_000_000
 @pytest.fixture(autouse=True)
 def each_step_is_a_slice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slices_module, "SLICE_S", 0.0)
+    monkeypatch.setattr(slices_module, "FIRST_STEPS", 0)
 
 
 class Rig:

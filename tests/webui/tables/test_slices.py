@@ -131,6 +131,7 @@ async def test_long_lists_are_sorted_in_slices_as_at_once(count: int, descending
 
 async def test_long_lists_are_freed_in_slices(monkeypatch: pytest.MonkeyPatch, polls: Polls) -> None:
     monkeypatch.setattr(common_slices, "SLICE_S", 0.0)
+    monkeypatch.setattr(common_slices, "FIRST_STEPS", 0)
     long, short = list(range(1_600)), list(range(SLICE))
     polls.since()
     await free_in_slices({"long": long, "short": short}, None, b"bytes")
@@ -148,6 +149,7 @@ async def test_long_sets_and_dictionaries_are_emptied_in_slices(
     container: Callable[[Iterable[int]], Any],
 ) -> None:
     monkeypatch.setattr(common_slices, "SLICE_S", 0.0)
+    monkeypatch.setattr(common_slices, "FIRST_STEPS", 0)
     owned = container(range(count))
     polls.since()
     await free_in_slices(owned)
@@ -171,6 +173,7 @@ async def test_a_generators_result_is_found_in_slices(monkeypatch: pytest.Monkey
         return "done"
 
     monkeypatch.setattr(common_slices, "SLICE_S", 0.0)
+    monkeypatch.setattr(common_slices, "FIRST_STEPS", 0)
     polls.since()
     assert await run_in_slices(steps()) == "done"
     assert polls.since() >= 30
