@@ -256,8 +256,8 @@ def test_no_expression_of_a_client_takes_long_to_compile_or_to_match(unit: str) 
         took = took_ms(compiled, text)
         assert took < limit, (took, count)
         for pattern in compiled(text):
-            names = ["a" * 249, "ab" * 124, "abb" * 83] * pattern.at_once
-            took = best_ms(limit, match_all, pattern, names[: pattern.at_once])
-            assert took < limit, (took, count, pattern.at_once)
+            for name in ("a" * 249, "ab" * 124, "abb" * 83):
+                took = best_ms(limit, match_all, pattern, [name])
+                assert took < limit, (took, count, name)
             took = best_ms(limit, match_all, pattern, [("ab" * pattern.longest)[: pattern.longest]])
             assert took < limit, (took, count, pattern.longest)

@@ -114,8 +114,7 @@ def requested_partitions(
 ) -> Slices[tuple[list[RequestedPartition], FetchSession | None, bool]]:
     """Return the partitions to read, the session, and whether the response is incremental.
 
-    Pauses after many partitions, and between logs that are created, which takes a millisecond each. The
-    session's epoch has already advanced, so no other request of the session runs in between.
+    The session's epoch has already advanced, so no other request of the session runs in a pause.
     """
     session_id, epoch = message.session_id, message.session_epoch
     by_id = context.api_version >= 13

@@ -29,10 +29,6 @@ MAX_WORK: Final = 1_048_576
 """Instructions times characters of a text that is matched; 7 ns each at worst. A topic's name always fits."""
 
 
-_AT_ONCE: Final = 2_048
-"""Instructions of the program times texts between two pauses: 4 ms at worst for names of topics."""
-
-
 class Compiled(Protocol):
     """RE2's pattern, with the interface of Python's."""
 
@@ -50,15 +46,13 @@ class Compiled(Protocol):
 class Pattern:
     """A compiled expression; hashable, equal only to itself."""
 
-    __slots__ = ("_compiled", "at_once", "longest")
+    __slots__ = ("_compiled", "longest")
 
     def __init__(self, text: str, max_work: int = MAX_WORK) -> None:
         """Raises ValueError with the reason."""
         self._compiled = compiled(text)
         self.longest = max_work // self._compiled.programsize
         """Characters of the longest text that can match."""
-        self.at_once = max(1, _AT_ONCE // self._compiled.programsize)
-        """Names of topics, or texts as long, to match between two pauses."""
 
     def fullmatch(self, text: str) -> object | None:
         return self._compiled.fullmatch(text) if len(text) <= self.longest else None

@@ -3,7 +3,7 @@ operations.
 
 Every planner in this package is a pure function (command, situation) -> Plan. `Control` commits the changes,
 runs the effects, and only then returns the result. Planners of commands with entries are generators that
-yield None after every PLANNED_AT_ONCE entries and return the plan.
+yield after each entry and return the plan.
 
 An operation is the work of a command outside the metadata, such as reading records or resetting a group's
 offsets. `Control` runs it and then writes its notes to the audit trail, before the caller gets the result. An

@@ -37,8 +37,6 @@ VERSION_BYTES = 2
 
 
 OPEN: Final = DECIDED | {TransactionState.ONGOING}
-PARTITIONS_AT_ONCE: Final = 64
-"""Partitions that are looked at between two pauses."""
 
 
 class TopicViews:

@@ -35,9 +35,6 @@ from webui.tables.json_output import utc
 from webui.tables.listing import Table
 from webui.tables.slices import collect, run_in_slices
 
-PARTITIONS_AT_ONCE: Final = 128
-"""Partitions of a member between two pauses."""
-
 LARGEST: Final = 2**63 - 1
 _OFFSET: Final = Number(integer=True, minimum=0, maximum=LARGEST)
 _MOMENT: Final = Number(integer=True, minimum=0, maximum=LATEST_MOMENT)

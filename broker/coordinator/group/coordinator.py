@@ -102,8 +102,8 @@ class GroupCoordinator:
     ) -> Iterator[list[ListedGroup]]:
         """Handle ListGroups: the groups in one of the states and of one of the types (KIP-518, KIP-848).
 
-        Filters are case-insensitive; an empty filter matches everything. Yields after every few groups,
-        matching or not; groups created meanwhile are skipped.
+        Filters are case-insensitive; an empty filter matches everything. Yields after GROUPS_AT_ONCE
+        groups, matching or not; groups created meanwhile are skipped.
         """
         wanted_states = {state.strip().lower() for state in states}
         wanted_types = {group_type.strip().lower() for group_type in types}

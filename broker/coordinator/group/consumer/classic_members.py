@@ -37,8 +37,7 @@ def join(
     request: JoinRequest,
     new_id: str,
 ) -> Steps[tuple[ConsumerMember | None, JoinReply]]:
-    """Return the static member that was replaced, if any, and the reply. Raises ApiError. Pauses after a few
-    topics.
+    """Return the static member that was replaced, if any, and the reply. Raises ApiError.
 
     `new_id` is the id of a member without one.
     """
@@ -66,7 +65,7 @@ def join(
 
 
 def sync(transition: Transition, group: ConsumerGroup, request: SyncRequest) -> Steps[SyncReply]:
-    """Return the member's assignment as it is now. Pauses after a few topics."""
+    """Return the member's assignment as it is now."""
     try:
         member, classic = _classic_member(group, request.member_id, request.instance_id)
     except ApiError as error:

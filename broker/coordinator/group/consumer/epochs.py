@@ -35,7 +35,7 @@ def advance(
     owned: Assignment | None,
     resolved: Mapping[str, frozenset[str]],
 ) -> Steps[ConsumerMember]:
-    """Store the changed `member` and return it after its next step. Pauses after a few topics.
+    """Store the changed `member` and return it after its next step.
 
     `before` is the member as the group has it, or a new one. `owned` are the partitions that it reports;
     `resolved` are the topics of regular expressions that were looked up for this request.
@@ -159,7 +159,7 @@ def _reconciled(
     owners: Owners,
     owned: Assignment | None,
 ) -> Steps[ConsumerMember]:
-    """Return the member in its next state, or the same one if it cannot move on. Pauses after a few topics.
+    """Return the member in its next state, or the same one if it cannot move on.
 
     `owned` are the partitions that it reports, None if it reports none with this heartbeat. Raises ApiError
     FENCED_MEMBER_EPOCH if a later version of the broker has stored its state.

@@ -67,8 +67,7 @@ def beat(
     session_timeout_ms: int,
     interval_ms: int,
 ) -> Steps[ModernHeartbeatReply]:
-    """Handle a heartbeat that does not leave. `request.member_id` is set. Raises ApiError. Pauses after a few
-    topics.
+    """Handle a heartbeat that does not leave. `request.member_id` is set. Raises ApiError.
 
     A member that adds an expression to names is assigned the topics of the names first: clients that
     subscribe to both count on these two steps of Kafka's.

@@ -57,7 +57,7 @@ def get_or_create_consumer(transition: Transition, groups: GroupsById, group_id:
     """Return the group that a member joins, new or converted. Raises ApiError GROUP_ID_NOT_FOUND.
 
     A classic group that is converted is left as it is, but for its timers: call `dismiss` once nothing can
-    fail any more. Pauses after a few members and topics.
+    fail any more.
     """
     found = groups.get(group_id)
     if isinstance(found, ModernGroup):
@@ -97,7 +97,7 @@ def join(
     request: JoinRequest,
     new_id: str,
 ) -> Steps[JoinReply]:
-    """Handle a JoinGroup in a consumer group with members. Raises ApiError. Pauses after a few topics."""
+    """Handle a JoinGroup in a consumer group with members. Raises ApiError."""
     replaced, reply = yield from classic_members.join(transition, group, request, new_id)
     if replaced is not None and _can_downgrade(transition, group, leaving={}):
         yield from _downgrade(transition, groups, group)
@@ -265,9 +265,7 @@ def _can_downgrade(transition: Transition, group: ConsumerGroup, *, leaving: Map
 
 
 def _downgrade(transition: Transition, groups: GroupsById, group: ConsumerGroup) -> Steps[ClassicGroup]:
-    """Make a group of members of the classic protocol a classic one, stable with their target assignments.
-    Pauses after a few members and topics.
-    """
+    """Make a group of members of the classic protocol a classic one, stable with their target assignments."""
     names = yield from topic_names(transition.topics.by_name)
     classic = ClassicGroup(group.group_id)
     classic.generation_id = group.epoch

@@ -242,7 +242,7 @@ def finish(group: ConsumerGroup) -> None:
 
 
 def tombstones_of(group: ConsumerGroup) -> Steps[list[Record]]:
-    """Return the tombstones of all records of a group. Pauses after a few members."""
+    """Return the tombstones of all records of a group."""
     group_id = group.group_id
     records: list[Record] = []
     for member_id in group.members:

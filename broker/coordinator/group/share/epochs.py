@@ -25,7 +25,7 @@ def advance(
     transition: Transition, group: ShareGroup, before: ShareMember, member: ShareMember
 ) -> Steps[ShareMember]:
     """Store the changed `member` and return it after its next step. `before` is the member as the group has
-    it, or a new one. Pauses after a few topics.
+    it, or a new one.
     """
     is_bumped = False
     topics = transition.topics.by_name

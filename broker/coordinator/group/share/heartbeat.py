@@ -39,7 +39,7 @@ def beat(
     session_timeout_ms: int,
     interval_ms: int,
 ) -> Steps[ModernHeartbeatReply]:
-    """Handle a heartbeat. Raises ApiError. Pauses after a few topics."""
+    """Handle a heartbeat. Raises ApiError."""
     if request.epoch == LEAVES:
         group = share_group(groups, request.group_id)
         yield from _remove_members(transition, group, [group.member(request.member_id).member_id])
