@@ -6,7 +6,7 @@ Called by a scrape. An instance has a series once it has a value.
 from collections.abc import Iterator
 from typing import Final
 
-from broker.metrics.families import MAX_SERIES, FamilySamples, MetricType, Sample
+from broker.metrics.families import MAX_SERIES, FamilySamples, MetricType, Sample, counter, gauge
 from broker.metrics.rate import Meter
 from broker.telemetry.instance import ClientInstance, uuid_text
 from broker.telemetry.latest import Labels, Shape
@@ -29,22 +29,22 @@ def families(telemetry: Telemetry, now_ms: int) -> Iterator[FamilySamples]:
 
 def _broker_families(telemetry: Telemetry, now_ms: int) -> Iterator[FamilySamples]:
     manager, queue, latest = telemetry.manager, telemetry.push_queue, telemetry.latest
-    yield _gauge(f"{GROUP}_instance_count", "Client instances in the cache", len(manager))
+    yield gauge(f"{GROUP}_instance_count", "Client instances in the cache", len(manager))
     unknown = manager.unknown_subscriptions
     yield from _meter(
         "unknown_subscription_request", "Pushes for an unknown subscription", [((), unknown)], now_ms
     )
-    yield _gauge("weir_client_telemetry_waiting", "Pushes waiting for their receivers", len(queue.waiting))
-    yield _counter(
-        "weir_client_telemetry_dropped", "Pushes dropped because the queue was full", queue.dropped
+    yield gauge("weir_client_telemetry_waiting", "Pushes waiting for their receivers", len(queue.waiting))
+    yield counter(
+        "weir_client_telemetry_dropped_total", "Pushes dropped because the queue was full", queue.dropped
     )
-    yield _counter(
-        "weir_client_telemetry_evicted", "Instances evicted because the cache was full", manager.evicted
+    yield counter(
+        "weir_client_telemetry_evicted_total", "Instances evicted because the cache was full", manager.evicted
     )
     yield from _export_families(telemetry.export_queue)
-    yield _gauge("weir_client_telemetry_series", "Series of client metrics in memory", len(latest))
-    yield _counter(
-        "weir_client_telemetry_left_out",
+    yield gauge("weir_client_telemetry_series", "Series of client metrics in memory", len(latest))
+    yield counter(
+        "weir_client_telemetry_left_out_total",
         "Data points of clients left out: unreadable, or beyond the limits",
         latest.left_out,
     )
@@ -52,14 +52,14 @@ def _broker_families(telemetry: Telemetry, now_ms: int) -> Iterator[FamilySample
 
 def _export_families(queue: ExportQueue) -> Iterator[FamilySamples]:
     name = "weir_client_telemetry_otlp"
-    yield _gauge(f"{name}_waiting_bytes", "Bytes waiting for the collector", queue.waiting_bytes)
-    yield _counter(f"{name}_sent", "Pushes accepted by the collector", queue.sent)
-    yield _counter(
-        f"{name}_dropped",
+    yield gauge(f"{name}_waiting_bytes", "Bytes waiting for the collector", queue.waiting_bytes)
+    yield counter(f"{name}_sent_total", "Pushes accepted by the collector", queue.sent)
+    yield counter(
+        f"{name}_dropped_total",
         "Pushes that the collector refused or that found the queue full",
         queue.dropped,
     )
-    yield _counter(f"{name}_retries", "Requests to the collector that were retried", queue.retries)
+    yield counter(f"{name}_retries_total", "Requests to the collector that were retried", queue.retries)
 
 
 def _instance_families(telemetry: Telemetry, now_ms: int) -> Iterator[FamilySamples]:
@@ -78,7 +78,7 @@ def _instance_families(telemetry: Telemetry, now_ms: int) -> Iterator[FamilySamp
         ("max", "Maximum milliseconds of the receivers"),
     ):
         samples = [Sample(of, getattr(each, name).measure(now_ms)) for of, each in times]
-        yield FamilySamples(f"{GROUP}_plugin_export_time_{name}", about, MetricType.GAUGE, samples)
+        yield gauge(f"{GROUP}_plugin_export_time_{name}", about, samples)
 
 
 def _pushed_families(telemetry: Telemetry) -> Iterator[FamilySamples]:
@@ -103,13 +103,5 @@ def _labels_of(telemetry: Telemetry, instance_id: bytes) -> Labels:
 def _meter(name: str, about: str, meters: list[tuple[Labels, Meter]], now_ms: int) -> Iterator[FamilySamples]:
     rates = [Sample(labels, meter.rate.measure(now_ms)) for labels, meter in meters]
     totals = [Sample(labels, meter.total) for labels, meter in meters]
-    yield FamilySamples(f"{GROUP}_{name}_rate", f"{about}, per second", MetricType.GAUGE, rates)
-    yield FamilySamples(f"{GROUP}_{name}_count", about, MetricType.GAUGE, totals)
-
-
-def _gauge(name: str, about: str, value: float) -> FamilySamples:
-    return FamilySamples(name, about, MetricType.GAUGE, [Sample((), value)])
-
-
-def _counter(name: str, about: str, value: float) -> FamilySamples:
-    return FamilySamples(f"{name}_total", about, MetricType.COUNTER, [Sample((), value)])
+    yield gauge(f"{GROUP}_{name}_rate", f"{about}, per second", rates)
+    yield gauge(f"{GROUP}_{name}_count", about, totals)
