@@ -28,6 +28,7 @@ from broker.log import disk, retention, timestamps
 from broker.log.aborted_transactions import AbortedTransaction
 from broker.log.background_jobs import Flush
 from broker.log.checkpoints import OffsetFile
+from broker.log.index import MAX_RELATIVE_OFFSET
 from broker.log.layout import DELETED, SNAPSHOT, SWAP, segment_file
 from broker.log.log_context import CachedPosition, LogContext
 from broker.log.producer_state import BatchMetadata, sequence_after, snapshot
@@ -54,8 +55,6 @@ from broker.records.validate import SPECIAL_FLAGS, check_batch, check_flags
 OUT_OF_RESOURCES: Final = frozenset({EMFILE, ENFILE, ENOMEM})
 """Errors of opening and reading that do not indicate a disk failure."""
 
-_MAX_RELATIVE_OFFSET: Final = 0x7FFF_FFFF
-"""Largest distance of an offset from its segment's base offset: indexes store it in four bytes."""
 _UNLIMITED: Final = 0x7FFF_FFFF_FFFF_FFFF
 _UNKNOWN: Final = -2
 
@@ -466,7 +465,7 @@ class PartitionLog:
         if self._first_ms >= 0:
             jitter_ms = int(self._jitter * min(settings.segment_jitter_ms, settings.max_segment_ms))
             self._roll_ms = self._first_ms + settings.max_segment_ms - jitter_ms
-        self._roll_offset = active.base_offset + _MAX_RELATIVE_OFFSET
+        self._roll_offset = active.base_offset + MAX_RELATIVE_OFFSET
         if self._staged_end and (
             active.index_bytes >= settings.segment_index_bytes
             or self._staged_end + size > self._roll_bytes

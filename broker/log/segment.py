@@ -19,8 +19,16 @@ from broker.common.slices import SLICE, Slices, run_through
 from broker.log import disk
 from broker.log.aborted_transactions import AbortedTransactions
 from broker.log.disk import OpenFile, OpenFiles
-from broker.log.index import ENTRIES_PER_WRITE, OFFSET_ENTRY, TIME_ENTRY, SparseIndex
-from broker.log.index_record import IndexRecord, parse_record, record_of, record_text
+from broker.log.index import (
+    ENTRIES_PER_WRITE,
+    OFFSET_ENTRY,
+    TIME_ENTRY,
+    IndexRecord,
+    SparseIndex,
+    parse_record,
+    record_of,
+    record_text,
+)
 from broker.log.layout import (
     INDEX_RECORD,
     LOG,

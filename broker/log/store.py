@@ -23,8 +23,8 @@ from broker.log.moves import Move, Moves, Step
 from broker.log.partition import PartitionLog, storage_error
 from broker.log.recovery import Missing, Recovery
 from broker.log.retention import ClockSteps
+from broker.log.slice import MappedWindows, Sendfile, Transfer
 from broker.log.staged import FailedAppend
-from broker.log.windows import MappedWindows, Sendfile, Transfer
 
 _NONE_FAILED: Final[tuple[FailedAppend[PartitionLog], ...]] = ()
 

@@ -10,8 +10,7 @@ from typing import Final, Protocol
 from broker.common.errors import ApiError, ErrorCode
 from broker.log.aborted_transactions import AbortedTransaction
 from broker.log.partition import PartitionLog
-from broker.log.slice import FileSlice
-from broker.log.windows import MAX_COPIED_BYTES
+from broker.log.slice import MAX_COPIED_BYTES, FileSlice
 from broker.partitions.partitions import LEADER_EPOCH
 from broker.purgatory.purgatory import DelayedOperation, OperationState
 

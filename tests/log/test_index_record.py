@@ -6,7 +6,7 @@ import pytest
 
 from broker.common.slices import SLICE
 from broker.log.disk import OpenFiles
-from broker.log.index_record import IndexRecord, parse_record, record_of, record_text
+from broker.log.index import IndexRecord, parse_record, record_of, record_text
 from broker.records.build import NewRecord, build_batch
 from broker.records.control import Marker
 from broker.records.header import TRANSACTIONAL_FLAG

@@ -24,6 +24,7 @@ from broker.log.cleaner.manager import Cleanable, CleanerStats
 from broker.log.cleaner.offset_map import NONE, SLOT_BYTES, OffsetMap
 from broker.log.cleaner.pace import Pace
 from broker.log.disk import MIN_OPEN_FILES, OpenFile, OpenFiles
+from broker.log.index import MAX_RELATIVE_OFFSET
 from broker.log.layout import CLEANED
 from broker.log.partition import PartitionLog
 from broker.log.segment import Segment
@@ -46,7 +47,6 @@ millisecond.
 """
 
 _first_offset = attrgetter("first_offset")
-_MAX_RELATIVE_OFFSET: Final = 0x7FFF_FFFF
 
 LEAST_READ_BYTES: Final = 4_096
 
@@ -223,7 +223,7 @@ class Cleaning:
                 and len(group) < GROUPED_AT_MOST
                 and size <= settings.segment_bytes
                 and index_size <= settings.segment_index_bytes
-                and end - 1 - group[0].base_offset <= _MAX_RELATIVE_OFFSET
+                and end - 1 - group[0].base_offset <= MAX_RELATIVE_OFFSET
             ):
                 group.append(segment)
             else:
