@@ -47,9 +47,8 @@ from broker.records.header import (
     stamp_append_time,
     stamp_max_timestamp,
 )
-from broker.records.inspect import UNBOUNDED, check_records
-from broker.records.record_errors import RecordRules
-from broker.records.repack import repacked
+from broker.records.inspect import UNBOUNDED, RecordRules, check_records
+from broker.records.packing import repacked
 from broker.records.validate import SPECIAL_FLAGS, check_batch, check_flags
 
 OUT_OF_RESOURCES: Final = frozenset({EMFILE, ENFILE, ENOMEM})

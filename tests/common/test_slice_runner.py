@@ -7,7 +7,7 @@ from broker.common.errors import ApiError, ErrorCode
 from broker.common.slice_runner import OneAtATime, run_slices
 from broker.common.slices import Slices
 from broker.records.compression import Codec, compress
-from broker.records.thread_work import Pack, Unpack
+from broker.records.packing import Pack, Unpack
 
 
 def unpacked(packed: bytes) -> Slices[bytes]:

@@ -7,8 +7,7 @@ from broker.common.slices import run_through
 from broker.log.partition import PartitionLog
 from broker.records.compression import Codec
 from broker.records.header import header_at
-from broker.records.thread_work import Pack
-from broker.records.walk import UNPACKED_AT_ONCE
+from broker.records.packing import UNPACKED_AT_ONCE, Pack
 from tests.log.cleaner.harness import keyed
 from tests.log.harness import NOW, all_records, append, make
 from tests.support.batches import with_header

@@ -16,7 +16,7 @@ from broker.records.build import NewRecord, build_batch
 from broker.records.compression import Codec, compress
 from broker.records.header import CONTROL_FLAG
 from broker.records.inspect import AT_ONCE
-from broker.records.thread_work import Unpack
+from broker.records.packing import Unpack
 from broker.records.walk import batches, records
 from tests.monitoring.events.written import second_passes
 from tests.network.requests.test_request_time import CLIENT, charged_ms, limit

@@ -7,7 +7,7 @@ import pytest
 from broker.common.clock import BASE_MS
 from broker.common.slices import run_through
 from broker.metrics.rate import Window
-from broker.quotas.user_connections import TooFastOfUser, TooManyOfUser, UserConnections, UserLimit
+from broker.quotas.connections import TooFastOfUser, TooManyOfUser, UserConnections, UserLimit
 
 WINDOW = Window(2, 1_000)
 FREE = UserLimit()

@@ -13,9 +13,8 @@ from broker.common.slices import SLICE, Slices, run_through
 from broker.records.build import NewRecord, build_batch
 from broker.records.compression import Codec
 from broker.records.header import HEADER_BYTES
-from broker.records.inspect import AT_ONCE, UNBOUNDED, check_records, first_record
-from broker.records.record_errors import RecordRules
-from broker.records.thread_work import Unpack
+from broker.records.inspect import AT_ONCE, UNBOUNDED, RecordRules, check_records, first_record
+from broker.records.packing import Unpack
 from broker.records.walk import records
 
 

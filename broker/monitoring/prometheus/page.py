@@ -28,7 +28,7 @@ from broker.quotas import accounts
 from broker.quotas import quota_metrics as quotas
 from broker.security.acl.acl import Operation, ResourceType
 from broker.security.acl.authorizer import Authorizer
-from broker.telemetry import client_telemetry_metrics as telemetry
+from broker.telemetry import state as telemetry
 from broker.views.parts import LogParts, ServerParts
 from broker.views.upstream_views import UpstreamViewSource
 

@@ -26,7 +26,7 @@ from broker.protocol.messages.list_offsets import (
 )
 from broker.records.build import NewRecord, build_batch
 from broker.records.compression import Codec
-from broker.records.thread_work import Unpack
+from broker.records.packing import Unpack
 from tests.network.requests.test_request_time import limit
 from tests.support.produce import PRODUCE_VERSION, produce_request
 from tests.support.running import running_broker
