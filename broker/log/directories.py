@@ -250,7 +250,7 @@ class LogDirectory:
         self.recovery_points.forget((topic, index))
         disk.make_directory(path)
         disk.replace_file(os.path.join(path, layout.PARTITION_METADATA), checkpoints.partition_text(topic_id))
-        disk.replace_file(os.path.join(path, layout.LEADER_EPOCHS), checkpoints.epochs_text([(0, 0)]))
+        disk.replace_file(os.path.join(path, layout.LEADER_EPOCHS), checkpoints.FIRST_EPOCH_TEXT)
         segment = Segment(self._context.files, path, first_offset)
         segment.open(make=True)
         self.count += 1

@@ -6,7 +6,6 @@ Used by the gateway, which logs in at upstream brokers. Pure. User names and pas
 """
 
 import base64
-import binascii
 import hashlib
 import hmac
 import re
@@ -16,7 +15,7 @@ from typing import Final, Protocol
 from broker.common.errors import ApiError, ConfigError, ErrorCode
 from broker.security import plain
 from broker.security.plain import PLAIN_MODULE, parse_jaas
-from broker.security.scram import MAX_ITERATIONS, MECHANISMS, MIN_ITERATIONS, ScramMechanism
+from broker.security.scram import MAX_ITERATIONS, MECHANISMS, MIN_ITERATIONS, ScramMechanism, decoded
 
 SCRAM_MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
@@ -112,7 +111,7 @@ class _Scram:
 
     def _prove(self, text: str) -> bytes:
         found = _CHALLENGE.fullmatch(text)
-        salt = _bytes(found["salt"]) if found else None
+        salt = decoded(found["salt"]) if found else None
         if found is None or not salt:
             raise _failed("the broker's SCRAM challenge is invalid")
         nonce, iterations = found["nonce"], int(found["iterations"])
@@ -137,17 +136,10 @@ class _Scram:
         if text.startswith("e="):
             raise _failed(f"the broker refuses the login: {text[2:]}")
         found = _FINAL.fullmatch(text)
-        signature = _bytes(found["signature"]) if found else None
+        signature = decoded(found["signature"]) if found else None
         if signature is None or not hmac.compare_digest(signature, expected):
             raise _failed("the broker does not know the password: its SCRAM signature is wrong")
 
 
 def _failed(message: str) -> ApiError:
     return ApiError(ErrorCode.SASL_AUTHENTICATION_FAILED, message)
-
-
-def _bytes(text: str) -> bytes | None:
-    try:
-        return base64.b64decode(text, validate=True)
-    except binascii.Error:
-        return None

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from broker.common.errors import ApiError, ConfigError, ErrorCode
+from broker.security.sasl import SaslLogin
 
 MECHANISM: Final = "PLAIN"
 
@@ -77,20 +78,13 @@ class PlainAuthenticator:
         return hmac.digest(self._key, password, hashlib.sha256)
 
 
-class PlainLogin:
+class PlainLogin(SaslLogin):
     """One login, of one message, on this listener."""
 
-    __slots__ = ("_authenticator", "_listener", "name")
-
-    mechanism: Final = MECHANISM
-    ends_wall_ms: Final = None
-    by_token: Final = False
-    refusal: Final = ""
-
     def __init__(self, authenticator: PlainAuthenticator, listener: str) -> None:
+        super().__init__(MECHANISM)
         self._authenticator = authenticator
         self._listener = listener
-        self.name: str | None = None
 
     def step(self, message: bytes | bytearray | memoryview, wall_ms: int) -> bytes:
         """Raises ApiError SASL_AUTHENTICATION_FAILED."""

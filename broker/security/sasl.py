@@ -4,7 +4,8 @@ The SaslHandshake handler begins a login, SaslAuthenticate passes it the client'
 module has its own: `plain`, `scram`, `oauthbearer`. Independent of requests and connections.
 """
 
-from typing import Final, Protocol
+from abc import abstractmethod
+from typing import Final
 
 from broker.common.errors import ApiError, ErrorCode
 
@@ -12,8 +13,8 @@ MIN_RENEWAL_INTERVAL_MS: Final = 1_000
 """Minimum time between two re-authentications."""
 
 
-class SaslLogin(Protocol):
-    """`mechanism` is the SASL name.
+class SaslLogin:
+    """A login by the SASL mechanism of this name.
 
     `name` is the authenticated user, None until the login has succeeded. `ends_wall_ms` is when its
     credential expires, in ms since the epoch; None if it does not. `refusal` is why the login fails, for the
@@ -21,17 +22,14 @@ class SaslLogin(Protocol):
     client's messages. `by_token`: the credential is a delegation token.
     """
 
-    @property
-    def mechanism(self) -> str: ...
-    @property
-    def name(self) -> str | None: ...
-    @property
-    def ends_wall_ms(self) -> int | None: ...
-    @property
-    def refusal(self) -> str: ...
-    @property
-    def by_token(self) -> bool: ...
+    def __init__(self, mechanism: str) -> None:
+        self.mechanism = mechanism
+        self.name: str | None = None
+        self.ends_wall_ms: int | None = None
+        self.refusal = ""
+        self.by_token = False
 
+    @abstractmethod
     def step(self, message: bytes | bytearray | memoryview, wall_ms: int) -> bytes:
         """Return the response to the client's next message.
 

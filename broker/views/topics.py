@@ -127,7 +127,7 @@ class LogViews(TopicViews):
         if topic is None:
             return TopicSize(name, 0, 0)
         size = records = 0
-        for log in topic.opened():
+        for log in topic.open_logs.values():
             size += log.size
             records += log.high_watermark - log.log_start_offset
         return TopicSize(name, size, records)

@@ -38,7 +38,7 @@ def topic_families(partitions: Partitions) -> Families:
     every, total = list(partitions.by_name.values()), partitions.gone
     traffic: list[tuple[Labels, TopicTraffic]] = []
     for topic in every:
-        of_topic = yield from topic.traffic_in_steps()
+        of_topic = yield from topic.traffic()
         total += of_topic
         if len(traffic) < MAX_SERIES:
             traffic.append(((("topic", topic.name),), of_topic))
@@ -48,7 +48,7 @@ def topic_families(partitions: Partitions) -> Families:
         yield counter(f"{TRAFFIC}_{name}_total", about, _totals(traffic, value_of))
     sizes, ends = [], []
     for topic in every[:MAX_SERIES]:
-        for log in list(topic.opened()):
+        for log in list(topic.open_logs.values()):
             yield None
             of_log = (("topic", log.topic), ("partition", str(log.index)))
             sizes.append(Sample(of_log, log.size))
