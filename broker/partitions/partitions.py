@@ -28,9 +28,6 @@ LEADER_EPOCH: Final = 0
 """One broker leads every partition permanently, so the epoch is constant."""
 
 
-AT_ONCE: Final = 32
-"""Partitions processed between two pauses."""
-
 _NONE_OFFLINE: Final[frozenset[int]] = frozenset()
 
 

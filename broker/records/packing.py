@@ -7,22 +7,10 @@ PartitionLog.inspect calls `repacked` for a topic's compression.type. Independen
 
 from typing import Final
 
-from crc32c import crc32c
-
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.slices import Slices
 from broker.records.compression import DEFAULT_LIMIT, Codec, compress, decompress
-from broker.records.header import (
-    CODEC_MASK,
-    CRC,
-    CRC_AT,
-    CRC_FROM,
-    HEADER,
-    HEADER_BYTES,
-    LENGTH_OVERHEAD,
-    Buffer,
-    header_at,
-)
+from broker.records.header import CODEC_MASK, HEADER_BYTES, Buffer, batch_of, header_at
 
 _PACKED_AT_ONCE: Final = 16_384
 UNPACKED_AT_ONCE: Final = 65_536
@@ -92,10 +80,4 @@ def repacked(batch: memoryview, codec: int, level: int | None) -> Slices[memoryv
         pack = Pack(codec, plain, level)
         yield pack
         packed = pack.data
-    made = bytearray(HEADER_BYTES)
-    made += packed
-    attributes = header.attributes & ~CODEC_MASK | codec
-    HEADER.pack_into(made, 0, *header._replace(length=len(made) - LENGTH_OVERHEAD, attributes=attributes))
-    view = memoryview(made)
-    CRC.pack_into(view, CRC_AT, crc32c(view[CRC_FROM:]))
-    return view
+    return memoryview(batch_of(header._replace(attributes=header.attributes & ~CODEC_MASK | codec), packed))

@@ -12,6 +12,7 @@ series once it has a value.
 import os
 from collections import deque
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -126,13 +127,11 @@ class Telemetry:
     def __init__(self, config: TelemetryConfig) -> None:
         self.config = config
         self.latest = LatestValues(config.max_series)
-        self.manager = TelemetryManager(config.max_bytes, config.max_instances, self.latest, _random_id)
+        self.manager = TelemetryManager(
+            config.max_bytes, config.max_instances, self.latest, partial(os.urandom, 16)
+        )
         self.push_queue = PushQueue()
         self.export_queue = ExportQueue(config.otlp_queue_bytes)
-
-
-def _random_id() -> bytes:
-    return os.urandom(16)
 
 
 def _ignore() -> None:

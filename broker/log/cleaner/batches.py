@@ -6,8 +6,6 @@ Called by `cleaning` with decompressed records, in a thread.
 
 from typing import NamedTuple
 
-from crc32c import crc32c
-
 from broker.log.cleaner.offset_map import OffsetMap
 from broker.log.cleaner.pace import Pace
 from broker.records.compression import compress
@@ -15,16 +13,11 @@ from broker.records.header import (
     APPEND_TIME_FLAG,
     CODEC_MASK,
     CONTROL_FLAG,
-    CRC,
-    CRC_AT,
-    CRC_FROM,
     DELETE_HORIZON_FLAG,
-    HEADER,
-    HEADER_BYTES,
-    LENGTH_OVERHEAD,
     NO_TIMESTAMP,
     TRANSACTIONAL_FLAG,
     BatchHeader,
+    batch_of,
 )
 from broker.records.varint import read_int, read_varint, write_varint
 from broker.records.walk import corrupt_record
@@ -145,7 +138,7 @@ def rewritten(
     )
     compressed = bytes(compress(header.codec, body))
     pace.copied(len(body))
-    batch = _batch(new, compressed)
+    batch = batch_of(new, compressed)
     pace.copied(2 * len(batch))
     return batch
 
@@ -158,14 +151,7 @@ def emptied(header: BatchHeader) -> bytearray:
     new = header._replace(
         attributes=header.attributes & kept & ~CODEC_MASK, base_timestamp=NO_TIMESTAMP, record_count=0
     )
-    return _batch(new, b"")
-
-
-def _batch(header: BatchHeader, body: bytes) -> bytearray:
-    batch = bytearray(HEADER_BYTES) + body
-    HEADER.pack_into(batch, 0, *header._replace(length=len(batch) - LENGTH_OVERHEAD))
-    CRC.pack_into(batch, CRC_AT, crc32c(memoryview(batch)[CRC_FROM:]))
-    return batch
+    return batch_of(new, b"")
 
 
 def _shifted(body: bytes, ahead_ms: int, pace: Pace) -> bytes:
