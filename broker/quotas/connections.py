@@ -62,22 +62,23 @@ class Limits(msgspec.Struct, frozen=True):
     creation_rate: int = INT_MAX
 
 
-class ListenerQuota:
-    """The connections of one listener. Only `ConnectionQuotas` changes it."""
+class ListenerQuota(msgspec.Struct, eq=False):
+    """The connections of one listener, which is exempt from the broker's limits if it is `protected`. Only
+    `ConnectionQuotas` changes it.
 
-    def __init__(self, name: str, rate: AcceptRate) -> None:
-        self.name = name
-        self.protected = False
-        """Whether the listener is exempt from the broker's limits."""
-        self.count = 0
-        self.max_connections = INT_MAX
-        self.rate = rate
-        self.throttle_time = Avg(THROTTLE_TIME_WINDOW)
-        """Milliseconds that connections waited for a rate, over the waits that occurred."""
-        self.ip_throttle_time = Avg(THROTTLE_TIME_WINDOW)
-        """Milliseconds for which connections of addresses over their rate were delayed."""
-        self.rejected: dict[str, int] = {}
-        """Connections closed, by the key of the rule."""
+    `throttle_time` has the milliseconds that connections waited for a rate, over the waits that occurred;
+    `ip_throttle_time` those for which connections of addresses over their rate were delayed. `rejected`
+    counts connections closed, by the key of the rule.
+    """
+
+    name: str
+    rate: AcceptRate
+    protected: bool = False
+    count: int = 0
+    max_connections: int = INT_MAX
+    throttle_time: Avg = msgspec.field(default_factory=lambda: Avg(THROTTLE_TIME_WINDOW))
+    ip_throttle_time: Avg = msgspec.field(default_factory=lambda: Avg(THROTTLE_TIME_WINDOW))
+    rejected: dict[str, int] = msgspec.field(default_factory=dict)
 
 
 class PerIp(msgspec.Struct):
@@ -252,8 +253,8 @@ class ConnectionQuotas:
         stay.
         """
         yield from self.addresses.expire(now_ms)
-        count = yield from self.ips.expire(now_ms)
-        return count + (yield from self.users.expire(now_ms))
+        count = yield from self.ips.sensors.expire(now_ms)
+        return count + (yield from self.users.rates.expire(now_ms))
 
     def _protect(self) -> None:
         for name, listener in self.listeners.items():
@@ -414,7 +415,3 @@ class UserConnections:
             del self.counts[user]
         else:
             self.counts[user] = count - 1
-
-    def expire(self, now_ms: int) -> Steps[int]:
-        """Remove the rates of users without a new connection for an hour and return their number."""
-        return self.rates.expire(now_ms)

@@ -98,7 +98,7 @@ def test_a_rate_of_another_user_and_a_rate_that_changes():
 def test_a_rate_is_forgotten_after_an_hour(idle_ms, forgotten):
     users = account(rate=UserLimit(2))
     users.enter("alice", BASE_MS)
-    assert run_through(users.expire(BASE_MS + idle_ms)) == forgotten
+    assert run_through(users.rates.expire(BASE_MS + idle_ms)) == forgotten
     assert users.counts == {"alice": 1}
 
 
