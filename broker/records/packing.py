@@ -5,11 +5,13 @@ Called where records are read in slices: it yields the work for a thread to its 
 PartitionLog.inspect calls `repacked` for a topic's compression.type. Independent of tasks and clocks.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.slices import Slices
-from broker.records.compression import DEFAULT_LIMIT, Codec, compress, decompress
+from broker.records.compression import Codec, compress, decompress
 from broker.records.header import CODEC_MASK, HEADER_BYTES, Buffer, batch_of, header_at
 
 _PACKED_AT_ONCE: Final = 16_384
@@ -17,36 +19,18 @@ UNPACKED_AT_ONCE: Final = 65_536
 """A batch within both limits is decompressed without a thread, in less than 0.3 ms; our own limit."""
 
 
-class Unpack:
-    """A decompression; `run` sets `data` to the result."""
+class CodecWork:
+    """A decompression or compression, which any thread can run; `run` sets `data` to its result."""
 
-    __slots__ = ("_codec", "_limit", "_packed", "data")
+    __slots__ = ("_work", "data")
 
-    def __init__(self, codec: int, packed: Buffer, limit: int = DEFAULT_LIMIT) -> None:
-        self._codec = codec
-        self._packed = packed
-        self._limit = limit
+    def __init__(self, work: Callable[[], Buffer]) -> None:
+        self._work = work
         self.data: Buffer = b""
 
     def run(self) -> None:
-        """Decompress; may run in any thread. Raises ApiError as `decompress`."""
-        self.data = decompress(self._codec, self._packed, limit=self._limit)
-
-
-class Pack:
-    """A compression; `run` sets `data` to the result."""
-
-    __slots__ = ("_codec", "_level", "_plain", "data")
-
-    def __init__(self, codec: int, plain: Buffer, level: int | None) -> None:
-        self._codec = codec
-        self._level = level
-        self._plain = plain
-        self.data: Buffer = b""
-
-    def run(self) -> None:
-        """Compress; may run in any thread."""
-        self.data = compress(self._codec, self._plain, self._level)
+        """Raises ApiError as `decompress`."""
+        self.data = self._work()
 
 
 def unpacked(batch: Buffer) -> Slices[Buffer]:
@@ -61,9 +45,9 @@ def unpacked(batch: Buffer) -> Slices[Buffer]:
         except ApiError as error:
             if error.code != ErrorCode.RECORD_LIST_TOO_LARGE:
                 raise
-    unpack = Unpack(codec, packed)
-    yield unpack
-    return unpack.data
+    work = CodecWork(partial(decompress, codec, packed))
+    yield work
+    return work.data
 
 
 def repacked(batch: memoryview, codec: int, level: int | None) -> Slices[memoryview]:
@@ -77,7 +61,7 @@ def repacked(batch: memoryview, codec: int, level: int | None) -> Slices[memoryv
     if len(plain) <= UNPACKED_AT_ONCE:
         packed = compress(codec, plain, level)
     else:
-        pack = Pack(codec, plain, level)
-        yield pack
-        packed = pack.data
+        work = CodecWork(partial(compress, codec, plain, level))
+        yield work
+        packed = work.data
     return memoryview(batch_of(header._replace(attributes=header.attributes & ~CODEC_MASK | codec), packed))
