@@ -106,6 +106,7 @@ class PartitionMetrics:
 class PartitionLog:
     """A partition's log. Used only from the event loop's thread.
 
+    `high_watermark`: one past the last record that is visible to readers, which is the log end offset.
     `recovery_point`: this process has flushed everything before it. `gaps` are reported until the log start
     offset passes them.
     """
@@ -173,11 +174,6 @@ class PartitionLog:
         self._note_unflushed()
         # The next append computes the limits of the active segment.
         self._roll_bytes = self._roll_ms = self._roll_offset = -1
-
-    @property
-    def log_end_offset(self) -> int:
-        """One past the last record that is visible to readers."""
-        return self.high_watermark
 
     @property
     def size(self) -> int:

@@ -112,10 +112,6 @@ class HostedTopic:
         """Return whether `log` would create files, which takes a millisecond or more."""
         return index not in self.open_logs and 0 <= index < self.count
 
-    def opened_log(self, index: int) -> PartitionLog | None:
-        """Return one partition's log if it is open. Does not access the disk."""
-        return self.open_logs.get(index)
-
     def traffic(self) -> "Steps[TopicTraffic]":
         """Return the traffic of all partitions since startup."""
         messages_in = bytes_in = bytes_out = appends = reads = failed_reads = 0
@@ -230,7 +226,7 @@ class Partitions:
         topic = self.by_name.get(name)
         if topic is None or not 0 <= index < topic.count:
             return None
-        log = topic.opened_log(index)
+        log = topic.open_logs.get(index)
         if log is not None:
             return log.high_watermark
         return 0 if self.store.partition(name, index) is None else None
@@ -266,7 +262,7 @@ class Partitions:
             count, known.count = known.count, 0
             for index in range(count):
                 self.store.delete_partition(name, index)
-                log = known.opened_log(index)
+                log = known.open_logs.get(index)
                 if log is not None:
                     on_delete(log)
                 yield

@@ -52,7 +52,7 @@ def topic_families(partitions: Partitions) -> Families:
             yield None
             of_log = (("topic", log.topic), ("partition", str(log.index)))
             sizes.append(Sample(of_log, log.size))
-            ends.append(Sample(of_log, log.log_end_offset))
+            ends.append(Sample(of_log, log.high_watermark))
     for move in list(partitions.store.moves.running.values())[:MAX_SERIES]:
         log = move.partition
         future = (("topic", log.topic), ("partition", str(log.index)), ("is_future", "true"))
