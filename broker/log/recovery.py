@@ -37,8 +37,8 @@ from broker.log.layout import (
     segment_file,
 )
 from broker.log.producer_state import BatchMetadata, ProducerStates, parse_snapshot, sequence_after
+from broker.log.scan import Damage, scan
 from broker.log.segment import BatchPosition, Segment
-from broker.log.verified_ranges import Damage, scan
 from broker.records.control import marker_of
 from broker.records.header import (
     HEADER_BYTES,
