@@ -149,7 +149,7 @@ def test_one_subscription_is_matched_between_two_pauses(count: int, match: str) 
 
 
 def test_the_prefixes_of_one_subscription_are_added_between_two_pauses() -> None:
-    one = read_subscription("s", {"metrics": ",".join(numbered(127))})
+    one = run_through(read_subscription("s", {"metrics": ",".join(numbered(127))}))
     assert pauses(effective_of([one] * 3)) == 3 + 1 + 127, "three are added, one run is sorted"
     assert len(run_through(effective_of([one] * 3)).metrics) == 127
 
