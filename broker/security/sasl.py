@@ -37,13 +37,16 @@ class SaslLogin:
         """
 
 
+def authentication_failed(message: str) -> ApiError:
+    return ApiError(ErrorCode.SASL_AUTHENTICATION_FAILED, message)
+
+
 def invalid_credentials(mechanism: str) -> ApiError:
     """Return the error of a login that must not reveal to the client why it failed."""
-    message = (
+    return authentication_failed(
         "Authentication failed during authentication due to invalid credentials with SASL mechanism "
         f"{mechanism}"
     )
-    return ApiError(ErrorCode.SASL_AUTHENTICATION_FAILED, message)
 
 
 class SaslSession:
