@@ -33,8 +33,7 @@ from broker.protocol.schema import Struct
 from broker.records.build import NewRecord, build_batch
 from broker.records.compression import Codec, decompress
 from broker.records.header import HEADER_BYTES
-from broker.records.inspect import UNBOUNDED, check_records
-from broker.records.record_errors import RecordRules
+from broker.records.inspect import UNBOUNDED, RecordRules, check_records
 
 SIZES: Final = ((16_384, 1_000), (16_384, 100), (1_000_000, 1_000), (1_000_000, 100))
 """Bytes of uncompressed records in a batch, and of a value."""

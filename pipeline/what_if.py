@@ -19,8 +19,7 @@ from broker.common.strict_yaml import BadFileError
 from broker.quotas.kinds import QuotaKind
 from broker.simulation.engine import MAX_EVENTS, TooManyEventsError
 from broker.simulation.parts import RecordedClient, joined, parts_of, simulate_part
-from broker.simulation.recorded import APIS, CLIENT
-from broker.simulation.scenario import SECOND_US, ClientLoad, Limit
+from broker.simulation.scenario import APIS, CLIENT, SECOND_US, ClientLoad, Limit
 from broker.simulation.summary import SimulationSummary, Totals
 from pipeline.headers import NODE
 from pipeline.silver import PLACE

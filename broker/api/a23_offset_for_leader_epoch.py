@@ -67,4 +67,4 @@ def _end(hosted: HostedTopic | None, requested: OffsetForLeaderPartition) -> Epo
         return EpochEndOffset(error, requested.partition)
     if requested.leader_epoch != LEADER_EPOCH:
         return EpochEndOffset(ErrorCode.NONE, requested.partition)
-    return EpochEndOffset(ErrorCode.NONE, requested.partition, LEADER_EPOCH, log.log_end_offset)
+    return EpochEndOffset(ErrorCode.NONE, requested.partition, LEADER_EPOCH, log.high_watermark)

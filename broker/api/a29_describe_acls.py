@@ -21,8 +21,7 @@ from broker.protocol.messages.describe_acls import (
     DescribeAclsResource,
     DescribeAclsResponse,
 )
-from broker.security.acl.acl import Operation
-from broker.security.acl.acl_filter import AclFilter
+from broker.security.acl.acl import AclFilter, Operation
 
 NO_AUTHORIZER = "No Authorizer is configured on the broker"
 

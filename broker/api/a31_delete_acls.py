@@ -25,8 +25,7 @@ from broker.protocol.messages.delete_acls import (
     DeleteAclsRequest,
     DeleteAclsResponse,
 )
-from broker.security.acl.acl import Acl, Operation
-from broker.security.acl.acl_filter import AclFilter
+from broker.security.acl.acl import Acl, AclFilter, Operation
 
 
 @api(ApiKey.DELETE_ACLS, versions=(1, 3), services=ControlServices)

@@ -24,9 +24,8 @@ from broker.api.security.client_security import may_log_in, refusal_message
 from broker.common.errors import ApiError, ErrorCode
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
-from broker.quotas.user_connections import TooFastOfUser, UserRefusal
-from broker.security.sasl import SaslLogin
-from broker.security.session import SaslSession
+from broker.quotas.connections import TooFastOfUser, UserRefusal
+from broker.security.sasl import SaslLogin, SaslSession
 
 LOGGED_IN: Final = "SaslAuthenticate request received after successful authentication"
 NO_HANDSHAKE: Final = "SaslAuthenticate request received before SaslHandshake"

@@ -1,8 +1,9 @@
-"""Requests to HTTP servers that the operator has configured: token issuers and identity providers.
+"""Requests to HTTP servers that the operator has configured: token issuers and identity providers, and when
+to send a request again.
 
-Used by broker.server.parts.oauthbearer_keys and by webui.security.oidc; `root_cause` also by
-broker.monitoring.otlp.export. A request follows no redirects, and uses neither proxies nor passwords of the
-environment. It has a deadline, and its answer a largest size.
+Used by broker.server.parts.oauthbearer_keys and by webui.security.oidc; `root_cause` and `retry_ms` also by
+broker.monitoring.otlp.export and broker.monitoring.alerts.outbox. A request follows no redirects, and uses
+neither proxies nor passwords of the environment. It has a deadline, and its answer a largest size.
 """
 
 import ssl
@@ -14,6 +15,8 @@ import trio
 
 MAX_ANSWER_BYTES: Final = 1_048_576
 TIMEOUT_S: Final = 10.0
+FIRST_RETRY_MS: Final = 1_000
+MAX_RETRY_MS: Final = 30_000
 
 
 class HttpRequest(msgspec.Struct, frozen=True):
@@ -70,3 +73,13 @@ def root_cause(error: BaseException) -> str:
             first = first.exceptions[-1]
     error = first or error
     return f"{type(error).__name__}: {error}"
+
+
+def retry_ms(attempt: int, retry_after: str | None, most_ms: int = MAX_RETRY_MS) -> int:
+    """Return the delay after attempt number `attempt`, from 1.
+
+    It doubles each time, or is the receiver's Retry-After in seconds, up to `most_ms`.
+    """
+    if retry_after is not None and retry_after.isascii() and retry_after.isdigit():
+        return min(int(retry_after[:9]) * 1_000, most_ms)
+    return int(min(FIRST_RETRY_MS * 2 ** min(attempt - 1, 10), most_ms))

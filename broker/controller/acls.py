@@ -10,10 +10,17 @@ from broker.controller.commands import AclDeletion, CreateAcls, DeleteAcls, Entr
 from broker.controller.plan import Plan, Situation
 from broker.metadata.actor import Role
 from broker.metadata.changes import ACL_IS_SET, Change, ChangeKind
-from broker.security.acl.acl import CLUSTER_NAME, Acl, Operation, PatternType, Permission, ResourceType
+from broker.security.acl.acl import (
+    CLUSTER_NAME,
+    Acl,
+    AclFilter,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceType,
+)
 from broker.security.acl.acl import entity_of as acl_entity
 from broker.security.acl.acl import key_of as acl_key
-from broker.security.acl.acl_filter import AclFilter
 
 LONGEST_TEXT: Final = 1_024
 """Characters of a resource name, a principal and a host. Kafka has no limit; ours keeps pages and log lines

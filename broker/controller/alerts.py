@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from broker.common.errors import ErrorCode
-from broker.common.glob_patterns import glob
+from broker.common.patterns import glob
 from broker.controller.commands import Command, EntryOutcome
 from broker.controller.plan import Plan, Situation
 from broker.metadata.actor import Role

@@ -19,8 +19,7 @@ import msgspec
 from broker.common.errors import ErrorCode
 from broker.metadata.actor import BROKER_ITSELF, UPSTREAM_CLUSTER, Actor, ChangeOrigin, Role, lacks_role
 from broker.quotas.entity import EntityPairs
-from broker.security.acl.acl import Acl
-from broker.security.acl.acl_filter import AclFilter
+from broker.security.acl.acl import Acl, AclFilter
 
 __all__ = [
     "BROKER_ITSELF",

@@ -49,7 +49,7 @@ from broker.controller.topics import (
 )
 from broker.metadata.actor import ChangeOrigin, Role
 from broker.metadata.changes import Change, ChangeKind
-from broker.telemetry.subscription import read_in_steps, subscription_setting
+from broker.telemetry.subscription import read_subscription, subscription_setting
 
 _LOCATIONS: Final = frozenset({"ssl.keystore.location", "ssl.truststore.location"})
 _CONSOLE: Final = "console."
@@ -362,7 +362,7 @@ def _current_subscription(alteration: ConfigAlteration, at: Situation) -> Mappin
 
 
 def _apply_to_subscription(alteration: ConfigAlteration, current: Mapping[str, str]) -> Steps[dict[str, str]]:
-    """Return its settings with the ops applied. Raises ApiError as `read_in_steps` does.
+    """Return its settings with the ops applied. Raises ApiError as `read_subscription` does.
 
     A subscription exists while it has a setting: the first setting creates it, and removing the last deletes
     it.
@@ -371,7 +371,7 @@ def _apply_to_subscription(alteration: ConfigAlteration, current: Mapping[str, s
     for op in alteration.ops:
         setting = subscription_setting(op.key)
         _apply_op(op, setting, wanted.get(op.key, setting.write(setting.default) or ""), wanted)
-    yield from read_in_steps(alteration.resource.name, wanted)
+    yield from read_subscription(alteration.resource.name, wanted)
     return wanted
 
 

@@ -188,7 +188,7 @@ class GroupChanges:
         moves = []
         for hosted, index in selected:
             before = committed.get(hosted.name, {}).get(index)
-            log = hosted.opened_log(index)
+            log = hosted.open_logs.get(index)
             start = end = 0
             if log is not None:
                 log.check_usable()

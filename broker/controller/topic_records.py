@@ -168,7 +168,7 @@ class TopicRecords:
         positions = dict(command.positions)
         ranges = []
         for index in _selected(command, hosted):
-            log = hosted.opened_log(index)
+            log = hosted.open_logs.get(index)
             if log is None:
                 ranges.append(Range(index, None, 0, 0))
                 continue

@@ -25,8 +25,7 @@ from broker.controller.commands import (
 from broker.metadata.alerts import read_rule, written
 from broker.metadata.changes import SHADOW, AuditFilter, AuditRow, ChangeKind, Unreadable, read_pairs
 from broker.metadata.image import Image
-from broker.security.acl.acl import read_acl
-from broker.security.acl.acl_filter import filter_of
+from broker.security.acl.acl import filter_of, read_acl
 
 LARGEST_ENTITY: Final = 8
 """Maximum rows of one entity in one change: its limits and the shadow mode mark."""

@@ -71,7 +71,7 @@ class TopicLogs(Generic[Log]):
         topic = self._partitions.by_name.get(self._topic)
         if topic is None:
             return
-        indexes = [log.index for log in topic.opened()] if opened_only else range(topic.count)
+        indexes = [log.index for log in topic.open_logs.values()] if opened_only else range(topic.count)
         for index in indexes:
             try:
                 log = self.at(topic, index)

@@ -17,8 +17,7 @@ from broker.api.requests.automatic_topics import automatic_topic
 from broker.common.errors import ErrorCode
 from broker.config.table import BrokerConfig
 from broker.gateway.upstream.errors import Reason, UpstreamError
-from broker.partitions.event_log import EventBuffer, Waiting
-from broker.partitions.event_partitions import EventPartitions, codec_of
+from broker.partitions.event_log import EventBuffer, EventPartitions, Waiting, codec_of
 from broker.protocol.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,

@@ -31,16 +31,19 @@ def entries_of(content: bytes) -> list[AbortedTransaction]:
 
 
 class AbortedTransactions:
-    """The entries of one segment, in the order of their markers: 34 bytes each, also in memory."""
+    """The entries of one segment, in the order of their markers: 34 bytes each, also in memory.
 
-    __slots__ = ("_entries", "_files", "_written", "path")
+    The file has the first `stored_bytes` of them.
+    """
+
+    __slots__ = ("_entries", "_files", "path", "stored_bytes")
 
     def __init__(self, files: OpenFiles, path: str) -> None:
         """Create an empty index without touching the file."""
         self.path = path
         self._files = files
         self._entries = bytearray()
-        self._written = 0
+        self.stored_bytes = 0
 
     def __len__(self) -> int:
         return len(self._entries) // _ENTRY.size
@@ -64,13 +67,8 @@ class AbortedTransactions:
                 return False
             last = offset
         self._entries = bytearray(content)
-        self._written = len(content)
+        self.stored_bytes = len(content)
         return True
-
-    @property
-    def stored_bytes(self) -> int:
-        """Bytes in the file."""
-        return self._written
 
     def append(self, entry: AbortedTransaction) -> None:
         """Add an entry whose marker is after those of all others."""
@@ -78,15 +76,15 @@ class AbortedTransactions:
 
     def spill(self) -> None:
         """Write the entries that the file lacks. Raises OSError; they are then written the next time."""
-        if self._written < len(self._entries):
-            new = bytes(self._entries[self._written :])
-            disk.write_at(self._files.get(self.path, make=True), (new,), self._written)
-            self._written += len(new)
+        if self.stored_bytes < len(self._entries):
+            new = bytes(self._entries[self.stored_bytes :])
+            disk.write_at(self._files.get(self.path, make=True), (new,), self.stored_bytes)
+            self.stored_bytes += len(new)
 
     def clear(self) -> None:
         """Remove every entry, also from the file. Raises OSError."""
         self._entries = bytearray()
-        self._written = 0
+        self.stored_bytes = 0
         if disk.exists(self.path):
             disk.truncate(self._files.get(self.path), 0)
 

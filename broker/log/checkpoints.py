@@ -29,6 +29,9 @@ _NOT_READABLE: Final = (
     "that were deleted by DeleteRecords can be read again"
 )
 
+FIRST_EPOCH_TEXT: Final = b"0\n1\n0 0\n"
+"""The content of `leader-epoch-checkpoint`: leader epoch 0 begins at offset 0."""
+
 CLEAN_SHUTDOWN_TEXT: Final = b'{"version":0,"brokerEpoch":-1}'
 
 
@@ -68,12 +71,6 @@ def content_of_copy(copy: bytes) -> bytes | None:
     """Return the content of a checkpoint from its copy; None if the copy is damaged."""
     content, separator, crc = copy.rpartition(_CRC_NAME)
     return content if separator and crc == b"%d\n" % crc32c(content) else None
-
-
-def epochs_text(epochs: list[tuple[int, int]]) -> bytes:
-    """Format `leader-epoch-checkpoint`: the start offset of each leader epoch."""
-    lines = ["0", str(len(epochs))] + [f"{epoch} {offset}" for epoch, offset in epochs]
-    return ("\n".join(lines) + "\n").encode()
 
 
 def partition_text(topic_id: bytes) -> bytes:

@@ -1,5 +1,5 @@
-"""The directories of `log.dirs`: their partition folders and checkpoint files, their availability, and the
-placement of new partitions.
+"""The directories of `log.dirs`: their partition folders and checkpoint files, the modes of these, their
+availability, and the placement of new partitions.
 
 Owned by the store. `partition_folders` is called before the logs are opened, to compare the folders with the
 metadata. (Kafka: LogManager's directory handling, KIP-112 and KIP-113)
@@ -7,6 +7,7 @@ metadata. (Kafka: LogManager's directory handling, KIP-112 and KIP-113)
 
 import contextlib
 import os
+import stat
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
@@ -16,14 +17,14 @@ from broker.common.slices import Steps, run_through
 from broker.config.sections.topics import TopicSettings
 from broker.log import checkpoints, disk, layout
 from broker.log.checkpoints import OffsetFile, parse_partition_text
-from broker.log.disk import OpenFile
+from broker.log.disk import MAX_FILE_MODE, MAX_FOLDER_MODE, OpenFile
 from broker.log.layout import DELETED_DIRECTORY, STRAY_DIRECTORY, renamed_directory
 from broker.log.log_context import LogContext
 from broker.log.partition import LogLocation, PartitionLog
-from broker.log.permissions import tighten
 from broker.log.producer_state import ProducerStates
 from broker.log.recovery import (
     DuplicatePartition,
+    Exposure,
     Gap,
     Loaded,
     Missing,
@@ -45,6 +46,16 @@ MAX_PREFERRED: Final = 10_000
 An administrator may name any partition.
 """
 
+_CHECKPOINTS: Final = (layout.RECOVERY_POINTS, layout.START_OFFSETS, layout.CLEANER_POINTS)
+_OURS: Final = frozenset(
+    {
+        *_CHECKPOINTS,
+        *(each + layout.COPY for each in _CHECKPOINTS),
+        layout.CLEAN_SHUTDOWN,
+        layout.LOCK,
+    }
+)
+_ASIDE: Final = (layout.DELETED_DIRECTORY, layout.FUTURE_DIRECTORY, layout.STRAY_DIRECTORY)
 
 OpenedLogs = dict[tuple[str, int], PartitionLog]
 
@@ -80,6 +91,51 @@ def _folders_in(directory: str) -> Iterator[PartitionFolder]:
             content = disk.read_file(os.path.join(path, layout.PARTITION_METADATA))
             if content is not None or any(each.endswith(layout.LOG) for each in disk.names_in(path)):
                 yield PartitionFolder(*key, parse_partition_text(content), path)
+
+
+def tighten(directory: str) -> Exposure:
+    """Restrict the modes of the log's files and folders in `directory` to at most 0640 and 0750.
+
+    `disk` creates files with these modes; an earlier version, Kafka or a copy may have left others readable.
+    Removes the rights of others, and the group's write right. Does not follow links and ignores files with
+    other names. Raises OSError if the directory cannot be read.
+    """
+    mode = stat.S_IMODE(os.stat(directory).st_mode)
+    exposure = Exposure(directory, mode=mode if mode & 0o007 else 0)
+    for entry, most in _entries(directory, exposure):
+        try:
+            seen = stat.S_IMODE(entry.stat(follow_symlinks=False).st_mode)
+            if seen & ~most & 0o777:
+                os.chmod(entry.path, seen & most)
+                exposure.tightened += 1
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            exposure.error = exposure.error or error
+    return exposure
+
+
+def _entries(directory: str, exposure: Exposure) -> Iterator[tuple["os.DirEntry[str]", int]]:
+    """Yield each file and folder of the log with its maximum mode."""
+    with os.scandir(directory) as found:
+        for entry in found:
+            if entry.is_symlink():
+                continue
+            if entry.is_dir() and _is_partition(entry.name):
+                yield entry, MAX_FOLDER_MODE
+                try:
+                    with os.scandir(entry.path) as files:
+                        for file in files:
+                            if file.is_file(follow_symlinks=False):
+                                yield file, MAX_FILE_MODE
+                except OSError as error:
+                    exposure.error = exposure.error or error
+            elif entry.name in _OURS and entry.is_file():
+                yield entry, MAX_FILE_MODE
+
+
+def _is_partition(name: str) -> bool:
+    return layout.parse_partition(name) is not None or name.endswith(_ASIDE)
 
 
 class LogDirectory:
@@ -194,7 +250,7 @@ class LogDirectory:
         self.recovery_points.forget((topic, index))
         disk.make_directory(path)
         disk.replace_file(os.path.join(path, layout.PARTITION_METADATA), checkpoints.partition_text(topic_id))
-        disk.replace_file(os.path.join(path, layout.LEADER_EPOCHS), checkpoints.epochs_text([(0, 0)]))
+        disk.replace_file(os.path.join(path, layout.LEADER_EPOCHS), checkpoints.FIRST_EPOCH_TEXT)
         segment = Segment(self._context.files, path, first_offset)
         segment.open(make=True)
         self.count += 1

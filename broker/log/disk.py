@@ -268,16 +268,16 @@ def flush(file: OpenFile) -> None:
 
 def flush_file(path: str) -> None:
     """Block until the file is on disk, so that it survives a power loss. Raises OSError."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+    _flush_path(path, 0)
 
 
 def flush_directory(path: str) -> None:
     """Make names that were added, renamed or removed in the directory durable."""
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    _flush_path(path, os.O_DIRECTORY)
+
+
+def _flush_path(path: str, flag: int) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | flag)
     try:
         os.fsync(fd)
     finally:

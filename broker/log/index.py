@@ -6,7 +6,7 @@ are relative to the segment. Independent of batches.
 
 An index can be rebuilt from its segment, so entries are buffered and written some hundreds at a time. Written
 entries are looked up in the file, so an index uses no memory; only the most recently used offset indexes are
-cached as numbers, because consumers read the same segments again and again.
+cached as numbers, because consumers read the same segments again and again. `IndexRecord` notices damage.
 """
 
 import sys
@@ -15,7 +15,9 @@ from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from operator import itemgetter
 from struct import Struct
-from typing import Final
+from typing import Final, NamedTuple
+
+from crc32c import crc32c
 
 from broker.log import disk
 from broker.log.disk import OpenFiles
@@ -25,6 +27,11 @@ TIME_ENTRY: Final = Struct(">qi")
 
 ENTRIES_PER_WRITE: Final = 256
 _first = itemgetter(0)
+
+_RECORD_VERSION: Final = "0"
+
+MAX_RELATIVE_OFFSET: Final = 0x7FFF_FFFF
+"""Largest distance of an offset from its segment's base offset: the indexes store it in four bytes."""
 
 RESIDENT_ENTRIES: Final = 1_048_576
 """Offset index entries cached in memory, over all segments: 8 MB, enough for 4 GB of small batches."""
@@ -201,3 +208,56 @@ class SparseIndex:
         self._unwritten = []
         self._last_key = -1
         _resident.forget(self)
+
+
+class IndexRecord(NamedTuple):
+    """A record of the indexes of a closed segment, so that a later start notices a damaged or missing one.
+
+    It has the size of the time index in bytes, the number of aborted transactions, and the checksum of their
+    index.
+
+    The segment writes the file beside its indexes when it is sealed; Kafka's formats have no room for a
+    checksum. Most segments need none: the last entry of a time index is checked against its batch, and a
+    segment without aborted transactions has no `.txnindex`. Indexes of earlier versions are accepted without
+    one.
+
+        0
+        timeindex <bytes>
+        txnindex <entries> <crc32c>
+    """
+
+    time_bytes: int
+    aborted: int
+    aborted_crc: int
+
+
+def record_of(time_bytes: int, aborted: int, content: bytes | bytearray) -> IndexRecord:
+    """Return the record of a time index of this size and of this content of a `.txnindex`."""
+    return IndexRecord(time_bytes, aborted, crc32c(content))
+
+
+def record_text(record: IndexRecord) -> bytes:
+    lines = [
+        _RECORD_VERSION,
+        f"timeindex {record.time_bytes}",
+        f"txnindex {record.aborted} {record.aborted_crc}",
+    ]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def parse_record(content: bytes | None) -> IndexRecord | None:
+    """Return the record; None for a missing file.
+
+    A damaged file agrees with no index, so that the indexes are rebuilt.
+    """
+    if content is None:
+        return None
+    try:
+        version, times, aborted = content.decode("ascii").splitlines()
+        time_name, time_bytes = times.split(" ")
+        aborted_name, count, crc = aborted.split(" ")
+        if (version, time_name, aborted_name) == (_RECORD_VERSION, "timeindex", "txnindex"):
+            return IndexRecord(int(time_bytes), int(count), int(crc))
+    except ValueError:
+        pass
+    return IndexRecord(-1, -1, -1)

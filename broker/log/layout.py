@@ -10,7 +10,7 @@ TIME_INDEX: Final = ".timeindex"
 SNAPSHOT: Final = ".snapshot"
 TXN_INDEX: Final = ".txnindex"
 INDEX_RECORD: Final = ".indexrecord"
-"""Ours: what the indexes of a closed segment contain (`index_record`). Kafka ignores the file."""
+"""Ours: what the indexes of a closed segment contain (`IndexRecord`). Kafka ignores the file."""
 
 DELETED: Final = ".deleted"
 """Suffix of a segment file that waits for its removal."""

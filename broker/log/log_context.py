@@ -10,8 +10,8 @@ from typing import Final, Generic, NamedTuple
 
 from broker.log.disk import OpenFiles
 from broker.log.segment import Segment
+from broker.log.slice import Transfer
 from broker.log.staged import FailedAppend, Partition
-from broker.log.windows import Transfer
 
 
 class CachedPosition(NamedTuple):

@@ -375,10 +375,6 @@ class Moves:
         self.originals.append(Original(partition, source, old))
         self._remove([os.path.join(directory, os.path.basename(path) + DELETED) for path in stale], 0)
 
-    def flush(self, original: Original, now_wall_ms: int) -> Flush:
-        """Return the flush that must succeed before the original is removed."""
-        return original.partition.flush(now_wall_ms)
-
     def remove_original(self, original: Original, flushed: Flush, now_wall_ms: int) -> None:
         """Remove the original after its flush.
 

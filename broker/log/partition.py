@@ -28,6 +28,7 @@ from broker.log import disk, retention, timestamps
 from broker.log.aborted_transactions import AbortedTransaction
 from broker.log.background_jobs import Flush
 from broker.log.checkpoints import OffsetFile
+from broker.log.index import MAX_RELATIVE_OFFSET
 from broker.log.layout import DELETED, SNAPSHOT, SWAP, segment_file
 from broker.log.log_context import CachedPosition, LogContext
 from broker.log.producer_state import BatchMetadata, sequence_after, snapshot
@@ -46,16 +47,13 @@ from broker.records.header import (
     stamp_append_time,
     stamp_max_timestamp,
 )
-from broker.records.inspect import UNBOUNDED, check_records
-from broker.records.record_errors import RecordRules
-from broker.records.repack import repacked
+from broker.records.inspect import UNBOUNDED, RecordRules, check_records
+from broker.records.packing import repacked
 from broker.records.validate import SPECIAL_FLAGS, check_batch, check_flags
 
 OUT_OF_RESOURCES: Final = frozenset({EMFILE, ENFILE, ENOMEM})
 """Errors of opening and reading that do not indicate a disk failure."""
 
-_MAX_RELATIVE_OFFSET: Final = 0x7FFF_FFFF
-"""Largest distance of an offset from its segment's base offset: indexes store it in four bytes."""
 _UNLIMITED: Final = 0x7FFF_FFFF_FFFF_FFFF
 _UNKNOWN: Final = -2
 
@@ -108,6 +106,7 @@ class PartitionMetrics:
 class PartitionLog:
     """A partition's log. Used only from the event loop's thread.
 
+    `high_watermark`: one past the last record that is visible to readers, which is the log end offset.
     `recovery_point`: this process has flushed everything before it. `gaps` are reported until the log start
     offset passes them.
     """
@@ -175,11 +174,6 @@ class PartitionLog:
         self._note_unflushed()
         # The next append computes the limits of the active segment.
         self._roll_bytes = self._roll_ms = self._roll_offset = -1
-
-    @property
-    def log_end_offset(self) -> int:
-        """One past the last record that is visible to readers."""
-        return self.high_watermark
 
     @property
     def size(self) -> int:
@@ -466,7 +460,7 @@ class PartitionLog:
         if self._first_ms >= 0:
             jitter_ms = int(self._jitter * min(settings.segment_jitter_ms, settings.max_segment_ms))
             self._roll_ms = self._first_ms + settings.max_segment_ms - jitter_ms
-        self._roll_offset = active.base_offset + _MAX_RELATIVE_OFFSET
+        self._roll_offset = active.base_offset + MAX_RELATIVE_OFFSET
         if self._staged_end and (
             active.index_bytes >= settings.segment_index_bytes
             or self._staged_end + size > self._roll_bytes

@@ -36,7 +36,6 @@ from broker.log.layout import (
     parse_segment_file,
     segment_file,
 )
-from broker.log.permissions import Exposure
 from broker.log.producer_state import BatchMetadata, ProducerStates, parse_snapshot, sequence_after
 from broker.log.scan import Damage, scan
 from broker.log.segment import BatchPosition, Segment
@@ -119,6 +118,23 @@ class Repaired(NamedTuple):
 
     path: str
     reason: str
+
+
+class Exposure(msgspec.Struct):
+    """Result of restricting the modes in one log directory; see `directories.tighten`.
+
+    `tightened` files and folders were open to others. `error` is the first that could not be changed. `mode`
+    is the log directory's own mode if others may list it or write to it, else 0: the directory may hold
+    foreign files, so its mode is not changed.
+    """
+
+    directory: str
+    tightened: int = 0
+    error: OSError | None = None
+    mode: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.tightened or self.error or self.mode)
 
 
 class Recovery(msgspec.Struct):

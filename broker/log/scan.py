@@ -13,6 +13,7 @@ from typing import Final, NamedTuple, TypeAlias
 from crc32c import crc32c
 
 from broker.log.disk import OpenFile, read_at
+from broker.log.index import MAX_RELATIVE_OFFSET
 from broker.records.header import (
     CRC_FROM,
     HEADER,
@@ -27,7 +28,6 @@ _CHUNK: Final = 262_144
 _MAX_BATCH_BYTES: Final = 268_435_456
 """More than any request can carry: a larger length is damage and is not read."""
 
-_MAX_RELATIVE_OFFSET: Final = 0x7FFF_FFFF
 _MAGIC_BYTE: Final = bytes([MAGIC])
 _unpack = HEADER.unpack_from
 
@@ -118,7 +118,7 @@ class _Window:
         if (
             magic != MAGIC
             or not HEADER_BYTES <= size <= min(self._end - position, _MAX_BATCH_BYTES)
-            or not expected <= base_offset <= expected + _MAX_RELATIVE_OFFSET
+            or not expected <= base_offset <= expected + MAX_RELATIVE_OFFSET
             or delta < 0
         ):
             return None

@@ -19,8 +19,16 @@ from broker.common.slices import SLICE, Slices, run_through
 from broker.log import disk
 from broker.log.aborted_transactions import AbortedTransactions
 from broker.log.disk import OpenFile, OpenFiles
-from broker.log.index import ENTRIES_PER_WRITE, OFFSET_ENTRY, TIME_ENTRY, SparseIndex
-from broker.log.index_record import IndexRecord, parse_record, record_of, record_text
+from broker.log.index import (
+    ENTRIES_PER_WRITE,
+    OFFSET_ENTRY,
+    TIME_ENTRY,
+    IndexRecord,
+    SparseIndex,
+    parse_record,
+    record_of,
+    record_text,
+)
 from broker.log.layout import (
     INDEX_RECORD,
     LOG,
@@ -53,7 +61,10 @@ _MAX_UNINDEXED_BYTES: Final = 1_048_576
 entries were lost: between two entries are `index.interval.bytes` and one batch, but more after restarts.
 """
 
-_RENAMED: Final = (OFFSET_INDEX, TIME_INDEX, TXN_INDEX, INDEX_RECORD, LOG)
+_INDEXES: Final = (OFFSET_INDEX, TIME_INDEX, TXN_INDEX, INDEX_RECORD)
+"""The files beside the records'."""
+
+_RENAMED: Final = (*_INDEXES, LOG)
 
 _read_extent = EXTENT.unpack_from
 
@@ -164,14 +175,12 @@ class Segment:
     @property
     def paths(self) -> tuple[str, ...]:
         """Files that are deleted with the segment."""
-        suffixes = (LOG, OFFSET_INDEX, TIME_INDEX, TXN_INDEX, INDEX_RECORD, SNAPSHOT)
-        return tuple(self.file(suffix) for suffix in suffixes)
+        return tuple(self.file(suffix) for suffix in (LOG, *_INDEXES, SNAPSHOT))
 
     @property
     def index_paths(self) -> tuple[str, ...]:
         """The files beside the records', which may be missing."""
-        suffixes = (OFFSET_INDEX, TIME_INDEX, TXN_INDEX, INDEX_RECORD)
-        return tuple(self.file(suffix) for suffix in suffixes)
+        return tuple(self.file(suffix) for suffix in _INDEXES)
 
     @property
     def durable_paths(self) -> list[str]:

@@ -19,12 +19,12 @@ from broker.log.directories import NO_TOPIC_ID, LogDirectories, LogDirectory, Op
 from broker.log.disk import NO_DESCRIPTORS, OpenFiles
 from broker.log.layout import DELETED_DIRECTORY, STRAY_DIRECTORY
 from broker.log.log_context import LogContext
-from broker.log.moves import Move, Moves, Step
+from broker.log.moves import Moves
 from broker.log.partition import PartitionLog, storage_error
 from broker.log.recovery import Missing, Recovery
 from broker.log.retention import ClockSteps
+from broker.log.slice import MappedWindows, Sendfile, Transfer
 from broker.log.staged import FailedAppend
-from broker.log.windows import MappedWindows, Sendfile, Transfer
 
 _NONE_FAILED: Final[tuple[FailedAppend[PartitionLog], ...]] = ()
 
@@ -196,10 +196,6 @@ class LogStore:
         except OSError as error:
             raise storage_error(error) from error
 
-    def next_step_of(self, move: Move, max_bytes: int) -> Step | None:
-        """Return `Moves.next_step`."""
-        return self.moves.next_step(move, max_bytes, self.directories.of(move.partition))
-
     def delete_partition(self, topic: str, index: int) -> None:
         """Delete the partition for every caller at once.
 
@@ -290,11 +286,7 @@ class LogStore:
         delay_ms, interval_ms = self.config.initial_task_delay_ms, self.config.retention_check_interval_ms
         self._next_check_ms = now_ms + min(delay_ms, interval_ms)
 
-    def retention(self, now_wall_ms: int, now_ms: int | None = None) -> list[BackgroundJob]:
-        """`retention_in_steps` without pauses."""
-        return run_through(self.retention_in_steps(now_wall_ms, now_ms))
-
-    def retention_in_steps(self, now_wall_ms: int, now_ms: int | None = None) -> Steps[list[BackgroundJob]]:
+    def retention(self, now_wall_ms: int, now_ms: int | None = None) -> Steps[list[BackgroundJob]]:
         """Delete expired segments and return jobs that remove files whose delay is over.
 
         Call again after the shortest file.delete.delay.ms. `now_ms` is monotonic: segments are deleted at

@@ -50,6 +50,20 @@ class FamilySamples(msgspec.Struct, frozen=True):
     samples: Iterable[Sample]
 
 
+def gauge(name: str, help: str, samples: Iterable[Sample] | float) -> FamilySamples:
+    """Return a gauge. A number is the value of its only series, which has no labels."""
+    return FamilySamples(name, help, MetricType.GAUGE, _samples(samples))
+
+
+def counter(name: str, help: str, samples: Iterable[Sample] | float) -> FamilySamples:
+    """Return a counter; `samples` as for `gauge`."""
+    return FamilySamples(name, help, MetricType.COUNTER, _samples(samples))
+
+
+def _samples(samples: Iterable[Sample] | float) -> Iterable[Sample]:
+    return [Sample((), samples)] if isinstance(samples, int | float) else samples
+
+
 Families = Iterator[FamilySamples | None]
 """Families, a bounded amount of work at a time: None when a step yields no family, so that the caller can
 let other tasks run while thousands of sensors are read.

@@ -3,7 +3,7 @@
 processCompletedReceives)
 
 The responder logs a SASL login, TLS handshakes log that of a client's certificate. The processor of a
-listener with `connections.max.reauth.ms` asks `SaslSessions` about every frame; broker.security.session
+listener with `connections.max.reauth.ms` asks `SaslSessions` about every frame; broker.security.sasl
 defines sessions. Each processor has one `FailedLogins` and one `LateLogins`, which sleep until the next
 deadline.
 """

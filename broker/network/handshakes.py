@@ -29,8 +29,8 @@ from broker.network.connection.tls_socket import CIPHERTEXT_BYTES, TlsError, Tls
 from broker.network.connection.transport import Transport
 from broker.network.responder import Responder
 from broker.network.selector import READ, WRITE, Ending, Selector
-from broker.quotas.user_connections import TooFastOfUser, UserRefusal
-from broker.security.distinguished_name import subject_of
+from broker.quotas.connections import TooFastOfUser, UserRefusal
+from broker.security.principal_rules import subject_of
 from broker.security.tls import Certificates, is_readable_by_others, refuse_ended
 
 logger = logging.getLogger(__name__)

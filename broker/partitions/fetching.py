@@ -7,11 +7,12 @@ connections.
 from collections.abc import Callable, Hashable, Sequence
 from typing import Final, Protocol
 
+import msgspec
+
 from broker.common.errors import ApiError, ErrorCode
 from broker.log.aborted_transactions import AbortedTransaction
 from broker.log.partition import PartitionLog
-from broker.log.slice import FileSlice
-from broker.log.windows import MAX_COPIED_BYTES
+from broker.log.slice import MAX_COPIED_BYTES, FileSlice
 from broker.partitions.partitions import LEADER_EPOCH
 from broker.purgatory.purgatory import DelayedOperation, OperationState
 
@@ -42,63 +43,31 @@ them.
 """
 
 
-class RequestedPartition:
+class RequestedPartition(msgspec.Struct, eq=False):
     """One requested partition. `log` is None if it is unavailable, and `error` is the reason."""
 
-    __slots__ = ("error", "log", "max_bytes", "offset", "partition", "topic", "topic_id")
-
-    def __init__(
-        self,
-        topic: str,
-        topic_id: bytes,
-        partition: int,
-        offset: int,
-        max_bytes: int,
-        log: PartitionLog | None,
-        error: ErrorCode,
-    ) -> None:
-        self.topic = topic
-        self.topic_id = topic_id
-        self.partition = partition
-        self.offset = offset
-        self.max_bytes = max_bytes
-        self.log = log
-        self.error = error
+    topic: str
+    topic_id: bytes
+    partition: int
+    offset: int
+    max_bytes: int
+    log: PartitionLog | None
+    error: ErrorCode
 
 
-class FetchedPartition:
+class FetchedPartition(msgspec.Struct, eq=False):
     """The result for one partition: `records` is a slice of its log, or empty bytes.
 
     `aborted` are the aborted transactions among the records; None if the reader gets all records.
     """
 
-    __slots__ = (
-        "aborted",
-        "error",
-        "high_watermark",
-        "last_stable_offset",
-        "log_start_offset",
-        "records",
-        "requested",
-    )
-
-    def __init__(
-        self,
-        requested: RequestedPartition,
-        error: ErrorCode,
-        high_watermark: int,
-        log_start_offset: int,
-        records: FileSlice | bytes,
-        last_stable_offset: int = -1,
-        aborted: list[AbortedTransaction] | None = None,
-    ) -> None:
-        self.requested = requested
-        self.error = error
-        self.high_watermark = high_watermark
-        self.log_start_offset = log_start_offset
-        self.records = records
-        self.last_stable_offset = last_stable_offset
-        self.aborted = aborted
+    requested: RequestedPartition
+    error: ErrorCode
+    high_watermark: int
+    log_start_offset: int
+    records: FileSlice | bytes
+    last_stable_offset: int = -1
+    aborted: list[AbortedTransaction] | None = None
 
 
 def is_refused(requested: RequestedPartition) -> bool:

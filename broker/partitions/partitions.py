@@ -7,7 +7,7 @@ the partition registry of ReplicaManager)
 
 import contextlib
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from broker.common.errors import ApiError
@@ -27,9 +27,6 @@ NO_LEADER: Final = -1
 LEADER_EPOCH: Final = 0
 """One broker leads every partition permanently, so the epoch is constant."""
 
-
-AT_ONCE: Final = 32
-"""Partitions processed between two pauses."""
 
 _NONE_OFFLINE: Final[frozenset[int]] = frozenset()
 
@@ -79,15 +76,11 @@ class HostedTopic:
             )
         return log
 
-    def open_existing(self) -> None:
+    def open_existing(self) -> Steps[None]:
         """Open the logs that exist on disk, so that retention and sizes include them before their first use.
 
         Skips a log that cannot be opened; its first user gets the error.
         """
-        run_through(self.open_existing_in_steps())
-
-    def open_existing_in_steps(self) -> Steps[None]:
-        """`open_existing`, with pauses."""
         for index in range(self.count):
             if self._store.partition(self.name, index) is not None:
                 with contextlib.suppress(ApiError):
@@ -98,7 +91,7 @@ class HostedTopic:
         """Mark missing partitions of an existing topic as offline if a log directory cannot be read."""
         for index in range(self.count):
             self._store.mark_missing_offline(self.name, self.topic_id, index, self.settings)
-        self.open_existing()
+        run_through(self.open_existing())
 
     def restore_absent(self) -> None:
         """Recreate partitions of an existing topic whose folders are missing.
@@ -113,33 +106,14 @@ class HostedTopic:
         for each in gone:
             logger.error("the folder of a partition is missing", extra=each._asdict())
         if gone:
-            self.open_existing()
+            run_through(self.open_existing())
 
     def makes_log(self, index: int) -> bool:
         """Return whether `log` would create files, which takes a millisecond or more."""
         return index not in self.open_logs and 0 <= index < self.count
 
-    def opened_log(self, index: int) -> PartitionLog | None:
-        """Return one partition's log if it is open. Does not access the disk."""
-        return self.open_logs.get(index)
-
-    def opened(self) -> Iterator[PartitionLog]:
-        """Iterate over the open logs."""
-        return iter(self.open_logs.values())
-
-    def logs(self) -> Iterator[PartitionLog]:
-        """Open and yield every partition's log."""
-        for index in range(self.count):
-            log = self.log(index)
-            assert log is not None
-            yield log
-
-    def traffic(self) -> "TopicTraffic":
+    def traffic(self) -> "Steps[TopicTraffic]":
         """Return the traffic of all partitions since startup."""
-        return run_through(self.traffic_in_steps())
-
-    def traffic_in_steps(self) -> "Steps[TopicTraffic]":
-        """`traffic`, with pauses."""
         messages_in = bytes_in = bytes_out = appends = reads = failed_reads = 0
         failed = self.failed_appends
         for log in list(self.open_logs.values()):
@@ -174,7 +148,8 @@ class Partitions:
         self.failed_appends = 0
         """Batches that could not be written, each answered with KAFKA_STORAGE_ERROR."""
         self._failing: dict[PartitionLog, int] = {}
-        self._gone = TopicTraffic()
+        self.gone = TopicTraffic()
+        """Traffic of deleted topics."""
         self.went_offline = 0
         """Number of times a partition went offline.
 
@@ -242,11 +217,6 @@ class Partitions:
         """Return the flushes that must finish before the last commit may be acknowledged (flush.messages)."""
         return self.store.overdue_flushes() if self.store.has_overdue_flushes else ()
 
-    @property
-    def gone(self) -> TopicTraffic:
-        """Traffic of deleted topics."""
-        return self._gone
-
     def log(self, name: str, index: int) -> PartitionLog | None:
         topic = self.by_name.get(name)
         return None if topic is None else topic.log(index)
@@ -256,7 +226,7 @@ class Partitions:
         topic = self.by_name.get(name)
         if topic is None or not 0 <= index < topic.count:
             return None
-        log = topic.opened_log(index)
+        log = topic.open_logs.get(index)
         if log is not None:
             return log.high_watermark
         return 0 if self.store.partition(name, index) is None else None
@@ -286,13 +256,13 @@ class Partitions:
             if known is None or (topic is not None and topic.topic_id == known.topic_id):
                 continue
             is_deleting = True
-            self._gone = self._gone + known.traffic()
+            self.gone += run_through(known.traffic())
             del self.by_name[name], self.by_id[known.topic_id]
             # A request in slices may still hold the topic: it must not create logs again.
             count, known.count = known.count, 0
             for index in range(count):
                 self.store.delete_partition(name, index)
-                log = known.opened_log(index)
+                log = known.open_logs.get(index)
                 if log is not None:
                     on_delete(log)
                 yield
@@ -313,7 +283,7 @@ class Partitions:
             if known is None:
                 known = HostedTopic(topic, self.store, settings)
                 self.by_name[name] = self.by_id[topic.topic_id] = known
-                yield from known.open_existing_in_steps()
+                yield from known.open_existing()
             elif known.topic_id == topic.topic_id:
                 yield from known.update(topic, settings)
 

@@ -20,8 +20,8 @@ from broker.common.errors import ApiError, ErrorCode
 from broker.common.slices import SLICE, Slices
 from broker.log.partition import PartitionLog
 from broker.records.header import HEADER_BYTES, TRANSACTIONAL_FLAG, BatchHeader, Buffer, header_at
-from broker.records.spans import RecordSpans, Span, header_spans, record_spans
-from broker.records.walk import unpacked
+from broker.records.packing import unpacked
+from broker.records.walk import RecordSpans, Span, header_spans, record_spans
 
 CHUNK: Final = 262_144
 """Bytes of a log that are read at once, unless a batch is larger."""

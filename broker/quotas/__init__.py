@@ -9,9 +9,9 @@ facade of all managers, and their parts for upstream nodes), `accounts` (usage o
 `quota_metrics` (metrics), `client_quota_requests` (validation of AlterClientQuotas, filters of
 DescribeClientQuotas).
 
-Connection quotas: `connections` (connection limits, KIP-402), `connection_rates` (accept rates, KIP-612, and
-statistics per address), `user_connections` (both per user), `unauthenticated` (bytes and frames before a
-login), `connection_metrics`. `retry_storm` delays repeated errors.
+Connection quotas: `connections` (connection limits, KIP-402, and those of users), `connection_rates` (accept
+rates, KIP-612, and statistics per address), `unauthenticated` (bytes and frames before a login),
+`connection_metrics`. `retry_storm` delays repeated errors.
 
 Quota callbacks (KIP-257): `callback` (the interface), `guarded_callback` (loading and error handling),
 `callback_usage` (the sensors of a callback).

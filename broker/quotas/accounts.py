@@ -12,7 +12,7 @@ from heapq import nsmallest
 from typing import Final, Protocol
 
 from broker.common.slices import nlargest_in_steps
-from broker.metrics.families import Families, FamilySamples, MetricType, Sample
+from broker.metrics.families import Families, Sample, counter, gauge
 
 MAX_ACCOUNTS: Final = 1_000
 """Accounts kept. One more evicts an eighth of them: the longest idle first, and the least busy among equals.
@@ -214,10 +214,7 @@ def families(accounts: Accounts, now_ms: int) -> Families:
         samples = [
             Sample(label, account.counts[column]) for label, account in zip(labels, busiest, strict=True)
         ]
-        yield FamilySamples(name, text, MetricType.COUNTER, samples)
+        yield counter(name, text, samples)
     open_now = [Sample(label, account.connections) for label, account in zip(labels, busiest, strict=True)]
-    yield FamilySamples(
-        "kafka_server_client_connections", "Open connections, by client", MetricType.GAUGE, open_now
-    )
-    left_out = [Sample((), len(known) - len(busiest))]
-    yield FamilySamples("weir_clients_left_out", "Clients omitted from this page", MetricType.GAUGE, left_out)
+    yield gauge("kafka_server_client_connections", "Open connections, by client", open_now)
+    yield gauge("weir_clients_left_out", "Clients omitted from this page", len(known) - len(busiest))

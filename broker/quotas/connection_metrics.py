@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Final
 
 from broker.common.slices import nlargest_in_steps
-from broker.metrics.families import MAX_SERIES, Families, FamilySamples, MetricType, Sample
+from broker.metrics.families import MAX_SERIES, Families, Sample, counter, gauge
 from broker.metrics.rate import INT_MAX
 from broker.quotas.connections import IP_RATE, ConnectionQuotas
 from broker.quotas.quota_metrics import RuleUse
@@ -31,19 +31,17 @@ def families(servers: Mapping[str, ConnectionQuotas], now_ms: int, max_series: i
     have the label `server`; a listener belongs to one server, so its name is enough.
     """
     labelled = [(label_of(name, servers), quotas) for name, quotas in servers.items()]
-    yield FamilySamples(
+    yield gauge(
         f"{GROUP}_broker_connection_accept_rate",
         "Connections accepted per second, except on a protected listener",
-        MetricType.GAUGE,
         [Sample(server, quotas.rate.peek(now_ms)) for server, quotas in labelled],
     )
     listeners = [each for quotas in servers.values() for each in quotas.listeners.values()]
     measured = [(server, *each) for server, quotas in labelled for each in quotas.ips.sensors.items()]
     addresses = yield from nlargest_in_steps(max_series, measured, lambda each: each[2].peek(now_ms))
-    yield FamilySamples(
+    yield gauge(
         f"{GROUP}_connection_accept_rate",
         "Connections accepted per second, by listener or by address with a limit",
-        MetricType.GAUGE,
         chain(
             (Sample((("listener", each.name),), each.rate.peek(now_ms)) for each in listeners),
             (
@@ -52,35 +50,31 @@ def families(servers: Mapping[str, ConnectionQuotas], now_ms: int, max_series: i
             ),
         ),
     )
-    yield FamilySamples(
+    yield gauge(
         "weir_quota_addresses_left_out",
         "Addresses with a limit omitted from this page, since others connect more often",
-        MetricType.GAUGE,
-        [Sample((), len(measured) - len(addresses))],
+        len(measured) - len(addresses),
     )
-    yield FamilySamples(
+    yield gauge(
         f"{GROUP}_connection_accept_throttle_time",
         "Mean milliseconds that the acceptor waited for the rate of listener or broker",
-        MetricType.GAUGE,
         [
             Sample((("listener", each.name),), each.throttle_time.measure_or_zero(now_ms))
             for each in listeners
         ],
     )
-    yield FamilySamples(
+    yield gauge(
         f"{GROUP}_ip_connection_accept_throttle_time",
         "Mean milliseconds for which connections of an address over its rate were delayed",
-        MetricType.GAUGE,
         [
             Sample((("listener", each.name),), each.ip_throttle_time.measure_or_zero(now_ms))
             for each in listeners
         ],
     )
     counts = [(server, *each) for server, quotas in labelled for each in quotas.users.counts.items()]
-    yield FamilySamples(
+    yield gauge(
         f"{GROUP}_user_connections",
         "Open connections by user, identified by SASL or a client certificate",
-        MetricType.GAUGE,
         [
             Sample((("user", user), *server), count)
             for server, user, count in nlargest(MAX_SERIES, counts, key=lambda each: each[2])
@@ -88,16 +82,14 @@ def families(servers: Mapping[str, ConnectionQuotas], now_ms: int, max_series: i
     )
     rates = [(server, *each) for server, quotas in labelled for each in quotas.users.rates.items()]
     latest = nlargest(MAX_SERIES, rates, key=lambda each: each[2].last_record_ms)
-    yield FamilySamples(
+    yield gauge(
         f"{GROUP}_user_connection_creation_rate",
         "Connections per second by user with a rate limit",
-        MetricType.GAUGE,
         [Sample((("user", user), *server), sensor.observed(now_ms)) for server, user, sensor in latest],
     )
-    yield FamilySamples(
+    yield counter(
         f"{GROUP}_rejected_connections_total",
         "Connections closed by a connection quota",
-        MetricType.COUNTER,
         [
             Sample((("listener", each.name), ("rule", rule)), count)
             for each in listeners

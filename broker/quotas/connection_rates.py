@@ -292,10 +292,6 @@ class IpRates:
         sensor.bound = bound
         return sensor
 
-    def expire(self, now_ms: int) -> Steps[int]:
-        """Remove sensors idle for more than an hour and return their number."""
-        return self.sensors.expire(now_ms)
-
     def _set_rule(self, name: str, rate: float | None) -> None:
         address = counted_address(name, self._ipv6_prefix)
         rules = self._rules.setdefault(address, {})

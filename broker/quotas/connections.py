@@ -1,5 +1,5 @@
-"""Limits on the number and the creation rate of connections: per socket server, listener and address. (Kafka:
-ConnectionQuotas, KIP-402 and KIP-612)
+"""Limits on the number and the creation rate of connections: per socket server, listener, address and user.
+(Kafka: ConnectionQuotas, KIP-402 and KIP-612)
 
 Called by the acceptors of the network package: `check_address`, then `record` the rates of listener and
 broker once, wait until that time is over and `has_slot`, then `enter`. Kafka checks the address last, so that
@@ -23,6 +23,7 @@ from broker.quotas.connection_rates import (
     ANY_ADDRESS,
     WHOLE_ADDRESS,
     AcceptRate,
+    AcceptRates,
     AddressStatsTable,
     IpRates,
     PacedAcceptRate,
@@ -30,8 +31,7 @@ from broker.quotas.connection_rates import (
 )
 from broker.quotas.entity import Default
 from broker.quotas.manager import CLIENT_QUOTA_WINDOW
-from broker.quotas.usage import THROTTLE_TIME_WINDOW
-from broker.quotas.user_connections import UserConnections
+from broker.quotas.usage import MAX_SENSORS, THROTTLE_TIME_WINDOW
 
 PER_IP: Final = "max.connections.per.ip"
 IP_RATE: Final = "connection_creation_rate"
@@ -62,22 +62,23 @@ class Limits(msgspec.Struct, frozen=True):
     creation_rate: int = INT_MAX
 
 
-class ListenerQuota:
-    """The connections of one listener. Only `ConnectionQuotas` changes it."""
+class ListenerQuota(msgspec.Struct, eq=False):
+    """The connections of one listener, which is exempt from the broker's limits if it is `protected`. Only
+    `ConnectionQuotas` changes it.
 
-    def __init__(self, name: str, rate: AcceptRate) -> None:
-        self.name = name
-        self.protected = False
-        """Whether the listener is exempt from the broker's limits."""
-        self.count = 0
-        self.max_connections = INT_MAX
-        self.rate = rate
-        self.throttle_time = Avg(THROTTLE_TIME_WINDOW)
-        """Milliseconds that connections waited for a rate, over the waits that occurred."""
-        self.ip_throttle_time = Avg(THROTTLE_TIME_WINDOW)
-        """Milliseconds for which connections of addresses over their rate were delayed."""
-        self.rejected: dict[str, int] = {}
-        """Connections closed, by the key of the rule."""
+    `throttle_time` has the milliseconds that connections waited for a rate, over the waits that occurred;
+    `ip_throttle_time` those for which connections of addresses over their rate were delayed. `rejected`
+    counts connections closed, by the key of the rule.
+    """
+
+    name: str
+    rate: AcceptRate
+    protected: bool = False
+    count: int = 0
+    max_connections: int = INT_MAX
+    throttle_time: Avg = msgspec.field(default_factory=lambda: Avg(THROTTLE_TIME_WINDOW))
+    ip_throttle_time: Avg = msgspec.field(default_factory=lambda: Avg(THROTTLE_TIME_WINDOW))
+    rejected: dict[str, int] = msgspec.field(default_factory=dict)
 
 
 class PerIp(msgspec.Struct):
@@ -252,8 +253,8 @@ class ConnectionQuotas:
         stay.
         """
         yield from self.addresses.expire(now_ms)
-        count = yield from self.ips.expire(now_ms)
-        return count + (yield from self.users.expire(now_ms))
+        count = yield from self.ips.sensors.expire(now_ms)
+        return count + (yield from self.users.rates.expire(now_ms))
 
     def _protect(self) -> None:
         for name, listener in self.listeners.items():
@@ -332,3 +333,85 @@ class Rejections:
         """Remove and return the bursts that are due."""
         over = [key for key, burst in self._bursts.items() if burst.due_ms <= now_ms]
         return [self._bursts.pop(key) for key in over]
+
+
+PER_USER: Final = "max.connections.per.user"
+USER_RATE: Final = "max.connection.creation.rate.per.user"
+
+
+class TooManyOfUser(msgspec.Struct, frozen=True):
+    """The user already has `bound` connections. This one is not counted."""
+
+    bound: float
+
+
+class TooFastOfUser(msgspec.Struct, frozen=True):
+    """The user exceeds `bound` connections per second. This one is not counted."""
+
+    throttle_ms: int
+    bound: float
+
+
+UserRefusal = TooManyOfUser | TooFastOfUser
+
+
+class UserLimit(msgspec.Struct, frozen=True):
+    """One of the two limits, and its overrides by user. INT_MAX is no limit."""
+
+    maximum: float = INT_MAX
+    overrides: Mapping[str, float] = msgspec.field(default_factory=dict)
+
+    def of(self, user: str) -> float:
+        return self.overrides.get(user, self.maximum)
+
+
+class UserConnections:
+    """Open connections by user (`counts`), limited or not, and the sensors of users with a rate limit
+    (`rates`). `window` is quota.window.*.
+
+    Called by the network package's `user_gate` after authentication. Anonymous connections, on listeners
+    without authentication, are exempt. Kafka limits addresses only, and one address can serve many users.
+    """
+
+    def __init__(
+        self, window: Window, max_sensors: int = MAX_SENSORS, build: type[AcceptRate] = AcceptRate
+    ) -> None:
+        self.count = UserLimit()
+        self.rate = UserLimit()
+        self.counts: dict[str, int] = {}
+        self.rates = AcceptRates(window, max_sensors, build)
+
+    def set_limits(self, count: UserLimit, rate: UserLimit) -> None:
+        """Set the limits for new connections. Existing counts are kept."""
+        self.count, self.rate = count, rate
+
+    def enter(self, user: str, now_ms: int) -> UserRefusal | None:
+        """Count another connection of the user, or return why it is refused."""
+        count = self.counts.get(user, 0)
+        if count >= self.count.of(user):
+            return TooManyOfUser(self.count.of(user))
+        sensor = self.sensor(user, now_ms)
+        if sensor is not None:
+            wait_ms = sensor.record(now_ms)
+            if wait_ms > 0:
+                sensor.unrecord(now_ms)
+                return TooFastOfUser(wait_ms, sensor.bound)
+        self.counts[user] = count + 1
+        return None
+
+    def sensor(self, user: str, now_ms: int) -> AcceptRate | None:
+        """Return the sensor of a user, created at first use, or None without a limit on the rate."""
+        bound = self.rate.of(user)
+        if bound == INT_MAX:
+            return None
+        sensor = self.rates.sensor(user, bound, now_ms)
+        sensor.bound = bound
+        return sensor
+
+    def release(self, user: str) -> None:
+        """Release a closed connection that had entered. Raises KeyError if the user has none."""
+        count = self.counts[user]
+        if count == 1:
+            del self.counts[user]
+        else:
+            self.counts[user] = count - 1

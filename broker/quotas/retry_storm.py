@@ -76,15 +76,12 @@ class Totals(msgspec.Struct):
     delayed_ms: int = 0
 
 
-class _State:
-    __slots__ = ("failed_ms", "is_delaying", "last_used_ms", "others", "transients")
-
-    def __init__(self) -> None:
-        self.is_delaying = False
-        self.failed_ms = 0
-        self.last_used_ms = 0
-        self.transients: list[int] = []
-        self.others: list[int] = []
+class _State(msgspec.Struct):
+    is_delaying: bool = False
+    failed_ms: int = 0
+    last_used_ms: int = 0
+    transients: list[int] = []
+    others: list[int] = []
 
     def decide(self, now_ms: int, delay_ms: int, *, is_transient: bool) -> bool:
         """Count an error. Return whether to delay its response."""

@@ -35,14 +35,12 @@ class OverRate(msgspec.Struct, frozen=True):
     bound: int
 
 
-class _Sent:
+class _Sent(msgspec.Struct):
     """The unpaid bytes and frames of an address, in thousandths, so that each millisecond pays an integer."""
 
-    __slots__ = ("bytes", "frames", "paid_ms")
-
-    def __init__(self, now_ms: int) -> None:
-        self.bytes = self.frames = 0
-        self.paid_ms = now_ms
+    paid_ms: int
+    bytes: int = 0
+    frames: int = 0
 
 
 class UnauthenticatedQuotas:

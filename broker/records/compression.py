@@ -1,8 +1,8 @@
 """The four codecs of record batches, in the framings of Kafka's clients, with a size limit.
 
-Called by `walk`, `inspect` and `build`, and for compressed client payloads. Decompression stops at a limit.
-Independent of records. The native codecs are imported on first use, because most brokers never decompress a
-batch.
+Called by `walk`, `packing`, `inspect` and `build`, and for compressed client payloads. Decompression stops at
+a limit. Independent of records. The native codecs are imported on first use, because most brokers never
+decompress a batch.
 """
 
 import mmap

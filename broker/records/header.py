@@ -117,3 +117,12 @@ def stamp_max_timestamp(batch: memoryview, timestamp: int) -> None:
     """Set the largest timestamp in the header and update the CRC."""
     _TIMESTAMP.pack_into(batch, MAX_TIMESTAMP_AT, timestamp)
     CRC.pack_into(batch, CRC_AT, crc32c(batch[CRC_FROM:]))
+
+
+def batch_of(header: BatchHeader, body: Buffer) -> bytearray:
+    """Return the batch with this header, whose length and CRC are set, and these stored records."""
+    batch = bytearray(HEADER_BYTES)
+    batch += body
+    HEADER.pack_into(batch, 0, *header._replace(length=len(batch) - LENGTH_OVERHEAD))
+    CRC.pack_into(batch, CRC_AT, crc32c(memoryview(batch)[CRC_FROM:]))
+    return batch

@@ -6,15 +6,15 @@ DefaultRecord. Works in slices, because a batch may have hundreds of thousands o
 headers are skipped without copying.
 """
 
-from typing import Final
+from typing import Final, NamedTuple
 
-from broker.common.errors import ApiError, ErrorCode
+from broker.common.errors import ApiError, ErrorCode, RecordsRefused
 from broker.common.slices import SLICE, Slices
 from broker.records.compression import check_framing
-from broker.records.header import HEADER_BYTES, NO_TIMESTAMP, Buffer, header_at
-from broker.records.record_errors import RecordRules, refusal_of_records
+from broker.records.header import HEADER_BYTES, NO_TIMESTAMP, BatchHeader, Buffer, header_at
+from broker.records.packing import unpacked
 from broker.records.varint import read_int, read_varint
-from broker.records.walk import corrupt_record, unpacked
+from broker.records.walk import corrupt_record
 
 AT_ONCE: Final = 256
 """Records of a batch that are read before the first yield, so that a small batch never waits; ours."""
@@ -24,6 +24,24 @@ _COPIED: Final = 1_048_576
 
 UNBOUNDED: Final = 1 << 70
 """Beyond every timestamp, on either side of 0."""
+
+MAX_NAMED_RECORDS: Final = 1_000
+"""Records that a response names, at most; ours. A batch may have a quarter of a million."""
+
+_SHOWN: Final = 3
+
+
+class RecordRules(NamedTuple):
+    """The record rules of a topic, times in ms.
+
+    `max_parts` limits the records and their headers together. A record without a timestamp (-1) is never too
+    early.
+    """
+
+    keys_needed: bool
+    earliest_ms: int
+    latest_ms: int
+    max_parts: int
 
 
 def check_records(batch: Buffer, rules: RecordRules) -> Slices[int]:
@@ -265,3 +283,44 @@ def first_record(batch: Buffer, timestamp: int, start: int) -> Slices[tuple[int,
     if at != size:
         raise corrupt_record("data follows the last record")
     return None
+
+
+def refusal_of_records(header: BatchHeader, data: Buffer, rules: RecordRules) -> Slices[RecordsRefused]:
+    """Return the refusal of a batch with the decompressed records `data`: the whole batch is refused, and the
+    producer learns which of its records are the reason. (KIP-467; Kafka: LogValidator.processRecordErrors)
+
+    Its code is INVALID_TIMESTAMP if a record has a wrong timestamp, else INVALID_RECORD. Raises ApiError
+    CORRUPT_MESSAGE.
+    """
+    named: list[tuple[int, str]] = []
+    code = ErrorCode.INVALID_RECORD
+    count = at = 0
+    for number in range(header.record_count):
+        if number % SLICE == SLICE - 1:
+            yield None
+        length, at = read_int(data, at)
+        end = at + length
+        if length < 0 or end > len(data):
+            raise corrupt_record("its length exceeds the batch")
+        delta, at = read_varint(data, at + 1)
+        _, at = read_int(data, at)
+        key_length, _ = read_int(data, at)
+        at = end
+        timestamp = header.base_timestamp + delta
+        is_early = timestamp < rules.earliest_ms and timestamp != NO_TIMESTAMP
+        if rules.keys_needed and key_length < 0:
+            why = "A compacted topic cannot accept a record without a key"
+        elif is_early or timestamp > rules.latest_ms:
+            code = ErrorCode.INVALID_TIMESTAMP
+            why = f"Timestamp {timestamp} is not from {rules.earliest_ms} to {rules.latest_ms}"
+        else:
+            continue
+        count += 1
+        if len(named) < MAX_NAMED_RECORDS:
+            named.append((number, why))
+    return RecordsRefused(code, _summary(count, named), named)
+
+
+def _summary(count: int, named: list[tuple[int, str]]) -> str:
+    shown = "; ".join([f"record {index}: {why}" for index, why in named[:_SHOWN]])
+    return f"{count} of the batch's records are refused, the first {min(count, _SHOWN)}: {shown}"

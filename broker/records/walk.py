@@ -1,22 +1,17 @@
-"""Iterates over the batches of a buffer and the records of a batch.
+"""Iterates over the batches of a buffer and the records of a batch, which are copied or only located.
 
-Called where the broker reads producers' data: internal topics, and, for decompression, `inspect`. Follows
-Kafka's DefaultRecord. The bytes may come from a producer, so every length is checked.
+Called where the broker reads producers' data: internal topics, and a person's search through a topic
+(`partitions.record_reader`), which reads many records and keeps few. Follows Kafka's DefaultRecord. The bytes
+may come from a producer, so every length is checked.
 """
 
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from broker.common.errors import ApiError, ErrorCode
-from broker.common.slices import Slices
-from broker.records.compression import DEFAULT_LIMIT, Codec, decompress
-from broker.records.header import HEADER_BYTES, Buffer, header_at
-from broker.records.thread_work import Unpack
+from broker.records.compression import DEFAULT_LIMIT, decompress
+from broker.records.header import HEADER_BYTES, BatchHeader, Buffer, header_at
 from broker.records.varint import read_int, read_varint
-
-_PACKED_AT_ONCE: Final = 16_384
-UNPACKED_AT_ONCE: Final = 65_536
-"""A batch within both limits is decompressed without a thread, in less than 0.3 ms; our own limit."""
 
 
 class Record(NamedTuple):
@@ -78,23 +73,6 @@ def records(batch: Buffer, *, limit: int = DEFAULT_LIMIT) -> Iterator[Record]:
         raise corrupt_record("data follows the last record")
 
 
-def unpacked(batch: Buffer) -> Slices[Buffer]:
-    """Return the bytes of a batch's records, decompressed. Raises ApiError as `decompress`."""
-    codec = header_at(batch).codec
-    packed = memoryview(batch)[HEADER_BYTES:]
-    if codec == Codec.NONE:
-        return packed
-    if len(packed) <= _PACKED_AT_ONCE:
-        try:
-            return decompress(codec, packed, limit=UNPACKED_AT_ONCE)
-        except ApiError as error:
-            if error.code != ErrorCode.RECORD_LIST_TOO_LARGE:
-                raise
-    unpack = Unpack(codec, packed)
-    yield unpack
-    return unpack.data
-
-
 def _nullable(data: bytes, at: int, end: int) -> tuple[bytes | None, int]:
     length, start = read_int(data, at)
     if length < 0:
@@ -116,6 +94,72 @@ def _headers(data: bytes, at: int, end: int, count: int) -> tuple[tuple[tuple[st
             raise corrupt_record("a header key is null")
         found.append((name.decode(errors="replace"), value))
     return tuple(found), at
+
+
+Span = tuple[int, int]
+"""Start and end position of some bytes."""
+
+
+class RecordSpans(NamedTuple):
+    """One record. `key` and `value` None: null. `headers` is the position of the number of headers, `end` the
+    position after the record. Time in ms.
+    """
+
+    offset: int
+    timestamp: int
+    key: Span | None
+    value: Span | None
+    headers: int
+    end: int
+
+
+def record_spans(header: BatchHeader, data: Buffer) -> Iterator[RecordSpans]:
+    """Yield the records of the batch with this header, whose decompressed records are `data`.
+
+    Raises ApiError CORRUPT_MESSAGE for a record whose length does not fit; the rest of the batch is then
+    unreadable.
+    """
+    at = 0
+    for _ in range(header.record_count):
+        length, start = read_int(data, at)
+        end = start + length
+        if length < 0 or end > len(data):
+            raise corrupt_record("its length exceeds the batch")
+        delta, start = read_varint(data, start + 1)
+        offset_delta, start = read_int(data, start)
+        key, start = _nullable_span(data, start, end)
+        value, start = _nullable_span(data, start, end)
+        timestamp = header.max_timestamp if header.uses_append_time else header.base_timestamp + delta
+        yield RecordSpans(header.base_offset + offset_delta, timestamp, key, value, start, end)
+        at = end
+
+
+def header_spans(data: Buffer, record: RecordSpans, most: int) -> tuple[int, list[tuple[Span, Span | None]]]:
+    """Return the number of a record's headers, and where name and value of the first `most` of them are.
+
+    Raises ApiError CORRUPT_MESSAGE.
+    """
+    count, at = read_int(data, record.headers)
+    # A header has at least two bytes.
+    if not 0 <= count <= (record.end - at) // 2:
+        raise corrupt_record(f"{count} headers exceed the record")
+    found: list[tuple[Span, Span | None]] = []
+    for _ in range(min(count, most)):
+        name, at = _nullable_span(data, at, record.end)
+        value, at = _nullable_span(data, at, record.end)
+        if name is None:
+            raise corrupt_record("a header key is null")
+        found.append((name, value))
+    return count, found
+
+
+def _nullable_span(data: Buffer, at: int, end: int) -> tuple[Span | None, int]:
+    length, start = read_int(data, at)
+    if length < 0:
+        return None, start
+    if start + length > end:
+        raise corrupt_record("a key or a value exceeds the record")
+    return (start, start + length), start + length
 
 
 def corrupt_record(why: str) -> ApiError:

@@ -6,17 +6,17 @@ Used by the gateway, which logs in at upstream brokers. Pure. User names and pas
 """
 
 import base64
-import binascii
 import hashlib
 import hmac
 import re
 import secrets
 from typing import Final, Protocol
 
-from broker.common.errors import ApiError, ConfigError, ErrorCode
+from broker.common.errors import ConfigError
 from broker.security import plain
 from broker.security.plain import PLAIN_MODULE, parse_jaas
-from broker.security.scram import MAX_ITERATIONS, MECHANISMS, MIN_ITERATIONS, ScramMechanism
+from broker.security.sasl import authentication_failed
+from broker.security.scram import MAX_ITERATIONS, MECHANISMS, MIN_ITERATIONS, ScramMechanism, decoded
 
 SCRAM_MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
@@ -104,7 +104,7 @@ class _Scram:
         try:
             text = response.decode()
         except UnicodeDecodeError as error:
-            raise _failed("the broker's SCRAM message is not UTF-8") from error
+            raise authentication_failed("the broker's SCRAM message is not UTF-8") from error
         if self._signature is None:
             return self._prove(text)
         self._verify(text, self._signature)
@@ -112,14 +112,14 @@ class _Scram:
 
     def _prove(self, text: str) -> bytes:
         found = _CHALLENGE.fullmatch(text)
-        salt = _bytes(found["salt"]) if found else None
+        salt = decoded(found["salt"]) if found else None
         if found is None or not salt:
-            raise _failed("the broker's SCRAM challenge is invalid")
+            raise authentication_failed("the broker's SCRAM challenge is invalid")
         nonce, iterations = found["nonce"], int(found["iterations"])
         if not nonce.startswith(self._nonce) or nonce == self._nonce:
-            raise _failed("the broker's SCRAM challenge has another nonce")
+            raise authentication_failed("the broker's SCRAM challenge has another nonce")
         if not MIN_ITERATIONS <= iterations <= MAX_ITERATIONS:
-            raise _failed(
+            raise authentication_failed(
                 f"the broker asks for {iterations} SCRAM iterations; "
                 f"{MIN_ITERATIONS} to {MAX_ITERATIONS} are allowed"
             )
@@ -135,19 +135,8 @@ class _Scram:
 
     def _verify(self, text: str, expected: bytes) -> None:
         if text.startswith("e="):
-            raise _failed(f"the broker refuses the login: {text[2:]}")
+            raise authentication_failed(f"the broker refuses the login: {text[2:]}")
         found = _FINAL.fullmatch(text)
-        signature = _bytes(found["signature"]) if found else None
+        signature = decoded(found["signature"]) if found else None
         if signature is None or not hmac.compare_digest(signature, expected):
-            raise _failed("the broker does not know the password: its SCRAM signature is wrong")
-
-
-def _failed(message: str) -> ApiError:
-    return ApiError(ErrorCode.SASL_AUTHENTICATION_FAILED, message)
-
-
-def _bytes(text: str) -> bytes | None:
-    try:
-        return base64.b64decode(text, validate=True)
-    except binascii.Error:
-        return None
+            raise authentication_failed("the broker does not know the password: its SCRAM signature is wrong")

@@ -13,23 +13,12 @@ import hmac
 from collections.abc import Iterable
 from typing import Final
 
-import msgspec
-
-from broker.security.scram import MIN_ITERATIONS, ScramMechanism, keys_of
+from broker.security.scram import MIN_ITERATIONS, ComputedCredential, ScramMechanism, keys_of
 
 ITERATIONS: Final = MIN_ITERATIONS
 """The password has 512 bits, which no guess finds. (Kafka: ScramMechanism.minIterations)"""
 
 _SALT: Final = b"weir delegation token salt"
-
-
-class TokenSecret(msgspec.Struct, frozen=True):
-    """A `broker.security.scram.Credential`."""
-
-    salt: bytes
-    iterations: int
-    stored_key: bytes
-    server_key: bytes
 
 
 class DelegationTokens:
@@ -38,7 +27,7 @@ class DelegationTokens:
     def __init__(self, secret: str = "", ids: Iterable[str] = ()) -> None:
         self._secret = secret.encode()
         self._by_hmac: dict[bytes, str] = {}
-        self._credentials: dict[str, dict[str, TokenSecret]] = {}
+        self._credentials: dict[str, dict[str, ComputedCredential]] = {}
         for token_id in ids:
             self.add(token_id)
 
@@ -64,7 +53,7 @@ class DelegationTokens:
         """Return the id of the token with this HMAC."""
         return self._by_hmac.get(token_hmac)
 
-    def credential(self, mechanism: ScramMechanism, token_id: str) -> TokenSecret:
+    def credential(self, mechanism: ScramMechanism, token_id: str) -> ComputedCredential:
         """Return the credential of a known token.
 
         The first call for a token and mechanism takes milliseconds; the result is kept until the token is
@@ -76,5 +65,5 @@ class DelegationTokens:
             password = base64.b64encode(self.hmac(token_id))
             salt = hmac.digest(self._secret, _SALT + token_id.encode(), hashlib.sha256)
             salted = hashlib.pbkdf2_hmac(mechanism.hash_name, password, salt, ITERATIONS)
-            found = kept[mechanism.name] = TokenSecret(salt, ITERATIONS, *keys_of(mechanism, salted))
+            found = kept[mechanism.name] = ComputedCredential(salt, ITERATIONS, *keys_of(mechanism, salted))
         return found

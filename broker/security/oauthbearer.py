@@ -11,9 +11,9 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from broker.common.errors import ApiError, ErrorCode
+from broker.common.errors import ApiError
 from broker.security.access_tokens import LONGEST_TOKEN, AccessToken, InvalidToken
-from broker.security.sasl import invalid_credentials
+from broker.security.sasl import SaslLogin, authentication_failed, invalid_credentials
 from broker.security.scram import unescaped
 
 MECHANISM: Final = "OAUTHBEARER"
@@ -36,27 +36,16 @@ ReadToken = Callable[[str, int], AccessToken]
 """Returns who a token is for, at this time in ms since the epoch. Raises InvalidToken."""
 
 
-class OAuthBearerLogin:
+class OAuthBearerLogin(SaslLogin):
     """One login: one message, and a second one if the token is refused."""
 
-    __slots__ = ("_read", "ends_wall_ms", "name", "refusal")
-
-    mechanism: Final = MECHANISM
-    by_token: Final = False
-
     def __init__(self, read: ReadToken) -> None:
+        super().__init__(MECHANISM)
         self._read = read
-        self.name: str | None = None
-        self.ends_wall_ms: int | None = None
-        self.refusal = ""
 
     def step(self, message: bytes | bytearray | memoryview, wall_ms: int) -> bytes:
-        """Return the response to the client's next message.
-
-        Raises ApiError SASL_AUTHENTICATION_FAILED, after which the login is over.
-        """
         if self.refusal:
-            raise ApiError(ErrorCode.SASL_AUTHENTICATION_FAILED, _STATUS)
+            raise authentication_failed(_STATUS)
         authorization_id, token = self._parse(message)
         try:
             if len(token) > LONGEST_TOKEN:
@@ -67,10 +56,9 @@ class OAuthBearerLogin:
             return _STATUS.encode()
         if authorization_id not in ("", user.name):
             self.refusal = "the client asks to act as another user than the token's"
-            raise ApiError(
-                ErrorCode.SASL_AUTHENTICATION_FAILED,
+            raise authentication_failed(
                 "Authentication failed: Client requested an authorization id that is different from the "
-                "token's principal name",
+                "token's principal name"
             )
         self.name, self.ends_wall_ms = user.name, user.ends_wall_ms
         return b""

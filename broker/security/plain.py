@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from broker.common.errors import ApiError, ConfigError, ErrorCode
+from broker.common.errors import ConfigError
+from broker.security.sasl import SaslLogin, authentication_failed
 
 MECHANISM: Final = "PLAIN"
 
@@ -54,21 +55,23 @@ class PlainAuthenticator:
         try:
             text = str(message, "utf-8")
         except UnicodeDecodeError as error:
-            raise _failed("Invalid SASL/PLAIN response: not UTF-8") from error
+            raise authentication_failed("Invalid SASL/PLAIN response: not UTF-8") from error
         separators = text.count("\0")  # before they are split: a message may have half a million
         if separators != 2:
-            raise _failed(f"Invalid SASL/PLAIN response: expected 3 tokens, got {separators + 1}")
+            raise authentication_failed(
+                f"Invalid SASL/PLAIN response: expected 3 tokens, got {separators + 1}"
+            )
         authorize_as, name, password = text.split("\0")
         if not name:
-            raise _failed("Authentication failed: username not specified")
+            raise authentication_failed("Authentication failed: username not specified")
         if not password:
-            raise _failed("Authentication failed: password not specified")
+            raise authentication_failed("Authentication failed: password not specified")
         expected = self._digests.get(listener, {}).get(name)
         given = self._digest(password.encode())
         if not hmac.compare_digest(given, self._unknown_user if expected is None else expected):
-            raise _failed("Authentication failed: Invalid username or password")
+            raise authentication_failed("Authentication failed: Invalid username or password")
         if authorize_as not in ("", name):
-            raise _failed(
+            raise authentication_failed(
                 "Authentication failed: Client requested an authorization id that is different from username"
             )
         return name
@@ -77,29 +80,18 @@ class PlainAuthenticator:
         return hmac.digest(self._key, password, hashlib.sha256)
 
 
-class PlainLogin:
+class PlainLogin(SaslLogin):
     """One login, of one message, on this listener."""
 
-    __slots__ = ("_authenticator", "_listener", "name")
-
-    mechanism: Final = MECHANISM
-    ends_wall_ms: Final = None
-    by_token: Final = False
-    refusal: Final = ""
-
     def __init__(self, authenticator: PlainAuthenticator, listener: str) -> None:
+        super().__init__(MECHANISM)
         self._authenticator = authenticator
         self._listener = listener
-        self.name: str | None = None
 
     def step(self, message: bytes | bytearray | memoryview, wall_ms: int) -> bytes:
         """Raises ApiError SASL_AUTHENTICATION_FAILED."""
         self.name = self._authenticator.authenticate(self._listener, message)
         return b""
-
-
-def _failed(message: str) -> ApiError:
-    return ApiError(ErrorCode.SASL_AUTHENTICATION_FAILED, message)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from typing import Final, NamedTuple, Protocol
 import msgspec
 
 from broker.common.errors import ApiError
-from broker.security.sasl import invalid_credentials
+from broker.security.sasl import SaslLogin, invalid_credentials
 
 MIN_ITERATIONS: Final = 4_096
 MAX_ITERATIONS: Final = 16_384
@@ -69,6 +69,15 @@ class Credential(Protocol):
     def server_key(self) -> bytes: ...
 
 
+class ComputedCredential(msgspec.Struct, frozen=True):
+    """A credential that is computed for a login, and not stored."""
+
+    salt: bytes
+    iterations: int
+    stored_key: bytes
+    server_key: bytes
+
+
 class TokenOwner(NamedTuple):
     """The user whom a delegation token logs in, until `ends_wall_ms`."""
 
@@ -94,29 +103,13 @@ _TOKEN: Final = re.compile(r",tokenauth=([^,]*)")
 _ESCAPED: Final = re.compile(r"=(2C|3D)?")
 
 
-class ScramLogin:
+class ScramLogin(SaslLogin):
     """One login with two messages and two responses.
 
     `find` returns a user's credential for this mechanism, `unknown` the fake credential of a name without
     one; both are called for every name, so that the response time does not reveal whether a user exists.
     `find_token` returns the owner of a delegation token by its id.
     """
-
-    __slots__ = (
-        "_claimed_name",
-        "_credential",
-        "_find",
-        "_find_token",
-        "_first_messages",
-        "_header",
-        "_mechanism",
-        "_nonce",
-        "_unknown",
-        "by_token",
-        "ends_wall_ms",
-        "name",
-        "refusal",
-    )
 
     def __init__(
         self,
@@ -125,30 +118,18 @@ class ScramLogin:
         unknown: Callable[[str], Credential],
         find_token: Callable[[str], TokenOwner | None] = lambda _token_id: None,
     ) -> None:
+        super().__init__(mechanism.name)
         self._mechanism = mechanism
         self._find = find
         self._unknown = unknown
         self._find_token = find_token
-        self.by_token = False
-        self.ends_wall_ms: int | None = None
-        self.refusal = ""
         self._nonce = ""
         self._header = b""
         self._claimed_name = ""
         self._first_messages = ""
         self._credential: Credential | None = None
-        self.name: str | None = None
-        """The authenticated user, once the login has succeeded."""
-
-    @property
-    def mechanism(self) -> str:
-        return self._mechanism.name
 
     def step(self, message: bytes | bytearray | memoryview, wall_ms: int) -> bytes:
-        """Return the response to the client's next message.
-
-        Raises ApiError SASL_AUTHENTICATION_FAILED, after which the login is over.
-        """
         try:
             text = str(message, "utf-8")
         except UnicodeDecodeError as error:
@@ -192,10 +173,10 @@ class ScramLogin:
 
     def _verify(self, text: str, credential: Credential) -> bytes:
         found = _FINAL.fullmatch(text)
-        if found is None or found["nonce"] != self._nonce or _bytes(found["header"]) != self._header:
+        if found is None or found["nonce"] != self._nonce or decoded(found["header"]) != self._header:
             raise self._failed()
         mechanism, auth_message = self._mechanism, f"{self._first_messages},{found['unproven']}".encode()
-        signature, proof = mechanism.mac(credential.stored_key, auth_message), _bytes(found["proof"])
+        signature, proof = mechanism.mac(credential.stored_key, auth_message), decoded(found["proof"])
         if proof is None or len(proof) != len(signature):
             raise self._failed()
         client_key = bytes(a ^ b for a, b in zip(proof, signature, strict=True))
@@ -215,7 +196,8 @@ def unescaped(name: str) -> str | None:
     return name.replace("=2C", ",").replace("=3D", "=")
 
 
-def _bytes(text: str) -> bytes | None:
+def decoded(text: str) -> bytes | None:
+    """Return the bytes of base64; None for any other text."""
     try:
         return base64.b64decode(text, validate=True)
     except binascii.Error:

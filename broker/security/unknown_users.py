@@ -17,10 +17,8 @@ from collections.abc import Iterable, Mapping
 from heapq import nlargest
 from typing import Final, NamedTuple
 
-import msgspec
-
 from broker.common.slices import Steps, run_through
-from broker.security.scram import MECHANISMS, MIN_ITERATIONS, Credential, ScramMechanism
+from broker.security.scram import MECHANISMS, MIN_ITERATIONS, ComputedCredential, Credential, ScramMechanism
 
 MAX_SHAPES: Final = 16
 """Limits the HMACs per login of any name."""
@@ -57,15 +55,6 @@ class Shape(NamedTuple):
 
 KAFKA_DEFAULT: Final = Shape(MIN_ITERATIONS, 0, b"")
 """The result of `kafka-configs.sh --add-config 'SCRAM-SHA-256=[password=...]'`."""
-
-
-class UnknownCredential(msgspec.Struct, frozen=True):
-    """A `Credential` that matches no proof."""
-
-    salt: bytes
-    iterations: int
-    stored_key: bytes
-    server_key: bytes
 
 
 Users = Mapping[str, Mapping[str, Credential]]
@@ -107,8 +96,8 @@ class UnknownUsers:
         if not counts[shape]:
             del counts[shape]
 
-    def credential(self, mechanism: ScramMechanism, name: str) -> UnknownCredential:
-        """Return the credential for a `name` that is not a user of this mechanism.
+    def credential(self, mechanism: ScramMechanism, name: str) -> ComputedCredential:
+        """Return the credential for a `name` that is not a user of this mechanism; it matches no proof.
 
         Each shape gets a share of the names equal to its share of the users, and a name keeps its shape while
         the shares stay: adding or removing a user moves only the names that its shape gains or loses.
@@ -119,7 +108,7 @@ class UnknownUsers:
         salt = _salt(shape, self._stream(key, shape, b"salt"))
         size = len(mechanism.digest(b""))
         stored = self._stream(key, shape, b"stored key").take(size)
-        return UnknownCredential(
+        return ComputedCredential(
             salt, shape.iterations, stored, self._stream(key, shape, b"server").take(size)
         )
 

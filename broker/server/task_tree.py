@@ -48,9 +48,9 @@ MAX_NAMES: Final = 1_000
 KINDS: Final = (
     ("quota", re.compile(r"^(controller-)?connection-quota|-throttled-sockets$|^quota-usage$")),
     ("acceptor", re.compile(r"-kafka-socket-acceptor-")),
-    ("processor", re.compile(r"-kafka-network-thread-.*-\d+$")),
+    ("processor", re.compile(r"^(?>.*?-kafka-network-thread-).*-\d+$")),
     ("handler", re.compile(r"-kafka-request-handler-")),
-    ("reaper", re.compile(r"Reaper-|-(reaper|timer|expiry)$|-kafka-network-thread-.*-\d+-[a-z-]+$")),
+    ("reaper", re.compile(r"Reaper-|-(reaper|timer|expiry)$|^(?>.*?-kafka-network-thread-).*-\d+-[a-z-]+$")),
     ("storage", re.compile(r"^(kafka-)?log-|^event-writer$|^share-group-states")),
     ("telemetry", re.compile(r"^client-telemetry-|^alert-(rules$|destination-)")),
     ("supervisor", re.compile(r"^(fatal-errors|garbage-collector)$")),

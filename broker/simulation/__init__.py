@@ -6,6 +6,5 @@ only simulates the clients and sums up the results.
 Reading order: `scenario` (the input: clients and their demand over time), `arrivals` (the requests of that
 demand), `idle_periods` (periods without throttling, which are counted and not simulated), `connection` (one
 request in flight, then a throttle), `engine` (all connections, and their requests in order of time),
-`summary` and `report` (the result), `parts` (a recorded load in several processes). Files: `scenario_file`,
-`recorded`.
+`summary` and `report` (the result), `parts` (a recorded load in several processes). Files: `scenario_file`.
 """

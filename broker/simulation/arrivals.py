@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from math import ceil
 from typing import Final, NamedTuple
 
+import msgspec
+
 from broker.simulation.scenario import SECOND_US, ClientLoad, Piece
 
 PARTS: Final = 10
@@ -22,19 +24,18 @@ class Arrival(NamedTuple):
     requests: int = 1
 
 
-class Count:
+class Count(msgspec.Struct):
     """A number of requests and their bytes."""
 
-    def __init__(self) -> None:
-        self.requests = 0
-        self.nbytes = 0
+    requests: int = 0
+    nbytes: int = 0
 
     def add(self, requests: int, nbytes: int) -> None:
         self.requests += requests
         self.nbytes += nbytes
 
 
-class RequestSender:
+class RequestSender(msgspec.Struct, eq=False):
     """The state that a connection shares with its iterator.
 
     `idle_until` maps a time to the end of the idle period it lies in, or to itself outside of one.
@@ -43,13 +44,12 @@ class RequestSender:
     counts the requests that are not simulated, `expired` those that expired.
     """
 
-    def __init__(self, idle_until: Callable[[int], int], batch_bytes: int, patience_us: int | None) -> None:
-        self.idle_until = idle_until
-        self.batch_bytes = batch_bytes
-        self.patience_us = patience_us
-        self.free_us = 0
-        self.not_simulated = Count()
-        self.expired = Count()
+    idle_until: Callable[[int], int]
+    batch_bytes: int
+    patience_us: int | None
+    free_us: int = 0
+    not_simulated: Count = msgspec.field(default_factory=Count)
+    expired: Count = msgspec.field(default_factory=Count)
 
     def expired_before_us(self) -> int:
         """Return the time before which requests have expired."""

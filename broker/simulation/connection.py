@@ -7,6 +7,8 @@ throttle.
 
 from collections.abc import Callable, Iterator, Sequence
 
+import msgspec
+
 from broker.common.clock import BASE_MS
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.kinds import QuotaKind
@@ -15,13 +17,12 @@ from broker.simulation.arrivals import Arrival, RequestSender
 from broker.simulation.idle_periods import IdlePeriods
 
 
-class ThrottleTotals:
+class ThrottleTotals(msgspec.Struct):
     """The throttles of a connection for one kind of quota: count, total and maximum."""
 
-    def __init__(self) -> None:
-        self.count = 0
-        self.total_ms = 0
-        self.longest_ms = 0
+    count: int = 0
+    total_ms: int = 0
+    longest_ms: int = 0
 
     def add(self, ms: int) -> None:
         self.count += 1

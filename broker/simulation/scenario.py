@@ -1,6 +1,6 @@
 """The input of a simulation: groups of identical clients, their demand, and the broker's settings.
 
-Made by `scenario_file` and `recorded`, run by `engine`. Times are microseconds from the start of the
+Made by `scenario_file`, run by `engine`. Times are microseconds from the start of the
 simulation, which is midnight; sizes are bytes.
 """
 
@@ -25,6 +25,15 @@ BATCH_BYTES: Final = 1_048_576
 
 NUMBER: Final = "{n}"
 """Placeholder in a group's user or client-id: the number of the client, from 1."""
+
+VERSIONS: Final = (1, 2)
+"""The versions of the records in a recorded load. They differ in the name of a source that does not count."""
+
+CLIENT: Final = "client"
+"""The source of the records that count."""
+
+APIS: Final = {"Produce": (QuotaKind.PRODUCE, "bytes_in"), "FetchConsumer": (QuotaKind.FETCH, "bytes_out")}
+"""The APIs that count, and the field with their bytes."""
 
 
 class Piece(msgspec.Struct, frozen=True):

@@ -68,64 +68,38 @@ class ExportTimes:
         self.max.record(took_ms, now_ms)
 
 
-class ClientInstance:
+class ClientInstance(msgspec.Struct, eq=False):
     """A client instance in the manager's cache.
 
-    `version` is the version of all subscriptions at which `effective` was computed. `gone` says that the
-    manager has removed it; `deadline_ms` is when it expires unless it is active, and `checked_at_ms` when the
-    manager checks.
+    `effective` is the sum of the `matched` subscriptions, computed at `version` of all subscriptions. `gone`
+    says that the manager has removed it; `deadline_ms` is when it expires unless it is active, and
+    `checked_at_ms` when the manager checks. Most clients need no meter.
     """
 
-    __slots__ = (
-        "checked_at_ms",
-        "client",
-        "deadline_ms",
-        "effective",
-        "errors",
-        "export_times",
-        "exports",
-        "gone",
-        "has_got_since_push",
-        "id",
-        "last_error",
-        "last_get_ms",
-        "last_push_ms",
-        "last_push_wall_ms",
-        "matched",
-        "matched_version",
-        "pushed_bytes",
-        "subscription_id",
-        "terminating",
-        "throttles",
-        "version",
-    )
+    id: bytes
+    client: TelemetryClient
+    effective: Effective
+    matched: tuple[str, ...]
+    version: int
+    matched_version: int = 0
+    subscription_id: int = 0
+    last_get_ms: int | None = None
+    has_got_since_push: bool = False
+    last_push_ms: int | None = None
+    terminating: bool = False
+    gone: bool = False
+    deadline_ms: int = 0
+    checked_at_ms: int = 0
+    last_error: ErrorCode = ErrorCode.NONE
+    last_push_wall_ms: int | None = None
+    pushed_bytes: int = 0
+    throttles: Meter | None = None
+    exports: Meter | None = None
+    errors: Meter | None = None
+    export_times: ExportTimes | None = None
 
-    def __init__(
-        self,
-        instance_id: bytes,
-        client: TelemetryClient,
-        effective: Effective,
-        matched: tuple[str, ...],
-        version: int,
-    ) -> None:
-        self.id = instance_id
-        self.client = client
-        self.last_get_ms: int | None = None
-        self.has_got_since_push = False
-        """Since its last push."""
-        self.last_push_ms: int | None = None
-        self.terminating = False
-        self.gone = False
-        self.deadline_ms = self.checked_at_ms = 0
-        self.last_error = ErrorCode.NONE
-        self.last_push_wall_ms: int | None = None
-        self.pushed_bytes = 0
-        # Most clients need none of these.
-        self.throttles: Meter | None = None
-        self.exports: Meter | None = None
-        self.errors: Meter | None = None
-        self.export_times: ExportTimes | None = None
-        self.renew(effective, matched, version)
+    def __post_init__(self) -> None:
+        self.renew(self.effective, self.matched, self.version)
 
     def renew(self, effective: Effective, matched: tuple[str, ...], version: int) -> None:
         """Set the subscription of this version of all subscriptions, which is the sum of `matched`."""

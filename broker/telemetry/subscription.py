@@ -18,7 +18,7 @@ from crc32c import crc32c
 
 from broker.common.errors import ApiError, ConfigError, ErrorCode
 from broker.common.patterns import Pattern
-from broker.common.slices import Steps, run_through, sorted_in_steps
+from broker.common.slices import Steps, sorted_in_steps
 from broker.config.kinds import INT_MAX, integer, list_of
 from broker.config.setting import Setting
 
@@ -113,17 +113,12 @@ class Subscription:
         )
 
 
-def read_subscription(name: str, configs: Mapping[str, str]) -> Subscription:
-    """Parse a subscription.
+def read_subscription(name: str, configs: Mapping[str, str]) -> Steps[Subscription]:
+    """Parse a subscription, in steps of one setting or pattern each.
 
     Raises ApiError: INVALID_REQUEST for an empty name, an unknown key or an interval out of range,
     INVALID_CONFIG for an invalid number or pattern, or too many patterns.
     """
-    return run_through(read_in_steps(name, configs))
-
-
-def read_in_steps(name: str, configs: Mapping[str, str]) -> Steps[Subscription]:
-    """As `read_subscription`, in steps of one setting or pattern each."""
     if not name:
         raise ApiError(ErrorCode.INVALID_REQUEST, "Subscription name can't be empty")
     for key in configs:

@@ -15,14 +15,15 @@ from broker.security.acl.acl import (
     SUPPORTED,
     WILDCARD,
     Acl,
+    AclFilter,
     Operation,
     PatternType,
     Permission,
     ResourceType,
     entity_of,
+    filter_of,
     key_of,
 )
-from broker.security.acl.acl_filter import AclFilter, filter_of
 from broker.security.acl.authorizer import Authorizer
 
 __all__ = [

@@ -17,7 +17,7 @@ from broker.metadata.image import Image, SubscriptionEntry
 from broker.metrics.rate import Meter
 from broker.telemetry.instance import ClientInstance, uuid_bytes, uuid_text
 from broker.telemetry.state import Telemetry
-from broker.telemetry.subscription import SETTINGS, matching, read_in_steps
+from broker.telemetry.subscription import SETTINGS, matching, read_subscription
 
 
 class SubscriptionRow(msgspec.Struct, frozen=True):
@@ -116,7 +116,7 @@ class ClientTelemetry:
 
     def reach(self, name: str, configs: Mapping[str, str]) -> Steps[MatchReach]:
         """Return the clients that these settings would match. Raises ApiError as a change to them would."""
-        wanted = yield from read_in_steps(name, configs)
+        wanted = yield from read_subscription(name, configs)
         instances = list(self._telemetry.manager)
         count = 0
         examples: dict[str, None] = {}

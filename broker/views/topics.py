@@ -127,7 +127,7 @@ class LogViews(TopicViews):
         if topic is None:
             return TopicSize(name, 0, 0)
         size = records = 0
-        for log in topic.opened():
+        for log in topic.open_logs.values():
             size += log.size
             records += log.high_watermark - log.log_start_offset
         return TopicSize(name, size, records)
@@ -157,7 +157,7 @@ def partition_rows(
     """Yield the partitions; none for an unknown topic. Opens no log."""
     hosted = partitions.by_name.get(topic)
     for index in range(0 if hosted is None else hosted.count):
-        log = None if hosted is None else hosted.opened_log(index)
+        log = None if hosted is None else hosted.open_logs.get(index)
         if log is None:
             yield PartitionRow(index, 0, 0, 0, 0)
         else:
@@ -335,7 +335,7 @@ def _transaction_partition(
 ) -> TransactionPartition:
     topic, index = place
     hosted = partitions.by_name.get(topic)
-    log = None if hosted is None else hosted.opened_log(index)
+    log = None if hosted is None else hosted.open_logs.get(index)
     if log is None:
         return TransactionPartition(topic, index, None, 0, 0, False)
     producer = log.producers.get(producer_id)

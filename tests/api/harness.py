@@ -53,8 +53,7 @@ from broker.quotas.replication import ReplicationQuotas
 from broker.records.build import NewRecord, build_batch
 from broker.security.acl.authorizer import Authorizer
 from broker.security.delegation_tokens import DelegationTokens
-from broker.security.sasl import SaslLogin
-from broker.security.session import SaslSession
+from broker.security.sasl import SaslLogin, SaslSession
 from broker.security.unknown_users import UnknownUsers
 from broker.server.listeners.metadata import acl_listener, delegation_token_listener
 from broker.server.parts.share import ShareGroups

@@ -9,8 +9,15 @@ from broker.common.errors import ErrorCode
 from broker.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from broker.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from broker.protocol.messages.describe_acls import DescribeAclsRequest
-from broker.security.acl.acl import CLUSTER_NAME, Acl, Operation, PatternType, ResourceType
-from broker.security.acl.acl_filter import AclFilter, filter_of
+from broker.security.acl.acl import (
+    CLUSTER_NAME,
+    Acl,
+    AclFilter,
+    Operation,
+    PatternType,
+    ResourceType,
+    filter_of,
+)
 from tests.api.harness import Connection, Harness
 from tests.controller.world import AUTHORIZER
 from tests.security.acl.acls import allow, deny

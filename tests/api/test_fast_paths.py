@@ -201,7 +201,7 @@ class RandomFetch(Build):
             hosted = self.pair.fast.partitions.by_name.get(name)
             wanted = []
             for index in range(min(TOPICS[name], chance.choice([1, 2, 8, 8, 140]))):
-                log = None if hosted is None else hosted.opened_log(index)
+                log = None if hosted is None else hosted.open_logs.get(index)
                 end = 0 if log is None else log.high_watermark
                 offset = chance.choice([0, end, chance.randrange(end + 1), chance.randrange(end + 1)])
                 offset += chance.random() < 0.01

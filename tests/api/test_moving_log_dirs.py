@@ -67,7 +67,7 @@ async def test_a_move_is_begun_and_shown_as_a_future_replica(
     assert await alter(two, tmp_path / "b", version=version) == [ErrorCode.NONE]
     assert await futures(two) == {"a": [], "b": [(0, 0, 4)]}
     (move,) = two.log.moves.running.values()
-    step = two.log.next_step_of(move, SIZE)
+    step = two.log.moves.next_step(move, SIZE, two.log.directories.of(move.partition))
     assert step is not None
     step.run()
     step.finish()

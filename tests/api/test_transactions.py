@@ -278,7 +278,7 @@ async def test_a_partition_outside_the_transaction(harness: Harness, version: in
     assert await producer.add(0) == [0]
     assert await producer.send(b"x", partition=1, version=version) == error
     log = harness.partitions.log("events", 1)
-    assert log is not None and log.log_end_offset == (0 if error else 1)
+    assert log is not None and log.high_watermark == (0 if error else 1)
 
 
 async def test_writes_of_unknown_and_ended_transactions_are_refused(harness: Harness) -> None:

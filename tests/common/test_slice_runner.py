@@ -1,17 +1,19 @@
 """Work on records between other tasks: results, errors of decompression, cancellation."""
 
+from functools import partial
+
 import pytest
 import trio
 
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.slice_runner import OneAtATime, run_slices
 from broker.common.slices import Slices
-from broker.records.compression import Codec, compress
-from broker.records.thread_work import Pack, Unpack
+from broker.records.compression import Codec, compress, decompress
+from broker.records.packing import CodecWork
 
 
 def unpacked(packed: bytes) -> Slices[bytes]:
-    step = Unpack(Codec.GZIP, packed)
+    step = CodecWork(partial(decompress, Codec.GZIP, packed))
     yield None
     yield step
     return bytes(step.data)
@@ -36,7 +38,7 @@ async def test_a_batch_is_decompressed_and_the_result_returned() -> None:
 async def test_the_error_of_a_decompression_reaches_the_work() -> None:
     def forgiving() -> Slices[str]:
         try:
-            yield Unpack(Codec.GZIP, b"nothing")
+            yield CodecWork(partial(decompress, Codec.GZIP, b"nothing"))
         except ApiError as error:
             return error.code.name
         return ""
@@ -72,7 +74,7 @@ async def test_one_reading_runs_at_a_time() -> None:
         running.append(number)
         for _ in range(3):
             most = max(most, len(running))
-            yield Pack(Codec.GZIP, b"x", None)
+            yield CodecWork(partial(compress, Codec.GZIP, b"x", None))
         running.remove(number)
         return number
 

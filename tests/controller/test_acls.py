@@ -10,8 +10,15 @@ from broker.controller.undo import inverse_of
 from broker.metadata.actor import Role
 from broker.metadata.changes import ACL_IS_SET, AuditRow, ChangeKind
 from broker.metadata.publisher import AclChange, Delta
-from broker.security.acl.acl import Acl, Operation, PatternType, Permission, ResourceType
-from broker.security.acl.acl_filter import AclFilter, filter_of
+from broker.security.acl.acl import (
+    Acl,
+    AclFilter,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceType,
+    filter_of,
+)
 from tests.controller.world import AUTHORIZER, World
 from tests.security.acl.acls import allow, deny
 

@@ -63,8 +63,7 @@ from broker.metadata.actor import Actor, ChangeOrigin, Role
 from broker.metadata.changes import AuditFilter, Change, ChangeKind
 from broker.metadata.image import Image
 from broker.metadata.publisher import Delta, QuotaChange
-from broker.security.acl.acl import Operation
-from broker.security.acl.acl_filter import AclFilter
+from broker.security.acl.acl import AclFilter, Operation
 from tests.controller.world import StoreCommitter, World, actor
 from tests.security.acl.acls import allow
 

@@ -46,8 +46,7 @@ from broker.controller.control import Control, plan_close
 from broker.controller.tokens import HashedPassword, SetPassword
 from broker.metadata.actor import Actor, ChangeOrigin, Role
 from broker.metadata.changes import AuditFilter
-from broker.security.acl.acl import Operation
-from broker.security.acl.acl_filter import AclFilter
+from broker.security.acl.acl import AclFilter, Operation
 from tests.controller.test_control import OF_PRINCIPALS, OPERATIONS
 from tests.controller.world import StoreCommitter, actor
 from tests.security.acl.acls import allow

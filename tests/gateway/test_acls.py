@@ -8,8 +8,7 @@ from broker.common.errors import ConfigError
 from broker.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from broker.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from broker.protocol.messages.describe_acls import DescribeAclsRequest
-from broker.security.acl.acl import Operation
-from broker.security.acl.acl_filter import AclFilter
+from broker.security.acl.acl import AclFilter, Operation
 from tests.controller.world import AUTHORIZER
 from tests.security.acl.acls import allow
 from tests.support.running import running_broker

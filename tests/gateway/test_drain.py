@@ -38,7 +38,7 @@ ONE_IN_FLIGHT: Final = "gateway.max.in.flight.requests.per.connection=1"
 def end_of(broker: RunningBroker) -> int:
     log = broker.server.partitions.log("events", 0)
     assert log is not None
-    return log.log_end_offset
+    return log.high_watermark
 
 
 async def stops(gateway: RunningGateway) -> None:
@@ -202,7 +202,7 @@ async def test_pipelined_produces_that_were_forwarded_are_answered(tmp_path: Pat
             pass
         await gateway.started.stopped.wait()
         log = broker.server.partitions.log("events", 0)
-        assert log is not None and log.log_end_offset == answered
+        assert log is not None and log.high_watermark == answered
 
 
 async def test_a_response_that_the_client_has_not_taken_is_completed(
@@ -264,7 +264,7 @@ async def frame_of(client: WireClient, acks: int, size: int = LARGE) -> bytes:
 async def log_end(broker: RunningBroker, wanted: int) -> None:
     log = broker.server.partitions.log("events", 0)
     assert log is not None
-    await until(lambda: log.log_end_offset == wanted)
+    await until(lambda: log.high_watermark == wanted)
 
 
 async def half_sent(

@@ -12,7 +12,7 @@ from broker.common.errors import ErrorCode
 from broker.config.load import load
 from broker.gateway.event_topics import AT_ONCE, FOUND_WITHIN, KEPT_BYTES, UNSENT, UpstreamTopics
 from broker.gateway.upstream.errors import Reason, UpstreamError
-from broker.partitions.event_partitions import BATCH_BYTES, RECORD_OVERHEAD
+from broker.partitions.event_log import BATCH_BYTES, RECORD_OVERHEAD
 from broker.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
 from broker.protocol.messages.metadata import (
     MetadataResponse,

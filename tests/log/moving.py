@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from broker.common.slices import run_through
 from broker.config.sections.log import LogConfig
 from broker.log.moves import Move
 from broker.log.partition import PartitionLog
@@ -28,7 +29,7 @@ def begin(store: LogStore, log: PartitionLog, to: str) -> Move:
 
 def step(store: LogStore, move: Move, most: int = MOST) -> bool:
     """Run one step and return whether more remain."""
-    made = store.next_step_of(move, most)
+    made = store.moves.next_step(move, most, store.directories.of(move.partition))
     if made is not None:
         made.run()
         made.finish()
@@ -40,7 +41,7 @@ def step(store: LogStore, move: Move, most: int = MOST) -> bool:
 def settle(store: LogStore) -> None:
     """Remove the originals."""
     for original in list(store.moves.originals):
-        flush = store.moves.flush(original, NOW)
+        flush = original.partition.flush(NOW)
         flush.run()
         flush.finish()
         store.moves.remove_original(original, flush, NOW)
@@ -58,7 +59,7 @@ def finish(store: LogStore, move: Move, most: int = MOST, between: Callable[[], 
 
 def clear(store: LogStore, now: int = NOW) -> None:
     """Remove everything that is due."""
-    for chore in store.retention(now):
+    for chore in run_through(store.retention(now)):
         chore.run()
         chore.finish()
         assert chore.error is None

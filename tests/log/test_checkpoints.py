@@ -3,8 +3,8 @@
 import pytest
 
 from broker.log.checkpoints import (
+    FIRST_EPOCH_TEXT,
     OffsetFile,
-    epochs_text,
     lines_text,
     offset_line,
     parse_offsets,
@@ -42,8 +42,8 @@ def test_a_damaged_file_of_offsets_says_nothing(content):
     assert parse_offsets(content) is None
 
 
-def test_epochs_have_kafkas_format():
-    assert epochs_text([(0, 0), (3, 17)]) == b"0\n2\n0 0\n3 17\n"
+def test_the_first_epoch_has_kafkas_format():
+    assert FIRST_EPOCH_TEXT == b"0\n1\n0 0\n"
 
 
 def test_topic_ids_are_read_back():

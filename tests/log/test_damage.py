@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from broker.common.slices import run_through
 from broker.log.recovery import DamagedStretch
 from broker.records.header import CRC_FROM
 from broker.records.walk import batches, records
@@ -198,7 +199,7 @@ def test_a_byte_flipped_in_an_index_costs_nothing(where, seed, suffix):
         assert log.read(offset, 1, min_one_batch=True).read()[:8] == offset.to_bytes(8, "big")
     assert consume(log) == list(range(100))
     assert max_timestamp(log) == (99, NOW + 990)
-    store.retention(NOW + 100_000)
+    run_through(store.retention(NOW + 100_000))
     assert log.log_start_offset == 0
     assert store.close() == []
 

@@ -5,6 +5,7 @@ import os
 
 import pytest
 
+from broker.common.slices import run_through
 from broker.log.disk import flush_file_system
 from tests.log.harness import NOW, append, batch, fill, make, open_store
 
@@ -115,7 +116,7 @@ def test_a_flush_of_a_partition_that_was_deleted_meanwhile_does_nothing(store):
     (flush,) = store.due_flushes(NOW)
     store.delete_partition("events", 0)
     carry_out([flush])
-    carry_out(store.retention(NOW))
+    carry_out(run_through(store.retention(NOW)))
     assert store.due_flushes(NOW) == []
 
 

@@ -4,9 +4,9 @@ import os
 
 import pytest
 
-from broker.common.slices import SLICE
+from broker.common.slices import SLICE, run_through
 from broker.log.disk import OpenFiles
-from broker.log.index_record import IndexRecord, parse_record, record_of, record_text
+from broker.log.index import IndexRecord, parse_record, record_of, record_text
 from broker.records.build import NewRecord, build_batch
 from broker.records.control import Marker
 from broker.records.header import TRANSACTIONAL_FLAG
@@ -77,11 +77,11 @@ def test_a_time_index_that_lost_entries_is_rebuilt_before_retention_believes_it(
     os.truncate(path, 12 * entries)
     again, _ = open_store(where)
     log = make(again, segment_bytes=1_000, retention_ms=60_000)
-    again.retention(NOW + 60_000 + 90)
+    run_through(again.retention(NOW + 60_000 + 90))
     assert log.log_start_offset == 0
     assert [each.message for each in caplog.records] == [REBUILT]
     assert path.stat().st_size == 12  # 1,000 bytes are less than an index interval of 4,096
-    again.retention(NOW + 60_000 + 91)
+    run_through(again.retention(NOW + 60_000 + 91))
     assert log.log_start_offset == 10
     again.close()
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import pytest
 
 from broker.common.errors import ApiError, ErrorCode
+from broker.common.slices import run_through
 from broker.config.sections.topics import TopicSettings
 from broker.log.partition import PartitionLog
 from broker.log.staged import Staged
@@ -137,7 +138,7 @@ class Life:
 
     def retain(self) -> None:
         self.log.configure(TopicSettings(**SETTINGS, retention_bytes=4_000))
-        for chore in (*self.store.retention(NOW), *self.store.retention(NOW)):
+        for chore in (*run_through(self.store.retention(NOW)), *run_through(self.store.retention(NOW))):
             chore.run()
             chore.finish()
         self.log.configure(TopicSettings(**SETTINGS))

@@ -215,7 +215,7 @@ def test_a_partition_that_is_deleted_takes_its_copy_with_it(store, where):
     log = make(store)
     fill(log, 10)
     move = begin(store, log, "b")
-    made = store.next_step_of(move, 500)
+    made = store.moves.next_step(move, 500, store.directories.of(move.partition))
     store.delete_partition("events", 0)
     made.run()
     made.finish()

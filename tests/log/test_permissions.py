@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.log.permissions import tighten
+from broker.log.directories import tighten
 from tests.log.harness import fill, make, open_store
 
 

@@ -209,7 +209,7 @@ def test_a_producer_s_state_goes_when_it_expires(store, log):
     day = store.config.producer_id_expiration_ms
     run_through(store.expire_producers(NOW + day - 1))
     assert len(log.producers) == 1
-    store.retention(NOW + day)
+    run_through(store.retention(NOW + day))
     assert len(log.producers) == 1
     run_through(store.expire_producers(NOW + day))
     assert len(log.producers) == 0

@@ -3,6 +3,7 @@
 import pytest
 
 from broker.common.errors import ApiError, ErrorCode
+from broker.common.slices import run_through
 from broker.log.log_context import PositionLimit
 from tests.log.harness import (
     NOW,
@@ -136,7 +137,7 @@ def test_a_deleted_partition_cannot_be_read_but_slices_of_it_can(store, log):
     lent = log.read(0, 1_000, min_one_batch=True)
     store.delete_partition("events", 0)
     assert refusal(log, 0) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    for chore in store.retention(NOW):
+    for chore in run_through(store.retention(NOW)):
         chore.run()
     again = store.create_partition("events", TOPIC_ID, 0, log.settings)
     append(again, batch(b"other"))

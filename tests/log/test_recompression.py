@@ -7,8 +7,7 @@ from broker.common.slices import run_through
 from broker.log.partition import PartitionLog
 from broker.records.compression import Codec
 from broker.records.header import header_at
-from broker.records.thread_work import Pack
-from broker.records.walk import UNPACKED_AT_ONCE
+from broker.records.packing import UNPACKED_AT_ONCE, CodecWork
 from tests.log.cleaner.harness import keyed
 from tests.log.harness import NOW, all_records, append, make
 from tests.support.batches import with_header
@@ -88,7 +87,7 @@ def test_what_cannot_be_decompressed_is_refused(store):
 @pytest.mark.parametrize(("length", "in_thread"), [(100, False), (UNPACKED_AT_ONCE, True)])
 def test_a_large_batch_is_compressed_in_a_thread(store, length, in_thread):
     log = make(store, compression_type="gzip")
-    steps = [step for step in log.inspect(keyed(("a", "x" * length)), NOW) if isinstance(step, Pack)]
+    steps = [step for step in log.inspect(keyed(("a", "x" * length)), NOW) if isinstance(step, CodecWork)]
     assert bool(steps) is in_thread
 
 

@@ -8,6 +8,7 @@ from itertools import pairwise
 import pytest
 
 from broker.common.errors import ApiError, ErrorCode
+from broker.common.slices import run_through
 from broker.config.sections.topics import TopicSettings
 from broker.log.partition import RETIRED_AT_ONCE, PartitionLog
 from broker.log.retention import MAX_STEP_MS, ClockSteps
@@ -51,29 +52,29 @@ def thirty_five(store, **settings):
 @pytest.mark.parametrize(("age", "kept"), [(999, 0), (1_000, 0), (1_001, 10), (1_101, 20)])
 def test_a_segment_goes_when_its_newest_record_is_too_old(store, age, kept):
     log = thirty_five(store, retention_ms=1_000)
-    store.retention(NOW + 90 + age)
+    run_through(store.retention(NOW + 90 + age))
     assert bases(log)[0] == kept == log.log_start_offset
 
 
 def test_an_active_segment_that_is_too_old_is_rolled_and_goes(store):
     log = thirty_five(store, retention_ms=1_000)
-    store.retention(NOW + 340 + 1_001)
+    run_through(store.retention(NOW + 340 + 1_001))
     assert bases(log) == [35]
     assert (log.log_start_offset, log.high_watermark) == (35, 35)
     fill(log, 1)
     assert offsets(all_records(log)) == [35]
-    store.retention(NOW + 10**9)
+    run_through(store.retention(NOW + 10**9))
     assert bases(log) == [36]
-    store.retention(NOW + 10**10)
+    run_through(store.retention(NOW + 10**10))
     assert bases(log) == [36]
 
 
 def test_records_without_a_time_age_with_their_file(store):
     log = make(store, retention_ms=1_000)
     append(log, batch(b"a", timestamp=-1))
-    store.retention(NOW)
+    run_through(store.retention(NOW))
     assert bases(log) == [0]
-    store.retention(NOW * 2)
+    run_through(store.retention(NOW * 2))
     assert bases(log) == [1]
 
 
@@ -82,13 +83,13 @@ def test_records_without_a_time_age_with_their_file(store):
 )
 def test_the_oldest_segments_go_while_the_rest_is_large_enough(store, limit, first):
     log = thirty_five(store, retention_bytes=limit)
-    store.retention(NOW)
+    run_through(store.retention(NOW))
     assert bases(log)[0] == first
 
 
 def test_minus_one_keeps_everything(store):
     log = thirty_five(store, retention_ms=-1, retention_bytes=-1)
-    store.retention(NOW * 2)
+    run_through(store.retention(NOW * 2))
     assert bases(log) == [0, 10, 20, 30]
 
 
@@ -97,28 +98,28 @@ def test_a_compacted_topic_keeps_what_is_old(store):
     log.configure(TopicSettings(segment_bytes=1_000))
     fill(log, 35)
     log.configure(TopicSettings(cleanup_policy=("compact",), retention_ms=1, retention_bytes=1))
-    store.retention(NOW * 2)
+    run_through(store.retention(NOW * 2))
     assert bases(log) == [0, 10, 20, 30]
 
 
 def test_files_go_after_their_delay(store, where):
     thirty_five(store, retention_bytes=1_500, file_delete_delay_ms=60 * SECOND)
-    assert store.retention(NOW) == []
+    assert run_through(store.retention(NOW)) == []
     assert [path.name for path in log_files(where)] == [
         "00000000000000000020.log",
         "00000000000000000030.log",
     ]
     assert len(log_files(where, suffix=".deleted")) >= 2
-    assert store.retention(NOW + 60 * SECOND - 1) == []
-    carry_out(store.retention(NOW + 60 * SECOND))
+    assert run_through(store.retention(NOW + 60 * SECOND - 1)) == []
+    carry_out(run_through(store.retention(NOW + 60 * SECOND)))
     assert log_files(where, suffix=".deleted") == []
-    assert store.retention(NOW + 61 * SECOND) == []
+    assert run_through(store.retention(NOW + 61 * SECOND)) == []
 
 
 def test_a_slice_of_a_segment_that_went_is_still_sent(store):
     log = thirty_five(store, retention_bytes=0, file_delete_delay_ms=0)
     lent = log.read(3, 200, min_one_batch=True)
-    carry_out(store.retention(NOW))
+    carry_out(run_through(store.retention(NOW)))
     assert lent.read()[:8] == (3).to_bytes(8, "big")
     with pytest.raises(ApiError) as caught:
         log.read(3, 200, min_one_batch=True)
@@ -127,7 +128,7 @@ def test_a_slice_of_a_segment_that_went_is_still_sent(store):
 
 def test_deleted_segments_are_not_back_after_a_kill(store, where, tmp_path):
     thirty_five(store, retention_bytes=1_500)
-    store.retention(NOW)
+    run_through(store.retention(NOW))
     restarted, _ = open_store(after_kill(where, tmp_path / "killed"))
     log = restarted.partition("events", 0)
     assert log.log_start_offset == 20
@@ -140,10 +141,10 @@ def test_a_log_that_no_topic_has_claimed_is_left_alone(where):
     store.close()
     store, _ = open_store(where)
     log = store.partition("events", 0)
-    store.retention(NOW * 2)
+    run_through(store.retention(NOW * 2))
     assert bases(log) == [0, 10, 20, 30]
     make(store, retention_ms=1_000)
-    store.retention(NOW * 2)
+    run_through(store.retention(NOW * 2))
     assert bases(log) == [35]
     store.close()
 
@@ -155,7 +156,7 @@ def test_records_are_deleted_up_to_an_offset_and_files_follow(store, offset, fir
     log = thirty_five(store)
     assert log.delete_records_before(offset) == offset == log.log_start_offset
     assert offsets(all_records(log)) == list(range(offset, 35))
-    store.retention(NOW)
+    run_through(store.retention(NOW))
     assert bases(log)[0] == first
     assert log.log_start_offset == offset
 
@@ -267,15 +268,15 @@ def old_and_new(store: LogStore, log: PartitionLog) -> None:
     fill(log, 3)
     log.roll()
     append(log, sized(100, timestamp=NOW + 1_000))
-    store.retention(NOW, 0)
+    run_through(store.retention(NOW, 0))
     assert len(log.segments) == 2
 
 
 def test_a_year_for_ten_seconds_deletes_nothing(store: LogStore, log: PartitionLog) -> None:
     old_and_new(store, log)
-    store.retention(NOW + 60_000 + YEAR_MS, 60_000)
-    store.retention(NOW + 120_000, 120_000)
-    store.retention(NOW + 60_000 + WAIT_MS, 60_000 + WAIT_MS)
+    run_through(store.retention(NOW + 60_000 + YEAR_MS, 60_000))
+    run_through(store.retention(NOW + 120_000, 120_000))
+    run_through(store.retention(NOW + 60_000 + WAIT_MS, 60_000 + WAIT_MS))
     assert len(log.segments) == 2 and log.log_start_offset == 0
 
 
@@ -285,9 +286,9 @@ def test_a_clock_that_stays_a_year_ahead_deletes_after_one_check_interval(
 ) -> None:
     assert store.config.retention_check_interval_ms == WAIT_MS
     old_and_new(store, log)
-    store.retention(NOW + YEAR_MS + 60_000, 60_000)
+    run_through(store.retention(NOW + YEAR_MS + 60_000, 60_000))
     assert len(log.segments) == 2
-    store.retention(NOW + YEAR_MS + 60_000 + later_ms, 60_000 + later_ms)
+    run_through(store.retention(NOW + YEAR_MS + 60_000 + later_ms, 60_000 + later_ms))
     assert len(log.segments) == segments
 
 
@@ -305,19 +306,19 @@ def test_expired_segments_stay_until_the_first_check(
     fill(log, 1)
     log.roll()
     append(log, sized(100, timestamp=NOW + 1_000_000))
-    store.retention(NOW + later_ms, later_ms)
+    run_through(store.retention(NOW + later_ms, later_ms))
     assert len(log.segments) == segments
 
 
 def test_one_check_interval_passes_between_two_checks(store: LogStore) -> None:
     log = make(store, retention_ms=1_000)
     fill(log, 1)
-    store.retention(NOW, 0)
+    run_through(store.retention(NOW, 0))
     log.roll()
     append(log, sized(100, timestamp=NOW + 1_000_000))
-    store.retention(NOW + 60_000, WAIT_MS - 1)
+    run_through(store.retention(NOW + 60_000, WAIT_MS - 1))
     assert len(log.segments) == 2
-    store.retention(NOW + 60_000, WAIT_MS)
+    run_through(store.retention(NOW + 60_000, WAIT_MS))
     assert len(log.segments) == 1
 
 
@@ -334,7 +335,7 @@ def test_of_many_segments_a_few_go_between_two_pauses(store, count, rule):
         append(log, sized(100, timestamp=NOW + 10_000))
         count += 1
     left = [count + 1]
-    for _ in store.retention_in_steps(NOW + 1_001):
+    for _ in store.retention(NOW + 1_001):
         left.append(len(log.segments))
     assert max(one - two for one, two in pairwise(left)) <= RETIRED_AT_ONCE
     assert left[-1] == 1 == len(log.segments) and log.log_start_offset == count

@@ -8,8 +8,7 @@ import socket
 import pytest
 
 from broker.log.disk import OpenFile
-from broker.log.slice import EMPTY, FileSlice
-from broker.log.windows import MAX_COPIED_BYTES, WINDOW_BYTES, MappedWindows, Sendfile
+from broker.log.slice import EMPTY, MAX_COPIED_BYTES, WINDOW_BYTES, FileSlice, MappedWindows, Sendfile
 from tests.log.harness import append, make, open_store, sized
 
 CONTENT = os.urandom(65_536) * 640

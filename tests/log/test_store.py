@@ -100,7 +100,7 @@ def test_a_deleted_partition_is_gone_and_its_files_follow(store, where):
     assert store.partition("events", 0) is None
     (left,) = [path.name for path in where.iterdir() if path.is_dir()]
     assert left.startswith("events-0.") and left.endswith("-delete")
-    for chore in store.retention(NOW):
+    for chore in run_through(store.retention(NOW)):
         chore.run()
         chore.finish()
         assert chore.error is None
@@ -227,7 +227,7 @@ def test_retention_checks_one_partition_between_two_pauses(store, monkeypatch):
     for index in range(MANY):
         make(store, "many", index)
     calls = Calls(monkeypatch, PartitionLog, "retire")
-    assert calls.most_in(store.retention_in_steps(NOW)) == 1
+    assert calls.most_in(store.retention(NOW)) == 1
     assert len(calls) == MANY
 
 
@@ -235,7 +235,7 @@ def test_a_partition_that_is_deleted_during_retention_is_left_alone(store, monke
     for index in range(MANY):
         make(store, "many", index)
     calls = Calls(monkeypatch, PartitionLog, "retire")
-    steps = store.retention_in_steps(NOW)
+    steps = store.retention(NOW)
     while not calls:
         next(steps)
     store.delete_partition("many", MANY - 1)

@@ -12,8 +12,7 @@ from broker.protocol.messages.find_coordinator import FindCoordinatorRequest
 from broker.protocol.messages.metadata import MetadataRequest
 from broker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from broker.protocol.messages.sasl_handshake import SaslHandshakeRequest
-from broker.security.acl.acl import Acl, Operation, ResourceType
-from broker.security.acl.acl_filter import AclFilter, filter_of
+from broker.security.acl.acl import Acl, AclFilter, Operation, ResourceType, filter_of
 from tests.controller.world import AUTHORIZER
 from tests.security.acl.acls import allow
 from tests.support.produce import batch_of, create_topic, produce_request

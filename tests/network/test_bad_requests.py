@@ -49,7 +49,7 @@ async def produced(client: WireClient, request: ProduceRequest) -> tuple[int, in
 def end_of(broker: RunningBroker) -> int:
     log = broker.server.partitions.log("events", 0)
     assert log is not None
-    return log.log_end_offset
+    return log.high_watermark
 
 
 def changed(at: int, value: int) -> Callable[[], bytearray]:

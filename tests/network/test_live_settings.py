@@ -191,10 +191,10 @@ async def test_how_long_a_record_may_not_be_on_the_disk(broker: RunningBroker) -
 @takes_effect("log.retention.ms")
 async def test_how_long_records_are_kept(broker: RunningBroker) -> None:
     await produce(broker)
-    broker.server.log.retention(wall_ms(broker) + 60_000)
+    run_through(broker.server.log.retention(wall_ms(broker) + 60_000))
     assert log_of(broker).log_start_offset == 0
     await alter(broker, ALL_BROKERS, log_retention_ms="30000")
-    broker.server.log.retention(wall_ms(broker) + 60_000)
+    run_through(broker.server.log.retention(wall_ms(broker) + 60_000))
     assert log_of(broker).log_start_offset == 1
 
 
@@ -204,11 +204,11 @@ async def test_how_much_is_kept_and_how_long_a_deleted_file_stays(broker: Runnin
     for _ in range(4):
         await produce(broker, size=750_000)
     now_ms = wall_ms(broker)
-    assert broker.server.log.retention(now_ms) == [] and log_of(broker).log_start_offset == 0
+    assert run_through(broker.server.log.retention(now_ms)) == [] and log_of(broker).log_start_offset == 0
     await alter(broker, log_retention_bytes="2000000")
-    assert broker.server.log.retention(now_ms) == [] and log_of(broker).log_start_offset > 0
+    assert run_through(broker.server.log.retention(now_ms)) == [] and log_of(broker).log_start_offset > 0
     await alter(broker, log_retention_bytes="100", log_segment_delete_delay_ms="0")
-    assert broker.server.log.retention(now_ms) != []
+    assert run_through(broker.server.log.retention(now_ms)) != []
 
 
 @takes_effect("producer.id.expiration.ms")

@@ -44,7 +44,7 @@ def numbered(api_key: int, version: int, correlation_id: int, body: bytes) -> by
 def stored(broker: RunningBroker) -> int:
     log = broker.server.partitions.log("events", 0)
     assert log is not None
-    return log.log_end_offset
+    return log.high_watermark
 
 
 def connections(broker: RunningBroker) -> int:

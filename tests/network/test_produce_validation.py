@@ -16,7 +16,7 @@ from broker.records.build import NewRecord, build_batch
 from broker.records.compression import Codec, compress
 from broker.records.header import CONTROL_FLAG
 from broker.records.inspect import AT_ONCE
-from broker.records.thread_work import Unpack
+from broker.records.packing import CodecWork
 from broker.records.walk import batches, records
 from tests.monitoring.events.written import second_passes
 from tests.network.requests.test_request_time import CLIENT, charged_ms, limit
@@ -76,8 +76,8 @@ async def test_a_large_batch_is_unpacked_in_a_thread_and_refused_there(
     broker: RunningBroker, codec: Codec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ran: list[int] = []
-    run = Unpack.run
-    monkeypatch.setattr(Unpack, "run", lambda unpack: (ran.append(1), run(unpack))[1])
+    run = CodecWork.run
+    monkeypatch.setattr(CodecWork, "run", lambda work: (ran.append(1), run(work))[1])
     client = await broker.connect()
     batch = good(broker, 100, codec, value=bytes(range(256)) * 10)
     broken = bytearray(packed_as(bytes(batch[61:-20]), codec, 100))

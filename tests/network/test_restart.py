@@ -21,7 +21,7 @@ async def test_retention_applies_to_topics_without_requests(tmp_path: Path, mock
     async with running_broker(tmp_path, *RETENTION) as first:
         await fill(first)
     async with running_broker(tmp_path, *RETENTION) as second:
-        (log,) = second.server.partitions.by_name["events"].opened()
+        (log,) = second.server.partitions.by_name["events"].open_logs.values()
         end = log.high_watermark
         assert (log.log_start_offset, end > 0) == (0, True)
         for _ in range(62):  # a minute, and one round of the chore on either side
@@ -33,7 +33,7 @@ async def test_retention_applies_to_topics_without_requests(tmp_path: Path, mock
 async def test_the_sizes_of_such_topics_are_known(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as first:
         await fill(first)
-        (before,) = (log.size for log in first.server.partitions.by_name["events"].opened())
+        (before,) = (log.size for log in first.server.partitions.by_name["events"].open_logs.values())
     async with running_broker(tmp_path) as second:
-        (after,) = (log.size for log in second.server.partitions.by_name["events"].opened())
+        (after,) = (log.size for log in second.server.partitions.by_name["events"].open_logs.values())
         assert after == before > 4_000

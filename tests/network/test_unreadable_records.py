@@ -103,7 +103,7 @@ async def test_partitions_whose_small_records_cannot_be_read_fail_alone(
             assert errors_of(await client.ask(fetch_of(*range(PARTITIONS)), version)) == expected
         logs = running.server.partitions.by_name["events"]
         for index in range(PARTITIONS):
-            log = logs.opened_log(index)
+            log = logs.open_logs.get(index)
             assert log is not None and (log.offline is not None) is (index in broken)
             assert log.metrics.failed_reads == (2 if index in broken else 0)
         assert cut_off(running) == 0

@@ -7,8 +7,7 @@ import pytest
 
 from broker.common.errors import ApiError, ErrorCode
 from broker.controller.commands import BROKER_ITSELF, CreateTopics, NewTopic
-from broker.partitions.event_log import EventLog, EventOrigin
-from broker.partitions.event_partitions import RECORD_OVERHEAD
+from broker.partitions.event_log import RECORD_OVERHEAD, EventLog, EventOrigin
 from broker.records.build import NewRecord
 from tests.api.harness import WALL_MS, Harness
 

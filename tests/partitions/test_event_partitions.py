@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.partitions.event_partitions import COMPRESSED_FROM, RECORD_OVERHEAD, codec_of, size_of
+from broker.partitions.event_log import COMPRESSED_FROM, RECORD_OVERHEAD, codec_of, size_of
 from broker.records.build import NewRecord
 from broker.records.compression import Codec
 

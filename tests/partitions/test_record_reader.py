@@ -35,7 +35,7 @@ def world(tmp_path: Path) -> Iterator[LogWorld]:
 
 def whole(world: LogWorld, topic: str = "t", start: int = 0) -> list[Range]:
     hosted = world.partitions.by_name[topic]
-    logs = [hosted.opened_log(index) for index in range(hosted.count)]
+    logs = [hosted.open_logs.get(index) for index in range(hosted.count)]
     return [
         Range(index, log, start, 0 if log is None else log.high_watermark) for index, log in enumerate(logs)
     ]
@@ -60,7 +60,7 @@ def on(found: FoundRecords, world: LogWorld) -> list[Range]:
     """The ranges at which another reading continues."""
     hosted = world.partitions.by_name["t"]
     return [
-        Range(each.partition, hosted.opened_log(each.partition), each.next, each.end)
+        Range(each.partition, hosted.open_logs.get(each.partition), each.next, each.end)
         for each in found.positions
     ]
 

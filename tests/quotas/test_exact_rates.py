@@ -12,11 +12,17 @@ from broker.common.clock import BASE_MS
 from broker.metrics.rate import INT_MAX, Window
 from broker.quotas.bandwidth import RateQuotaManager
 from broker.quotas.connection_rates import PacedAcceptRate
-from broker.quotas.connections import ConnectionQuotas, Limits, Throttled
+from broker.quotas.connections import (
+    ConnectionQuotas,
+    Limits,
+    Throttled,
+    TooFastOfUser,
+    UserConnections,
+    UserLimit,
+)
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.replication import ReplicationQuotaManager
 from broker.quotas.request import RequestQuotaManager
-from broker.quotas.user_connections import TooFastOfUser, UserConnections, UserLimit
 
 ADDRESS = "10.0.0.1"
 MANY = 10**9

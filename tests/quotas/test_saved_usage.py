@@ -9,11 +9,10 @@ from broker.common.clock import BASE_MS
 from broker.common.slices import run_through
 from broker.metrics.rate import Window
 from broker.quotas.client_quotas import ClientQuotas
-from broker.quotas.connections import ConnectionQuotas, Limits, Throttled
+from broker.quotas.connections import ConnectionQuotas, Limits, Throttled, TooFastOfUser, UserLimit
 from broker.quotas.entity import DEFAULT, Entity
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.saved_usage import LEAST_WORTH_S, Saved, UsageOfClients
-from broker.quotas.user_connections import TooFastOfUser, UserLimit
 from broker.server.parts.quota_usage import decode, encode
 
 WINDOW = Window(11, 1_000)

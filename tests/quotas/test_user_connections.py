@@ -7,7 +7,7 @@ import pytest
 from broker.common.clock import BASE_MS
 from broker.common.slices import run_through
 from broker.metrics.rate import Window
-from broker.quotas.user_connections import TooFastOfUser, TooManyOfUser, UserConnections, UserLimit
+from broker.quotas.connections import TooFastOfUser, TooManyOfUser, UserConnections, UserLimit
 
 WINDOW = Window(2, 1_000)
 FREE = UserLimit()
@@ -98,7 +98,7 @@ def test_a_rate_of_another_user_and_a_rate_that_changes():
 def test_a_rate_is_forgotten_after_an_hour(idle_ms, forgotten):
     users = account(rate=UserLimit(2))
     users.enter("alice", BASE_MS)
-    assert run_through(users.expire(BASE_MS + idle_ms)) == forgotten
+    assert run_through(users.rates.expire(BASE_MS + idle_ms)) == forgotten
     assert users.counts == {"alice": 1}
 
 

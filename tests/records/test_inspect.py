@@ -13,9 +13,8 @@ from broker.common.slices import SLICE, Slices, run_through
 from broker.records.build import NewRecord, build_batch
 from broker.records.compression import Codec
 from broker.records.header import HEADER_BYTES
-from broker.records.inspect import AT_ONCE, UNBOUNDED, check_records, first_record
-from broker.records.record_errors import RecordRules
-from broker.records.thread_work import Unpack
+from broker.records.inspect import AT_ONCE, UNBOUNDED, RecordRules, check_records, first_record
+from broker.records.packing import CodecWork
 from broker.records.walk import records
 
 
@@ -24,7 +23,7 @@ def check(batch: Any, *, keys_needed: bool, earliest_ms: int, max_parts: int = 1
 
 
 def steps(slices: Slices[Any]) -> list[str]:
-    """List the yielded values, running each Unpack at once."""
+    """List the yielded values, running each CodecWork at once."""
     seen = []
     for step in slices:
         if step is not None:
@@ -101,7 +100,7 @@ def test_a_damaged_batch_is_refused_where_its_records_are_needed() -> None:
     slices = checking(batch)
     assert next(slices) is None
     step = next(slices)
-    assert isinstance(step, Unpack) and step.data == b""
+    assert isinstance(step, CodecWork) and step.data == b""
 
 
 @pytest.mark.parametrize(("records_", "headers"), [(10, 0), (5, 1), (2, 4)])

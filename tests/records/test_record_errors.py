@@ -6,8 +6,7 @@ from broker.common.errors import ErrorCode, RecordsRefused
 from broker.common.slices import SLICE, run_through
 from broker.records.build import NewRecord, build_batch
 from broker.records.compression import Codec
-from broker.records.inspect import UNBOUNDED, check_records
-from broker.records.record_errors import MAX_NAMED_RECORDS, RecordRules
+from broker.records.inspect import MAX_NAMED_RECORDS, UNBOUNDED, RecordRules, check_records
 
 KEYED = RecordRules(True, -UNBOUNDED, UNBOUNDED, 1_000_000)
 

@@ -5,8 +5,7 @@ import pytest
 from broker.common.errors import ApiError, ErrorCode
 from broker.records.build import NewRecord, build_batch
 from broker.records.header import HEADER_BYTES, header_at
-from broker.records.spans import header_spans, record_spans
-from broker.records.walk import records
+from broker.records.walk import header_spans, record_spans, records
 from tests.support.batches import TIME, packed_as, record, varint
 
 HEADERS = (("a", b"1"), ("", None), ("b", b""))

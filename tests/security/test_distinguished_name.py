@@ -6,7 +6,7 @@ import ssl
 
 import pytest
 
-from broker.security.distinguished_name import subject_of
+from broker.security.principal_rules import subject_of
 from tests.support.certificates import certificates
 
 

@@ -1,6 +1,6 @@
 """Session expiry and re-authentication, to the millisecond."""
 
-from broker.security.session import MIN_RENEWAL_INTERVAL_MS, SaslSession
+from broker.security.sasl import MIN_RENEWAL_INTERVAL_MS, SaslSession
 
 
 def test_it_is_over_after_its_last_millisecond() -> None:

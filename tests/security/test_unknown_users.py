@@ -12,8 +12,8 @@ from typing import NamedTuple
 import pytest
 
 from broker.common.slices import run_through
-from broker.security.scram import MECHANISMS, ScramLogin, ScramMechanism
-from broker.security.unknown_users import MAX_SHAPES, UnknownCredential, UnknownUsers
+from broker.security.scram import MECHANISMS, ComputedCredential, ScramLogin, ScramMechanism
+from broker.security.unknown_users import MAX_SHAPES, UnknownUsers
 
 SHA_256, SHA_512 = MECHANISMS["SCRAM-SHA-256"], MECHANISMS["SCRAM-SHA-512"]
 BASE_36 = string.digits + string.ascii_lowercase
@@ -36,7 +36,7 @@ class Unknown:
         self._secret = secret
         self._of: tuple[Users, UnknownUsers] | None = None
 
-    def credential(self, mechanism: ScramMechanism, name: str, known: Users) -> UnknownCredential:
+    def credential(self, mechanism: ScramMechanism, name: str, known: Users) -> ComputedCredential:
         if self._of is None or self._of[0] is not known:
             self._of = known, UnknownUsers(self._secret, known)
         return self._of[1].credential(mechanism, name)
@@ -178,7 +178,7 @@ class Counting(Unknown):
         super().__init__(bytes(32))
         self.requested: list[str] = []
 
-    def credential(self, mechanism: ScramMechanism, name: str, known: Users) -> UnknownCredential:
+    def credential(self, mechanism: ScramMechanism, name: str, known: Users) -> ComputedCredential:
         self.requested.append(name)
         return super().credential(mechanism, name, known)
 

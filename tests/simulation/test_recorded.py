@@ -8,7 +8,7 @@ import pytest
 
 from broker.common.strict_yaml import BadFileError
 from broker.quotas.kinds import QuotaKind
-from broker.simulation.recorded import read_recorded
+from broker.simulation.scenario_file import read_recorded
 
 BEGAN = 1_763_749_800_000
 ROW = {

@@ -46,7 +46,9 @@ class Scene:
 
     def subscribe(self, name: str = "s", **configs: str) -> None:
         settings = {key.replace("_", "."): text for key, text in configs.items()}
-        self.manager.on_metadata_update({name: read_subscription(name, settings) if settings else None})
+        self.manager.on_metadata_update(
+            {name: run_through(read_subscription(name, settings)) if settings else None}
+        )
 
     def get(self, instance: ClientInstance | None = None, who: TelemetryClient | None = None) -> ErrorCode:
         asks = bytes(16) if instance is None else instance.id

@@ -21,7 +21,6 @@ from broker.telemetry.subscription import (
     Subscription,
     effective_of,
     matching,
-    read_in_steps,
     read_subscription,
 )
 
@@ -37,29 +36,29 @@ JAVA = {
 
 def refusal(name: str = "s", **configs: str) -> tuple[ErrorCode, str | None]:
     with pytest.raises(ApiError) as caught:
-        read_subscription(name, {key.replace("_", "."): text for key, text in configs.items()})
+        run_through(read_subscription(name, {key.replace("_", "."): text for key, text in configs.items()}))
     return caught.value.code, caught.value.message
 
 
 def matches(match: str, facts: dict[str, str | None] | dict[str, str] = JAVA) -> bool:
-    return read_subscription("s", {"match": match}).matches(facts)
+    return run_through(read_subscription("s", {"match": match})).matches(facts)
 
 
 def test_the_default_subscription_has_no_metrics_every_five_minutes_for_all_clients() -> None:
-    subscription = read_subscription("s", {})
+    subscription = run_through(read_subscription("s", {}))
     assert (subscription.metrics, subscription.interval_ms) == (frozenset(), 300_000)
     assert subscription.matches(JAVA)
 
 
 def test_lists_are_trimmed_and_may_be_empty() -> None:
-    subscription = read_subscription("s", {"metrics": " org.a. , org.b.,org.a. ", "match": ""})
+    subscription = run_through(read_subscription("s", {"metrics": " org.a. , org.b.,org.a. ", "match": ""}))
     assert subscription.metrics == {"org.a.", "org.b."}
     assert subscription.match == ()
 
 
 @pytest.mark.parametrize("interval", [100, 101, 3_599_999, 3_600_000])
 def test_an_interval_within_the_bounds_is_taken(interval: int) -> None:
-    assert read_subscription("s", {"interval.ms": str(interval)}).interval_ms == interval
+    assert run_through(read_subscription("s", {"interval.ms": str(interval)})).interval_ms == interval
 
 
 @pytest.mark.parametrize("interval", [99, 3_600_001, 0, -1])
@@ -121,7 +120,7 @@ def test_all_must_match() -> None:
 def test_a_subscription_has_a_limited_number_of_patterns(count: int) -> None:
     match = ",".join(f"client_id=a{number}" for number in range(count))
     if count <= MAX_PATTERNS:
-        assert len(read_subscription("s", {"match": match}).match) == count
+        assert len(run_through(read_subscription("s", {"match": match})).match) == count
     else:
         assert refusal(match=match) == (
             ErrorCode.INVALID_CONFIG,
@@ -131,7 +130,7 @@ def test_a_subscription_has_a_limited_number_of_patterns(count: int) -> None:
 
 def test_a_subscription_is_read_in_steps_of_a_pattern() -> None:
     configs = {"match": "client_id=a,client_id=b,client_id=c", "metrics": "*"}
-    assert pauses(read_in_steps("s", configs)) == 2 + 3
+    assert pauses(read_subscription("s", configs)) == 2 + 3
 
 
 # Many subscriptions
@@ -144,13 +143,13 @@ def pauses(steps: Steps[object]) -> int:
 @pytest.mark.parametrize("count", [0, 1, 129])
 @pytest.mark.parametrize("match", ["", "client_id=orders-.+", "client_id=payments"])
 def test_one_subscription_is_matched_between_two_pauses(count: int, match: str) -> None:
-    many = [read_subscription(f"s{number}", {"match": match}) for number in range(count)]
+    many = [run_through(read_subscription(f"s{number}", {"match": match})) for number in range(count)]
     assert pauses(matching(many, JAVA)) == count
     assert run_through(matching(many, JAVA)) == ([] if match == "client_id=payments" else many)
 
 
 def test_the_prefixes_of_one_subscription_are_added_between_two_pauses() -> None:
-    one = read_subscription("s", {"metrics": ",".join(numbered(127))})
+    one = run_through(read_subscription("s", {"metrics": ",".join(numbered(127))}))
     assert pauses(effective_of([one] * 3)) == 3 + 1 + 127, "three are added, one run is sorted"
     assert len(run_through(effective_of([one] * 3)).metrics) == 127
 
@@ -284,5 +283,5 @@ def test_subscriptions_after_the_maximum_only_count_for_the_interval() -> None:
 def test_the_shortest_interval_holds_and_the_default_only_without_any(
     intervals: tuple[int, ...], expected: int
 ) -> None:
-    found = [read_subscription(f"s{each}", {"interval.ms": str(each)}) for each in intervals]
+    found = [run_through(read_subscription(f"s{each}", {"interval.ms": str(each)})) for each in intervals]
     assert run_through(effective_of(found)).interval_ms == expected

@@ -28,7 +28,9 @@ class TelemetryWorld:
         (outcome,) = self.world.do(plan_alter_configs, command, actor.role)
         entry = self.world.image.client_metrics.get(alteration.resource.name)
         if outcome.ok and not validate_only:
-            subscription = None if entry is None else read_subscription(entry.name, entry.configs)
+            subscription = (
+                None if entry is None else run_through(read_subscription(entry.name, entry.configs))
+            )
             self.state.manager.on_metadata_update({alteration.resource.name: subscription})
         return outcome
 

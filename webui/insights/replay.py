@@ -21,8 +21,7 @@ from msgspec.structs import replace
 
 from broker.common.strict_yaml import BadFileError
 from broker.simulation.engine import LoadSource, SimulationResult, TooManyEventsError, run_scenario
-from broker.simulation.recorded import APIS, CLIENT, VERSIONS
-from broker.simulation.scenario import Limit
+from broker.simulation.scenario import APIS, CLIENT, VERSIONS, Limit
 from broker.simulation.scenario_file import read_limits, read_scenario
 from broker.simulation.summary import ClientGroupTotals, groups, limits_without_effect, rules
 from webui.insights.location import of_table, storage_options
@@ -76,7 +75,7 @@ class Load:
             column.append(value)
 
     def lines(self) -> Iterator[str]:
-        """Yield the lines for broker.simulation.recorded, ordered by time, partition and offset."""
+        """Yield the lines for `scenario_file.read_recorded`, ordered by time, partition and offset."""
         order: Iterable[int] = range(len(self))
         for column in reversed(self._columns[:3]):
             order = sorted(order, key=column.__getitem__)

@@ -20,8 +20,7 @@ from broker.api.requests.outcome import EncodedResponse, Outcome, Response
 from broker.api.requests.services import FetchServices
 from broker.common.errors import ApiError, ErrorCode
 from broker.log.partition import PartitionLog
-from broker.log.slice import FileSlice
-from broker.log.windows import MAX_COPIED_BYTES
+from broker.log.slice import MAX_COPIED_BYTES, FileSlice
 from broker.partitions.fetch_sessions import FINAL_EPOCH, NO_SESSION, CachedPartition, FetchSession
 from broker.partitions.fetching import NOTHING, SENT_TOGETHER, RequestedPartition
 from broker.partitions.partitions import LEADER_EPOCH, HostedTopic

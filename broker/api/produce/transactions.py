@@ -99,7 +99,7 @@ def added_partitions(
         for data in topic.partition_data:
             yield None
             header = transactional_header(data.records)
-            log = hosted.opened_log(data.index)
+            log = hosted.open_logs.get(data.index)
             if header is None or log is None:
                 continue
             producer = header.producer_id, header.producer_epoch

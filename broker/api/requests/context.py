@@ -6,8 +6,7 @@
 from typing import Protocol
 
 from broker.purgatory.purgatory import DelayedOperation
-from broker.security.sasl import SaslLogin
-from broker.security.session import SaslSession
+from broker.security.sasl import SaslLogin, SaslSession
 
 
 class Connection(Protocol):

@@ -13,7 +13,7 @@ from broker.common.principal import Principal
 from broker.config.sections import SecurityConfig
 from broker.controller.commands import Actor, ChangeOrigin, Role
 from broker.protocol.api_key import NAMES
-from broker.quotas.user_connections import TooFastOfUser, UserRefusal
+from broker.quotas.connections import TooFastOfUser, UserRefusal
 from broker.security.access_tokens import AccessToken, InvalidToken, TokenRules, read_token
 from broker.security.acl.acl import CLUSTER_NAME, Operation, ResourceType
 from broker.security.acl.authorizer import EVERY_OPERATION, Authorizer

@@ -25,6 +25,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from broker.common.errors import ApiError, ConfigError
+from broker.common.slices import run_through
 from broker.config.table import read_value, setting_of
 from broker.metadata.actor import Actor, ChangeOrigin, Role
 from broker.metadata.changes import SHADOW, Change, ChangeKind, read_pairs
@@ -202,7 +203,7 @@ def _check(change: Change) -> None:
     if kind is ChangeKind.BROKER_CONFIG and setting_of(key) is not None:
         read_value(key, new)
     if kind is ChangeKind.CLIENT_METRICS:
-        read_subscription(entity, {key: new})
+        run_through(read_subscription(entity, {key: new}))
     if kind is ChangeKind.ADMIN_TOKEN:
         _check_token(key, json.loads(_bounded(new, MAX_SECRET)))
     if kind is ChangeKind.ALERT_RULE:

@@ -10,55 +10,43 @@ unfinished copy end in `.cleaned`; `discard` removes them, or the next start doe
 """
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
 from broker.common.errors import ApiError, ErrorCode
 from broker.log import disk
-from broker.log.aborted_transactions import entries_of
-from broker.log.cleaner.cleanable import Cleanable
+from broker.log.aborted_transactions import AbortedTransaction, entries_of
+from broker.log.cleaner.batches import Retained, emptied, note_keys, rewritten, select
+from broker.log.cleaner.manager import Cleanable, CleanerStats
 from broker.log.cleaner.offset_map import NONE, SLOT_BYTES, OffsetMap
 from broker.log.cleaner.pace import Pace
-from broker.log.cleaner.rewriting import emptied, rewritten
-from broker.log.cleaner.selection import Retained, note_keys, select
-from broker.log.cleaner.transactions import CleanedTransactions
 from broker.log.disk import MIN_OPEN_FILES, OpenFile, OpenFiles
+from broker.log.index import MAX_RELATIVE_OFFSET
 from broker.log.layout import CLEANED
 from broker.log.partition import PartitionLog
 from broker.log.segment import Segment
 from broker.log.staged import Staged
 from broker.records.compression import decompress
-from broker.records.header import CRC_FROM, HEADER_BYTES, MAGIC, BatchHeader, Buffer, header_at
-
-
-@dataclass(slots=True)
-class CleanerStats:
-    """Counts of one pass: bytes read for the offset map; bytes and records read and written by the copies.
-
-    `keyless` counts records without a key, which were removed. Times in ms; `utilization` is that of the
-    offset map.
-    """
-
-    map_bytes_read: int = 0
-    bytes_read: int = 0
-    bytes_written: int = 0
-    records_read: int = 0
-    records_written: int = 0
-    keyless: int = 0
-    index_ms: int = 0
-    elapsed_ms: int = 0
-    utilization: float = 0.0
-
+from broker.records.control import marker_of
+from broker.records.header import (
+    CRC_FROM,
+    HEADER_BYTES,
+    MAGIC,
+    TRANSACTIONAL_FLAG,
+    BatchHeader,
+    Buffer,
+    header_at,
+)
 
 GROUPED_AT_MOST: Final = 8
 """Segments that one copy replaces, at most; ours. Renaming the files of one takes a tenth of a
 millisecond.
 """
 
-_MAX_RELATIVE_OFFSET: Final = 0x7FFF_FFFF
+_first_offset = attrgetter("first_offset")
 
 LEAST_READ_BYTES: Final = 4_096
 
@@ -94,6 +82,60 @@ class _Batch(NamedTuple):
     content: memoryview
     end: int
     """Position after the batch."""
+
+
+class CleanedTransactions:
+    """The transactions between two batches of a pass: whose records are aborted, and which markers are still
+    needed. `kept` are the aborted ones whose markers are. (Kafka: CleanedTransactionMetadata)
+
+    Told of every batch of a pass, in order. A marker is needed as long as a batch of its transaction is in
+    the log, because a reader of committed records learns from it how the transaction ended.
+    """
+
+    def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
+        """`aborted`: those of the log whose markers are not before the first batch of the pass."""
+        self._following = sorted(aborted, key=_first_offset, reverse=True)
+        self._aborted: dict[int, AbortedTransaction] = {}
+        self._has_batches: set[int] = set()
+        self._committed: set[int] = set()
+        self.kept: list[AbortedTransaction] = []
+
+    def is_aborted(self, header: BatchHeader) -> bool:
+        """Return whether the records of a batch, which is no marker, were aborted."""
+        self._begin_before(header.last_offset)
+        if not header.attributes & TRANSACTIONAL_FLAG:
+            return False
+        if header.producer_id in self._aborted:
+            self._has_batches.add(header.producer_id)
+            return True
+        self._committed.add(header.producer_id)
+        return False
+
+    def is_marker_obsolete(self, header: BatchHeader, batch: Buffer) -> bool:
+        """Return whether no batch of a marker's transaction is left. Raises ApiError CORRUPT_MESSAGE."""
+        self._begin_before(header.last_offset)
+        if not header.record_count:
+            return True  # an earlier pass has removed the record
+        marker = marker_of(batch)
+        producer_id = header.producer_id
+        if marker is None:
+            return False
+        if marker.is_commit:
+            was_committed = producer_id in self._committed
+            self._committed.discard(producer_id)
+            return not was_committed
+        aborted = self._aborted.pop(producer_id, None)
+        if aborted is None or producer_id not in self._has_batches:
+            return True
+        self._has_batches.discard(producer_id)
+        self.kept.append(aborted)
+        return False
+
+    def _begin_before(self, offset: int) -> None:
+        following = self._following
+        while following and following[-1].first_offset <= offset:
+            each = following.pop()
+            self._aborted.setdefault(each.producer_id, each)
 
 
 class Cleaning:
@@ -181,7 +223,7 @@ class Cleaning:
                 and len(group) < GROUPED_AT_MOST
                 and size <= settings.segment_bytes
                 and index_size <= settings.segment_index_bytes
-                and end - 1 - group[0].base_offset <= _MAX_RELATIVE_OFFSET
+                and end - 1 - group[0].base_offset <= MAX_RELATIVE_OFFSET
             ):
                 group.append(segment)
             else:

@@ -1,7 +1,7 @@
 """Pauses of a cleaner thread, so that the event loop has the interpreter most of the time.
 
-`cleaning`, `selection` and `rewriting` count their steps, because a pass takes as long for many
-small batches as for a large one.
+`cleaning` and `batches` count their steps, because a pass takes as long for many small batches as for a large
+one.
 """
 
 from collections.abc import Callable

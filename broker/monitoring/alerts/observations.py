@@ -7,7 +7,7 @@ each piece of work.
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from broker.common.glob_patterns import glob
+from broker.common.patterns import glob
 from broker.common.slices import Steps
 from broker.controller.rows.alerts import Labels
 from broker.controller.rows.connections import ThrottledRow

@@ -14,7 +14,7 @@ import msgspec
 import trio
 
 from broker.common.clock import Clock
-from broker.common.retries import retry_ms
+from broker.common.http_requests import retry_ms
 from broker.controller.rows.alerts import Delivery
 from broker.monitoring.alerts.formats import Notification
 

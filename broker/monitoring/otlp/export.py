@@ -17,8 +17,7 @@ from urllib.parse import urlsplit
 import trio
 
 from broker.common.errors import ConfigError
-from broker.common.http_requests import root_cause
-from broker.common.retries import retry_ms
+from broker.common.http_requests import retry_ms, root_cause
 from broker.common.version import VERSION
 from broker.config.sections import TelemetryConfig
 from broker.telemetry.state import ExportQueue

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from broker.config.listeners import Plane
-from broker.metrics.families import FamilySamples, MetricType, Sample
+from broker.metrics.families import FamilySamples, MetricType, Sample, gauge
 from broker.network.automq.handler_queues import RequestQueues
 from broker.network.idle_shares import Idle
 from broker.network.leased_receive import LeasedFrames
@@ -39,21 +39,17 @@ def handler_families(server: SocketServer, idle: Idle) -> Iterator[FamilySamples
 
 def _share(name: str, pool: str, idle: float) -> FamilySamples:
     about = f"Share of time without work for the request handlers of {pool}"
-    return FamilySamples(f"{POOL}_{name}_percent", about, MetricType.GAUGE, [Sample((), idle)])
+    return gauge(f"{POOL}_{name}_percent", about, idle)
 
 
 def _queues(server: SocketServer) -> Iterator[FamilySamples]:
     for plane in server.planes.values():
         prefix = "" if plane.name is Plane.DATA else POOLS[plane.name]
-        depth = [Sample((), plane.requests.depth())]
-        yield FamilySamples(
-            f"{CHANNEL}_{prefix}requestqueuesize", "Requests in the queue", MetricType.GAUGE, depth
-        )
+        yield gauge(f"{CHANNEL}_{prefix}requestqueuesize", "Requests in the queue", plane.requests.depth())
     waiting = [(str(each.id), len(each.responder.responses)) for each in server.processors()]
-    yield FamilySamples(
+    yield gauge(
         f"{CHANNEL}_responsequeuesize",
         "Responses in the queue, by processor; without that label, of all processors",
-        MetricType.GAUGE,
         [
             Sample((), sum(count for _, count in waiting)),
             *(Sample((("processor", name),), count) for name, count in waiting),
@@ -65,16 +61,14 @@ def automq_families(requests: Requests) -> Iterator[FamilySamples]:
     """Yield the permits of the size semaphore, and the depth of each handler's queue."""
     if not isinstance(requests, RequestQueues):
         return
-    yield FamilySamples(
+    yield gauge(
         "kafka_network_requestchannel_availablerequestsize",
         "Bytes of requests that may still come to wait for a handler",
-        MetricType.GAUGE,
-        [Sample((), requests.sizes.available)],
+        requests.sizes.available,
     )
-    yield FamilySamples(
+    yield gauge(
         "kafka_network_requestchannel_handlerqueuesize",
         "Requests waiting, by handler",
-        MetricType.GAUGE,
         [Sample((("handler", str(index)),), depth) for index, depth in enumerate(requests.depths())],
     )
 

@@ -13,7 +13,7 @@ from typing import Final
 from broker.log import disk
 from broker.log.cleaner.manager import CleanerManager
 from broker.log.store import LogStore
-from broker.metrics.families import MAX_SERIES, Families, FamilySamples, MetricType, Sample
+from broker.metrics.families import MAX_SERIES, Families, FamilySamples, Sample, counter, gauge
 from broker.partitions.event_log import EventBuffer
 from broker.partitions.partitions import Partitions, TopicTraffic
 
@@ -38,28 +38,28 @@ def topic_families(partitions: Partitions) -> Families:
     every, total = list(partitions.by_name.values()), partitions.gone
     traffic: list[tuple[Labels, TopicTraffic]] = []
     for topic in every:
-        of_topic = yield from topic.traffic_in_steps()
+        of_topic = yield from topic.traffic()
         total += of_topic
         if len(traffic) < MAX_SERIES:
             traffic.append(((("topic", topic.name),), of_topic))
         yield None
     traffic.insert(0, ((), total))
     for name, about, value_of in TRAFFIC_COUNTERS:
-        yield FamilySamples(f"{TRAFFIC}_{name}_total", about, MetricType.COUNTER, _totals(traffic, value_of))
+        yield counter(f"{TRAFFIC}_{name}_total", about, _totals(traffic, value_of))
     sizes, ends = [], []
     for topic in every[:MAX_SERIES]:
-        for log in list(topic.opened()):
+        for log in list(topic.open_logs.values()):
             yield None
             of_log = (("topic", log.topic), ("partition", str(log.index)))
             sizes.append(Sample(of_log, log.size))
-            ends.append(Sample(of_log, log.log_end_offset))
+            ends.append(Sample(of_log, log.high_watermark))
     for move in list(partitions.store.moves.running.values())[:MAX_SERIES]:
         log = move.partition
         future = (("topic", log.topic), ("partition", str(log.index)), ("is_future", "true"))
         sizes.append(Sample(future, move.size))
         ends.append(Sample(future, move.end_offset))
-    yield FamilySamples("kafka_log_log_size", "Bytes of a partition's log", MetricType.GAUGE, sizes)
-    yield FamilySamples("kafka_log_log_logendoffset", "The next offset", MetricType.GAUGE, ends)
+    yield gauge("kafka_log_log_size", "Bytes of a partition's log", sizes)
+    yield gauge("kafka_log_log_logendoffset", "The next offset", ends)
 
 
 def _totals(
@@ -86,34 +86,27 @@ def log_directory_families(store: LogStore) -> Iterator[FamilySamples]:
     ]
     space = [(each.path, _space(each.path)) for each in store.directories if each.offline is None]
     of_volumes = [((("logDirectory", path),), known) for path, known in space if known is not None]
-    for name, text, samples in (
-        (
-            "kafka_server_replicamanager_offlinereplicacount",
-            "Partitions offline until the next start",
-            [Sample((), len(store.offline))],
-        ),
-        ("weir_log_offline_partitions", "Partitions offline until the next start, by topic", by_topic),
-        (
-            "weir_log_directory_free_bytes",
-            "Free bytes of the volume",
-            [Sample(labels, free) for labels, (_, free) in of_volumes],
-        ),
-        (
-            "weir_log_directory_total_bytes",
-            "Total bytes of the volume",
-            [Sample(labels, total) for labels, (total, _) in of_volumes],
-        ),
-        ("weir_log_missing_offsets", "Offsets whose records are lost", missing),
-        (
-            "kafka_log_logmanager_offlinelogdirectorycount",
-            "Offline log directories",
-            [Sample((), lost)],
-        ),
-        ("kafka_log_logmanager_logdirectoryoffline", "1 if the log directory is offline", offline),
-        (f"{MANAGER}_maxlag", "Maximum lag of a running copy, in offsets", [Sample((), lag)]),
-        (f"{MANAGER}_failedpartitionscount", "Moves that failed", [Sample((), store.moves.failed)]),
-    ):
-        yield FamilySamples(name, text, MetricType.GAUGE, samples)
+    yield gauge(
+        "kafka_server_replicamanager_offlinereplicacount",
+        "Partitions offline until the next start",
+        len(store.offline),
+    )
+    yield gauge("weir_log_offline_partitions", "Partitions offline until the next start, by topic", by_topic)
+    yield gauge(
+        "weir_log_directory_free_bytes",
+        "Free bytes of the volume",
+        [Sample(labels, free) for labels, (_, free) in of_volumes],
+    )
+    yield gauge(
+        "weir_log_directory_total_bytes",
+        "Total bytes of the volume",
+        [Sample(labels, total) for labels, (total, _) in of_volumes],
+    )
+    yield gauge("weir_log_missing_offsets", "Offsets whose records are lost", missing)
+    yield gauge("kafka_log_logmanager_offlinelogdirectorycount", "Offline log directories", lost)
+    yield gauge("kafka_log_logmanager_logdirectoryoffline", "1 if the log directory is offline", offline)
+    yield gauge(f"{MANAGER}_maxlag", "Maximum lag of a running copy, in offsets", lag)
+    yield gauge(f"{MANAGER}_failedpartitionscount", "Moves that failed", store.moves.failed)
 
 
 def _space(path: str) -> tuple[int, int] | None:
@@ -128,15 +121,8 @@ def event_families(log: EventBuffer) -> Iterator[FamilySamples]:
     topics = sorted(log.topics.items())
     written = [Sample((("topic", topic),), each.written) for topic, each in topics]
     dropped = [Sample((("topic", topic),), each.dropped) for topic, each in topics]
-    yield FamilySamples(
-        "weir_events_written_total", "Records written to event topics", MetricType.COUNTER, written
-    )
-    yield FamilySamples(
-        "weir_events_dropped_total",
-        "Records dropped because the buffer was full",
-        MetricType.COUNTER,
-        dropped,
-    )
+    yield counter("weir_events_written_total", "Records written to event topics", written)
+    yield counter("weir_events_dropped_total", "Records dropped because the buffer was full", dropped)
 
 
 CLEANER_MANAGER: Final = "kafka_log_logcleanermanager"
@@ -154,38 +140,35 @@ def compaction_families(manager: CleanerManager, now_wall_ms: int) -> Iterator[F
         labels = (("logDirectory", directory.path),)
         counts.append(Sample(labels, len(failed)))
         sizes.append(Sample(labels, sum(manager.dirty_bytes(log) for log in failed)))
-    for name, text, samples in (
-        (
-            f"{CLEANER_MANAGER}_max_dirty_percent",
-            "The dirty share of the dirtiest compacted log, in percent",
-            [Sample((), int(100 * manager.max_dirty_ratio))],
-        ),
-        (
-            f"{CLEANER_MANAGER}_time_since_last_run_ms",
-            "Time since a log was last chosen",
-            [Sample((), since_ms)],
-        ),
-        (f"{CLEANER_MANAGER}_uncleanable_partitions_count", "Partitions that cannot be compacted", counts),
-        (f"{CLEANER_MANAGER}_uncleanable_bytes", "Dirty bytes of partitions that cannot be compacted", sizes),
-        (
-            f"{CLEANER}_max_buffer_utilization_percent",
-            "How full the offset map of a last pass was, in percent",
-            [Sample((), int(100 * max((each.utilization for each in last), default=0)))],
-        ),
-        (
-            f"{CLEANER}_cleaner_recopy_percent",
-            "Bytes that the last passes kept, in percent of those they read",
-            [Sample((), int(100 * written / max(read, 1)))],
-        ),
-        (
-            f"{CLEANER}_max_clean_time_secs",
-            "How long the longest of the last passes took",
-            [Sample((), max((each.elapsed_ms for each in last), default=0) // 1000)],
-        ),
-        (
-            f"{CLEANER}_max_compaction_delay_secs",
-            "How long max.compaction.lag.ms is exceeded by the log that exceeds it most",
-            [Sample((), manager.max_delay_ms // 1000)],
-        ),
-    ):
-        yield FamilySamples(name, text, MetricType.GAUGE, samples)
+    yield gauge(
+        f"{CLEANER_MANAGER}_max_dirty_percent",
+        "The dirty share of the dirtiest compacted log, in percent",
+        int(100 * manager.max_dirty_ratio),
+    )
+    yield gauge(f"{CLEANER_MANAGER}_time_since_last_run_ms", "Time since a log was last chosen", since_ms)
+    yield gauge(
+        f"{CLEANER_MANAGER}_uncleanable_partitions_count", "Partitions that cannot be compacted", counts
+    )
+    yield gauge(
+        f"{CLEANER_MANAGER}_uncleanable_bytes", "Dirty bytes of partitions that cannot be compacted", sizes
+    )
+    yield gauge(
+        f"{CLEANER}_max_buffer_utilization_percent",
+        "How full the offset map of a last pass was, in percent",
+        int(100 * max((each.utilization for each in last), default=0)),
+    )
+    yield gauge(
+        f"{CLEANER}_cleaner_recopy_percent",
+        "Bytes that the last passes kept, in percent of those they read",
+        int(100 * written / max(read, 1)),
+    )
+    yield gauge(
+        f"{CLEANER}_max_clean_time_secs",
+        "How long the longest of the last passes took",
+        max((each.elapsed_ms for each in last), default=0) // 1000,
+    )
+    yield gauge(
+        f"{CLEANER}_max_compaction_delay_secs",
+        "How long max.compaction.lag.ms is exceeded by the log that exceeds it most",
+        manager.max_delay_ms // 1000,
+    )

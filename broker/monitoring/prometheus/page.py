@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 from broker.coordinator.transaction.state import NAMES, TransactionState
 from broker.coordinator.transaction_service import TransactionService
-from broker.metrics.families import Families, FamilySamples, MetricType, Sample, pieces
+from broker.metrics.families import Families, FamilySamples, Sample, counter, gauge, pieces
 from broker.monitoring.prometheus import requests
 from broker.monitoring.prometheus.handlers import automq_families, handler_families, memory_families
 from broker.monitoring.prometheus.logs import (
@@ -28,7 +28,7 @@ from broker.quotas import accounts
 from broker.quotas import quota_metrics as quotas
 from broker.security.acl.acl import Operation, ResourceType
 from broker.security.acl.authorizer import Authorizer
-from broker.telemetry import client_telemetry_metrics as telemetry
+from broker.telemetry import state as telemetry
 from broker.views.parts import LogParts, ServerParts
 from broker.views.upstream_views import UpstreamViewSource
 
@@ -105,9 +105,7 @@ class PrometheusPage:
 
 def authorizer_families(authorizer: Authorizer) -> Iterator[FamilySamples]:
     """Yield the ACLs, and what was denied. (Kafka: AuthorizerMetrics)"""
-    yield FamilySamples(
-        "weir_authorizer_acls", "ACLs in force", MetricType.GAUGE, [Sample((), authorizer.acl_count)]
-    )
+    yield gauge("weir_authorizer_acls", "ACLs in force", authorizer.acl_count)
     denied = [
         Sample(
             (("operation", Operation(operation).name), ("resource_type", ResourceType(resource_type).name)),
@@ -115,10 +113,9 @@ def authorizer_families(authorizer: Authorizer) -> Iterator[FamilySamples]:
         )
         for (operation, resource_type), count in sorted(authorizer.denials.items())
     ]
-    yield FamilySamples(
+    yield counter(
         "weir_authorizer_denied_total",
         "Operations that the authorizer has denied to clients, the ones without a line in the log included",
-        MetricType.COUNTER,
         denied,
     )
 
@@ -129,19 +126,17 @@ def transaction_families(transactions: TransactionService) -> Iterator[FamilySam
     for transaction in transactions.coordinator.transactions():
         states[transaction.data.state] += 1
         yield None
-    yield FamilySamples(
+    yield gauge(
         "weir_transactional_ids",
         "Transactional ids by the state of their transaction",
-        MetricType.GAUGE,
         [
             Sample((("state", name),), states[state])
             for state, name in NAMES.items()
             if state is not TransactionState.DEAD
         ],
     )
-    yield FamilySamples(
+    yield counter(
         "weir_transactions_decided_total",
         "Transactions that were decided since the start, by decision",
-        MetricType.COUNTER,
         [Sample((("decision", each),), count) for each, count in transactions.decisions.items()],
     )

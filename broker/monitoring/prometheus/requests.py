@@ -10,7 +10,7 @@ from math import nan
 from typing import Final
 
 from broker.common.errors import ErrorCode
-from broker.metrics.families import QUANTILES, FamilySamples, MetricType, Sample
+from broker.metrics.families import QUANTILES, FamilySamples, MetricType, Sample, counter
 from broker.metrics.histogram import quantiles
 from broker.network.requests.request_log import RequestLog
 from broker.network.requests.request_metrics import PHASES, AllMetrics, ApiMetrics, quantiles_ms
@@ -42,20 +42,18 @@ WITH_RECORDS: Final = ("Produce", "Fetch", "FetchConsumer", "FetchFollower")
 def families(metrics: AllMetrics, now_ms: int) -> Iterator[FamilySamples]:
     """Yield the families; `now_ms` is monotonic."""
     apis = list(metrics)
-    yield FamilySamples(
+    yield counter(
         f"{PREFIX}_requests_total",
         "Requests by version",
-        MetricType.COUNTER,
         [
             Sample((*_name(api), ("version", _version(version))), count)
             for api in apis
             for version, count in api.by_version().items()
         ],
     )
-    yield FamilySamples(
+    yield counter(
         f"{PREFIX}_errors_total",
         "Error codes in responses; NONE counts responses without errors",
-        MetricType.COUNTER,
         [
             Sample((*_name(api), ("error", ErrorCode(code).name)), count)
             for api in apis
@@ -79,10 +77,9 @@ def families(metrics: AllMetrics, now_ms: int) -> Iterator[FamilySamples]:
 def log_families(log: RequestLog) -> Iterator[FamilySamples]:
     """Yield the lines of the request log: written, and left out by its limit."""
     lines = (("written", log.written), ("left_out", log.left_out))
-    yield FamilySamples(
+    yield counter(
         "weir_request_log_lines_total",
         "Requests selected for the request log: written, or left out by its limit",
-        MetricType.COUNTER,
         [Sample((("result", result),), count) for result, count in lines],
     )
 

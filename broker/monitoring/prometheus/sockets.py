@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from broker.api.requests.callbacks import Callbacks
-from broker.metrics.families import MAX_SERIES, Families, FamilySamples, MetricType, Sample
+from broker.metrics.families import MAX_SERIES, Families, FamilySamples, MetricType, Sample, counter, gauge
 from broker.metrics.rate import CounterRate
 from broker.network.failures import Failures
 from broker.network.idle_shares import Idle
@@ -124,19 +124,18 @@ class SocketFamilies:
         readings = list(self._look(now_ns))
         for name, about, total in METERS:
             growing = [Sample(reading.labels, total(reading.totals)) for reading in readings]
-            yield FamilySamples(f"{SELECTOR}_{name}_total", about, MetricType.COUNTER, growing)
+            yield counter(f"{SELECTOR}_{name}_total", about, growing)
             rates = [Sample(reading.labels, total(reading.rates)) for reading in readings]
-            yield FamilySamples(f"{SELECTOR}_{name}_rate", f"{about}, per second", MetricType.GAUGE, rates)
+            yield gauge(f"{SELECTOR}_{name}_rate", f"{about}, per second", rates)
         yield from _figures(TOTALS, MetricType.COUNTER, readings)
         yield from _figures(GAUGES, MetricType.GAUGE, readings)
         yield _software(readings)
         yield _tls(readings)
         yield from _idle(readings, idle)
-        yield FamilySamples(
+        yield gauge(
             "kafka_network_socketserver_expiredconnectionskilledcount",
             EXPIRED,
-            MetricType.GAUGE,
-            [Sample((), sum(reading.processor.selector.counts.expired for reading in readings))],
+            sum(reading.processor.selector.counts.expired for reading in readings),
         )
 
     def _look(self, now_ns: int) -> Iterator[ProcessorReading]:
@@ -187,29 +186,26 @@ def _kinds(
         for reading in readings
         for kind, count in counts(reading.processor).items()
     ]
-    return FamilySamples(f"{SELECTOR}_{name}", about, MetricType.GAUGE, samples)
+    return gauge(f"{SELECTOR}_{name}", about, samples)
 
 
 def _idle(readings: Iterable[ProcessorReading], idle: Idle) -> Iterator[FamilySamples]:
     """Yield the idle shares of the network threads, and of the one thread that runs all of them."""
     shares = [(reading.processor.id, idle.processors.get(reading.processor.id, 1.0)) for reading in readings]
-    yield FamilySamples(
+    yield gauge(
         "kafka_network_processor_idle_percent",
         "Share of time in which the network thread waited for its sockets",
-        MetricType.GAUGE,
         [Sample((("networkProcessor", str(processor)),), share) for processor, share in shares],
     )
-    yield FamilySamples(
+    yield gauge(
         "kafka_network_socketserver_networkprocessoravgidle_percent",
         "The same, averaged over the network threads",
-        MetricType.GAUGE,
-        [Sample((), idle.network)],
+        idle.network,
     )
-    yield FamilySamples(
+    yield gauge(
         "weir_thread_idle_percent",
         "Share of time in which the one thread of all network threads and handlers had no work",
-        MetricType.GAUGE,
-        [Sample((), idle.thread)],
+        idle.thread,
     )
 
 
@@ -218,40 +214,36 @@ def flow_families(server: SocketServer, callbacks: Callbacks, now_ms: int) -> It
     too.
     """
     totals = flow_totals(server)
-    for name, about, value in (
-        ("mutes", "Connections muted by a quota or a watermark", totals.mutes),
-        ("unmutes", "Connections unmuted after a quota or a watermark", totals.unmutes),
-    ):
-        yield FamilySamples(f"weir_flow_control_{name}_total", about, MetricType.COUNTER, [Sample((), value)])
-    yield FamilySamples(
+    yield counter(
+        "weir_flow_control_mutes_total", "Connections muted by a quota or a watermark", totals.mutes
+    )
+    yield counter(
+        "weir_flow_control_unmutes_total", "Connections unmuted after a quota or a watermark", totals.unmutes
+    )
+    yield counter(
         "weir_oversized_requests_total",
         "Connections closed because a request was larger than socket.request.max.bytes",
-        MetricType.COUNTER,
-        [Sample((), oversized(server))],
+        oversized(server),
     )
-    yield FamilySamples(
+    yield counter(
         "weir_responses_cut_off_total",
         "Connections closed within a response, because the disk did not give records that were promised",
-        MetricType.COUNTER,
-        [Sample((), cut_off(server))],
+        cut_off(server),
     )
-    yield FamilySamples(
+    yield counter(
         "weir_callbacks_blocked_total",
         "Responses of delayed requests that found the callback queue full",
-        MetricType.COUNTER,
-        [Sample((), callbacks.blocked)],
+        callbacks.blocked,
     )
     processors = [((("networkProcessor", str(each.id)),), each) for each in server.processors()]
-    yield FamilySamples(
+    yield gauge(
         "weir_idle_connections",
         "Open connections without activity for a minute, by network thread",
-        MetricType.GAUGE,
         [Sample(labels, idle_connections(each, now_ms)) for labels, each in processors],
     )
-    yield FamilySamples(
+    yield gauge(
         "weir_deepest_connection_requests",
         "Largest number of requests in flight on one connection, by network thread",
-        MetricType.GAUGE,
         [Sample(labels, max_in_flight(each)) for labels, each in processors],
     )
 
@@ -264,25 +256,22 @@ def acceptor_families(server: SocketServer, now_ms: int, most: int = MAX_SERIES)
     quotas = {name.value: each.gate.quotas for name, each in server.resources.items()}
     yield from connection_metrics.families(quotas, now_ms, most)
     gates = {listener.name: listener.acceptor.gate for listener in server.listeners}
-    yield FamilySamples(
+    yield gauge(
         "kafka_network_acceptor_acceptorblockedpercent",
         "Share of the last minute, 0 to 1, in which the acceptor waited for a processor, a slot or a rate",
-        MetricType.GAUGE,
         [Sample((("listener", name),), gate.blocked.share()) for name, gate in gates.items()],
     )
-    yield FamilySamples(
+    yield gauge(
         "kafka_network_acceptor_throttled_sockets",
         "Accepted connections delayed because their address exceeds its rate",
-        MetricType.GAUGE,
         [Sample((("listener", name),), len(gate.throttled_sockets)) for name, gate in gates.items()],
     )
 
 
 def failure_families(failures: Failures) -> Iterator[FamilySamples]:
     """Yield one series for each place, including those without failures."""
-    yield FamilySamples(
+    yield counter(
         "kafka_server_socket_server_unexpected_exceptions_total",
         "Unexpected exceptions that ended a connection or failed a request, by place",
-        MetricType.COUNTER,
         [Sample((("place", place.value),), count) for place, count in failures.counts.items()],
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from broker.api.requests.retry_storm import RetryStormGate
-from broker.metrics.families import MAX_SERIES, FamilySamples, MetricType, Sample
+from broker.metrics.families import MAX_SERIES, FamilySamples, Sample, counter, gauge
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.throttle_compliance import ThrottleCompliance
@@ -29,40 +29,34 @@ def broker_quota_families(
     """
     quota = quotas.broker
     uses = [((("type", TYPES[use.kind]),), use) for use in quota.use(now_ms)] if quota.active else []
-    yield FamilySamples(
+    yield gauge(
         "kafka_stream_broker_quota_limit",
         "Limit of the whole broker in force, in bytes or requests per second",
-        MetricType.GAUGE,
         [Sample(labels, use.bound) for labels, use in uses if use.bound is not None],
     )
-    yield FamilySamples(
+    yield gauge(
         "kafka_server_broker_value_rate",
         "Bytes or requests per second recorded for the broker's quota",
-        MetricType.GAUGE,
         [Sample(labels, use.observed) for labels, use in uses],
     )
-    yield FamilySamples(
+    yield gauge(
         "kafka_server_broker_throttle_time",
         "Mean throttle time by the broker's quota over the last minute, in milliseconds; 0 without throttles",
-        MetricType.GAUGE,
         [Sample(labels, quota.mean_throttle_ms(use.kind, now_ms)) for labels, use in uses],
     )
-    yield FamilySamples(
+    yield gauge(
         "kafka_server_broker_queue_size",
         "Channels throttled by the broker's quota",
-        MetricType.GAUGE,
         [Sample(labels, use.throttled) for labels, use in uses],
     )
-    yield FamilySamples(
+    yield counter(
         "weir_broker_quota_throttles_total",
         "Throttles by the broker's quota since it was enabled",
-        MetricType.COUNTER,
         [Sample(labels, use.throttles) for labels, use in uses],
     )
-    yield FamilySamples(
+    yield counter(
         "weir_broker_quota_throttle_ms_total",
         "Milliseconds of throttles by the broker's quota since it was enabled",
-        MetricType.COUNTER,
         [Sample(labels, use.throttle_ms) for labels, use in uses],
     )
     yield from _retry_storm(retry_storm)
@@ -70,23 +64,16 @@ def broker_quota_families(
 
 def _retry_storm(gate: RetryStormGate) -> Iterator[FamilySamples]:
     storm, totals = gate.storm, gate.storm.totals
-    for name, about, kind, value in (
-        (
-            "delayed_total",
-            "Responses delayed by retry-storm back-off",
-            MetricType.COUNTER,
-            totals.delayed,
-        ),
-        (
-            "delay_ms_total",
-            "Milliseconds of delays by retry-storm back-off",
-            MetricType.COUNTER,
-            totals.delayed_ms,
-        ),
-        ("waiting", "Responses delayed now", MetricType.GAUGE, gate.delayed.delayed),
-        ("states", "Tracked error states, by connection and resource", MetricType.GAUGE, len(storm)),
-    ):
-        yield FamilySamples(f"weir_retry_storm_{name}", about, kind, [Sample((), value)])
+    yield counter(
+        "weir_retry_storm_delayed_total", "Responses delayed by retry-storm back-off", totals.delayed
+    )
+    yield counter(
+        "weir_retry_storm_delay_ms_total",
+        "Milliseconds of delays by retry-storm back-off",
+        totals.delayed_ms,
+    )
+    yield gauge("weir_retry_storm_waiting", "Responses delayed now", gate.delayed.delayed)
+    yield gauge("weir_retry_storm_states", "Tracked error states, by connection and resource", len(storm))
 
 
 OBEYS_LABELS: Final = {True: "yes", False: "no", None: "unknown"}
@@ -96,16 +83,14 @@ def throttle_compliance_families(throttle_compliance: ThrottleCompliance) -> Ite
     """Yield the families of clients with a known reaction, the most recent last."""
     clients = list(throttle_compliance.clients())
     verdicts = Counter(client.record.obeys for client in clients)
-    yield FamilySamples(
+    yield gauge(
         "kafka_server_throttled_clients",
         "Throttled clients, by whether they obey throttle_time_ms",
-        MetricType.GAUGE,
         [Sample((("obeys", word),), verdicts[verdict]) for verdict, word in OBEYS_LABELS.items()],
     )
-    yield FamilySamples(
+    yield counter(
         "kafka_server_throttle_compliance_total",
         "Throttles by outcome: the client waited, or sent before the throttle ended",
-        MetricType.COUNTER,
         [
             Sample((("user", each.principal), ("client_id", each.client_id), ("outcome", outcome)), count)
             for each in clients[-MAX_SERIES // 2 :]

@@ -13,7 +13,7 @@ from broker.controller.rows.upstream import (
     UpstreamNodeRow,
     UpstreamRow,
 )
-from broker.metrics.families import FamilySamples, MetricType, Sample
+from broker.metrics.families import FamilySamples, MetricType, Sample, counter, gauge
 
 PREFIX: Final = "weir_gateway_upstream"
 
@@ -22,10 +22,9 @@ GATEWAYS: Final = "weir_gateways"
 
 def upstream_families(row: UpstreamRow) -> Iterator[FamilySamples]:
     """Yield the families. A node that left has no series."""
-    yield FamilySamples(
+    yield gauge(
         f"{PREFIX}_condition",
         "1 for the present condition of the upstream cluster, 0 for every other",
-        MetricType.GAUGE,
         [Sample((("condition", each),), int(each is row.condition)) for each in UpstreamCondition],
     )
     yield _of_nodes(
@@ -63,39 +62,34 @@ def upstream_families(row: UpstreamRow) -> Iterator[FamilySamples]:
         MetricType.GAUGE,
         lambda node: nan if node.latency_ms is None else node.latency_ms,
     )
-    yield FamilySamples(
+    yield gauge(
         f"{PREFIX}_node_address_open",
         "1 if clients of the listener can connect to the upstream node",
-        MetricType.GAUGE,
         [
             Sample((_label(node), ("listener", each.listener)), int(each.is_open))
             for node in row.nodes
             for each in node.addresses
         ],
     )
-    yield FamilySamples(
+    yield gauge(
         f"{PREFIX}_turn_ms",
         "Mean milliseconds of a turn of the gateway's event loop over the last second or scrape",
-        MetricType.GAUGE,
-        [Sample((), nan if row.turn_ms is None else row.turn_ms)],
+        nan if row.turn_ms is None else row.turn_ms,
     )
-    yield FamilySamples(
+    yield counter(
         f"{PREFIX}_loopback_remote_connections_total",
         "Connections from other machines to a listener that advertises a loopback address",
-        MetricType.COUNTER,
         [Sample((("listener", each.listener),), each.remote_connections) for each in row.loopback],
     )
-    yield FamilySamples(
+    yield gauge(
         f"{PREFIX}_unwritten_event_topics",
         "Event topics whose records cannot be written to the upstream cluster",
-        MetricType.GAUGE,
-        [Sample((), len(row.unwritten))],
+        len(row.unwritten),
     )
     if row.refused:
-        yield FamilySamples(
+        yield counter(
             "weir_gateway_refused_records_total",
             "Records of the topics that gateways believe which no gateway wrote",
-            MetricType.COUNTER,
             [Sample((("topic", each.topic), ("reason", each.reason)), each.total) for each in row.refused],
         )
 

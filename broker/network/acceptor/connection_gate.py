@@ -41,7 +41,9 @@ from broker.network.supervisor import Supervisor
 from broker.quotas.connections import (
     IP_RATE,
     PER_IP,
+    PER_USER,
     SLOTS,
+    USER_RATE,
     ConnectionQuotas,
     Limits,
     ListenerQuota,
@@ -49,10 +51,10 @@ from broker.quotas.connections import (
     Rejections,
     Throttled,
     TooMany,
+    UserLimit,
 )
 from broker.quotas.unauthenticated import BYTE_RATE, FRAME_RATE, UnauthenticatedLimits, UnauthenticatedQuotas
 from broker.quotas.unauthenticated import CONNECTIONS as UNAUTHENTICATED
-from broker.quotas.user_connections import PER_USER, USER_RATE, UserLimit
 
 logger = logging.getLogger(__name__)
 

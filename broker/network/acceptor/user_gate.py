@@ -15,7 +15,7 @@ from broker.network.acceptor.connection_gate import ConnectionGate
 from broker.network.connection.channel import Channel
 from broker.network.failures import FailedStep
 from broker.network.reaper import Reaper
-from broker.quotas.user_connections import PER_USER, USER_RATE, TooFastOfUser, TooManyOfUser, UserRefusal
+from broker.quotas.connections import PER_USER, USER_RATE, TooFastOfUser, TooManyOfUser, UserRefusal
 
 REAPER: Final = "user-connection-holds-reaper"
 

@@ -27,8 +27,7 @@ from broker.network.connection.tls_socket import TlsReceive, TlsSocket
 from broker.network.connection.transport import Transport
 from broker.network.failures import FailedStep
 from broker.purgatory.purgatory import DelayedOperation, OperationState
-from broker.security.sasl import SaslLogin
-from broker.security.session import SaslSession
+from broker.security.sasl import SaslLogin, SaslSession
 
 
 class MuteState(IntEnum):

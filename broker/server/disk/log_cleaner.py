@@ -20,9 +20,8 @@ from broker.common.errors import ApiError
 from broker.common.slice_runner import run_slices
 from broker.config.sections import LogCleanerConfig
 from broker.log import disk
-from broker.log.cleaner.cleanable import Cleanable
 from broker.log.cleaner.cleaning import Cleaning, CleaningLimits, Copy, LogChanged, Piece
-from broker.log.cleaner.manager import CleanerManager, LastRun
+from broker.log.cleaner.manager import Cleanable, CleanerManager, LastRun
 from broker.log.cleaner.pace import Pace
 from broker.log.partition import PartitionLog
 from broker.network.clock import TrioClock

@@ -74,7 +74,8 @@ class LogMover:
     async def _run_step(self, move: Move) -> None:
         before = move.copied
         try:
-            step = self._store.next_step_of(move, self._slice())
+            source = self._store.directories.of(move.partition)
+            step = self._moves.next_step(move, self._slice(), source)
             if step is not None:
                 await self._threads.run(step.run)
                 step.finish()
@@ -87,8 +88,8 @@ class LogMover:
                 logger.error("a move between log directories failed", extra=_facts(move, reason=error))
 
     async def _remove_original(self, original: Original) -> None:
-        """Delete the source of a finished move after flushing the new files."""
-        flush = self._moves.flush(original, self._clock.wall_ms())
+        """Delete the source of a finished move after flushing the new files, which must succeed first."""
+        flush = original.partition.flush(self._clock.wall_ms())
         await self._threads.run(flush.run)
         flush.finish()
         partition = original.partition

@@ -23,8 +23,7 @@ from broker.controller.adoption import (
 )
 from broker.controller.dynamic_config import changes_to_forget, forget_warnings
 from broker.log.directories import PartitionFolder, partition_folders
-from broker.log.permissions import Exposure
-from broker.log.recovery import Recovery
+from broker.log.recovery import Exposure, Recovery
 from broker.log.store import LogStore
 from broker.metadata.actor import COMMAND_LINE
 from broker.metadata.secret_key import DEFAULT_FILE, KeyFiles

@@ -70,7 +70,7 @@ def start_storage(
     """Start the tasks that run as long as the broker."""
 
     async def retain() -> None:
-        jobs = await run_slices(log.retention_in_steps(clock.wall_ms(), clock.ms()))
+        jobs = await run_slices(log.retention(clock.wall_ms(), clock.ms()))
         await _finish(jobs, "cannot remove files", threads.run)
 
     async def flush() -> None:

@@ -29,7 +29,7 @@ from broker.security.acl.authorizer import Authorizer
 from broker.security.delegation_tokens import DelegationTokens
 from broker.security.unknown_users import UnknownUsers
 from broker.telemetry.manager import TelemetryManager
-from broker.telemetry.subscription import read_in_steps
+from broker.telemetry.subscription import read_subscription
 
 logger = logging.getLogger(__name__)
 
@@ -178,7 +178,7 @@ class ClientMetricsListener:
             subscription = None
             try:
                 if entry is not None:
-                    subscription = yield from read_in_steps(name, entry.configs)
+                    subscription = yield from read_subscription(name, entry.configs)
             except ApiError as error:
                 # An earlier version has taken patterns that are refused now.
                 refused = {"subscription": name, "reason": error.message}

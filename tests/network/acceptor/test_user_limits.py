@@ -19,8 +19,7 @@ from broker.network.acceptor import connection_gate
 from broker.protocol.messages.metadata import MetadataRequest
 from broker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from broker.protocol.messages.sasl_handshake import SaslHandshakeRequest
-from broker.quotas.connections import BURST_MS
-from broker.quotas.user_connections import PER_USER, USER_RATE
+from broker.quotas.connections import BURST_MS, PER_USER, USER_RATE
 from tests.support.certificates import certificates, tls_settings
 from tests.support.connections import passes, settle
 from tests.support.hostile import is_closed_soon, is_served, until

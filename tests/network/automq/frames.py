@@ -42,7 +42,7 @@ def produced(correlation_id: int, acks: int = 1, topic: str = "events") -> bytes
 def stored(broker: RunningBroker, topic: str = "events") -> int:
     log = broker.server.partitions.log(topic, 0)
     assert log is not None
-    return log.log_end_offset
+    return log.high_watermark
 
 
 def channel_of(broker: RunningBroker, client: WireClient) -> PipelinedChannel:

@@ -11,7 +11,7 @@ import ssl
 import pytest
 
 from broker.log.disk import OpenFile
-from broker.log.windows import Sendfile
+from broker.log.slice import Sendfile
 from broker.network.connection.frame_pool import FramePool
 from broker.network.connection.receive import SCRATCH_BYTES, EndOfStream, Receive
 from broker.network.connection.send import Part, Send

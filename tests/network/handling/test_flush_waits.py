@@ -130,7 +130,7 @@ async def test_a_disk_that_is_slower_than_the_time_out_is_not_waited_for(
     disk.goes_on.set()
     assert (await client.ask(produce(), PRODUCE_VERSION)).responses[0].partition_responses[0].error_code == 0
     log = broker.server.partitions.log("durable", 0)
-    assert log is not None and log.log_end_offset == (3 if repeated else 2)
+    assert log is not None and log.high_watermark == (3 if repeated else 2)
 
 
 @pytest.mark.parametrize("in_time", [True, False])
@@ -260,7 +260,7 @@ async def test_a_client_that_has_gone_leaves_its_records_and_nothing_else(
     await until(lambda: broker.server.produces.delayed == 0)
     assert broker.server.produces.watched == 0
     log = broker.server.partitions.log("durable", 0)
-    assert log is not None and log.log_end_offset == 1
+    assert log is not None and log.high_watermark == 1
 
 
 async def test_a_consumer_is_woken_by_records_whose_flush_came_too_late(

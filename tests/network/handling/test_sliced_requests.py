@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -25,8 +26,8 @@ from broker.protocol.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from broker.records.build import NewRecord, build_batch
-from broker.records.compression import Codec
-from broker.records.thread_work import Unpack
+from broker.records.compression import Codec, decompress
+from broker.records.packing import CodecWork
 from tests.network.requests.test_request_time import limit
 from tests.support.produce import PRODUCE_VERSION, produce_request
 from tests.support.running import running_broker
@@ -51,7 +52,7 @@ class Rig:
         self,
         name: str,
         slices: Slices[Any],
-        step: Unpack | None = None,
+        step: CodecWork | None = None,
         fd: int = 3,
         tenant: tuple[str, str] = (ANONYMOUS, "192.0.2.1"),
     ) -> Any:
@@ -135,10 +136,10 @@ async def test_an_unpacking_error_is_raised_in_the_handler(nursery: trio.Nursery
 
     def slices() -> Slices[Outcome]:
         try:
-            yield Unpack(Codec.ZSTD, b"nonsense")
+            yield CodecWork(partial(decompress, Codec.ZSTD, b"nonsense"))
         except ApiError as error:
             caught.append(error.code)
-        good = Unpack(Codec.NONE, b"plain")
+        good = CodecWork(partial(decompress, Codec.NONE, b"plain"))
         yield good
         caught.append(good.data)
         done.set()

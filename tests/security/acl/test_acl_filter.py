@@ -2,8 +2,15 @@
 
 import pytest
 
-from broker.security.acl.acl import Acl, Operation, PatternType, Permission, ResourceType
-from broker.security.acl.acl_filter import AclFilter, filter_of
+from broker.security.acl.acl import (
+    Acl,
+    AclFilter,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceType,
+    filter_of,
+)
 from tests.security.acl.acls import allow, deny
 
 PREFIXED = PatternType.PREFIXED

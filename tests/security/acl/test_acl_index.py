@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from broker.common.slices import run_through
 from broker.security.acl.acl import Acl, Operation, PatternType, Permission, ResourceType
-from broker.security.acl.acl_index import AclIndex
+from broker.security.acl.authorizer import AclIndex
 from tests.security.acl.acls import allow, deny
 from tests.security.acl.oracle import is_allowed, is_allowed_anywhere
 

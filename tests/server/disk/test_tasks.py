@@ -125,7 +125,7 @@ def held_up(monkeypatch: pytest.MonkeyPatch, server: BrokerServer, work: Blocked
         yield
         return [work]
 
-    monkeypatch.setattr(server.log, "retention_in_steps", retention)
+    monkeypatch.setattr(server.log, "retention", retention)
     monkeypatch.setattr(server.log, "checkpoint", Checkpoint)
     return checkpoints
 

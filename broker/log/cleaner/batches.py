@@ -1,5 +1,5 @@
-"""Reads the keys of a batch: to note them in the offset map, and to select the records that remain (Kafka's
-Cleaner.buildOffsetMapForSegment and shouldRetainRecord).
+"""Reads the keys of a batch, to note them in the offset map and to select the records that remain, and writes
+the batch without the others (Kafka's Cleaner.buildOffsetMapForSegment and shouldRetainRecord).
 
 Called by `cleaning` with decompressed records, in a thread.
 """
@@ -8,8 +8,18 @@ from typing import NamedTuple
 
 from broker.log.cleaner.offset_map import OffsetMap
 from broker.log.cleaner.pace import Pace
-from broker.records.header import BatchHeader
-from broker.records.varint import read_int, read_varint
+from broker.records.compression import compress
+from broker.records.header import (
+    APPEND_TIME_FLAG,
+    CODEC_MASK,
+    CONTROL_FLAG,
+    DELETE_HORIZON_FLAG,
+    NO_TIMESTAMP,
+    TRANSACTIONAL_FLAG,
+    BatchHeader,
+    batch_of,
+)
+from broker.records.varint import read_int, read_varint, write_varint
 from broker.records.walk import corrupt_record
 
 
@@ -99,3 +109,64 @@ def select(header: BatchHeader, data: bytes, offsets: OffsetMap, now_wall_ms: in
     if run_end >= 0:
         spans.append((run_start, run_end))
     return Retained(spans, count, 0 if largest is None else largest, has_tombstones, keyless)
+
+
+def rewritten(
+    header: BatchHeader, data: bytes, retained: Retained, horizon_ms: int | None, pace: Pace
+) -> bytearray:
+    """Return the batch with the retained records of its decompressed `data`. (Kafka: MemoryRecords.filterTo)
+
+    Base offset, last offset and base sequence stay, so offsets and the state of producers do not change. A
+    record keeps its bytes, unless the batch gets a delete horizon now, `horizon_ms`: then the base timestamp
+    becomes the horizon, and every timestamp is written relative to it (KIP-534). With None it keeps its own
+    horizon, or none.
+    """
+    attributes, base_timestamp = header.attributes, header.base_timestamp
+    body = b"".join([data[start:end] for start, end in retained.spans])
+    pace.copied(2 * len(body))
+    if horizon_ms is not None:
+        body = _shifted(body, base_timestamp - horizon_ms, pace)
+        attributes |= DELETE_HORIZON_FLAG
+    max_timestamp = header.max_timestamp
+    if not header.uses_append_time:
+        max_timestamp = base_timestamp + retained.largest
+    new = header._replace(
+        attributes=attributes,
+        base_timestamp=base_timestamp if horizon_ms is None else horizon_ms,
+        max_timestamp=max_timestamp,
+        record_count=retained.retained,
+    )
+    compressed = bytes(compress(header.codec, body))
+    pace.copied(len(body))
+    batch = batch_of(new, compressed)
+    pace.copied(2 * len(batch))
+    return batch
+
+
+def emptied(header: BatchHeader) -> bytearray:
+    """Return the batch without records, which only keeps the last sequence of its producer and its last
+    offset.
+    """
+    kept = APPEND_TIME_FLAG | TRANSACTIONAL_FLAG | CONTROL_FLAG
+    new = header._replace(
+        attributes=header.attributes & kept & ~CODEC_MASK, base_timestamp=NO_TIMESTAMP, record_count=0
+    )
+    return batch_of(new, b"")
+
+
+def _shifted(body: bytes, ahead_ms: int, pace: Pace) -> bytes:
+    """Add `ahead_ms` to the timestamp delta of every record."""
+    shifted = bytearray()
+    at = 0
+    while at < len(body):
+        length, at = read_int(body, at)
+        end = at + length
+        delta, rest_at = read_varint(body, at + 1)
+        record = bytearray(body[at : at + 1])
+        write_varint(delta + ahead_ms, record)
+        record += body[rest_at:end]
+        write_varint(len(record), shifted)
+        shifted += record
+        at = end
+        pace.step()
+    return bytes(shifted)
