@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 from broker.config.kinds import SECRET, TEXT, ConfigKind, ConfigType, integer, list_of, long
 from broker.config.listeners import Address
-from broker.config.setting import ListenerSection, setting
+from broker.config.setting import ListenerSection, Setting
 
 JWKS_URL: Final = "sasl.oauthbearer.jwks.endpoint.url"
 
@@ -57,92 +57,45 @@ _NO_CALLBACKS: Final = "tokens are always checked with the keys of sasl.oauthbea
 class OAuthBearerKeys(ListenerSection):
     """The OAuth part of `SecurityConfig`."""
 
-    jwks_endpoint_url: str = setting(
-        JWKS_URL,
-        "",
-        URL,
+    jwks_endpoint_url: str = Setting(JWKS_URL, "", URL, listener_too=True, null_default=True).described(
         "The public keys of the issuer of access tokens, a JSON Web Key Set. OAUTHBEARER needs it. A file is "
         "read again when it changes; a URL every sasl.oauthbearer.jwks.endpoint.refresh.ms, and for a token "
-        "of an unknown key.",
-        listener_too=True,
-        null_default=True,
+        "of an unknown key."
     )
-    jwks_refresh_ms: int = setting(
-        "sasl.oauthbearer.jwks.endpoint.refresh.ms",
-        3_600_000,
-        long(1),
-        "How long the keys of a URL are used before they are read again.",
-        unit="ms",
-        listener_too=True,
-    )
-    jwks_backoff_ms: int = setting(
-        "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
-        100,
-        long(1),
+    jwks_refresh_ms: int = Setting(
+        "sasl.oauthbearer.jwks.endpoint.refresh.ms", 3_600_000, long(1), "ms", listener_too=True
+    ).described("How long the keys of a URL are used before they are read again.")
+    jwks_backoff_ms: int = Setting(
+        "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms", 100, long(1), "ms", listener_too=True
+    ).described(
         "How long to wait after the first failure to read the keys of a URL. It doubles with each failure, "
-        "up to sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms.",
-        unit="ms",
-        listener_too=True,
+        "up to sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms."
     )
-    jwks_backoff_max_ms: int = setting(
-        "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
-        10_000,
-        long(1),
-        "How long to wait at most after a failure to read the keys of a URL.",
-        unit="ms",
-        listener_too=True,
-    )
-    expected_audiences: tuple[str, ...] = setting(
+    jwks_backoff_max_ms: int = Setting(
+        "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms", 10_000, long(1), "ms", listener_too=True
+    ).described("How long to wait at most after a failure to read the keys of a URL.")
+    expected_audiences: tuple[str, ...] = Setting(
         "sasl.oauthbearer.expected.audience",
         (),
         list_of(str, "a list of audiences"),
-        "Audiences of which a token must name one. Empty: a token must name none, as in Kafka.",
         listener_too=True,
         null_default=True,
-    )
-    expected_issuer: str = setting(
-        "sasl.oauthbearer.expected.issuer",
-        "",
-        TEXT,
-        "The issuer that a token must name. Empty: any issuer whose key signed it.",
-        listener_too=True,
-        null_default=True,
-    )
-    clock_skew_seconds: int = setting(
-        "sasl.oauthbearer.clock.skew.seconds",
-        30,
-        integer(0),
-        "How much the clocks of issuer and broker may differ, when a token's times are checked.",
-        unit="s",
-        listener_too=True,
-    )
-    scope_claim_name: str = setting(
-        "sasl.oauthbearer.scope.claim.name",
-        "scope",
-        CLAIM,
-        "The claim with a token's scopes, which must be well-formed and mean nothing here.",
-        listener_too=True,
-    )
-    sub_claim_name: str = setting(
-        "sasl.oauthbearer.sub.claim.name",
-        "sub",
-        CLAIM,
-        "The claim with the user name.",
-        listener_too=True,
-    )
-    oauthbearer_jaas: tuple[tuple[str, str], ...] = setting(
-        "oauthbearer.sasl.jaas.config",
-        (),
-        SECRET,
-        "The login module of a listener's tokens.",
-        per_listener=True,
-        inert=_NO_CALLBACKS,
-    )
-    oauthbearer_callback: tuple[tuple[str, str], ...] = setting(
-        "oauthbearer.sasl.server.callback.handler.class",
-        (),
-        TEXT,
-        "The class that checks a listener's tokens.",
-        per_listener=True,
-        inert=_NO_CALLBACKS,
-    )
+    ).described("Audiences of which a token must name one. Empty: a token must name none, as in Kafka.")
+    expected_issuer: str = Setting(
+        "sasl.oauthbearer.expected.issuer", "", TEXT, listener_too=True, null_default=True
+    ).described("The issuer that a token must name. Empty: any issuer whose key signed it.")
+    clock_skew_seconds: int = Setting(
+        "sasl.oauthbearer.clock.skew.seconds", 30, integer(0), "s", listener_too=True
+    ).described("How much the clocks of issuer and broker may differ, when a token's times are checked.")
+    scope_claim_name: str = Setting(
+        "sasl.oauthbearer.scope.claim.name", "scope", CLAIM, listener_too=True
+    ).described("The claim with a token's scopes, which must be well-formed and mean nothing here.")
+    sub_claim_name: str = Setting(
+        "sasl.oauthbearer.sub.claim.name", "sub", CLAIM, listener_too=True
+    ).described("The claim with the user name.")
+    oauthbearer_jaas: tuple[tuple[str, str], ...] = Setting(
+        "oauthbearer.sasl.jaas.config", (), SECRET, per_listener=True, inert=_NO_CALLBACKS
+    ).described("The login module of a listener's tokens.")
+    oauthbearer_callback: tuple[tuple[str, str], ...] = Setting(
+        "oauthbearer.sasl.server.callback.handler.class", (), TEXT, per_listener=True, inert=_NO_CALLBACKS
+    ).described("The class that checks a listener's tokens.")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from broker.config.kinds import INT_MAX, LONG_MAX, ConfigKind, ConfigType, integer, long
-from broker.config.setting import setting
+from broker.config.setting import Setting
 
 ALL_REPLICAS: Final = "*"
 
@@ -18,59 +18,33 @@ _FOLLOWS_NONE: Final = "this broker does not replicate from other brokers"
 class ReplicationConfig:
     """Rates are in bytes per second."""
 
-    leader_rate: int = setting(
-        "leader.replication.throttled.rate",
-        LONG_MAX,
-        long(0),
+    leader_rate: int = Setting(
+        "leader.replication.throttled.rate", LONG_MAX, long(0), "bytes/s", dynamic=True
+    ).described(
         "Maximum rate at which replicas read from this broker, over all partitions in "
-        "leader.replication.throttled.replicas of their topics.",
-        unit="bytes/s",
-        dynamic=True,
+        "leader.replication.throttled.replicas of their topics."
     )
-    follower_rate: int = setting(
-        "follower.replication.throttled.rate",
-        LONG_MAX,
-        long(0),
+    follower_rate: int = Setting(
+        "follower.replication.throttled.rate", LONG_MAX, long(0), "bytes/s", dynamic=True, inert=_FOLLOWS_NONE
+    ).described(
         "Maximum rate at which this broker reads from other brokers, over all partitions in "
-        "follower.replication.throttled.replicas of their topics.",
-        unit="bytes/s",
-        dynamic=True,
-        inert=_FOLLOWS_NONE,
+        "follower.replication.throttled.replicas of their topics."
     )
-    alter_log_dirs_rate: int = setting(
-        "replica.alter.log.dirs.io.max.bytes.per.second",
-        LONG_MAX,
-        long(0),
-        "Maximum rate of all moves of partitions between directories of log.dirs.",
-        unit="bytes/s",
-        dynamic=True,
+    alter_log_dirs_rate: int = Setting(
+        "replica.alter.log.dirs.io.max.bytes.per.second", LONG_MAX, long(0), "bytes/s", dynamic=True
+    ).described("Maximum rate of all moves of partitions between directories of log.dirs.")
+    window_num: int = Setting("replication.quota.window.num", 11, integer(1)).described(
+        "Number of samples over which the two replication rates are measured."
     )
-    window_num: int = setting(
-        "replication.quota.window.num",
-        11,
-        integer(1),
-        "Number of samples over which the two replication rates are measured.",
+    window_size_seconds: int = Setting("replication.quota.window.size.seconds", 1, integer(1), "s").described(
+        "Length of one of these samples."
     )
-    window_size_seconds: int = setting(
-        "replication.quota.window.size.seconds",
-        1,
-        integer(1),
-        "Length of one of these samples.",
-        unit="s",
-    )
-    alter_log_dirs_window_num: int = setting(
-        "alter.log.dirs.replication.quota.window.num",
-        11,
-        integer(1),
-        "Number of samples over which the rate of moves between directories is measured.",
-    )
-    alter_log_dirs_window_size_seconds: int = setting(
-        "alter.log.dirs.replication.quota.window.size.seconds",
-        1,
-        integer(1),
-        "Length of one of these samples.",
-        unit="s",
-    )
+    alter_log_dirs_window_num: int = Setting(
+        "alter.log.dirs.replication.quota.window.num", 11, integer(1)
+    ).described("Number of samples over which the rate of moves between directories is measured.")
+    alter_log_dirs_window_size_seconds: int = Setting(
+        "alter.log.dirs.replication.quota.window.size.seconds", 1, integer(1), "s"
+    ).described("Length of one of these samples.")
 
 
 def _read_replicas(text: str) -> Any:
@@ -115,18 +89,16 @@ THROTTLED_REPLICAS: Final = ConfigKind(
 class TopicThrottles:
     """Topic-only keys: which replicas the rates above apply to."""
 
-    leader: Any = setting(  # noqa: RUF009 - a field, typed for what `*` and pairs share
+    leader: Any = Setting(  # noqa: RUF009 - a field, typed for what `*` and pairs share
         "leader.replication.throttled.replicas",
         (),
         THROTTLED_REPLICAS,
-        "The replicas that are throttled on the leader's side, as partition:broker, or * for all.",
         topic_key="leader.replication.throttled.replicas",
-    )
-    follower: Any = setting(  # noqa: RUF009
+    ).described("The replicas that are throttled on the leader's side, as partition:broker, or * for all.")
+    follower: Any = Setting(  # noqa: RUF009
         "follower.replication.throttled.replicas",
         (),
         THROTTLED_REPLICAS,
-        "The replicas that are throttled on the follower's side, as partition:broker, or * for all.",
         topic_key="follower.replication.throttled.replicas",
         inert=_FOLLOWS_NONE,
-    )
+    ).described("The replicas that are throttled on the follower's side, as partition:broker, or * for all.")

@@ -6,7 +6,7 @@ from typing import Any, Final
 from broker.common.principal import is_plain
 from broker.config.kinds import BOOLEAN, SECRET, TEXT, ConfigKind, integer, list_of, long, one_of
 from broker.config.sections.oauthbearer import OAuthBearerKeys
-from broker.config.setting import setting
+from broker.config.setting import Setting
 
 OAUTHBEARER: Final = "OAUTHBEARER"
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER)
@@ -31,14 +31,11 @@ def _principal(text: str) -> str:
 
 
 def _max_reauth_ms(mechanism: str) -> Any:
-    return setting(
-        f"{mechanism.lower()}.connections.max.reauth.ms",
-        (),
-        long(0),
+    return Setting(
+        f"{mechanism.lower()}.connections.max.reauth.ms", (), long(0), "ms", per_listener=True
+    ).described(
         f"connections.max.reauth.ms for logins with {mechanism} on one listener. <name> in the key is the "
-        "listener, in lower case.",
-        unit="ms",
-        per_listener=True,
+        "listener, in lower case."
     )
 
 
@@ -51,7 +48,7 @@ class SecurityConfig(OAuthBearerKeys):
     from `listeners`.
     """
 
-    sasl_enabled_mechanisms: tuple[str, ...] = setting(
+    sasl_enabled_mechanisms: tuple[str, ...] = Setting(
         "sasl.enabled.mechanisms",
         ("PLAIN",),
         list_of(
@@ -59,124 +56,84 @@ class SecurityConfig(OAuthBearerKeys):
             f"a list of {', '.join(MECHANISMS)}",
             least=1,
         ),
+        dynamic=True,
+        per_broker=True,
+        listener_too=True,
+    ).described(
         "SASL mechanisms of the SASL listeners.",
         kafka_default="GSSAPI",
         why="PLAIN is for the listener's own users; SCRAM requires users created beforehand, OAUTHBEARER "
         "an issuer of tokens.",
-        dynamic=True,
-        per_broker=True,
-        listener_too=True,
     )
-    plain_jaas: tuple[tuple[str, str], ...] = setting(
-        "plain.sasl.jaas.config",
-        (),
-        SECRET,
+    plain_jaas: tuple[tuple[str, str], ...] = Setting(
+        "plain.sasl.jaas.config", (), SECRET, per_listener=True, dynamic=True, per_broker=True
+    ).described(
         "The users of a listener: `org.apache.kafka.common.security.plain.PlainLoginModule required "
-        'user_<name>="<password>" ...;`. <name> in the key is the listener, in small letters.',
-        per_listener=True,
-        dynamic=True,
-        per_broker=True,
+        'user_<name>="<password>" ...;`. <name> in the key is the listener, in small letters.'
     )
-    sasl_server_max_receive_size: int = setting(
-        "sasl.server.max.receive.size",
-        524_288,
-        integer(1),
-        "Maximum size of a request before the login succeeds.",
-        unit="bytes",
-    )
-    connections_max_reauth_ms: int = setting(
-        "connections.max.reauth.ms",
-        0,
-        long(0),
+    sasl_server_max_receive_size: int = Setting(
+        "sasl.server.max.receive.size", 524_288, integer(1), "bytes"
+    ).described("Maximum size of a request before the login succeeds.")
+    connections_max_reauth_ms: int = Setting(
+        "connections.max.reauth.ms", 0, long(0), "ms", listener_too=True
+    ).described(
         "Lifetime of a SASL login. A client logs in again on the same connection before it expires "
         "(KIP-368); otherwise its next request closes the connection. 0: no expiry. A login with an access "
-        "token ends with the token, if that is earlier.",
-        unit="ms",
-        listener_too=True,
+        "token ends with the token, if that is earlier."
     )
     plain_max_reauth_ms: tuple[tuple[str, int], ...] = _max_reauth_ms("PLAIN")
     scram_256_max_reauth_ms: tuple[tuple[str, int], ...] = _max_reauth_ms("SCRAM-SHA-256")
     scram_512_max_reauth_ms: tuple[tuple[str, int], ...] = _max_reauth_ms("SCRAM-SHA-512")
     oauthbearer_max_reauth_ms: tuple[tuple[str, int], ...] = _max_reauth_ms(OAUTHBEARER)
-    authorizer_class_name: str = setting(
-        "authorizer.class.name",
-        "",
-        AUTHORIZER,
+    authorizer_class_name: str = Setting("authorizer.class.name", "", AUTHORIZER).described(
         f"`{STANDARD_AUTHORIZER}` allows Kafka clients what ACLs allow them; wire.role has no effect then. "
         "Empty: there are no ACLs; every client may produce, consume and describe, and wire.role says what "
-        "it may change.",
+        "it may change."
     )
-    allow_everyone_if_no_acl_found: bool = setting(
-        "allow.everyone.if.no.acl.found",
-        False,
-        BOOLEAN,
-        "With an authorizer: whether every client may do everything with a resource that no ACL is about.",
+    allow_everyone_if_no_acl_found: bool = Setting(
+        "allow.everyone.if.no.acl.found", False, BOOLEAN
+    ).described(
+        "With an authorizer: whether every client may do everything with a resource that no ACL is about."
     )
-    super_users: tuple[str, ...] = setting(
+    super_users: tuple[str, ...] = Setting(
         "super.users",
         (),
         list_of(_principal, "a list of User:<name>, printable, separated by semicolons", separator=";"),
-        "Principals that can do everything through the Kafka protocol, regardless of ACLs and wire.role.",
+    ).described(
+        "Principals that can do everything through the Kafka protocol, regardless of ACLs and wire.role."
     )
-    wire_role: str = setting(
-        "wire.role",
-        "",
-        WIRE_ROLE,
+    wire_role: str = Setting("wire.role", "", WIRE_ROLE, ours=True, listener_too=True).described(
         "What other Kafka clients can change: `viewer` nothing, `editor` quotas, topics (also by automatic "
         "creation) and their settings, `admin` everything. With gateway.authentication=gateway it is what "
         "they can change upstream. The default is `admin` on PLAINTEXT listeners on a loopback address and "
         "`viewer` on all others. Kafka without an authorizer equals `admin`; with one, this key is without "
-        "effect.",
-        ours=True,
-        listener_too=True,
+        "effect."
     )
-    delegation_token_secret_key: str = setting(
-        "delegation.token.secret.key",
-        "",
-        SECRET,
+    delegation_token_secret_key: str = Setting(
+        "delegation.token.secret.key", "", SECRET, null_default=True
+    ).described(
         "The key of the HMACs of delegation tokens, which are their passwords. Another key makes all tokens "
-        "invalid. Empty: there are no delegation tokens.",
-        null_default=True,
+        "invalid. Empty: there are no delegation tokens."
     )
-    delegation_token_max_lifetime_ms: int = setting(
-        "delegation.token.max.lifetime.ms",
-        604_800_000,
-        long(1),
-        "Maximum lifetime of a delegation token, beyond which it cannot be renewed.",
-        unit="ms",
-    )
-    delegation_token_expiry_time_ms: int = setting(
-        "delegation.token.expiry.time.ms",
-        86_400_000,
-        long(1),
-        "A delegation token expires after this time unless it is renewed.",
-        unit="ms",
-    )
-    delegation_token_expiry_check_interval_ms: int = setting(
-        "delegation.token.expiry.check.interval.ms",
-        3_600_000,
-        long(1),
-        "How often the broker removes expired delegation tokens.",
-        unit="ms",
-    )
-    secret_key_file: str = setting(
-        "config.secret.key.file",
-        "",
-        TEXT,
+    delegation_token_max_lifetime_ms: int = Setting(
+        "delegation.token.max.lifetime.ms", 604_800_000, long(1), "ms"
+    ).described("Maximum lifetime of a delegation token, beyond which it cannot be renewed.")
+    delegation_token_expiry_time_ms: int = Setting(
+        "delegation.token.expiry.time.ms", 86_400_000, long(1), "ms"
+    ).described("A delegation token expires after this time unless it is renewed.")
+    delegation_token_expiry_check_interval_ms: int = Setting(
+        "delegation.token.expiry.check.interval.ms", 3_600_000, long(1), "ms"
+    ).described("How often the broker removes expired delegation tokens.")
+    secret_key_file: str = Setting("config.secret.key.file", "", TEXT, ours=True).described(
         "A file with the key that encrypts passwords among the dynamic settings (plain.sasl.jaas.config, "
         "ssl.key.password, ssl.keystore.key and similar keys) in the metadata: 32 random bytes in base64, "
         "mode 0600, as `openssl rand -base64 32` prints them. The file must exist. Empty: weir-secret.key "
         "beside the metadata, which the first start creates; it protects only copies of the metadata "
-        "without it.",
-        ours=True,
+        "without it."
     )
-    secret_old_key_file: str = setting(
-        "config.secret.old.key.file",
-        "",
-        TEXT,
+    secret_old_key_file: str = Setting("config.secret.old.key.file", "", TEXT, ours=True).described(
         "The file with the previous key of config.secret.key.file. The start encrypts all values with the "
-        "new key; afterwards the old key is no longer needed.",
-        ours=True,
+        "new key; afterwards the old key is no longer needed."
     )
     admin_token: str | None = field(default=None, repr=False)
     local_listeners: frozenset[str] = frozenset()

@@ -7,7 +7,7 @@ from typing import Final
 
 from broker.config.kinds import ConfigKind, ConfigType, choices_of, integer, one_of
 from broker.config.sections.member_times import GroupTimes, Limited, MemberTimes
-from broker.config.setting import Setting, setting
+from broker.config.setting import Setting
 
 SHARE: Final = "share"
 """The prefix of the settings of one group."""
@@ -17,71 +17,41 @@ SIMPLE: Final = "simple"
 
 @dataclass(frozen=True, slots=True)
 class ShareGroupConfig:
-    session_timeout_ms: int = setting(
-        "group.share.session.timeout.ms",
-        45_000,
-        integer(1),
+    session_timeout_ms: int = Setting("group.share.session.timeout.ms", 45_000, integer(1), "ms").described(
         "A member of a share group that sends no heartbeat for this time is removed. A group's own "
-        "`share.session.timeout.ms` takes precedence.",
-        unit="ms",
+        "`share.session.timeout.ms` takes precedence."
     )
-    min_session_timeout_ms: int = setting(
-        "group.share.min.session.timeout.ms",
-        45_000,
-        integer(1),
-        "The shortest `share.session.timeout.ms` of a group.",
-        unit="ms",
-    )
-    max_session_timeout_ms: int = setting(
-        "group.share.max.session.timeout.ms",
-        60_000,
-        integer(1),
-        "The longest `share.session.timeout.ms` of a group.",
-        unit="ms",
-    )
-    heartbeat_interval_ms: int = setting(
-        "group.share.heartbeat.interval.ms",
-        5_000,
-        integer(1),
+    min_session_timeout_ms: int = Setting(
+        "group.share.min.session.timeout.ms", 45_000, integer(1), "ms"
+    ).described("The shortest `share.session.timeout.ms` of a group.")
+    max_session_timeout_ms: int = Setting(
+        "group.share.max.session.timeout.ms", 60_000, integer(1), "ms"
+    ).described("The longest `share.session.timeout.ms` of a group.")
+    heartbeat_interval_ms: int = Setting(
+        "group.share.heartbeat.interval.ms", 5_000, integer(1), "ms"
+    ).described(
         "The interval of the heartbeats, which the broker sends to the members of a share group. A group's "
-        "own `share.heartbeat.interval.ms` takes precedence.",
-        unit="ms",
+        "own `share.heartbeat.interval.ms` takes precedence."
     )
-    min_heartbeat_interval_ms: int = setting(
-        "group.share.min.heartbeat.interval.ms",
-        5_000,
-        integer(1),
-        "The shortest `share.heartbeat.interval.ms` of a group.",
-        unit="ms",
-    )
-    max_heartbeat_interval_ms: int = setting(
-        "group.share.max.heartbeat.interval.ms",
-        15_000,
-        integer(1),
-        "The longest `share.heartbeat.interval.ms` of a group.",
-        unit="ms",
-    )
-    assignment_interval_ms: int = setting(
-        "group.share.assignment.interval.ms",
-        1_000,
-        integer(0),
+    min_heartbeat_interval_ms: int = Setting(
+        "group.share.min.heartbeat.interval.ms", 5_000, integer(1), "ms"
+    ).described("The shortest `share.heartbeat.interval.ms` of a group.")
+    max_heartbeat_interval_ms: int = Setting(
+        "group.share.max.heartbeat.interval.ms", 15_000, integer(1), "ms"
+    ).described("The longest `share.heartbeat.interval.ms` of a group.")
+    assignment_interval_ms: int = Setting(
+        "group.share.assignment.interval.ms", 1_000, integer(0), "ms"
+    ).described(
         "Members that join a large share group (more than 512 members, topics and partitions in all) within "
         "this time of its last assignment are assigned partitions together, with the first heartbeat after "
-        "that time. In a smaller group each is at once. Kafka waits in groups of any size.",
-        unit="ms",
+        "that time. In a smaller group each is at once. Kafka waits in groups of any size."
     )
-    max_size: int = setting(
-        "group.share.max.size",
-        200,
-        integer(1, 1_000),
+    max_size: int = Setting("group.share.max.size", 200, integer(1, 1_000)).described(
         "Maximum number of members of one share group. A member that exceeds it is refused with "
-        "GROUP_MAX_SIZE_REACHED.",
+        "GROUP_MAX_SIZE_REACHED."
     )
-    assignors: tuple[str, ...] = setting(
-        "group.share.assignors",
-        (SIMPLE,),
-        choices_of(SIMPLE),
-        "The assignor of share groups.",
+    assignors: tuple[str, ...] = Setting("group.share.assignors", (SIMPLE,), choices_of(SIMPLE)).described(
+        "The assignor of share groups."
     )
 
     @property
@@ -131,8 +101,8 @@ OFFSET_RESET: Final = Setting(
         "`earliest`, `latest`, or `by_duration:` with a duration in ISO 8601 such as PT1H",
         _read_reset,
     ),
-    "Where the group begins to read a partition: at its first record, after its last one, or at the first "
-    "one of this time ago.",
+    doc="Where the group begins to read a partition: at its first record, after its last one, or at the "
+    "first one of this time ago.",
 )
 
 READ_UNCOMMITTED, READ_COMMITTED = "read_uncommitted", "read_committed"
@@ -141,7 +111,7 @@ ISOLATION_LEVEL: Final = Setting(
     "share.isolation.level",
     READ_UNCOMMITTED,
     one_of(READ_COMMITTED, READ_UNCOMMITTED),
-    "Whether the group reads the records of transactions that are not committed.",
+    doc="Whether the group reads the records of transactions that are not committed.",
 )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from broker.config.kinds import BOOLEAN, ConfigKind, ConfigType
-from broker.config.setting import setting
+from broker.config.setting import Setting
 
 NO_TIERED_STORAGE: Final = "this broker has no tiered storage"
 
@@ -27,26 +27,20 @@ DISABLED: Final = ConfigKind(
 class TieredStorage:
     """Whether segments of a topic are copied to remote storage, and what happens when that ends."""
 
-    remote_storage_enable: bool = setting(
-        "remote.storage.enable",
-        False,
-        DISABLED,
-        "Whether segments are copied to remote storage.",
-        topic_key="remote.storage.enable",
-    )
-    remote_log_copy_disable: bool = setting(
+    remote_storage_enable: bool = Setting(
+        "remote.storage.enable", False, DISABLED, topic_key="remote.storage.enable"
+    ).described("Whether segments are copied to remote storage.")
+    remote_log_copy_disable: bool = Setting(
         "remote.log.copy.disable",
         False,
         BOOLEAN,
-        "Whether no further segments are copied to remote storage.",
         topic_key="remote.log.copy.disable",
         inert=NO_TIERED_STORAGE,
-    )
-    remote_log_delete_on_disable: bool = setting(
+    ).described("Whether no further segments are copied to remote storage.")
+    remote_log_delete_on_disable: bool = Setting(
         "remote.log.delete.on.disable",
         False,
         BOOLEAN,
-        "Whether the end of tiered storage deletes what is in remote storage.",
         topic_key="remote.log.delete.on.disable",
         inert=NO_TIERED_STORAGE,
-    )
+    ).described("Whether the end of tiered storage deletes what is in remote storage.")
