@@ -21,8 +21,7 @@ from broker.common.slices import Steps, run_through
 from broker.config.kafka_only import why_without_effect
 from broker.config.listeners import SecurityProtocol
 from broker.config.sections.gateway import GatewayConfig
-from broker.config.sections.oauthbearer import JWKS_URL
-from broker.config.sections.security import OAUTHBEARER
+from broker.config.sections.security import JWKS_URL, OAUTHBEARER
 from broker.config.setting import LISTENER_PREFIX, ListenerSection, settings_of, split_listener
 from broker.config.table import SECTION_TYPES, SPELLINGS, BrokerConfig, setting_of
 

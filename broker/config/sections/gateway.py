@@ -6,6 +6,7 @@ are the keys of Kafka's own clients with that prefix.
 
 import re
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Final
 
 from broker.common.errors import ConfigError
@@ -20,9 +21,12 @@ from broker.config.kinds import (
     long,
     one_of,
 )
-from broker.config.listeners import Address, SecurityProtocol, read_address
+from broker.config.listeners import EVERYWHERE, Address, ListenerConfig, SecurityProtocol, read_address
+from broker.config.sections.console import ConsoleConfig
+from broker.config.sections.network import NetworkConfig
 from broker.config.setting import ListenerSection, Setting
 
+PORT_RANGE_KEY: Final = "gateway.port.range"
 NODE_ID: Final = "$(nodeId)"
 """Kafka operators know this form of placeholder from Strimzi and Kroxylicious."""
 
@@ -204,7 +208,7 @@ class GatewayConfig(ListenerSection):
     """The addresses of upstream nodes for clients of the gateway, and the gateway's own decisions."""
 
     port_range: PortRange | None = Setting(  # noqa: RUF009 - a PortRange is frozen
-        "gateway.port.range",
+        PORT_RANGE_KEY,
         None,
         PORT_RANGE,
         ours=True,
@@ -287,3 +291,60 @@ class GatewayConfig(ListenerSection):
                 "protect __weir_metadata and __weir_shares instead"
             )
             raise ConfigError(location, "", allowed)
+
+
+def check_node_ports(gateway: GatewayConfig, network: NetworkConfig, console: ConsoleConfig) -> None:
+    """Check that the ranges of ports overlap neither each other nor another port of the gateway.
+
+    Listeners on different addresses of the machine may have the same range. Called before the gateway starts
+    and before listeners change: a node whose port is taken has no address, and clients that follow another
+    listener's address to it would reach the wrong node. Raises ConfigError.
+    """
+    listeners = network.resolved_listeners()
+    ranges = [(each, found) for each in listeners if (found := range_of(gateway, each.name)) is not None]
+    for listener, own in ranges:
+        for other in listeners:
+            if _contains(own, listener.host, Address(other.host, other.port)):
+                raise _refused(
+                    gateway,
+                    listener,
+                    own,
+                    f"does not contain the port of the listener {other.name}, {other.port}",
+                )
+        address = console.listener
+        if address is not None and _contains(own, listener.host, address):
+            raise _refused(
+                gateway, listener, own, f"does not contain the port of console.listener, {address.port}"
+            )
+    for (first, one), (second, two) in combinations(ranges, 2):
+        if two.last < one.first or one.last < two.first:
+            continue
+        if one != two or _meet(first.host, second.host):
+            allowed = (
+                f"does not overlap that of the listener {first.name}, {one} "
+                f"(listener.name.{second.name.lower()}.{PORT_RANGE_KEY} is for {second.name} alone)"
+            )
+            raise _refused(gateway, second, two, allowed)
+
+
+def range_of(gateway: GatewayConfig, listener: str) -> PortRange | None:
+    """Return the ports of upstream nodes on a listener; None if it names them by SNI, or not at all."""
+    own = gateway.for_listener(listener)
+    return None if own.sni_pattern else own.port_range
+
+
+def _contains(ports: PortRange, host: str, address: Address) -> bool:
+    return ports.first <= address.port <= ports.last and _meet(host, address.host)
+
+
+def _meet(host: str, other: str) -> bool:
+    """Return whether a port cannot be bound at both hosts."""
+    return host == other or any(each in ("", *EVERYWHERE) for each in (host, other))
+
+
+def _refused(
+    gateway: GatewayConfig, listener: ListenerConfig, ports: PortRange, required: str
+) -> ConfigError:
+    is_own = any(name == listener.name and field == "port_range" for name, field, _ in gateway.overrides)
+    key = f"listener.name.{listener.name.lower()}.{PORT_RANGE_KEY}" if is_own else PORT_RANGE_KEY
+    return ConfigError(key, ports, f"a range that {required}")

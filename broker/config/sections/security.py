@@ -1,12 +1,118 @@
-"""Authentication and roles. For broker.security and broker.server.broker."""
+"""Authentication by SASL, tokens and roles. For broker.security and broker.server.broker."""
 
 from dataclasses import dataclass, field
+from sys import float_info
 from typing import Any, Final
+from urllib.parse import unquote, urlsplit
 
 from broker.common.principal import is_plain
-from broker.config.kinds import BOOLEAN, SECRET, TEXT, ConfigKind, integer, list_of, long, one_of
-from broker.config.sections.oauthbearer import OAuthBearerKeys
-from broker.config.setting import Setting
+from broker.config.kinds import (
+    BOOLEAN,
+    SECRET,
+    TEXT,
+    ConfigKind,
+    ConfigType,
+    decimal,
+    integer,
+    list_of,
+    long,
+    one_of,
+)
+from broker.config.listeners import Address
+from broker.config.setting import ListenerSection, Setting
+
+JWKS_URL: Final = "sasl.oauthbearer.jwks.endpoint.url"
+
+
+def key_file(url: str) -> str | None:
+    """Return the path of a file:// URL; None for another one."""
+    parts = urlsplit(url)
+    return unquote(parts.path) if parts.scheme == "file" else None
+
+
+def _read_url(text: str) -> str:
+    if not text:
+        return text
+    if not text.isascii() or not text.isprintable() or " " in text:
+        raise ValueError("not a URL")
+    parts = urlsplit(text)
+    if parts.scheme == "file":
+        is_valid = parts.netloc in ("", "localhost") and len(parts.path) > 1
+    else:
+        host = parts.hostname or ""
+        is_plain = parts.scheme == "http" and Address(host, parts.port or 80).is_loopback
+        is_valid = bool(host) and (parts.scheme == "https" or is_plain) and parts.port != 0
+    if not is_valid or "@" in parts.netloc or "#" in text:
+        raise ValueError("not a URL")
+    return text
+
+
+def _read_name(text: str) -> str:
+    if not text:
+        raise ValueError("empty")
+    return text
+
+
+URL: Final = ConfigKind(
+    ConfigType.STRING,
+    "file:///path, https://host/path, or http:// on a loopback address, without a user and a fragment; or "
+    "empty",
+    _read_url,
+)
+CLAIM: Final = ConfigKind(ConfigType.STRING, "the name of a claim", _read_name)
+_NO_CALLBACKS: Final = "tokens are always checked with the keys of sasl.oauthbearer.jwks.endpoint.url"
+
+
+@dataclass(frozen=True, slots=True)
+class OAuthBearerKeys(ListenerSection):
+    """SASL/OAUTHBEARER: whose tokens clients log in with. The OAuth part of `SecurityConfig`.
+
+    The settings are read at the start, as in Kafka. (KIP-768; Kafka: SaslConfigs, BrokerSecurityConfigs)
+    """
+
+    jwks_endpoint_url: str = Setting(JWKS_URL, "", URL, listener_too=True, null_default=True).described(
+        "The public keys of the issuer of access tokens, a JSON Web Key Set. OAUTHBEARER needs it. A file is "
+        "read again when it changes; a URL every sasl.oauthbearer.jwks.endpoint.refresh.ms, and for a token "
+        "of an unknown key."
+    )
+    jwks_refresh_ms: int = Setting(
+        "sasl.oauthbearer.jwks.endpoint.refresh.ms", 3_600_000, long(1), "ms", listener_too=True
+    ).described("How long the keys of a URL are used before they are read again.")
+    jwks_backoff_ms: int = Setting(
+        "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms", 100, long(1), "ms", listener_too=True
+    ).described(
+        "How long to wait after the first failure to read the keys of a URL. It doubles with each failure, "
+        "up to sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms."
+    )
+    jwks_backoff_max_ms: int = Setting(
+        "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms", 10_000, long(1), "ms", listener_too=True
+    ).described("How long to wait at most after a failure to read the keys of a URL.")
+    expected_audiences: tuple[str, ...] = Setting(
+        "sasl.oauthbearer.expected.audience",
+        (),
+        list_of(str, "a list of audiences"),
+        listener_too=True,
+        null_default=True,
+    ).described("Audiences of which a token must name one. Empty: a token must name none, as in Kafka.")
+    expected_issuer: str = Setting(
+        "sasl.oauthbearer.expected.issuer", "", TEXT, listener_too=True, null_default=True
+    ).described("The issuer that a token must name. Empty: any issuer whose key signed it.")
+    clock_skew_seconds: int = Setting(
+        "sasl.oauthbearer.clock.skew.seconds", 30, integer(0), "s", listener_too=True
+    ).described("How much the clocks of issuer and broker may differ, when a token's times are checked.")
+    scope_claim_name: str = Setting(
+        "sasl.oauthbearer.scope.claim.name", "scope", CLAIM, listener_too=True
+    ).described("The claim with a token's scopes, which must be well-formed and mean nothing here.")
+    sub_claim_name: str = Setting(
+        "sasl.oauthbearer.sub.claim.name", "sub", CLAIM, listener_too=True
+    ).described("The claim with the user name.")
+    oauthbearer_jaas: tuple[tuple[str, str], ...] = Setting(
+        "oauthbearer.sasl.jaas.config", (), SECRET, per_listener=True, inert=_NO_CALLBACKS
+    ).described("The login module of a listener's tokens.")
+    oauthbearer_callback: tuple[tuple[str, str], ...] = Setting(
+        "oauthbearer.sasl.server.callback.handler.class", (), TEXT, per_listener=True, inert=_NO_CALLBACKS
+    ).described("The class that checks a listener's tokens.")
+
 
 OAUTHBEARER: Final = "OAUTHBEARER"
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER)
@@ -163,3 +269,47 @@ class SecurityConfig(OAuthBearerKeys):
             "SCRAM-SHA-512": self.scram_512_max_reauth_ms,
             OAUTHBEARER: self.oauthbearer_max_reauth_ms,
         }
+
+
+_NO_KERBEROS: Final = "GSSAPI is not among the mechanisms that the broker has"
+
+
+def _inert(
+    key: str, default: Any, kind: ConfigKind, unit: str = "", default_words: str = "nothing"
+) -> Setting:
+    return Setting(
+        f"sasl.kerberos.{key}",
+        default,
+        kind,
+        unit,
+        dynamic=True,
+        per_broker=True,
+        listener_too=True,
+        inert=_NO_KERBEROS,
+        default_words=default_words,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class KerberosConfig(ListenerSection):
+    """The keys of Kafka that clients and files set, all without effect, because no login here uses Kerberos.
+
+    Kafka changes them while it runs, for one broker. (Kafka: BrokerSecurityConfigs, DynamicListenerConfig)
+    """
+
+    service_name: str | None = _inert("service.name", None, TEXT, default_words="no name").described(
+        "The name that Kafka's brokers run as."
+    )
+    kinit_cmd: str = _inert("kinit.cmd", "/usr/bin/kinit", TEXT).described("The path of Kerberos' kinit.")
+    ticket_renew_window_factor: float = _inert(
+        "ticket.renew.window.factor", 0.8, decimal(0, float_info.max)
+    ).described("The share of a ticket's life after which it is renewed.")
+    ticket_renew_jitter: float = _inert("ticket.renew.jitter", 0.05, decimal(0, float_info.max)).described(
+        "The share of random time that is added to the time of the renewal."
+    )
+    min_time_before_relogin_ms: int = _inert("min.time.before.relogin", 60_000, long(0), "ms").described(
+        "The least time between two attempts to renew a ticket."
+    )
+    principal_to_local_rules: tuple[str, ...] = _inert(
+        "principal.to.local.rules", ("DEFAULT",), list_of(str, "a list of rules")
+    ).described("The rules that make user names from Kerberos' principals; the first that matches is used.")

@@ -20,9 +20,9 @@ from broker.config.kinds import (
     one_of,
 )
 from broker.config.sections.replication import TopicThrottles
-from broker.config.sections.tiered_storage import NO_TIERED_STORAGE, TieredStorage
 from broker.config.setting import Setting, settings_of
 
+NO_TIERED_STORAGE: Final = "this broker has no tiered storage"
 LEAST_SEGMENT: Final = 14
 """The least internal.segment.bytes (Kafka: any number), and segment.bytes of an earlier version."""
 
@@ -343,6 +343,43 @@ class TopicSettings:
     @property
     def uses_append_time(self) -> bool:
         return self.message_timestamp_type == "LogAppendTime"
+
+
+def _read_false(text: str) -> bool:
+    if BOOLEAN.read(text):
+        raise ValueError("tiered storage is disabled")
+    return False
+
+
+DISABLED: Final = ConfigKind(
+    ConfigType.BOOLEAN, "false, because tiered storage is disabled", _read_false, BOOLEAN.write
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TieredStorage:
+    """Tiered storage (KIP-405), which this broker does not have: topics accept the keys, with a warning.
+
+    Topic-only keys, as in Kafka; `TopicSettings` has those with a default of the broker.
+    """
+
+    remote_storage_enable: bool = Setting(
+        "remote.storage.enable", False, DISABLED, topic_key="remote.storage.enable"
+    ).described("Whether segments are copied to remote storage.")
+    remote_log_copy_disable: bool = Setting(
+        "remote.log.copy.disable",
+        False,
+        BOOLEAN,
+        topic_key="remote.log.copy.disable",
+        inert=NO_TIERED_STORAGE,
+    ).described("Whether no further segments are copied to remote storage.")
+    remote_log_delete_on_disable: bool = Setting(
+        "remote.log.delete.on.disable",
+        False,
+        BOOLEAN,
+        topic_key="remote.log.delete.on.disable",
+        inert=NO_TIERED_STORAGE,
+    ).described("Whether the end of tiered storage deletes what is in remote storage.")
 
 
 @dataclass(frozen=True, slots=True)
