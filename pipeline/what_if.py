@@ -22,7 +22,7 @@ from broker.simulation.parts import RecordedClient, joined, parts_of, simulate_p
 from broker.simulation.recorded import APIS, CLIENT
 from broker.simulation.scenario import SECOND_US, ClientLoad, Limit
 from broker.simulation.summary import SimulationSummary, Totals
-from pipeline.headers import NODE
+from pipeline.formats import NODE
 from pipeline.silver import PLACE
 from pipeline.tables import CLUSTER, DATE
 
