@@ -327,8 +327,8 @@ def render_module(module: str, key: int | None, schemas: Mapping[str, Schema], h
             if name in written:
                 continue
             written.add(name)
-            message = _message_lines(key, schema) if name == schema.name else []
-            body += ["", "", *_render_struct(name, versions, kind, message)]
+            base = _message_base(key, schema) if name == schema.name else "Struct"
+            body += ["", "", *_render_struct(name, base, versions, kind)]
     text = "\n".join(body)
     imports = [name for name in EXPORTS if re.search(rf"\b{name}\b", text)]
     return "\n".join(
@@ -356,19 +356,17 @@ def _innermost_first(schema: Schema) -> dict[str, dict[int, dict[str, FieldVersi
     return order
 
 
-def _message_lines(key: int | None, schema: Schema) -> list[str]:
-    lines = [] if key is None else [f"    API_KEY = {key}"]
-    lines.append(f"    VERSIONS = ({min(schema.versions)}, {max(schema.versions)})")
-    return lines if schema.flexible is None else [*lines, f"    FLEXIBLE = {schema.flexible}"]
+def _message_base(key: int | None, schema: Schema) -> str:
+    base = "Message" if key is None else f"Message, api_key={key}"
+    base += f", versions=({min(schema.versions)}, {max(schema.versions)})"
+    return base if schema.flexible is None else f"{base}, flexible={schema.flexible}"
 
 
-def _render_struct(name: str, versions: Versions, kind: str, message: list[str]) -> Iterator[str]:
-    merged = {field: _merge(field, versions) for field in _field_order(versions)}
-    yield f"class {name}({'Message' if message else 'Struct'}):"
-    yield from message
-    for field in merged.values():
-        yield from _render_field(field, kind)
-    if not message and not merged:
+def _render_struct(name: str, base: str, versions: Versions, kind: str) -> Iterator[str]:
+    yield f"class {name}({base}):"
+    for field in _field_order(versions):
+        yield from _render_field(_merge(field, versions), kind)
+    if not any(versions.values()):
         yield "    pass"
 
 

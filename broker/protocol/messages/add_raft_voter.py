@@ -9,10 +9,7 @@ class Listener(Struct):
     port: int = field("uint16", 0, 1)
 
 
-class AddRaftVoterRequest(Message):
-    API_KEY = 80
-    VERSIONS = (0, 1)
-    FLEXIBLE = 0
+class AddRaftVoterRequest(Message, api_key=80, versions=(0, 1), flexible=0):
     cluster_id: str | None = field("string", 0, 1, nullable=0)
     timeout_ms: int = field("int32", 0, 1)
     voter_id: int = field("int32", 0, 1)
@@ -21,10 +18,7 @@ class AddRaftVoterRequest(Message):
     ack_when_committed: bool = field("bool", 1, 1, default=True)
 
 
-class AddRaftVoterResponse(Message):
-    API_KEY = 80
-    VERSIONS = (0, 1)
-    FLEXIBLE = 0
+class AddRaftVoterResponse(Message, api_key=80, versions=(0, 1), flexible=0):
     throttle_time_ms: int = field("int32", 0, 1)
     error_code: int = field("int16", 0, 1)
     error_message: str | None = field("string", 0, 1, nullable=0)

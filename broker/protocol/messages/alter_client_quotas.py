@@ -19,10 +19,7 @@ class RequestEntryData(Struct):
     ops: list[OpData] = field(OpData, 0, 1, array=True)
 
 
-class AlterClientQuotasRequest(Message):
-    API_KEY = 49
-    VERSIONS = (0, 1)
-    FLEXIBLE = 1
+class AlterClientQuotasRequest(Message, api_key=49, versions=(0, 1), flexible=1):
     entries: list[RequestEntryData] = field(RequestEntryData, 0, 1, array=True)
     validate_only: bool = field("bool", 0, 1)
 
@@ -33,9 +30,6 @@ class ResponseEntryData(Struct):
     entity: list[EntityData] = field(EntityData, 0, 1, array=True)
 
 
-class AlterClientQuotasResponse(Message):
-    API_KEY = 49
-    VERSIONS = (0, 1)
-    FLEXIBLE = 1
+class AlterClientQuotasResponse(Message, api_key=49, versions=(0, 1), flexible=1):
     throttle_time_ms: int = field("int32", 0, 1)
     entries: list[ResponseEntryData] = field(ResponseEntryData, 0, 1, array=True)

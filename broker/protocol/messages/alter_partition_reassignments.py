@@ -13,10 +13,7 @@ class ReassignableTopic(Struct):
     partitions: list[ReassignablePartition] = field(ReassignablePartition, 0, 1, array=True)
 
 
-class AlterPartitionReassignmentsRequest(Message):
-    API_KEY = 45
-    VERSIONS = (0, 1)
-    FLEXIBLE = 0
+class AlterPartitionReassignmentsRequest(Message, api_key=45, versions=(0, 1), flexible=0):
     timeout_ms: int = field("int32", 0, 1, default=60000)
     allow_replication_factor_change: bool = field("bool", 1, 1, default=True)
     topics: list[ReassignableTopic] = field(ReassignableTopic, 0, 1, array=True)
@@ -33,10 +30,7 @@ class ReassignableTopicResponse(Struct):
     partitions: list[ReassignablePartitionResponse] = field(ReassignablePartitionResponse, 0, 1, array=True)
 
 
-class AlterPartitionReassignmentsResponse(Message):
-    API_KEY = 45
-    VERSIONS = (0, 1)
-    FLEXIBLE = 0
+class AlterPartitionReassignmentsResponse(Message, api_key=45, versions=(0, 1), flexible=0):
     throttle_time_ms: int = field("int32", 0, 1)
     allow_replication_factor_change: bool = field("bool", 1, 1, default=True)
     error_code: int = field("int16", 0, 1)

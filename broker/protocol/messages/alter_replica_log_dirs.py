@@ -13,10 +13,7 @@ class AlterReplicaLogDir(Struct):
     topics: list[AlterReplicaLogDirTopic] = field(AlterReplicaLogDirTopic, 1, 2, array=True)
 
 
-class AlterReplicaLogDirsRequest(Message):
-    API_KEY = 34
-    VERSIONS = (1, 2)
-    FLEXIBLE = 2
+class AlterReplicaLogDirsRequest(Message, api_key=34, versions=(1, 2), flexible=2):
     dirs: list[AlterReplicaLogDir] = field(AlterReplicaLogDir, 1, 2, array=True)
 
 
@@ -32,9 +29,6 @@ class AlterReplicaLogDirTopicResult(Struct):
     )
 
 
-class AlterReplicaLogDirsResponse(Message):
-    API_KEY = 34
-    VERSIONS = (1, 2)
-    FLEXIBLE = 2
+class AlterReplicaLogDirsResponse(Message, api_key=34, versions=(1, 2), flexible=2):
     throttle_time_ms: int = field("int32", 1, 2)
     results: list[AlterReplicaLogDirTopicResult] = field(AlterReplicaLogDirTopicResult, 1, 2, array=True)

@@ -15,10 +15,7 @@ class AlterShareGroupOffsetsRequestTopic(Struct):
     )
 
 
-class AlterShareGroupOffsetsRequest(Message):
-    API_KEY = 91
-    VERSIONS = (0, 0)
-    FLEXIBLE = 0
+class AlterShareGroupOffsetsRequest(Message, api_key=91, versions=(0, 0), flexible=0):
     group_id: str = field("string", 0, 0)
     topics: list[AlterShareGroupOffsetsRequestTopic] = field(
         AlterShareGroupOffsetsRequestTopic, 0, 0, array=True
@@ -39,10 +36,7 @@ class AlterShareGroupOffsetsResponseTopic(Struct):
     )
 
 
-class AlterShareGroupOffsetsResponse(Message):
-    API_KEY = 91
-    VERSIONS = (0, 0)
-    FLEXIBLE = 0
+class AlterShareGroupOffsetsResponse(Message, api_key=91, versions=(0, 0), flexible=0):
     throttle_time_ms: int = field("int32", 0, 0)
     error_code: int = field("int16", 0, 0)
     error_message: str | None = field("string", 0, 0, nullable=0)

@@ -16,10 +16,7 @@ class ScramCredentialUpsertion(Struct):
     salted_password: Buffer = field("bytes", 0, 0)
 
 
-class AlterUserScramCredentialsRequest(Message):
-    API_KEY = 51
-    VERSIONS = (0, 0)
-    FLEXIBLE = 0
+class AlterUserScramCredentialsRequest(Message, api_key=51, versions=(0, 0), flexible=0):
     deletions: list[ScramCredentialDeletion] = field(ScramCredentialDeletion, 0, 0, array=True)
     upsertions: list[ScramCredentialUpsertion] = field(ScramCredentialUpsertion, 0, 0, array=True)
 
@@ -30,9 +27,6 @@ class AlterUserScramCredentialsResult(Struct):
     error_message: str | None = field("string", 0, 0, nullable=0)
 
 
-class AlterUserScramCredentialsResponse(Message):
-    API_KEY = 51
-    VERSIONS = (0, 0)
-    FLEXIBLE = 0
+class AlterUserScramCredentialsResponse(Message, api_key=51, versions=(0, 0), flexible=0):
     throttle_time_ms: int = field("int32", 0, 0)
     results: list[AlterUserScramCredentialsResult] = field(AlterUserScramCredentialsResult, 0, 0, array=True)

@@ -13,10 +13,7 @@ class AclCreation(Struct):
     permission_type: int = field("int8", 1, 3)
 
 
-class CreateAclsRequest(Message):
-    API_KEY = 30
-    VERSIONS = (1, 3)
-    FLEXIBLE = 2
+class CreateAclsRequest(Message, api_key=30, versions=(1, 3), flexible=2):
     creations: list[AclCreation] = field(AclCreation, 1, 3, array=True)
 
 
@@ -25,9 +22,6 @@ class AclCreationResult(Struct):
     error_message: str | None = field("string", 1, 3, nullable=1)
 
 
-class CreateAclsResponse(Message):
-    API_KEY = 30
-    VERSIONS = (1, 3)
-    FLEXIBLE = 2
+class CreateAclsResponse(Message, api_key=30, versions=(1, 3), flexible=2):
     throttle_time_ms: int = field("int32", 1, 3)
     results: list[AclCreationResult] = field(AclCreationResult, 1, 3, array=True)

@@ -8,20 +8,14 @@ class CreatableRenewers(Struct):
     principal_name: str = field("string", 1, 3)
 
 
-class CreateDelegationTokenRequest(Message):
-    API_KEY = 38
-    VERSIONS = (1, 3)
-    FLEXIBLE = 2
+class CreateDelegationTokenRequest(Message, api_key=38, versions=(1, 3), flexible=2):
     owner_principal_type: str | None = field("string", 3, 3, nullable=3)
     owner_principal_name: str | None = field("string", 3, 3, nullable=3)
     renewers: list[CreatableRenewers] = field(CreatableRenewers, 1, 3, array=True)
     max_lifetime_ms: int = field("int64", 1, 3)
 
 
-class CreateDelegationTokenResponse(Message):
-    API_KEY = 38
-    VERSIONS = (1, 3)
-    FLEXIBLE = 2
+class CreateDelegationTokenResponse(Message, api_key=38, versions=(1, 3), flexible=2):
     error_code: int = field("int16", 1, 3)
     principal_type: str = field("string", 1, 3)
     principal_name: str = field("string", 1, 3)

@@ -13,10 +13,7 @@ class DeleteAclsFilter(Struct):
     permission_type: int = field("int8", 1, 3)
 
 
-class DeleteAclsRequest(Message):
-    API_KEY = 31
-    VERSIONS = (1, 3)
-    FLEXIBLE = 2
+class DeleteAclsRequest(Message, api_key=31, versions=(1, 3), flexible=2):
     filters: list[DeleteAclsFilter] = field(DeleteAclsFilter, 1, 3, array=True)
 
 
@@ -38,9 +35,6 @@ class DeleteAclsFilterResult(Struct):
     matching_acls: list[DeleteAclsMatchingAcl] = field(DeleteAclsMatchingAcl, 1, 3, array=True)
 
 
-class DeleteAclsResponse(Message):
-    API_KEY = 31
-    VERSIONS = (1, 3)
-    FLEXIBLE = 2
+class DeleteAclsResponse(Message, api_key=31, versions=(1, 3), flexible=2):
     throttle_time_ms: int = field("int32", 1, 3)
     filter_results: list[DeleteAclsFilterResult] = field(DeleteAclsFilterResult, 1, 3, array=True)

@@ -7,10 +7,7 @@ class DeleteShareGroupOffsetsRequestTopic(Struct):
     topic_name: str = field("string", 0, 0)
 
 
-class DeleteShareGroupOffsetsRequest(Message):
-    API_KEY = 92
-    VERSIONS = (0, 0)
-    FLEXIBLE = 0
+class DeleteShareGroupOffsetsRequest(Message, api_key=92, versions=(0, 0), flexible=0):
     group_id: str = field("string", 0, 0)
     topics: list[DeleteShareGroupOffsetsRequestTopic] = field(
         DeleteShareGroupOffsetsRequestTopic, 0, 0, array=True
@@ -24,10 +21,7 @@ class DeleteShareGroupOffsetsResponseTopic(Struct):
     error_message: str | None = field("string", 0, 0, nullable=0)
 
 
-class DeleteShareGroupOffsetsResponse(Message):
-    API_KEY = 92
-    VERSIONS = (0, 0)
-    FLEXIBLE = 0
+class DeleteShareGroupOffsetsResponse(Message, api_key=92, versions=(0, 0), flexible=0):
     throttle_time_ms: int = field("int32", 0, 0)
     error_code: int = field("int16", 0, 0)
     error_message: str | None = field("string", 0, 0, nullable=0)

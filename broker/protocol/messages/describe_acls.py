@@ -3,10 +3,7 @@
 from broker.protocol.schema import Message, Struct, field
 
 
-class DescribeAclsRequest(Message):
-    API_KEY = 29
-    VERSIONS = (1, 3)
-    FLEXIBLE = 2
+class DescribeAclsRequest(Message, api_key=29, versions=(1, 3), flexible=2):
     resource_type_filter: int = field("int8", 1, 3)
     resource_name_filter: str | None = field("string", 1, 3, nullable=1)
     pattern_type_filter: int = field("int8", 1, 3, default=3)
@@ -30,10 +27,7 @@ class DescribeAclsResource(Struct):
     acls: list[AclDescription] = field(AclDescription, 1, 3, array=True)
 
 
-class DescribeAclsResponse(Message):
-    API_KEY = 29
-    VERSIONS = (1, 3)
-    FLEXIBLE = 2
+class DescribeAclsResponse(Message, api_key=29, versions=(1, 3), flexible=2):
     throttle_time_ms: int = field("int32", 1, 3)
     error_code: int = field("int16", 1, 3)
     error_message: str | None = field("string", 1, 3, nullable=1)

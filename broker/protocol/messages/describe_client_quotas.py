@@ -9,10 +9,7 @@ class ComponentData(Struct):
     match: str | None = field("string", 0, 1, nullable=0)
 
 
-class DescribeClientQuotasRequest(Message):
-    API_KEY = 48
-    VERSIONS = (0, 1)
-    FLEXIBLE = 1
+class DescribeClientQuotasRequest(Message, api_key=48, versions=(0, 1), flexible=1):
     components: list[ComponentData] = field(ComponentData, 0, 1, array=True)
     strict: bool = field("bool", 0, 1)
 
@@ -32,10 +29,7 @@ class EntryData(Struct):
     values: list[ValueData] = field(ValueData, 0, 1, array=True)
 
 
-class DescribeClientQuotasResponse(Message):
-    API_KEY = 48
-    VERSIONS = (0, 1)
-    FLEXIBLE = 1
+class DescribeClientQuotasResponse(Message, api_key=48, versions=(0, 1), flexible=1):
     throttle_time_ms: int = field("int32", 0, 1)
     error_code: int = field("int16", 0, 1)
     error_message: str | None = field("string", 0, 1, nullable=0)

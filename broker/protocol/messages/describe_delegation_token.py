@@ -8,10 +8,7 @@ class DescribeDelegationTokenOwner(Struct):
     principal_name: str = field("string", 1, 3)
 
 
-class DescribeDelegationTokenRequest(Message):
-    API_KEY = 41
-    VERSIONS = (1, 3)
-    FLEXIBLE = 2
+class DescribeDelegationTokenRequest(Message, api_key=41, versions=(1, 3), flexible=2):
     owners: list[DescribeDelegationTokenOwner] | None = field(
         DescribeDelegationTokenOwner, 1, 3, array=True, nullable=1
     )
@@ -35,10 +32,7 @@ class DescribedDelegationToken(Struct):
     renewers: list[DescribedDelegationTokenRenewer] = field(DescribedDelegationTokenRenewer, 1, 3, array=True)
 
 
-class DescribeDelegationTokenResponse(Message):
-    API_KEY = 41
-    VERSIONS = (1, 3)
-    FLEXIBLE = 2
+class DescribeDelegationTokenResponse(Message, api_key=41, versions=(1, 3), flexible=2):
     error_code: int = field("int16", 1, 3)
     tokens: list[DescribedDelegationToken] = field(DescribedDelegationToken, 1, 3, array=True)
     throttle_time_ms: int = field("int32", 1, 3)

@@ -8,10 +8,7 @@ class DescribableLogDirTopic(Struct):
     partitions: list[int] = field("int32", 1, 5, array=True)
 
 
-class DescribeLogDirsRequest(Message):
-    API_KEY = 35
-    VERSIONS = (1, 5)
-    FLEXIBLE = 2
+class DescribeLogDirsRequest(Message, api_key=35, versions=(1, 5), flexible=2):
     topics: list[DescribableLogDirTopic] | None = field(DescribableLogDirTopic, 1, 5, array=True, nullable=1)
 
 
@@ -36,10 +33,7 @@ class DescribeLogDirsResult(Struct):
     is_cordoned: bool = field("bool", 5, 5)
 
 
-class DescribeLogDirsResponse(Message):
-    API_KEY = 35
-    VERSIONS = (1, 5)
-    FLEXIBLE = 2
+class DescribeLogDirsResponse(Message, api_key=35, versions=(1, 5), flexible=2):
     throttle_time_ms: int = field("int32", 1, 5)
     error_code: int = field("int16", 3, 5)
     results: list[DescribeLogDirsResult] = field(DescribeLogDirsResult, 1, 5, array=True)

@@ -15,10 +15,7 @@ class DescribeShareGroupOffsetsRequestGroup(Struct):
     )
 
 
-class DescribeShareGroupOffsetsRequest(Message):
-    API_KEY = 90
-    VERSIONS = (0, 1)
-    FLEXIBLE = 0
+class DescribeShareGroupOffsetsRequest(Message, api_key=90, versions=(0, 1), flexible=0):
     groups: list[DescribeShareGroupOffsetsRequestGroup] = field(
         DescribeShareGroupOffsetsRequestGroup, 0, 1, array=True
     )
@@ -50,10 +47,7 @@ class DescribeShareGroupOffsetsResponseGroup(Struct):
     error_message: str | None = field("string", 0, 1, nullable=0)
 
 
-class DescribeShareGroupOffsetsResponse(Message):
-    API_KEY = 90
-    VERSIONS = (0, 1)
-    FLEXIBLE = 0
+class DescribeShareGroupOffsetsResponse(Message, api_key=90, versions=(0, 1), flexible=0):
     throttle_time_ms: int = field("int32", 0, 1)
     groups: list[DescribeShareGroupOffsetsResponseGroup] = field(
         DescribeShareGroupOffsetsResponseGroup, 0, 1, array=True

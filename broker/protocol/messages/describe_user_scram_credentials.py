@@ -7,10 +7,7 @@ class UserName(Struct):
     name: str = field("string", 0, 0)
 
 
-class DescribeUserScramCredentialsRequest(Message):
-    API_KEY = 50
-    VERSIONS = (0, 0)
-    FLEXIBLE = 0
+class DescribeUserScramCredentialsRequest(Message, api_key=50, versions=(0, 0), flexible=0):
     users: list[UserName] | None = field(UserName, 0, 0, array=True, nullable=0)
 
 
@@ -26,10 +23,7 @@ class DescribeUserScramCredentialsResult(Struct):
     credential_infos: list[CredentialInfo] = field(CredentialInfo, 0, 0, array=True)
 
 
-class DescribeUserScramCredentialsResponse(Message):
-    API_KEY = 50
-    VERSIONS = (0, 0)
-    FLEXIBLE = 0
+class DescribeUserScramCredentialsResponse(Message, api_key=50, versions=(0, 0), flexible=0):
     throttle_time_ms: int = field("int32", 0, 0)
     error_code: int = field("int16", 0, 0)
     error_message: str | None = field("string", 0, 0, nullable=0)

@@ -3,18 +3,12 @@
 from broker.protocol.schema import Buffer, Message, field
 
 
-class ExpireDelegationTokenRequest(Message):
-    API_KEY = 40
-    VERSIONS = (1, 2)
-    FLEXIBLE = 2
+class ExpireDelegationTokenRequest(Message, api_key=40, versions=(1, 2), flexible=2):
     hmac: Buffer = field("bytes", 1, 2)
     expiry_time_period_ms: int = field("int64", 1, 2)
 
 
-class ExpireDelegationTokenResponse(Message):
-    API_KEY = 40
-    VERSIONS = (1, 2)
-    FLEXIBLE = 2
+class ExpireDelegationTokenResponse(Message, api_key=40, versions=(1, 2), flexible=2):
     error_code: int = field("int16", 1, 2)
     expiry_timestamp_ms: int = field("int64", 1, 2)
     throttle_time_ms: int = field("int32", 1, 2)

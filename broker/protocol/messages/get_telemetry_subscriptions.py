@@ -3,17 +3,11 @@
 from broker.protocol.schema import Message, field
 
 
-class GetTelemetrySubscriptionsRequest(Message):
-    API_KEY = 71
-    VERSIONS = (0, 0)
-    FLEXIBLE = 0
+class GetTelemetrySubscriptionsRequest(Message, api_key=71, versions=(0, 0), flexible=0):
     client_instance_id: bytes = field("uuid", 0, 0)
 
 
-class GetTelemetrySubscriptionsResponse(Message):
-    API_KEY = 71
-    VERSIONS = (0, 0)
-    FLEXIBLE = 0
+class GetTelemetrySubscriptionsResponse(Message, api_key=71, versions=(0, 0), flexible=0):
     throttle_time_ms: int = field("int32", 0, 0)
     error_code: int = field("int16", 0, 0)
     client_instance_id: bytes = field("uuid", 0, 0)

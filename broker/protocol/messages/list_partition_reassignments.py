@@ -8,10 +8,7 @@ class ListPartitionReassignmentsTopics(Struct):
     partition_indexes: list[int] = field("int32", 0, 0, array=True)
 
 
-class ListPartitionReassignmentsRequest(Message):
-    API_KEY = 46
-    VERSIONS = (0, 0)
-    FLEXIBLE = 0
+class ListPartitionReassignmentsRequest(Message, api_key=46, versions=(0, 0), flexible=0):
     timeout_ms: int = field("int32", 0, 0, default=60000)
     topics: list[ListPartitionReassignmentsTopics] | None = field(
         ListPartitionReassignmentsTopics, 0, 0, array=True, nullable=0
@@ -30,10 +27,7 @@ class OngoingTopicReassignment(Struct):
     partitions: list[OngoingPartitionReassignment] = field(OngoingPartitionReassignment, 0, 0, array=True)
 
 
-class ListPartitionReassignmentsResponse(Message):
-    API_KEY = 46
-    VERSIONS = (0, 0)
-    FLEXIBLE = 0
+class ListPartitionReassignmentsResponse(Message, api_key=46, versions=(0, 0), flexible=0):
     throttle_time_ms: int = field("int32", 0, 0)
     error_code: int = field("int16", 0, 0)
     error_message: str | None = field("string", 0, 0, nullable=0)

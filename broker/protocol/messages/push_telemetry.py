@@ -3,10 +3,7 @@
 from broker.protocol.schema import Buffer, Message, field
 
 
-class PushTelemetryRequest(Message):
-    API_KEY = 72
-    VERSIONS = (0, 0)
-    FLEXIBLE = 0
+class PushTelemetryRequest(Message, api_key=72, versions=(0, 0), flexible=0):
     client_instance_id: bytes = field("uuid", 0, 0)
     subscription_id: int = field("int32", 0, 0)
     terminating: bool = field("bool", 0, 0)
@@ -14,9 +11,6 @@ class PushTelemetryRequest(Message):
     metrics: Buffer = field("bytes", 0, 0)
 
 
-class PushTelemetryResponse(Message):
-    API_KEY = 72
-    VERSIONS = (0, 0)
-    FLEXIBLE = 0
+class PushTelemetryResponse(Message, api_key=72, versions=(0, 0), flexible=0):
     throttle_time_ms: int = field("int32", 0, 0)
     error_code: int = field("int16", 0, 0)

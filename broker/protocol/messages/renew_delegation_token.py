@@ -3,18 +3,12 @@
 from broker.protocol.schema import Buffer, Message, field
 
 
-class RenewDelegationTokenRequest(Message):
-    API_KEY = 39
-    VERSIONS = (1, 2)
-    FLEXIBLE = 2
+class RenewDelegationTokenRequest(Message, api_key=39, versions=(1, 2), flexible=2):
     hmac: Buffer = field("bytes", 1, 2)
     renew_period_ms: int = field("int64", 1, 2)
 
 
-class RenewDelegationTokenResponse(Message):
-    API_KEY = 39
-    VERSIONS = (1, 2)
-    FLEXIBLE = 2
+class RenewDelegationTokenResponse(Message, api_key=39, versions=(1, 2), flexible=2):
     error_code: int = field("int16", 1, 2)
     expiry_timestamp_ms: int = field("int64", 1, 2)
     throttle_time_ms: int = field("int32", 1, 2)
