@@ -37,91 +37,17 @@ MILLISECONDS = {"timedelta_i32": "int32", "timedelta_i64": "int64", "datetime_i6
 WIRE_TYPES = MILLISECONDS | {"error_code": "int16"}
 THROTTLE_TIME = "throttle_time_ms"
 KINDS = ("request", "response", "data")
-SERVED = frozenset(
-    (
-        "produce",
-        "fetch",
-        "list_offsets",
-        "metadata",
-        "offset_commit",
-        "offset_fetch",
-        "find_coordinator",
-        "join_group",
-        "heartbeat",
-        "leave_group",
-        "sync_group",
-        "describe_groups",
-        "list_groups",
-        "sasl_handshake",
-        "api_versions",
-        "create_topics",
-        "delete_topics",
-        "delete_records",
-        "init_producer_id",
-        "offset_for_leader_epoch",
-        "add_partitions_to_txn",
-        "add_offsets_to_txn",
-        "end_txn",
-        "write_txn_markers",
-        "txn_offset_commit",
-        "describe_acls",
-        "create_acls",
-        "delete_acls",
-        "describe_configs",
-        "alter_configs",
-        "alter_replica_log_dirs",
-        "describe_log_dirs",
-        "sasl_authenticate",
-        "create_partitions",
-        "create_delegation_token",
-        "renew_delegation_token",
-        "expire_delegation_token",
-        "describe_delegation_token",
-        "delete_groups",
-        "elect_leaders",
-        "incremental_alter_configs",
-        "alter_partition_reassignments",
-        "list_partition_reassignments",
-        "offset_delete",
-        "describe_client_quotas",
-        "alter_client_quotas",
-        "describe_user_scram_credentials",
-        "alter_user_scram_credentials",
-        "describe_quorum",
-        "update_features",
-        "describe_cluster",
-        "describe_producers",
-        "unregister_broker",
-        "describe_transactions",
-        "list_transactions",
-        "consumer_group_heartbeat",
-        "consumer_group_describe",
-        "get_telemetry_subscriptions",
-        "push_telemetry",
-        "list_config_resources",
-        "describe_topic_partitions",
-        "share_group_heartbeat",
-        "share_group_describe",
-        "share_fetch",
-        "share_acknowledge",
-        "add_raft_voter",
-        "remove_raft_voter",
-        "describe_share_group_offsets",
-        "alter_share_group_offsets",
-        "delete_share_group_offsets",
-        "initialize_share_group_state",
-        "read_share_group_state",
-        "write_share_group_state",
-        "delete_share_group_state",
-        "read_share_group_state_summary",
-        "consumer_protocol_assignment",
-        "consumer_protocol_subscription",
-    )
-)
-"""The schemas with a module: the APIs that the broker serves or the gateway decodes, in key order, and the
-payloads of JoinGroup and SyncGroup.
+NOT_SERVED = frozenset((4, 5, 6, 7, 52, 53, 54, 56, 58, 59, 62, 63, 67, 70, 73, 82, 88, 89))
+"""The API keys without a module: retired ones, those of controllers, and those of streams groups.
 
-To add an API, name it here and derive its module.
+To add an API, remove its key and derive its module.
+"""
+SERVED = frozenset(name for key, name in api_key_map.items() if key not in NOT_SERVED) | {
+    "consumer_protocol_assignment",
+    "consumer_protocol_subscription",
+}
+"""The schemas with a module: the APIs that the broker serves or the gateway decodes, and the payloads of
+JoinGroup and SyncGroup.
 """
 EPOCH = datetime.datetime.fromtimestamp(0, datetime.UTC)
 

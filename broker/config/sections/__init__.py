@@ -12,8 +12,7 @@ from broker.config.sections.gateway import GatewayConfig, UpstreamConfig
 from broker.config.sections.groups import ConsumerGroupConfig, GroupConfig
 from broker.config.sections.log import LogCleanerConfig, LogConfig
 from broker.config.sections.network import AutomqConfig, NetworkConfig
-from broker.config.sections.quotas import BrokerQuotaConfig, QuotaConfig
-from broker.config.sections.replication import ReplicationConfig, TopicThrottles
+from broker.config.sections.quotas import BrokerQuotaConfig, QuotaConfig, ReplicationConfig, TopicThrottles
 from broker.config.sections.security import KerberosConfig, SecurityConfig
 from broker.config.sections.share_groups import ShareCoordinatorConfig, ShareGroupConfig, SharePartitionConfig
 from broker.config.sections.telemetry import TelemetryConfig

@@ -19,7 +19,7 @@ from broker.config.kinds import (
     long,
     one_of,
 )
-from broker.config.sections.replication import TopicThrottles
+from broker.config.sections.quotas import TopicThrottles
 from broker.config.setting import Setting, settings_of
 
 NO_TIERED_STORAGE: Final = "this broker has no tiered storage"
