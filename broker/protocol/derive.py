@@ -49,6 +49,28 @@ SERVED = frozenset(name for key, name in api_key_map.items() if key not in NOT_S
 """The schemas with a module: the APIs that the broker serves or the gateway decodes, and the payloads of
 JoinGroup and SyncGroup.
 """
+TOGETHER = {
+    "acls": ("describe_acls", "create_acls", "delete_acls"),
+    "client_quotas": ("describe_client_quotas", "alter_client_quotas"),
+    "delegation_tokens": (
+        "create_delegation_token",
+        "renew_delegation_token",
+        "expire_delegation_token",
+        "describe_delegation_token",
+    ),
+    "log_dirs": ("alter_replica_log_dirs", "describe_log_dirs"),
+    "partition_reassignments": ("alter_partition_reassignments", "list_partition_reassignments"),
+    "raft_voters": ("add_raft_voter", "remove_raft_voter"),
+    "scram_credentials": ("describe_user_scram_credentials", "alter_user_scram_credentials"),
+    "share_group_offsets": (
+        "describe_share_group_offsets",
+        "alter_share_group_offsets",
+        "delete_share_group_offsets",
+    ),
+    "telemetry": ("get_telemetry_subscriptions", "push_telemetry"),
+}
+"""The modules of several APIs, of which one reads back what another writes. Each other API has its own."""
+MODULE_OF = {name: module for module, names in TOGETHER.items() for name in names}
 EPOCH = datetime.datetime.fromtimestamp(0, datetime.UTC)
 
 
@@ -77,6 +99,10 @@ class Schema(NamedTuple):
         return self.structs[self.name]
 
 
+Apis = list[tuple[int | None, Mapping[str, Schema]]]
+"""The schemas of the APIs of one module by kind, with the API key, if it is one."""
+
+
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m broker.protocol.derive", description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing, exit 1 if a file would change")
@@ -99,21 +125,21 @@ def derive() -> dict[str, str]:
     """Return the text of every file in messages/, by file name."""
     header = HEADER.format(version=kio.__version__)
     keys = {name: key for key, name in api_key_map.items()}
-    files: dict[str, str] = {}
+    modules: dict[str, Apis] = {}
     apis: list[str] = []
     data: list[str] = []
-    for module, versions in sorted(
-        schema_name_map.items(), key=lambda item: (keys.get(item[0], 999), item[0])
-    ):
-        if module not in SERVED:
+    for name, versions in sorted(schema_name_map.items(), key=lambda item: (keys.get(item[0], 999), item[0])):
+        if name not in SERVED:
             continue
+        module = MODULE_OF.get(name, name)
         schemas = {kind: schema for kind in KINDS if (schema := _read_schema(versions, kind))}
         if "request" in schemas:
-            apis.append(f'{keys[module]}: ("{module}", "{schemas["request"].name.removesuffix("Request")}"),')
+            apis.append(f'{keys[name]}: ("{module}", "{schemas["request"].name.removesuffix("Request")}"),')
             _separate_names(schemas["request"], schemas["response"])
         else:
-            data.append(f'"{module}": "{schemas["data"].name}",')
-        files[f"{module}.py"] = render_module(module, keys.get(module), schemas, header)
+            data.append(f'"{name}": "{schemas["data"].name}",')
+        modules.setdefault(module, []).append((keys.get(name), schemas))
+    files = {f"{module}.py": render_module(module, found, header) for module, found in modules.items()}
     files["__init__.py"] = render_index(apis, data, _throttle_times(), header)
     return files
 
@@ -244,17 +270,22 @@ def _separate_names(request: Schema, response: Schema) -> None:
         schema.structs.update(renamed)
 
 
-def render_module(module: str, key: int | None, schemas: Mapping[str, Schema], header: str) -> str:
-    title = module.replace("_", " ").capitalize() + (f", API key {key}" if key is not None else "")
+def render_module(module: str, apis: Apis, header: str) -> str:
+    title = module.replace("_", " ").capitalize()
+    keys = [str(key) for key, _ in apis if key is not None]
+    if keys:
+        title += f", API key{'s' if len(keys) > 1 else ''} {', '.join(keys)}"
     body: list[str] = []
-    written: set[str] = set()
-    for kind, schema in schemas.items():
-        for name, versions in _innermost_first(schema).items():
-            if name in written:
-                continue
-            written.add(name)
-            base = _message_base(key, schema) if name == schema.name else "Struct"
-            body += ["", "", *_render_struct(name, base, versions, kind)]
+    written: dict[str, Versions] = {}
+    for key, schemas in apis:
+        for kind, schema in schemas.items():
+            for name, versions in _innermost_first(schema).items():
+                if name not in written:
+                    written[name] = versions
+                    base = _message_base(key, schema) if name == schema.name else "Struct"
+                    body += ["", "", *_render_struct(name, base, versions, kind)]
+                elif written[name] != versions:
+                    raise ValueError(f"{module} has two structs with the name {name}")
     text = "\n".join(body)
     imports = [name for name in EXPORTS if re.search(rf"\b{name}\b", text)]
     return "\n".join(

@@ -1,4 +1,4 @@
-"""Add raft voter, API key 80. Derived from kio 0.6.5 by `python -m broker.protocol.derive`; edits are lost."""
+"""Raft voters, API keys 80, 81. Derived from kio 0.6.5 by `python -m broker.protocol.derive`; edits are lost."""
 
 from broker.protocol.schema import Message, Struct, field
 
@@ -22,3 +22,15 @@ class AddRaftVoterResponse(Message, api_key=80, versions=(0, 1), flexible=0):
     throttle_time_ms: int = field("int32", 0, 1)
     error_code: int = field("int16", 0, 1)
     error_message: str | None = field("string", 0, 1, nullable=0)
+
+
+class RemoveRaftVoterRequest(Message, api_key=81, versions=(0, 0), flexible=0):
+    cluster_id: str | None = field("string", 0, 0, nullable=0)
+    voter_id: int = field("int32", 0, 0)
+    voter_directory_id: bytes = field("uuid", 0, 0)
+
+
+class RemoveRaftVoterResponse(Message, api_key=81, versions=(0, 0), flexible=0):
+    throttle_time_ms: int = field("int32", 0, 0)
+    error_code: int = field("int16", 0, 0)
+    error_message: str | None = field("string", 0, 0, nullable=0)
