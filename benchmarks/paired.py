@@ -34,7 +34,7 @@ from benchmarks.memory import warm_memory
 from benchmarks.peers import Peer
 from benchmarks.process import Broker, running
 from benchmarks.quota_changes import Wire
-from broker.protocol.messages.alter_client_quotas import (
+from broker.protocol.messages.client_quotas import (
     AlterClientQuotasRequest,
     EntityData,
     OpData,

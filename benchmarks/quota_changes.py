@@ -30,7 +30,7 @@ import click
 from benchmarks.peers import PEERS
 from benchmarks.process import API_VERSIONS_0, Broker, running
 from broker.protocol import codec
-from broker.protocol.messages.alter_client_quotas import (
+from broker.protocol.messages.client_quotas import (
     AlterClientQuotasRequest,
     EntityData,
     OpData,

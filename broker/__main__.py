@@ -23,7 +23,7 @@ from broker.common import logs
 from broker.common.errors import ConfigError, FatalExitError
 from broker.common.version import VERSION
 from broker.config.load import Configuration, load, place_of
-from broker.config.sections.gateway_ports import check_node_ports
+from broker.config.sections.gateway import check_node_ports
 from broker.server import compiled, interpreter
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """Usage, latency and quota advice from the broker's event topics, on Spark.
 
     sources       the event topics of a Kafka cluster, or files of them, as raw rows; the table of them
-    formats       the values of each topic: docs/events.md in Spark's types
+    formats       the values and headers of each topic: docs/events.md in Spark's types
     otlp          the metrics that clients push, point by point
     silver        valid events, a table for each kind; invalid ones with the reason
     gold          tables for operators: per minute and client, per day, and advice

@@ -1,10 +1,12 @@
-"""The event topics' formats in Spark's types. docs/events.md specifies them.
+"""The event topics' formats in Spark's types: values and headers. docs/events.md specifies them.
 
-Used by `silver`. Unknown fields are ignored; missing ones are null.
+Used by `silver`, the headers also by gold. Unknown fields are ignored; missing ones are null.
 """
 
 from typing import Final
 
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql.types import (
     ArrayType,
     BooleanType,
@@ -16,6 +18,8 @@ from pyspark.sql.types import (
     StructField,
     StructType,
 )
+
+from pipeline.tables import CLUSTER
 
 REQUESTS: Final = "__weir_requests"
 THROTTLES: Final = "__weir_throttles"
@@ -164,3 +168,35 @@ MAX_COUNT: Final = 2**53
 
 MEASURES: Final = {THROTTLES: ("observed", "bound")}
 """Optional fields that must be finite numbers."""
+
+
+NODE: Final = "node"
+
+ORIGIN: Final = (CLUSTER, NODE)
+"""Columns that say where a row comes from; null in rows of records without these headers."""
+
+
+def origin() -> list[Column]:
+    """Return the columns of `ORIGIN`, from `headers`."""
+    return [cluster_of().alias(CLUSTER), node_of().alias(NODE)]
+
+
+def cluster_of() -> Column:
+    """Return the cluster's id; null without one."""
+    return header(CLUSTER)
+
+
+def node_of() -> Column:
+    """Return the id of the broker or gateway; null without one."""
+    return header(NODE).try_cast("int")
+
+
+def header(name: str) -> Column:
+    """Return the text of a record's first header of that name; null without one."""
+    place = F.array_position("headers.key", name)
+    return text_of(F.get("headers.value", (place - 1).cast("int")))
+
+
+def text_of(value: Column) -> Column:
+    """Return bytes as text; invalid UTF-8 becomes U+FFFD. (`decode` would fail the whole batch.)"""
+    return F.make_valid_utf8(value.cast("string"))

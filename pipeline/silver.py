@@ -20,6 +20,7 @@ from pipeline.formats import (
     LIMIT,
     MAX_COUNT,
     MEASURES,
+    ORIGIN,
     QUOTA_CHANGES,
     QUOTA_EVENTS,
     REQUESTS,
@@ -29,8 +30,9 @@ from pipeline.formats import (
     THROTTLES,
     TRANSACTIONS,
     VALUES,
+    origin,
+    text_of,
 )
-from pipeline.headers import ORIGIN, origin, text_of
 from pipeline.histograms import LOCAL_US, event_of
 from pipeline.tables import CLUSTER, DATE, Table
 from pipeline.times import day_of

@@ -24,8 +24,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from pipeline.formats import TELEMETRY, VALUES
-from pipeline.headers import cluster_of, origin
+from pipeline.formats import TELEMETRY, VALUES, cluster_of, origin
 from pipeline.tables import CLUSTER, DATE, Table
 from pipeline.times import day_of
 

@@ -21,7 +21,7 @@ from broker.simulation.engine import MAX_EVENTS, TooManyEventsError
 from broker.simulation.parts import RecordedClient, joined, parts_of, simulate_part
 from broker.simulation.scenario import APIS, CLIENT, SECOND_US, ClientLoad, Limit
 from broker.simulation.summary import SimulationSummary, Totals
-from pipeline.headers import NODE
+from pipeline.formats import NODE
 from pipeline.silver import PLACE
 from pipeline.tables import CLUSTER, DATE
 

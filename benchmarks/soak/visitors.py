@@ -22,7 +22,7 @@ from benchmarks.soak.stage import AGAIN_S, Stage
 from broker.protocol import codec
 from broker.protocol.api_key import response_header_version
 from broker.protocol.codec import parse_response_header
-from broker.protocol.messages.alter_client_quotas import (
+from broker.protocol.messages.client_quotas import (
     AlterClientQuotasRequest,
     EntityData,
     OpData,
@@ -30,7 +30,6 @@ from broker.protocol.messages.alter_client_quotas import (
 )
 from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from broker.protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
 from broker.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -45,8 +44,8 @@ from broker.protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from broker.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from broker.protocol.messages.push_telemetry import PushTelemetryRequest
 from broker.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from broker.protocol.messages.telemetry import GetTelemetrySubscriptionsRequest, PushTelemetryRequest
 from broker.records.build import NewRecord, build_batch
 
 TOPIC: Final = "visited"

@@ -15,7 +15,7 @@ from broker.api.requests.services import ControlServices
 from broker.common.errors import ErrorCode
 from broker.common.slices import Slices
 from broker.protocol.api_key import ApiKey
-from broker.protocol.messages.describe_acls import (
+from broker.protocol.messages.acls import (
     AclDescription,
     DescribeAclsRequest,
     DescribeAclsResource,

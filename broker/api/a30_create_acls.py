@@ -18,7 +18,7 @@ from broker.common.slices import Slices
 from broker.controller.commands import CreateAcls
 from broker.controller.commands import EntryOutcome as Created
 from broker.protocol.api_key import ApiKey
-from broker.protocol.messages.create_acls import (
+from broker.protocol.messages.acls import (
     AclCreation,
     AclCreationResult,
     CreateAclsRequest,

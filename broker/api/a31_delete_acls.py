@@ -18,7 +18,7 @@ from broker.common.errors import ErrorCode
 from broker.common.slices import Slices
 from broker.controller.commands import AclDeletion, DeleteAcls
 from broker.protocol.api_key import ApiKey
-from broker.protocol.messages.delete_acls import (
+from broker.protocol.messages.acls import (
     DeleteAclsFilter,
     DeleteAclsFilterResult,
     DeleteAclsMatchingAcl,

@@ -19,7 +19,7 @@ from broker.common.errors import ApiError, ErrorCode
 from broker.common.slices import Slices
 from broker.partitions.partitions import HostedTopic
 from broker.protocol.api_key import ApiKey
-from broker.protocol.messages.alter_replica_log_dirs import (
+from broker.protocol.messages.log_dirs import (
     AlterReplicaLogDirPartitionResult,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirsResponse,

@@ -22,7 +22,7 @@ from broker.log.partition import PartitionLog
 from broker.log.store import LogStore
 from broker.partitions.partitions import Partitions
 from broker.protocol.api_key import ApiKey
-from broker.protocol.messages.describe_log_dirs import (
+from broker.protocol.messages.log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,

@@ -18,7 +18,7 @@ from broker.common.errors import ErrorCode
 from broker.common.principal import ANONYMOUS, Principal, split_principal
 from broker.controller.delegation_tokens import MAX_RENEWERS, CreateDelegationToken, DelegationTokenOutcome
 from broker.protocol.api_key import ApiKey
-from broker.protocol.messages.create_delegation_token import (
+from broker.protocol.messages.delegation_tokens import (
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,
 )

@@ -15,7 +15,7 @@ from broker.api.requests.services import DelegationTokenServices
 from broker.common.errors import ErrorCode
 from broker.controller.delegation_tokens import RenewDelegationToken
 from broker.protocol.api_key import ApiKey
-from broker.protocol.messages.renew_delegation_token import (
+from broker.protocol.messages.delegation_tokens import (
     RenewDelegationTokenRequest,
     RenewDelegationTokenResponse,
 )

@@ -21,7 +21,7 @@ from broker.common.slices import Slices
 from broker.metadata.actor import Role
 from broker.metadata.image import DelegationToken
 from broker.protocol.api_key import ApiKey
-from broker.protocol.messages.describe_delegation_token import (
+from broker.protocol.messages.delegation_tokens import (
     DescribedDelegationToken,
     DescribedDelegationTokenRenewer,
     DescribeDelegationTokenRequest,

@@ -18,7 +18,7 @@ from broker.common.slices import Slices
 from broker.controller.topics import check_replicas
 from broker.metadata.image import Topic
 from broker.protocol.api_key import ApiKey
-from broker.protocol.messages.alter_partition_reassignments import (
+from broker.protocol.messages.partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
     ReassignablePartition,

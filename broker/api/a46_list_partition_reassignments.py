@@ -9,7 +9,7 @@ from broker.api.requests.outcome import Outcome, Response
 from broker.api.requests.services import ControlServices
 from broker.common.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
-from broker.protocol.messages.list_partition_reassignments import (
+from broker.protocol.messages.partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )

@@ -15,7 +15,7 @@ from broker.common.errors import ApiError, ErrorCode
 from broker.common.slices import Slices
 from broker.metadata.image import QuotaEntry
 from broker.protocol.api_key import ApiKey
-from broker.protocol.messages.describe_client_quotas import (
+from broker.protocol.messages.client_quotas import (
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
     EntityData,

@@ -16,7 +16,7 @@ from broker.api.requests.services import ControlServices
 from broker.common.slices import Slices
 from broker.controller.commands import AlterClientQuotas, QuotaAlteration, QuotaOp, QuotaOutcome
 from broker.protocol.api_key import ApiKey
-from broker.protocol.messages.alter_client_quotas import (
+from broker.protocol.messages.client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
     EntityData,

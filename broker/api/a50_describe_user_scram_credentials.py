@@ -14,7 +14,7 @@ from broker.api.requests.services import ControlServices
 from broker.common.errors import ErrorCode
 from broker.common.slices import Slices
 from broker.protocol.api_key import ApiKey
-from broker.protocol.messages.describe_user_scram_credentials import (
+from broker.protocol.messages.scram_credentials import (
     CredentialInfo,
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,

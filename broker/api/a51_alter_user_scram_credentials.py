@@ -14,7 +14,7 @@ from broker.api.requests.services import ControlServices
 from broker.common.slices import Slices
 from broker.controller.commands import AlterUserScramCredentials, ScramDeletion, ScramUpsertion, UserOutcome
 from broker.protocol.api_key import ApiKey
-from broker.protocol.messages.alter_user_scram_credentials import (
+from broker.protocol.messages.scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResult,

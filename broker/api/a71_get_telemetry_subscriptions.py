@@ -16,7 +16,7 @@ from broker.api.requests.services import TelemetryServices
 from broker.common.errors import ErrorCode
 from broker.common.slices import Slices
 from broker.protocol.api_key import ApiKey
-from broker.protocol.messages.get_telemetry_subscriptions import (
+from broker.protocol.messages.telemetry import (
     GetTelemetrySubscriptionsRequest,
     GetTelemetrySubscriptionsResponse,
 )

@@ -17,7 +17,7 @@ from broker.api.requests.services import TelemetryServices
 from broker.common.errors import ErrorCode
 from broker.common.slices import Slices
 from broker.protocol.api_key import ApiKey
-from broker.protocol.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
+from broker.protocol.messages.telemetry import PushTelemetryRequest, PushTelemetryResponse
 from broker.telemetry.state import Push
 
 

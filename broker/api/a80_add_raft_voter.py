@@ -15,7 +15,7 @@ from broker.api.requests.outcome import Outcome, Response
 from broker.api.requests.services import ControlServices
 from broker.common.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
-from broker.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
+from broker.protocol.messages.raft_voters import AddRaftVoterRequest, AddRaftVoterResponse
 from broker.protocol.schema import ZERO_UUID
 from broker.security.acl.acl import Operation
 

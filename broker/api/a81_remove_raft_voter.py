@@ -11,7 +11,7 @@ from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome, Response
 from broker.api.requests.services import ControlServices
 from broker.protocol.api_key import ApiKey
-from broker.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
+from broker.protocol.messages.raft_voters import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 
 
 @api(ApiKey.REMOVE_RAFT_VOTER, versions=(0, 0), services=ControlServices)

@@ -19,7 +19,7 @@ from broker.common.errors import ErrorCode
 from broker.common.slices import Slices, freed
 from broker.coordinator.share_states import SharePartition
 from broker.protocol.api_key import ApiKey
-from broker.protocol.messages.alter_share_group_offsets import (
+from broker.protocol.messages.share_group_offsets import (
     AlterShareGroupOffsetsRequest,
     AlterShareGroupOffsetsResponse,
     AlterShareGroupOffsetsResponsePartition,

@@ -7,10 +7,15 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from broker.config.sections.consumer_groups import CONSUMER, ConsumerGroupConfig
-from broker.config.sections.member_times import HEARTBEAT, SESSION
-from broker.config.sections.share import LOCK_DURATION, SharePartitionConfig
-from broker.config.sections.share_groups import ISOLATION_LEVEL, OFFSET_RESET, SHARE, ShareGroupConfig
+from broker.config.sections.groups import CONSUMER, HEARTBEAT, SESSION, ConsumerGroupConfig
+from broker.config.sections.share_groups import (
+    ISOLATION_LEVEL,
+    LOCK_DURATION,
+    OFFSET_RESET,
+    SHARE,
+    ShareGroupConfig,
+    SharePartitionConfig,
+)
 from broker.config.setting import Setting
 from broker.config.table import SETTINGS
 

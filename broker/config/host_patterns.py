@@ -1,6 +1,6 @@
 """An allow list of hosts: `public`, networks, and hosts with an optional port.
 
-Read by broker.config.sections.alerts, applied by broker.security.egress.
+Read by broker.config.sections.broker, applied by broker.security.egress.
 """
 
 from ipaddress import IPv4Network, IPv6Network, ip_network

@@ -15,7 +15,7 @@ from typing import Final
 
 from broker.common.errors import ConfigError
 from broker.config.kinds import ConfigKind, ConfigType, choices_of, list_of, one_of
-from broker.config.setting import ListenerSection, setting
+from broker.config.setting import ListenerSection, Setting
 
 _NAME = re.compile(r"[A-Za-z0-9_]+\Z")
 _HOST = re.compile(r"[A-Za-z0-9._:%-]+\Z")
@@ -194,73 +194,60 @@ EVERYWHERE: Final = ("0.0.0.0", "::")  # noqa: S104 - compared, not bound
 class ListenerKeys(ListenerSection):
     """The listeners' part of `NetworkConfig`."""
 
-    listeners: tuple[Endpoint, ...] = setting(
+    listeners: tuple[Endpoint, ...] = Setting(
         "listeners",
         (Endpoint("PLAINTEXT", Address("127.0.0.1", 9092)),),
         LISTENERS,
+        dynamic=True,
+        per_broker=True,
+    ).described(
         "The addresses that the broker listens on. An empty host means all interfaces; port 0 lets the "
         "system choose.",
         kafka_default="PLAINTEXT://:9092",
         why="Without authentication, the broker does not listen on external interfaces by default.",
-        dynamic=True,
-        per_broker=True,
     )
-    advertised_listeners: tuple[Endpoint, ...] = setting(
-        "advertised.listeners",
-        (),
-        ADVERTISED,
+    advertised_listeners: tuple[Endpoint, ...] = Setting(
+        "advertised.listeners", (), ADVERTISED, null_default=True
+    ).described(
         "The addresses that clients connect to, by listener name. A listener that is not listed here "
-        "advertises its bound address, which must not be a wildcard (0.0.0.0, ::).",
-        null_default=True,
+        "advertises its bound address, which must not be a wildcard (0.0.0.0, ::)."
     )
-    protocol_map: tuple[tuple[str, SecurityProtocol], ...] = setting(
+    protocol_map: tuple[tuple[str, SecurityProtocol], ...] = Setting(
         "listener.security.protocol.map",
         tuple((protocol.value, protocol) for protocol in SecurityProtocol),
         PROTOCOL_MAP,
-        "The security protocol of each listener name. It cannot change while the listener is open.",
         dynamic=True,
         per_broker=True,
-    )
-    inter_broker_listener_name: str = setting(
-        "inter.broker.listener.name",
-        "",
-        LISTENER_NAME,
+    ).described("The security protocol of each listener name. It cannot change while the listener is open.")
+    inter_broker_listener_name: str = Setting(
+        "inter.broker.listener.name", "", LISTENER_NAME, null_default=True
+    ).described(
         "The listener for other brokers. max.connections and max.connection.creation.rate do not limit it "
         "while the broker has another listener (controller listeners do not count). Empty: the listener "
-        "named like security.inter.broker.protocol, if it exists.",
-        null_default=True,
+        "named like security.inter.broker.protocol, if it exists."
     )
-    security_inter_broker_protocol: str = setting(
-        "security.inter.broker.protocol",
-        SecurityProtocol.PLAINTEXT.value,
-        one_of(*SecurityProtocol),
-        "Names the listener for other brokers if inter.broker.listener.name is not set.",
-    )
-    process_roles: tuple[str, ...] = setting(
-        "process.roles",
-        ("broker",),
-        choices_of("broker", "controller"),
+    security_inter_broker_protocol: str = Setting(
+        "security.inter.broker.protocol", SecurityProtocol.PLAINTEXT.value, one_of(*SecurityProtocol)
+    ).described("Names the listener for other brokers if inter.broker.listener.name is not set.")
+    process_roles: tuple[str, ...] = Setting(
+        "process.roles", ("broker",), choices_of("broker", "controller")
+    ).described(
         "`broker`, or `broker,controller` to also serve the listeners of controller.listener.names. The "
         "broker stores its own metadata either way.",
         kafka_default="none",
         why="Weir is a broker.",
     )
-    controller_listener_names: tuple[str, ...] = setting(
-        "controller.listener.names",
-        (),
-        LISTENER_NAMES,
+    controller_listener_names: tuple[str, ...] = Setting(
+        "controller.listener.names", (), LISTENER_NAMES, null_default=True
+    ).described(
         "Listeners for administrators, which serve `--bootstrap-controller`; valid only with the role "
         "`controller`. They have their own request queue, handlers, connection quotas and request memory; "
-        "all limits on connections and queued.max.request.bytes apply to them separately.",
-        null_default=True,
+        "all limits on connections and queued.max.request.bytes apply to them separately."
     )
-    control_plane_listener_name: str = setting(
-        "control.plane.listener.name",
-        "",
-        LISTENER_NAME,
+    control_plane_listener_name: str = Setting("control.plane.listener.name", "", LISTENER_NAME).described(
         "A listener with its own processor, handler and queue of 20 requests, which the load of other "
         "listeners does not delay. It shares connection quotas and request memory with the broker's other "
-        "listeners, as in Kafka up to 3.9. Empty: none.",
+        "listeners, as in Kafka up to 3.9. Empty: none."
     )
 
     @property

@@ -8,7 +8,6 @@ value stops the start with ConfigError, which names the key, the value and what 
 is decoded as UTF-8 where Java's loader expects Latin-1.
 """
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,13 +17,12 @@ from typing import Any, Final
 from broker.common.errors import ConfigError
 from broker.common.principal import ANONYMOUS, Principal
 from broker.common.slices import Steps, run_through
-from broker.config.kafka_only import why_without_effect
 from broker.config.listeners import SecurityProtocol
 from broker.config.sections.gateway import GatewayConfig
-from broker.config.sections.oauthbearer import JWKS_URL
-from broker.config.sections.security import OAUTHBEARER
+from broker.config.sections.security import JWKS_URL, OAUTHBEARER
 from broker.config.setting import LISTENER_PREFIX, ListenerSection, settings_of, split_listener
-from broker.config.table import SECTION_TYPES, SPELLINGS, BrokerConfig, setting_of
+from broker.config.table import SECTION_TYPES, BrokerConfig, setting_of
+from broker.config.unknown_keys import hint, why_without_effect
 
 _LINE_END: Final = re.compile(r"\r\n|\r|\n")
 
@@ -62,24 +60,6 @@ _TOKEN_FILE: Final = "WEIR_ADMIN_TOKEN_FILE"  # noqa: S105
 _CLUSTER_KEYS: Final = "WEIR_CLUSTER_KEYS"
 _CLUSTER_KEYS_FILE: Final = "WEIR_CLUSTER_KEYS_FILE"
 _MIN_TOKEN: Final = 16
-_WRONG_NAMES: Final = {
-    "connection.creation.rate.limit": "max.connection.creation.rate",
-    "connection.creation.rate.window.ms": "quota.window.size.seconds",
-    "queued.max.request.size": "queued.max.requests.size.bytes",
-    "queued.max.bytes": "queued.max.request.bytes",
-}
-"""Wrong names of keys in documents about Kafka and AutoMQ."""
-_PER_IP: Final = (
-    "KIP-612 rejected this key: set the quota connection_creation_rate of the ip entity{}, such as by "
-    "kafka-configs.sh --alter {} --add-config connection_creation_rate=20"
-)
-_NO_KEYS: Final = {
-    "max.connection.creation.rate.per.ip": _PER_IP.format("'s default", "--ip-defaults"),
-    "max.connection.creation.rate.per.ip.overrides": _PER_IP.format(" of each address", "--ip ADDRESS"),
-    "queued.max.connections": "a constant in Kafka, not a key: 20 accepted connections can wait for each "
-    "processor; max.connections limits the open connections",
-}
-"""Other words that the same documents present as keys, and what to do instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,19 +222,6 @@ def _fill(section: type, values: Mapping[str, str], of_listeners: _OfListeners) 
     if issubclass(section, ListenerSection):
         filled["overrides"] = tuple(overrides)
     return section(**filled)
-
-
-def hint(key: str) -> str:
-    """Return the likely intended key for an unknown one, in brackets; empty if none is similar."""
-    if key in _WRONG_NAMES:
-        return f" (Kafka calls it {_WRONG_NAMES[key]})"
-    if key in _NO_KEYS:
-        return f" ({_NO_KEYS[key]})"
-    near = difflib.get_close_matches(key, SPELLINGS, n=1, cutoff=0.85)
-    if not near:
-        return ""
-    prefix = f"{LISTENER_PREFIX}<name>." if SPELLINGS[near[0]].per_listener else ""
-    return f" (did you mean {prefix}{near[0]}?)"
 
 
 def _read_file(path: Path) -> list[Property]:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from broker.config.sections import ReplicationConfig, TopicSettings, TopicThrottles
-from broker.config.sections.tiered_storage import TieredStorage
+from broker.config.sections.topics import TieredStorage
 from broker.config.setting import LISTENER_PREFIX, Setting, settings_of
 from broker.config.table import SECTION_TYPES
 

@@ -1,7 +1,7 @@
 """One configuration key, declared beside the field that it fills.
 
     class FetchConfig:
-        max_bytes: int = setting("fetch.max.bytes", 57_671_680, integer(1024), unit="bytes", doc="...")
+        max_bytes: int = Setting("fetch.max.bytes", 57_671_680, integer(1024), "bytes").described("...")
 
 `broker.config.table` collects the keys of all sections from their dataclass fields, so each key, default and
 range is declared once.
@@ -39,8 +39,8 @@ class Setting:
     key: str
     default: Any
     kind: ConfigKind
-    doc: str
     unit: str = ""
+    doc: str = ""
     also: tuple[tuple[str, int], ...] = ()
     default_spelling: str = ""
     null_default: bool = False
@@ -56,6 +56,11 @@ class Setting:
     default_words: str = "nothing"
     internal: bool = False
     stored: ConfigKind | None = None
+
+    def described(self, doc: str, *, kafka_default: str | None = None, why: str | None = None) -> Any:
+        """Return a dataclass field that is filled from the key, which has this documentation."""
+        described = replace(self, doc=doc, kafka_default=kafka_default, why=why)
+        return field(default=self.default, metadata={_METADATA_KEY: described}, repr=not self.sensitive)
 
     def read(self, text: str, *, key: str | None = None) -> Any:
         """Parse `text`. Raises ConfigError with key, value and what is allowed."""
@@ -147,12 +152,6 @@ def split_listener(key: str) -> tuple[str | None, str]:
         if name and dot:
             return name.upper(), rest
     return None, key
-
-
-def setting(key: str, default: Any, kind: ConfigKind, doc: str, **more: Any) -> Any:
-    """Return a dataclass field that is filled from `key`; `more` are the other fields of `Setting`."""
-    described = Setting(key, default, kind, doc, **more)
-    return field(default=default, metadata={_METADATA_KEY: described}, repr=not described.sensitive)
 
 
 def settings_of(section: type) -> Iterator[tuple[Field[Any], Setting]]:

@@ -19,9 +19,9 @@ import msgspec
 
 from broker.common.errors import ConfigError
 from broker.common.slices import Steps
-from broker.config.load import hint
 from broker.config.sections.topics import TOPIC_SETTINGS
 from broker.config.table import BrokerConfig, setting_of
+from broker.config.unknown_keys import hint
 from broker.metadata.changes import Change, ChangeKind
 from broker.metadata.image import Image
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from broker.common.errors import ApiError, ChangeRefused, ConfigError, ErrorCode
 from broker.common.slices import Steps
 from broker.config.kinds import LONG_MAX
-from broker.config.sections.replication import THROTTLED_REPLICAS
+from broker.config.sections.quotas import THROTTLED_REPLICAS
 from broker.config.sections.topics import TOPIC_SETTINGS
 from broker.config.setting import Setting
 from broker.controller.commands import (

@@ -12,8 +12,7 @@ from typing import Final
 
 from broker.common.errors import ApiError, BrokerBug, ErrorCode
 from broker.common.slices import Steps
-from broker.config.sections.consumer_groups import ConsumerGroupConfig
-from broker.config.sections.groups import GroupConfig
+from broker.config.sections.groups import ConsumerGroupConfig, GroupConfig
 from broker.config.sections.share_groups import ShareGroupConfig
 from broker.coordinator.group.consumer.assignment import ClusterTopics
 from broker.coordinator.group.coordinator import GroupCoordinator

@@ -13,8 +13,7 @@ import trio
 from broker.common.errors import ConfigError
 from broker.config.listeners import Address, ListenerConfig
 from broker.config.sections import GatewayConfig, NetworkConfig
-from broker.config.sections.gateway import NODE_ID, PortRange
-from broker.config.sections.gateway_ports import range_of
+from broker.config.sections.gateway import NODE_ID, PortRange, range_of
 from broker.network.acceptor.acceptor import Acceptor
 from broker.network.listener import Listener
 from broker.network.server_factory import LOOPBACK, socket_options

@@ -40,7 +40,7 @@ from broker.controller.describe import ConfigSource
 from broker.controller.plan import Plan, Situation
 from broker.gateway.upstream.client import UpstreamClient
 from broker.gateway.upstream.errors import Reason, UpstreamError
-from broker.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest, EntryData
+from broker.protocol.messages.client_quotas import DescribeClientQuotasRequest, EntryData
 from broker.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from broker.protocol.messages.list_config_resources import ListConfigResourcesRequest
 from broker.quotas.client_quota_requests import validate_alteration

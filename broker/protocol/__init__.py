@@ -6,5 +6,6 @@ compile_decode   compiles decoders, which check every length against the remaini
 compile_encode   compiles encoders, which do not copy large records
 emitter, varint  shared code of the compilers and of the compiled functions
 schema           Struct, Message, Field: the base classes of messages/
-messages/        one module per API, derived from kio's schemas by derive; do not edit
+messages/        one module per API, or for APIs of which one reads back what another writes; derived from
+                 kio's schemas by derive, do not edit
 """

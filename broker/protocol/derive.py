@@ -37,92 +37,40 @@ MILLISECONDS = {"timedelta_i32": "int32", "timedelta_i64": "int64", "datetime_i6
 WIRE_TYPES = MILLISECONDS | {"error_code": "int16"}
 THROTTLE_TIME = "throttle_time_ms"
 KINDS = ("request", "response", "data")
-SERVED = frozenset(
-    (
-        "produce",
-        "fetch",
-        "list_offsets",
-        "metadata",
-        "offset_commit",
-        "offset_fetch",
-        "find_coordinator",
-        "join_group",
-        "heartbeat",
-        "leave_group",
-        "sync_group",
-        "describe_groups",
-        "list_groups",
-        "sasl_handshake",
-        "api_versions",
-        "create_topics",
-        "delete_topics",
-        "delete_records",
-        "init_producer_id",
-        "offset_for_leader_epoch",
-        "add_partitions_to_txn",
-        "add_offsets_to_txn",
-        "end_txn",
-        "write_txn_markers",
-        "txn_offset_commit",
-        "describe_acls",
-        "create_acls",
-        "delete_acls",
-        "describe_configs",
-        "alter_configs",
-        "alter_replica_log_dirs",
-        "describe_log_dirs",
-        "sasl_authenticate",
-        "create_partitions",
+NOT_SERVED = frozenset((4, 5, 6, 7, 52, 53, 54, 56, 58, 59, 62, 63, 67, 70, 73, 82, 88, 89))
+"""The API keys without a module: retired ones, those of controllers, and those of streams groups.
+
+To add an API, remove its key and derive its module.
+"""
+SERVED = frozenset(name for key, name in api_key_map.items() if key not in NOT_SERVED) | {
+    "consumer_protocol_assignment",
+    "consumer_protocol_subscription",
+}
+"""The schemas with a module: the APIs that the broker serves or the gateway decodes, and the payloads of
+JoinGroup and SyncGroup.
+"""
+TOGETHER = {
+    "acls": ("describe_acls", "create_acls", "delete_acls"),
+    "client_quotas": ("describe_client_quotas", "alter_client_quotas"),
+    "delegation_tokens": (
         "create_delegation_token",
         "renew_delegation_token",
         "expire_delegation_token",
         "describe_delegation_token",
-        "delete_groups",
-        "elect_leaders",
-        "incremental_alter_configs",
-        "alter_partition_reassignments",
-        "list_partition_reassignments",
-        "offset_delete",
-        "describe_client_quotas",
-        "alter_client_quotas",
-        "describe_user_scram_credentials",
-        "alter_user_scram_credentials",
-        "describe_quorum",
-        "update_features",
-        "describe_cluster",
-        "describe_producers",
-        "unregister_broker",
-        "describe_transactions",
-        "list_transactions",
-        "consumer_group_heartbeat",
-        "consumer_group_describe",
-        "get_telemetry_subscriptions",
-        "push_telemetry",
-        "list_config_resources",
-        "describe_topic_partitions",
-        "share_group_heartbeat",
-        "share_group_describe",
-        "share_fetch",
-        "share_acknowledge",
-        "add_raft_voter",
-        "remove_raft_voter",
+    ),
+    "log_dirs": ("alter_replica_log_dirs", "describe_log_dirs"),
+    "partition_reassignments": ("alter_partition_reassignments", "list_partition_reassignments"),
+    "raft_voters": ("add_raft_voter", "remove_raft_voter"),
+    "scram_credentials": ("describe_user_scram_credentials", "alter_user_scram_credentials"),
+    "share_group_offsets": (
         "describe_share_group_offsets",
         "alter_share_group_offsets",
         "delete_share_group_offsets",
-        "initialize_share_group_state",
-        "read_share_group_state",
-        "write_share_group_state",
-        "delete_share_group_state",
-        "read_share_group_state_summary",
-        "consumer_protocol_assignment",
-        "consumer_protocol_subscription",
-    )
-)
-"""The schemas with a module: the APIs that the broker serves or the gateway decodes, in key order, and the
-payloads of JoinGroup and SyncGroup.
-
-To add an API, name it here and derive its module.
-"""
+    ),
+    "telemetry": ("get_telemetry_subscriptions", "push_telemetry"),
+}
+"""The modules of several APIs, of which one reads back what another writes. Each other API has its own."""
+MODULE_OF = {name: module for module, names in TOGETHER.items() for name in names}
 EPOCH = datetime.datetime.fromtimestamp(0, datetime.UTC)
 
 
@@ -151,6 +99,10 @@ class Schema(NamedTuple):
         return self.structs[self.name]
 
 
+Apis = list[tuple[int | None, Mapping[str, Schema]]]
+"""The schemas of the APIs of one module by kind, with the API key, if it is one."""
+
+
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m broker.protocol.derive", description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing, exit 1 if a file would change")
@@ -173,21 +125,21 @@ def derive() -> dict[str, str]:
     """Return the text of every file in messages/, by file name."""
     header = HEADER.format(version=kio.__version__)
     keys = {name: key for key, name in api_key_map.items()}
-    files: dict[str, str] = {}
+    modules: dict[str, Apis] = {}
     apis: list[str] = []
     data: list[str] = []
-    for module, versions in sorted(
-        schema_name_map.items(), key=lambda item: (keys.get(item[0], 999), item[0])
-    ):
-        if module not in SERVED:
+    for name, versions in sorted(schema_name_map.items(), key=lambda item: (keys.get(item[0], 999), item[0])):
+        if name not in SERVED:
             continue
+        module = MODULE_OF.get(name, name)
         schemas = {kind: schema for kind in KINDS if (schema := _read_schema(versions, kind))}
         if "request" in schemas:
-            apis.append(f'{keys[module]}: ("{module}", "{schemas["request"].name.removesuffix("Request")}"),')
+            apis.append(f'{keys[name]}: ("{module}", "{schemas["request"].name.removesuffix("Request")}"),')
             _separate_names(schemas["request"], schemas["response"])
         else:
-            data.append(f'"{module}": "{schemas["data"].name}",')
-        files[f"{module}.py"] = render_module(module, keys.get(module), schemas, header)
+            data.append(f'"{name}": "{schemas["data"].name}",')
+        modules.setdefault(module, []).append((keys.get(name), schemas))
+    files = {f"{module}.py": render_module(module, found, header) for module, found in modules.items()}
     files["__init__.py"] = render_index(apis, data, _throttle_times(), header)
     return files
 
@@ -318,17 +270,22 @@ def _separate_names(request: Schema, response: Schema) -> None:
         schema.structs.update(renamed)
 
 
-def render_module(module: str, key: int | None, schemas: Mapping[str, Schema], header: str) -> str:
-    title = module.replace("_", " ").capitalize() + (f", API key {key}" if key is not None else "")
+def render_module(module: str, apis: Apis, header: str) -> str:
+    title = module.replace("_", " ").capitalize()
+    keys = [str(key) for key, _ in apis if key is not None]
+    if keys:
+        title += f", API key{'s' if len(keys) > 1 else ''} {', '.join(keys)}"
     body: list[str] = []
-    written: set[str] = set()
-    for kind, schema in schemas.items():
-        for name, versions in _innermost_first(schema).items():
-            if name in written:
-                continue
-            written.add(name)
-            message = _message_lines(key, schema) if name == schema.name else []
-            body += ["", "", *_render_struct(name, versions, kind, message)]
+    written: dict[str, Versions] = {}
+    for key, schemas in apis:
+        for kind, schema in schemas.items():
+            for name, versions in _innermost_first(schema).items():
+                if name not in written:
+                    written[name] = versions
+                    base = _message_base(key, schema) if name == schema.name else "Struct"
+                    body += ["", "", *_render_struct(name, base, versions, kind)]
+                elif written[name] != versions:
+                    raise ValueError(f"{module} has two structs with the name {name}")
     text = "\n".join(body)
     imports = [name for name in EXPORTS if re.search(rf"\b{name}\b", text)]
     return "\n".join(
@@ -356,19 +313,17 @@ def _innermost_first(schema: Schema) -> dict[str, dict[int, dict[str, FieldVersi
     return order
 
 
-def _message_lines(key: int | None, schema: Schema) -> list[str]:
-    lines = [] if key is None else [f"    API_KEY = {key}"]
-    lines.append(f"    VERSIONS = ({min(schema.versions)}, {max(schema.versions)})")
-    return lines if schema.flexible is None else [*lines, f"    FLEXIBLE = {schema.flexible}"]
+def _message_base(key: int | None, schema: Schema) -> str:
+    base = "Message" if key is None else f"Message, api_key={key}"
+    base += f", versions=({min(schema.versions)}, {max(schema.versions)})"
+    return base if schema.flexible is None else f"{base}, flexible={schema.flexible}"
 
 
-def _render_struct(name: str, versions: Versions, kind: str, message: list[str]) -> Iterator[str]:
-    merged = {field: _merge(field, versions) for field in _field_order(versions)}
-    yield f"class {name}({'Message' if message else 'Struct'}):"
-    yield from message
-    for field in merged.values():
-        yield from _render_field(field, kind)
-    if not message and not merged:
+def _render_struct(name: str, base: str, versions: Versions, kind: str) -> Iterator[str]:
+    yield f"class {name}({base}):"
+    for field in _field_order(versions):
+        yield from _render_field(_merge(field, versions), kind)
+    if not any(versions.values()):
         yield "    pass"
 
 

@@ -104,7 +104,9 @@ class StructType(type):
     messages.
     """
 
-    def __new__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any]) -> "StructType":
+    def __new__(
+        cls, name: str, bases: tuple[type, ...], body: dict[str, Any], **message: Any
+    ) -> "StructType":
         made: Any
         declared = {key: value for key, value in body.items() if isinstance(value, _Declaration)}
         for key in declared:
@@ -116,7 +118,7 @@ class StructType(type):
         body.setdefault(
             "__init__", lambda self, *values, **named: _construct_first(made, self, *values, **named)
         )
-        made = super().__new__(cls, name, bases, body)
+        made = super().__new__(cls, name, bases, body, **message)
         return made  # type: ignore[no-any-return]
 
 
@@ -176,9 +178,16 @@ class Message(Struct):
     """A top-level struct: a request, a response, or a `data` schema (API_KEY None).
 
     VERSIONS are the first and last version of the schema source. From FLEXIBLE, lengths are compact and every
-    struct ends in a tagged section (KIP-482); None if no version is flexible.
+    struct ends in a tagged section (KIP-482); None if no version is flexible. A class statement gives them:
+
+        class HeartbeatRequest(Message, api_key=12, versions=(0, 4), flexible=4):
     """
 
-    API_KEY: ClassVar[int | None] = None
+    API_KEY: ClassVar[int | None]
     VERSIONS: ClassVar[tuple[int, int]]
-    FLEXIBLE: ClassVar[int | None] = None
+    FLEXIBLE: ClassVar[int | None]
+
+    def __init_subclass__(
+        cls, versions: tuple[int, int], api_key: int | None = None, flexible: int | None = None
+    ) -> None:
+        cls.API_KEY, cls.VERSIONS, cls.FLEXIBLE = api_key, versions, flexible

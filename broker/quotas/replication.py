@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from math import ceil
 from typing import Any, Final
 
-from broker.config.sections.replication import ALL_REPLICAS, ReplicationConfig, TopicThrottles
+from broker.config.sections.quotas import ALL_REPLICAS, ReplicationConfig, TopicThrottles
 from broker.metrics.rate import SimpleRate, TokenBucket, Window
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.table import UNLIMITED

@@ -14,7 +14,7 @@ import msgspec
 from broker.common.errors import ConfigError
 from broker.common.json_web_keys import PublicKey, key_for, read_keys
 from broker.config.sections import SecurityConfig
-from broker.config.sections.oauthbearer import JWKS_URL, key_file
+from broker.config.sections.security import JWKS_URL, key_file
 from broker.security.watched_files import read_regular
 
 MAX_BYTES: Final = 1_048_576

@@ -20,7 +20,7 @@ from broker.api.security.client_security import ClientSecurity
 from broker.common.errors import ConfigError
 from broker.config.load import Configuration
 from broker.config.sections import SecurityConfig, UpstreamConfig
-from broker.config.sections.gateway_ports import check_node_ports
+from broker.config.sections.gateway import check_node_ports
 from broker.config.table import BrokerConfig
 from broker.controller.control import Committer
 from broker.gateway.apis.mutations import MutationServices

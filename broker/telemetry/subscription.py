@@ -66,24 +66,23 @@ SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(
                 DEFAULT_INTERVAL_MS,
                 # The bounds have an error code of their own, see `read_subscription`.
                 integer(-INT_MAX - 1),
-                "Interval at which a matching client pushes its metrics.",
-                unit="ms",
+                "ms",
+                doc="Interval at which a matching client pushes its metrics.",
             ),
             Setting(
                 "match",
                 (),
                 _LIST,
-                "Clients to match: a list of key=regular expression, all of which must match in full. Keys: "
-                + ", ".join(MATCH_KEYS)
-                + ". An empty list matches every client.",
+                doc="Clients to match: a list of key=regular expression, all of which must match in full. "
+                "Keys: " + ", ".join(MATCH_KEYS) + ". An empty list matches every client.",
             ),
             Setting(
                 "metrics",
                 (),
                 _LIST,
-                "Prefixes of the names of the metrics to push; * selects all metrics, an empty list none. "
-                "A prefix that begins with another adds nothing and is left out. If all subscriptions that "
-                f"match a client then have more than {MAX_PREFIXES:,} prefixes or {MAX_CHARACTERS:,} "
+                doc="Prefixes of the names of the metrics to push; * selects all metrics, an empty list "
+                "none. A prefix that begins with another adds nothing and is left out. If all subscriptions "
+                f"that match a client then have more than {MAX_PREFIXES:,} prefixes or {MAX_CHARACTERS:,} "
                 f"characters, or had more than {MAX_READ:,} or {MAX_READ_CHARACTERS:,} before, they select "
                 "all.",
             ),

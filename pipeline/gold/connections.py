@@ -5,7 +5,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
-from pipeline.headers import ORIGIN
+from pipeline.formats import ORIGIN
 from pipeline.tables import CLUSTER, DATE, Table
 from pipeline.times import MINUTE, minute_of, with_day
 

@@ -7,8 +7,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from pipeline import java_functions
-from pipeline.formats import PHASES
-from pipeline.headers import ORIGIN
+from pipeline.formats import ORIGIN, PHASES
 from pipeline.histograms import HISTOGRAMS, with_histograms
 from pipeline.tables import DATE, Table
 from pipeline.times import MINUTE, day_of, minute_of

@@ -14,9 +14,8 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
-from pipeline.formats import LIMIT, SHADOW
+from pipeline.formats import LIMIT, ORIGIN, SHADOW
 from pipeline.gold.throttling import rule_text
-from pipeline.headers import ORIGIN
 from pipeline.tables import DATE, Table
 from pipeline.times import MINUTE
 

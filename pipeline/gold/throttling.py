@@ -5,8 +5,8 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
+from pipeline.formats import ORIGIN
 from pipeline.gold.usage import CLIENT
-from pipeline.headers import ORIGIN
 from pipeline.tables import CLUSTER, DATE, Table
 from pipeline.times import MINUTE, minute_of, with_day
 

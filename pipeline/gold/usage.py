@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from pipeline import java_functions
-from pipeline.headers import ORIGIN
+from pipeline.formats import ORIGIN
 from pipeline.tables import CLUSTER, DATE, Table
 from pipeline.times import MINUTE, minute_of, with_day
 

@@ -5,8 +5,7 @@
     repeated    the different ones among repeated texts
     texts       attributes as pairs of texts
     metrics     the metrics of many pushes, and what their points share
-    histograms  counts and bounds of histograms
-    points      the points of many pushes, and those that are refused
+    points      the points of many pushes, with the measures of histograms, and those that are refused
     reasons     the reasons, and the refused points of each push
     decode      the same for Arrow batches of records, as Spark passes them to Python
     tables      pushes into silver, named as OpenTelemetry's exporter for ClickHouse does, and into gold

@@ -17,10 +17,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from pipeline.conflicts import repeated
-from pipeline.formats import KNOWN_VERSION, TELEMETRY
+from pipeline.formats import KNOWN_VERSION, ORIGIN, TELEMETRY, cluster_of, header, node_of
 from pipeline.gold import client_metrics
 from pipeline.gold.client_metrics import LOOK_BACK
-from pipeline.headers import ORIGIN, cluster_of, header, node_of
 from pipeline.otlp import totals
 from pipeline.otlp.decode import SENDER, decode
 from pipeline.otlp.points import CUMULATIVE

@@ -28,7 +28,7 @@ from broker.api.requests.services import (
 from broker.api.security.client_security import ClientSecurity
 from broker.common.slices import Slices, advance, run_through
 from broker.config.load import load
-from broker.config.sections.consumer_groups import group_times
+from broker.config.sections.groups import group_times
 from broker.config.sections.share_groups import share_group_times
 from broker.controller.control import Control
 from broker.coordinator.group.consumer.assignment import ClusterTopics

@@ -3,13 +3,11 @@
 import pytest
 
 from broker.common.errors import ErrorCode
-from broker.protocol.messages.alter_user_scram_credentials import (
+from broker.protocol.messages.scram_credentials import (
     AlterUserScramCredentialsRequest,
+    DescribeUserScramCredentialsRequest,
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
-)
-from broker.protocol.messages.describe_user_scram_credentials import (
-    DescribeUserScramCredentialsRequest,
     UserName,
 )
 from tests.api.harness import Harness

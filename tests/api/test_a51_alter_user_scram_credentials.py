@@ -6,7 +6,7 @@ import pytest
 
 from broker.api.requests.change_limits import FREED_AT_ONCE
 from broker.common.slices import SLICE
-from broker.protocol.messages.alter_user_scram_credentials import (
+from broker.protocol.messages.scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialUpsertion,
 )

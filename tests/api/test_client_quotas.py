@@ -7,13 +7,14 @@ import pytest
 from broker.common.errors import ErrorCode
 from broker.controller.commands import AlterClientQuotas, QuotaAlteration
 from broker.metadata.actor import BROKER_ITSELF
-from broker.protocol.messages.alter_client_quotas import (
+from broker.protocol.messages.client_quotas import (
     AlterClientQuotasRequest,
+    ComponentData,
+    DescribeClientQuotasRequest,
     EntityData,
     OpData,
     RequestEntryData,
 )
-from broker.protocol.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
 from tests.api.harness import Harness
 
 Entity = Mapping[str, str | None]

@@ -15,7 +15,6 @@ from broker.api.a57_update_features import (
     UPGRADE,
 )
 from broker.common.errors import ErrorCode
-from broker.protocol.messages.add_raft_voter import AddRaftVoterRequest
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.describe_quorum import (
     DescribeQuorumRequest,
@@ -23,7 +22,7 @@ from broker.protocol.messages.describe_quorum import (
     RequestTopicData,
 )
 from broker.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
-from broker.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
+from broker.protocol.messages.raft_voters import AddRaftVoterRequest, RemoveRaftVoterRequest
 from broker.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from broker.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from tests.api.harness import WALL_MS, Harness

@@ -10,6 +10,7 @@ from broker.api.security.client_security import EVERY_OPERATION
 from broker.common import slices as common_slices
 from broker.common.errors import ErrorCode
 from broker.common.slices import SLICE
+from broker.protocol.messages.acls import AclCreation, CreateAclsRequest
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest, DescribedGroup
 from broker.protocol.messages.consumer_group_heartbeat import (
@@ -17,7 +18,6 @@ from broker.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from broker.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from broker.protocol.messages.delete_groups import DeleteGroupsRequest
 from broker.protocol.messages.describe_groups import DescribeGroupsRequest

@@ -16,13 +16,14 @@ from broker.common.slices import run_through
 from broker.controller import delegation_tokens
 from broker.controller.delegation_tokens import RemoveExpiredDelegationTokens
 from broker.metadata.actor import BROKER_ITSELF
-from broker.protocol.messages.create_delegation_token import CreatableRenewers, CreateDelegationTokenRequest
-from broker.protocol.messages.describe_delegation_token import (
+from broker.protocol.messages.delegation_tokens import (
+    CreatableRenewers,
+    CreateDelegationTokenRequest,
     DescribeDelegationTokenOwner,
     DescribeDelegationTokenRequest,
+    ExpireDelegationTokenRequest,
+    RenewDelegationTokenRequest,
 )
-from broker.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
-from broker.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
 from broker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from broker.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from broker.protocol.schema import Message

@@ -10,24 +10,19 @@ from broker.common.errors import ErrorCode
 from broker.protocol import codec
 from broker.protocol.api_key import ApiKey
 from broker.protocol.error_codes import error_codes
-from broker.protocol.messages.alter_client_quotas import (
+from broker.protocol.messages.client_quotas import (
     AlterClientQuotasRequest,
     EntityData,
     RequestEntryData,
 )
-from broker.protocol.messages.alter_replica_log_dirs import (
+from broker.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from broker.protocol.messages.describe_groups import DescribeGroupsRequest
+from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from broker.protocol.messages.log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
 )
-from broker.protocol.messages.alter_user_scram_credentials import (
-    AlterUserScramCredentialsRequest,
-    ScramCredentialDeletion,
-    ScramCredentialUpsertion,
-)
-from broker.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from broker.protocol.messages.describe_groups import DescribeGroupsRequest
-from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from broker.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -35,6 +30,11 @@ from broker.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from broker.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from broker.protocol.messages.scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
 from tests.support.random_messages import RandomMessages
 
 FAILED = ErrorCode.UNKNOWN_SERVER_ERROR

@@ -9,8 +9,8 @@ from broker.api.requests.services import PartitionServices
 from broker.common.errors import ErrorCode
 from broker.common.slices import SLICE
 from broker.log.producer_state import BatchMetadata
-from broker.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from broker.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from broker.protocol.messages.log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from broker.records.build import NewRecord, build_batch
 from tests.api.harness import WALL_MS, Harness
 

@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from broker.common.errors import ErrorCode
-from broker.protocol.messages.alter_replica_log_dirs import (
+from broker.protocol.messages.log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResult,
 )
-from broker.protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResult
 from broker.records.build import NewRecord, build_batch
 from tests.api.harness import WALL_MS, Harness
 

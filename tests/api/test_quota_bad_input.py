@@ -6,14 +6,15 @@ Each entry is returned with INVALID_REQUEST and a message that names the field, 
 import pytest
 
 from broker.common.errors import MAX_MESSAGE_CHARACTERS, ErrorCode
-from broker.protocol.messages.alter_client_quotas import (
+from broker.protocol.messages.client_quotas import (
     AlterClientQuotasRequest,
+    ComponentData,
+    DescribeClientQuotasRequest,
     EntityData,
     OpData,
     RequestEntryData,
     ResponseEntryData,
 )
-from broker.protocol.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
 from tests.api.harness import Harness
 
 Parts = list[tuple[str, str | None]]

@@ -3,14 +3,12 @@
 import pytest
 
 from broker.common.errors import ErrorCode
-from broker.protocol.messages.alter_partition_reassignments import (
+from broker.protocol.messages.partition_reassignments import (
     AlterPartitionReassignmentsRequest,
-    ReassignablePartition,
-    ReassignableTopic,
-)
-from broker.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
+    ReassignablePartition,
+    ReassignableTopic,
 )
 from tests.api.harness import Harness
 

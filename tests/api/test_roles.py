@@ -14,29 +14,14 @@ from broker.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
-from broker.protocol.messages.add_raft_voter import AddRaftVoterRequest
-from broker.protocol.messages.alter_client_quotas import (
+from broker.protocol.messages.alter_configs import AlterableConfig as WholeConfig
+from broker.protocol.messages.alter_configs import AlterConfigsRequest
+from broker.protocol.messages.alter_configs import AlterConfigsResource as WholeResource
+from broker.protocol.messages.client_quotas import (
     AlterClientQuotasRequest,
     EntityData,
     OpData,
     RequestEntryData,
-)
-from broker.protocol.messages.alter_configs import AlterableConfig as WholeConfig
-from broker.protocol.messages.alter_configs import AlterConfigsRequest
-from broker.protocol.messages.alter_configs import AlterConfigsResource as WholeResource
-from broker.protocol.messages.alter_partition_reassignments import (
-    AlterPartitionReassignmentsRequest,
-    ReassignablePartition,
-    ReassignableTopic,
-)
-from broker.protocol.messages.alter_replica_log_dirs import (
-    AlterReplicaLogDir,
-    AlterReplicaLogDirsRequest,
-    AlterReplicaLogDirTopic,
-)
-from broker.protocol.messages.alter_user_scram_credentials import (
-    AlterUserScramCredentialsRequest,
-    ScramCredentialUpsertion,
 )
 from broker.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -45,10 +30,6 @@ from broker.protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
-)
-from broker.protocol.messages.delete_share_group_offsets import (
-    DeleteShareGroupOffsetsRequest,
-    DeleteShareGroupOffsetsRequestTopic,
 )
 from broker.protocol.messages.delete_share_group_state import (
     DeleteShareGroupStateRequest,
@@ -68,11 +49,22 @@ from broker.protocol.messages.initialize_share_group_state import (
     InitializeStateData,
 )
 from broker.protocol.messages.initialize_share_group_state import PartitionData as InitializedPartition
+from broker.protocol.messages.log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
 from broker.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
+from broker.protocol.messages.partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from broker.protocol.messages.raft_voters import AddRaftVoterRequest, RemoveRaftVoterRequest
 from broker.protocol.messages.read_share_group_state import PartitionData as ReadPartition
 from broker.protocol.messages.read_share_group_state import ReadShareGroupStateRequest, ReadStateData
 from broker.protocol.messages.read_share_group_state_summary import PartitionData as SummarizedPartition
@@ -80,7 +72,14 @@ from broker.protocol.messages.read_share_group_state_summary import (
     ReadShareGroupStateSummaryRequest,
     ReadStateSummaryData,
 )
-from broker.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
+from broker.protocol.messages.scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialUpsertion,
+)
+from broker.protocol.messages.share_group_offsets import (
+    DeleteShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsRequestTopic,
+)
 from broker.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from broker.protocol.messages.update_features import UpdateFeaturesRequest
 from broker.protocol.messages.write_share_group_state import PartitionData as WrittenPartition

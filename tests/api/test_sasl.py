@@ -10,12 +10,12 @@ import pytest
 
 from broker.api.requests.outcome import Login, Response
 from broker.common.errors import ErrorCode
-from broker.protocol.messages.alter_user_scram_credentials import (
+from broker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from broker.protocol.messages.sasl_handshake import SaslHandshakeRequest
+from broker.protocol.messages.scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialUpsertion,
 )
-from broker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
-from broker.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from tests.api.harness import Asking, Connection, Harness
 
 JAAS = (

@@ -6,7 +6,7 @@ from click.testing import CliRunner
 from broker.__main__ import main
 from broker.common.errors import ConfigError
 from broker.config.load import load
-from broker.config.sections.gateway_ports import check_node_ports
+from broker.config.sections.gateway import check_node_ports
 
 UPSTREAM = "upstream.bootstrap.servers=kafka-1.example:9092"
 TWO = "listeners=PLAINTEXT://127.0.0.1:9092,SSL://127.0.0.1:9093"

@@ -7,10 +7,11 @@ import pytest
 
 from broker.common.errors import ConfigError
 from broker.config.listeners import Address
-from broker.config.load import Configuration, build_config, hint, load
+from broker.config.load import Configuration, build_config, load
 from broker.config.sections import LogConfig, SecurityConfig
 from broker.config.setting import settings_of
 from broker.config.table import SECTION_TYPES, SETTINGS, SPELLINGS, BrokerConfig, setting_of
+from broker.config.unknown_keys import hint
 from broker.network.processor import NEW_CONNECTIONS
 from tests.controller.world import AUTHORIZER
 

@@ -4,7 +4,7 @@ import pytest
 
 from broker.common.errors import ConfigError
 from broker.config.load import build_config, load
-from broker.config.sections.oauthbearer import JWKS_URL, key_file
+from broker.config.sections.security import JWKS_URL, key_file
 
 SASL = {"listeners": "SASL_PLAINTEXT://127.0.0.1:0", "sasl.enabled.mechanisms": "PLAIN,OAUTHBEARER"}
 

@@ -4,7 +4,7 @@ import pytest
 
 from broker.common.errors import ConfigError
 from broker.config.sections import TopicSettings
-from broker.config.sections.replication import ALL_REPLICAS
+from broker.config.sections.quotas import ALL_REPLICAS
 from broker.config.sections.topics import TOPIC_SETTINGS, default_text, topic_settings, topic_throttles
 
 

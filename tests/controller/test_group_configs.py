@@ -4,7 +4,7 @@ import pytest
 
 from broker.common.errors import ApiError, ErrorCode
 from broker.config.load import load
-from broker.config.sections.consumer_groups import ConsumerGroupConfig, GroupTimes, group_times
+from broker.config.sections.groups import ConsumerGroupConfig, GroupTimes, group_times
 from broker.controller.commands import (
     ConfigAlteration,
     ConfigOp,

@@ -13,10 +13,10 @@ from typing import Any, Final
 import pytest
 
 from broker.config.group_settings import GROUP_SETTINGS
-from broker.config.kafka_only import why_without_effect
 from broker.config.sections import TopicSettings, TopicThrottles
 from broker.config.setting import settings_of
 from broker.config.table import SETTINGS
+from broker.config.unknown_keys import why_without_effect
 from tests.conventions.sources import ROOT
 from tests.conventions.test_documents import DOCUMENTS
 from webui.rest.routes import ROUTES

@@ -20,9 +20,11 @@ import trio
 from aiokafka.conn import ScramAuthenticator
 
 from broker.common.errors import ErrorCode
-from broker.protocol.messages.create_delegation_token import CreateDelegationTokenRequest
 from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from broker.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
+from broker.protocol.messages.delegation_tokens import (
+    CreateDelegationTokenRequest,
+    ExpireDelegationTokenRequest,
+)
 from broker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from broker.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from tests.endtoend.test_clients_scram import MECHANISMS, TOPIC, by_aiokafka, by_kafka_python

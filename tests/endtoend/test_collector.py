@@ -18,8 +18,7 @@ import yaml
 from confluent_kafka import Producer
 from opentelemetry.proto.metrics.v1.metrics_pb2 import AGGREGATION_TEMPORALITY_DELTA, MetricsData
 
-from broker.protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
-from broker.protocol.messages.push_telemetry import PushTelemetryRequest
+from broker.protocol.messages.telemetry import GetTelemetrySubscriptionsRequest, PushTelemetryRequest
 from tests.conventions.sources import ROOT
 from tests.support.broker_process import BrokerProcess, within
 from tests.support.prometheus import parse

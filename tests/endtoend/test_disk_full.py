@@ -11,7 +11,7 @@ from urllib.error import HTTPError
 import pytest
 import trio
 
-from broker.protocol.messages.alter_client_quotas import (
+from broker.protocol.messages.client_quotas import (
     AlterClientQuotasRequest,
     EntityData,
     OpData,

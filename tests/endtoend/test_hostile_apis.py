@@ -26,36 +26,37 @@ from broker.api.registry import Api
 from broker.common.errors import ErrorCode
 from broker.protocol import codec
 from broker.protocol.api_key import NAMES, ApiKey
-from broker.protocol.messages.alter_client_quotas import (
+from broker.protocol.messages.acls import (
+    AclCreation,
+    CreateAclsRequest,
+    DeleteAclsFilter,
+    DeleteAclsRequest,
+    DescribeAclsRequest,
+)
+from broker.protocol.messages.api_versions import ApiVersionsRequest
+from broker.protocol.messages.client_quotas import (
     AlterClientQuotasRequest,
+    DescribeClientQuotasRequest,
     EntityData,
     OpData,
     RequestEntryData,
 )
-from broker.protocol.messages.alter_user_scram_credentials import (
-    AlterUserScramCredentialsRequest,
-    ScramCredentialUpsertion,
-)
-from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from broker.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from broker.protocol.messages.create_acls import AclCreation, CreateAclsRequest
-from broker.protocol.messages.create_delegation_token import CreatableRenewers, CreateDelegationTokenRequest
 from broker.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from broker.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
-from broker.protocol.messages.delete_groups import DeleteGroupsRequest
-from broker.protocol.messages.delete_topics import DeleteTopicsRequest
-from broker.protocol.messages.describe_acls import DescribeAclsRequest
-from broker.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
-from broker.protocol.messages.describe_delegation_token import (
+from broker.protocol.messages.delegation_tokens import (
+    CreatableRenewers,
+    CreateDelegationTokenRequest,
     DescribeDelegationTokenOwner,
     DescribeDelegationTokenRequest,
+    RenewDelegationTokenRequest,
 )
+from broker.protocol.messages.delete_groups import DeleteGroupsRequest
+from broker.protocol.messages.delete_topics import DeleteTopicsRequest
 from broker.protocol.messages.describe_groups import DescribeGroupsRequest
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.messages.find_coordinator import FindCoordinatorRequest
-from broker.protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
 from broker.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -70,12 +71,16 @@ from broker.protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from broker.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
 from broker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from broker.protocol.messages.sasl_handshake import SaslHandshakeRequest
+from broker.protocol.messages.scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialUpsertion,
+)
 from broker.protocol.messages.share_group_describe import ShareGroupDescribeRequest
 from broker.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from broker.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from broker.protocol.messages.telemetry import GetTelemetrySubscriptionsRequest
 from broker.security.oauthbearer import MECHANISM as OAUTHBEARER
 from tests.controller.world import AUTHORIZER
 from tests.coordinator.group.conversation import subscription

@@ -20,19 +20,18 @@ from broker.api.requests.change_limits import MAX_ELEMENTS
 from broker.controller.commands import OpType, ResourceType
 from broker.protocol import codec
 from broker.protocol.api_key import NAMES
-from broker.protocol.messages.alter_user_scram_credentials import (
-    AlterUserScramCredentialsRequest,
-    ScramCredentialUpsertion,
-)
 from broker.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from broker.protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
 from broker.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
 from broker.protocol.messages.list_transactions import ListTransactionsRequest
-from broker.protocol.messages.push_telemetry import PushTelemetryRequest
+from broker.protocol.messages.scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialUpsertion,
+)
+from broker.protocol.messages.telemetry import GetTelemetrySubscriptionsRequest, PushTelemetryRequest
 from broker.protocol.schema import Struct
 from broker.protocol.varint import MAX_TAGS, uvarint
 from broker.records.compression import Codec, compress

@@ -21,9 +21,11 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from broker.protocol.messages.create_delegation_token import CreateDelegationTokenRequest
-from broker.protocol.messages.describe_delegation_token import DescribeDelegationTokenRequest
-from broker.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
+from broker.protocol.messages.delegation_tokens import (
+    CreateDelegationTokenRequest,
+    DescribeDelegationTokenRequest,
+    RenewDelegationTokenRequest,
+)
 from broker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from broker.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from broker.server.disk.stores import METADATA_FILE

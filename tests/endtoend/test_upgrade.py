@@ -25,13 +25,13 @@ from confluent_kafka.admin import (
 )
 from confluent_kafka.cimpl import NewTopic
 
-from broker.protocol.messages.alter_client_quotas import (
+from broker.protocol.messages.client_quotas import (
     AlterClientQuotasRequest,
+    DescribeClientQuotasRequest,
     EntityData,
     OpData,
     RequestEntryData,
 )
-from broker.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
 from broker.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from broker.protocol.messages.incremental_alter_configs import (
     AlterableConfig,

@@ -5,9 +5,13 @@ from pathlib import Path
 import pytest
 
 from broker.common.errors import ConfigError
-from broker.protocol.messages.create_acls import AclCreation, CreateAclsRequest
-from broker.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
-from broker.protocol.messages.describe_acls import DescribeAclsRequest
+from broker.protocol.messages.acls import (
+    AclCreation,
+    CreateAclsRequest,
+    DeleteAclsFilter,
+    DeleteAclsRequest,
+    DescribeAclsRequest,
+)
 from broker.security.acl.acl import AclFilter, Operation
 from tests.controller.world import AUTHORIZER
 from tests.security.acl.acls import allow

@@ -18,8 +18,8 @@ from broker.gateway.apis.work import in_own_task
 from broker.gateway.asking import ask
 from broker.gateway.upstream.errors import Reason, UpstreamError
 from broker.protocol.api_key import ApiKey
+from broker.protocol.messages.client_quotas import DescribeClientQuotasRequest
 from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
-from broker.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
 from broker.quotas.entity import Entity
 from tests.support.gateway_upstream import gateway_upstream
 from tests.support.running_gateway import RunningGateway

@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 
 from broker.common.errors import ErrorCode
-from broker.protocol.messages.create_delegation_token import CreateDelegationTokenRequest
-from broker.protocol.messages.describe_delegation_token import DescribeDelegationTokenRequest
+from broker.protocol.messages.delegation_tokens import (
+    CreateDelegationTokenRequest,
+    DescribeDelegationTokenRequest,
+)
 from broker.security.plain import PLAIN_MODULE
 from tests.gateway.test_logins import ALICE, USERS, log_in
 from tests.support.running import running_broker

@@ -11,7 +11,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from broker.gateway.channel import BLOCKED
-from broker.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
+from broker.protocol.messages.client_quotas import DescribeClientQuotasRequest
 from broker.protocol.messages.fetch import FetchRequest
 from tests.gateway.test_forwarding import FETCH_VERSION, both, fetch, produce
 from tests.support.certificates import certificates, tls_settings

@@ -13,7 +13,7 @@ from broker.gateway.client_receive import MAX_WHOLE, MIN_SIZE
 from broker.gateway.forwarder import SCRATCH_BYTES, SMALL_BYTES
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.api_versions import ApiVersionsRequest
-from broker.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
+from broker.protocol.messages.client_quotas import DescribeClientQuotasRequest
 from broker.protocol.messages.describe_cluster import DescribeClusterRequest
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.messages.find_coordinator import FindCoordinatorRequest

@@ -28,8 +28,8 @@ from broker.network import clock as clocks
 from broker.protocol import codec
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.api_versions import ApiVersionsRequest
+from broker.protocol.messages.client_quotas import DescribeClientQuotasRequest
 from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from broker.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
 from broker.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from broker.protocol.messages.metadata import MetadataRequest
 from broker.protocol.messages.produce import (

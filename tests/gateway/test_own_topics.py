@@ -17,26 +17,17 @@ from broker.gateway.own_topics import MAX_REST, FetchTopics, OwnTopics, ProduceT
 from broker.protocol import codec
 from broker.protocol.api_key import FLEXIBLE_FROM, ApiKey
 from broker.protocol.messages import alter_configs, incremental_alter_configs
-from broker.protocol.messages.alter_partition_reassignments import (
-    AlterPartitionReassignmentsRequest,
-    AlterPartitionReassignmentsResponse,
-    ReassignablePartition,
-    ReassignableTopic,
-    ReassignableTopicResponse,
-)
-from broker.protocol.messages.create_acls import (
+from broker.protocol.messages.acls import (
     AclCreation,
     AclCreationResult,
     CreateAclsRequest,
     CreateAclsResponse,
-)
-from broker.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from broker.protocol.messages.delete_acls import (
     DeleteAclsFilter,
     DeleteAclsFilterResult,
     DeleteAclsRequest,
     DeleteAclsResponse,
 )
+from broker.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from broker.protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -57,6 +48,13 @@ from broker.protocol.messages.fetch import (
     FetchRequest,
     FetchResponse,
     FetchTopic,
+)
+from broker.protocol.messages.partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignableTopic,
+    ReassignableTopicResponse,
 )
 from broker.protocol.messages.produce import (
     PartitionProduceData,

@@ -7,7 +7,7 @@ import trio
 
 from broker.controller.commands import ResourceType
 from broker.gateway.upstream_quotas import UpstreamQuotas
-from broker.protocol.messages.describe_client_quotas import (
+from broker.protocol.messages.client_quotas import (
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
     EntityData,

@@ -12,7 +12,7 @@ from trio.testing import MockClock
 
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.api_versions import ApiVersionsRequest
-from broker.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
+from broker.protocol.messages.client_quotas import DescribeClientQuotasRequest
 from broker.protocol.messages.metadata import MetadataRequest
 from broker.protocol.messages.produce import (
     PartitionProduceResponse,

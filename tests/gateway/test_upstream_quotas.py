@@ -27,11 +27,9 @@ from broker.gateway.upstream_quotas import READ_ONLY
 from broker.metadata.actor import COMMAND_LINE
 from broker.metadata.changes import AuditFilter
 from broker.protocol.api_key import ApiKey
-from broker.protocol.messages.alter_client_quotas import (
+from broker.protocol.messages.client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
-)
-from broker.protocol.messages.describe_client_quotas import (
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
     EntityData,

@@ -10,11 +10,11 @@ from broker.controller.commands import (
     ResourceType,
 )
 from broker.metadata.actor import BROKER_ITSELF
-from broker.protocol.messages.get_telemetry_subscriptions import (
+from broker.protocol.messages.telemetry import (
     GetTelemetrySubscriptionsRequest,
     GetTelemetrySubscriptionsResponse,
+    PushTelemetryRequest,
 )
-from broker.protocol.messages.push_telemetry import PushTelemetryRequest
 from broker.records.compression import Codec, compress
 from tests.support.running import RunningBroker
 from tests.support.wire import WireClient

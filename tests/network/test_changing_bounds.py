@@ -13,7 +13,7 @@ from trio.testing import MockClock
 
 from broker.controller.commands import IssueAdminToken
 from broker.metadata.actor import BROKER_ITSELF, Role
-from broker.protocol.messages.alter_client_quotas import (
+from broker.protocol.messages.client_quotas import (
     AlterClientQuotasRequest,
     EntityData,
     OpData,

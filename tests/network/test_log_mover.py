@@ -11,13 +11,13 @@ from trio.testing import MockClock
 
 from broker.log import disk
 from broker.log.partition import PartitionLog
-from broker.protocol.messages.alter_replica_log_dirs import (
+from broker.protocol.messages.delete_topics import DeleteTopicsRequest
+from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from broker.protocol.messages.log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
 )
-from broker.protocol.messages.delete_topics import DeleteTopicsRequest
-from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tests.support.live import alter, takes_effect
 from tests.support.produce import PRODUCE_VERSION, batch_of, create_topic, produce_request
 from tests.support.running import RunningBroker, running_broker

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from broker.protocol.messages.alter_user_scram_credentials import (
+from broker.protocol.messages.api_versions import ApiVersionsRequest
+from broker.protocol.messages.sasl_handshake import SaslHandshakeRequest
+from broker.protocol.messages.scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialUpsertion,
 )
-from broker.protocol.messages.api_versions import ApiVersionsRequest
-from broker.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from broker.security.client_login import ClientCredentials
 from tests.network.automq.frames import AUTOMQ
 from tests.support.certificates import certificates, tls_settings

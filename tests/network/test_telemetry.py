@@ -10,10 +10,10 @@ from trio.testing import MockClock
 
 from broker.common.errors import ErrorCode
 from broker.protocol.messages.api_versions import ApiVersionsRequest
-from broker.protocol.messages.get_telemetry_subscriptions import (
+from broker.protocol.messages.telemetry import (
     GetTelemetrySubscriptionsRequest,
+    PushTelemetryRequest,
 )
-from broker.protocol.messages.push_telemetry import PushTelemetryRequest
 from broker.records.compression import Codec, compress
 from broker.telemetry.instance import uuid_text
 from tests.network.telemetry_talk import (

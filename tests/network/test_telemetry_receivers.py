@@ -11,7 +11,7 @@ from trio.testing import MockClock
 
 from broker.common.errors import ErrorCode
 from broker.monitoring.otlp import pushes
-from broker.protocol.messages.push_telemetry import PushTelemetryRequest
+from broker.protocol.messages.telemetry import PushTelemetryRequest
 from broker.records.compression import Codec, compress
 from broker.telemetry import state
 from broker.telemetry.instance import uuid_text

@@ -17,9 +17,8 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import (
     ScopeMetrics,
 )
 
-from pipeline.otlp.histograms import MAX_INTEGER
 from pipeline.otlp.metrics import CUMULATIVE, DELTA, MAX_NAMES_LENGTH, MAX_SHARED_BYTES
-from pipeline.otlp.points import AHEAD_MS, LATE_MS, NO_RECORDED_VALUE
+from pipeline.otlp.points import AHEAD_MS, LATE_MS, MAX_INTEGER, NO_RECORDED_VALUE
 from pipeline.otlp.reasons import MAX_METRICS, MAX_SHOWN_LENGTH
 from pipeline.otlp.texts import Attributes, attributes_of
 from pipeline.otlp.unpack import MAX_POINTS, RefusedError

@@ -9,10 +9,9 @@ pytest.importorskip("pyspark", reason="pyspark is not installed: make test-pipel
 from pyspark.sql import functions as F
 
 from pipeline import java_functions, silver
-from pipeline.formats import PHASES, REQUESTS, VALUES
+from pipeline.formats import PHASES, REQUESTS, VALUES, text_of
 from pipeline.gold.latency import buckets
 from pipeline.gold.usage import usage_per_minute
-from pipeline.headers import text_of
 from pipeline.histograms import HISTOGRAMS, PHASES_BEFORE, with_histograms
 from tests.pipeline.events import raw, record, request, rows_of
 

@@ -11,8 +11,7 @@ from pyspark.sql import functions as F
 
 from broker.monitoring.events import activity
 from pipeline import java_functions
-from pipeline.formats import BROKEN, REQUESTS, VALUES
-from pipeline.headers import text_of
+from pipeline.formats import BROKEN, REQUESTS, VALUES, text_of
 from pipeline.histograms import event_of
 
 PHASES = {

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from broker.protocol import derive
-from broker.protocol.messages.alter_client_quotas import (
+from broker.protocol.messages.client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
     EntityData,

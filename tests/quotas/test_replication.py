@@ -4,7 +4,7 @@ import pytest
 
 from broker.common.clock import BASE_MS
 from broker.config.sections import ReplicationConfig, TopicThrottles
-from broker.config.sections.replication import ALL_REPLICAS
+from broker.config.sections.quotas import ALL_REPLICAS
 from broker.metrics.rate import Window
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.quota_metrics import replication_families

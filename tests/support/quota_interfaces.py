@@ -13,7 +13,7 @@ import pytest
 import trio
 
 from benchmarks.install import KAFKA_LIBS
-from broker.protocol.messages.alter_client_quotas import (
+from broker.protocol.messages.client_quotas import (
     AlterClientQuotasRequest,
     EntityData,
     OpData,

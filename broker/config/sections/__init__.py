@@ -4,22 +4,17 @@ broker.config.load fills them; broker.server.broker passes each package only its
 `LogConfig()` has all defaults, and `LogConfig(dirs=(tmp_path,))` its own directory.
 """
 
-from broker.config.sections.alerts import AlertConfig
-from broker.config.sections.broker import EventConfig, NodeConfig, RequestLogConfig
+from broker.config.sections.broker import AlertConfig, EventConfig, NodeConfig, RequestLogConfig
 from broker.config.sections.connections import ConnectionConfig
 from broker.config.sections.console import ConsoleConfig
-from broker.config.sections.consumer_groups import ConsumerGroupConfig
 from broker.config.sections.fetch import FetchConfig
 from broker.config.sections.gateway import GatewayConfig, UpstreamConfig
-from broker.config.sections.groups import GroupConfig
-from broker.config.sections.kerberos import KerberosConfig
+from broker.config.sections.groups import ConsumerGroupConfig, GroupConfig
 from broker.config.sections.log import LogCleanerConfig, LogConfig
 from broker.config.sections.network import AutomqConfig, NetworkConfig
-from broker.config.sections.quotas import BrokerQuotaConfig, QuotaConfig
-from broker.config.sections.replication import ReplicationConfig, TopicThrottles
-from broker.config.sections.security import SecurityConfig
-from broker.config.sections.share import ShareCoordinatorConfig, SharePartitionConfig
-from broker.config.sections.share_groups import ShareGroupConfig
+from broker.config.sections.quotas import BrokerQuotaConfig, QuotaConfig, ReplicationConfig, TopicThrottles
+from broker.config.sections.security import KerberosConfig, SecurityConfig
+from broker.config.sections.share_groups import ShareCoordinatorConfig, ShareGroupConfig, SharePartitionConfig
 from broker.config.sections.telemetry import TelemetryConfig
 from broker.config.sections.tls import TlsConfig
 from broker.config.sections.topics import TopicDefaults, TopicSettings

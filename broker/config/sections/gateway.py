@@ -6,6 +6,7 @@ are the keys of Kafka's own clients with that prefix.
 
 import re
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Final
 
 from broker.common.errors import ConfigError
@@ -20,9 +21,12 @@ from broker.config.kinds import (
     long,
     one_of,
 )
-from broker.config.listeners import Address, SecurityProtocol, read_address
-from broker.config.setting import ListenerSection, setting
+from broker.config.listeners import EVERYWHERE, Address, ListenerConfig, SecurityProtocol, read_address
+from broker.config.sections.console import ConsoleConfig
+from broker.config.sections.network import NetworkConfig
+from broker.config.setting import ListenerSection, Setting
 
+PORT_RANGE_KEY: Final = "gateway.port.range"
 NODE_ID: Final = "$(nodeId)"
 """Kafka operators know this form of placeholder from Strimzi and Kroxylicious."""
 
@@ -97,82 +101,54 @@ SNI_PATTERN: Final = ConfigKind(
 class UpstreamConfig:
     """The connections of the gateway to the upstream cluster."""
 
-    bootstrap_servers: tuple[Address, ...] = setting(
-        "upstream.bootstrap.servers",
-        (),
-        BOOTSTRAP,
-        "The addresses of some brokers of the cluster behind the gateway. `weir gateway` needs at least one.",
-        ours=True,
+    bootstrap_servers: tuple[Address, ...] = Setting(
+        "upstream.bootstrap.servers", (), BOOTSTRAP, ours=True
+    ).described(
+        "The addresses of some brokers of the cluster behind the gateway. `weir gateway` needs at least one."
     )
-    security_protocol: SecurityProtocol = setting(  # noqa: RUF009 - an enumeration
+    security_protocol: SecurityProtocol = Setting(  # noqa: RUF009 - an enumeration
         "upstream.security.protocol",
         SecurityProtocol.PLAINTEXT,
         ConfigKind(ConfigType.STRING, f"one of {', '.join(SecurityProtocol)}", SecurityProtocol),
-        "The protocol of the upstream brokers' listener.",
         ours=True,
-    )
-    sasl_mechanism: str = setting(
+    ).described("The protocol of the upstream brokers' listener.")
+    sasl_mechanism: str = Setting(
         "upstream.sasl.mechanism",
         "SCRAM-SHA-512",
         one_of("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"),
-        "The SASL mechanism of the gateway's own login at upstream brokers.",
         ours=True,
         dynamic=True,
         per_broker=True,
-    )
-    sasl_jaas_config: str = setting(
-        "upstream.sasl.jaas.config",
-        "",
-        SECRET,
+    ).described("The SASL mechanism of the gateway's own login at upstream brokers.")
+    sasl_jaas_config: str = Setting(
+        "upstream.sasl.jaas.config", "", SECRET, ours=True, dynamic=True, per_broker=True
+    ).described(
         "The gateway's own credentials at upstream brokers, for its own requests and, with "
         'gateway.authentication=gateway, for its clients\': `<login module> required username="<name>" '
         'password="<password>";`. The login module is Kafka\'s PlainLoginModule or ScramLoginModule. A '
         "dynamic change applies to the next logins; connections that have logged in as another user close "
-        "when their logins end.",
-        ours=True,
-        dynamic=True,
-        per_broker=True,
+        "when their logins end."
     )
-    sasl_jaas_location: str = setting(
-        "upstream.sasl.jaas.config.location",
-        "",
-        TEXT,
+    sasl_jaas_location: str = Setting("upstream.sasl.jaas.config.location", "", TEXT, ours=True).described(
         "A file with what upstream.sasl.jaas.config would be, instead of it. The gateway reads it again when "
         "it changes, which applies to the next logins as a dynamic change does. Content that cannot be used "
         "is logged, and the credentials before it stay. With quota.scope=cluster, this is how credentials "
-        "change without a restart: the log of changes that all gateways share has no passwords.",
-        ours=True,
+        "change without a restart: the log of changes that all gateways share has no passwords."
     )
-    ssl_truststore_location: str = setting(
-        "upstream.ssl.truststore.location",
-        "",
-        TEXT,
-        "A PEM file with the CA certificates of the upstream brokers; empty: the system's CA certificates.",
-        ours=True,
+    ssl_truststore_location: str = Setting("upstream.ssl.truststore.location", "", TEXT, ours=True).described(
+        "A PEM file with the CA certificates of the upstream brokers; empty: the system's CA certificates."
     )
-    ssl_truststore_certificates: str = setting(
-        "upstream.ssl.truststore.certificates",
-        "",
-        SECRET,
-        "The CA certificates as PEM text, instead of a file.",
-        ours=True,
-    )
-    client_keystore_location: str = setting(
-        "upstream.ssl.keystore.location",
-        "",
-        TEXT,
+    ssl_truststore_certificates: str = Setting(
+        "upstream.ssl.truststore.certificates", "", SECRET, ours=True
+    ).described("The CA certificates as PEM text, instead of a file.")
+    client_keystore_location: str = Setting("upstream.ssl.keystore.location", "", TEXT, ours=True).described(
         "A PEM file with the gateway's private key and certificate chain, for upstream brokers that verify "
-        "clients; its own certificate first.",
-        ours=True,
+        "clients; its own certificate first."
     )
-    client_key_password: str = setting(
-        "upstream.ssl.key.password",
-        "",
-        SECRET,
-        "The password that decrypts the gateway's private key.",
-        ours=True,
+    client_key_password: str = Setting("upstream.ssl.key.password", "", SECRET, ours=True).described(
+        "The password that decrypts the gateway's private key."
     )
-    ssl_endpoint_identification: str = setting(
+    ssl_endpoint_identification: str = Setting(
         "upstream.ssl.endpoint.identification.algorithm",
         "https",
         ConfigKind(
@@ -180,74 +156,42 @@ class UpstreamConfig:
             "https, or nothing at all",
             one_of("https", "").read,
         ),
-        "Whether the certificate of an upstream broker must name its host; empty: it need not.",
         ours=True,
+    ).described("Whether the certificate of an upstream broker must name its host; empty: it need not.")
+    ssl_enabled_protocols: tuple[str, ...] = Setting(
+        "upstream.ssl.enabled.protocols", ("TLSv1.2", "TLSv1.3"), choices_of("TLSv1.2", "TLSv1.3"), ours=True
+    ).described("The enabled versions of TLS.")
+    client_id: str = Setting("upstream.client.id", "weir-gateway", TEXT, ours=True).described(
+        "The client id of the gateway's own requests."
     )
-    ssl_enabled_protocols: tuple[str, ...] = setting(
-        "upstream.ssl.enabled.protocols",
-        ("TLSv1.2", "TLSv1.3"),
-        choices_of("TLSv1.2", "TLSv1.3"),
-        "The enabled versions of TLS.",
-        ours=True,
-    )
-    client_id: str = setting(
-        "upstream.client.id",
-        "weir-gateway",
-        TEXT,
-        "The client id of the gateway's own requests.",
-        ours=True,
-    )
-    cluster_id: str = setting(
-        "upstream.cluster.id",
-        "",
-        TEXT,
+    cluster_id: str = Setting("upstream.cluster.id", "", TEXT, ours=True).described(
         "The id of the upstream cluster. The gateway forwards nothing to a cluster with another id. Empty: "
-        "the id that the first start finds, which later starts then expect.",
-        ours=True,
+        "the id that the first start finds, which later starts then expect."
     )
-    metadata_max_age_ms: int = setting(
-        "upstream.metadata.max.age.ms",
-        5_000,
-        long(100),
+    metadata_max_age_ms: int = Setting(
+        "upstream.metadata.max.age.ms", 5_000, long(100), "ms", ours=True
+    ).described(
         "How often the gateway asks for the upstream brokers and their addresses; it asks at once when a "
-        "connection fails, or when a response names a node that it does not know.",
-        unit="ms",
-        ours=True,
+        "connection fails, or when a response names a node that it does not know."
     )
-    request_timeout_ms: int = setting(
-        "upstream.request.timeout.ms",
-        30_000,
-        integer(1),
-        "How long the gateway waits for the response to one of its own requests.",
-        unit="ms",
-        ours=True,
-    )
-    connection_setup_timeout_ms: int = setting(
-        "upstream.socket.connection.setup.timeout.ms",
-        10_000,
-        long(1),
+    request_timeout_ms: int = Setting(
+        "upstream.request.timeout.ms", 30_000, integer(1), "ms", ours=True
+    ).described("How long the gateway waits for the response to one of its own requests.")
+    connection_setup_timeout_ms: int = Setting(
+        "upstream.socket.connection.setup.timeout.ms", 10_000, long(1), "ms", ours=True
+    ).described(
         "How long the gateway waits until a connection to an upstream broker is open, with its TLS "
-        "handshake and login.",
-        unit="ms",
-        ours=True,
+        "handshake and login."
     )
-    reconnect_backoff_ms: int = setting(
-        "upstream.reconnect.backoff.ms",
-        50,
-        long(0),
+    reconnect_backoff_ms: int = Setting(
+        "upstream.reconnect.backoff.ms", 50, long(0), "ms", ours=True
+    ).described(
         "How long a client's connection stays open after its upstream broker could not be reached, before "
-        "the gateway closes it; twice as long after each further failure.",
-        unit="ms",
-        ours=True,
+        "the gateway closes it; twice as long after each further failure."
     )
-    reconnect_backoff_max_ms: int = setting(
-        "upstream.reconnect.backoff.max.ms",
-        1_000,
-        long(0),
-        "The longest such time.",
-        unit="ms",
-        ours=True,
-    )
+    reconnect_backoff_max_ms: int = Setting(
+        "upstream.reconnect.backoff.max.ms", 1_000, long(0), "ms", ours=True
+    ).described("The longest such time.")
 
     def check(self) -> None:
         """Check the rules between keys. Raises ConfigError."""
@@ -263,100 +207,70 @@ class UpstreamConfig:
 class GatewayConfig(ListenerSection):
     """The addresses of upstream nodes for clients of the gateway, and the gateway's own decisions."""
 
-    port_range: PortRange | None = setting(  # noqa: RUF009 - a PortRange is frozen
-        "gateway.port.range",
+    port_range: PortRange | None = Setting(  # noqa: RUF009 - a PortRange is frozen
+        PORT_RANGE_KEY,
         None,
         PORT_RANGE,
-        "The ports of the upstream nodes: the listener serves node n at the first port plus n, and "
-        "advertises it there. The address in `listeners` is for bootstrapping.",
         ours=True,
         listener_too=True,
         default_words="no ports for nodes",
+    ).described(
+        "The ports of the upstream nodes: the listener serves node n at the first port plus n, and "
+        "advertises it there. The address in `listeners` is for bootstrapping."
     )
-    sni_pattern: str = setting(
-        "gateway.sni.pattern",
-        "",
-        SNI_PATTERN,
+    sni_pattern: str = Setting(
+        "gateway.sni.pattern", "", SNI_PATTERN, ours=True, listener_too=True
+    ).described(
         f"The host names of the upstream nodes, with {NODE_ID} in place of the id, instead of a port for "
-        "each: a TLS client names the node in its handshake, and the listener needs one port only.",
-        ours=True,
-        listener_too=True,
+        "each: a TLS client names the node in its handshake, and the listener needs one port only."
     )
-    authentication: str = setting(
-        "gateway.authentication",
-        "upstream",
-        one_of("upstream", "gateway"),
+    authentication: str = Setting(
+        "gateway.authentication", "upstream", one_of("upstream", "gateway"), ours=True, listener_too=True
+    ).described(
         "Who logs the clients of SASL listeners in. `upstream`: their SASL messages are forwarded, and the "
         "principal is the one that the upstream broker accepted. `gateway`: the gateway itself, as a broker "
-        "does, and it uses its own credentials upstream.",
-        ours=True,
-        listener_too=True,
+        "does, and it uses its own credentials upstream."
     )
-    quotas: str = setting(
-        "gateway.quotas",
-        "local",
-        one_of("local", "upstream"),
+    quotas: str = Setting("gateway.quotas", "local", one_of("local", "upstream"), ours=True).described(
         "Where client quotas and CLIENT_METRICS configurations live. `local`: the gateway answers the APIs "
         "that read and change them. `upstream`: these requests are forwarded, and the gateway follows the "
-        "cluster's quotas.",
-        ours=True,
+        "cluster's quotas."
     )
-    processes: int = setting(
-        "gateway.processes",
-        1,
-        integer(1, 256),
+    processes: int = Setting("gateway.processes", 1, integer(1, 256), "processes", ours=True).described(
         "Gateway processes on this machine, which share the ports. Each is a gateway of its own, with its "
         "data in a folder process-<n> of the first of log.dirs; the first one serves the console. More than "
         "one needs fixed ports, and quota.scope=cluster for rules and limits that hold over all of them and "
-        "a console that shows all of them.",
-        unit="processes",
-        ours=True,
+        "a console that shows all of them."
     )
-    cluster_protection: str = setting(
-        "gateway.cluster.protection",
-        "key",
-        one_of("key", "acl"),
+    cluster_protection: str = Setting(
+        "gateway.cluster.protection", "key", one_of("key", "acl"), ours=True
+    ).described(
         "With quota.scope=cluster, what keeps others from writing what the gateways believe. `key`: gateways "
         "sign the records of __weir_metadata and __weir_shares with a key that they share, and skip all "
         "others. `acl`: ACLs of the upstream cluster let only the gateways write to these topics and read "
         "them; without such ACLs, whoever can produce to the cluster can become an administrator of all "
-        "gateways.",
-        ours=True,
+        "gateways."
     )
-    cluster_keys_location: str = setting(
-        "gateway.cluster.keys.location",
-        "",
-        TEXT,
+    cluster_keys_location: str = Setting("gateway.cluster.keys.location", "", TEXT, ours=True).described(
         "A file with the keys that all gateways of a cluster share, one on each line, of 32 to 512 printable "
         "characters, such as `openssl rand -hex 32` prints. The first one signs, all of them verify. The "
         "gateway reads the file again when it changes; content that cannot be used is logged, and the keys "
-        "before it stay ([gateway.md](gateway.md#the-key-of-the-gateways)).",
-        ours=True,
+        "before it stay ([gateway.md](gateway.md#the-key-of-the-gateways))."
     )
-    cluster_keys: str = setting(
-        "gateway.cluster.keys",
-        "",
-        SECRET,
-        "The same keys with commas between them, instead of a file.",
-        ours=True,
+    cluster_keys: str = Setting("gateway.cluster.keys", "", SECRET, ours=True).described(
+        "The same keys with commas between them, instead of a file."
     )
-    max_in_flight: int = setting(
-        "gateway.max.in.flight.requests.per.connection",
-        64,
-        integer(1),
+    max_in_flight: int = Setting(
+        "gateway.max.in.flight.requests.per.connection", 64, integer(1), "requests", ours=True
+    ).described(
         "Forwarded requests of one connection that can wait for their responses; at this limit, the "
-        "connection is not read.",
-        unit="requests",
-        ours=True,
+        "connection is not read."
     )
-    splice_min_bytes: int = setting(
-        "gateway.splice.min.bytes",
-        65_536,
-        integer(0),
+    splice_min_bytes: int = Setting(
+        "gateway.splice.min.bytes", 65_536, integer(0), "bytes", ours=True
+    ).described(
         "Frames of at least this size move from socket to socket inside the kernel if both sides are "
-        "without TLS; 0: never.",
-        unit="bytes",
-        ours=True,
+        "without TLS; 0: never."
     )
 
     def check(self, upstream: UpstreamConfig, scope: str) -> None:
@@ -377,3 +291,60 @@ class GatewayConfig(ListenerSection):
                 "protect __weir_metadata and __weir_shares instead"
             )
             raise ConfigError(location, "", allowed)
+
+
+def check_node_ports(gateway: GatewayConfig, network: NetworkConfig, console: ConsoleConfig) -> None:
+    """Check that the ranges of ports overlap neither each other nor another port of the gateway.
+
+    Listeners on different addresses of the machine may have the same range. Called before the gateway starts
+    and before listeners change: a node whose port is taken has no address, and clients that follow another
+    listener's address to it would reach the wrong node. Raises ConfigError.
+    """
+    listeners = network.resolved_listeners()
+    ranges = [(each, found) for each in listeners if (found := range_of(gateway, each.name)) is not None]
+    for listener, own in ranges:
+        for other in listeners:
+            if _contains(own, listener.host, Address(other.host, other.port)):
+                raise _refused(
+                    gateway,
+                    listener,
+                    own,
+                    f"does not contain the port of the listener {other.name}, {other.port}",
+                )
+        address = console.listener
+        if address is not None and _contains(own, listener.host, address):
+            raise _refused(
+                gateway, listener, own, f"does not contain the port of console.listener, {address.port}"
+            )
+    for (first, one), (second, two) in combinations(ranges, 2):
+        if two.last < one.first or one.last < two.first:
+            continue
+        if one != two or _meet(first.host, second.host):
+            allowed = (
+                f"does not overlap that of the listener {first.name}, {one} "
+                f"(listener.name.{second.name.lower()}.{PORT_RANGE_KEY} is for {second.name} alone)"
+            )
+            raise _refused(gateway, second, two, allowed)
+
+
+def range_of(gateway: GatewayConfig, listener: str) -> PortRange | None:
+    """Return the ports of upstream nodes on a listener; None if it names them by SNI, or not at all."""
+    own = gateway.for_listener(listener)
+    return None if own.sni_pattern else own.port_range
+
+
+def _contains(ports: PortRange, host: str, address: Address) -> bool:
+    return ports.first <= address.port <= ports.last and _meet(host, address.host)
+
+
+def _meet(host: str, other: str) -> bool:
+    """Return whether a port cannot be bound at both hosts."""
+    return host == other or any(each in ("", *EVERYWHERE) for each in (host, other))
+
+
+def _refused(
+    gateway: GatewayConfig, listener: ListenerConfig, ports: PortRange, required: str
+) -> ConfigError:
+    is_own = any(name == listener.name and field == "port_range" for name, field, _ in gateway.overrides)
+    key = f"listener.name.{listener.name.lower()}.{PORT_RANGE_KEY}" if is_own else PORT_RANGE_KEY
+    return ConfigError(key, ports, f"a range that {required}")

@@ -6,99 +6,60 @@ from dataclasses import dataclass
 from sys import float_info
 
 from broker.config.kinds import BOOLEAN, LONG_MAX, TEXT, ConfigType, decimal, integer, list_of, long, one_of
-from broker.config.setting import setting
+from broker.config.setting import Setting
 
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    dirs: tuple[str, ...] = setting(
+    dirs: tuple[str, ...] = Setting(
         "log.dirs",
         ("./data",),
         list_of(TEXT.read, "a list of directories", least=1, type_=ConfigType.STRING),
+        also=(("log.dir", 1),),
+        default_spelling="log.dir",
+    ).described(
         "The directories of the partitions; the first one also contains the metadata. Missing directories "
         "are created.",
-        also=(("log.dir", 1),),
         kafka_default="/tmp/kafka-logs",  # noqa: S108 - Kafka's default, quoted
         why="Records must survive a restart of the machine.",
-        default_spelling="log.dir",
     )
-    retention_check_interval_ms: int = setting(
-        "log.retention.check.interval.ms",
-        300_000,
-        long(1),
-        "How often the broker checks for segments to delete.",
-        unit="ms",
-    )
-    initial_task_delay_ms: int = setting(
-        "log.initial.task.delay.ms",
-        30_000,
-        long(0),
+    retention_check_interval_ms: int = Setting(
+        "log.retention.check.interval.ms", 300_000, long(1), "ms"
+    ).described("How often the broker checks for segments to delete.")
+    initial_task_delay_ms: int = Setting("log.initial.task.delay.ms", 30_000, long(0), "ms").described(
         "When the broker checks for segments to delete for the first time after its start, or after "
-        "log.retention.check.interval.ms if that is less.",
-        unit="ms",
+        "log.retention.check.interval.ms if that is less."
     )
-    flush_scheduler_interval_ms: int = setting(
-        "log.flush.scheduler.interval.ms",
-        LONG_MAX,
-        long(1),
-        "How often the broker checks for partitions to flush by flush.ms.",
-        unit="ms",
-    )
-    flush_offset_checkpoint_interval_ms: int = setting(
-        "log.flush.offset.checkpoint.interval.ms",
-        60_000,
-        integer(0),
+    flush_scheduler_interval_ms: int = Setting(
+        "log.flush.scheduler.interval.ms", LONG_MAX, long(1), "ms"
+    ).described("How often the broker checks for partitions to flush by flush.ms.")
+    flush_offset_checkpoint_interval_ms: int = Setting(
+        "log.flush.offset.checkpoint.interval.ms", 60_000, integer(0), "ms"
+    ).described(
         "How often the broker saves the recovery point of each partition, and flushes the start offsets that "
-        "DeleteRecords has advanced.",
-        unit="ms",
+        "DeleteRecords has advanced."
     )
-    producer_id_expiration_ms: int = setting(
-        "producer.id.expiration.ms",
-        86_400_000,
-        integer(1),
-        "An idempotent producer's state expires after this time without a record from it.",
-        unit="ms",
-        dynamic=True,
-    )
-    producer_id_expiration_check_interval_ms: int = setting(
-        "producer.id.expiration.check.interval.ms",
-        600_000,
-        integer(1),
-        "How often the broker checks for expired producers.",
-        unit="ms",
-    )
-    background_threads: int = setting(
-        "background.threads",
-        10,
-        integer(1),
+    producer_id_expiration_ms: int = Setting(
+        "producer.id.expiration.ms", 86_400_000, integer(1), "ms", dynamic=True
+    ).described("An idempotent producer's state expires after this time without a record from it.")
+    producer_id_expiration_check_interval_ms: int = Setting(
+        "producer.id.expiration.check.interval.ms", 600_000, integer(1), "ms"
+    ).described("How often the broker checks for expired producers.")
+    background_threads: int = Setting("background.threads", 10, integer(1), dynamic=True).described(
         "Threads for blocking work outside requests: retention, timed flushes, recovery points and moves "
-        "between directories. A dynamic change can at most halve or double the number.",
-        dynamic=True,
+        "between directories. A dynamic change can at most halve or double the number."
     )
-    max_open_files: int = setting(
-        "log.max.open.files",
-        512,
-        integer(16, 1_000_000),
+    max_open_files: int = Setting("log.max.open.files", 512, integer(16, 1_000_000), ours=True).described(
         "Maximum number of open segment and index files; for a further one, the least recently used is "
-        "closed. Limited to half of RLIMIT_NOFILE.",
-        ours=True,
+        "closed. Limited to half of RLIMIT_NOFILE."
     )
-    transfer: str = setting(
-        "log.transfer",
-        "sendfile",
-        one_of("mmap", "sendfile"),
+    transfer: str = Setting("log.transfer", "sendfile", one_of("mmap", "sendfile"), ours=True).described(
         "How fetched records of more than 128 KiB move from the page cache to the socket. mmap copies them "
-        "from mappings, which are faster only with send buffers of megabytes.",
-        ours=True,
+        "from mappings, which are faster only with send buffers of megabytes."
     )
-    mapped_max_bytes: int = setting(
-        "log.mapped.max.bytes",
-        67_108_864,
-        long(1_048_576),
-        "Maximum bytes of segments mapped at once with log.transfer=mmap.",
-        unit="bytes",
-        ours=True,
-    )
+    mapped_max_bytes: int = Setting(
+        "log.mapped.max.bytes", 67_108_864, long(1_048_576), "bytes", ours=True
+    ).described("Maximum bytes of segments mapped at once with log.transfer=mmap.")
 
 
 LEAST_MAP_BYTES = 1_048_576
@@ -106,57 +67,32 @@ LEAST_MAP_BYTES = 1_048_576
 
 @dataclass(frozen=True, slots=True)
 class LogCleanerConfig:
-    enabled: bool = setting(
-        "log.cleaner.enable",
-        True,
-        BOOLEAN,
-        "Whether topics with `cleanup.policy=compact` are compacted. Without it they grow without bound.",
+    enabled: bool = Setting("log.cleaner.enable", True, BOOLEAN).described(
+        "Whether topics with `cleanup.policy=compact` are compacted. Without it they grow without bound."
     )
-    threads: int = setting(
-        "log.cleaner.threads",
-        1,
-        integer(0),
-        "Logs that are compacted at the same time. A dynamic change can at most halve or double the number.",
-        dynamic=True,
+    threads: int = Setting("log.cleaner.threads", 1, integer(0), dynamic=True).described(
+        "Logs that are compacted at the same time. A dynamic change can at most halve or double the number."
     )
-    dedupe_buffer_size: int = setting(
-        "log.cleaner.dedupe.buffer.size",
-        134_217_728,
-        long(LEAST_MAP_BYTES),
+    dedupe_buffer_size: int = Setting(
+        "log.cleaner.dedupe.buffer.size", 134_217_728, long(LEAST_MAP_BYTES), "bytes", dynamic=True
+    ).described(
         "Maximum memory for the offset maps of all cleaner threads. A key takes 24 bytes, whatever its "
         "length. If the dirty part of a log has more keys than its map has room for, several passes clean "
-        "it. More than 2 GB for each thread have no effect.",
-        unit="bytes",
-        dynamic=True,
+        "it. More than 2 GB for each thread have no effect."
     )
-    dedupe_buffer_load_factor: float = setting(
-        "log.cleaner.io.buffer.load.factor",
-        0.9,
-        decimal(0.01, 1),
-        "The share of an offset map that may be used.",
-        dynamic=True,
-    )
-    io_buffer_size: int = setting(
-        "log.cleaner.io.buffer.size",
-        524_288,
-        integer(0),
-        "Memory for reading and writing, over all cleaner threads. A larger batch is read alone.",
-        unit="bytes",
-        dynamic=True,
-    )
-    io_max_bytes_per_second: float = setting(
+    dedupe_buffer_load_factor: float = Setting(
+        "log.cleaner.io.buffer.load.factor", 0.9, decimal(0.01, 1), dynamic=True
+    ).described("The share of an offset map that may be used.")
+    io_buffer_size: int = Setting(
+        "log.cleaner.io.buffer.size", 524_288, integer(0), "bytes", dynamic=True
+    ).described("Memory for reading and writing, over all cleaner threads. A larger batch is read alone.")
+    io_max_bytes_per_second: float = Setting(
         "log.cleaner.io.max.bytes.per.second",
         float_info.max,
         decimal(0.001, float_info.max),
-        "Bytes that all cleaner threads together read and write in a second, on average.",
-        unit="bytes/s",
+        "bytes/s",
         dynamic=True,
-    )
-    backoff_ms: int = setting(
-        "log.cleaner.backoff.ms",
-        15_000,
-        long(0),
-        "How long a cleaner thread waits when no log is due.",
-        unit="ms",
-        dynamic=True,
+    ).described("Bytes that all cleaner threads together read and write in a second, on average.")
+    backoff_ms: int = Setting("log.cleaner.backoff.ms", 15_000, long(0), "ms", dynamic=True).described(
+        "How long a cleaner thread waits when no log is due."
     )

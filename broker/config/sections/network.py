@@ -6,7 +6,7 @@ from typing import Final
 from broker.common.errors import ChangeRefused, ConfigError
 from broker.config.kinds import BOOLEAN, LONG_MIN, integer, long, one_of
 from broker.config.listeners import ListenerKeys
-from broker.config.setting import setting
+from broker.config.setting import Setting
 
 REQUEST_MEMORY_SHARE: Final = 4
 """The divisor of the memory limit if `queued.max.request.bytes` is not set; ours. Buffer sizes are powers of
@@ -16,120 +16,79 @@ two, so requests use at most half of the memory; the other half is for everythin
 
 @dataclass(frozen=True, slots=True)
 class NetworkConfig(ListenerKeys):
-    num_network_threads: int = setting(
-        "num.network.threads",
-        1,
-        integer(1, 64),
+    num_network_threads: int = Setting(
+        "num.network.threads", 1, integer(1, 64), dynamic=True, listener_too=True
+    ).described(
         "Processors of each listener; each serves a share of the connections. A dynamic change can at most "
         "halve or double the number.",
         kafka_default="3",
         why="Processors are tasks of one thread; a single one handles all ready connections per wake-up.",
-        dynamic=True,
-        listener_too=True,
     )
-    num_io_threads: int = setting(
-        "num.io.threads",
-        8,
-        integer(1, 256),
-        "Request handlers. A dynamic change can at most halve or double the number.",
-        dynamic=True,
+    num_io_threads: int = Setting("num.io.threads", 8, integer(1, 256), dynamic=True).described(
+        "Request handlers. A dynamic change can at most halve or double the number."
     )
-    queued_max_requests: int = setting(
-        "queued.max.requests",
-        500,
-        integer(1),
-        "Requests that can wait for a handler; at this limit, reading stops.",
-        unit="requests",
+    queued_max_requests: int = Setting("queued.max.requests", 500, integer(1), "requests").described(
+        "Requests that can wait for a handler; at this limit, reading stops."
     )
-    queued_max_request_bytes: int | None = setting(
+    queued_max_request_bytes: int | None = Setting(
         "queued.max.request.bytes",
         None,
         long(-1),
+        "bytes",
+        default_words="a quarter of the memory limit of the control group (cgroup), or of the machine's "
+        "memory if that is less; at least socket.request.max.bytes",
+    ).described(
         "Memory for requests that have been read but not handled; 0 or -1: no limit. At the limit, reading "
         "stops: connections queue for memory, and TCP slows their clients. A request is admitted if one "
         "byte is free, so usage can exceed the limit by socket.request.max.bytes - 1. By default, only "
         "requests over 64 KiB count; if the key is set, all do.",
-        unit="bytes",
-        default_words="a quarter of the memory limit of the control group (cgroup), or of the machine's "
-        "memory if that is less; at least socket.request.max.bytes",
         kafka_default="-1",
         why="A hundred connections can announce 100 MB each.",
     )
-    queued_request_stall_timeout_ms: int = setting(
-        "queued.request.stall.timeout.ms",
-        5_000,
-        integer(1),
+    queued_request_stall_timeout_ms: int = Setting(
+        "queued.request.stall.timeout.ms", 5_000, integer(1), "ms", ours=True
+    ).described(
         "While connections wait for memory (queued.max.request.bytes), a connection that has memory for a "
-        "request must send 64 KiB of it, or the rest, in this time; otherwise it is closed.",
-        unit="ms",
-        ours=True,
+        "request must send 64 KiB of it, or the rest, in this time; otherwise it is closed."
     )
-    socket_request_max_bytes: int = setting(
-        "socket.request.max.bytes",
-        104_857_600,
-        integer(1),
-        "Maximum size of a request; a connection that announces a larger one is closed.",
-        unit="bytes",
-    )
-    socket_send_buffer_bytes: int = setting(
-        "socket.send.buffer.bytes",
-        -1,
-        integer(-1),
+    socket_request_max_bytes: int = Setting(
+        "socket.request.max.bytes", 104_857_600, integer(1), "bytes"
+    ).described("Maximum size of a request; a connection that announces a larger one is closed.")
+    socket_send_buffer_bytes: int = Setting("socket.send.buffer.bytes", -1, integer(-1), "bytes").described(
         "SO_SNDBUF of each connection; -1: 131072 for clients on this machine, for others system default.",
-        unit="bytes",
         kafka_default="102400",
         why="The system adapts the buffer to the distance. Within a machine, it lets a fetch of 1 MB overrun "
         "the receiver.",
     )
-    socket_receive_buffer_bytes: int = setting(
-        "socket.receive.buffer.bytes",
-        -1,
-        integer(-1),
+    socket_receive_buffer_bytes: int = Setting(
+        "socket.receive.buffer.bytes", -1, integer(-1), "bytes"
+    ).described(
         "SO_RCVBUF of each connection; -1: the system default.",
-        unit="bytes",
         kafka_default="102400",
         why="The system adapts the buffer to the connection.",
     )
-    socket_listen_backlog_size: int = setting(
-        "socket.listen.backlog.size",
-        1_024,
-        integer(1),
+    socket_listen_backlog_size: int = Setting("socket.listen.backlog.size", 1_024, integer(1)).described(
         "Connections that can wait to be accepted; the system's net.core.somaxconn also applies.",
         kafka_default="50",
         why="One thread accepts and serves. A client whose connection finds the backlog full retries after "
         "a second.",
     )
-    socket_listen_reuse_port: bool = setting(
-        "socket.listen.reuse.port",
-        False,
-        BOOLEAN,
+    socket_listen_reuse_port: bool = Setting("socket.listen.reuse.port", False, BOOLEAN, ours=True).described(
         "Whether other processes of the same user can listen on the same ports (SO_REUSEPORT); the system "
-        "distributes the connections. The processes of gateway.processes use it.",
-        ours=True,
+        "distributes the connections. The processes of gateway.processes use it."
     )
-    connections_max_idle_ms: int = setting(
-        "connections.max.idle.ms",
-        600_000,
-        long(LONG_MIN),
+    connections_max_idle_ms: int = Setting(
+        "connections.max.idle.ms", 600_000, long(LONG_MIN), "ms"
+    ).described(
         "A connection without a request for this time is closed; negative: never. 0 is invalid because "
-        "connection.failed.authentication.delay.ms must be less.",
-        unit="ms",
+        "connection.failed.authentication.delay.ms must be less."
     )
-    connection_failed_authentication_delay_ms: int = setting(
-        "connection.failed.authentication.delay.ms",
-        100,
-        integer(0),
-        "Delay before the connection of a failed login is closed.",
-        unit="ms",
-    )
-    connection_authentication_timeout_ms: int = setting(
-        "connection.authentication.timeout.ms",
-        10_000,
-        integer(1),
-        "A connection with an unfinished TLS handshake or login is closed after this time.",
-        unit="ms",
-        ours=True,
-    )
+    connection_failed_authentication_delay_ms: int = Setting(
+        "connection.failed.authentication.delay.ms", 100, integer(0), "ms"
+    ).described("Delay before the connection of a failed login is closed.")
+    connection_authentication_timeout_ms: int = Setting(
+        "connection.authentication.timeout.ms", 10_000, integer(1), "ms", ours=True
+    ).described("A connection with an unfinished TLS handshake or login is closed after this time.")
 
     def request_memory(self, memory_limit: int) -> int | None:
         """Return the bytes available to requests under `memory_limit`; None: no limit."""
@@ -159,42 +118,25 @@ class NetworkConfig(ListenerKeys):
 class AutomqConfig:
     """AutoMQ's request pipeline and its limits. For broker.network.automq."""
 
-    server_mode: str = setting(
-        "socket.server.mode",
-        "kafka",
-        one_of("kafka", "automq"),
+    server_mode: str = Setting("socket.server.mode", "kafka", one_of("kafka", "automq"), ours=True).described(
         "How requests move from connections to handlers. `kafka`: one queue for all handlers, one request "
         "of a connection at a time. `automq`: one queue per handler, several requests of a connection at a "
         "time; a connection always uses the same queue, and responses keep the order of the requests. See "
-        "docs/concurrency.md.",
-        ours=True,
+        "docs/concurrency.md."
     )
-    queued_requests_size: int = setting(
-        "queued.max.requests.size.bytes",
-        104_857_600,
-        integer(1),
+    queued_requests_size: int = Setting(
+        "queued.max.requests.size.bytes", 104_857_600, integer(1), "bytes", ours=True
+    ).described(
         "Bytes of requests that can wait for a handler in mode `automq`; at this limit, reading stops. A "
-        "request larger than the limit waits until all of it is free. AutoMQ's key.",
-        unit="bytes",
-        ours=True,
+        "request larger than the limit waits until all of it is free. AutoMQ's key."
     )
-    pipeline_high: int = setting(
-        "pipeline.high.watermark",
-        64,
-        integer(1),
+    pipeline_high: int = Setting("pipeline.high.watermark", 64, integer(1), "requests", ours=True).described(
         "Requests of one connection that can be in progress in mode `automq`; at this limit, the "
-        "connection is not read.",
-        unit="requests",
-        ours=True,
+        "connection is not read."
     )
-    pipeline_low: int = setting(
-        "pipeline.low.watermark",
-        8,
-        integer(1),
+    pipeline_low: int = Setting("pipeline.low.watermark", 8, integer(1), "requests", ours=True).described(
         "A connection that reached `pipeline.high.watermark` is read again when fewer than this many of "
-        "its requests are in progress.",
-        unit="requests",
-        ours=True,
+        "its requests are in progress."
     )
 
     def check(self) -> None:

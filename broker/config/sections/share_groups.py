@@ -1,13 +1,15 @@
-"""Share groups (KIP-932): their members, and the settings of one group. For coordinator.group.share."""
+"""Share groups (KIP-932): their members, the settings of one group, the records in flight, and the topic with
+their states. For broker.coordinator.group.share and broker.coordinator.share.
+"""
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from broker.config.kinds import ConfigKind, ConfigType, choices_of, integer, one_of
-from broker.config.sections.member_times import GroupTimes, Limited, MemberTimes
-from broker.config.setting import Setting, setting
+from broker.config.kinds import ConfigKind, ConfigType, choices_of, integer, one_of, short
+from broker.config.sections.groups import GroupTimes, Limited, MemberTimes
+from broker.config.setting import Setting
 
 SHARE: Final = "share"
 """The prefix of the settings of one group."""
@@ -17,71 +19,41 @@ SIMPLE: Final = "simple"
 
 @dataclass(frozen=True, slots=True)
 class ShareGroupConfig:
-    session_timeout_ms: int = setting(
-        "group.share.session.timeout.ms",
-        45_000,
-        integer(1),
+    session_timeout_ms: int = Setting("group.share.session.timeout.ms", 45_000, integer(1), "ms").described(
         "A member of a share group that sends no heartbeat for this time is removed. A group's own "
-        "`share.session.timeout.ms` takes precedence.",
-        unit="ms",
+        "`share.session.timeout.ms` takes precedence."
     )
-    min_session_timeout_ms: int = setting(
-        "group.share.min.session.timeout.ms",
-        45_000,
-        integer(1),
-        "The shortest `share.session.timeout.ms` of a group.",
-        unit="ms",
-    )
-    max_session_timeout_ms: int = setting(
-        "group.share.max.session.timeout.ms",
-        60_000,
-        integer(1),
-        "The longest `share.session.timeout.ms` of a group.",
-        unit="ms",
-    )
-    heartbeat_interval_ms: int = setting(
-        "group.share.heartbeat.interval.ms",
-        5_000,
-        integer(1),
+    min_session_timeout_ms: int = Setting(
+        "group.share.min.session.timeout.ms", 45_000, integer(1), "ms"
+    ).described("The shortest `share.session.timeout.ms` of a group.")
+    max_session_timeout_ms: int = Setting(
+        "group.share.max.session.timeout.ms", 60_000, integer(1), "ms"
+    ).described("The longest `share.session.timeout.ms` of a group.")
+    heartbeat_interval_ms: int = Setting(
+        "group.share.heartbeat.interval.ms", 5_000, integer(1), "ms"
+    ).described(
         "The interval of the heartbeats, which the broker sends to the members of a share group. A group's "
-        "own `share.heartbeat.interval.ms` takes precedence.",
-        unit="ms",
+        "own `share.heartbeat.interval.ms` takes precedence."
     )
-    min_heartbeat_interval_ms: int = setting(
-        "group.share.min.heartbeat.interval.ms",
-        5_000,
-        integer(1),
-        "The shortest `share.heartbeat.interval.ms` of a group.",
-        unit="ms",
-    )
-    max_heartbeat_interval_ms: int = setting(
-        "group.share.max.heartbeat.interval.ms",
-        15_000,
-        integer(1),
-        "The longest `share.heartbeat.interval.ms` of a group.",
-        unit="ms",
-    )
-    assignment_interval_ms: int = setting(
-        "group.share.assignment.interval.ms",
-        1_000,
-        integer(0),
+    min_heartbeat_interval_ms: int = Setting(
+        "group.share.min.heartbeat.interval.ms", 5_000, integer(1), "ms"
+    ).described("The shortest `share.heartbeat.interval.ms` of a group.")
+    max_heartbeat_interval_ms: int = Setting(
+        "group.share.max.heartbeat.interval.ms", 15_000, integer(1), "ms"
+    ).described("The longest `share.heartbeat.interval.ms` of a group.")
+    assignment_interval_ms: int = Setting(
+        "group.share.assignment.interval.ms", 1_000, integer(0), "ms"
+    ).described(
         "Members that join a large share group (more than 512 members, topics and partitions in all) within "
         "this time of its last assignment are assigned partitions together, with the first heartbeat after "
-        "that time. In a smaller group each is at once. Kafka waits in groups of any size.",
-        unit="ms",
+        "that time. In a smaller group each is at once. Kafka waits in groups of any size."
     )
-    max_size: int = setting(
-        "group.share.max.size",
-        200,
-        integer(1, 1_000),
+    max_size: int = Setting("group.share.max.size", 200, integer(1, 1_000)).described(
         "Maximum number of members of one share group. A member that exceeds it is refused with "
-        "GROUP_MAX_SIZE_REACHED.",
+        "GROUP_MAX_SIZE_REACHED."
     )
-    assignors: tuple[str, ...] = setting(
-        "group.share.assignors",
-        (SIMPLE,),
-        choices_of(SIMPLE),
-        "The assignor of share groups.",
+    assignors: tuple[str, ...] = Setting("group.share.assignors", (SIMPLE,), choices_of(SIMPLE)).described(
+        "The assignor of share groups."
     )
 
     @property
@@ -131,8 +103,8 @@ OFFSET_RESET: Final = Setting(
         "`earliest`, `latest`, or `by_duration:` with a duration in ISO 8601 such as PT1H",
         _read_reset,
     ),
-    "Where the group begins to read a partition: at its first record, after its last one, or at the first "
-    "one of this time ago.",
+    doc="Where the group begins to read a partition: at its first record, after its last one, or at the "
+    "first one of this time ago.",
 )
 
 READ_UNCOMMITTED, READ_COMMITTED = "read_uncommitted", "read_committed"
@@ -141,10 +113,106 @@ ISOLATION_LEVEL: Final = Setting(
     "share.isolation.level",
     READ_UNCOMMITTED,
     one_of(READ_COMMITTED, READ_UNCOMMITTED),
-    "Whether the group reads the records of transactions that are not committed.",
+    doc="Whether the group reads the records of transactions that are not committed.",
 )
 
 
 def share_group_times(configs: Mapping[str, str], config: ShareGroupConfig) -> GroupTimes:
     """Return the times of the members of a share group with these settings of its own."""
     return config.times.of_group(configs, SHARE)
+
+
+LOCK_DURATION: Final = "record.lock.duration.ms"
+
+
+@dataclass(frozen=True, slots=True)
+class SharePartitionConfig:
+    record_lock_duration_ms: int = Setting(
+        "group.share.record.lock.duration.ms", 30_000, integer(1_000, 3_600_000), "ms"
+    ).described(
+        "How long a member of a share group holds the records that it has acquired; then others can acquire "
+        "them. A group's own `share.record.lock.duration.ms` takes precedence."
+    )
+    min_record_lock_duration_ms: int = Setting(
+        "group.share.min.record.lock.duration.ms", 15_000, integer(1_000, 30_000), "ms"
+    ).described("The shortest `share.record.lock.duration.ms` of a group.")
+    max_record_lock_duration_ms: int = Setting(
+        "group.share.max.record.lock.duration.ms", 60_000, integer(30_000, 3_600_000), "ms"
+    ).described("The longest `share.record.lock.duration.ms` of a group.")
+    delivery_count_limit: int = Setting("group.share.delivery.count.limit", 5, integer(2, 10)).described(
+        "How often a record is delivered to the members of a share group. After the last delivery, a record "
+        "that is released or whose lock ends is archived."
+    )
+    max_record_locks: int = Setting(
+        "group.share.partition.max.record.locks", 2_000, integer(100, 10_000), "records"
+    ).described(
+        "Maximum number of records of a partition that are in flight in a share group. The records of one "
+        "batch are acquired together, so that there can be more."
+    )
+    max_sessions: int = Setting("group.share.max.share.sessions", 2_000, integer(1), "sessions").described(
+        "Maximum number of share sessions. A member that exceeds it is refused with "
+        "SHARE_SESSION_LIMIT_REACHED."
+    )
+
+    @property
+    def record_lock_duration(self) -> Limited:
+        return Limited(
+            self.min_record_lock_duration_ms, self.record_lock_duration_ms, self.max_record_lock_duration_ms
+        )
+
+    def check(self) -> None:
+        """Check the rules between keys. Raises ConfigError."""
+        self.record_lock_duration.check("group.share", LOCK_DURATION)
+
+
+@dataclass(frozen=True, slots=True)
+class ShareCoordinatorConfig:
+    topic_partitions: int = Setting("share.coordinator.state.topic.num.partitions", 50, integer(1)).described(
+        "Partitions of __share_group_state; fixed at its creation."
+    )
+    topic_replication_factor: int = Setting(
+        "share.coordinator.state.topic.replication.factor",
+        3,
+        short(1),
+        inert="every partition has one replica",
+    ).described("Replicas of __share_group_state.")
+    topic_min_isr: int = Setting(
+        "share.coordinator.state.topic.min.isr", 2, short(1), inert="every partition has one replica"
+    ).described("`min.insync.replicas` of __share_group_state.")
+    topic_segment_bytes: int = Setting(
+        "share.coordinator.state.topic.segment.bytes", 104_857_600, integer(1), "bytes"
+    ).described("Segment size of __share_group_state.")
+    updates_per_snapshot: int = Setting(
+        "share.coordinator.snapshot.update.records.per.snapshot", 500, integer(0), "records"
+    ).described(
+        "Records with changes of one share partition that are written between two with its whole state."
+    )
+    prune_interval_ms: int = Setting(
+        "share.coordinator.state.topic.prune.interval.ms", 300_000, integer(1), "ms"
+    ).described("How often obsolete records of __share_group_state are deleted.")
+    cold_snapshot_interval_ms: int = Setting(
+        "share.coordinator.cold.partition.snapshot.interval.ms", 300_000, integer(1), "ms"
+    ).described(
+        "The state of a share partition whose last whole record is older than this is written again, if many "
+        "records were written after it."
+    )
+    write_timeout_ms: int = Setting(
+        "share.coordinator.write.timeout.ms", 5_000, integer(1), "ms", inert="every partition has one replica"
+    ).described("How long a write waits for all replicas.")
+    load_buffer_bytes: int = Setting(
+        "share.coordinator.load.buffer.size",
+        5_242_880,
+        integer(1),
+        "bytes",
+        inert="the broker reads 4 MiB at once",
+    ).described("Bytes of __share_group_state that are read at once at the start.")
+    append_linger_ms: int = Setting(
+        "share.coordinator.append.linger.ms",
+        5,
+        integer(0),
+        "ms",
+        inert="the writes of all requests that are handled together are one",
+    ).described("How long a write waits for others.")
+    threads: int = Setting(
+        "share.coordinator.threads", 1, integer(1), inert="the handlers of requests do this work"
+    ).described("Threads of the share coordinator.")

@@ -6,7 +6,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from broker.config.kinds import BOOLEAN, ConfigKind, ConfigType, integer, list_of
-from broker.config.setting import setting
+from broker.config.setting import Setting
 
 
 def _read_url(text: str) -> str:
@@ -53,82 +53,45 @@ _HEADERS = ConfigKind(
 
 @dataclass(frozen=True, slots=True)
 class TelemetryConfig:
-    enabled: bool = setting(
-        "telemetry.enabled",
-        True,
-        BOOLEAN,
+    enabled: bool = Setting("telemetry.enabled", True, BOOLEAN, ours=True).described(
         "Whether the broker offers GetTelemetrySubscriptions and PushTelemetry. Without a subscription, "
-        "clients ask once in five minutes and push nothing.",
-        ours=True,
+        "clients ask once in five minutes and push nothing."
     )
-    max_bytes: int = setting(
-        "telemetry.max.bytes",
-        1_048_576,
-        integer(1),
-        "Maximum size of a push as sent, usually compressed.",
-        unit="bytes",
+    max_bytes: int = Setting("telemetry.max.bytes", 1_048_576, integer(1), "bytes").described(
+        "Maximum size of a push as sent, usually compressed."
     )
-    max_inflated_bytes: int = setting(
-        "telemetry.max.inflated.bytes",
-        2_097_152,
-        integer(1),
-        "Maximum size of a push after decompression.",
-        unit="bytes",
-        ours=True,
-    )
-    max_instances: int = setting(
-        "telemetry.max.client.instances",
-        16_384,
-        integer(1),
+    max_inflated_bytes: int = Setting(
+        "telemetry.max.inflated.bytes", 2_097_152, integer(1), "bytes", ours=True
+    ).described("Maximum size of a push after decompression.")
+    max_instances: int = Setting("telemetry.max.client.instances", 16_384, integer(1), ours=True).described(
         "Maximum number of client instances in the cache; the least recently active are evicted. Kafka's "
-        "limit is the same, but fixed.",
-        ours=True,
+        "limit is the same, but fixed."
     )
-    max_series: int = setting(
-        "telemetry.prometheus.max.series",
-        5_000,
-        integer(0),
+    max_series: int = Setting("telemetry.prometheus.max.series", 5_000, integer(0), ours=True).described(
         "Maximum number of client metrics kept for /metrics and the console, at most a tenth of them for "
-        "one client; 0 keeps none.",
-        ours=True,
+        "one client; 0 keeps none."
     )
-    receivers: tuple[str, ...] = setting(
-        "telemetry.receivers",
-        (),
-        list_of(str, "a list of package.module:Class and entry points"),
+    receivers: tuple[str, ...] = Setting(
+        "telemetry.receivers", (), list_of(str, "a list of package.module:Class and entry points"), ours=True
+    ).described(
         "Custom receivers of pushed metrics ([telemetry.md](telemetry.md)): Python classes, or names of "
-        "entry points of the group `weir.telemetry_receivers`.",
-        ours=True,
+        "entry points of the group `weir.telemetry_receivers`."
     )
-    otlp_endpoint: str = setting(
-        "telemetry.otlp.endpoint",
-        "",
-        _URL,
+    otlp_endpoint: str = Setting("telemetry.otlp.endpoint", "", _URL, ours=True).described(
         "An OpenTelemetry collector that receives pushed metrics over OTLP/HTTP, such as "
-        "`http://127.0.0.1:4318`; empty: none.",
-        ours=True,
+        "`http://127.0.0.1:4318`; empty: none."
     )
-    otlp_headers: tuple[tuple[str, str], ...] = setting(
-        "telemetry.otlp.headers",
-        (),
-        _HEADERS,
-        "Headers of the requests to the collector, such as an API key: `name=value`, separated by commas.",
-        ours=True,
+    otlp_headers: tuple[tuple[str, str], ...] = Setting(
+        "telemetry.otlp.headers", (), _HEADERS, ours=True
+    ).described(
+        "Headers of the requests to the collector, such as an API key: `name=value`, separated by commas."
     )
-    otlp_timeout_ms: int = setting(
-        "telemetry.otlp.timeout.ms",
-        10_000,
-        integer(1),
-        "Timeout of a request to the collector.",
-        unit="ms",
-        ours=True,
-    )
-    otlp_queue_bytes: int = setting(
-        "telemetry.otlp.queue.bytes",
-        8_388_608,
-        integer(0),
+    otlp_timeout_ms: int = Setting(
+        "telemetry.otlp.timeout.ms", 10_000, integer(1), "ms", ours=True
+    ).described("Timeout of a request to the collector.")
+    otlp_queue_bytes: int = Setting(
+        "telemetry.otlp.queue.bytes", 8_388_608, integer(0), "bytes", ours=True
+    ).described(
         "Maximum bytes of pushes that wait for the collector, decompressed; further ones are dropped and "
-        "counted.",
-        unit="bytes",
-        ours=True,
+        "counted."
     )

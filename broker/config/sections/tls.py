@@ -9,7 +9,7 @@ from typing import Final, Self
 
 from broker.config.kinds import SECRET, TEXT, ConfigKind, ConfigType, choices_of, list_of, one_of
 from broker.config.listeners import ListenerConfig
-from broker.config.setting import LISTENER_PREFIX, ListenerSection, setting, settings_of
+from broker.config.setting import LISTENER_PREFIX, ListenerSection, Setting, settings_of
 
 
 def _read_pem(text: str) -> str:
@@ -37,154 +37,108 @@ _WHY_PEM: Final = "Java's own formats are not supported."
 class TlsConfig(ListenerSection):
     """`listener` is the listener of these settings, in upper case; empty for the common ones."""
 
-    keystore_type: str = setting(
-        "ssl.keystore.type",
-        "PEM",
-        _STORE_TYPE,
-        "The format of the key store.",
-        listener_too=True,
-        kafka_default="JKS",
-        why=_WHY_PEM,
+    keystore_type: str = Setting("ssl.keystore.type", "PEM", _STORE_TYPE, listener_too=True).described(
+        "The format of the key store.", kafka_default="JKS", why=_WHY_PEM
     )
-    keystore_location: str = setting(
-        "ssl.keystore.location",
-        "",
-        TEXT,
+    keystore_location: str = Setting(
+        "ssl.keystore.location", "", TEXT, listener_too=True, dynamic=True, per_broker=True, null_default=True
+    ).described(
         "A file with the private key and the certificate chain of the broker, its own certificate first. "
-        "It is reloaded when it changes; new connections use the new certificate.",
-        listener_too=True,
-        dynamic=True,
-        per_broker=True,
-        null_default=True,
+        "It is reloaded when it changes; new connections use the new certificate."
     )
-    keystore_certificate_chain: str = setting(
+    keystore_certificate_chain: str = Setting(
         "ssl.keystore.certificate.chain",
         "",
         SECRET,
-        "The certificate chain as PEM text, instead of a file.",
         listener_too=True,
         dynamic=True,
         per_broker=True,
         null_default=True,
+    ).described("The certificate chain as PEM text, instead of a file.")
+    keystore_key: str = Setting(
+        "ssl.keystore.key", "", SECRET, listener_too=True, dynamic=True, per_broker=True, null_default=True
+    ).described("The private key as PEM text, instead of a file.")
+    key_password: str = Setting(
+        "ssl.key.password", "", SECRET, listener_too=True, dynamic=True, per_broker=True, null_default=True
+    ).described("The password that decrypts the private key.")
+    keystore_password: str = Setting(
+        "ssl.keystore.password", "", SECRET, listener_too=True, null_default=True
+    ).described("Must be empty: a PEM file has no password, only its key has one (ssl.key.password).")
+    truststore_type: str = Setting("ssl.truststore.type", "PEM", _STORE_TYPE, listener_too=True).described(
+        "The format of the trust store.", kafka_default="JKS", why=_WHY_PEM
     )
-    keystore_key: str = setting(
-        "ssl.keystore.key",
-        "",
-        SECRET,
-        "The private key as PEM text, instead of a file.",
-        listener_too=True,
-        dynamic=True,
-        per_broker=True,
-        null_default=True,
-    )
-    key_password: str = setting(
-        "ssl.key.password",
-        "",
-        SECRET,
-        "The password that decrypts the private key.",
-        listener_too=True,
-        dynamic=True,
-        per_broker=True,
-        null_default=True,
-    )
-    keystore_password: str = setting(
-        "ssl.keystore.password",
-        "",
-        SECRET,
-        "Must be empty: a PEM file has no password, only its key has one (ssl.key.password).",
-        listener_too=True,
-        null_default=True,
-    )
-    truststore_type: str = setting(
-        "ssl.truststore.type",
-        "PEM",
-        _STORE_TYPE,
-        "The format of the trust store.",
-        listener_too=True,
-        kafka_default="JKS",
-        why=_WHY_PEM,
-    )
-    truststore_location: str = setting(
+    truststore_location: str = Setting(
         "ssl.truststore.location",
         "",
         TEXT,
-        "A file with the CA certificates for client certificates. It is reloaded when it changes.",
         listener_too=True,
         dynamic=True,
         per_broker=True,
         null_default=True,
-    )
-    truststore_certificates: str = setting(
+    ).described("A file with the CA certificates for client certificates. It is reloaded when it changes.")
+    truststore_certificates: str = Setting(
         "ssl.truststore.certificates",
         "",
         SECRET,
-        "The CA certificates as PEM text, instead of a file.",
         listener_too=True,
         dynamic=True,
         per_broker=True,
         null_default=True,
-    )
-    truststore_password: str = setting(
-        "ssl.truststore.password",
-        "",
-        SECRET,
-        "Must be empty: a PEM file of certificates has no password.",
-        listener_too=True,
-        null_default=True,
-    )
-    client_auth: str = setting(
+    ).described("The CA certificates as PEM text, instead of a file.")
+    truststore_password: str = Setting(
+        "ssl.truststore.password", "", SECRET, listener_too=True, null_default=True
+    ).described("Must be empty: a PEM file of certificates has no password.")
+    client_auth: str = Setting(
         "ssl.client.auth",
         "none",
         one_of("none", "requested", "required"),
-        "Whether clients present a certificate. On an SSL listener, its subject is the client's user, to "
-        "which quotas apply. On SASL_SSL listeners, only the key with the listener's prefix applies.",
         listener_too=True,
         dynamic=True,
         per_broker=True,
+    ).described(
+        "Whether clients present a certificate. On an SSL listener, its subject is the client's user, to "
+        "which quotas apply. On SASL_SSL listeners, only the key with the listener's prefix applies."
     )
-    enabled_protocols: tuple[str, ...] = setting(
+    enabled_protocols: tuple[str, ...] = Setting(
         "ssl.enabled.protocols",
         ("TLSv1.2", "TLSv1.3"),
         choices_of("TLSv1.2", "TLSv1.3"),
-        "The enabled versions of TLS.",
         listener_too=True,
         dynamic=True,
         per_broker=True,
-    )
-    protocol: str = setting(
+    ).described("The enabled versions of TLS.")
+    protocol: str = Setting(
         "ssl.protocol",
         "TLSv1.3",
         one_of("TLS", "TLSv1.2", "TLSv1.3"),
-        "The newest enabled version, if ssl.enabled.protocols contains it; TLS means the newest available.",
         listener_too=True,
         dynamic=True,
         per_broker=True,
+    ).described(
+        "The newest enabled version, if ssl.enabled.protocols contains it; TLS means the newest available."
     )
-    cipher_suites: tuple[str, ...] = setting(
+    cipher_suites: tuple[str, ...] = Setting(
         "ssl.cipher.suites",
         (),
         list_of(TEXT.read, "a list of cipher suites, by their IANA names"),
-        "Enabled cipher suites; empty: OpenSSL's secure defaults. For TLS 1.3, list all suites or none.",
         listener_too=True,
         dynamic=True,
         per_broker=True,
+    ).described(
+        "Enabled cipher suites; empty: OpenSSL's secure defaults. For TLS 1.3, list all suites or none."
     )
-    principal_mapping_rules: str = setting(
-        "ssl.principal.mapping.rules",
-        "DEFAULT",
-        TEXT,
+    principal_mapping_rules: str = Setting(
+        "ssl.principal.mapping.rules", "DEFAULT", TEXT, listener_too=True
+    ).described(
         "How the subject of a client's certificate maps to its user: `DEFAULT` uses it unchanged; "
-        "`RULE:pattern/replacement/[LU]` applies if the pattern matches all of it; the first match wins.",
-        listener_too=True,
+        "`RULE:pattern/replacement/[LU]` applies if the pattern matches all of it; the first match wins."
     )
-    store_allowed_directories: tuple[str, ...] = setting(
-        "ssl.store.allowed.directories",
-        (),
-        list_of(TEXT.read, "a list of folders"),
+    store_allowed_directories: tuple[str, ...] = Setting(
+        "ssl.store.allowed.directories", (), list_of(TEXT.read, "a list of folders"), ours=True
+    ).described(
         "The folders, including subfolders, that `ssl.keystore.location` and `ssl.truststore.location` can "
         "point to in dynamic changes; empty: the folders of the stores that the configuration file names. "
-        "The file itself is not restricted.",
-        ours=True,
+        "The file itself is not restricted."
     )
     listener: str = ""
 

@@ -19,10 +19,10 @@ from broker.config.kinds import (
     long,
     one_of,
 )
-from broker.config.sections.replication import TopicThrottles
-from broker.config.sections.tiered_storage import NO_TIERED_STORAGE, TieredStorage
-from broker.config.setting import Setting, setting, settings_of
+from broker.config.sections.quotas import TopicThrottles
+from broker.config.setting import Setting, settings_of
 
+NO_TIERED_STORAGE: Final = "this broker has no tiered storage"
 LEAST_SEGMENT: Final = 14
 """The least internal.segment.bytes (Kafka: any number), and segment.bytes of an earlier version."""
 
@@ -48,29 +48,17 @@ GZIP_LEVEL: Final = ConfigKind(ConfigType.INT, "a whole number from 1 to 9, or -
 class TopicDefaults:
     """The creation of topics."""
 
-    num_partitions: int = setting(
-        "num.partitions",
-        1,
-        integer(1, 10_000),
-        "Partitions of a topic that is created without a count.",
+    num_partitions: int = Setting("num.partitions", 1, integer(1, 10_000)).described(
+        "Partitions of a topic that is created without a count."
     )
-    default_replication_factor: int = setting(
-        "default.replication.factor",
-        1,
-        integer(1, 32_767),
-        "Replicas of a topic that is created without a count. With one broker, more than 1 is refused.",
+    default_replication_factor: int = Setting("default.replication.factor", 1, integer(1, 32_767)).described(
+        "Replicas of a topic that is created without a count. With one broker, more than 1 is refused."
     )
-    auto_create_topics: bool = setting(
-        "auto.create.topics.enable",
-        True,
-        BOOLEAN,
-        "Whether a Metadata request for a topic that does not exist creates it.",
+    auto_create_topics: bool = Setting("auto.create.topics.enable", True, BOOLEAN).described(
+        "Whether a Metadata request for a topic that does not exist creates it."
     )
-    delete_topics: bool = setting(
-        "delete.topic.enable",
-        True,
-        BOOLEAN,
-        "Whether topics can be deleted.",
+    delete_topics: bool = Setting("delete.topic.enable", True, BOOLEAN).described(
+        "Whether topics can be deleted."
     )
 
 
@@ -78,295 +66,243 @@ class TopicDefaults:
 class TopicSettings:
     """Storage settings of one topic."""
 
-    cleanup_policy: tuple[str, ...] = setting(
+    cleanup_policy: tuple[str, ...] = Setting(
         "log.cleanup.policy",
         ("delete",),
         choices_of("delete", "compact", least=0),
-        "`delete` removes segments by age and size. `compact` keeps the last record of each key "
-        "([compaction.md](compaction.md)). Both can be set. An empty list keeps all records.",
         topic_key="cleanup.policy",
         dynamic=True,
+    ).described(
+        "`delete` removes segments by age and size. `compact` keeps the last record of each key "
+        "([compaction.md](compaction.md)). Both can be set. An empty list keeps all records."
     )
-    compression_type: str = setting(
+    compression_type: str = Setting(
         "compression.type",
         "producer",
         one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
-        "The compression of stored batches. `producer`: as the producer compressed them. With any other, the "
-        "broker compresses each batch that arrives otherwise again, in a thread.",
         topic_key="compression.type",
         dynamic=True,
+    ).described(
+        "The compression of stored batches. `producer`: as the producer compressed them. With any other, the "
+        "broker compresses each batch that arrives otherwise again, in a thread."
     )
-    compression_gzip_level: int = setting(
-        "compression.gzip.level",
-        -1,
-        GZIP_LEVEL,
-        "The level of `compression.type=gzip`; -1 is the default of zlib.",
-        topic_key="compression.gzip.level",
-        dynamic=True,
-    )
-    compression_lz4_level: int = setting(
-        "compression.lz4.level",
-        9,
-        integer(1, 17),
+    compression_gzip_level: int = Setting(
+        "compression.gzip.level", -1, GZIP_LEVEL, topic_key="compression.gzip.level", dynamic=True
+    ).described("The level of `compression.type=gzip`; -1 is the default of zlib.")
+    compression_lz4_level: int = Setting(
+        "compression.lz4.level", 9, integer(1, 17), topic_key="compression.lz4.level", dynamic=True
+    ).described(
         "The level of `compression.type=lz4`. As in Kafka, 9 is the fast compressor, and any other level is "
-        "the high compressor, which is slower.",
-        topic_key="compression.lz4.level",
-        dynamic=True,
+        "the high compressor, which is slower."
     )
-    compression_zstd_level: int = setting(
-        "compression.zstd.level",
-        3,
-        integer(-131_072, 22),
-        "The level of `compression.type=zstd`.",
-        topic_key="compression.zstd.level",
-        dynamic=True,
-    )
-    delete_retention_ms: int = setting(
+    compression_zstd_level: int = Setting(
+        "compression.zstd.level", 3, integer(-131_072, 22), topic_key="compression.zstd.level", dynamic=True
+    ).described("The level of `compression.type=zstd`.")
+    delete_retention_ms: int = Setting(
         "log.cleaner.delete.retention.ms",
         24 * _HOURS,
         long(0),
-        "How long a compacted log keeps a tombstone, and a marker whose transaction has no records left, "
-        "after a pass of the cleaner that found nothing older.",
-        unit="ms",
+        "ms",
         topic_key="delete.retention.ms",
         dynamic=True,
+    ).described(
+        "How long a compacted log keeps a tombstone, and a marker whose transaction has no records left, "
+        "after a pass of the cleaner that found nothing older."
     )
-    file_delete_delay_ms: int = setting(
-        "log.segment.delete.delay.ms",
-        60_000,
-        long(0),
-        "How long the file of a deleted segment remains on disk.",
-        unit="ms",
-        topic_key="file.delete.delay.ms",
-        dynamic=True,
-    )
-    flush_messages: int = setting(
-        "log.flush.interval.messages",
-        LONG_MAX,
-        long(1),
-        "The broker flushes a partition when it has this many unflushed records.",
-        unit="records",
-        topic_key="flush.messages",
-        dynamic=True,
-    )
-    flush_ms: int = setting(
+    file_delete_delay_ms: int = Setting(
+        "log.segment.delete.delay.ms", 60_000, long(0), "ms", topic_key="file.delete.delay.ms", dynamic=True
+    ).described("How long the file of a deleted segment remains on disk.")
+    flush_messages: int = Setting(
+        "log.flush.interval.messages", LONG_MAX, long(1), "records", topic_key="flush.messages", dynamic=True
+    ).described("The broker flushes a partition when it has this many unflushed records.")
+    flush_ms: int = Setting(
         "log.flush.interval.ms",
         LONG_MAX,
         long(0),
-        "The broker flushes a record at the latest after this time.",
-        unit="ms",
+        "ms",
         topic_key="flush.ms",
         dynamic=True,
         null_default=True,
-    )
-    index_interval_bytes: int = setting(
-        "log.index.interval.bytes",
-        4_096,
-        integer(0),
-        "Bytes of records between two index entries.",
-        unit="bytes",
-        topic_key="index.interval.bytes",
-        dynamic=True,
-    )
-    local_retention_bytes: int = setting(
+    ).described("The broker flushes a record at the latest after this time.")
+    index_interval_bytes: int = Setting(
+        "log.index.interval.bytes", 4_096, integer(0), "bytes", topic_key="index.interval.bytes", dynamic=True
+    ).described("Bytes of records between two index entries.")
+    local_retention_bytes: int = Setting(
         "log.local.retention.bytes",
         -2,
         long(-2),
-        "How much of a log with remote storage remains here; -2: as log.retention.bytes.",
-        unit="bytes",
+        "bytes",
         topic_key="local.retention.bytes",
         dynamic=True,
         inert=NO_TIERED_STORAGE,
-    )
-    local_retention_ms: int = setting(
+    ).described("How much of a log with remote storage remains here; -2: as log.retention.bytes.")
+    local_retention_ms: int = Setting(
         "log.local.retention.ms",
         -2,
         long(-2),
-        "How long segments of a log with remote storage remain here; -2: as log.retention.ms.",
-        unit="ms",
+        "ms",
         topic_key="local.retention.ms",
         dynamic=True,
         inert=NO_TIERED_STORAGE,
-    )
-    max_compaction_lag_ms: int = setting(
+    ).described("How long segments of a log with remote storage remain here; -2: as log.retention.ms.")
+    max_compaction_lag_ms: int = Setting(
         "log.cleaner.max.compaction.lag.ms",
         LONG_MAX,
         long(1),
-        "A log whose oldest dirty record is older is compacted, whatever its dirty ratio; its active segment "
-        "is rolled after this time too.",
-        unit="ms",
+        "ms",
         topic_key="max.compaction.lag.ms",
         dynamic=True,
+    ).described(
+        "A log whose oldest dirty record is older is compacted, whatever its dirty ratio; its active segment "
+        "is rolled after this time too."
     )
-    max_message_bytes: int = setting(
-        "message.max.bytes",
-        1_048_588,
-        integer(0),
-        "Maximum size of a batch, after compression.",
-        unit="bytes",
-        topic_key="max.message.bytes",
-        dynamic=True,
-    )
-    max_message_records: int = setting(
+    max_message_bytes: int = Setting(
+        "message.max.bytes", 1_048_588, integer(0), "bytes", topic_key="max.message.bytes", dynamic=True
+    ).described("Maximum size of a batch, after compression.")
+    max_message_records: int = Setting(
         "message.max.records",
         262_144,
         integer(1),
-        "Maximum number of records in a batch, regardless of its compression; if every record is read (see "
-        "`record.validation`), headers count as well. A larger batch is refused with MESSAGE_TOO_LARGE, "
-        "and the producer splits it. Uncompressed batches within the default `message.max.bytes` cannot "
-        "have more.",
-        unit="records",
+        "records",
         topic_key="max.message.records",
         dynamic=True,
         ours=True,
+    ).described(
+        "Maximum number of records in a batch, regardless of its compression; if every record is read (see "
+        "`record.validation`), headers count as well. A larger batch is refused with MESSAGE_TOO_LARGE, "
+        "and the producer splits it. Uncompressed batches within the default `message.max.bytes` cannot "
+        "have more."
     )
-    message_timestamp_after_max_ms: int = setting(
+    message_timestamp_after_max_ms: int = Setting(
         "log.message.timestamp.after.max.ms",
         3_600_000,
         long(0),
-        "How far a record's CreateTime can be ahead of the broker's clock.",
-        unit="ms",
+        "ms",
         topic_key="message.timestamp.after.max.ms",
         dynamic=True,
-    )
-    message_timestamp_before_max_ms: int = setting(
+    ).described("How far a record's CreateTime can be ahead of the broker's clock.")
+    message_timestamp_before_max_ms: int = Setting(
         "log.message.timestamp.before.max.ms",
         LONG_MAX,
         long(0),
-        "How far a record's CreateTime can be behind the broker's clock.",
-        unit="ms",
+        "ms",
         topic_key="message.timestamp.before.max.ms",
         dynamic=True,
-    )
-    message_timestamp_type: str = setting(
+    ).described("How far a record's CreateTime can be behind the broker's clock.")
+    message_timestamp_type: str = Setting(
         "log.message.timestamp.type",
         "CreateTime",
         one_of("CreateTime", "LogAppendTime"),
-        "The timestamp of a record: the producer's, or the broker's at the append.",
         topic_key="message.timestamp.type",
         dynamic=True,
-    )
-    min_cleanable_dirty_ratio: float = setting(
+    ).described("The timestamp of a record: the producer's, or the broker's at the append.")
+    min_cleanable_dirty_ratio: float = Setting(
         "log.cleaner.min.cleanable.ratio",
         0.5,
         decimal(0, 1),
-        "A log is compacted when a greater share of its bytes is dirty: written since the last pass of the "
-        "cleaner.",
         topic_key="min.cleanable.dirty.ratio",
         dynamic=True,
+    ).described(
+        "A log is compacted when a greater share of its bytes is dirty: written since the last pass of the "
+        "cleaner."
     )
-    min_compaction_lag_ms: int = setting(
-        "log.cleaner.min.compaction.lag.ms",
-        0,
-        long(0),
-        "Segments with a record that is younger are not compacted.",
-        unit="ms",
-        topic_key="min.compaction.lag.ms",
-        dynamic=True,
-    )
-    min_insync_replicas: int = setting(
+    min_compaction_lag_ms: int = Setting(
+        "log.cleaner.min.compaction.lag.ms", 0, long(0), "ms", topic_key="min.compaction.lag.ms", dynamic=True
+    ).described("Segments with a record that is younger are not compacted.")
+    min_insync_replicas: int = Setting(
         "min.insync.replicas",
         1,
         integer(1),
-        "Replicas that a produce with acks=all requires; as in Kafka at most as many as a partition has.",
         topic_key="min.insync.replicas",
         dynamic=True,
         inert="every partition has one replica",
+    ).described(
+        "Replicas that a produce with acks=all requires; as in Kafka at most as many as a partition has."
     )
-    preallocate: bool = setting(
+    preallocate: bool = Setting(
         "log.preallocate",
         False,
         BOOLEAN,
-        "Whether the file of a new segment is made as large as a segment can become.",
         topic_key="preallocate",
         dynamic=True,
         inert="the file systems that the broker is for gain nothing by it",
-    )
-    record_validation: str = setting(
+    ).described("Whether the file of a new segment is made as large as a segment can become.")
+    record_validation: str = Setting(
         "record.validation",
         "compressed",
         one_of("header", "compressed", "full"),
+        topic_key="record.validation",
+        dynamic=True,
+        ours=True,
+    ).described(
         "Batches whose records are read before the append; header and CRC are always checked. "
         "`compressed`: compressed batches, as in Kafka; a batch that cannot be decompressed or does not "
         "match its header is refused with INVALID_RECORD and never reaches a consumer. `full`: "
         "uncompressed batches as well, as in Kafka. `header`: none. Compacted topics and topics with "
         "`message.timestamp.before.max.ms` always read all records. For the costs see "
-        "[benchmarks.md](benchmarks-figures.md#what-validation-costs).",
-        topic_key="record.validation",
-        dynamic=True,
-        ours=True,
+        "[benchmarks.md](benchmarks-figures.md#what-validation-costs)."
     )
-    retention_bytes: int = setting(
-        "log.retention.bytes",
-        -1,
-        long(-1),
-        "The oldest segments of a larger partition are deleted; -1: no limit.",
-        unit="bytes",
-        topic_key="retention.bytes",
-        dynamic=True,
-    )
-    retention_ms: int = setting(
+    retention_bytes: int = Setting(
+        "log.retention.bytes", -1, long(-1), "bytes", topic_key="retention.bytes", dynamic=True
+    ).described("The oldest segments of a larger partition are deleted; -1: no limit.")
+    retention_ms: int = Setting(
         "log.retention.ms",
         168 * _HOURS,
         long(-1),
-        "Segments whose newest record is older are deleted; -1: no limit.",
-        unit="ms",
+        "ms",
         also=(("log.retention.minutes", _MINUTES), ("log.retention.hours", _HOURS)),
         topic_key="retention.ms",
         dynamic=True,
         default_spelling="log.retention.hours",
-    )
-    segment_bytes: int = setting(
+    ).described("Segments whose newest record is older are deleted; -1: no limit.")
+    segment_bytes: int = Setting(
         "log.segment.bytes",
         1_073_741_824,
         integer(1_048_576),
-        "A segment is rolled before a batch that would make it larger.",
-        unit="bytes",
+        "bytes",
         topic_key="segment.bytes",
         dynamic=True,
         stored=integer(LEAST_SEGMENT),
-    )
-    segment_index_bytes: int = setting(
+    ).described("A segment is rolled before a batch that would make it larger.")
+    segment_index_bytes: int = Setting(
         "log.index.size.max.bytes",
         10_485_760,
         integer(4),
-        "A segment is rolled when its index has this size.",
-        unit="bytes",
+        "bytes",
         topic_key="segment.index.bytes",
         dynamic=True,
-    )
-    segment_jitter_ms: int = setting(
+    ).described("A segment is rolled when its index has this size.")
+    segment_jitter_ms: int = Setting(
         "log.roll.jitter.ms",
         0,
         long(0),
-        "A segment is rolled earlier by a random time up to this, so that not all are rolled at once.",
-        unit="ms",
+        "ms",
         also=(("log.roll.jitter.hours", _HOURS),),
         topic_key="segment.jitter.ms",
         dynamic=True,
         default_spelling="log.roll.jitter.hours",
+    ).described(
+        "A segment is rolled earlier by a random time up to this, so that not all are rolled at once."
     )
-    segment_ms: int = setting(
+    segment_ms: int = Setting(
         "log.roll.ms",
         168 * _HOURS,
         long(1),
-        "A segment is rolled when its first record is older.",
-        unit="ms",
+        "ms",
         also=(("log.roll.hours", _HOURS),),
         topic_key="segment.ms",
         dynamic=True,
         default_spelling="log.roll.hours",
-    )
+    ).described("A segment is rolled when its first record is older.")
 
-    unclean_leader_election_enable: bool = setting(
+    unclean_leader_election_enable: bool = Setting(
         "unclean.leader.election.enable",
         False,
         BOOLEAN,
-        "Whether a replica that lacks records can become the leader.",
         topic_key="unclean.leader.election.enable",
         dynamic=True,
         inert="each partition has one replica",
-    )
+    ).described("Whether a replica that lacks records can become the leader.")
 
     @property
     def deletes(self) -> bool:
@@ -409,19 +345,55 @@ class TopicSettings:
         return self.message_timestamp_type == "LogAppendTime"
 
 
+def _read_false(text: str) -> bool:
+    if BOOLEAN.read(text):
+        raise ValueError("tiered storage is disabled")
+    return False
+
+
+DISABLED: Final = ConfigKind(
+    ConfigType.BOOLEAN, "false, because tiered storage is disabled", _read_false, BOOLEAN.write
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TieredStorage:
+    """Tiered storage (KIP-405), which this broker does not have: topics accept the keys, with a warning.
+
+    Topic-only keys, as in Kafka; `TopicSettings` has those with a default of the broker.
+    """
+
+    remote_storage_enable: bool = Setting(
+        "remote.storage.enable", False, DISABLED, topic_key="remote.storage.enable"
+    ).described("Whether segments are copied to remote storage.")
+    remote_log_copy_disable: bool = Setting(
+        "remote.log.copy.disable",
+        False,
+        BOOLEAN,
+        topic_key="remote.log.copy.disable",
+        inert=NO_TIERED_STORAGE,
+    ).described("Whether no further segments are copied to remote storage.")
+    remote_log_delete_on_disable: bool = Setting(
+        "remote.log.delete.on.disable",
+        False,
+        BOOLEAN,
+        topic_key="remote.log.delete.on.disable",
+        inert=NO_TIERED_STORAGE,
+    ).described("Whether the end of tiered storage deletes what is in remote storage.")
+
+
 @dataclass(frozen=True, slots=True)
 class InternalSettings:
     """Settings for tests, as Kafka has them."""
 
-    segment_bytes: int | None = setting(
+    segment_bytes: int | None = Setting(
         "internal.segment.bytes",
         None,
         integer(LEAST_SEGMENT),
-        "The topic's `segment.bytes` if it is set: smaller segments than that allows, for tests.",
-        unit="bytes",
+        "bytes",
         topic_key="internal.segment.bytes",
         internal=True,
-    )
+    ).described("The topic's `segment.bytes` if it is set: smaller segments than that allows, for tests.")
 
 
 TOPIC_ONLY: Final = (TopicThrottles, TieredStorage, InternalSettings)

@@ -13,8 +13,7 @@ from typing import Final
 from uuid import uuid4
 
 from broker.common.errors import ErrorCode
-from broker.config.sections.consumer_groups import ConsumerGroupConfig
-from broker.config.sections.groups import GroupConfig
+from broker.config.sections.groups import ConsumerGroupConfig, GroupConfig
 from broker.config.sections.share_groups import ShareGroupConfig
 from broker.coordinator.group import offsets, persistence, rebalance
 from broker.coordinator.group.any_group import AnyGroup

@@ -11,8 +11,7 @@ from typing import Final, Protocol, TypeVar
 
 from broker.common.errors import ErrorCode
 from broker.common.slices import PAUSE, Steps
-from broker.config.sections.consumer_groups import ConsumerGroupConfig
-from broker.config.sections.groups import GroupConfig
+from broker.config.sections.groups import ConsumerGroupConfig, GroupConfig
 from broker.config.sections.share_groups import ShareGroupConfig
 from broker.coordinator.group import isolation, rebalance, rollback
 from broker.coordinator.group.any_group import AnyGroup, GroupsById

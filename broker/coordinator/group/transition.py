@@ -5,8 +5,7 @@ Created by `groups` and passed through every transition; the result is `Effects`
 
 from typing import NamedTuple, Protocol
 
-from broker.config.sections.consumer_groups import ConsumerGroupConfig
-from broker.config.sections.groups import GroupConfig
+from broker.config.sections.groups import ConsumerGroupConfig, GroupConfig
 from broker.config.sections.share_groups import ShareGroupConfig
 from broker.coordinator.group.consumer.assignment import ClusterTopics
 from broker.coordinator.group.messages import (

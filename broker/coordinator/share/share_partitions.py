@@ -15,14 +15,15 @@ from typing import Final, NamedTuple
 from broker.common.clock import Clock
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.slices import Slices
-from broker.config.sections.share import LOCK_DURATION, SharePartitionConfig
 from broker.config.sections.share_groups import (
     EARLIEST,
     ISOLATION_LEVEL,
     LATEST,
+    LOCK_DURATION,
     OFFSET_RESET,
     READ_COMMITTED,
     SHARE,
+    SharePartitionConfig,
     duration_ms,
 )
 from broker.coordinator.share.persister import (

@@ -19,13 +19,12 @@ from broker.gateway.own_topics import IDS_FROM, OwnTopics, is_ours, is_secret
 from broker.gateway.routes import Answers, AnswersVersion
 from broker.network.connection.channel import Channel
 from broker.protocol.api_key import ApiKey
-from broker.protocol.messages.alter_partition_reassignments import (
-    AlterPartitionReassignmentsResponse,
-    ReassignablePartitionResponse,
-    ReassignableTopicResponse,
+from broker.protocol.messages.acls import (
+    AclCreationResult,
+    CreateAclsResponse,
+    DeleteAclsFilterResult,
+    DeleteAclsResponse,
 )
-from broker.protocol.messages.create_acls import AclCreationResult, CreateAclsResponse
-from broker.protocol.messages.delete_acls import DeleteAclsFilterResult, DeleteAclsResponse
 from broker.protocol.messages.delete_records import (
     DeleteRecordsPartitionResult,
     DeleteRecordsResponse,
@@ -41,6 +40,11 @@ from broker.protocol.messages.fetch import (
     FetchRequest,
     FetchResponse,
     PartitionData,
+)
+from broker.protocol.messages.partition_reassignments import (
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
 )
 from broker.protocol.messages.produce import (
     PartitionProduceResponse,

@@ -25,7 +25,7 @@ from broker.config.sections import TelemetryConfig
 from broker.metadata.image import OUR_TOPICS
 from broker.network.clock import TrioClock
 from broker.partitions.event_log import EventOrigin
-from broker.protocol.messages.push_telemetry import PushTelemetryResponse
+from broker.protocol.messages.telemetry import PushTelemetryResponse
 from broker.records.build import NewRecord
 from broker.records.compression import Codec
 from broker.telemetry.instance import uuid_text

@@ -16,10 +16,7 @@ class AddPartitionsToTxnTransaction(Struct):
     topics: list[AddPartitionsToTxnTopic] = field(AddPartitionsToTxnTopic, 4, 5, array=True)
 
 
-class AddPartitionsToTxnRequest(Message):
-    API_KEY = 24
-    VERSIONS = (0, 5)
-    FLEXIBLE = 3
+class AddPartitionsToTxnRequest(Message, api_key=24, versions=(0, 5), flexible=3):
     v3_and_below_transactional_id: str = field("string", 0, 3)
     v3_and_below_producer_id: int = field("int64", 0, 3)
     v3_and_below_producer_epoch: int = field("int16", 0, 3)
@@ -46,10 +43,7 @@ class AddPartitionsToTxnResult(Struct):
     )
 
 
-class AddPartitionsToTxnResponse(Message):
-    API_KEY = 24
-    VERSIONS = (0, 5)
-    FLEXIBLE = 3
+class AddPartitionsToTxnResponse(Message, api_key=24, versions=(0, 5), flexible=3):
     throttle_time_ms: int = field("int32", 0, 5)
     results_by_topic_v3_and_below: list[AddPartitionsToTxnTopicResult] = field(
         AddPartitionsToTxnTopicResult, 0, 3, array=True

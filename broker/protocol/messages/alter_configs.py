@@ -14,10 +14,7 @@ class AlterConfigsResource(Struct):
     configs: list[AlterableConfig] = field(AlterableConfig, 0, 2, array=True)
 
 
-class AlterConfigsRequest(Message):
-    API_KEY = 33
-    VERSIONS = (0, 2)
-    FLEXIBLE = 2
+class AlterConfigsRequest(Message, api_key=33, versions=(0, 2), flexible=2):
     resources: list[AlterConfigsResource] = field(AlterConfigsResource, 0, 2, array=True)
     validate_only: bool = field("bool", 0, 2)
 
@@ -29,9 +26,6 @@ class AlterConfigsResourceResponse(Struct):
     resource_name: str = field("string", 0, 2)
 
 
-class AlterConfigsResponse(Message):
-    API_KEY = 33
-    VERSIONS = (0, 2)
-    FLEXIBLE = 2
+class AlterConfigsResponse(Message, api_key=33, versions=(0, 2), flexible=2):
     throttle_time_ms: int = field("int32", 0, 2)
     responses: list[AlterConfigsResourceResponse] = field(AlterConfigsResourceResponse, 0, 2, array=True)

@@ -3,10 +3,7 @@
 from broker.protocol.schema import Message, Struct, field
 
 
-class ApiVersionsRequest(Message):
-    API_KEY = 18
-    VERSIONS = (0, 4)
-    FLEXIBLE = 3
+class ApiVersionsRequest(Message, api_key=18, versions=(0, 4), flexible=3):
     client_software_name: str = field("string", 3, 4)
     client_software_version: str = field("string", 3, 4)
 
@@ -29,10 +26,7 @@ class FinalizedFeatureKey(Struct):
     min_version_level: int = field("int16", 3, 4)
 
 
-class ApiVersionsResponse(Message):
-    API_KEY = 18
-    VERSIONS = (0, 4)
-    FLEXIBLE = 3
+class ApiVersionsResponse(Message, api_key=18, versions=(0, 4), flexible=3):
     error_code: int = field("int16", 0, 4)
     api_keys: list[ApiVersion] = field(ApiVersion, 0, 4, array=True)
     throttle_time_ms: int = field("int32", 1, 4)

@@ -3,10 +3,7 @@
 from broker.protocol.schema import Message, Struct, field
 
 
-class ConsumerGroupDescribeRequest(Message):
-    API_KEY = 69
-    VERSIONS = (0, 1)
-    FLEXIBLE = 0
+class ConsumerGroupDescribeRequest(Message, api_key=69, versions=(0, 1), flexible=0):
     group_ids: list[str] = field("string", 0, 1, array=True)
     include_authorized_operations: bool = field("bool", 0, 1)
 
@@ -47,9 +44,6 @@ class DescribedGroup(Struct):
     authorized_operations: int = field("int32", 0, 1, default=-2147483648)
 
 
-class ConsumerGroupDescribeResponse(Message):
-    API_KEY = 69
-    VERSIONS = (0, 1)
-    FLEXIBLE = 0
+class ConsumerGroupDescribeResponse(Message, api_key=69, versions=(0, 1), flexible=0):
     throttle_time_ms: int = field("int32", 0, 1)
     groups: list[DescribedGroup] = field(DescribedGroup, 0, 1, array=True)

@@ -8,10 +8,7 @@ class TopicPartitions(Struct):
     partitions: list[int] = field("int32", 0, 1, array=True)
 
 
-class ConsumerGroupHeartbeatRequest(Message):
-    API_KEY = 68
-    VERSIONS = (0, 1)
-    FLEXIBLE = 0
+class ConsumerGroupHeartbeatRequest(Message, api_key=68, versions=(0, 1), flexible=0):
     group_id: str = field("string", 0, 1)
     member_id: str = field("string", 0, 1)
     member_epoch: int = field("int32", 0, 1)
@@ -28,10 +25,7 @@ class Assignment(Struct):
     topic_partitions: list[TopicPartitions] = field(TopicPartitions, 0, 1, array=True)
 
 
-class ConsumerGroupHeartbeatResponse(Message):
-    API_KEY = 68
-    VERSIONS = (0, 1)
-    FLEXIBLE = 0
+class ConsumerGroupHeartbeatResponse(Message, api_key=68, versions=(0, 1), flexible=0):
     throttle_time_ms: int = field("int32", 0, 1)
     error_code: int = field("int16", 0, 1)
     error_message: str | None = field("string", 0, 1, nullable=0)

@@ -8,7 +8,6 @@ class TopicPartition(Struct):
     partitions: list[int] = field("int32", 0, 3, array=True)
 
 
-class ConsumerProtocolAssignment(Message):
-    VERSIONS = (0, 3)
+class ConsumerProtocolAssignment(Message, versions=(0, 3)):
     assigned_partitions: list[TopicPartition] = field(TopicPartition, 0, 3, array=True)
     user_data: Buffer | None = field("bytes", 0, 3, nullable=0)

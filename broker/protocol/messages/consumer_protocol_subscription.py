@@ -8,8 +8,7 @@ class TopicPartition(Struct):
     partitions: list[int] = field("int32", 1, 3, array=True)
 
 
-class ConsumerProtocolSubscription(Message):
-    VERSIONS = (0, 3)
+class ConsumerProtocolSubscription(Message, versions=(0, 3)):
     topics: list[str] = field("string", 0, 3, array=True)
     user_data: Buffer | None = field("bytes", 0, 3, nullable=0)
     owned_partitions: list[TopicPartition] = field(TopicPartition, 1, 3, array=True)

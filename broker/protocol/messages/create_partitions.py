@@ -15,10 +15,7 @@ class CreatePartitionsTopic(Struct):
     )
 
 
-class CreatePartitionsRequest(Message):
-    API_KEY = 37
-    VERSIONS = (0, 3)
-    FLEXIBLE = 2
+class CreatePartitionsRequest(Message, api_key=37, versions=(0, 3), flexible=2):
     topics: list[CreatePartitionsTopic] = field(CreatePartitionsTopic, 0, 3, array=True)
     timeout_ms: int = field("int32", 0, 3)
     validate_only: bool = field("bool", 0, 3)
@@ -30,9 +27,6 @@ class CreatePartitionsTopicResult(Struct):
     error_message: str | None = field("string", 0, 3, nullable=0)
 
 
-class CreatePartitionsResponse(Message):
-    API_KEY = 37
-    VERSIONS = (0, 3)
-    FLEXIBLE = 2
+class CreatePartitionsResponse(Message, api_key=37, versions=(0, 3), flexible=2):
     throttle_time_ms: int = field("int32", 0, 3)
     results: list[CreatePartitionsTopicResult] = field(CreatePartitionsTopicResult, 0, 3, array=True)

@@ -21,10 +21,7 @@ class CreatableTopic(Struct):
     configs: list[CreatableTopicConfig] = field(CreatableTopicConfig, 2, 7, array=True)
 
 
-class CreateTopicsRequest(Message):
-    API_KEY = 19
-    VERSIONS = (2, 7)
-    FLEXIBLE = 5
+class CreateTopicsRequest(Message, api_key=19, versions=(2, 7), flexible=5):
     topics: list[CreatableTopic] = field(CreatableTopic, 2, 7, array=True)
     timeout_ms: int = field("int32", 2, 7, default=60000)
     validate_only: bool = field("bool", 2, 7)
@@ -49,9 +46,6 @@ class CreatableTopicResult(Struct):
     configs: list[CreatableTopicConfigs] | None = field(CreatableTopicConfigs, 5, 7, array=True, nullable=5)
 
 
-class CreateTopicsResponse(Message):
-    API_KEY = 19
-    VERSIONS = (2, 7)
-    FLEXIBLE = 5
+class CreateTopicsResponse(Message, api_key=19, versions=(2, 7), flexible=5):
     throttle_time_ms: int = field("int32", 2, 7)
     topics: list[CreatableTopicResult] = field(CreatableTopicResult, 2, 7, array=True)

@@ -3,10 +3,7 @@
 from broker.protocol.schema import Message, Struct, field
 
 
-class DeleteGroupsRequest(Message):
-    API_KEY = 42
-    VERSIONS = (0, 2)
-    FLEXIBLE = 2
+class DeleteGroupsRequest(Message, api_key=42, versions=(0, 2), flexible=2):
     groups_names: list[str] = field("string", 0, 2, array=True)
 
 
@@ -15,9 +12,6 @@ class DeletableGroupResult(Struct):
     error_code: int = field("int16", 0, 2)
 
 
-class DeleteGroupsResponse(Message):
-    API_KEY = 42
-    VERSIONS = (0, 2)
-    FLEXIBLE = 2
+class DeleteGroupsResponse(Message, api_key=42, versions=(0, 2), flexible=2):
     throttle_time_ms: int = field("int32", 0, 2)
     results: list[DeletableGroupResult] = field(DeletableGroupResult, 0, 2, array=True)

@@ -13,10 +13,7 @@ class DeleteRecordsTopic(Struct):
     partitions: list[DeleteRecordsPartition] = field(DeleteRecordsPartition, 0, 2, array=True)
 
 
-class DeleteRecordsRequest(Message):
-    API_KEY = 21
-    VERSIONS = (0, 2)
-    FLEXIBLE = 2
+class DeleteRecordsRequest(Message, api_key=21, versions=(0, 2), flexible=2):
     topics: list[DeleteRecordsTopic] = field(DeleteRecordsTopic, 0, 2, array=True)
     timeout_ms: int = field("int32", 0, 2)
 
@@ -32,9 +29,6 @@ class DeleteRecordsTopicResult(Struct):
     partitions: list[DeleteRecordsPartitionResult] = field(DeleteRecordsPartitionResult, 0, 2, array=True)
 
 
-class DeleteRecordsResponse(Message):
-    API_KEY = 21
-    VERSIONS = (0, 2)
-    FLEXIBLE = 2
+class DeleteRecordsResponse(Message, api_key=21, versions=(0, 2), flexible=2):
     throttle_time_ms: int = field("int32", 0, 2)
     topics: list[DeleteRecordsTopicResult] = field(DeleteRecordsTopicResult, 0, 2, array=True)

@@ -12,10 +12,7 @@ class DeleteStateData(Struct):
     partitions: list[PartitionData] = field(PartitionData, 0, 0, array=True)
 
 
-class DeleteShareGroupStateRequest(Message):
-    API_KEY = 86
-    VERSIONS = (0, 0)
-    FLEXIBLE = 0
+class DeleteShareGroupStateRequest(Message, api_key=86, versions=(0, 0), flexible=0):
     group_id: str = field("string", 0, 0)
     topics: list[DeleteStateData] = field(DeleteStateData, 0, 0, array=True)
 
@@ -31,8 +28,5 @@ class DeleteStateResult(Struct):
     partitions: list[PartitionResult] = field(PartitionResult, 0, 0, array=True)
 
 
-class DeleteShareGroupStateResponse(Message):
-    API_KEY = 86
-    VERSIONS = (0, 0)
-    FLEXIBLE = 0
+class DeleteShareGroupStateResponse(Message, api_key=86, versions=(0, 0), flexible=0):
     results: list[DeleteStateResult] = field(DeleteStateResult, 0, 0, array=True)

@@ -8,10 +8,7 @@ class DeleteTopicState(Struct):
     topic_id: bytes = field("uuid", 6, 6)
 
 
-class DeleteTopicsRequest(Message):
-    API_KEY = 20
-    VERSIONS = (1, 6)
-    FLEXIBLE = 4
+class DeleteTopicsRequest(Message, api_key=20, versions=(1, 6), flexible=4):
     topic_names: list[str] = field("string", 1, 5, array=True)
     topics: list[DeleteTopicState] = field(DeleteTopicState, 6, 6, array=True)
     timeout_ms: int = field("int32", 1, 6)
@@ -24,9 +21,6 @@ class DeletableTopicResult(Struct):
     error_message: str | None = field("string", 5, 6, nullable=5)
 
 
-class DeleteTopicsResponse(Message):
-    API_KEY = 20
-    VERSIONS = (1, 6)
-    FLEXIBLE = 4
+class DeleteTopicsResponse(Message, api_key=20, versions=(1, 6), flexible=4):
     throttle_time_ms: int = field("int32", 1, 6)
     responses: list[DeletableTopicResult] = field(DeletableTopicResult, 1, 6, array=True)

@@ -3,10 +3,7 @@
 from broker.protocol.schema import Message, Struct, field
 
 
-class DescribeClusterRequest(Message):
-    API_KEY = 60
-    VERSIONS = (0, 2)
-    FLEXIBLE = 0
+class DescribeClusterRequest(Message, api_key=60, versions=(0, 2), flexible=0):
     include_cluster_authorized_operations: bool = field("bool", 0, 2)
     endpoint_type: int = field("int8", 1, 2, default=1)
     include_fenced_brokers: bool = field("bool", 2, 2)
@@ -20,10 +17,7 @@ class DescribeClusterBroker(Struct):
     is_fenced: bool = field("bool", 2, 2)
 
 
-class DescribeClusterResponse(Message):
-    API_KEY = 60
-    VERSIONS = (0, 2)
-    FLEXIBLE = 0
+class DescribeClusterResponse(Message, api_key=60, versions=(0, 2), flexible=0):
     throttle_time_ms: int = field("int32", 0, 2)
     error_code: int = field("int16", 0, 2)
     error_message: str | None = field("string", 0, 2, nullable=0)

@@ -9,10 +9,7 @@ class DescribeConfigsResource(Struct):
     configuration_keys: list[str] | None = field("string", 1, 4, array=True, nullable=1)
 
 
-class DescribeConfigsRequest(Message):
-    API_KEY = 32
-    VERSIONS = (1, 4)
-    FLEXIBLE = 4
+class DescribeConfigsRequest(Message, api_key=32, versions=(1, 4), flexible=4):
     resources: list[DescribeConfigsResource] = field(DescribeConfigsResource, 1, 4, array=True)
     include_synonyms: bool = field("bool", 1, 4)
     include_documentation: bool = field("bool", 3, 4)
@@ -43,9 +40,6 @@ class DescribeConfigsResult(Struct):
     configs: list[DescribeConfigsResourceResult] = field(DescribeConfigsResourceResult, 1, 4, array=True)
 
 
-class DescribeConfigsResponse(Message):
-    API_KEY = 32
-    VERSIONS = (1, 4)
-    FLEXIBLE = 4
+class DescribeConfigsResponse(Message, api_key=32, versions=(1, 4), flexible=4):
     throttle_time_ms: int = field("int32", 1, 4)
     results: list[DescribeConfigsResult] = field(DescribeConfigsResult, 1, 4, array=True)

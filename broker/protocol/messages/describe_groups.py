@@ -3,10 +3,7 @@
 from broker.protocol.schema import Buffer, Message, Struct, field
 
 
-class DescribeGroupsRequest(Message):
-    API_KEY = 15
-    VERSIONS = (0, 6)
-    FLEXIBLE = 5
+class DescribeGroupsRequest(Message, api_key=15, versions=(0, 6), flexible=5):
     groups: list[str] = field("string", 0, 6, array=True)
     include_authorized_operations: bool = field("bool", 3, 6)
 
@@ -31,9 +28,6 @@ class DescribedGroup(Struct):
     authorized_operations: int = field("int32", 3, 6, default=-2147483648)
 
 
-class DescribeGroupsResponse(Message):
-    API_KEY = 15
-    VERSIONS = (0, 6)
-    FLEXIBLE = 5
+class DescribeGroupsResponse(Message, api_key=15, versions=(0, 6), flexible=5):
     throttle_time_ms: int = field("int32", 1, 6)
     groups: list[DescribedGroup] = field(DescribedGroup, 0, 6, array=True)

@@ -8,10 +8,7 @@ class TopicRequest(Struct):
     partition_indexes: list[int] = field("int32", 0, 0, array=True)
 
 
-class DescribeProducersRequest(Message):
-    API_KEY = 61
-    VERSIONS = (0, 0)
-    FLEXIBLE = 0
+class DescribeProducersRequest(Message, api_key=61, versions=(0, 0), flexible=0):
     topics: list[TopicRequest] = field(TopicRequest, 0, 0, array=True)
 
 
@@ -36,9 +33,6 @@ class TopicResponse(Struct):
     partitions: list[PartitionResponse] = field(PartitionResponse, 0, 0, array=True)
 
 
-class DescribeProducersResponse(Message):
-    API_KEY = 61
-    VERSIONS = (0, 0)
-    FLEXIBLE = 0
+class DescribeProducersResponse(Message, api_key=61, versions=(0, 0), flexible=0):
     throttle_time_ms: int = field("int32", 0, 0)
     topics: list[TopicResponse] = field(TopicResponse, 0, 0, array=True)

@@ -12,10 +12,7 @@ class RequestTopicData(Struct):
     partitions: list[RequestPartitionData] = field(RequestPartitionData, 0, 2, array=True)
 
 
-class DescribeQuorumRequest(Message):
-    API_KEY = 55
-    VERSIONS = (0, 2)
-    FLEXIBLE = 0
+class DescribeQuorumRequest(Message, api_key=55, versions=(0, 2), flexible=0):
     topics: list[RequestTopicData] = field(RequestTopicData, 0, 2, array=True)
 
 
@@ -54,10 +51,7 @@ class Node(Struct):
     listeners: list[Listener] = field(Listener, 2, 2, array=True)
 
 
-class DescribeQuorumResponse(Message):
-    API_KEY = 55
-    VERSIONS = (0, 2)
-    FLEXIBLE = 0
+class DescribeQuorumResponse(Message, api_key=55, versions=(0, 2), flexible=0):
     error_code: int = field("int16", 0, 2)
     error_message: str | None = field("string", 2, 2, nullable=2)
     topics: list[ResponseTopicData] = field(ResponseTopicData, 0, 2, array=True)

@@ -12,10 +12,7 @@ class Cursor(Struct):
     partition_index: int = field("int32", 0, 0)
 
 
-class DescribeTopicPartitionsRequest(Message):
-    API_KEY = 75
-    VERSIONS = (0, 0)
-    FLEXIBLE = 0
+class DescribeTopicPartitionsRequest(Message, api_key=75, versions=(0, 0), flexible=0):
     topics: list[TopicRequest] = field(TopicRequest, 0, 0, array=True)
     response_partition_limit: int = field("int32", 0, 0, default=2000)
     cursor: Cursor | None = field(Cursor, 0, 0, nullable=0)
@@ -44,10 +41,7 @@ class DescribeTopicPartitionsResponseTopic(Struct):
     topic_authorized_operations: int = field("int32", 0, 0, default=-2147483648)
 
 
-class DescribeTopicPartitionsResponse(Message):
-    API_KEY = 75
-    VERSIONS = (0, 0)
-    FLEXIBLE = 0
+class DescribeTopicPartitionsResponse(Message, api_key=75, versions=(0, 0), flexible=0):
     throttle_time_ms: int = field("int32", 0, 0)
     topics: list[DescribeTopicPartitionsResponseTopic] = field(
         DescribeTopicPartitionsResponseTopic, 0, 0, array=True

@@ -3,10 +3,7 @@
 from broker.protocol.schema import Message, Struct, field
 
 
-class DescribeTransactionsRequest(Message):
-    API_KEY = 65
-    VERSIONS = (0, 0)
-    FLEXIBLE = 0
+class DescribeTransactionsRequest(Message, api_key=65, versions=(0, 0), flexible=0):
     transactional_ids: list[str] = field("string", 0, 0, array=True)
 
 
@@ -26,9 +23,6 @@ class TransactionState(Struct):
     topics: list[TopicData] = field(TopicData, 0, 0, array=True)
 
 
-class DescribeTransactionsResponse(Message):
-    API_KEY = 65
-    VERSIONS = (0, 0)
-    FLEXIBLE = 0
+class DescribeTransactionsResponse(Message, api_key=65, versions=(0, 0), flexible=0):
     throttle_time_ms: int = field("int32", 0, 0)
     transaction_states: list[TransactionState] = field(TransactionState, 0, 0, array=True)

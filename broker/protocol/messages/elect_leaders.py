@@ -8,10 +8,7 @@ class TopicPartitions(Struct):
     partitions: list[int] = field("int32", 0, 2, array=True)
 
 
-class ElectLeadersRequest(Message):
-    API_KEY = 43
-    VERSIONS = (0, 2)
-    FLEXIBLE = 2
+class ElectLeadersRequest(Message, api_key=43, versions=(0, 2), flexible=2):
     election_type: int = field("int8", 1, 2)
     topic_partitions: list[TopicPartitions] | None = field(TopicPartitions, 0, 2, array=True, nullable=0)
     timeout_ms: int = field("int32", 0, 2, default=60000)
@@ -28,10 +25,7 @@ class ReplicaElectionResult(Struct):
     partition_result: list[PartitionResult] = field(PartitionResult, 0, 2, array=True)
 
 
-class ElectLeadersResponse(Message):
-    API_KEY = 43
-    VERSIONS = (0, 2)
-    FLEXIBLE = 2
+class ElectLeadersResponse(Message, api_key=43, versions=(0, 2), flexible=2):
     throttle_time_ms: int = field("int32", 0, 2)
     error_code: int = field("int16", 1, 2)
     replica_election_results: list[ReplicaElectionResult] = field(ReplicaElectionResult, 0, 2, array=True)

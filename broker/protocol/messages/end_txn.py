@@ -3,20 +3,14 @@
 from broker.protocol.schema import Message, field
 
 
-class EndTxnRequest(Message):
-    API_KEY = 26
-    VERSIONS = (0, 5)
-    FLEXIBLE = 3
+class EndTxnRequest(Message, api_key=26, versions=(0, 5), flexible=3):
     transactional_id: str = field("string", 0, 5)
     producer_id: int = field("int64", 0, 5)
     producer_epoch: int = field("int16", 0, 5)
     committed: bool = field("bool", 0, 5)
 
 
-class EndTxnResponse(Message):
-    API_KEY = 26
-    VERSIONS = (0, 5)
-    FLEXIBLE = 3
+class EndTxnResponse(Message, api_key=26, versions=(0, 5), flexible=3):
     throttle_time_ms: int = field("int32", 0, 5)
     error_code: int = field("int16", 0, 5)
     producer_id: int = field("int64", 5, 5, default=-1)

@@ -31,10 +31,7 @@ class ReplicaState(Struct):
     replica_epoch: int = field("int64", 15, 18, default=-1)
 
 
-class FetchRequest(Message):
-    API_KEY = 1
-    VERSIONS = (4, 18)
-    FLEXIBLE = 12
+class FetchRequest(Message, api_key=1, versions=(4, 18), flexible=12):
     cluster_id: str | None = field("string", 12, 18, nullable=12, tag=0)
     replica_id: int = field("int32", 4, 14, default=-1)
     replica_state: ReplicaState | None = field(ReplicaState, 15, 18, tag=1)
@@ -98,10 +95,7 @@ class NodeEndpoint(Struct):
     rack: str | None = field("string", 16, 18, nullable=16)
 
 
-class FetchResponse(Message):
-    API_KEY = 1
-    VERSIONS = (4, 18)
-    FLEXIBLE = 12
+class FetchResponse(Message, api_key=1, versions=(4, 18), flexible=12):
     throttle_time_ms: int = field("int32", 4, 18)
     error_code: int = field("int16", 7, 18)
     session_id: int = field("int32", 7, 18)

@@ -3,10 +3,7 @@
 from broker.protocol.schema import Message, Struct, field
 
 
-class FindCoordinatorRequest(Message):
-    API_KEY = 10
-    VERSIONS = (0, 6)
-    FLEXIBLE = 3
+class FindCoordinatorRequest(Message, api_key=10, versions=(0, 6), flexible=3):
     key: str = field("string", 0, 3)
     key_type: int = field("int8", 1, 6)
     coordinator_keys: list[str] = field("string", 4, 6, array=True)
@@ -21,10 +18,7 @@ class Coordinator(Struct):
     error_message: str | None = field("string", 4, 6, nullable=4)
 
 
-class FindCoordinatorResponse(Message):
-    API_KEY = 10
-    VERSIONS = (0, 6)
-    FLEXIBLE = 3
+class FindCoordinatorResponse(Message, api_key=10, versions=(0, 6), flexible=3):
     throttle_time_ms: int = field("int32", 1, 6)
     error_code: int = field("int16", 0, 3)
     error_message: str | None = field("string", 1, 3, nullable=1)

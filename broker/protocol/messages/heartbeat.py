@@ -3,19 +3,13 @@
 from broker.protocol.schema import Message, field
 
 
-class HeartbeatRequest(Message):
-    API_KEY = 12
-    VERSIONS = (0, 4)
-    FLEXIBLE = 4
+class HeartbeatRequest(Message, api_key=12, versions=(0, 4), flexible=4):
     group_id: str = field("string", 0, 4)
     generation_id: int = field("int32", 0, 4)
     member_id: str = field("string", 0, 4)
     group_instance_id: str | None = field("string", 3, 4, nullable=3)
 
 
-class HeartbeatResponse(Message):
-    API_KEY = 12
-    VERSIONS = (0, 4)
-    FLEXIBLE = 4
+class HeartbeatResponse(Message, api_key=12, versions=(0, 4), flexible=4):
     throttle_time_ms: int = field("int32", 1, 4)
     error_code: int = field("int16", 0, 4)

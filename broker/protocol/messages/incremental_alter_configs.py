@@ -15,10 +15,7 @@ class AlterConfigsResource(Struct):
     configs: list[AlterableConfig] = field(AlterableConfig, 0, 1, array=True)
 
 
-class IncrementalAlterConfigsRequest(Message):
-    API_KEY = 44
-    VERSIONS = (0, 1)
-    FLEXIBLE = 1
+class IncrementalAlterConfigsRequest(Message, api_key=44, versions=(0, 1), flexible=1):
     resources: list[AlterConfigsResource] = field(AlterConfigsResource, 0, 1, array=True)
     validate_only: bool = field("bool", 0, 1)
 
@@ -30,9 +27,6 @@ class AlterConfigsResourceResponse(Struct):
     resource_name: str = field("string", 0, 1)
 
 
-class IncrementalAlterConfigsResponse(Message):
-    API_KEY = 44
-    VERSIONS = (0, 1)
-    FLEXIBLE = 1
+class IncrementalAlterConfigsResponse(Message, api_key=44, versions=(0, 1), flexible=1):
     throttle_time_ms: int = field("int32", 0, 1)
     responses: list[AlterConfigsResourceResponse] = field(AlterConfigsResourceResponse, 0, 1, array=True)

@@ -3,10 +3,7 @@
 from broker.protocol.schema import Message, field
 
 
-class InitProducerIdRequest(Message):
-    API_KEY = 22
-    VERSIONS = (0, 6)
-    FLEXIBLE = 2
+class InitProducerIdRequest(Message, api_key=22, versions=(0, 6), flexible=2):
     transactional_id: str | None = field("string", 0, 6, nullable=0)
     transaction_timeout_ms: int = field("int32", 0, 6)
     producer_id: int = field("int64", 3, 6, default=-1)
@@ -15,10 +12,7 @@ class InitProducerIdRequest(Message):
     keep_prepared_txn: bool = field("bool", 6, 6)
 
 
-class InitProducerIdResponse(Message):
-    API_KEY = 22
-    VERSIONS = (0, 6)
-    FLEXIBLE = 2
+class InitProducerIdResponse(Message, api_key=22, versions=(0, 6), flexible=2):
     throttle_time_ms: int = field("int32", 0, 6)
     error_code: int = field("int16", 0, 6)
     producer_id: int = field("int64", 0, 6, default=-1)

@@ -14,10 +14,7 @@ class InitializeStateData(Struct):
     partitions: list[PartitionData] = field(PartitionData, 0, 0, array=True)
 
 
-class InitializeShareGroupStateRequest(Message):
-    API_KEY = 83
-    VERSIONS = (0, 0)
-    FLEXIBLE = 0
+class InitializeShareGroupStateRequest(Message, api_key=83, versions=(0, 0), flexible=0):
     group_id: str = field("string", 0, 0)
     topics: list[InitializeStateData] = field(InitializeStateData, 0, 0, array=True)
 
@@ -33,8 +30,5 @@ class InitializeStateResult(Struct):
     partitions: list[PartitionResult] = field(PartitionResult, 0, 0, array=True)
 
 
-class InitializeShareGroupStateResponse(Message):
-    API_KEY = 83
-    VERSIONS = (0, 0)
-    FLEXIBLE = 0
+class InitializeShareGroupStateResponse(Message, api_key=83, versions=(0, 0), flexible=0):
     results: list[InitializeStateResult] = field(InitializeStateResult, 0, 0, array=True)

@@ -8,10 +8,7 @@ class JoinGroupRequestProtocol(Struct):
     metadata: Buffer = field("bytes", 0, 9)
 
 
-class JoinGroupRequest(Message):
-    API_KEY = 11
-    VERSIONS = (0, 9)
-    FLEXIBLE = 6
+class JoinGroupRequest(Message, api_key=11, versions=(0, 9), flexible=6):
     group_id: str = field("string", 0, 9)
     session_timeout_ms: int = field("int32", 0, 9)
     rebalance_timeout_ms: int = field("int32", 1, 9, default=-1)
@@ -28,10 +25,7 @@ class JoinGroupResponseMember(Struct):
     metadata: Buffer = field("bytes", 0, 9)
 
 
-class JoinGroupResponse(Message):
-    API_KEY = 11
-    VERSIONS = (0, 9)
-    FLEXIBLE = 6
+class JoinGroupResponse(Message, api_key=11, versions=(0, 9), flexible=6):
     throttle_time_ms: int = field("int32", 2, 9)
     error_code: int = field("int16", 0, 9)
     generation_id: int = field("int32", 0, 9, default=-1)

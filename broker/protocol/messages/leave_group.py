@@ -9,10 +9,7 @@ class MemberIdentity(Struct):
     reason: str | None = field("string", 5, 5, nullable=5)
 
 
-class LeaveGroupRequest(Message):
-    API_KEY = 13
-    VERSIONS = (0, 5)
-    FLEXIBLE = 4
+class LeaveGroupRequest(Message, api_key=13, versions=(0, 5), flexible=4):
     group_id: str = field("string", 0, 5)
     member_id: str = field("string", 0, 2)
     members: list[MemberIdentity] = field(MemberIdentity, 3, 5, array=True)
@@ -24,10 +21,7 @@ class MemberResponse(Struct):
     error_code: int = field("int16", 3, 5)
 
 
-class LeaveGroupResponse(Message):
-    API_KEY = 13
-    VERSIONS = (0, 5)
-    FLEXIBLE = 4
+class LeaveGroupResponse(Message, api_key=13, versions=(0, 5), flexible=4):
     throttle_time_ms: int = field("int32", 1, 5)
     error_code: int = field("int16", 0, 5)
     members: list[MemberResponse] = field(MemberResponse, 3, 5, array=True)

@@ -3,10 +3,7 @@
 from broker.protocol.schema import Message, Struct, field
 
 
-class ListConfigResourcesRequest(Message):
-    API_KEY = 74
-    VERSIONS = (0, 1)
-    FLEXIBLE = 0
+class ListConfigResourcesRequest(Message, api_key=74, versions=(0, 1), flexible=0):
     resource_types: list[int] = field("int8", 1, 1, array=True)
 
 
@@ -15,10 +12,7 @@ class ConfigResource(Struct):
     resource_type: int = field("int8", 1, 1, default=16)
 
 
-class ListConfigResourcesResponse(Message):
-    API_KEY = 74
-    VERSIONS = (0, 1)
-    FLEXIBLE = 0
+class ListConfigResourcesResponse(Message, api_key=74, versions=(0, 1), flexible=0):
     throttle_time_ms: int = field("int32", 0, 1)
     error_code: int = field("int16", 0, 1)
     config_resources: list[ConfigResource] = field(ConfigResource, 0, 1, array=True)

@@ -3,10 +3,7 @@
 from broker.protocol.schema import Message, Struct, field
 
 
-class ListGroupsRequest(Message):
-    API_KEY = 16
-    VERSIONS = (0, 5)
-    FLEXIBLE = 3
+class ListGroupsRequest(Message, api_key=16, versions=(0, 5), flexible=3):
     states_filter: list[str] = field("string", 4, 5, array=True)
     types_filter: list[str] = field("string", 5, 5, array=True)
 
@@ -18,10 +15,7 @@ class ListedGroup(Struct):
     group_type: str = field("string", 5, 5)
 
 
-class ListGroupsResponse(Message):
-    API_KEY = 16
-    VERSIONS = (0, 5)
-    FLEXIBLE = 3
+class ListGroupsResponse(Message, api_key=16, versions=(0, 5), flexible=3):
     throttle_time_ms: int = field("int32", 1, 5)
     error_code: int = field("int16", 0, 5)
     groups: list[ListedGroup] = field(ListedGroup, 0, 5, array=True)

@@ -14,10 +14,7 @@ class ListOffsetsTopic(Struct):
     partitions: list[ListOffsetsPartition] = field(ListOffsetsPartition, 1, 11, array=True)
 
 
-class ListOffsetsRequest(Message):
-    API_KEY = 2
-    VERSIONS = (1, 11)
-    FLEXIBLE = 6
+class ListOffsetsRequest(Message, api_key=2, versions=(1, 11), flexible=6):
     replica_id: int = field("int32", 1, 11)
     isolation_level: int = field("int8", 2, 11)
     topics: list[ListOffsetsTopic] = field(ListOffsetsTopic, 1, 11, array=True)
@@ -37,9 +34,6 @@ class ListOffsetsTopicResponse(Struct):
     partitions: list[ListOffsetsPartitionResponse] = field(ListOffsetsPartitionResponse, 1, 11, array=True)
 
 
-class ListOffsetsResponse(Message):
-    API_KEY = 2
-    VERSIONS = (1, 11)
-    FLEXIBLE = 6
+class ListOffsetsResponse(Message, api_key=2, versions=(1, 11), flexible=6):
     throttle_time_ms: int = field("int32", 2, 11)
     topics: list[ListOffsetsTopicResponse] = field(ListOffsetsTopicResponse, 1, 11, array=True)

@@ -3,10 +3,7 @@
 from broker.protocol.schema import Message, Struct, field
 
 
-class ListTransactionsRequest(Message):
-    API_KEY = 66
-    VERSIONS = (0, 2)
-    FLEXIBLE = 0
+class ListTransactionsRequest(Message, api_key=66, versions=(0, 2), flexible=0):
     state_filters: list[str] = field("string", 0, 2, array=True)
     producer_id_filters: list[int] = field("int64", 0, 2, array=True)
     duration_filter: int = field("int64", 1, 2, default=-1)
@@ -19,10 +16,7 @@ class TransactionState(Struct):
     transaction_state: str = field("string", 0, 2)
 
 
-class ListTransactionsResponse(Message):
-    API_KEY = 66
-    VERSIONS = (0, 2)
-    FLEXIBLE = 0
+class ListTransactionsResponse(Message, api_key=66, versions=(0, 2), flexible=0):
     throttle_time_ms: int = field("int32", 0, 2)
     error_code: int = field("int16", 0, 2)
     unknown_state_filters: list[str] = field("string", 0, 2, array=True)

@@ -8,10 +8,7 @@ class MetadataRequestTopic(Struct):
     name: str | None = field("string", 0, 13, nullable=10)
 
 
-class MetadataRequest(Message):
-    API_KEY = 3
-    VERSIONS = (0, 13)
-    FLEXIBLE = 9
+class MetadataRequest(Message, api_key=3, versions=(0, 13), flexible=9):
     topics: list[MetadataRequestTopic] | None = field(MetadataRequestTopic, 0, 13, array=True, nullable=1)
     allow_auto_topic_creation: bool = field("bool", 4, 13, default=True)
     include_cluster_authorized_operations: bool = field("bool", 8, 10)
@@ -44,10 +41,7 @@ class MetadataResponseTopic(Struct):
     topic_authorized_operations: int = field("int32", 8, 13, default=-2147483648)
 
 
-class MetadataResponse(Message):
-    API_KEY = 3
-    VERSIONS = (0, 13)
-    FLEXIBLE = 9
+class MetadataResponse(Message, api_key=3, versions=(0, 13), flexible=9):
     throttle_time_ms: int = field("int32", 3, 13)
     brokers: list[MetadataResponseBroker] = field(MetadataResponseBroker, 0, 13, array=True)
     cluster_id: str | None = field("string", 2, 13, nullable=2)

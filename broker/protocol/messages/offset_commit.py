@@ -16,10 +16,7 @@ class OffsetCommitRequestTopic(Struct):
     partitions: list[OffsetCommitRequestPartition] = field(OffsetCommitRequestPartition, 2, 10, array=True)
 
 
-class OffsetCommitRequest(Message):
-    API_KEY = 8
-    VERSIONS = (2, 10)
-    FLEXIBLE = 8
+class OffsetCommitRequest(Message, api_key=8, versions=(2, 10), flexible=8):
     group_id: str = field("string", 2, 10)
     generation_id_or_member_epoch: int = field("int32", 2, 10, default=-1)
     member_id: str = field("string", 2, 10)
@@ -39,9 +36,6 @@ class OffsetCommitResponseTopic(Struct):
     partitions: list[OffsetCommitResponsePartition] = field(OffsetCommitResponsePartition, 2, 10, array=True)
 
 
-class OffsetCommitResponse(Message):
-    API_KEY = 8
-    VERSIONS = (2, 10)
-    FLEXIBLE = 8
+class OffsetCommitResponse(Message, api_key=8, versions=(2, 10), flexible=8):
     throttle_time_ms: int = field("int32", 3, 10)
     topics: list[OffsetCommitResponseTopic] = field(OffsetCommitResponseTopic, 2, 10, array=True)

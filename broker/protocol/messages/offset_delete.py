@@ -12,9 +12,7 @@ class OffsetDeleteRequestTopic(Struct):
     partitions: list[OffsetDeleteRequestPartition] = field(OffsetDeleteRequestPartition, 0, 0, array=True)
 
 
-class OffsetDeleteRequest(Message):
-    API_KEY = 47
-    VERSIONS = (0, 0)
+class OffsetDeleteRequest(Message, api_key=47, versions=(0, 0)):
     group_id: str = field("string", 0, 0)
     topics: list[OffsetDeleteRequestTopic] = field(OffsetDeleteRequestTopic, 0, 0, array=True)
 
@@ -29,9 +27,7 @@ class OffsetDeleteResponseTopic(Struct):
     partitions: list[OffsetDeleteResponsePartition] = field(OffsetDeleteResponsePartition, 0, 0, array=True)
 
 
-class OffsetDeleteResponse(Message):
-    API_KEY = 47
-    VERSIONS = (0, 0)
+class OffsetDeleteResponse(Message, api_key=47, versions=(0, 0)):
     error_code: int = field("int16", 0, 0)
     throttle_time_ms: int = field("int32", 0, 0)
     topics: list[OffsetDeleteResponseTopic] = field(OffsetDeleteResponseTopic, 0, 0, array=True)

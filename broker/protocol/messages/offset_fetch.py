@@ -23,10 +23,7 @@ class OffsetFetchRequestGroup(Struct):
     )
 
 
-class OffsetFetchRequest(Message):
-    API_KEY = 9
-    VERSIONS = (1, 10)
-    FLEXIBLE = 6
+class OffsetFetchRequest(Message, api_key=9, versions=(1, 10), flexible=6):
     group_id: str = field("string", 1, 7)
     topics: list[OffsetFetchRequestTopic] | None = field(
         OffsetFetchRequestTopic, 1, 7, array=True, nullable=2
@@ -68,10 +65,7 @@ class OffsetFetchResponseGroup(Struct):
     error_code: int = field("int16", 8, 10)
 
 
-class OffsetFetchResponse(Message):
-    API_KEY = 9
-    VERSIONS = (1, 10)
-    FLEXIBLE = 6
+class OffsetFetchResponse(Message, api_key=9, versions=(1, 10), flexible=6):
     throttle_time_ms: int = field("int32", 3, 10)
     topics: list[OffsetFetchResponseTopic] = field(OffsetFetchResponseTopic, 1, 7, array=True)
     error_code: int = field("int16", 2, 7)

@@ -14,10 +14,7 @@ class OffsetForLeaderTopic(Struct):
     partitions: list[OffsetForLeaderPartition] = field(OffsetForLeaderPartition, 2, 4, array=True)
 
 
-class OffsetForLeaderEpochRequest(Message):
-    API_KEY = 23
-    VERSIONS = (2, 4)
-    FLEXIBLE = 4
+class OffsetForLeaderEpochRequest(Message, api_key=23, versions=(2, 4), flexible=4):
     replica_id: int = field("int32", 3, 4, default=-2)
     topics: list[OffsetForLeaderTopic] = field(OffsetForLeaderTopic, 2, 4, array=True)
 
@@ -34,9 +31,6 @@ class OffsetForLeaderTopicResult(Struct):
     partitions: list[EpochEndOffset] = field(EpochEndOffset, 2, 4, array=True)
 
 
-class OffsetForLeaderEpochResponse(Message):
-    API_KEY = 23
-    VERSIONS = (2, 4)
-    FLEXIBLE = 4
+class OffsetForLeaderEpochResponse(Message, api_key=23, versions=(2, 4), flexible=4):
     throttle_time_ms: int = field("int32", 2, 4)
     topics: list[OffsetForLeaderTopicResult] = field(OffsetForLeaderTopicResult, 2, 4, array=True)

@@ -14,10 +14,7 @@ class TopicProduceData(Struct):
     partition_data: list[PartitionProduceData] = field(PartitionProduceData, 3, 13, array=True)
 
 
-class ProduceRequest(Message):
-    API_KEY = 0
-    VERSIONS = (3, 13)
-    FLEXIBLE = 9
+class ProduceRequest(Message, api_key=0, versions=(3, 13), flexible=9):
     transactional_id: str | None = field("string", 3, 13, nullable=3)
     acks: int = field("int16", 3, 13)
     timeout_ms: int = field("int32", 3, 13)
@@ -58,10 +55,7 @@ class NodeEndpoint(Struct):
     rack: str | None = field("string", 10, 13, nullable=10)
 
 
-class ProduceResponse(Message):
-    API_KEY = 0
-    VERSIONS = (3, 13)
-    FLEXIBLE = 9
+class ProduceResponse(Message, api_key=0, versions=(3, 13), flexible=9):
     responses: list[TopicProduceResponse] = field(TopicProduceResponse, 3, 13, array=True)
     throttle_time_ms: int = field("int32", 3, 13)
     node_endpoints: list[NodeEndpoint] = field(NodeEndpoint, 10, 13, array=True, tag=0)

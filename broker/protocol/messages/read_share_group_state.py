@@ -13,10 +13,7 @@ class ReadStateData(Struct):
     partitions: list[PartitionData] = field(PartitionData, 0, 0, array=True)
 
 
-class ReadShareGroupStateRequest(Message):
-    API_KEY = 84
-    VERSIONS = (0, 0)
-    FLEXIBLE = 0
+class ReadShareGroupStateRequest(Message, api_key=84, versions=(0, 0), flexible=0):
     group_id: str = field("string", 0, 0)
     topics: list[ReadStateData] = field(ReadStateData, 0, 0, array=True)
 
@@ -42,8 +39,5 @@ class ReadStateResult(Struct):
     partitions: list[PartitionResult] = field(PartitionResult, 0, 0, array=True)
 
 
-class ReadShareGroupStateResponse(Message):
-    API_KEY = 84
-    VERSIONS = (0, 0)
-    FLEXIBLE = 0
+class ReadShareGroupStateResponse(Message, api_key=84, versions=(0, 0), flexible=0):
     results: list[ReadStateResult] = field(ReadStateResult, 0, 0, array=True)

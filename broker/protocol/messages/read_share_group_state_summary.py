@@ -13,10 +13,7 @@ class ReadStateSummaryData(Struct):
     partitions: list[PartitionData] = field(PartitionData, 0, 1, array=True)
 
 
-class ReadShareGroupStateSummaryRequest(Message):
-    API_KEY = 87
-    VERSIONS = (0, 1)
-    FLEXIBLE = 0
+class ReadShareGroupStateSummaryRequest(Message, api_key=87, versions=(0, 1), flexible=0):
     group_id: str = field("string", 0, 1)
     topics: list[ReadStateSummaryData] = field(ReadStateSummaryData, 0, 1, array=True)
 
@@ -36,8 +33,5 @@ class ReadStateSummaryResult(Struct):
     partitions: list[PartitionResult] = field(PartitionResult, 0, 1, array=True)
 
 
-class ReadShareGroupStateSummaryResponse(Message):
-    API_KEY = 87
-    VERSIONS = (0, 1)
-    FLEXIBLE = 0
+class ReadShareGroupStateSummaryResponse(Message, api_key=87, versions=(0, 1), flexible=0):
     results: list[ReadStateSummaryResult] = field(ReadStateSummaryResult, 0, 1, array=True)

@@ -3,17 +3,11 @@
 from broker.protocol.schema import Buffer, Message, field
 
 
-class SaslAuthenticateRequest(Message):
-    API_KEY = 36
-    VERSIONS = (0, 2)
-    FLEXIBLE = 2
+class SaslAuthenticateRequest(Message, api_key=36, versions=(0, 2), flexible=2):
     auth_bytes: Buffer = field("bytes", 0, 2)
 
 
-class SaslAuthenticateResponse(Message):
-    API_KEY = 36
-    VERSIONS = (0, 2)
-    FLEXIBLE = 2
+class SaslAuthenticateResponse(Message, api_key=36, versions=(0, 2), flexible=2):
     error_code: int = field("int16", 0, 2)
     error_message: str | None = field("string", 0, 2, nullable=0)
     auth_bytes: Buffer = field("bytes", 0, 2)

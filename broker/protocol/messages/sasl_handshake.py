@@ -3,14 +3,10 @@
 from broker.protocol.schema import Message, field
 
 
-class SaslHandshakeRequest(Message):
-    API_KEY = 17
-    VERSIONS = (0, 1)
+class SaslHandshakeRequest(Message, api_key=17, versions=(0, 1)):
     mechanism: str = field("string", 0, 1)
 
 
-class SaslHandshakeResponse(Message):
-    API_KEY = 17
-    VERSIONS = (0, 1)
+class SaslHandshakeResponse(Message, api_key=17, versions=(0, 1)):
     error_code: int = field("int16", 0, 1)
     mechanisms: list[str] = field("string", 0, 1, array=True)

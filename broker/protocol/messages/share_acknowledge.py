@@ -19,10 +19,7 @@ class AcknowledgeTopic(Struct):
     partitions: list[AcknowledgePartition] = field(AcknowledgePartition, 1, 2, array=True)
 
 
-class ShareAcknowledgeRequest(Message):
-    API_KEY = 79
-    VERSIONS = (1, 2)
-    FLEXIBLE = 1
+class ShareAcknowledgeRequest(Message, api_key=79, versions=(1, 2), flexible=1):
     group_id: str | None = field("string", 1, 2, nullable=1)
     member_id: str | None = field("string", 1, 2, nullable=1)
     share_session_epoch: int = field("int32", 1, 2)
@@ -54,10 +51,7 @@ class NodeEndpoint(Struct):
     rack: str | None = field("string", 1, 2, nullable=1)
 
 
-class ShareAcknowledgeResponse(Message):
-    API_KEY = 79
-    VERSIONS = (1, 2)
-    FLEXIBLE = 1
+class ShareAcknowledgeResponse(Message, api_key=79, versions=(1, 2), flexible=1):
     throttle_time_ms: int = field("int32", 1, 2)
     error_code: int = field("int16", 1, 2)
     error_message: str | None = field("string", 1, 2, nullable=1)

@@ -24,10 +24,7 @@ class ForgottenTopic(Struct):
     partitions: list[int] = field("int32", 1, 2, array=True)
 
 
-class ShareFetchRequest(Message):
-    API_KEY = 78
-    VERSIONS = (1, 2)
-    FLEXIBLE = 1
+class ShareFetchRequest(Message, api_key=78, versions=(1, 2), flexible=1):
     group_id: str | None = field("string", 1, 2, nullable=1)
     member_id: str | None = field("string", 1, 2, nullable=1)
     share_session_epoch: int = field("int32", 1, 2)
@@ -76,10 +73,7 @@ class NodeEndpoint(Struct):
     rack: str | None = field("string", 1, 2, nullable=1)
 
 
-class ShareFetchResponse(Message):
-    API_KEY = 78
-    VERSIONS = (1, 2)
-    FLEXIBLE = 1
+class ShareFetchResponse(Message, api_key=78, versions=(1, 2), flexible=1):
     throttle_time_ms: int = field("int32", 1, 2)
     error_code: int = field("int16", 1, 2)
     error_message: str | None = field("string", 1, 2, nullable=1)

@@ -3,10 +3,7 @@
 from broker.protocol.schema import Message, Struct, field
 
 
-class ShareGroupDescribeRequest(Message):
-    API_KEY = 77
-    VERSIONS = (1, 1)
-    FLEXIBLE = 1
+class ShareGroupDescribeRequest(Message, api_key=77, versions=(1, 1), flexible=1):
     group_ids: list[str] = field("string", 1, 1, array=True)
     include_authorized_operations: bool = field("bool", 1, 1)
 
@@ -43,9 +40,6 @@ class DescribedGroup(Struct):
     authorized_operations: int = field("int32", 1, 1, default=-2147483648)
 
 
-class ShareGroupDescribeResponse(Message):
-    API_KEY = 77
-    VERSIONS = (1, 1)
-    FLEXIBLE = 1
+class ShareGroupDescribeResponse(Message, api_key=77, versions=(1, 1), flexible=1):
     throttle_time_ms: int = field("int32", 1, 1)
     groups: list[DescribedGroup] = field(DescribedGroup, 1, 1, array=True)

@@ -3,10 +3,7 @@
 from broker.protocol.schema import Message, Struct, field
 
 
-class ShareGroupHeartbeatRequest(Message):
-    API_KEY = 76
-    VERSIONS = (1, 1)
-    FLEXIBLE = 1
+class ShareGroupHeartbeatRequest(Message, api_key=76, versions=(1, 1), flexible=1):
     group_id: str = field("string", 1, 1)
     member_id: str = field("string", 1, 1)
     member_epoch: int = field("int32", 1, 1)
@@ -23,10 +20,7 @@ class Assignment(Struct):
     topic_partitions: list[TopicPartitions] = field(TopicPartitions, 1, 1, array=True)
 
 
-class ShareGroupHeartbeatResponse(Message):
-    API_KEY = 76
-    VERSIONS = (1, 1)
-    FLEXIBLE = 1
+class ShareGroupHeartbeatResponse(Message, api_key=76, versions=(1, 1), flexible=1):
     throttle_time_ms: int = field("int32", 1, 1)
     error_code: int = field("int16", 1, 1)
     error_message: str | None = field("string", 1, 1, nullable=1)

@@ -8,10 +8,7 @@ class SyncGroupRequestAssignment(Struct):
     assignment: Buffer = field("bytes", 0, 5)
 
 
-class SyncGroupRequest(Message):
-    API_KEY = 14
-    VERSIONS = (0, 5)
-    FLEXIBLE = 4
+class SyncGroupRequest(Message, api_key=14, versions=(0, 5), flexible=4):
     group_id: str = field("string", 0, 5)
     generation_id: int = field("int32", 0, 5)
     member_id: str = field("string", 0, 5)
@@ -21,10 +18,7 @@ class SyncGroupRequest(Message):
     assignments: list[SyncGroupRequestAssignment] = field(SyncGroupRequestAssignment, 0, 5, array=True)
 
 
-class SyncGroupResponse(Message):
-    API_KEY = 14
-    VERSIONS = (0, 5)
-    FLEXIBLE = 4
+class SyncGroupResponse(Message, api_key=14, versions=(0, 5), flexible=4):
     throttle_time_ms: int = field("int32", 1, 5)
     error_code: int = field("int16", 0, 5)
     protocol_type: str | None = field("string", 5, 5, nullable=5)

@@ -17,10 +17,7 @@ class TxnOffsetCommitRequestTopic(Struct):
     )
 
 
-class TxnOffsetCommitRequest(Message):
-    API_KEY = 28
-    VERSIONS = (0, 5)
-    FLEXIBLE = 3
+class TxnOffsetCommitRequest(Message, api_key=28, versions=(0, 5), flexible=3):
     transactional_id: str = field("string", 0, 5)
     group_id: str = field("string", 0, 5)
     producer_id: int = field("int64", 0, 5)
@@ -43,9 +40,6 @@ class TxnOffsetCommitResponseTopic(Struct):
     )
 
 
-class TxnOffsetCommitResponse(Message):
-    API_KEY = 28
-    VERSIONS = (0, 5)
-    FLEXIBLE = 3
+class TxnOffsetCommitResponse(Message, api_key=28, versions=(0, 5), flexible=3):
     throttle_time_ms: int = field("int32", 0, 5)
     topics: list[TxnOffsetCommitResponseTopic] = field(TxnOffsetCommitResponseTopic, 0, 5, array=True)

@@ -3,17 +3,11 @@
 from broker.protocol.schema import Message, field
 
 
-class UnregisterBrokerRequest(Message):
-    API_KEY = 64
-    VERSIONS = (0, 0)
-    FLEXIBLE = 0
+class UnregisterBrokerRequest(Message, api_key=64, versions=(0, 0), flexible=0):
     broker_id: int = field("int32", 0, 0)
 
 
-class UnregisterBrokerResponse(Message):
-    API_KEY = 64
-    VERSIONS = (0, 0)
-    FLEXIBLE = 0
+class UnregisterBrokerResponse(Message, api_key=64, versions=(0, 0), flexible=0):
     throttle_time_ms: int = field("int32", 0, 0)
     error_code: int = field("int16", 0, 0)
     error_message: str | None = field("string", 0, 0, nullable=0)

@@ -10,10 +10,7 @@ class FeatureUpdateKey(Struct):
     upgrade_type: int = field("int8", 1, 2, default=1)
 
 
-class UpdateFeaturesRequest(Message):
-    API_KEY = 57
-    VERSIONS = (0, 2)
-    FLEXIBLE = 0
+class UpdateFeaturesRequest(Message, api_key=57, versions=(0, 2), flexible=0):
     timeout_ms: int = field("int32", 0, 2, default=60000)
     feature_updates: list[FeatureUpdateKey] = field(FeatureUpdateKey, 0, 2, array=True)
     validate_only: bool = field("bool", 1, 2)
@@ -25,10 +22,7 @@ class UpdatableFeatureResult(Struct):
     error_message: str | None = field("string", 0, 1, nullable=0)
 
 
-class UpdateFeaturesResponse(Message):
-    API_KEY = 57
-    VERSIONS = (0, 2)
-    FLEXIBLE = 0
+class UpdateFeaturesResponse(Message, api_key=57, versions=(0, 2), flexible=0):
     throttle_time_ms: int = field("int32", 0, 2)
     error_code: int = field("int16", 0, 2)
     error_message: str | None = field("string", 0, 2, nullable=0)

@@ -24,10 +24,7 @@ class WriteStateData(Struct):
     partitions: list[PartitionData] = field(PartitionData, 0, 1, array=True)
 
 
-class WriteShareGroupStateRequest(Message):
-    API_KEY = 85
-    VERSIONS = (0, 1)
-    FLEXIBLE = 0
+class WriteShareGroupStateRequest(Message, api_key=85, versions=(0, 1), flexible=0):
     group_id: str = field("string", 0, 1)
     topics: list[WriteStateData] = field(WriteStateData, 0, 1, array=True)
 
@@ -43,8 +40,5 @@ class WriteStateResult(Struct):
     partitions: list[PartitionResult] = field(PartitionResult, 0, 1, array=True)
 
 
-class WriteShareGroupStateResponse(Message):
-    API_KEY = 85
-    VERSIONS = (0, 1)
-    FLEXIBLE = 0
+class WriteShareGroupStateResponse(Message, api_key=85, versions=(0, 1), flexible=0):
     results: list[WriteStateResult] = field(WriteStateResult, 0, 1, array=True)

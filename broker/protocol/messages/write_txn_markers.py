@@ -17,10 +17,7 @@ class WritableTxnMarker(Struct):
     transaction_version: int = field("int8", 2, 2)
 
 
-class WriteTxnMarkersRequest(Message):
-    API_KEY = 27
-    VERSIONS = (1, 2)
-    FLEXIBLE = 1
+class WriteTxnMarkersRequest(Message, api_key=27, versions=(1, 2), flexible=1):
     markers: list[WritableTxnMarker] = field(WritableTxnMarker, 1, 2, array=True)
 
 
@@ -41,8 +38,5 @@ class WritableTxnMarkerResult(Struct):
     topics: list[WritableTxnMarkerTopicResult] = field(WritableTxnMarkerTopicResult, 1, 2, array=True)
 
 
-class WriteTxnMarkersResponse(Message):
-    API_KEY = 27
-    VERSIONS = (1, 2)
-    FLEXIBLE = 1
+class WriteTxnMarkersResponse(Message, api_key=27, versions=(1, 2), flexible=1):
     markers: list[WritableTxnMarkerResult] = field(WritableTxnMarkerResult, 1, 2, array=True)

@@ -9,7 +9,7 @@ from broker.api.requests.group_replies import expire_groups, release_groups
 from broker.api.requests.retry_storm import RetryStormGate
 from broker.api.requests.services import GroupServices
 from broker.api.security.client_security import ClientSecurity
-from broker.config.sections.consumer_groups import group_times
+from broker.config.sections.groups import group_times
 from broker.config.sections.share_groups import share_group_times
 from broker.config.table import BrokerConfig
 from broker.controller.control import Control

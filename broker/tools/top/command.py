@@ -16,11 +16,10 @@ import click
 
 from broker.tools.console_client import TIMEOUT_S, Console, console_options
 from broker.tools.escaping import printable
-from broker.tools.top.screen import draw, draw_all
+from broker.tools.top.screen import View, bounded, draw, draw_all, press
 from broker.tools.top.snapshot import InvalidSnapshotError, Snapshot, snapshot_of
 from broker.tools.top.streams import Watch
 from broker.tools.top.tables import CLIENTS, TABLES
-from broker.tools.top.view import View, bounded, press
 
 INTERVAL_S: Final = 1.0
 PLAIN_WIDTH: Final = 132

@@ -12,8 +12,7 @@ from typing import Any
 from broker.common.clock import BASE_MS
 from broker.common.errors import ErrorCode
 from broker.common.slices import run_through
-from broker.config.sections.consumer_groups import ConsumerGroupConfig
-from broker.config.sections.groups import GroupConfig
+from broker.config.sections.groups import ConsumerGroupConfig, GroupConfig
 from broker.config.sections.share_groups import ShareGroupConfig
 from broker.coordinator.group.consumer.assignment import NO_TOPICS
 from broker.coordinator.group.coordinator import GroupCoordinator

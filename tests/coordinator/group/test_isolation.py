@@ -9,7 +9,7 @@ import pytest
 from broker.common import slices as common_slices
 from broker.common.errors import ErrorCode
 from broker.common.slices import SLICE, Steps, advance, run_through
-from broker.config.sections.consumer_groups import ConsumerGroupConfig
+from broker.config.sections.groups import ConsumerGroupConfig
 from broker.config.sections.share_groups import ShareGroupConfig
 from broker.coordinator.group.consumer import migration
 from broker.coordinator.group.expiry import CHANGING_MS, FAILED_TIMER_RETRY_MS

@@ -6,8 +6,7 @@ import pytest
 
 from broker.common.errors import ErrorCode
 from broker.common.slices import run_through
-from broker.config.sections.share import SharePartitionConfig
-from broker.config.sections.share_groups import READ_COMMITTED, duration_ms
+from broker.config.sections.share_groups import READ_COMMITTED, SharePartitionConfig, duration_ms
 from broker.coordinator.share.share_partitions import ShareSettings, share_settings
 from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from broker.quotas.entity import Entity

@@ -10,7 +10,7 @@ from typing import Final
 
 import trio
 
-from broker.protocol.messages.alter_user_scram_credentials import ScramCredentialUpsertion
+from broker.protocol.messages.scram_credentials import ScramCredentialUpsertion
 from tests.support.hostile import framed
 from tests.support.kafka_answers import PATIENCE_S
 from tests.support.wire import connect

@@ -20,10 +20,9 @@ from broker.gateway.forwarder import SMALL_BYTES
 from broker.metadata.actor import Role
 from broker.protocol import codec
 from broker.protocol.api_key import NAMES, ApiKey
+from broker.protocol.messages.acls import AclCreation, CreateAclsRequest, DeleteAclsFilter, DeleteAclsRequest
 from broker.protocol.messages.api_versions import ApiVersionsRequest
-from broker.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from broker.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from broker.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.messages.find_coordinator import FindCoordinatorRequest

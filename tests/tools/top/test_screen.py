@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.text import Text
 
-from broker.tools.top.screen import cell, draw, draw_all, share_out
+from broker.tools.top.screen import MAX_FILTER, View, bounded, cell, draw, draw_all, press, share_out
 from broker.tools.top.snapshot import MAX_NAME, InvalidSnapshotError, Snapshot, snapshot_of
 from broker.tools.top.tables import Column, bar, digits, milliseconds, rate, share, size
-from broker.tools.top.view import MAX_FILTER, View, bounded, press
 
 
 def throttled(client_id: str = "greedy", **fields: Any) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Final
 
 from broker.common.slices import Steps, sorted_in_steps
-from broker.config.sections.consumer_groups import RANGE, UNIFORM
+from broker.config.sections.groups import RANGE, UNIFORM
 from broker.coordinator.group.consumer.assignment import (
     Assigned,
     Assignment,

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.slices import Steps, run_through
-from broker.config.sections.consumer_groups import ConsumerGroupConfig
+from broker.config.sections.groups import ConsumerGroupConfig
 from broker.coordinator.group.any_group import GroupsById
 from broker.coordinator.group.consumer import heartbeat, migration
 from broker.coordinator.group.consumer.epochs import preferred_assignor

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from broker.common.errors import ErrorCode
 from broker.common.slices import Steps, run_through
-from broker.config.sections.consumer_groups import ConsumerGroupConfig
+from broker.config.sections.groups import ConsumerGroupConfig
 from broker.coordinator.group.consumer.assignment import ClusterTopics
 from broker.coordinator.group.consumer.group import ConsumerGroup, Owners
 from broker.coordinator.group.consumer.regular_expressions import compile_expression, matching_topics

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from broker.common.errors import ErrorCode
-from broker.config.sections.consumer_groups import ConsumerGroupConfig
+from broker.config.sections.groups import ConsumerGroupConfig
 from broker.coordinator.group.consumer.group import Owners
 from broker.coordinator.group.consumer.member import MemberState
 from tests.coordinator.group.consumer.consumers import SESSION_MS, Consumer, Consumers, settle

@@ -4,7 +4,7 @@ import pytest
 
 from broker.common.errors import ConfigError, ErrorCode
 from broker.config.load import load
-from broker.config.sections.consumer_groups import ConsumerGroupConfig
+from broker.config.sections.groups import ConsumerGroupConfig
 from tests.coordinator.group.consumer.consumers import Consumer, Consumers, settle
 
 JOIN = {"topics": ("t",), "rebalance_timeout_ms": 1, "owned": {}}

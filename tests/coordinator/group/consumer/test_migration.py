@@ -6,7 +6,7 @@ import pytest
 
 from broker.common.errors import ErrorCode
 from broker.common.slices import run_through
-from broker.config.sections.consumer_groups import ConsumerGroupConfig
+from broker.config.sections.groups import ConsumerGroupConfig
 from broker.coordinator.group.consumer.embedded import read_assignment
 from broker.coordinator.group.messages import LeavingMember, OffsetToCommit
 from broker.protocol.codec import encode_data

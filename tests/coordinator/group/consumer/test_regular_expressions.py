@@ -4,7 +4,7 @@ import pytest
 
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.slices import run_through
-from broker.config.sections.consumer_groups import ConsumerGroupConfig
+from broker.config.sections.groups import ConsumerGroupConfig
 from broker.coordinator.group.consumer.regular_expressions import (
     LONGEST,
     compile_expression,

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from broker.config.kafka_only import _BY_REASON, why_without_effect
 from broker.config.load import load
 from broker.config.table import setting_of
+from broker.config.unknown_keys import _BY_REASON, why_without_effect
 
 OF_KAFKAS_FILE = {
     "process.roles": "broker,controller",

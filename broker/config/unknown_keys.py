@@ -1,12 +1,14 @@
-"""Keys of Kafka's brokers that have no counterpart here, with the reason.
+"""Keys that are no settings: why a key of Kafka's has no effect here, and which key a wrong one stands for.
 
-Called by `load` for a key that is no setting: a Kafka operator's file contains many, and "unknown" would make
-a reader look for a spelling mistake. The names are Kafka's, or what several of them begin with.
+Called by `load` and broker.controller: a Kafka operator's file contains many, and "unknown" would make a
+reader look for a spelling mistake. The names are Kafka's, or what several of them begin with.
 """
 
+import difflib
 from typing import Final
 
-from broker.config.setting import split_listener
+from broker.config.setting import LISTENER_PREFIX, split_listener
+from broker.config.table import SPELLINGS
 
 _BY_REASON: Final = {
     "the broker stores its metadata itself": (
@@ -77,7 +79,40 @@ _BY_REASON: Final = {
 }
 
 
+_WRONG_NAMES: Final = {
+    "connection.creation.rate.limit": "max.connection.creation.rate",
+    "connection.creation.rate.window.ms": "quota.window.size.seconds",
+    "queued.max.request.size": "queued.max.requests.size.bytes",
+    "queued.max.bytes": "queued.max.request.bytes",
+}
+"""Wrong names of keys in documents about Kafka and AutoMQ."""
+_PER_IP: Final = (
+    "KIP-612 rejected this key: set the quota connection_creation_rate of the ip entity{}, such as by "
+    "kafka-configs.sh --alter {} --add-config connection_creation_rate=20"
+)
+_NO_KEYS: Final = {
+    "max.connection.creation.rate.per.ip": _PER_IP.format("'s default", "--ip-defaults"),
+    "max.connection.creation.rate.per.ip.overrides": _PER_IP.format(" of each address", "--ip ADDRESS"),
+    "queued.max.connections": "a constant in Kafka, not a key: 20 accepted connections can wait for each "
+    "processor; max.connections limits the open connections",
+}
+"""Other words that the same documents present as keys, and what to do instead."""
+
+
 def why_without_effect(key: str) -> str | None:
     """Return why a key of Kafka's has no effect here; None if it is not known as one."""
     _, name = split_listener(key)
     return next((reason for reason, begins in _BY_REASON.items() if name.startswith(begins)), None)
+
+
+def hint(key: str) -> str:
+    """Return the likely intended key for an unknown one, in brackets; empty if none is similar."""
+    if key in _WRONG_NAMES:
+        return f" (Kafka calls it {_WRONG_NAMES[key]})"
+    if key in _NO_KEYS:
+        return f" ({_NO_KEYS[key]})"
+    near = difflib.get_close_matches(key, SPELLINGS, n=1, cutoff=0.85)
+    if not near:
+        return ""
+    prefix = f"{LISTENER_PREFIX}<name>." if SPELLINGS[near[0]].per_listener else ""
+    return f" (did you mean {prefix}{near[0]}?)"
