@@ -5,6 +5,7 @@ page only as JSON, and scripts insert them as text. Path traversal is impossible
 is a key of a dictionary filled from the package's own directory.
 """
 
+import re
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
@@ -17,161 +18,39 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 class Page(msgspec.Struct, frozen=True):
     """One page. `key` names the template (`<key>.html`), the script (`js/<key>.js`), the style sheet and the
-    icon. `modules` are the script's transitive imports, which the browser preloads.
+    icon.
     """
 
     key: str
     path: str
     title: str
     section: str
-    modules: tuple[str, ...]
 
-
-_PLAIN_FRAME: Final = (
-    *("api", "credentials", "display", "dom", "live", "names", "session", "shell", "units", "unsaved"),
-)
-_FRAME: Final = (*_PLAIN_FRAME, "entity")
-_EDITOR: Final = (
-    "consequences",
-    "entity_picker",
-    "quota_editor",
-    "quota_preview",
-    "quota_removal",
-    "quota_saving",
-)
-_PLAIN: Final = (*_PLAIN_FRAME, "table")
-_OPENING: Final = (*_PLAIN, "details", "listing")
 
 PAGES: Final = (
-    Page(
-        "overview",
-        "/",
-        "Overview",
-        "Now",
-        (*_FRAME, "audit_text", "broker_rule", "chart", "charts", "quota_marks", "shortlists", "vitals"),
-    ),
-    Page(
-        "throttled",
-        "/throttled",
-        "Throttled now",
-        "Now",
-        (*_FRAME, "audit_text", "broker_rule", "chart", "quota_marks", "recent_throttles", "table"),
-    ),
-    Page(
-        "alerts",
-        "/alerts",
-        "Alerts",
-        "Now",
-        (*_PLAIN, "alert_destination", "alert_rule"),
-    ),
-    Page("doctor", "/doctor", "Doctor", "Now", _PLAIN),
-    Page(
-        "quotas",
-        "/quotas",
-        "Client quotas",
-        "Limits",
-        (
-            *(*_FRAME, *_EDITOR),
-            *("chart", "import_panel", "quota_import", "selection", "table", "unlimited", "use_history"),
-        ),
-    ),
-    Page(
-        "broker_quotas",
-        "/broker-quotas",
-        "Broker quotas",
-        "Limits",
-        (*_PLAIN, "broker_limit_editor", "broker_limits", "consequences"),
-    ),
-    Page(
-        "addresses",
-        "/ip-quotas",
-        "IP quotas",
-        "Limits",
-        (*_PLAIN, "address_editor", "consequences", "listing"),
-    ),
-    Page("explain", "/explain", "Explain", "Limits", (*_FRAME, "explain_answer", "what_if")),
-    Page("connections", "/connections", "Connections", "Clients", (*_PLAIN, "listing")),
-    Page(
-        "groups",
-        "/groups",
-        "Groups",
-        "Clients",
-        (*_OPENING, "chart", "consequences", "group_panels", "lag_chart", "partition_list"),
-    ),
-    Page(
-        "transactions",
-        "/transactions",
-        "Transactions",
-        "Clients",
-        (*_OPENING, "consequences", "transaction_panel"),
-    ),
-    Page(
-        "telemetry",
-        "/client-metrics",
-        "Client metrics",
-        "Clients",
-        (
-            *_PLAIN,
-            *("chart", "consequences", "import_panel", "instance_panel", "listing", "metric_chart"),
-            *("subscription_editor", "subscription_import"),
-        ),
-    ),
-    Page("upstream", "/upstream", "Upstream", "Broker", (*_PLAIN, "entity", "listing")),
-    Page(
-        "topics",
-        "/topics",
-        "Topics",
-        "Broker",
-        (*_OPENING, "consequences", "topic_configs", "topic_panels"),
-    ),
-    Page(
-        "records",
-        "/records",
-        "Records",
-        "Broker",
-        (*_PLAIN, "partition_list", "produce_panel", "record_bytes", "record_question"),
-    ),
-    Page("settings", "/settings", "Settings", "Broker", (*_PLAIN, "consequences", "setting_panel")),
-    Page("tasks", "/tasks", "Tasks", "Broker", _PLAIN),
-    Page(
-        "audit",
-        "/audit",
-        "Audit",
-        "Broker",
-        (*_FRAME, "audit_text", "consequences", "quota_preview", "table", "token_panels", "undo_panel"),
-    ),
-    Page(
-        "insights",
-        "/insights",
-        "Insights",
-        "Broker",
-        (
-            *_FRAME,
-            *("chart", "insight_advice", "insight_cells", "insight_comparison", "insight_compliance"),
-            *("insight_cost", "insight_needs", "insight_proposal", "insight_section", "insight_software"),
-            *("insight_tables", "insight_views", "insight_what_if", "insight_written", "table"),
-        ),
-    ),
-    Page(
-        "scram", "/scram-users", "SCRAM users", "Broker", (*_PLAIN, "listing", "scram_panels", "token_panels")
-    ),
-    Page(
-        "delegation_tokens",
-        "/delegation-tokens",
-        "Delegation tokens",
-        "Broker",
-        (*_PLAIN, "delegation_token_panel", "listing", "token_panels"),
-    ),
-    Page(
-        "acls",
-        "/acls",
-        "ACLs",
-        "Broker",
-        (*_PLAIN, "acl_names", "acl_panels", "acl_question", "listing", "token_panels"),
-    ),
-    Page(
-        "access", "/access", "Access", "Broker", (*_PLAIN, "password_panel", "session_panel", "token_panels")
-    ),
+    Page("overview", "/", "Overview", "Now"),
+    Page("throttled", "/throttled", "Throttled now", "Now"),
+    Page("alerts", "/alerts", "Alerts", "Now"),
+    Page("doctor", "/doctor", "Doctor", "Now"),
+    Page("quotas", "/quotas", "Client quotas", "Limits"),
+    Page("broker_quotas", "/broker-quotas", "Broker quotas", "Limits"),
+    Page("addresses", "/ip-quotas", "IP quotas", "Limits"),
+    Page("explain", "/explain", "Explain", "Limits"),
+    Page("connections", "/connections", "Connections", "Clients"),
+    Page("groups", "/groups", "Groups", "Clients"),
+    Page("transactions", "/transactions", "Transactions", "Clients"),
+    Page("telemetry", "/client-metrics", "Client metrics", "Clients"),
+    Page("upstream", "/upstream", "Upstream", "Broker"),
+    Page("topics", "/topics", "Topics", "Broker"),
+    Page("records", "/records", "Records", "Broker"),
+    Page("settings", "/settings", "Settings", "Broker"),
+    Page("tasks", "/tasks", "Tasks", "Broker"),
+    Page("audit", "/audit", "Audit", "Broker"),
+    Page("insights", "/insights", "Insights", "Broker"),
+    Page("scram", "/scram-users", "SCRAM users", "Broker"),
+    Page("delegation_tokens", "/delegation-tokens", "Delegation tokens", "Broker"),
+    Page("acls", "/acls", "ACLs", "Broker"),
+    Page("access", "/access", "Access", "Broker"),
 )
 
 
@@ -205,6 +84,9 @@ COMMON: Final = ("tokens", "base", "shell", "parts", "chart", "editor")
 """The style sheets of every page, in order, served as one file, css/common.css."""
 
 
+_IMPORT: Final = re.compile(r'from "\./(\w+)\.js"')
+
+
 class StaticFiles:
     """All static files. `version` is a hash of all of them and part of every address, so browsers may cache
     files indefinitely and never mix releases.
@@ -223,6 +105,16 @@ class StaticFiles:
     @property
     def names(self) -> list[str]:
         return list(self._files)
+
+    def modules(self, key: str) -> list[str]:
+        """Return what a page's script imports, directly or not: the browser preloads it."""
+        wanted, found = [key], {key}
+        while wanted:
+            content = self._files[f"js/{wanted.pop()}.js"].decode()
+            imported = set(_IMPORT.findall(content)) - found
+            found |= imported
+            wanted += imported
+        return sorted(found - {key})
 
     def get(self, name: str) -> tuple[bytes, str] | None:
         """Return content and media type, or None."""
@@ -262,7 +154,8 @@ class Renderer:
             lstrip_blocks=True,
             auto_reload=False,
         )
-        self._environment.globals.update(sections=sections, static=static.address)
+        modules = {page.key: static.modules(page.key) for page in PAGES}
+        self._environment.globals.update(sections=sections, static=static.address, modules=modules)
         for name in self._environment.list_templates():
             if name.endswith(".html"):
                 self._environment.get_template(name)

@@ -13,7 +13,7 @@ from tests.webui.conftest import Browserless
 from webui import problem_types
 from webui.problem import STATUS_OF, Problem
 from webui.problem_types import OF_CODE, OF_STATUS, TYPES, ProblemType, type_of
-from webui.rest.problem_routes import PAGE
+from webui.rest.routes import PROBLEM_TYPES
 
 RAISED = ("Problem", "InsightsUnavailable")
 
@@ -107,7 +107,9 @@ def test_the_document_lists_every_type_with_its_meaning() -> None:
 
 
 async def test_they_are_served_by_status(http: Browserless) -> None:
-    page = PAGE.check(await (await http.get("/api/v1/problem-types", token="viewer-token")).get_json())
+    page = PROBLEM_TYPES.check(
+        await (await http.get("/api/v1/problem-types", token="viewer-token")).get_json()
+    )
     assert {each["type"] for each in page["items"]} == {kind.uri for kind in TYPES}
     statuses = [each["statuses"] for each in page["items"]]
     assert statuses == sorted(statuses)

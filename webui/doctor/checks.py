@@ -8,7 +8,7 @@ import math
 from collections import deque
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 
@@ -49,6 +49,14 @@ class Check(msgspec.Struct, frozen=True):
     setting: Annotated[str | None, HIDDEN] = None
     more: Annotated[bool, HIDDEN] = False
     page: str | None = None
+
+
+def judged(
+    title: str, value: float | None, unit: Unit, level: Level, good: str, otherwise: str, **more: Any
+) -> Check:
+    """Return a check that says `good` at this level, and else `otherwise`."""
+    says = good if level is Level.GOOD else otherwise
+    return Check(title, value, unit, level, says, **more)
 
 
 class Symptom(msgspec.Struct, frozen=True):

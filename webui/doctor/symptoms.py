@@ -20,6 +20,7 @@ from webui.doctor.checks import (
     Unit,
     above,
     idle_level,
+    judged,
     share,
     use_level,
     worst,
@@ -96,15 +97,13 @@ def _connections(
         setting="listeners",
     )
     blocked = overview.metrics.acceptor_blocked
-    level = above(blocked, 0.1, 0.5)
-    yield Check(
+    yield judged(
         "Acceptor blocked",
         blocked,
         Unit.SHARE,
-        level,
-        "New connections are accepted at once."
-        if level is Level.GOOD
-        else "Accepting waits for a connection limit, for the connection rate, or for busy network threads.",
+        above(blocked, 0.1, 0.5),
+        "New connections are accepted at once.",
+        "Accepting waits for a connection limit, for the connection rate, or for busy network threads.",
         setting="max.connection.creation.rate",
     )
     for row in limits:
@@ -131,14 +130,13 @@ def _connections(
         RATE, "Rejected: connection rate of an address exceeded", growth, None, "/ip-quotas?shape=stopped"
     )
     throttled = growth[THROTTLED]
-    yield Check(
+    yield judged(
         "Throttled: connection rate of an address exceeded",
         throttled,
         Unit.COUNT,
         above(throttled, 1, 1_000),
-        "No connection was throttled in the last five minutes."
-        if not throttled
-        else "Accepted connections were delayed in the last five minutes before they were served or closed.",
+        "No connection was throttled in the last five minutes.",
+        "Accepted connections were delayed in the last five minutes before they were served or closed.",
         setting="ip.throttle.mode",
         page="/ip-quotas?shape=stopped",
     )
@@ -157,15 +155,13 @@ def _refused(rule: str, title: str, growth: Mapping[str, int], setting: str | No
 def _network_io(overview: Overview, states: Counter[str]) -> Iterable[Check]:
     metrics = overview.metrics
     idle = metrics.processor_idle
-    level = idle_level(idle)
-    yield Check(
+    yield judged(
         "Network threads idle",
         idle,
         Unit.SHARE,
-        level,
-        "Reading requests and writing responses leaves the broker's thread time for others."
-        if level is Level.GOOD
-        else "Reading requests and writing responses takes the broker's thread. More network threads do not "
+        idle_level(idle),
+        "Reading requests and writing responses leaves the broker's thread time for others.",
+        "Reading requests and writing responses takes the broker's thread. More network threads do not "
         "help; fewer or larger requests do.",
         page="/tasks",
     )
@@ -206,29 +202,25 @@ def _network_io(overview: Overview, states: Counter[str]) -> Iterable[Check]:
 def _queueing(overview: Overview, states: Counter[str]) -> Iterable[Check]:
     metrics = overview.metrics
     idle = metrics.thread_idle
-    level = idle_level(idle)
-    yield Check(
+    yield judged(
         "Thread idle",
         idle,
         Unit.SHARE,
-        level,
-        "The broker's one thread has spare capacity."
-        if level is Level.GOOD
-        else f"The broker's one thread is busy: {1 - metrics.handler_idle:.0%} with handling requests, "
+        idle_level(idle),
+        "The broker's one thread has spare capacity.",
+        f"The broker's one thread is busy: {1 - metrics.handler_idle:.0%} with handling requests, "
         f"{1 - metrics.processor_idle:.0%} with reading and writing.",
         page="/tasks",
     )
     for queue in metrics.queues:
         if queue.name.startswith("requests"):
-            level = use_level(share(queue.depth, queue.capacity))
-            yield Check(
+            yield judged(
                 "Requests in the queue",
                 queue.depth,
                 Unit.COUNT,
-                level,
-                f"The peak depth is {queue.peak}."
-                if level is Level.GOOD
-                else "The queue is filling up: network threads stop reading when it is full.",
+                use_level(share(queue.depth, queue.capacity)),
+                f"The peak depth is {queue.peak}.",
+                "The queue is filling up: network threads stop reading when it is full.",
                 of=queue.capacity,
                 setting="queued.max.requests",
                 more=True,
@@ -275,15 +267,13 @@ def _queueing(overview: Overview, states: Counter[str]) -> Iterable[Check]:
 def _handling(overview: Overview, longest: ThrottledRow | None, *, stores: bool) -> Iterable[Check]:
     metrics = overview.metrics
     idle = metrics.handler_idle
-    level = idle_level(idle)
-    yield Check(
+    yield judged(
         "Request handlers idle",
         idle,
         Unit.SHARE,
-        level,
-        "Handling requests leaves the broker's thread time for others."
-        if level is Level.GOOD
-        else "Handling requests takes the broker's thread, or handlers wait for it or the disk: the slowest "
+        idle_level(idle),
+        "Handling requests leaves the broker's thread time for others.",
+        "Handling requests takes the broker's thread, or handlers wait for it or the disk: the slowest "
         "requests are below. More handlers help only against waiting.",
         page="/tasks",
     )
@@ -317,28 +307,26 @@ def _longest_throttle(row: ThrottledRow | None) -> Check:
 
 def _storage(overview: Overview) -> Iterable[Check]:
     offline = overview.metrics.offline_partitions
-    yield Check(
+    yield judged(
         "Partitions offline",
         offline,
         Unit.COUNT,
         above(offline, 1, 1),
-        "All partitions are online."
-        if not offline
-        else "Their files cannot be read or written; see the broker's log. They come back online after a "
+        "All partitions are online.",
+        "Their files cannot be read or written; see the broker's log. They come back online after a "
         "restart that can read them.",
         setting="log.dirs",
         page="/topics",
     )
 
     missing = overview.metrics.missing_offsets
-    yield Check(
+    yield judged(
         "Records missing",
         missing,
         Unit.COUNT,
         above(missing, 1, 1),
-        "No offset between log start and log end is missing."
-        if not missing
-        else "Segments or partition directories are missing or truncated. Fetches of these offsets return "
+        "No offset between log start and log end is missing.",
+        "Segments or partition directories are missing or truncated. Fetches of these offsets return "
         "OFFSET_OUT_OF_RANGE; delete records up to the end of the gap to let consumers continue.",
         page="/topics",
     )
@@ -386,15 +374,13 @@ def flow_totals(flow: Flow) -> dict[str, int]:
 
 def moving(flow: Flow) -> Iterable[Check]:
     """Yield the checks of reading requests and sending responses."""
-    level = above(flow.mutes, 50, 500)
-    yield Check(
+    yield judged(
         "Connections muted",
         flow.mutes,
         Unit.PER_S,
-        level,
-        "Flow control rarely mutes connections."
-        if level is Level.GOOD
-        else "Quotas or watermarks mute connections repeatedly: many short waits instead of a few long ones.",
+        above(flow.mutes, 50, 500),
+        "Flow control rarely mutes connections.",
+        "Quotas or watermarks mute connections repeatedly: many short waits instead of a few long ones.",
         page="/throttled",
     )
     yield Check(
@@ -427,14 +413,13 @@ def moving(flow: Flow) -> Iterable[Check]:
 def _idle(row: SelectorRow) -> Check:
     used = share(row.idle, row.connections)
     is_much = row.connections >= MANY and used is not None and used >= 0.9
-    return Check(
+    return judged(
         "Idle connections of one network thread",
         row.idle,
         Unit.COUNT,
         Level.WATCH if is_much else Level.GOOD,
-        f"{row.name} has the most connections that were idle for a minute."
-        if not is_much
-        else f"Nearly all connections of {row.name} are idle; a shorter idle timeout would close them.",
+        f"{row.name} has the most connections that were idle for a minute.",
+        f"Nearly all connections of {row.name} are idle; a shorter idle timeout would close them.",
         of=row.connections,
         setting="connections.max.idle.ms",
         page="/connections",
@@ -445,28 +430,25 @@ def waiting(flow: Flow, growth: Mapping[str, int]) -> Iterable[Check]:
     """Yield the checks of queued requests."""
     if flow.available_request_size is not None and flow.request_size_limit is not None:
         used = 1 - flow.available_request_size / flow.request_size_limit
-        level = use_level(used)
-        yield Check(
+        yield judged(
             "Free bytes in the request queue",
             flow.available_request_size,
             Unit.BYTES,
-            level,
-            "The queue has space for more requests."
-            if level is Level.GOOD
-            else "Queued requests use nearly all of it: network threads stop reading.",
+            use_level(used),
+            "The queue has space for more requests.",
+            "Queued requests use nearly all of it: network threads stop reading.",
             of=flow.request_size_limit,
             setting="queued.max.requests.size.bytes",
             more=True,
         )
     count = growth[OVERSIZED]
-    yield Check(
+    yield judged(
         "Oversized requests",
         count,
         Unit.COUNT,
         above(count, 1, 1_000),
-        "None in the last five minutes."
-        if not count
-        else "Connections were closed in the last five minutes because a request exceeded this size.",
+        "None in the last five minutes.",
+        "Connections were closed in the last five minutes because a request exceeded this size.",
         setting="socket.request.max.bytes",
         page="/connections",
     )
@@ -486,13 +468,12 @@ def handling(flow: Flow, growth: Mapping[str, int]) -> Iterable[Check]:
         page="/tasks",
     )
     blocked = growth[BLOCKED]
-    yield Check(
+    yield judged(
         "Blocked callbacks",
         blocked,
         Unit.COUNT,
         above(blocked, 1, 1_000),
-        "None in the last five minutes."
-        if not blocked
-        else "The queue was full in the last five minutes; callbacks waited for older ones.",
+        "None in the last five minutes.",
+        "The queue was full in the last five minutes; callbacks waited for older ones.",
         page="/tasks",
     )

@@ -1,14 +1,92 @@
-"""GET /alerts and /alerts:history: what fires now, and what happened since the start."""
+"""Alerts (/alerts), the rules by which they fire (/alert-rules), and the destinations of their notifications
+(/alert-destinations).
 
-from typing import Final
+Changes of rules need the role editor, of destinations the role admin (broker.controller.alerts). No response
+contains a destination's path, query or header values: an edit that omits them keeps them.
+"""
 
-from broker.controller.rows.alerts import AlertEvent, AlertRow
+from collections.abc import Callable, Iterable
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from broker.common.errors import ErrorCode
+from broker.controller.alerts import (
+    BEYOND,
+    LONGEST_HEADER,
+    LONGEST_MATCH,
+    LONGEST_NAME,
+    LONGEST_WAIT_MS,
+    MAX_TARGETS,
+    AlertCondition,
+    AlertRule,
+    DestinationKind,
+    RemoveAlertDestination,
+    RemoveAlertRule,
+    SetAlertDestination,
+    SetAlertRule,
+    Severity,
+)
+from broker.controller.commands import Command, EntryOutcome, Role
+from broker.controller.rows.alerts import (
+    AlertEvent,
+    AlertRow,
+    AlertRuleRow,
+    Attempt,
+    Delivery,
+    DestinationRow,
+)
+from webui.problem import PROBLEM, Problem, problem_schema, raise_refusal
 from webui.rest.paging import list_page, list_query, page_schema
-from webui.rest.routing import Call, Reply, ResponseSpec, Route
+from webui.rest.replies import (
+    HEADERS,
+    IF_MATCH,
+    expected_version,
+    no_content,
+    path_of_name,
+    stored,
+    versioned,
+)
+from webui.rest.routing import Call, PathName, Query, Reply, ResponseSpec, Route
+from webui.schema import NAME, Flag, Listing, Maybe, Names, Number, Record, Schema, Text
 from webui.tables.answers import as_json, schema_of
+
+Row = TypeVar("Row", AlertRuleRow, DestinationRow)
 
 ALERTS: Final = page_schema(schema_of(AlertRow))
 HISTORY: Final = page_schema(schema_of(AlertEvent))
+
+_NAME: Final = Text(min_length=1, max_length=LONGEST_NAME)
+_WAIT: Final = Number(integer=True, minimum=0, maximum=LONGEST_WAIT_MS)
+_THRESHOLD: Final = Number(minimum=0, exclusive_maximum=BEYOND)
+_RULE_FIELDS: Final[dict[str, Schema]] = {
+    "condition": Text(choices=tuple(AlertCondition)),
+    "threshold": _THRESHOLD,
+    "clear": Maybe(_THRESHOLD),
+    "for_ms": _WAIT,
+    "resolve_after_ms": _WAIT,
+    "match": Text(max_length=LONGEST_MATCH),
+    "severity": Text(choices=tuple(Severity)),
+    "destinations": Listing(_NAME, max_items=MAX_TARGETS),
+    "enabled": Flag(),
+}
+RULE: Final = Record({"name": NAME, **_RULE_FIELDS, **schema_of(AlertRuleRow).fields})
+RULES: Final = page_schema(RULE)
+REFUSED_RULE: Final = problem_schema(current=Maybe(RULE))
+
+_URL: Final = Text(max_length=4_096)
+DESTINATION: Final = Record(
+    {
+        **schema_of(DestinationRow).fields,
+        "kind": Text(choices=("", *DestinationKind)),
+        "url": _URL,
+        **schema_of(Delivery).fields,
+    }
+)
+DESTINATIONS: Final = page_schema(DESTINATION)
+REFUSED_DESTINATION: Final = problem_schema(current=Maybe(DESTINATION))
+TESTED: Final = schema_of(Attempt)
 
 
 async def list_alerts(call: Call) -> Reply:
@@ -26,6 +104,122 @@ def _order(row: AlertRow) -> tuple[bool, int, str, tuple[tuple[str, str], ...]]:
     return row.state != "firing", row.since_at_ms, row.rule, row.labels
 
 
+class _Collection(msgspec.Struct, Generic[Row], frozen=True):
+    """The rules, or the destinations: resources of one name each, with a version."""
+
+    path: str
+    rows: Callable[[Call], Iterable[Row]]
+    json: Callable[[Row, Call], dict[str, Any]]
+    missing: str
+
+    async def list(self, call: Call) -> Reply:
+        rows = self.rows(call)
+        return Reply(await list_page(call, rows, lambda row: self.json(row, call), lambda row: row.name))
+
+    async def get(self, call: Call) -> Reply:
+        row = self.existing(call)
+        return versioned(self.json(row, call), row.version)
+
+    async def put(self, call: Call, command: Command[EntryOutcome]) -> Reply:
+        existed = self.row(call) is not None
+        await self.apply(call, command)
+        if call.query["validate_only"]:
+            return no_content()
+        row = self.existing(call)
+        return stored(self.json(row, call), row.version, path_of_name(self.path, row.name), existed=existed)
+
+    async def apply(self, call: Call, command: Command[EntryOutcome]) -> Reply:
+        """Raises Problem with the current state."""
+        outcome = await call.apply(command)
+        if outcome.error is ErrorCode.POLICY_VIOLATION:
+            raise Problem(409, f"{outcome.message}.", code=outcome.error.name)
+        row = self.row(call)
+        raise_refusal(outcome, None if row is None else self.json(row, call))
+        return no_content()
+
+    def row(self, call: Call) -> Row | None:
+        return next((row for row in self.rows(call) if row.name == call.path_params["name"]), None)
+
+    def existing(self, call: Call) -> Row:
+        row = self.row(call)
+        if row is None:
+            raise Problem(404, f"{self.missing}.")
+        return row
+
+
+def _rule_json(row: AlertRuleRow, call: Call) -> dict[str, Any]:
+    pending, firing, unlisted, value = call.console.backend.alerts.rules().get(row.name, (0, 0, 0, None))
+    counted = replace(row, pending=pending, firing=firing, unlisted=unlisted, value=value)
+    return {"name": row.name} | as_json(row.rule) | as_json(counted)
+
+
+def _destination_json(row: DestinationRow, call: Call) -> dict[str, Any]:
+    return as_json(row) | as_json(call.console.backend.alerts.deliveries().get(row.name, Delivery()))
+
+
+_RULES: Final = _Collection[AlertRuleRow](
+    "alert-rules", lambda call: call.views.metadata.alert_rules(), _rule_json, "Alert rule not found"
+)
+_DESTINATIONS: Final = _Collection[DestinationRow](
+    "alert-destinations",
+    lambda call: call.views.metadata.alert_destinations(),
+    _destination_json,
+    "Destination not found",
+)
+
+
+async def put_rule(call: Call) -> Reply:
+    rule, expected = msgspec.convert(call.body, AlertRule), expected_version(call.headers)
+    command = SetAlertRule(call.path_params["name"], rule, expected, call.query["validate_only"])
+    return await _RULES.put(call, command)
+
+
+async def delete_rule(call: Call) -> Reply:
+    command = RemoveAlertRule(call.path_params["name"], expected_version(call.headers))
+    return await _RULES.apply(call, command)
+
+
+async def put_destination(call: Call) -> Reply:
+    body, expected = call.body, expected_version(call.headers)
+    command = SetAlertDestination(
+        call.path_params["name"],
+        DestinationKind(body["kind"]),
+        body.get("url"),
+        body.get("headers"),
+        expected,
+        call.query["validate_only"],
+    )
+    return await _DESTINATIONS.put(call, command)
+
+
+async def delete_destination(call: Call) -> Reply:
+    command = RemoveAlertDestination(call.path_params["name"], expected_version(call.headers))
+    return await _DESTINATIONS.apply(call, command)
+
+
+async def test_destination(call: Call) -> Reply:
+    row = _DESTINATIONS.existing(call)
+    if not row.kind:
+        raise Problem(404, "Destination not found.")
+    # Who may store a destination may send to it.
+    unchanged = SetAlertDestination(row.name, DestinationKind(row.kind), None, validate_only=True)
+    await _DESTINATIONS.apply(call, unchanged)
+    return Reply(as_json(await call.console.backend.alerts.test(row.name)))
+
+
+_RULE: Final = (PathName("name", _NAME, "The rule's name."),)
+_NO_RULE: Final = ResponseSpec(_RULES.missing, PROBLEM)
+_RULE_CHANGED: Final = ResponseSpec(
+    "The rule changed in the meantime; `current` is its current state", REFUSED_RULE
+)
+_DESTINATION: Final = (PathName("name", _NAME, "The destination's name."),)
+_NO_DESTINATION: Final = ResponseSpec(_DESTINATIONS.missing, PROBLEM)
+_DESTINATION_CHANGED: Final = ResponseSpec(
+    "The destination changed in the meantime; `current` is its current state", REFUSED_DESTINATION
+)
+_VALIDATE: Final = Query("validate_only", Flag(), "Only check the change; change nothing.", default=False)
+_VALID: Final = ResponseSpec("With validate_only: the change is valid")
+
 ROUTES: Final = (
     Route(
         "GET /api/v1/alerts",
@@ -42,5 +236,116 @@ ROUTES: Final = (
         list_events,
         {200: ResponseSpec("The newest 500 events", HISTORY)},
         query=list_query(),
+    ),
+    Route(
+        "GET /api/v1/alert-rules",
+        "listAlertRules",
+        "Alert rules with the number of their alerts.",
+        _RULES.list,
+        {200: ResponseSpec("The rules, by name", RULES)},
+        query=list_query(),
+    ),
+    Route(
+        "GET /api/v1/alert-rules/{name}",
+        "getAlertRule",
+        "One alert rule.",
+        _RULES.get,
+        {200: ResponseSpec("The rule; ETag: its version", RULE), 404: _NO_RULE},
+        path_params=_RULE,
+    ),
+    Route(
+        "PUT /api/v1/alert-rules/{name}",
+        "setAlertRule",
+        "Creates or replaces an alert rule; omitted fields have their defaults.",
+        put_rule,
+        {
+            200: ResponseSpec("The replaced rule; ETag: its version", RULE),
+            201: ResponseSpec("The new rule; ETag: its version", RULE),
+            204: _VALID,
+            412: _RULE_CHANGED,
+        },
+        query=(_VALIDATE,),
+        body=Record(_RULE_FIELDS, optional=frozenset(_RULE_FIELDS) - {"condition", "threshold"}),
+        example={"condition": "lag", "threshold": 100_000, "match": "reports*", "for_ms": 300_000},
+        has_list=True,
+        headers=HEADERS,
+        path_params=_RULE,
+        role=Role.EDITOR,
+    ),
+    Route(
+        "DELETE /api/v1/alert-rules/{name}",
+        "removeAlertRule",
+        "Removes an alert rule; its alerts are resolved.",
+        delete_rule,
+        {204: ResponseSpec("The rule is removed"), 404: _NO_RULE, 412: _RULE_CHANGED},
+        headers=IF_MATCH,
+        path_params=_RULE,
+    ),
+    Route(
+        "GET /api/v1/alert-destinations",
+        "listAlertDestinations",
+        "Destinations of notifications, without their secrets.",
+        _DESTINATIONS.list,
+        {200: ResponseSpec("The destinations, by name", DESTINATIONS)},
+        query=list_query(),
+    ),
+    Route(
+        "GET /api/v1/alert-destinations/{name}",
+        "getAlertDestination",
+        "One destination, without its secrets.",
+        _DESTINATIONS.get,
+        {200: ResponseSpec("The destination; ETag: its version", DESTINATION), 404: _NO_DESTINATION},
+        path_params=_DESTINATION,
+    ),
+    Route(
+        "PUT /api/v1/alert-destinations/{name}",
+        "setAlertDestination",
+        "Creates or replaces a destination; what is omitted of URL and headers stays as it is. "
+        "Requires the role admin.",
+        put_destination,
+        {
+            200: ResponseSpec("The replaced destination; ETag: its version", DESTINATION),
+            201: ResponseSpec("The new destination; ETag: its version", DESTINATION),
+            204: _VALID,
+            412: _DESTINATION_CHANGED,
+        },
+        query=(_VALIDATE,),
+        body=Record(
+            {
+                "kind": Text(choices=tuple(DestinationKind)),
+                "url": _URL,
+                "headers": Names(Text(max_length=LONGEST_HEADER)),
+            },
+            optional=frozenset({"url", "headers"}),
+        ),
+        example={"kind": "webhook", "url": "https://hooks.example/T0/x"},
+        headers=HEADERS,
+        path_params=_DESTINATION,
+        role=Role.ADMIN,
+    ),
+    Route(
+        "DELETE /api/v1/alert-destinations/{name}",
+        "removeAlertDestination",
+        "Removes a destination that no rule names. Requires the role admin.",
+        delete_destination,
+        {
+            204: ResponseSpec("The destination is removed"),
+            404: _NO_DESTINATION,
+            409: ResponseSpec("A rule names the destination", PROBLEM),
+            412: _DESTINATION_CHANGED,
+        },
+        headers=IF_MATCH,
+        path_params=_DESTINATION,
+    ),
+    Route(
+        "POST /api/v1/alert-destinations/{name}:test",
+        "testAlertDestination",
+        "Sends a test notification now. Requires the role admin.",
+        test_destination,
+        {
+            200: ResponseSpec("Whether the destination accepted it, and its response", TESTED),
+            404: _NO_DESTINATION,
+        },
+        path_params=_DESTINATION,
     ),
 )

@@ -1,23 +1,27 @@
 """GET /audit, /audit/{id} and /audit:export, and POST /audit/{id}:undo: the trail of changes, and undo.
 
 The trail is the metadata log itself, so it always matches the current state; an undo is another change in
-it.
+it. broker.controller has already redacted secrets.
 """
 
-from collections.abc import AsyncGenerator
+import csv
+import io
+import shlex
+from collections.abc import AsyncGenerator, Iterable
 from itertools import chain
 from typing import Any, Final
 
 from msgspec.structs import replace
 
 from broker.common.errors import ErrorCode
-from broker.controller.commands import ChangeOrigin, QuotaAlteration, Undo
+from broker.controller.commands import ChangeOrigin, QuotaAlteration, QuotaOp, Undo
 from broker.controller.rows.broker import AuditEntry
+from broker.controller.rows.client_endpoint import ClientEndpoint
 from broker.views.metadata import AuditFilter
 from webui.problem import PROBLEM, Problem
 from webui.problem_types import CHANGED_SINCE
 from webui.quota_preview import connected_clients, preview
-from webui.rest.audit_rows import CSV_HEAD, KINDS, csv_line, undo_command, undo_op
+from webui.quotas import kafka_configs
 from webui.rest.paging import NEXT, bad_cursor, list_query, next_of, place_of
 from webui.rest.proof import PROOF_HEADER, require_proof
 from webui.rest.reach import REACH, reaches_json
@@ -27,6 +31,87 @@ from webui.schema import Flag, Listing, Number, Record, Text
 from webui.tables.answers import as_json, schema_of
 from webui.tables.json_output import encode
 from webui.tables.slices import collect
+
+CLIENT_QUOTA: Final = "client-quota"
+SHADOW: Final = "shadow"
+KINDS: Final = (
+    "cluster",
+    "topic",
+    "topic-config",
+    CLIENT_QUOTA,
+    "broker-config",
+    "client-metrics",
+    "group-config",
+    "producer-ids",
+    "connection",
+    "records",
+    "group",
+    "transaction",
+    "user-scram",
+    "delegation-token",
+    "acl",
+    "admin-token",
+    "alert-rule",
+    "alert-destination",
+)
+TOOL_TYPES: Final = {
+    "topic-config": "topics",
+    "broker-config": "brokers",
+    "client-metrics": "client-metrics",
+    "group-config": "groups",
+}
+COLUMNS: Final = ("id", "at", "actor", "role", "address", "origin", "kind", "entity", "key", "old", "new")
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+
+
+def undo_op(row: AuditEntry) -> QuotaOp | None:
+    """Return the operation that undoes a change of a client quota's limit; None for its shadow mark."""
+    if row.key == SHADOW:
+        return None
+    return QuotaOp(row.key, None if row.old is None else float(row.old))
+
+
+def undo_command(endpoint: ClientEndpoint, row: AuditEntry) -> str:
+    """Return the kafka-configs.sh line equivalent to an undo; empty if no tool can do it."""
+    if row.quota is not None:
+        op = undo_op(row)
+        return "" if op is None else kafka_configs(endpoint, row.quota, (op,))
+    if row.kind not in TOOL_TYPES:
+        return ""
+    words = [*endpoint.tool("kafka-configs.sh"), "--alter"]
+    words += ["--delete-config", row.key] if row.old is None else ["--add-config", _assignment(row)]
+    words += ["--entity-type", TOOL_TYPES[row.kind]]
+    words += ["--entity-name", row.entity] if row.entity else ["--entity-default"]
+    return shlex.join(words)
+
+
+def csv_line(row: AuditEntry) -> bytes:
+    """Format a line by RFC 4180. An apostrophe precedes a cell that a spreadsheet would evaluate as a
+    formula.
+    """
+    fields = as_json(row)
+    return _csv(_cell(fields[name]) for name in COLUMNS)
+
+
+def _csv(cells: Iterable[str]) -> bytes:
+    text = io.StringIO()
+    csv.writer(text).writerow(cells)
+    return text.getvalue().encode()
+
+
+CSV_HEAD: Final = _csv(COLUMNS)
+
+
+def _cell(value: Any) -> str:
+    text = "" if value is None else str(value)
+    return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+def _assignment(row: AuditEntry) -> str:
+    """Put a value with a comma in brackets: the tool splits other values at commas."""
+    value = row.old or ""
+    return f"{row.key}=[{value}]" if "," in value else f"{row.key}={value}"
+
 
 ACLS: Final = "acl"
 """The kind of their changes."""
@@ -173,6 +258,7 @@ def _wanted(call: Call, limit: int, before: int | None) -> AuditFilter:
 
 
 _ID: Final = (Query("id", _SEQ, "The change."),)
+
 
 ROUTES: Final = (
     Route(

@@ -1,7 +1,8 @@
-"""GET, PUT and DELETE /client-metrics: subscriptions to client metrics (KIP-714), and their table.
+"""GET, PUT and DELETE /client-metrics, and GET /client-instances: subscriptions to client metrics (KIP-714),
+and what clients pushed.
 
-The same command as IncrementalAlterConfigs of a CLIENT_METRICS resource. A PUT replaces the whole
-subscription: omitted settings return to their defaults.
+A change of a subscription is the same command as IncrementalAlterConfigs of a CLIENT_METRICS resource. A PUT
+replaces the whole subscription: omitted settings return to their defaults.
 """
 
 import shlex
@@ -18,13 +19,14 @@ from broker.controller.commands import (
     Role,
 )
 from broker.controller.rows.client_endpoint import ClientEndpoint
-from broker.views.client_telemetry import MatchReach, SubscriptionRow
+from broker.views.client_telemetry import ClientInstanceRow, ClientMetricRow, MatchReach, SubscriptionRow
 from webui.problem import Problem, problem_schema, raise_refusal
 from webui.rest.paging import page_query, page_schema, table_page
-from webui.rest.replies import HEADERS, created, expected_version, no_content, path_of_name, versioned
+from webui.rest.replies import HEADERS, expected_version, no_content, path_of_name, stored, versioned
 from webui.rest.routing import Call, PathName, Query, Reply, ResponseSpec, Route
-from webui.schema import COUNT, Flag, Invalid, Listing, Maybe, Number, Record, Schema, Text
+from webui.schema import COUNT, NAME, Flag, Invalid, Listing, Maybe, Number, Record, Schema, Text
 from webui.tables.answers import as_json, schema_of
+from webui.tables.json_output import finite
 from webui.tables.listing import Table
 from webui.tables.slices import run_in_slices
 
@@ -97,9 +99,8 @@ async def get_subscription(call: Call) -> Reply:
 async def put_subscription(call: Call) -> Reply:
     existed = await _row(call) is not None
     answer, version = await _alter(call, configs_of(call.body))
-    if existed or call.query["validate_only"]:
-        return versioned(answer, version)
-    return created(answer, path_of_name("client-metrics", call.path_params["name"]), version)
+    path = path_of_name("client-metrics", call.path_params["name"])
+    return stored(answer, version, path, existed=existed or call.query["validate_only"])
 
 
 def configs_of(body: Mapping[str, Any]) -> dict[str, str]:
@@ -167,6 +168,69 @@ _REFUSALS: Final = {
     412: ResponseSpec("The subscription changed in the meantime; `current` is its current state", REFUSED),
 }
 
+
+INSTANCE_PAGE: Final = page_schema(schema_of(ClientInstanceRow, "ClientInstance"))
+_HISTORY: Final = Record({"at_ms": Listing(COUNT), "values": Listing(Number(nullable=True))})
+_METRIC: Final = schema_of(ClientMetricRow, history=_HISTORY)
+INSTANCE: Final = schema_of(ClientInstanceRow, "ClientInstanceDetail", latest_metrics=Listing(_METRIC))
+
+INSTANCES: Final[Table[ClientInstanceRow]] = Table(
+    json=as_json,
+    search_texts=lambda row: (
+        row.client_id,
+        row.instance_id,
+        row.principal,
+        row.address,
+        f"{row.software_name} {row.software_version}",
+        *row.subscriptions,
+    ),
+    default_sort="client",
+    sort_key=lambda row: (row.client_id, row.instance_id),
+    sorts={
+        "software": lambda row: (row.software_name, row.software_version),
+        "address": lambda row: row.address,
+        "interval": lambda row: row.interval_ms,
+        "pushes": lambda row: row.pushes,
+        "pushed": lambda row: row.last_push_at_ms,
+        "errors": lambda row: row.errors,
+        "series": lambda row: row.series,
+    },
+    filters={
+        "pushing": lambda row: row.pushes > 0,
+        "silent": lambda row: row.pushes == 0,
+        "unsubscribed": lambda row: not row.subscriptions,
+        "failing": lambda row: row.errors > 0 or row.last_error != "",
+        "over_limit": lambda row: row.is_over_limit,
+    },
+)
+
+
+def metric_json(row: ClientMetricRow) -> dict[str, Any]:
+    at_ms = [at_ms for at_ms, _ in row.history]
+    return as_json(row) | {"history": {"at_ms": at_ms, "values": [finite(value) for _, value in row.history]}}
+
+
+async def list_instances(call: Call) -> Reply:
+    rows = call.views.client_telemetry.instances()
+    return Reply(await table_page(call, INSTANCES, rows))
+
+
+async def get_instance(call: Call) -> Reply:
+    telemetry = call.views.client_telemetry
+    instance_id = str(call.path_params["instance"])
+    row = await run_in_slices(telemetry.instance(instance_id))
+    if row is None:
+        raise Problem(404, "Client instance not found.")
+    only = call.query["metric"]
+    latest = [metric_json(each) for each in telemetry.metrics_of(instance_id) if only in (None, each.name)]
+    return Reply(as_json(row) | {"latest_metrics": latest})
+
+
+_INSTANCE_ID: Final = (
+    Query("instance", Text(max_length=64, min_length=1), "22 characters of URL-safe base64."),
+)
+
+
 ROUTES: Final = (
     Route(
         "GET /api/v1/client-metrics",
@@ -231,5 +295,27 @@ ROUTES: Final = (
         query=(_VALIDATE,),
         headers=HEADERS,
         path_params=_NAME,
+    ),
+    Route(
+        "GET /api/v1/client-instances",
+        "listClientInstances",
+        "Known client instances that have requested their subscriptions.",
+        list_instances,
+        {200: ResponseSpec("A page of client instances", INSTANCE_PAGE)},
+        query=page_query(INSTANCES),
+    ),
+    Route(
+        "GET /api/v1/client-instances/{instance}",
+        "getClientInstance",
+        "One client instance, with the metrics that it pushed.",
+        get_instance,
+        {
+            200: ResponseSpec(
+                "The instance and its metrics, each with its latest and earlier values", INSTANCE
+            ),
+            404: ResponseSpec("Client instance not found, or expired", REFUSED),
+        },
+        query=(Query("metric", NAME, "Only the metric of this name."),),
+        path_params=_INSTANCE_ID,
     ),
 )

@@ -1,6 +1,6 @@
 """Settings of brokers and topics in answers, and changes of them in requests.
 
-Used by webui.rest.broker_configs and webui.rest.topic_configs.
+Used by webui.rest.broker_configs and webui.rest.topics.
 """
 
 from collections.abc import Mapping

@@ -23,8 +23,8 @@ from webui.live.throttled import RECENT_THROTTLES, RecentThrottles
 from webui.problem import PROBLEM, Problem
 from webui.problem_types import TOO_MANY_STREAMS
 from webui.rest.acls import ACLS
-from webui.rest.broker_quotas import broker_quotas_json
-from webui.rest.client_instances import INSTANCES
+from webui.rest.broker_configs import broker_quotas_json
+from webui.rest.client_metrics import INSTANCES
 from webui.rest.client_quotas import RULES
 from webui.rest.connections import CONNECTIONS, remote_rows
 from webui.rest.delegation_tokens import TOKENS as DELEGATION_TOKENS

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from broker.common.slices import Steps
 from broker.common.strict_yaml import BadFileError, Fields, YamlValue, compose_in_steps, emptied
+from broker.controller.commands import EntryOutcome
 from webui.problem import Problem
 from webui.rest.bodies import LONGEST_PART, MAX_BRACKETS, NotJson, Reader
 from webui.rest.routing import Query, Reply
@@ -191,6 +192,16 @@ async def file_reply(name: str, key: str, entries: list[dict[str, Any]], *, form
 
 def _yaml_entry(entry: Mapping[str, Any]) -> str:
     return str(yaml.dump([entry], Dumper=_DUMPER, sort_keys=False, allow_unicode=True))
+
+
+def refused_import(
+    outcomes: Sequence[EntryOutcome], refused: Sequence[Mapping[str, Any]], answer: Mapping[str, Any]
+) -> Problem:
+    """Return the problem of an import: that of its first refused entry. `answer` becomes members of it."""
+    first = next(outcome for outcome in outcomes if not outcome.ok)
+    line = refused[0]["line"]
+    detail = f"Line {line}: {first.message}" if line and first.message else first.message
+    return Problem.of(first.error, detail, line=line, **answer)
 
 
 async def version_of(changes: Iterable[Any]) -> int:

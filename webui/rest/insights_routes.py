@@ -4,20 +4,47 @@ from collections.abc import Callable, Iterable
 from datetime import date
 from typing import Any, Final
 
+import msgspec
+
+from broker.common.principal import ANONYMOUS
 from webui.insights import queries
 from webui.insights.queries import ClientFilter, Prices
-from webui.insights.statements import Scope, TableQuery
+from webui.insights.statements import Scope, Selection, TableQuery
 from webui.problem import PROBLEM
-from webui.quotas import ALL_KEYS
-from webui.rest import insights_cost, insights_history
+from webui.quotas import ALL_KEYS, json_of
 from webui.rest import insights_schemas as schemas
-from webui.rest.insights import SCOPE, page_handler, page_parameters, series_handler, state
-from webui.rest.routing import Call, Query, ResponseSpec, Route
+from webui.rest.insights import SCOPE, page_body, page_handler, page_parameters, reply, series_handler, state
+from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
 from webui.schema import Invalid, Record, Text
+from webui.tables.slices import collect
 
 
 def _who(call: Call) -> ClientFilter:
     return ClientFilter(call.query["user"], call.query["client_id"])
+
+
+async def _cost(call: Call) -> Reply:
+    """The prices are those of the configuration; without any, each cost is 0."""
+    settings = call.console.settings
+    head: dict[str, Any] = {
+        "currency": settings.price_currency,
+        "price_per_gb_produced": settings.price_per_gb_produced,
+        "price_per_gb_fetched": settings.price_per_gb_fetched,
+    }
+    return reply(call, await page_body(call, _cost_selection, head))
+
+
+def _cost_selection(call: Call, scope: Scope) -> Selection:
+    return queries.cost(scope, _who(call), call.query["by"], _prices(call))
+
+
+def _cost_series(call: Call, scope: Scope) -> TableQuery:
+    return queries.cost_series(scope, _who(call), _prices(call), call.query["step"])
+
+
+def _prices(call: Call) -> Prices:
+    settings = call.console.settings
+    return Prices(settings.price_per_gb_produced, settings.price_per_gb_fetched)
 
 
 def _metric_series(call: Call, scope: Scope) -> TableQuery:
@@ -25,6 +52,68 @@ def _metric_series(call: Call, scope: Scope) -> TableQuery:
     if metric is None:
         raise Invalid("metric", "is required: values of different metrics cannot be added")
     return queries.client_metrics_series(scope, _who(call), metric, call.query["step"])
+
+
+MAX_HISTORY_ROWS: Final = 100
+"""Each row has up to 92 days; a page of 100 rows is some 300 kB."""
+
+
+class _NeededRow(msgspec.Struct):
+    """A row of the tables. Its lists stay encoded: they are long, and only passed on."""
+
+    cluster: str | None
+    user: str | None
+    client_id: str | None
+    key: str
+    days: msgspec.Raw
+    needed: msgspec.Raw
+    peak: msgspec.Raw
+    recommended: msgspec.Raw
+    oldest: float | None
+    newest: float | None
+    highest: float | None
+    growth: float | None
+    recommended_now: float | None
+    limit: float | None = None
+    rule: dict[str, str | None] = msgspec.field(default_factory=dict)
+
+
+class _NeededPage(msgspec.Struct):
+    first: str = msgspec.field(name="from")
+    last: str = msgspec.field(name="to")
+    cluster: str | None
+    version: int
+    written_at: str | None
+    items: list[_NeededRow]
+    next: str | None
+
+
+async def _needed(call: Call) -> Reply:
+    """Answer with the quota that each entity needed on each day, beside its present limit. The days come from
+    the pipeline's tables, the limits from this broker's rules: only rows of this broker's cluster, and those
+    without a cluster, have one.
+    """
+    page = msgspec.json.decode(await page_body(call, _needed_selection), type=_NeededPage)
+    await _add_limits(call, page.items)
+    return reply(call, msgspec.json.encode(page))
+
+
+def _needed_selection(call: Call, scope: Scope) -> Selection:
+    return queries.advice_history(scope, _who(call), call.query["key"])
+
+
+async def _add_limits(call: Call, rows: list[_NeededRow]) -> None:
+    overview = call.views.overview()
+    # A gateway has the limits of its upstream cluster; "" until it has found that.
+    own = overview.cluster_id if overview.upstream is None else overview.upstream.cluster_id
+    ours = [row for row in rows if row.cluster is None or not own or row.cluster == own]
+    clients = [(ANONYMOUS if row.user is None else row.user, row.client_id or "") for row in ours]
+    keys = {row.key for row in ours}
+    for row, limits in zip(ours, await collect(call.views.quotas.resolve_all(clients, keys)), strict=True):
+        for now, _ in limits:
+            if now.key == row.key:
+                row.limit = now.bound
+                row.rule = {} if now.matched is None else json_of(now.matched)
 
 
 _NAMED: Final = Text(max_length=32_767)
@@ -111,7 +200,7 @@ ROUTES: Final = (
         "cost",
         "listCost",
         "Cost per tenant, highest first: its bytes times the prices of the configuration.",
-        insights_cost.cost,
+        _cost,
         schemas.COST,
         *_listed(queries.cost(_ANY, _ALL, "tenant", Prices(0, 0)).sorts, *_WHO, _BY),
     ),
@@ -119,7 +208,7 @@ ROUTES: Final = (
         "cost:series",
         "getCostOverTime",
         "Cost over time, of all clients together or of one client.",
-        series_handler(insights_cost.series),
+        series_handler(_cost_series),
         schemas.COST_SERIES,
         *_WHO,
         _STEP,
@@ -284,12 +373,10 @@ ROUTES: Final = (
         "The quota that each entity needed on each day, beside the limit that this broker has for it now. "
         "The "
         "lists of a row have an element for each of its `days`; `growth` is `newest` divided by `oldest`.",
-        insights_history.history,
+        _needed,
         schemas.ADVICE_HISTORY,
         *_WHO,
         Query("key", Text(choices=ALL_KEYS), "Only this quota key."),
-        *page_parameters(
-            queries.advice_history(_ANY, _ALL, None).sorts, limit=20, most=insights_history.MAX_ROWS
-        ),
+        *page_parameters(queries.advice_history(_ANY, _ALL, None).sorts, limit=20, most=MAX_HISTORY_ROWS),
     ),
 )

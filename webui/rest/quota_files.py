@@ -31,7 +31,7 @@ from webui.problem import Problem, problem_schema
 from webui.quota_preview import connected_clients, preview
 from webui.quotas import entity_text, json_of, order_of, pairs_of
 from webui.rest.client_quotas import WANTED
-from webui.rest.files import FORMAT, PREVIEWED, YAML, file_reply, version_of
+from webui.rest.files import FORMAT, PREVIEWED, YAML, file_reply, refused_import, version_of
 from webui.rest.reach import REACH, reaches_json
 from webui.rest.replies import etag, expected_version
 from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
@@ -224,7 +224,7 @@ async def import_quotas(call: Call) -> Reply:
     refused = await _refused(outcomes, dict(zip(wanted, lines, strict=True)))
     answer = await _answer(changes, refused)
     if refused:
-        raise _problem(outcomes, refused[0], answer)
+        raise refused_import(outcomes, refused, answer)
     answer["version"] = version
     if validate_only:
         answer |= await _reach(call.views, entries)
@@ -271,14 +271,6 @@ async def _reach(views: Views, entries: Sequence[QuotaAlteration]) -> dict[str, 
     clients = await collect(entry for entry in entries if entry.entity[0][0] != "ip")
     reaches = await preview(views, clients, await connected_clients(views)) if clients else []
     return {"reach": await reaches_json(reaches)}
-
-
-def _problem(outcomes: Sequence[QuotaOutcome], refused: Mapping[str, Any], answer: dict[str, Any]) -> Problem:
-    """Return the problem of the first refused entry."""
-    first = next(outcome for outcome in outcomes if not outcome.ok)
-    line = refused["line"]
-    detail = f"Line {line}: {first.message}" if line and first.message else first.message
-    return Problem.of(first.error, detail, line=line, **answer)
 
 
 ROUTES: Final = (

@@ -24,6 +24,11 @@ def created(content: Any, location: str, version: int) -> Reply:
     return Reply(content, status=201, headers={"Location": location, "ETag": etag(version)})
 
 
+def stored(content: Any, version: int, location: str, *, existed: bool) -> Reply:
+    """Return the response to a PUT that replaced a resource, or created it."""
+    return versioned(content, version) if existed else created(content, location, version)
+
+
 def path_of(collection: str, place: str) -> str:
     """Return the path of one resource, as in `path_of("audit", "7")`."""
     return f"{BASE}/{collection}/{quote(place, safe='=,:@')}"

@@ -1,4 +1,5 @@
-"""All routes of the REST API, in the order of the OpenAPI document, and the document built from them.
+"""All routes of the REST API, in the order of the OpenAPI document, and what describes the API itself: that
+document, and the types of problems.
 
 Validation and description use the same schema values (webui.schema), so they cannot differ.
 """
@@ -7,15 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from webui.problem import PROBLEM, PROBLEM_TYPE
+from webui.problem_types import TYPES, ProblemType
 from webui.rest import (
     acls,
-    alert_destinations,
-    alert_rules,
     alerts,
     audit,
     broker_configs,
-    broker_quotas,
-    client_instances,
     client_metrics,
     client_quota_rule,
     client_quotas,
@@ -24,30 +22,25 @@ from webui.rest import (
     doctor,
     events,
     groups,
-    health,
     insights_routes,
     insights_what_if,
     ip_quotas,
     overview,
-    problem_routes,
     quota_files,
     records,
-    request_log,
     resolving,
     scram_users,
-    sessions,
     subscription_files,
-    tasks,
-    throttled_channels,
     tokens,
-    topic_configs,
     topics,
     transactions,
     upstream,
     usage,
 )
 from webui.rest.files import YAML
+from webui.rest.paging import list_page, list_query, page_schema
 from webui.rest.routing import JSON, Call, PathName, Query, Reply, ResponseSpec, Route
+from webui.schema import COUNT, Listing, Record, Text
 from webui.tables.json_output import encode_in_slices
 from webui.tables.slices import collect
 
@@ -237,6 +230,26 @@ async def openapi(call: Call) -> Reply:
     return Reply(_documents[version])
 
 
+_PROBLEM_TYPE: Final = Record(
+    {"type": Text(form="uri"), "title": Text(), "meaning": Text(), "statuses": Listing(COUNT, min_items=1)},
+    title="ProblemType",
+)
+PROBLEM_TYPES: Final = page_schema(_PROBLEM_TYPE)
+
+
+def _type_json(kind: ProblemType) -> dict[str, Any]:
+    return {
+        "type": kind.uri,
+        "title": kind.title,
+        "meaning": kind.meaning,
+        "statuses": list(kind.statuses),
+    }
+
+
+async def problem_types(call: Call) -> Reply:
+    return Reply(await list_page(call, TYPES, _type_json, lambda kind: (kind.statuses, kind.name)))
+
+
 ROUTES: Final[tuple[Route, ...]] = (
     *client_quotas.ROUTES,
     *client_quota_rule.ROUTES,
@@ -244,37 +257,34 @@ ROUTES: Final[tuple[Route, ...]] = (
     *quota_files.ROUTES,
     *ip_quotas.ROUTES,
     *client_metrics.ROUTES,
-    *client_instances.ROUTES,
     *subscription_files.ROUTES,
     *audit.ROUTES,
     *broker_configs.ROUTES,
-    *request_log.ROUTES,
-    *broker_quotas.ROUTES,
     *overview.ROUTES,
-    *throttled_channels.ROUTES,
     *usage.ROUTES,
-    *tasks.ROUTES,
-    *health.ROUTES,
     *connections.ROUTES,
     *topics.ROUTES,
-    *topic_configs.ROUTES,
     *records.ROUTES,
     *groups.ROUTES,
     *transactions.ROUTES,
     *upstream.ROUTES,
     *doctor.ROUTES,
     *alerts.ROUTES,
-    *alert_rules.ROUTES,
-    *alert_destinations.ROUTES,
     *insights_routes.ROUTES,
     *insights_what_if.ROUTES,
     *tokens.ROUTES,
-    *sessions.ROUTES,
     *scram_users.ROUTES,
     *delegation_tokens.ROUTES,
     *acls.ROUTES,
     *events.ROUTES,
-    *problem_routes.ROUTES,
+    Route(
+        "GET /api/v1/problem-types",
+        "listProblemTypes",
+        "The types of problems, by status.",
+        problem_types,
+        {200: ResponseSpec("A page of types", PROBLEM_TYPES)},
+        query=list_query(),
+    ),
     Route(
         "GET /api/v1/openapi.json",
         "getOpenApi",

@@ -19,10 +19,10 @@ from webui.rest.proof import PROOF_HEADER, require_proof
 from webui.rest.replies import (
     HEADERS,
     IF_MATCH,
-    created,
     expected_version,
     no_content,
     path_of_name,
+    stored,
     versioned,
 )
 from webui.rest.routing import Call, PathName, Query, Reply, ResponseSpec, Route
@@ -78,7 +78,7 @@ async def put_credential(call: Call) -> Reply:
     user, mechanism = call.path_params["user"], call.path_params["mechanism"]
     iterations = int(call.body.get("iterations", DEFAULT_ITERATIONS))
     expected = expected_version(call.headers)
-    was_there = _row(call) is not None
+    existed = _row(call) is not None
     # Check role, version and iterations before the expensive hash.
     await _apply(call, unsalted(user, mechanism, iterations, expected), validate_only=True)
     salt = partial(upsertion_of, user, mechanism, call.body["password"], iterations, expected)
@@ -87,9 +87,8 @@ async def put_credential(call: Call) -> Reply:
         raise Problem(401, "Your session ended in the meantime.")
     await _apply(call, upsertion)
     row = _existing(call)
-    if was_there:
-        return versioned(as_json(row), row.version)
-    return created(as_json(row), path_of_name(f"scram-users/{mechanism}", user), row.version)
+    path = path_of_name(f"scram-users/{mechanism}", user)
+    return stored(as_json(row), row.version, path, existed=existed)
 
 
 async def delete_credential(call: Call) -> Reply:

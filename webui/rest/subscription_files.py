@@ -25,7 +25,7 @@ from broker.controller.rows.fields import Word
 from broker.views.client_telemetry import SubscriptionRow
 from webui.problem import Problem, problem_schema
 from webui.rest.client_metrics import SETTINGS, configs_of, ops_for
-from webui.rest.files import FORMAT, PREVIEWED, YAML, file_reply, version_of
+from webui.rest.files import FORMAT, PREVIEWED, YAML, file_reply, refused_import, version_of
 from webui.rest.replies import expected_version, versioned
 from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
 from webui.schema import COUNT, NAME, Flag, Invalid, Listing, Maybe, Number, Record, Schema, Text
@@ -204,7 +204,7 @@ async def import_subscriptions(call: Call) -> Reply:
         outcomes = await call.apply(command)
         refused = [_refused_json(each, wanted) for each in outcomes if not each.ok]
         if refused:
-            raise _problem(outcomes, refused, answer)
+            raise refused_import(outcomes, refused, answer | {"refused": refused})
         if not validate_only:
             call.console.live.refresh()
     return versioned(answer | {"version": version}, version)
@@ -223,15 +223,6 @@ def _refused_json(outcome: ResourceOutcome, wanted: Mapping[str, SubscriptionFil
     name = outcome.resource.name
     line = wanted[name].line if name in wanted else None
     return as_json(RefusedSubscription(name, outcome.error.name, outcome.message, line))
-
-
-def _problem(
-    outcomes: Sequence[ResourceOutcome], refused: Sequence[dict[str, Any]], answer: dict[str, Any]
-) -> Problem:
-    first = next(outcome for outcome in outcomes if not outcome.ok)
-    line = refused[0]["line"]
-    detail = f"Line {line}: {first.message}" if line and first.message else first.message
-    return Problem.of(first.error, detail, line=line, **(answer | {"refused": list(refused)}))
 
 
 ROUTES: Final = (

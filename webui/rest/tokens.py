@@ -1,4 +1,5 @@
-"""/tokens, /tokens/{name}, /tokens/{name}:renew and /tokens/{name}:password: the console's access tokens.
+"""/tokens, /tokens/{name}, /tokens/{name}:renew, /tokens/{name}:password and /sessions: the console's access
+tokens, and the sessions of browsers.
 
 Only one response contains a token's secret; the broker stores its hash. Sessions of a revoked token end with
 their next request.
@@ -6,8 +7,14 @@ their next request.
 Passwords are an alternative to the token. Administrators set the password of any token. Other users set
 only their own, and must present their current password or token. All sessions of the token end, except the
 requesting one.
+
+DELETE /sessions logs out all browsers of the requesting token or, for administrators, of all tokens: a
+session ends at once, its live streams with the next broadcast. Programs that send their token with each
+request have no session; renewing the token ends their access. Sessions are in memory and not in the audit
+trail, so the log records the actor.
 """
 
+import logging
 from http import HTTPStatus
 from typing import Annotated, Any, Final
 
@@ -23,8 +30,8 @@ from webui.problem_types import ALREADY_EXISTS, LAST_ADMINISTRATOR, SECRET_REQUI
 from webui.rest.paging import list_page, list_query, page_schema
 from webui.rest.proof import PROOF_HEADER, require_proof
 from webui.rest.replies import IF_MATCH, etag, expected_version, no_content, path_of_name, versioned
-from webui.rest.routing import Call, PathName, Reply, ResponseSpec, Route
-from webui.schema import NAME, Maybe, Number, Record, Text
+from webui.rest.routing import Call, PathName, Query, Reply, ResponseSpec, Route
+from webui.schema import COUNT, NAME, Maybe, Number, Record, Text
 from webui.security.authenticator import LONGEST_SECRET
 from webui.tables.answers import as_json, schema_of
 from webui.tables.listing import LONGEST_PAGE
@@ -221,6 +228,27 @@ MISSING: Final = ResponseSpec("Token not found", PROBLEM)
 LAST: Final = ResponseSpec("It is the last administrator's token without an expiry", PROBLEM)
 CHANGED: Final = ResponseSpec("The token changed in the meantime; `current` is its current state", REFUSED)
 
+
+ENDED: Final = Record({"ended": COUNT})
+
+logger = logging.getLogger("webui.rest.access")  # the name that these log lines have had from the start
+
+
+async def end_sessions(call: Call) -> Reply:
+    all_tokens = call.query["of"] == "all"
+    if all_tokens and call.actor.role < Role.ADMIN:
+        raise Problem.of(
+            ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+            "Ending the sessions of other tokens requires the role admin.",
+        )
+    ended = call.console.authenticator.sign_out_everywhere(None if all_tokens else call.actor.name)
+    logger.info(
+        "console sessions were ended",
+        extra={"by": call.actor.name, "address": call.actor.address, "of": call.query["of"], "ended": ended},
+    )
+    return Reply({"ended": ended})
+
+
 ROUTES: Final = (
     Route(
         "GET /api/v1/tokens",
@@ -287,5 +315,14 @@ ROUTES: Final = (
         body=_PASSWORD,
         headers={**IF_MATCH, **PROOF_HEADER},
         path_params=PLACE,
+    ),
+    Route(
+        "DELETE /api/v1/sessions",
+        "endSessions",
+        "Logs out browsers: all sessions of the requesting token, including the requesting one, or with "
+        "`of=all` the sessions of all tokens, which requires the role admin. Tokens stay valid.",
+        end_sessions,
+        {200: ResponseSpec("The number of ended sessions", ENDED)},
+        query=(Query("of", Text(choices=("own", "all")), "Whose sessions.", default="own"),),
     ),
 )

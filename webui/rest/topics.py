@@ -1,7 +1,8 @@
-"""GET and POST /topics; GET and DELETE /topics/{name}; PUT /topics/{name}/partitions.
+"""GET and POST /topics; GET and DELETE /topics/{name}; PUT /topics/{name}/partitions; GET and PATCH
+/topics/{name}/configs: topics, with their partitions and settings.
 
-The same commands as CreateTopics, CreatePartitions and DeleteTopics. broker.controller validates, checks
-roles and versions, and records changes. webui.rest.topic_configs has the settings of topics.
+The same commands as CreateTopics, CreatePartitions, DeleteTopics and IncrementalAlterConfigs.
+broker.controller validates, checks roles and versions, and records changes.
 """
 
 import shlex
@@ -10,26 +11,32 @@ from typing import Any, Final
 
 from broker.common.errors import ErrorCode
 from broker.controller.commands import (
+    ConfigAlteration,
+    ConfigOp,
+    ConfigResource,
     CreatePartitions,
     CreateTopics,
     DeleteTopics,
+    IncrementalAlterConfigs,
     NewPartitions,
     NewTopic,
+    OpType,
+    ResourceType,
     Role,
     TopicRef,
 )
 from broker.controller.rows.client_endpoint import ClientEndpoint
 from broker.controller.rows.topics import PartitionRow, TopicRow
 from webui.problem import PROBLEM, Problem, problem_schema
-from webui.rest.configs import LONGEST_VALUE
-from webui.rest.paging import page_query, page_schema, table_page
+from webui.rest.configs import LONGEST_VALUE, OPS, Config, config_json, config_op
+from webui.rest.paging import list_page, list_query, page_query, page_schema, table_page
 from webui.rest.replies import IF_MATCH, created, etag, expected_version, no_content, path_of, versioned
 from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
 from webui.rest.upstream import refuse_for_gateway
 from webui.schema import COUNT, NAME, Flag, Listing, Maybe, Names, Number, Record, Text
 from webui.tables.answers import as_json, schema_of
 from webui.tables.listing import Table
-from webui.tables.slices import collect
+from webui.tables.slices import collect, run_in_slices
 
 MAX_COUNT: Final = 2**31 - 1
 BY_DEFAULT: Final = -1
@@ -181,6 +188,67 @@ VALIDATE: Final = Query("validate_only", Flag(), "Only check and preview; change
 GONE: Final = ResponseSpec("The topic does not exist, or this is a gateway", PROBLEM)
 _STALE: Final = ResponseSpec("The topic changed in the meantime", PROBLEM)
 
+
+TOPIC_CONFIG: Final = schema_of(Config)
+TOPIC_CONFIGS: Final = page_schema(TOPIC_CONFIG)
+EDITED_CONFIGS: Final = Record({"items": Listing(TOPIC_CONFIG), "command": Text(max_length=1_000_000)})
+REFUSED_CONFIGS: Final = problem_schema(current=Listing(TOPIC_CONFIG))
+
+
+async def list_configs(call: Call) -> Reply:
+    refuse_for_gateway(call.views, "topics")
+    existing(call)
+    rows = await _configs(call)
+    page = await list_page(call, rows, lambda row: row, lambda row: row["name"])
+    return Reply(page, headers=version_header(call))
+
+
+async def alter_configs(call: Call) -> Reply:
+    name = call.path_params["name"]
+    refuse_for_gateway(call.views, "topics")
+    ops = tuple(config_op(op) for op in call.body["ops"])
+    resource = ConfigResource(ResourceType.TOPIC, name)
+    alteration = ConfigAlteration(resource, ops, expected_version(call.headers))
+    validate_only = call.query["validate_only"]
+    command = IncrementalAlterConfigs((alteration,), validate_only)
+    (outcome,) = await call.apply(command)
+    named = {op.key for op in ops}
+    if outcome.error is ErrorCode.INVALID_UPDATE_VERSION:
+        current = [row for row in await _configs(call) if row["name"] in named]
+        raise Problem.of(outcome.error, outcome.message, current=current)
+    if not outcome.ok:
+        raise topic_problem(outcome.error, outcome.message, name)
+    if not validate_only:
+        call.console.live.refresh()
+    items = [row for row in await _configs(call) if row["name"] in named]
+    line = configs_command(call.views.server_info().endpoint, name, ops)
+    return Reply({"items": items, "command": line}, headers=version_header(call))
+
+
+async def _configs(call: Call) -> list[dict[str, Any]]:
+    resource = ConfigResource(ResourceType.TOPIC, call.path_params["name"])
+    rows = await run_in_slices(call.views.metadata.describe_configs(resource))
+    return await collect(map(config_json, rows))
+
+
+def configs_command(endpoint: ClientEndpoint, name: str, ops: tuple[ConfigOp, ...]) -> str:
+    """Return the kafka-configs.sh line of an edit; "" for an edit of list items, which the tool cannot do."""
+    if any(op.op not in (OpType.SET, OpType.DELETE) for op in ops):
+        return ""
+    words = [*endpoint.tool("kafka-configs.sh"), "--alter", "--entity-type", "topics"]
+    words += ["--entity-name", name]
+    # The tool splits values at commas, unless they are in brackets.
+    added = [
+        f"{op.key}=[{op.value}]" if "," in (op.value or "") else f"{op.key}={op.value}"
+        for op in ops
+        if op.op == OpType.SET
+    ]
+    deleted = [op.key for op in ops if op.op == OpType.DELETE]
+    words += ["--add-config", ",".join(added)] if added else []
+    words += ["--delete-config", ",".join(deleted)] if deleted else []
+    return shlex.join(words)
+
+
 ROUTES: Final = (
     Route(
         "GET /api/v1/topics",
@@ -253,6 +321,35 @@ ROUTES: Final = (
         },
         query=(VALIDATE,),
         body=Record({"count": Number(integer=True, minimum=1, maximum=MAX_COUNT)}),
+        headers=IF_MATCH,
+        path_params=NAME_OF_TOPIC,
+        role=Role.EDITOR,
+    ),
+    Route(
+        "GET /api/v1/topics/{name}/configs",
+        "listTopicConfigs",
+        "A topic's settings: value in force, its source, the values of all other sources, documentation.",
+        list_configs,
+        {200: ResponseSpec("The settings, by name; ETag: the topic's version", TOPIC_CONFIGS), 404: GONE},
+        query=list_query(),
+        path_params=NAME_OF_TOPIC,
+    ),
+    Route(
+        "PATCH /api/v1/topics/{name}/configs",
+        "alterTopicConfigs",
+        "Sets and removes settings of a topic, as IncrementalAlterConfigs does. All changes take effect "
+        "before the response, or none. Requires the role editor.",
+        alter_configs,
+        {
+            200: ResponseSpec(
+                "The named settings after the change; ETag: the topic's version", EDITED_CONFIGS
+            ),
+            404: GONE,
+            412: ResponseSpec("The topic changed; `current` has the named settings", REFUSED_CONFIGS),
+        },
+        query=(VALIDATE,),
+        body=Record({"ops": OPS}),
+        has_list=True,
         headers=IF_MATCH,
         path_params=NAME_OF_TOPIC,
         role=Role.EDITOR,

@@ -148,7 +148,7 @@ async def test_every_address_a_script_asks_is_there() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.key)
-def test_the_modules_of_a_page_are_what_its_script_imports_directly_or_not(page: Page) -> None:
+async def test_a_page_preloads_what_its_script_imports_directly_or_not(http: Browserless, page: Page) -> None:
     static = StaticFiles()
     wanted, found = {page.key}, set[str]()
     while wanted:
@@ -157,7 +157,9 @@ def test_the_modules_of_a_page_are_what_its_script_imports_directly_or_not(page:
         content, _ = static.get(f"js/{name}.js") or (b"", "")
         imported = {one.decode() for one in re.findall(rb'from "\./(\w+)\.js"', content)}
         wanted |= imported - found
-    assert found - {page.key} == set(page.modules)
+    text = await text_of(await http.get(page.path, token=None, Cookie=await sign_in(http)))
+    preloaded = re.findall(r'rel="modulepreload" href="/static/\w+/js/(\w+)\.js"', text)
+    assert found - {page.key} == set(preloaded) and len(set(preloaded)) == len(preloaded)
 
 
 async def test_strangers_are_shown_the_sign_in_page_and_no_figures(http: Browserless) -> None:

@@ -5,7 +5,7 @@ from tests.webui.fakes import FakeBroker
 from tests.webui.rows import throttled
 from webui.console import Console
 from webui.live.throttled import KEPT_MS, MAX_CLIENTS, RecentThrottles
-from webui.rest.throttled_channels import RECENT_THROTTLES_PAGE
+from webui.rest.usage import RECENT_THROTTLES_PAGE
 
 
 def test_a_client_is_one_line_however_many_connections_it_has() -> None:

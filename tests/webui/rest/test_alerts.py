@@ -9,11 +9,17 @@ from broker.controller.alerts import AlertCondition, AlertRule
 from broker.controller.rows.alerts import AlertEvent, AlertRow, Attempt, Delivery
 from tests.webui.conftest import Browserless
 from tests.webui.fakes import FakeBroker
-from webui.rest.alert_destinations import DESTINATION, DESTINATIONS, TESTED
-from webui.rest.alert_destinations import REFUSED as REFUSED_DESTINATION
-from webui.rest.alert_rules import REFUSED as REFUSED_RULE
-from webui.rest.alert_rules import RULE, RULES
-from webui.rest.alerts import ALERTS, HISTORY
+from webui.rest.alerts import (
+    ALERTS,
+    DESTINATION,
+    DESTINATIONS,
+    HISTORY,
+    REFUSED_DESTINATION,
+    REFUSED_RULE,
+    RULE,
+    RULES,
+    TESTED,
+)
 
 RULE_PATH = "/api/v1/alert-rules/reports"
 HOOK = "/api/v1/alert-destinations/hook"

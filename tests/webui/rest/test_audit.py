@@ -12,8 +12,7 @@ from broker.controller.rows.client_endpoint import ClientEndpoint
 from tests.webui.conftest import Browserless
 from tests.webui.fakes import FakeBroker
 from tests.webui.rows import change, connection
-from webui.rest.audit import ENTRY, TRAIL, UNDONE
-from webui.rest.audit_rows import undo_command
+from webui.rest.audit import ENTRY, TRAIL, UNDONE, undo_command
 
 PATH = "/api/v1/audit"
 ANN = Actor("ann", Role.EDITOR, "10.0.0.1", ChangeOrigin.PAGE)

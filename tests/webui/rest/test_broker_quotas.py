@@ -15,7 +15,7 @@ from tests.webui.conftest import PORT, Browserless
 from tests.webui.fakes import console_config
 from webui.backend import Backend
 from webui.http.app import build_app, make_console
-from webui.rest.broker_quotas import BROKER_QUOTAS
+from webui.rest.broker_configs import BROKER_QUOTAS
 
 PATH = "/api/v1/broker-quotas"
 CONFIGS = "/api/v1/broker-configs"

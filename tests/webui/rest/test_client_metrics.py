@@ -17,8 +17,7 @@ from broker.controller.commands import (
 from broker.telemetry.subscription import MAX_PREFIXES, Subscription
 from tests.webui.conftest import Browserless
 from tests.webui.fakes import FakeBroker
-from webui.rest.client_instances import INSTANCE, INSTANCE_PAGE
-from webui.rest.client_metrics import EDITED, REFUSED, SUBSCRIPTION_PAGE
+from webui.rest.client_metrics import EDITED, INSTANCE, INSTANCE_PAGE, REFUSED, SUBSCRIPTION_PAGE
 from webui.rest.replies import path_of_name
 
 PATH = "/api/v1/client-metrics"

@@ -7,7 +7,7 @@ import pytest
 from broker.controller.commands import ConfigOp, ConfigResource, OpType, ResourceType
 from tests.webui.conftest import Browserless
 from tests.webui.fakes import FakeBroker
-from webui.rest.request_log import REFUSED_LOG, REQUEST_LOG
+from webui.rest.broker_configs import REFUSED_LOG, REQUEST_LOG
 
 OFF = {"apis": [], "client_ids": [], "max_per_second": 100}
 

@@ -13,7 +13,7 @@ from tests.webui.http.test_page_routes import csrf_of, sign_in
 from webui.console import Console
 from webui.live.sse_client import StreamSubscriber
 from webui.rest.events import make_live, stream
-from webui.rest.sessions import ENDED
+from webui.rest.tokens import ENDED
 
 SESSIONS_PATH = "/api/v1/sessions"
 ALL_TOKENS = ("admin-token", "editor-token", "viewer-token")

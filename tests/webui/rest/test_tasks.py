@@ -5,7 +5,7 @@ import pytest
 from tests.webui.conftest import Browserless
 from tests.webui.fakes import FakeBroker
 from tests.webui.rows import tasks
-from webui.rest.tasks import TASK_PAGE
+from webui.rest.overview import TASK_PAGE
 
 
 @pytest.mark.parametrize("token", ["viewer-token", "admin-token"])

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from tests.webui.conftest import Browserless
 from tests.webui.fakes import FakeBroker
 from tests.webui.rows import throttled
-from webui.rest.throttled_channels import THROTTLED_PAGE
+from webui.rest.usage import THROTTLED_PAGE
 
 
 async def test_throttled_channels_come_longest_wait_first(http: Browserless, broker: FakeBroker) -> None:

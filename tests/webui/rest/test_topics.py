@@ -11,8 +11,15 @@ from tests.webui.fakes import console_config
 from tests.webui.log_world import LoggedBroker, LogWorld
 from webui.http.app import build_app, make_console
 from webui.problem import PROBLEM
-from webui.rest.topic_configs import EDITED_CONFIGS, REFUSED_CONFIGS, TOPIC_CONFIGS
-from webui.rest.topics import CREATED, PARTITIONS, REFUSED_COUNT, TOPIC_DETAIL
+from webui.rest.topics import (
+    CREATED,
+    EDITED_CONFIGS,
+    PARTITIONS,
+    REFUSED_CONFIGS,
+    REFUSED_COUNT,
+    TOPIC_CONFIGS,
+    TOPIC_DETAIL,
+)
 
 TOPICS = "/api/v1/topics"
 ONE = f"{TOPICS}/orders"

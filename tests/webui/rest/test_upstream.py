@@ -23,8 +23,8 @@ from tests.webui.rows import (
     upstream_node,
 )
 from webui.rest.overview import OVERVIEW
-from webui.rest.throttled_channels import THROTTLED_PAGE
 from webui.rest.upstream import GATEWAY_PAGE, SHARE_PAGE, UPSTREAM
+from webui.rest.usage import THROTTLED_PAGE
 
 PATHS = ("/api/v1/upstream", "/api/v1/gateways", "/api/v1/gateway-shares")
 AN_HOUR_AGO = "2027-01-15T07:00:00.000Z"

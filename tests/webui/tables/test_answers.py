@@ -29,9 +29,8 @@ from tests.webui.rows import NOW_MS, broker_metrics, connection, tasks, throttle
 from webui.live.history import History
 from webui.live.snapshot import overview_json, throttled_json
 from webui.rest.connections import CONNECTION
-from webui.rest.overview import OVERVIEW
-from webui.rest.tasks import TASK
-from webui.rest.throttled_channels import THROTTLED
+from webui.rest.overview import OVERVIEW, TASK
+from webui.rest.usage import THROTTLED
 from webui.schema import Text
 from webui.tables.answers import as_json, schema_of
 
