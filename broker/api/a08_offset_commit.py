@@ -7,7 +7,7 @@ GROUP_ID_NOT_FOUND, and a member of a consumer group states its epoch (KIP-848):
 STALE_MEMBER_EPOCH, and an older version is UNSUPPORTED_VERSION. Left out: topic ids (version 10).
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, TypeVar
 
@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
 from broker.api.requests.group_replies import LONGEST_NAME, DividedGroupRequest, now_of
-from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.outcome import Outcome, Response
 from broker.api.requests.pacing import consumed
 from broker.api.requests.services import GroupServices
 from broker.api.security.client_security import ClientSecurity
@@ -39,15 +39,7 @@ AT_ONCE: Final = 256
 
 
 @api(ApiKey.OFFSET_COMMIT, versions=(2, 9), services=GroupServices)
-def handle(
-    message: OffsetCommitRequest, context: RequestContext, services: GroupServices
-) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_commit(message, context, services))
-
-
-def _commit(
-    message: OffsetCommitRequest, context: RequestContext, services: GroupServices
-) -> Slices[Outcome]:
+def handle(message: OffsetCommitRequest, context: RequestContext, services: GroupServices) -> Slices[Outcome]:
     refusal = _refusal(message, context, services)
     topics, offsets, accepted = yield from sorted_offsets(
         message,

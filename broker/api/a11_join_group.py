@@ -33,11 +33,7 @@ Each generation goes through those of all members.
 
 
 @api(ApiKey.JOIN_GROUP, versions=(0, 9), services=GroupServices)
-def handle(message: JoinGroupRequest, context: RequestContext, services: GroupServices) -> Outcome:
-    return outcome_of(_join(message, context, services))
-
-
-def _join(message: JoinGroupRequest, context: RequestContext, services: GroupServices) -> Slices[Outcome]:
+def handle(message: JoinGroupRequest, context: RequestContext, services: GroupServices) -> Slices[Outcome]:
     version = context.api_version
     if not services.security.allows_group(context, Operation.READ, message.group_id):
         return Response(

@@ -5,13 +5,13 @@ several members, by id or instance id (KIP-345), each with its own error. The re
 stored.
 """
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
 from broker.api.requests.group_replies import DividedGroupRequest, now_of
-from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.outcome import Outcome, Response
 from broker.api.requests.pacing import consumed, mapped
 from broker.api.requests.services import GroupServices
 from broker.common.errors import ErrorCode
@@ -23,13 +23,7 @@ from broker.security.acl.acl import Operation
 
 
 @api(ApiKey.LEAVE_GROUP, versions=(0, 5), services=GroupServices)
-def handle(
-    message: LeaveGroupRequest, context: RequestContext, services: GroupServices
-) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_leave(message, context, services))
-
-
-def _leave(message: LeaveGroupRequest, context: RequestContext, services: GroupServices) -> Slices[Outcome]:
+def handle(message: LeaveGroupRequest, context: RequestContext, services: GroupServices) -> Slices[Outcome]:
     if not services.security.allows_group(context, Operation.READ, message.group_id):
         return Response(LeaveGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
     if not services.groups.is_available:

@@ -4,12 +4,10 @@ Versions 0-5. The response waits for the leader's request. Static members from 3
 names the protocol type and name, which must be the group's.
 """
 
-from collections.abc import Awaitable
-
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
 from broker.api.requests.group_replies import GroupRequest, conclude, now_of
-from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.outcome import Outcome, Response
 from broker.api.requests.services import GroupServices
 from broker.common.errors import ErrorCode
 from broker.common.slices import Slices
@@ -20,13 +18,7 @@ from broker.security.acl.acl import Operation
 
 
 @api(ApiKey.SYNC_GROUP, versions=(0, 5), services=GroupServices)
-def handle(
-    message: SyncGroupRequest, context: RequestContext, services: GroupServices
-) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_sync(message, context, services))
-
-
-def _sync(message: SyncGroupRequest, context: RequestContext, services: GroupServices) -> Slices[Outcome]:
+def handle(message: SyncGroupRequest, context: RequestContext, services: GroupServices) -> Slices[Outcome]:
     if not services.security.allows_group(context, Operation.READ, message.group_id):
         return Response(SyncGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
     if not services.groups.is_available:

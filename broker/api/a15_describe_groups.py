@@ -6,12 +6,11 @@ repeated gets INVALID_REQUEST, because a request could name a group with many me
 describes it again. Authorized operations, from 3, are all those of a group if there is no authorizer.
 """
 
-from collections.abc import Awaitable
 from typing import Final
 
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
-from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.outcome import Outcome, Response
 from broker.api.requests.pacing import Distinct, mapped
 from broker.api.requests.services import GroupServices
 from broker.common.errors import ErrorCode
@@ -32,12 +31,6 @@ REPEATED: Final = "The request names the group more than once."
 
 @api(ApiKey.DESCRIBE_GROUPS, versions=(0, 6), services=GroupServices)
 def handle(
-    message: DescribeGroupsRequest, context: RequestContext, services: GroupServices
-) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_respond(message, context, services))
-
-
-def _respond(
     message: DescribeGroupsRequest, context: RequestContext, services: GroupServices
 ) -> Slices[Outcome]:
     if not services.groups.is_available:

@@ -13,7 +13,7 @@ from broker.api.a32_describe_configs import as_kafka_describes
 from broker.api.registry import api
 from broker.api.requests.change_limits import Mutations, divided, entries_of, refused, results_of
 from broker.api.requests.context import RequestContext
-from broker.api.requests.outcome import Outcome, Response, in_slices, outcome_of
+from broker.api.requests.outcome import Outcome, Response, outcome_of
 from broker.api.requests.services import TopicServices
 from broker.common.errors import ErrorCode
 from broker.common.slices import Slices
@@ -35,12 +35,6 @@ Described = dict[frozenset[tuple[str, str]], list[CreatableTopicConfigs]]
 
 @api(ApiKey.CREATE_TOPICS, versions=(2, 7), services=TopicServices)
 def handle(
-    message: CreateTopicsRequest, context: RequestContext, services: TopicServices
-) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_read(message, context, services))
-
-
-def _read(
     message: CreateTopicsRequest, context: RequestContext, services: TopicServices
 ) -> Slices[Outcome | Awaitable[Outcome]]:
     wanted = yield from entries_of(message.topics, _wanted, _parts)

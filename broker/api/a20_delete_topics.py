@@ -12,7 +12,7 @@ from typing import Final
 from broker.api.registry import api
 from broker.api.requests.change_limits import Mutations, entries_of, refused, results_of
 from broker.api.requests.context import RequestContext
-from broker.api.requests.outcome import Outcome, Response, in_slices, outcome_of
+from broker.api.requests.outcome import Outcome, Response, outcome_of
 from broker.api.requests.services import TopicServices
 from broker.common.errors import ErrorCode
 from broker.common.slices import Slices
@@ -32,12 +32,6 @@ DENIED: Final = "Topic authorization failed."
 
 @api(ApiKey.DELETE_TOPICS, versions=(1, 6), services=TopicServices)
 def handle(
-    message: DeleteTopicsRequest, context: RequestContext, services: TopicServices
-) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_read(message, context, services))
-
-
-def _read(
     message: DeleteTopicsRequest, context: RequestContext, services: TopicServices
 ) -> Slices[Outcome | Awaitable[Outcome]]:
     requested: list[str | DeleteTopicState] = [*message.topic_names, *message.topics]

@@ -12,7 +12,7 @@ from collections.abc import Awaitable
 from broker.api.registry import api
 from broker.api.requests.change_limits import entries_of, refused, results_of
 from broker.api.requests.context import RequestContext
-from broker.api.requests.outcome import Outcome, Response, in_slices, outcome_of
+from broker.api.requests.outcome import Outcome, Response, outcome_of
 from broker.api.requests.services import ControlServices
 from broker.common.slices import Slices
 from broker.controller.commands import CreateAcls
@@ -29,12 +29,6 @@ from broker.security.acl.acl import Acl, Operation
 
 @api(ApiKey.CREATE_ACLS, versions=(1, 3), services=ControlServices)
 def handle(
-    message: CreateAclsRequest, context: RequestContext, services: ControlServices
-) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_read(message, context, services))
-
-
-def _read(
     message: CreateAclsRequest, context: RequestContext, services: ControlServices
 ) -> Slices[Outcome | Awaitable[Outcome]]:
     wanted = yield from entries_of(message.creations, _acl)

@@ -10,7 +10,7 @@ from collections.abc import Awaitable
 from broker.api.registry import api
 from broker.api.requests.change_limits import Mutations, divided, entries_of, refused, results_of
 from broker.api.requests.context import RequestContext
-from broker.api.requests.outcome import Outcome, Response, in_slices, outcome_of
+from broker.api.requests.outcome import Outcome, Response, outcome_of
 from broker.api.requests.services import TopicServices
 from broker.common.errors import ErrorCode
 from broker.common.slices import Slices
@@ -27,12 +27,6 @@ from broker.security.acl.acl import Operation
 
 @api(ApiKey.CREATE_PARTITIONS, versions=(0, 3), services=TopicServices)
 def handle(
-    message: CreatePartitionsRequest, context: RequestContext, services: TopicServices
-) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_read(message, context, services))
-
-
-def _read(
     message: CreatePartitionsRequest, context: RequestContext, services: TopicServices
 ) -> Slices[Outcome | Awaitable[Outcome]]:
     wanted = yield from entries_of(message.topics, _wanted, _parts)

@@ -11,7 +11,7 @@ from collections.abc import Awaitable
 from broker.api.registry import api
 from broker.api.requests.change_limits import entries_of, refused, results_of
 from broker.api.requests.context import RequestContext
-from broker.api.requests.outcome import Outcome, Response, in_slices, outcome_of
+from broker.api.requests.outcome import Outcome, Response, outcome_of
 from broker.api.requests.services import ControlServices
 from broker.common.slices import Slices
 from broker.controller.commands import AlterClientQuotas, QuotaAlteration, QuotaOp, QuotaOutcome
@@ -30,12 +30,6 @@ logger = logging.getLogger(__name__)
 
 @api(ApiKey.ALTER_CLIENT_QUOTAS, versions=(0, 1), services=ControlServices)
 def handle(
-    message: AlterClientQuotasRequest, context: RequestContext, services: ControlServices
-) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_read(message, context, services))
-
-
-def _read(
     message: AlterClientQuotasRequest, context: RequestContext, services: ControlServices
 ) -> Slices[Outcome | Awaitable[Outcome]]:
     wanted = yield from entries_of(

@@ -9,7 +9,7 @@ from collections.abc import Awaitable
 from broker.api.registry import api
 from broker.api.requests.change_limits import entries_of, refused, results_of
 from broker.api.requests.context import RequestContext
-from broker.api.requests.outcome import Outcome, Response, in_slices, outcome_of
+from broker.api.requests.outcome import Outcome, Response, outcome_of
 from broker.api.requests.services import ControlServices
 from broker.common.slices import Slices
 from broker.controller.commands import AlterUserScramCredentials, ScramDeletion, ScramUpsertion, UserOutcome
@@ -26,12 +26,6 @@ from broker.security.acl.acl import Operation
 
 @api(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, versions=(0, 0), services=ControlServices)
 def handle(
-    message: AlterUserScramCredentialsRequest, context: RequestContext, services: ControlServices
-) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_read(message, context, services))
-
-
-def _read(
     message: AlterUserScramCredentialsRequest, context: RequestContext, services: ControlServices
 ) -> Slices[Outcome | Awaitable[Outcome]]:
     requested: list[ScramCredentialDeletion | ScramCredentialUpsertion] = [

@@ -6,7 +6,6 @@ group's READ operation is required, and DESCRIBE of each named topic; a regular 
 that the client may describe. Left out: racks have no effect on the assignment, as in Kafka.
 """
 
-from collections.abc import Awaitable
 from typing import Final
 
 from msgspec.structs import replace
@@ -14,7 +13,7 @@ from msgspec.structs import replace
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
 from broker.api.requests.group_replies import LONGEST_NAME, LargeGroupRequest, conclude, now_of
-from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.outcome import Outcome, Response
 from broker.api.requests.pacing import pieces
 from broker.api.requests.services import GroupServices
 from broker.common.errors import ApiError, ErrorCode
@@ -46,12 +45,6 @@ NO_TOPIC: Final = bytes(16)
 
 @api(ApiKey.CONSUMER_GROUP_HEARTBEAT, versions=(0, 1), services=GroupServices)
 def handle(
-    message: ConsumerGroupHeartbeatRequest, context: RequestContext, services: GroupServices
-) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_respond(message, context, services))
-
-
-def _respond(
     message: ConsumerGroupHeartbeatRequest, context: RequestContext, services: GroupServices
 ) -> Slices[Outcome]:
     try:

@@ -5,13 +5,13 @@ classic one is GROUP_ID_NOT_FOUND. If the client may not describe a topic of an 
 TOPIC_AUTHORIZATION_FAILED. An id that is repeated gets INVALID_REQUEST, as in DescribeGroups.
 """
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Mapping
 from itertools import chain
 from typing import Final
 
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
-from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.outcome import Outcome, Response
 from broker.api.requests.pacing import Distinct
 from broker.api.requests.services import GroupServices
 from broker.common.errors import ErrorCode
@@ -39,12 +39,6 @@ CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 
 @api(ApiKey.CONSUMER_GROUP_DESCRIBE, versions=(0, 1), services=GroupServices)
 def handle(
-    message: ConsumerGroupDescribeRequest, context: RequestContext, services: GroupServices
-) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_respond(message, context, services))
-
-
-def _respond(
     message: ConsumerGroupDescribeRequest, context: RequestContext, services: GroupServices
 ) -> Slices[Outcome]:
     groups = []

@@ -6,12 +6,10 @@ group's READ operation is required, and DESCRIBE of each named topic. A group of
 GROUP_ID_NOT_FOUND. Left out: racks have no effect on the assignment, as in Kafka.
 """
 
-from collections.abc import Awaitable
-
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
 from broker.api.requests.group_replies import LONGEST_NAME, LargeGroupRequest, conclude, now_of
-from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.outcome import Outcome, Response
 from broker.api.requests.services import GroupServices
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.slices import Slices, Steps
@@ -29,12 +27,6 @@ from broker.security.acl.acl import Operation
 
 @api(ApiKey.SHARE_GROUP_HEARTBEAT, versions=(1, 1), services=GroupServices)
 def handle(
-    message: ShareGroupHeartbeatRequest, context: RequestContext, services: GroupServices
-) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_respond(message, context, services))
-
-
-def _respond(
     message: ShareGroupHeartbeatRequest, context: RequestContext, services: GroupServices
 ) -> Slices[Outcome]:
     try:

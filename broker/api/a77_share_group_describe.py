@@ -5,12 +5,12 @@ describe a topic of a subscription or an assignment, the group is TOPIC_AUTHORIZ
 repeated gets INVALID_REQUEST, as in DescribeGroups.
 """
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
-from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.outcome import Outcome, Response
 from broker.api.requests.pacing import Distinct
 from broker.api.requests.services import GroupServices
 from broker.common.errors import ErrorCode
@@ -35,12 +35,6 @@ HIDDEN: Final = "The group has described topic(s) that the client is not authori
 
 @api(ApiKey.SHARE_GROUP_DESCRIBE, versions=(1, 1), services=GroupServices)
 def handle(
-    message: ShareGroupDescribeRequest, context: RequestContext, services: GroupServices
-) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_respond(message, context, services))
-
-
-def _respond(
     message: ShareGroupDescribeRequest, context: RequestContext, services: GroupServices
 ) -> Slices[Outcome]:
     groups = []

@@ -6,12 +6,12 @@ that of each topic: of all share partitions, those of other topics are left out.
 INVALID_REQUEST, because a request could name a group with many share partitions 100,000 times.
 """
 
-from collections.abc import Awaitable, Iterable
+from collections.abc import Iterable
 from typing import Final
 
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
-from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.outcome import Outcome, Response
 from broker.api.requests.pacing import Distinct
 from broker.api.requests.services import GroupServices
 from broker.common.errors import ErrorCode
@@ -35,12 +35,6 @@ NO_OFFSET: Final = -1
 
 @api(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, versions=(0, 0), services=GroupServices)
 def handle(
-    message: DescribeShareGroupOffsetsRequest, context: RequestContext, services: GroupServices
-) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_respond(message, context, services))
-
-
-def _respond(
     message: DescribeShareGroupOffsetsRequest, context: RequestContext, services: GroupServices
 ) -> Slices[Outcome]:
     security = services.security

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
-from broker.api.requests.outcome import Outcome, Response, Sliced, in_slices
+from broker.api.requests.outcome import Outcome, Response, Sliced
 from broker.api.requests.services import GroupServices
 from broker.common.errors import ErrorCode
 from broker.common.slices import Slices, freed
@@ -38,12 +38,6 @@ Entries = dict[SharePartition, AlterShareGroupOffsetsResponsePartition]
 
 @api(ApiKey.ALTER_SHARE_GROUP_OFFSETS, versions=(0, 0), services=GroupServices)
 def handle(
-    message: AlterShareGroupOffsetsRequest, context: RequestContext, services: GroupServices
-) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_respond(message, context, services))
-
-
-def _respond(
     message: AlterShareGroupOffsetsRequest, context: RequestContext, services: GroupServices
 ) -> Slices[Outcome | Awaitable[Outcome]]:
     group_id, security = message.group_id, services.security
