@@ -56,10 +56,10 @@ class ConfigApi(NamedTuple):
 CONFIG_APIS: Final = {
     ApiKey.DESCRIBE_CONFIGS: ConfigApi(begun(a32_describe_configs.handle), "results"),
     ApiKey.ALTER_CONFIGS: ConfigApi(
-        a33_alter_configs.handle, "responses", alter_configs.AlterConfigsResourceResponse
+        begun(a33_alter_configs.handle), "responses", alter_configs.AlterConfigsResourceResponse
     ),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: ConfigApi(
-        a44_incremental_alter_configs.handle,
+        begun(a44_incremental_alter_configs.handle),
         "responses",
         incremental_alter_configs.AlterConfigsResourceResponse,
     ),
