@@ -121,7 +121,7 @@ def api(
                 advertised_min=versions[0] if advertised_min is None else advertised_min,
                 unknown_version=unknown_version,
                 fast_path=fast_path,
-                doc=(module and module.__doc__) or "",
+                doc=inspect.getdoc(handle) or (module and module.__doc__) or "",
             )
         )
         return handle
