@@ -11,6 +11,7 @@ from typing import Final
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
 from broker.api.requests.group_replies import LONGEST_NAME, GroupRequest, conclude, now_of
+from broker.api.requests.group_requests import group_refusal
 from broker.api.requests.outcome import Outcome, Response, outcome_of
 from broker.api.requests.pacing import mapped
 from broker.api.requests.services import GroupServices
@@ -23,7 +24,6 @@ from broker.protocol.messages.join_group import (
     JoinGroupResponse,
     JoinGroupResponseMember,
 )
-from broker.security.acl.acl import Operation
 
 MAX_PROTOCOLS: Final = 16
 """Protocols of one member, which offers one for each of its assignors; our own limit.
@@ -35,14 +35,10 @@ Each generation goes through those of all members.
 @api(ApiKey.JOIN_GROUP, versions=(0, 9), services=GroupServices)
 def handle(message: JoinGroupRequest, context: RequestContext, services: GroupServices) -> Slices[Outcome]:
     version = context.api_version
-    if not services.security.allows_group(context, Operation.READ, message.group_id):
-        return Response(
-            _response(JoinReply(ErrorCode.GROUP_AUTHORIZATION_FAILED, message.member_id), version)
-        )
-    if not services.groups.is_available:
-        return Response(_response(JoinReply(ErrorCode.NOT_COORDINATOR, message.member_id), version))
-    if error := _check_lengths(message, context.client_id):
-        return Response(_response(JoinReply(error, message.member_id), version))
+    if refusal := group_refusal(message.group_id, context, services) or _check_lengths(
+        message, context.client_id
+    ):
+        return Response(_response(JoinReply(refusal, message.member_id), version))
     rebalance_timeout_ms = message.rebalance_timeout_ms
     if version < 1:
         rebalance_timeout_ms = message.session_timeout_ms

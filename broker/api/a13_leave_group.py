@@ -11,6 +11,7 @@ from functools import partial
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
 from broker.api.requests.group_replies import DividedGroupRequest, now_of
+from broker.api.requests.group_requests import group_refusal
 from broker.api.requests.outcome import Outcome, Response
 from broker.api.requests.pacing import consumed, mapped
 from broker.api.requests.services import GroupServices
@@ -19,15 +20,12 @@ from broker.common.slices import Slices, Steps
 from broker.coordinator.group.messages import Effects, LeaveReply, LeavingMember, Token
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
-from broker.security.acl.acl import Operation
 
 
 @api(ApiKey.LEAVE_GROUP, versions=(0, 5), services=GroupServices)
 def handle(message: LeaveGroupRequest, context: RequestContext, services: GroupServices) -> Slices[Outcome]:
-    if not services.security.allows_group(context, Operation.READ, message.group_id):
-        return Response(LeaveGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
-    if not services.groups.is_available:
-        return Response(LeaveGroupResponse(error_code=ErrorCode.NOT_COORDINATOR))
+    if refusal := group_refusal(message.group_id, context, services):
+        return Response(LeaveGroupResponse(error_code=refusal))
     if context.api_version < 3:
         leaving = [LeavingMember(message.member_id)]
     else:

@@ -7,6 +7,7 @@ names the protocol type and name, which must be the group's.
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
 from broker.api.requests.group_replies import GroupRequest, conclude, now_of
+from broker.api.requests.group_requests import group_refusal
 from broker.api.requests.outcome import Outcome, Response
 from broker.api.requests.services import GroupServices
 from broker.common.errors import ErrorCode
@@ -14,15 +15,12 @@ from broker.common.slices import Slices
 from broker.coordinator.group.messages import SyncReply, SyncRequest
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from broker.security.acl.acl import Operation
 
 
 @api(ApiKey.SYNC_GROUP, versions=(0, 5), services=GroupServices)
 def handle(message: SyncGroupRequest, context: RequestContext, services: GroupServices) -> Slices[Outcome]:
-    if not services.security.allows_group(context, Operation.READ, message.group_id):
-        return Response(SyncGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
-    if not services.groups.is_available:
-        return Response(SyncGroupResponse(error_code=ErrorCode.NOT_COORDINATOR))
+    if refusal := group_refusal(message.group_id, context, services):
+        return Response(SyncGroupResponse(error_code=refusal))
     if context.api_version >= 5 and (message.protocol_type is None or message.protocol_name is None):
         return Response(SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
     assignments = {}

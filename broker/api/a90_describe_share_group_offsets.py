@@ -11,6 +11,7 @@ from typing import Final
 
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
+from broker.api.requests.group_requests import REPEATED, group_refusal
 from broker.api.requests.outcome import Outcome, Response
 from broker.api.requests.pacing import Distinct
 from broker.api.requests.services import GroupServices
@@ -28,8 +29,6 @@ from broker.protocol.messages.describe_share_group_offsets import (
 from broker.protocol.schema import ZERO_UUID
 from broker.security.acl.acl import Operation
 
-REPEATED: Final = "The request names the group more than once."
-
 NO_OFFSET: Final = -1
 
 
@@ -37,16 +36,13 @@ NO_OFFSET: Final = -1
 def handle(
     message: DescribeShareGroupOffsetsRequest, context: RequestContext, services: GroupServices
 ) -> Slices[Outcome]:
-    security = services.security
     distinct: Distinct[str] = Distinct()
     groups = []
     for group in message.groups:
         described = DescribeShareGroupOffsetsResponseGroup(group.group_id)
         groups.append(described)
-        if not security.allows_group(context, Operation.DESCRIBE, group.group_id):
-            described.error_code = ErrorCode.GROUP_AUTHORIZATION_FAILED
-        elif not services.groups.is_available:
-            described.error_code = ErrorCode.NOT_COORDINATOR
+        if refusal := group_refusal(group.group_id, context, services, Operation.DESCRIBE):
+            described.error_code = refusal
         elif not distinct.add(group.group_id):
             described.error_code, described.error_message = ErrorCode.INVALID_REQUEST, REPEATED
         elif group.topics is None:

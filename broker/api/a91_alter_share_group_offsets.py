@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
+from broker.api.requests.group_requests import group_refusal
 from broker.api.requests.outcome import Outcome, Response, Sliced
 from broker.api.requests.services import GroupServices
 from broker.common.errors import ErrorCode
@@ -41,10 +42,8 @@ def handle(
     message: AlterShareGroupOffsetsRequest, context: RequestContext, services: GroupServices
 ) -> Slices[Outcome | Awaitable[Outcome]]:
     group_id, security = message.group_id, services.security
-    if not security.allows_group(context, Operation.READ, group_id):
-        return Response(AlterShareGroupOffsetsResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
-    if not services.groups.is_available:
-        return Response(AlterShareGroupOffsetsResponse(error_code=ErrorCode.NOT_COORDINATOR))
+    if refusal := group_refusal(group_id, context, services):
+        return Response(AlterShareGroupOffsetsResponse(error_code=refusal))
     if not group_id:
         return Response(AlterShareGroupOffsetsResponse(error_code=ErrorCode.INVALID_GROUP_ID))
     response = AlterShareGroupOffsetsResponse()

@@ -2,8 +2,12 @@
 the checks of members. (Kafka: ModernGroup)
 """
 
+from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Final, Generic, Protocol, Self, TypeVar
+from enum import Enum
+from typing import Any, Final, Generic, Protocol, Self, TypeVar
+
+import msgspec
 
 from broker.common.errors import ApiError, ErrorCode
 from broker.config.sections.groups import GroupConfig
@@ -16,6 +20,9 @@ NO_EPOCH: Final = -1
 
 
 class AnyMember(Protocol):
+    @property
+    def member_id(self) -> str: ...
+
     @property
     def client_id(self) -> str: ...
 
@@ -101,6 +108,11 @@ class ModernGroup(Generic[Member, TimersOfMember]):
             self.members[member_id] = member.without_assignment()
 
     @property
+    @abstractmethod
+    def state(self) -> Enum:
+        """The state, whose value is the name that clients see."""
+
+    @property
     def is_empty(self) -> bool:
         return not self.members
 
@@ -135,6 +147,33 @@ class ModernGroup(Generic[Member, TimersOfMember]):
 
     def target_of(self, member_id: str) -> Assignment:
         return self.targets.get(member_id, NO_PARTITIONS)
+
+
+class DescribedModernGroup(msgspec.Struct, Generic[Member], frozen=True):
+    """`targets` are by member id. `error` and `message` are set if the id is not that of such a group."""
+
+    error: ErrorCode
+    group_id: str
+    state: str = ""
+    epoch: int = 0
+    target_epoch: int = 0
+    assignor: str = ""
+    members: tuple[Member, ...] = ()
+    targets: Mapping[str, Assignment] = {}
+    message: str | None = None
+
+
+def described(group: ModernGroup[Member, Any], assignor: str) -> DescribedModernGroup[Member]:
+    return DescribedModernGroup(
+        ErrorCode.NONE,
+        group.group_id,
+        group.state.value,
+        group.epoch,
+        group.target_epoch,
+        assignor,
+        tuple(group.members.values()),
+        dict(group.targets),
+    )
 
 
 MAX_TOPICS: Final = 10_000

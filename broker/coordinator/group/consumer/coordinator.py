@@ -15,20 +15,19 @@ from broker.coordinator.group.any_group import GroupsById
 from broker.coordinator.group.consumer import heartbeat, migration
 from broker.coordinator.group.consumer.epochs import preferred_assignor
 from broker.coordinator.group.consumer.group import ConsumerGroup
-from broker.coordinator.group.consumer.member import JOINS, LEAVES, LEAVES_FOR_NOW
+from broker.coordinator.group.consumer.member import JOINS, LEAVES, LEAVES_FOR_NOW, ConsumerMember
 from broker.coordinator.group.consumer.regular_expressions import outdated_expressions
 from broker.coordinator.group.group import ClassicGroup
 from broker.coordinator.group.groups import Groups
 from broker.coordinator.group.isolation import is_costly, is_large
 from broker.coordinator.group.messages import (
     ConsumerHeartbeatRequest,
-    DescribedConsumer,
-    DescribedConsumerGroup,
     Effects,
     ModernHeartbeatReply,
     Now,
     Token,
 )
+from broker.coordinator.group.modern_group import DescribedModernGroup, described
 from broker.coordinator.group.share.group import ShareGroup
 from broker.coordinator.group.transition import Transition
 
@@ -72,14 +71,14 @@ class ConsumerCoordinator:
         transition.reply(token, reply)
         return transition.effects
 
-    def described(self, group_id: str) -> DescribedConsumerGroup:
+    def described(self, group_id: str) -> DescribedModernGroup[ConsumerMember]:
         """Handle ConsumerGroupDescribe for one group."""
         group = self._groups.get(group_id)
         if isinstance(group, ConsumerGroup):
-            return _described(group, self._config.assignors)
+            return described(group, preferred_assignor(group, self._config.assignors))
         what = "not found." if group is None else "is not a consumer group."
         message = f"Group {group_id} {what}"
-        return DescribedConsumerGroup(ErrorCode.GROUP_ID_NOT_FOUND, group_id, message=message)
+        return DescribedModernGroup(ErrorCode.GROUP_ID_NOT_FOUND, group_id, message=message)
 
     def _is_large(self, request: ConsumerHeartbeatRequest) -> bool:
         """Return whether what a heartbeat changes is too much for one piece."""
@@ -121,31 +120,3 @@ class ConsumerCoordinator:
                 transition, group, request, times.session_timeout_ms, times.heartbeat_interval_ms
             )
         )
-
-
-def _described(group: ConsumerGroup, assignors: tuple[str, ...]) -> DescribedConsumerGroup:
-    members = tuple(
-        DescribedConsumer(
-            member.member_id,
-            member.instance_id,
-            member.rack_id,
-            member.epoch,
-            member.client_id,
-            member.client_host,
-            member.topics,
-            member.regex,
-            member.assigned,
-            group.target_of(member.member_id),
-            member.classic is not None,
-        )
-        for member in group.members.values()
-    )
-    return DescribedConsumerGroup(
-        ErrorCode.NONE,
-        group.group_id,
-        group.state.value,
-        group.epoch,
-        group.target_epoch,
-        preferred_assignor(group, assignors),
-        members,
-    )

@@ -19,8 +19,6 @@ from broker.coordinator.group.group import ClassicGroup
 from broker.coordinator.group.groups import Groups
 from broker.coordinator.group.isolation import is_large
 from broker.coordinator.group.messages import (
-    DescribedShareGroup,
-    DescribedShareMember,
     Effects,
     ModernHeartbeatReply,
     Now,
@@ -28,8 +26,9 @@ from broker.coordinator.group.messages import (
     ShareStatesReply,
     Token,
 )
+from broker.coordinator.group.modern_group import DescribedModernGroup, described
 from broker.coordinator.group.share import epochs, heartbeat
-from broker.coordinator.group.share.group import ShareGroup
+from broker.coordinator.group.share.group import ShareGroup, ShareMember
 from broker.coordinator.group.share.records import states_record
 from broker.coordinator.group.share.state_partitions import ByTopicId, StatePartitions
 from broker.coordinator.group.transition import Transition
@@ -60,13 +59,13 @@ class ShareCoordinator:
         groups.note_states(request.group_id)
         return transition.effects
 
-    def described(self, group_id: str) -> DescribedShareGroup:
+    def described(self, group_id: str) -> DescribedModernGroup[ShareMember]:
         """Handle ShareGroupDescribe for one group."""
         try:
             group = heartbeat.share_group(self._groups.by_id, group_id)
         except ApiError as error:
-            return DescribedShareGroup(error.code, group_id, message=error.message)
-        return _described(group, self._config.assignors[0])
+            return DescribedModernGroup(error.code, group_id, message=error.message)
+        return described(group, self._config.assignors[0])
 
     # States
 
@@ -220,21 +219,3 @@ def _record_states(transition: Transition, group: ShareGroup, states: StateParti
         group.states = states
         yield
         transition.record((yield from states_record(group)))
-
-
-def _described(group: ShareGroup, assignor: str) -> DescribedShareGroup:
-    members = tuple(
-        DescribedShareMember(
-            member.member_id,
-            member.rack_id,
-            member.epoch,
-            member.client_id,
-            member.client_host,
-            member.topics,
-            member.assigned,
-        )
-        for member in group.members.values()
-    )
-    return DescribedShareGroup(
-        ErrorCode.NONE, group.group_id, group.state.value, group.epoch, group.target_epoch, assignor, members
-    )
