@@ -10,9 +10,10 @@ from broker.coordinator.group.consumer.group import ConsumerGroup
 from broker.coordinator.group.group import ClassicGroup, ClassicGroupMember, ClassicGroupState
 from broker.coordinator.group.messages import Offsets, Record
 from broker.coordinator.group.modern_group import NO_EPOCH
-from broker.coordinator.group.record_fields import KeyType, ModernKey
 from broker.coordinator.group.records import (
     GroupKey,
+    KeyType,
+    ModernKey,
     OffsetKey,
     StoredGroup,
     decode_group_value,

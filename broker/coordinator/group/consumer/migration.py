@@ -38,7 +38,7 @@ from broker.coordinator.group.group import ClassicGroup, ClassicGroupMember, Cla
 from broker.coordinator.group.messages import JoinReply, JoinRequest, LeaveReply, LeavingMember, SyncReply
 from broker.coordinator.group.modern_group import ModernGroup
 from broker.coordinator.group.persistence import encode, record_of, tombstone_of
-from broker.coordinator.group.record_fields import KeyType, tombstone
+from broker.coordinator.group.records import KeyType, tombstone
 from broker.coordinator.group.timers import GroupTimer
 from broker.coordinator.group.transition import Transition
 

@@ -19,7 +19,7 @@ from broker.coordinator.group.consumer.assignment import Assignment, overlap
 from broker.coordinator.group.consumer.group import ConsumerGroup, ResolvedExpression
 from broker.coordinator.group.consumer.member import ClassicProtocols, ConsumerMember, MemberState
 from broker.coordinator.group.messages import Record
-from broker.coordinator.group.record_fields import (
+from broker.coordinator.group.records import (
     NO_TAGS,
     KeyType,
     ModernKey,

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from broker.common.slices import Steps
 from broker.coordinator.group.consumer.assignment import Assignment
 from broker.coordinator.group.messages import Record
-from broker.coordinator.group.record_fields import (
+from broker.coordinator.group.records import (
     NO_TAGS,
     KeyType,
     ModernKey,

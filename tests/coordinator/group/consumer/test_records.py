@@ -23,7 +23,7 @@ from broker.coordinator.group.consumer.records import (
     target_record,
 )
 from broker.coordinator.group.messages import Record
-from broker.coordinator.group.record_fields import (
+from broker.coordinator.group.records import (
     KeyType,
     ModernKey,
     decode_key,

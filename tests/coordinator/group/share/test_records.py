@@ -6,7 +6,7 @@ import pytest
 
 from broker.common.errors import ErrorCode
 from broker.common.slices import run_through
-from broker.coordinator.group.record_fields import (
+from broker.coordinator.group.records import (
     KeyType,
     ModernKey,
     decode_key,
