@@ -13,7 +13,7 @@ from broker.api.requests.group_requests import described_groups, described_moder
 from broker.api.requests.outcome import Outcome, Response
 from broker.api.requests.services import GroupServices
 from broker.common.slices import Slices
-from broker.coordinator.group.share.group import ShareMember
+from broker.coordinator.group.share.member import ShareMember
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.share_group_describe import (
     Assignment,

@@ -19,16 +19,15 @@ from broker.config.sections.share_groups import ShareGroupConfig
 from broker.coordinator.group import offsets, persistence, rebalance
 from broker.coordinator.group.any_group import AnyGroup
 from broker.coordinator.group.classic import ClassicCoordinator
-from broker.coordinator.group.consumer import records as consumer_records
 from broker.coordinator.group.consumer.assignment import ClusterTopics
 from broker.coordinator.group.consumer.coordinator import ConsumerCoordinator
 from broker.coordinator.group.consumer.group import CONSUMER_PROTOCOL_TYPE, ConsumerGroup
 from broker.coordinator.group.expiry import TimerExpiry
 from broker.coordinator.group.groups import GROUPS_AT_ONCE, Groups, TimesOf
 from broker.coordinator.group.messages import DeleteReply, Effects, GroupOverview, ListedGroup, Now, Token
+from broker.coordinator.group.modern_group import ModernGroup
 from broker.coordinator.group.offsets import GroupOffsets
 from broker.coordinator.group.retention import OffsetRetention
-from broker.coordinator.group.share import records as share_records
 from broker.coordinator.group.share.coordinator import ShareCoordinator
 from broker.coordinator.group.share.group import SHARE_PROTOCOL_TYPE, ShareGroup
 from broker.coordinator.group.transition import Transition
@@ -79,12 +78,8 @@ class GroupCoordinator:
         transition = self.groups.transition(now)
         self._retention.start(transition)
         for group in self.groups.by_id.values():
-            if isinstance(group, ConsumerGroup):
-                consumer_records.finish(group)
-                self.groups.resume(transition, group.group_id)
-                continue
-            if isinstance(group, ShareGroup):
-                share_records.finish(group)
+            if isinstance(group, ModernGroup):
+                group.finish()
                 self.groups.resume(transition, group.group_id)
                 continue
             for member in group.members.values():

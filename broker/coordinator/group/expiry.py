@@ -16,10 +16,10 @@ from broker.coordinator.group.consumer.group import ConsumerGroup
 from broker.coordinator.group.groups import Groups
 from broker.coordinator.group.isolation import is_large
 from broker.coordinator.group.messages import Effects, Now
+from broker.coordinator.group.modern_changes import expired_members
 from broker.coordinator.group.modern_group import ModernGroup
 from broker.coordinator.group.retention import OffsetRetention
-from broker.coordinator.group.share.group import ShareGroup
-from broker.coordinator.group.share.heartbeat import sessions_expired
+from broker.coordinator.group.share.heartbeat import remove_members
 from broker.coordinator.group.timers import GroupTimer
 from broker.coordinator.group.transition import Transition
 
@@ -162,11 +162,14 @@ class TimerExpiry:
 
 
 def _members_expired(timers: Sequence[GroupTimer], transition: Transition, groups: GroupsById) -> Steps[None]:
-    """Remove the members of a consumer or share group whose timers are due. Raises _RestartedError."""
+    """Remove the members of a consumer or share group whose timers are due: they sent no heartbeat, or did
+    not revoke, join or sync in time. Pauses for each member. Raises _RestartedError.
+    """
     group = groups.get(timers[0].group_id)
-    if isinstance(group, ConsumerGroup):
-        yield from migration.members_expired(transition, groups, group, timers)
-    elif isinstance(group, ShareGroup):
-        yield from sessions_expired(transition, group, timers)
+    if isinstance(group, ModernGroup) and (expired := expired_members(group, timers)):
+        if isinstance(group, ConsumerGroup):
+            yield from migration.remove_members(transition, groups, group, expired)
+        else:
+            yield from remove_members(transition, group, expired)
     if any(timer.at_ms is not None for timer in timers):
         raise _RestartedError

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, Protocol, TypeVar
 
-from broker.common.errors import ErrorCode
-from broker.common.slices import PAUSE, Steps
+from broker.common.errors import ApiError, ErrorCode
+from broker.common.slices import PAUSE, Steps, run_through
 from broker.config.sections.consumer_groups import ConsumerGroupConfig
 from broker.config.sections.groups import GroupConfig
 from broker.config.sections.share_groups import ShareGroupConfig
@@ -18,19 +18,26 @@ from broker.coordinator.group import isolation, rebalance, rollback
 from broker.coordinator.group.any_group import AnyGroup, GroupsById
 from broker.coordinator.group.consumer import migration
 from broker.coordinator.group.consumer.assignment import ClusterTopics, Topics
-from broker.coordinator.group.consumer.epochs import start_missing, start_session
+from broker.coordinator.group.consumer.epochs import start_revocations
 from broker.coordinator.group.consumer.group import ConsumerGroup
 from broker.coordinator.group.group import ClassicGroup, ClassicGroupState
-from broker.coordinator.group.messages import Effects, Now
+from broker.coordinator.group.messages import (
+    ConsumerHeartbeatRequest,
+    Effects,
+    ModernHeartbeatReply,
+    Now,
+    ShareHeartbeatRequest,
+    Token,
+)
+from broker.coordinator.group.modern_changes import start_missing, start_session
 from broker.coordinator.group.modern_group import NO_EPOCH, ModernGroup
 from broker.coordinator.group.persistence import tombstone_of
-from broker.coordinator.group.share import heartbeat as share_heartbeat
 from broker.coordinator.group.share.group import ShareGroup
-from broker.coordinator.group.share.records import tombstones_of
 from broker.coordinator.group.timers import SetsTimers, Timers
 from broker.coordinator.group.transition import PendingRequests, Transition
 
 Result = TypeVar("Result")
+Heartbeat = TypeVar("Heartbeat", ConsumerHeartbeatRequest, ShareHeartbeatRequest)
 
 GROUPS_AT_ONCE: Final = 256
 """Groups or topics looked up between two pauses."""
@@ -69,8 +76,8 @@ class Groups:
         self._config = config
         self._consumer = consumer
         self._share = share
-        self.times_of = times_of
-        self.share_times_of = share_times_of
+        self._times_of = times_of
+        self._share_times_of = share_times_of
         self.by_id: GroupsById = {}
         self.timers = Timers()
         self.changing: dict[str, int] = {}
@@ -88,6 +95,11 @@ class Groups:
         """The topics of the cluster by name."""
         return self._cluster_topics().by_name
 
+    def times_of(self, group: ConsumerGroup | ShareGroup) -> SessionTimes:
+        """Return the settings of a group."""
+        times_of = self._share_times_of if isinstance(group, ShareGroup) else self._times_of
+        return times_of(group.group_id)
+
     def get_or_create(self, group_id: str) -> AnyGroup:
         return self.by_id.get(group_id) or self.get_or_create_classic(group_id)
 
@@ -104,14 +116,11 @@ class Groups:
 
     def remove(self, transition: Transition, group: AnyGroup) -> None:
         """Remove an empty group, and record it."""
-        if isinstance(group, ConsumerGroup):
-            migration.remove(transition, self.by_id, group)
-            return
-        if isinstance(group, ShareGroup):
+        if isinstance(group, ModernGroup):
             transition.keep(group)
-            del self.by_id[group.group_id]
-            for record in tombstones_of(group):
+            for record in run_through(group.tombstones()):
                 transition.record(record)
+            del self.by_id[group.group_id]
             return
         for pending in group.pending_join.values():
             transition.timers.cancel(pending)
@@ -141,6 +150,32 @@ class Groups:
         self._pending.clear()
         return effects
 
+    def beat(
+        self,
+        request: Heartbeat,
+        token: Token,
+        now: Now,
+        is_large: Callable[[Heartbeat], bool],
+        change: isolation.GroupChange[ModernHeartbeatReply],
+    ) -> Steps[Effects]:
+        """Handle a heartbeat of a consumer or share group. The reply follows at once. Pauses where the group
+        is large: of several such calls, each goes on to its end before the next one does.
+        """
+        transition = self.transition(now)
+        try:
+            if is_large(request):
+                yield from self.in_turn(request.group_id, request.member_id, now)
+                transition, reply = yield from self.changed(request.group_id, now, change)
+            else:
+                reply = run_through(change(transition, self.by_id))
+            migration.dismiss(transition)
+        except ApiError as error:
+            transition = self.undone(transition, error.code)
+            reply = ModernHeartbeatReply(error.code, message=error.message)
+        transition.reply(token, reply)
+        self.note_states(request.group_id)
+        return transition.effects
+
     # Large groups
 
     def in_turn(self, group_id: str, member_id: str, now: Now) -> Steps[None]:
@@ -148,12 +183,9 @@ class Groups:
         begins anew before.
         """
         group = self.by_id.get(group_id)
-        if isinstance(group, ConsumerGroup) and member_id in group.members:
-            session_timeout_ms = self.times_of(group_id).session_timeout_ms
-            start_session(self.transition(now), group, group.members[member_id], session_timeout_ms)
-        elif isinstance(group, ShareGroup) and member_id in group.members:
-            session_timeout_ms = self.share_times_of(group_id).session_timeout_ms
-            self.timers.set(group.timer_of(member_id), now.ms + session_timeout_ms)
+        if isinstance(group, ModernGroup) and member_id in group.members:
+            transition, member = self.transition(now), group.members[member_id]
+            start_session(transition, group, member, self.times_of(group).session_timeout_ms)
         yield PAUSE
 
     def changed(
@@ -214,11 +246,10 @@ class Groups:
     def resume(self, transition: Transition, group_id: str) -> None:
         """Start the timers of a loaded or restored group that do not run."""
         group = self.by_id.get(group_id)
-        if isinstance(group, ConsumerGroup):
-            start_missing(transition, group, self.times_of(group_id).session_timeout_ms)
-        elif isinstance(group, ShareGroup):
-            session_timeout_ms = self.share_times_of(group_id).session_timeout_ms
-            share_heartbeat.start_missing(transition, group, session_timeout_ms)
+        if isinstance(group, ModernGroup):
+            start_missing(transition, group, self.times_of(group).session_timeout_ms)
+            if isinstance(group, ConsumerGroup):
+                start_revocations(transition, group)
             self.note_states(group_id)
         elif group is not None:
             rebalance.resume(transition, group)

@@ -48,10 +48,6 @@ class KeyType(IntEnum):
     SHARE_CURRENT = 14
     SHARE_STATES = 15
 
-    @property
-    def is_of_share_group(self) -> bool:
-        return KeyType.SHARE_MEMBER <= self <= KeyType.SHARE_STATES
-
 
 NAMED: Final = frozenset(
     {
@@ -65,6 +61,17 @@ NAMED: Final = frozenset(
     }
 )
 """The types whose keys have a name."""
+
+
+class GroupKeys(NamedTuple):
+    """The types of the records of one type of group. `rest` is of the group too."""
+
+    group: KeyType
+    member: KeyType
+    target: KeyType
+    target_of_member: KeyType
+    current: KeyType
+    rest: KeyType
 
 
 class ModernKey(NamedTuple):
@@ -167,6 +174,11 @@ def decode_assignment(reader: FlexibleFields) -> dict[bytes, frozenset[int]]:
         found[topic_id] = decode_indexes(reader)
         reader.skip_tagged()
     return found
+
+
+def epoch_value(epoch: int) -> bytes:
+    """Return the beginning of a value that states an epoch."""
+    return head() + _INT32.pack(epoch)
 
 
 def decode_target_epoch(value: bytes) -> int:

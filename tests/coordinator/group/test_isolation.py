@@ -423,7 +423,7 @@ def test_an_expiry_that_fails_is_tried_again(monkeypatch: pytest.MonkeyPatch) ->
     talk.elapsed += SESSION_MS
     failures: list[str] = []
     with monkeypatch.context() as patch:
-        patch.setattr(migration, "members_expired", lambda *_: 1 // 0)
+        patch.setattr(migration, "remove_members", lambda *_: 1 // 0)
         while (deadline := talk.coordinator.next_deadline()) is not None and deadline <= talk.now.ms:
             talk.coordinator.expire(talk.now, lambda group_id, error: failures.append(f"{group_id} {error}"))
     assert len(failures) == 1

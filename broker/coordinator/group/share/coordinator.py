@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 
 from broker.common.errors import ApiError, ErrorCode
-from broker.common.slices import Steps, run_through
+from broker.common.slices import Steps
 from broker.config.sections.share_groups import ShareGroupConfig
 from broker.coordinator.group.any_group import GroupsById
 from broker.coordinator.group.consumer.assignment import Assignment
@@ -26,9 +26,11 @@ from broker.coordinator.group.messages import (
     ShareStatesReply,
     Token,
 )
-from broker.coordinator.group.modern_group import DescribedModernGroup, described
-from broker.coordinator.group.share import epochs, heartbeat
-from broker.coordinator.group.share.group import ShareGroup, ShareMember
+from broker.coordinator.group.modern_changes import bump_if_changed
+from broker.coordinator.group.modern_group import LEAVES, DescribedModernGroup, described
+from broker.coordinator.group.share import heartbeat
+from broker.coordinator.group.share.group import ShareGroup
+from broker.coordinator.group.share.member import ShareMember
 from broker.coordinator.group.share.records import states_record
 from broker.coordinator.group.share.state_partitions import ByTopicId, StatePartitions
 from broker.coordinator.group.transition import Transition
@@ -41,23 +43,7 @@ class ShareCoordinator:
 
     def heartbeat(self, request: ShareHeartbeatRequest, token: Token, now: Now) -> Steps[Effects]:
         """Handle a ShareGroupHeartbeat. The reply follows at once. Pauses where the group is large."""
-        groups = self._groups
-        transition = groups.transition(now)
-        try:
-            heartbeat.check_request(request)
-            if self._is_large(request):
-                yield from groups.in_turn(request.group_id, request.member_id, now)
-                transition, reply = yield from groups.changed(
-                    request.group_id, now, partial(self._beat, request)
-                )
-            else:
-                reply = run_through(self._beat(request, transition, groups.by_id))
-        except ApiError as error:
-            transition = groups.undone(transition, error.code)
-            reply = ModernHeartbeatReply(error.code, message=error.message)
-        transition.reply(token, reply)
-        groups.note_states(request.group_id)
-        return transition.effects
+        return self._groups.beat(request, token, now, self._is_large, partial(self._beat, request))
 
     def described(self, group_id: str) -> DescribedModernGroup[ShareMember]:
         """Handle ShareGroupDescribe for one group."""
@@ -155,6 +141,8 @@ class ShareCoordinator:
         return self._change_states(group_id, None, now, forget)
 
     def _is_large(self, request: ShareHeartbeatRequest) -> bool:
+        """Check a heartbeat, and return whether its change is too much for one piece. Raises ApiError."""
+        heartbeat.check_request(request)
         group = self._groups.get(request.group_id)
         if isinstance(group, ClassicGroup | ConsumerGroup):
             return False
@@ -166,10 +154,17 @@ class ShareCoordinator:
     def _beat(
         self, request: ShareHeartbeatRequest, transition: Transition, groups: GroupsById
     ) -> Steps[ModernHeartbeatReply]:
-        times = self._groups.share_times_of(request.group_id)
+        if request.epoch == LEAVES:
+            group = heartbeat.share_group(groups, request.group_id)
+            yield from heartbeat.remove_members(
+                transition, group, [group.member(request.member_id).member_id]
+            )
+            return ModernHeartbeatReply(ErrorCode.NONE, request.member_id, LEAVES)
+        group = heartbeat.group_to_join(transition, groups, request)
+        times = self._groups.times_of(group)
         return (
             yield from heartbeat.beat(
-                transition, groups, request, times.session_timeout_ms, times.heartbeat_interval_ms
+                transition, group, request, times.session_timeout_ms, times.heartbeat_interval_ms
             )
         )
 
@@ -187,7 +182,7 @@ class ShareCoordinator:
         def changed_states(transition: Transition, groups: GroupsById) -> Steps[Mapping[bytes, str]]:
             if creates and group_id not in groups:
                 group = heartbeat.new_group(transition, groups, group_id)
-                yield from epochs.bump(transition, group)
+                yield from bump_if_changed(transition, group, is_bumped=True)
             else:
                 group = heartbeat.share_group(groups, group_id)
             yield from change(transition, group)
@@ -218,4 +213,4 @@ def _record_states(transition: Transition, group: ShareGroup, states: StateParti
         transition.keep(group)
         group.states = states
         yield
-        transition.record((yield from states_record(group)))
+        transition.record((yield from states_record(group.group_id, states)))

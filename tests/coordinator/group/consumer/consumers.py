@@ -19,8 +19,7 @@ from broker.coordinator.group.messages import (
     Effects,
     ModernHeartbeatReply,
 )
-from broker.coordinator.group.modern_group import DescribedModernGroup
-from broker.coordinator.group.subscribers import Subscriptions
+from broker.coordinator.group.modern_group import DescribedModernGroup, Subscriptions
 from tests.coordinator.group.conversation import Ask, Conversation
 
 REBALANCE_MS = 60_000

@@ -10,7 +10,8 @@ from broker.config.sections.share_groups import ShareGroupConfig
 from broker.coordinator.group.consumer.assignment import ClusterTopics
 from broker.coordinator.group.messages import ModernHeartbeatReply, ShareHeartbeatRequest
 from broker.coordinator.group.modern_group import DescribedModernGroup
-from broker.coordinator.group.share.group import ShareGroup, ShareMember
+from broker.coordinator.group.share.group import ShareGroup
+from broker.coordinator.group.share.member import ShareMember
 from broker.coordinator.group.share.state_partitions import NamedPartitions
 from tests.coordinator.group.consumer.consumers import Partitions, Topic, by_id, by_name, topic_id
 from tests.coordinator.group.conversation import Ask, Conversation
