@@ -120,7 +120,7 @@ def commit_offsets(
                     each.committed_metadata,
                 )
             )
-        reply.topics.append(topic_of(topic.name, entries))
+        reply.topics.append(topic_of(topic.name, partitions=entries))
     if not offsets:
         return Response(reply)
     committing = consumed(accepted, AT_ONCE)
