@@ -23,7 +23,7 @@ from broker.api.requests.transaction_outcomes import denial, note_refused, unava
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.slices import Slices
 from broker.coordinator.group.messages import CommitReply, CommitRequest, Effects, OffsetToCommit, Token
-from broker.coordinator.transaction.ending import BUMPS_EPOCH
+from broker.coordinator.transaction.changes import BUMPS_EPOCH
 from broker.coordinator.transaction.state import TransactionChange
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.txn_offset_commit import (

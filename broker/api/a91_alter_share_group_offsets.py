@@ -18,7 +18,7 @@ from broker.api.requests.outcome import Outcome, Response, Sliced
 from broker.api.requests.services import GroupServices
 from broker.common.errors import ErrorCode
 from broker.common.slices import Slices, freed
-from broker.coordinator.share_states import SharePartition
+from broker.coordinator.share.states import SharePartition
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,

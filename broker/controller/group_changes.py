@@ -27,7 +27,7 @@ from broker.coordinator.group.messages import (
     Token,
 )
 from broker.coordinator.group_service import GroupService
-from broker.coordinator.share_states import ShareGroupStates, ShareStateResult
+from broker.coordinator.share.states import ShareGroupStates, ShareStateResult
 from broker.metadata.actor import Role
 from broker.metadata.changes import Change, ChangeKind
 from broker.partitions.partitions import HostedTopic, Partitions

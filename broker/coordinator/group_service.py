@@ -22,7 +22,7 @@ from broker.coordinator.group.groups import TimesOf
 from broker.coordinator.group.messages import CommittedOffset, Effects, Now, Record
 from broker.coordinator.group.records import decode_key
 from broker.coordinator.offsets_log import OffsetsLog
-from broker.coordinator.share_states import ShareStateSummary
+from broker.coordinator.share.states import ShareStateSummary
 from broker.coordinator.topic_logs import TopicLogs, coordinator_partition
 from broker.log.partition import PartitionLog
 from broker.log.staged import Staged

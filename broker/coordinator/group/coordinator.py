@@ -22,12 +22,11 @@ from broker.coordinator.group.classic import ClassicCoordinator
 from broker.coordinator.group.consumer.assignment import ClusterTopics
 from broker.coordinator.group.consumer.coordinator import ConsumerCoordinator
 from broker.coordinator.group.consumer.group import CONSUMER_PROTOCOL_TYPE, ConsumerGroup
-from broker.coordinator.group.expiry import TimerExpiry
+from broker.coordinator.group.expiry import OffsetRetention, TimerExpiry
 from broker.coordinator.group.groups import GROUPS_AT_ONCE, Groups, TimesOf
 from broker.coordinator.group.messages import DeleteReply, Effects, GroupOverview, ListedGroup, Now, Token
 from broker.coordinator.group.modern_group import ModernGroup
 from broker.coordinator.group.offsets import GroupOffsets
-from broker.coordinator.group.retention import OffsetRetention
 from broker.coordinator.group.share.coordinator import ShareCoordinator
 from broker.coordinator.group.share.group import SHARE_PROTOCOL_TYPE, ShareGroup
 from broker.coordinator.group.transition import Transition

@@ -1,6 +1,6 @@
 """The topics that the members of a consumer group subscribe to, read from their metadata when asked for.
 
-Called by `offsets` and `retention` before offsets are deleted or expire. A generation only keeps its members'
+Called by `offsets` and `expiry` before offsets are deleted or expire. A generation only keeps its members'
 metadata: reading 10,000 topics takes 3 ms for each member, and most generations never need them. (Kafka:
 ClassicGroup.computeSubscribedTopics) Members of the consumer protocol state their topics.
 """

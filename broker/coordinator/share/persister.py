@@ -20,8 +20,7 @@ from broker.common.errors import ApiError, ErrorCode
 from broker.config.sections.share import ShareCoordinatorConfig
 from broker.coordinator.share.records import ShareState, ShareUpdate
 from broker.coordinator.share.state_log import StagedState, StateLog
-from broker.coordinator.share.states import NOT_SET, SharePartitionKey, StateBatch
-from broker.coordinator.share_states import ShareStateSummary
+from broker.coordinator.share.states import NOT_SET, SharePartitionKey, ShareStateSummary, StateBatch
 from broker.coordinator.topic_logs import TopicLogs, coordinator_partition
 from broker.partitions.partitions import Partitions
 

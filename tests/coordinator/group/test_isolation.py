@@ -13,7 +13,7 @@ from broker.config.sections.consumer_groups import ConsumerGroupConfig
 from broker.config.sections.share_groups import ShareGroupConfig
 from broker.coordinator.group.consumer import migration
 from broker.coordinator.group.expiry import CHANGING_MS, FAILED_TIMER_RETRY_MS
-from broker.coordinator.group.isolation import SMALL, TRIES
+from broker.coordinator.group.groups import SMALL, TRIES
 from broker.coordinator.group.messages import Effects, LeavingMember
 from tests.coordinator.group.consumer.consumers import REBALANCE_MS, SESSION_MS, Consumers, topic_id
 from tests.coordinator.group.consumer.test_migration import assignment, subscription

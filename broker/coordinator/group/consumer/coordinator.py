@@ -18,8 +18,7 @@ from broker.coordinator.group.consumer.group import ConsumerGroup
 from broker.coordinator.group.consumer.member import LEAVES_FOR_NOW, ConsumerMember
 from broker.coordinator.group.consumer.regular_expressions import outdated_expressions
 from broker.coordinator.group.group import ClassicGroup
-from broker.coordinator.group.groups import Groups
-from broker.coordinator.group.isolation import is_costly, is_large
+from broker.coordinator.group.groups import Groups, is_costly, is_large
 from broker.coordinator.group.messages import (
     ConsumerHeartbeatRequest,
     Effects,

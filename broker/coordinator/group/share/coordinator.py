@@ -16,8 +16,7 @@ from broker.coordinator.group.any_group import GroupsById
 from broker.coordinator.group.consumer.assignment import Assignment
 from broker.coordinator.group.consumer.group import ConsumerGroup
 from broker.coordinator.group.group import ClassicGroup
-from broker.coordinator.group.groups import Groups
-from broker.coordinator.group.isolation import is_large
+from broker.coordinator.group.groups import Groups, is_large
 from broker.coordinator.group.messages import (
     Effects,
     ModernHeartbeatReply,
