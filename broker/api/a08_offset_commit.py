@@ -132,4 +132,4 @@ def commit_offsets(
     calls = (partial(commit, some) for some in consumed(offsets, AT_ONCE))
     divided = DividedGroupRequest(context, calls, on_reply, reply, services, offsets, accepted)
     divided.producer = producer
-    return divided.begin()
+    return (yield from divided.begin())

@@ -50,4 +50,4 @@ def handle(message: LeaveGroupRequest, context: RequestContext, services: GroupS
 
     calls = (partial(leave, some) for some in consumed(leaving))
     divided = DividedGroupRequest(context, calls, on_reply, response, services, leaving)
-    return (yield from divided.begin_in_slices())
+    return (yield from divided.begin())

@@ -41,7 +41,7 @@ def handle(message: SyncGroupRequest, context: RequestContext, services: GroupSe
     return conclude(effects, group_request, services)
 
 
-def _response(reply: SyncReply, _version: int) -> SyncGroupResponse:
+def _response(reply: SyncReply) -> SyncGroupResponse:
     return SyncGroupResponse(
         error_code=reply.error,
         protocol_type=reply.protocol_type,

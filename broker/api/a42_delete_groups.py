@@ -14,7 +14,7 @@ from typing import Final
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
 from broker.api.requests.group_replies import DividedGroupRequest, now_of
-from broker.api.requests.outcome import Outcome, Response
+from broker.api.requests.outcome import Outcome, Response, outcome_of
 from broker.api.requests.pacing import Distinct, consumed, mapped
 from broker.api.requests.services import GroupServices
 from broker.common.errors import ErrorCode
@@ -93,9 +93,8 @@ def _begin(
     names: list[str], response: DeleteGroupsResponse, context: RequestContext, services: GroupServices
 ) -> Outcome:
     deletion = _Deletion(names, response.results, context, services.groups.coordinator)
-    return DividedGroupRequest(
-        context, deletion.calls(), deletion.on_reply, response, services, names
-    ).begin()
+    request = DividedGroupRequest(context, deletion.calls(), deletion.on_reply, response, services, names)
+    return outcome_of(request.begin())
 
 
 class _Deletion:

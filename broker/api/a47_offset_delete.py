@@ -81,4 +81,4 @@ def handle(message: OffsetDeleteRequest, context: RequestContext, services: Grou
         context, calls, on_reply, response, services, wanted, entries, prepare=read_subscribed
     )
     yield from read_subscribed()
-    return request.begin()
+    return (yield from request.begin())

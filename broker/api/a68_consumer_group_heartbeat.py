@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
-from broker.api.requests.group_replies import LargeGroupRequest, conclude, now_of
+from broker.api.requests.group_replies import GroupRequest, conclude, now_of
 from broker.api.requests.group_requests import check_heartbeat, heartbeat_response
 from broker.api.requests.outcome import Outcome, Response
 from broker.api.requests.pacing import pieces
@@ -75,7 +75,7 @@ def handle(
         return Response(ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message))
     if resolved:
         request = replace(request, resolved=resolved)
-    group_request = LargeGroupRequest(context, partial(heartbeat_response, RESPONSE))
+    group_request = GroupRequest(context, partial(heartbeat_response, RESPONSE))
     coordinator, now = services.groups.coordinator, now_of(context)
     effects = yield from coordinator.consumer.heartbeat(request, group_request, now)
     outcome = conclude(effects, group_request, services)

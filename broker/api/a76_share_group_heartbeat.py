@@ -11,7 +11,7 @@ from typing import Final
 
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
-from broker.api.requests.group_replies import LargeGroupRequest, conclude, now_of
+from broker.api.requests.group_replies import GroupRequest, conclude, now_of
 from broker.api.requests.group_requests import check_heartbeat, heartbeat_response
 from broker.api.requests.outcome import Outcome, Response
 from broker.api.requests.services import GroupServices
@@ -48,7 +48,7 @@ def handle(
         context.client_id or "",
         f"/{context.connection.address}",
     )
-    group_request = LargeGroupRequest(context, partial(heartbeat_response, RESPONSE))
+    group_request = GroupRequest(context, partial(heartbeat_response, RESPONSE))
     coordinator, now = services.groups.coordinator, now_of(context)
     effects = yield from coordinator.share.heartbeat(request, group_request, now)
     return conclude(effects, group_request, services)

@@ -17,8 +17,8 @@ from broker.common.slices import Slices
 from broker.controller.commands import Command
 from broker.controller.control import Control
 from broker.controller.plan import Done, Situation
-from broker.coordinator.group.coordinator import SHARE
 from broker.coordinator.group.messages import (
+    SHARE,
     CommitRequest,
     Effects,
     GroupOverview,

@@ -6,7 +6,7 @@ The replies may be sent once the records are written, in order.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -298,6 +298,12 @@ class DescribedGroup(msgspec.Struct, frozen=True):
     protocol: str = ""
     members: tuple[DescribedMember, ...] = ()
     message: str | None = None
+
+
+CLASSIC: Final = "classic"
+CONSUMER: Final = "consumer"
+SHARE: Final = "share"
+"""The types of groups."""
 
 
 class GroupOverview(msgspec.Struct, frozen=True):

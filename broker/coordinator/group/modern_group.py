@@ -226,6 +226,8 @@ class ModernGroup(Generic[Member, Timers]):
     a copy's state.
     """
 
+    type: ClassVar[str]
+    protocol_type: ClassVar[str]
     keys: ClassVar[GroupKeys]
 
     __slots__ = (

@@ -15,7 +15,7 @@ from broker.common.slices import Steps
 from broker.coordinator.group.consumer import records
 from broker.coordinator.group.consumer.assignment import Assignment, Topics, overlap
 from broker.coordinator.group.consumer.member import ConsumerMember, ConsumerTimers, ResolvedExpression
-from broker.coordinator.group.messages import CommitRequest, Record
+from broker.coordinator.group.messages import CONSUMER, CommitRequest, Record
 from broker.coordinator.group.modern_group import ModernGroup
 from broker.coordinator.group.records import GroupKeys, KeyType, ModernKey, tombstone
 
@@ -102,6 +102,8 @@ class ConsumerGroup(ModernGroup[ConsumerMember, ConsumerTimers]):
     `resolved_topics`.
     """
 
+    type = CONSUMER
+    protocol_type = CONSUMER_PROTOCOL_TYPE
     keys = GroupKeys(
         KeyType.GROUP,
         KeyType.MEMBER,

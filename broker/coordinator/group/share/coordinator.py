@@ -85,59 +85,37 @@ class ShareCoordinator:
         """Record that the states of `partitions` are initialized next. The group must be empty; a missing one
         is created.
         """
-
-        def begin(transition: Transition, group: ShareGroup) -> Steps[None]:
-            _check_empty(group)
-            states = yield from group.states.begin(partitions)
-            yield from _record_states(transition, group, states)
-
-        return self._change_states(group_id, token, now, begin, creates=bool(partitions))
+        creates = bool(partitions)
+        return self._change_states(
+            group_id, token, now, lambda states: states.begin(partitions), is_empty=True, creates=creates
+        )
 
     def complete_states(
         self, group_id: str, done: Assignment, failed: Assignment, token: Token, now: Now
     ) -> Steps[Effects]:
         """Record which states have been initialized, and which could not be."""
-
-        def complete(transition: Transition, group: ShareGroup) -> Steps[None]:
-            states = yield from group.states.completed(done, failed)
-            yield from _record_states(transition, group, states)
-
-        return self._change_states(group_id, token, now, complete)
+        return self._change_states(group_id, token, now, lambda states: states.completed(done, failed))
 
     def begin_deletion(
         self, group_id: str, topic_ids: Collection[bytes] | None, token: Token, now: Now
     ) -> Steps[Effects]:
         """Record that the states of topics, None for all, are deleted next. The group must be empty."""
 
-        def begin(transition: Transition, group: ShareGroup) -> Steps[None]:
-            _check_empty(group)
-            known = {*group.states.initialized, *group.states.initializing}
-            wanted = known if topic_ids is None else known.intersection(topic_ids)
-            states = yield from group.states.delete(wanted)
-            yield from _record_states(transition, group, states)
+        def delete(states: StatePartitions) -> Steps[StatePartitions]:
+            known = {*states.initialized, *states.initializing}
+            return states.delete(known if topic_ids is None else known.intersection(topic_ids))
 
-        return self._change_states(group_id, token, now, begin)
+        return self._change_states(group_id, token, now, delete, is_empty=True)
 
     def complete_deletion(
         self, group_id: str, topic_ids: Collection[bytes], token: Token, now: Now
     ) -> Steps[Effects]:
         """Record that the states of topics have been deleted."""
-
-        def complete(transition: Transition, group: ShareGroup) -> Steps[None]:
-            states = yield from group.states.deleted(topic_ids)
-            yield from _record_states(transition, group, states)
-
-        return self._change_states(group_id, token, now, complete)
+        return self._change_states(group_id, token, now, lambda states: states.deleted(topic_ids))
 
     def topics_gone(self, group_id: str, topic_ids: Collection[bytes], now: Now) -> Steps[Effects]:
         """Forget the states of deleted topics."""
-
-        def forget(transition: Transition, group: ShareGroup) -> Steps[None]:
-            if group.states.has_any(topic_ids):
-                states = yield from group.states.without(topic_ids)
-                yield from _record_states(transition, group, states)
-
-        return self._change_states(group_id, None, now, forget)
+        return self._change_states(group_id, None, now, lambda states: states.without(topic_ids))
 
     def _is_large(self, request: ShareHeartbeatRequest) -> bool:
         """Check a heartbeat, and return whether its change is too much for one piece. Raises ApiError."""
@@ -172,11 +150,12 @@ class ShareCoordinator:
         group_id: str,
         token: Token | None,
         now: Now,
-        change: Callable[[Transition, ShareGroup], Steps[None]],
+        change: Callable[[StatePartitions], Steps[StatePartitions]],
         *,
+        is_empty: bool = False,
         creates: bool = False,
     ) -> Steps[Effects]:
-        """Change the states of a group, with pauses."""
+        """Change and record the states of a group, with pauses, which must be empty for some changes."""
 
         def changed_states(transition: Transition, groups: GroupsById) -> Steps[Mapping[bytes, str]]:
             if creates and group_id not in groups:
@@ -184,8 +163,15 @@ class ShareCoordinator:
                 yield from bump_if_changed(transition, group, is_bumped=True)
             else:
                 group = heartbeat.share_group(groups, group_id)
-            yield from change(transition, group)
-            return group.states.deleting
+            if is_empty and group.members:
+                raise ApiError(ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")
+            states = yield from change(group.states)
+            if states != group.states:
+                transition.keep(group)
+                group.states = states
+                yield
+                transition.record((yield from states_record(group_id, states)))
+            return states.deleting
 
         transition = self._groups.transition(now)
         try:
@@ -198,18 +184,3 @@ class ShareCoordinator:
         if token is not None:
             transition.reply(token, reply)
         return transition.effects
-
-
-def _check_empty(group: ShareGroup) -> None:
-    """Raise ApiError NON_EMPTY_GROUP for a group with members."""
-    if group.members:
-        raise ApiError(ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")
-
-
-def _record_states(transition: Transition, group: ShareGroup, states: StatePartitions) -> Steps[None]:
-    """Replace and record the partitions with a state, unless nothing has changed."""
-    if states != group.states:
-        transition.keep(group)
-        group.states = states
-        yield
-        transition.record((yield from states_record(group.group_id, states)))

@@ -10,7 +10,7 @@ from typing import Final, Self
 from broker.common.errors import ErrorCode
 from broker.common.slices import Steps, sorted_in_steps
 from broker.coordinator.group.consumer.assignment import Topics
-from broker.coordinator.group.messages import CommitRequest, Record
+from broker.coordinator.group.messages import SHARE, CommitRequest, Record
 from broker.coordinator.group.modern_group import MemberTimers, ModernGroup
 from broker.coordinator.group.records import GroupKeys, KeyType, ModernKey
 from broker.coordinator.group.share import records
@@ -35,6 +35,8 @@ class ShareGroup(ModernGroup[ShareMember, MemberTimers]):
     that were committed in a transaction; a share group has none.
     """
 
+    type = SHARE
+    protocol_type = SHARE_PROTOCOL_TYPE
     keys = GroupKeys(
         KeyType.SHARE_GROUP,
         KeyType.SHARE_MEMBER,
