@@ -19,7 +19,7 @@ from broker.api.requests.outcome import Outcome, Response, Sliced, StagedAppends
 from broker.api.requests.pacing import emptied
 from broker.api.requests.services import TransactionServices
 from broker.api.requests.transaction_outcomes import denial, fenced, note_refused, unavailable
-from broker.api.security.access import ACCESS
+from broker.api.security.client_security import ACCESS
 from broker.common.errors import ErrorCode
 from broker.common.slices import Slices
 from broker.coordinator.transaction.state import TopicPartition, TransactionChange

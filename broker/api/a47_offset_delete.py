@@ -18,7 +18,7 @@ from broker.api.requests.services import GroupServices
 from broker.common.errors import ErrorCode
 from broker.common.slices import Slices
 from broker.coordinator.group.messages import Effects, OffsetDeleteReply, Token
-from broker.coordinator.group.subscriptions import SubscribedTopics
+from broker.coordinator.group.offsets import SubscribedTopics
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.offset_delete import (
     OffsetDeleteRequest,

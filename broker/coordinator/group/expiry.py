@@ -20,9 +20,13 @@ from broker.coordinator.group.groups import Groups, is_large
 from broker.coordinator.group.messages import Effects, Now
 from broker.coordinator.group.modern_changes import expired_members
 from broker.coordinator.group.modern_group import ModernGroup
-from broker.coordinator.group.offsets import OFFSETS_AT_ONCE, partitions_of
+from broker.coordinator.group.offsets import (
+    OFFSETS_AT_ONCE,
+    SubscribedTopics,
+    partitions_of,
+    subscribed_topics,
+)
 from broker.coordinator.group.share.heartbeat import remove_members
-from broker.coordinator.group.subscriptions import SubscribedTopics, subscribed_topics
 from broker.coordinator.group.timers import GroupTimer, TimerKind
 from broker.coordinator.group.transition import Transition
 

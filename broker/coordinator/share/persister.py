@@ -18,8 +18,7 @@ from typing import Final, NamedTuple
 from broker.common.clock import Clock
 from broker.common.errors import ApiError, ErrorCode
 from broker.config.sections.share import ShareCoordinatorConfig
-from broker.coordinator.share.records import ShareState, ShareUpdate
-from broker.coordinator.share.state_log import StagedState, StateLog
+from broker.coordinator.share.state_log import ShareState, ShareUpdate, StagedState, StateLog
 from broker.coordinator.share.states import NOT_SET, SharePartitionKey, ShareStateSummary, StateBatch
 from broker.coordinator.topic_logs import TopicLogs, coordinator_partition
 from broker.partitions.partitions import Partitions
