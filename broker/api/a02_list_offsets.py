@@ -8,12 +8,11 @@ stable offset on are left out, and that offset is the latest. Left out: follower
 a consumer); `timeout_ms` of version 10, because there is no remote storage.
 """
 
-from collections.abc import Awaitable
 from typing import Final
 
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
-from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.outcome import Outcome, Response
 from broker.api.requests.pacing import emptied
 from broker.api.requests.services import PartitionServices
 from broker.common.errors import ApiError, ErrorCode
@@ -49,12 +48,6 @@ READ_COMMITTED: Final = 1
 
 @api(ApiKey.LIST_OFFSETS, versions=(1, 10), services=PartitionServices)
 def handle(
-    message: ListOffsetsRequest, context: RequestContext, services: PartitionServices
-) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_respond(message, context, services))
-
-
-def _respond(
     message: ListOffsetsRequest, context: RequestContext, services: PartitionServices
 ) -> Slices[Outcome]:
     repeated = yield from _repeated(message)

@@ -19,7 +19,7 @@ from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome, Response, in_slices, outcome_of
 from broker.api.requests.pacing import pieces
 from broker.api.requests.services import MetadataServices
-from broker.api.security.access import CREATES_TOPICS
+from broker.api.security.client_security import CREATES_TOPICS
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.slices import SLICE, Slices, run_through
 from broker.controller.commands import CreateTopics

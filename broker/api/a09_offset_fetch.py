@@ -7,13 +7,13 @@ whose offset an open transaction has committed is UNSTABLE_OFFSET_COMMIT. From 9
 states its id and epoch (KIP-848): UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH. Left out: topic ids (version 10).
 """
 
-from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
-from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.outcome import Outcome, Response
 from broker.api.requests.pacing import mapped
 from broker.api.requests.services import GroupServices
 from broker.common.errors import ErrorCode
@@ -44,15 +44,7 @@ CommittedOffsets = Iterator[tuple[str, ErrorCode, Iterable[tuple[int, CommittedO
 
 
 @api(ApiKey.OFFSET_FETCH, versions=(1, 9), services=GroupServices)
-def handle(
-    message: OffsetFetchRequest, context: RequestContext, services: GroupServices
-) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_respond(message, context, services))
-
-
-def _respond(
-    message: OffsetFetchRequest, context: RequestContext, services: GroupServices
-) -> Slices[Outcome]:
+def handle(message: OffsetFetchRequest, context: RequestContext, services: GroupServices) -> Slices[Outcome]:
     error = ErrorCode.NONE if services.groups.is_available else ErrorCode.NOT_COORDINATOR
     if context.api_version >= 8:
         groups = []

@@ -6,16 +6,17 @@ to rejoin (KIP-394). Version 5 adds static members (KIP-345), 7 the protocol typ
 which is not stored. From 9 a leader may skip the assignment (KIP-814).
 """
 
+from functools import partial
 from typing import Final
 
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
 from broker.api.requests.group_replies import LONGEST_NAME, GroupRequest, conclude, now_of
-from broker.api.requests.outcome import Outcome, Response, outcome_of
-from broker.api.requests.pacing import mapped
+from broker.api.requests.group_requests import group_refusal
+from broker.api.requests.outcome import Outcome, Response
 from broker.api.requests.services import GroupServices
 from broker.common.errors import ErrorCode
-from broker.common.slices import Slices
+from broker.common.slices import Slices, Steps
 from broker.coordinator.group.messages import JoinReply, JoinRequest
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.join_group import (
@@ -23,7 +24,6 @@ from broker.protocol.messages.join_group import (
     JoinGroupResponse,
     JoinGroupResponseMember,
 )
-from broker.security.acl.acl import Operation
 
 MAX_PROTOCOLS: Final = 16
 """Protocols of one member, which offers one for each of its assignors; our own limit.
@@ -33,20 +33,12 @@ Each generation goes through those of all members.
 
 
 @api(ApiKey.JOIN_GROUP, versions=(0, 9), services=GroupServices)
-def handle(message: JoinGroupRequest, context: RequestContext, services: GroupServices) -> Outcome:
-    return outcome_of(_join(message, context, services))
-
-
-def _join(message: JoinGroupRequest, context: RequestContext, services: GroupServices) -> Slices[Outcome]:
+def handle(message: JoinGroupRequest, context: RequestContext, services: GroupServices) -> Slices[Outcome]:
     version = context.api_version
-    if not services.security.allows_group(context, Operation.READ, message.group_id):
-        return Response(
-            _response(JoinReply(ErrorCode.GROUP_AUTHORIZATION_FAILED, message.member_id), version)
-        )
-    if not services.groups.is_available:
-        return Response(_response(JoinReply(ErrorCode.NOT_COORDINATOR, message.member_id), version))
-    if error := _check_lengths(message, context.client_id):
-        return Response(_response(JoinReply(error, message.member_id), version))
+    if refusal := group_refusal(message.group_id, context, services) or _check_lengths(
+        message, context.client_id
+    ):
+        return Response(_response(JoinReply(refusal, message.member_id), version))
     rebalance_timeout_ms = message.rebalance_timeout_ms
     if version < 1:
         rebalance_timeout_ms = message.session_timeout_ms
@@ -63,29 +55,9 @@ def _join(message: JoinGroupRequest, context: RequestContext, services: GroupSer
         requires_member_id=version >= 4,
         can_skip_assignment=version >= 9,
     )
-    group_request = _JoinGroup(context, _response)
+    group_request = GroupRequest(context, partial(_answer, version))
     effects = yield from services.groups.coordinator.classic.join(request, group_request, now_of(context))
     return conclude(effects, group_request, services)
-
-
-class _JoinGroup(GroupRequest):
-    """A JoinGroup, whose response to the leader lists all members."""
-
-    __slots__ = ()
-
-    def outcome(self, reply: JoinReply) -> Outcome:
-        if not reply.members:
-            return super().outcome(reply)
-        return outcome_of(_respond(reply, self.context.api_version))
-
-
-def _respond(reply: JoinReply, version: int) -> Slices[Outcome]:
-    response = _response(reply, version)
-    response.members = yield from mapped(
-        lambda each: JoinGroupResponseMember(each.member_id, each.instance_id, each.metadata),
-        reply.members,
-    )
-    return Response(response)
 
 
 def _check_lengths(message: JoinGroupRequest, client_id: str | None) -> ErrorCode:
@@ -116,3 +88,12 @@ def _response(reply: JoinReply, version: int) -> JoinGroupResponse:
         skip_assignment=reply.skip_assignment,
         member_id=reply.member_id,
     )
+
+
+def _answer(version: int, reply: JoinReply) -> Steps[JoinGroupResponse]:
+    """Return the response, which lists all members if it is the leader's."""
+    response = _response(reply, version)
+    for each in reply.members:
+        response.members.append(JoinGroupResponseMember(each.member_id, each.instance_id, each.metadata))
+        yield
+    return response

@@ -6,20 +6,17 @@ Versions 0-4. Static members from 3 (KIP-345).
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
 from broker.api.requests.group_replies import now_of
+from broker.api.requests.group_requests import group_refusal
 from broker.api.requests.outcome import Outcome, Response
 from broker.api.requests.services import GroupServices
-from broker.common.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from broker.security.acl.acl import Operation
 
 
 @api(ApiKey.HEARTBEAT, versions=(0, 4), services=GroupServices)
 def handle(message: HeartbeatRequest, context: RequestContext, services: GroupServices) -> Outcome:
-    if not services.security.allows_group(context, Operation.READ, message.group_id):
-        return Response(HeartbeatResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
-    if not services.groups.is_available:
-        return Response(HeartbeatResponse(error_code=ErrorCode.NOT_COORDINATOR))
+    if refusal := group_refusal(message.group_id, context, services):
+        return Response(HeartbeatResponse(error_code=refusal))
     error = services.groups.coordinator.classic.heartbeat(
         message.group_id,
         message.generation_id,

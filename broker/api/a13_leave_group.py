@@ -5,13 +5,14 @@ several members, by id or instance id (KIP-345), each with its own error. The re
 stored.
 """
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
 from broker.api.requests.group_replies import DividedGroupRequest, now_of
-from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.group_requests import group_refusal
+from broker.api.requests.outcome import Outcome, Response
 from broker.api.requests.pacing import consumed, mapped
 from broker.api.requests.services import GroupServices
 from broker.common.errors import ErrorCode
@@ -19,21 +20,12 @@ from broker.common.slices import Slices, Steps
 from broker.coordinator.group.messages import Effects, LeaveReply, LeavingMember, Token
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
-from broker.security.acl.acl import Operation
 
 
 @api(ApiKey.LEAVE_GROUP, versions=(0, 5), services=GroupServices)
-def handle(
-    message: LeaveGroupRequest, context: RequestContext, services: GroupServices
-) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_leave(message, context, services))
-
-
-def _leave(message: LeaveGroupRequest, context: RequestContext, services: GroupServices) -> Slices[Outcome]:
-    if not services.security.allows_group(context, Operation.READ, message.group_id):
-        return Response(LeaveGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
-    if not services.groups.is_available:
-        return Response(LeaveGroupResponse(error_code=ErrorCode.NOT_COORDINATOR))
+def handle(message: LeaveGroupRequest, context: RequestContext, services: GroupServices) -> Slices[Outcome]:
+    if refusal := group_refusal(message.group_id, context, services):
+        return Response(LeaveGroupResponse(error_code=refusal))
     if context.api_version < 3:
         leaving = [LeavingMember(message.member_id)]
     else:
@@ -58,4 +50,4 @@ def _leave(message: LeaveGroupRequest, context: RequestContext, services: GroupS
 
     calls = (partial(leave, some) for some in consumed(leaving))
     divided = DividedGroupRequest(context, calls, on_reply, response, services, leaving)
-    return (yield from divided.begin_in_slices())
+    return (yield from divided.begin())

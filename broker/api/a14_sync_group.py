@@ -4,33 +4,23 @@ Versions 0-5. The response waits for the leader's request. Static members from 3
 names the protocol type and name, which must be the group's.
 """
 
-from collections.abc import Awaitable
-
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
 from broker.api.requests.group_replies import GroupRequest, conclude, now_of
-from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.group_requests import group_refusal
+from broker.api.requests.outcome import Outcome, Response
 from broker.api.requests.services import GroupServices
 from broker.common.errors import ErrorCode
 from broker.common.slices import Slices
 from broker.coordinator.group.messages import SyncReply, SyncRequest
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from broker.security.acl.acl import Operation
 
 
 @api(ApiKey.SYNC_GROUP, versions=(0, 5), services=GroupServices)
-def handle(
-    message: SyncGroupRequest, context: RequestContext, services: GroupServices
-) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_sync(message, context, services))
-
-
-def _sync(message: SyncGroupRequest, context: RequestContext, services: GroupServices) -> Slices[Outcome]:
-    if not services.security.allows_group(context, Operation.READ, message.group_id):
-        return Response(SyncGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
-    if not services.groups.is_available:
-        return Response(SyncGroupResponse(error_code=ErrorCode.NOT_COORDINATOR))
+def handle(message: SyncGroupRequest, context: RequestContext, services: GroupServices) -> Slices[Outcome]:
+    if refusal := group_refusal(message.group_id, context, services):
+        return Response(SyncGroupResponse(error_code=refusal))
     if context.api_version >= 5 and (message.protocol_type is None or message.protocol_name is None):
         return Response(SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
     assignments = {}
@@ -51,7 +41,7 @@ def _sync(message: SyncGroupRequest, context: RequestContext, services: GroupSer
     return conclude(effects, group_request, services)
 
 
-def _response(reply: SyncReply, _version: int) -> SyncGroupResponse:
+def _response(reply: SyncReply) -> SyncGroupResponse:
     return SyncGroupResponse(
         error_code=reply.error,
         protocol_type=reply.protocol_type,

@@ -6,17 +6,14 @@ repeated gets INVALID_REQUEST, because a request could name a group with many me
 describes it again. Authorized operations, from 3, are all those of a group if there is no authorizer.
 """
 
-from collections.abc import Awaitable
-from typing import Final
-
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
-from broker.api.requests.outcome import Outcome, Response, in_slices
-from broker.api.requests.pacing import Distinct, mapped
+from broker.api.requests.group_requests import described_groups
+from broker.api.requests.outcome import Outcome, Response
+from broker.api.requests.pacing import mapped
 from broker.api.requests.services import GroupServices
 from broker.common.errors import ErrorCode
 from broker.common.slices import Slices
-from broker.coordinator.group.messages import DescribedGroup as GroupDescription
 from broker.coordinator.group.messages import DescribedMember as MemberDescription
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.describe_groups import (
@@ -25,19 +22,10 @@ from broker.protocol.messages.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
-from broker.security.acl.acl import Operation, ResourceType
-
-REPEATED: Final = "The request names the group more than once."
 
 
 @api(ApiKey.DESCRIBE_GROUPS, versions=(0, 6), services=GroupServices)
 def handle(
-    message: DescribeGroupsRequest, context: RequestContext, services: GroupServices
-) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_respond(message, context, services))
-
-
-def _respond(
     message: DescribeGroupsRequest, context: RequestContext, services: GroupServices
 ) -> Slices[Outcome]:
     if not services.groups.is_available:
@@ -45,36 +33,30 @@ def _respond(
             lambda group_id: DescribedGroup(ErrorCode.NOT_COORDINATOR, None, group_id), message.groups
         )
         return Response(DescribeGroupsResponse(groups=refused))
-    coordinator = services.groups.coordinator
-    groups = []
-    distinct: Distinct[str] = Distinct()
-    security, wants_operations = services.security, message.include_authorized_operations
-    for group_id in message.groups:
-        if not security.allows_group(context, Operation.DESCRIBE, group_id):
-            groups.append(DescribedGroup(ErrorCode.GROUP_AUTHORIZATION_FAILED, None, group_id))
-        elif distinct.add(group_id):
-            described = coordinator.classic.described(group_id, missing_is_error=context.api_version >= 6)
-            members = yield from mapped(_member, described.members)
-            groups.append(_group(described, members))
-            if wants_operations and not described.error:
-                groups[-1].authorized_operations = security.operations(context, ResourceType.GROUP, group_id)
-        else:
-            groups.append(DescribedGroup(ErrorCode.INVALID_REQUEST, REPEATED, group_id))
-        yield None
-    yield from distinct.release()
-    return Response(DescribeGroupsResponse(groups=groups))
+    classic, missing_is_error = services.groups.coordinator.classic, context.api_version >= 6
 
+    def describe(group_id: str) -> Slices[DescribedGroup]:
+        group = classic.described(group_id, missing_is_error=missing_is_error)
+        return DescribedGroup(
+            group.error,
+            group.message,
+            group.group_id,
+            group.state,
+            group.protocol_type,
+            group.protocol,
+            (yield from mapped(_member, group.members)),
+        )
 
-def _group(group: GroupDescription, members: list[DescribedGroupMember]) -> DescribedGroup:
-    return DescribedGroup(
-        group.error,
-        group.message,
-        group.group_id,
-        group.state,
-        group.protocol_type,
-        group.protocol,
-        members,
+    groups = yield from described_groups(
+        message.groups,
+        DescribedGroup,
+        describe,
+        context,
+        services,
+        wants_operations=message.include_authorized_operations,
+        refuses_empty=False,
     )
+    return Response(DescribeGroupsResponse(groups=groups))
 
 
 def _member(member: MemberDescription) -> DescribedGroupMember:

@@ -4,12 +4,12 @@ Versions 0-5. Filters by state from version 4 and by type from 5; an empty filte
 filter with only unknown states or types selects none.
 """
 
-from collections.abc import Awaitable, Iterable
+from collections.abc import Iterable
 from typing import Final
 
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
-from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.outcome import Outcome, Response
 from broker.api.requests.services import GroupServices
 from broker.common.slices import Slices
 from broker.protocol.api_key import ApiKey
@@ -21,13 +21,7 @@ LONGEST_NAME: Final = 64
 
 
 @api(ApiKey.LIST_GROUPS, versions=(0, 5), services=GroupServices)
-def handle(
-    message: ListGroupsRequest, context: RequestContext, services: GroupServices
-) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_respond(message, context, services))
-
-
-def _respond(message: ListGroupsRequest, context: RequestContext, services: GroupServices) -> Slices[Outcome]:
+def handle(message: ListGroupsRequest, context: RequestContext, services: GroupServices) -> Slices[Outcome]:
     security = services.security
     lists_all = security.allows_cluster(context, Operation.DESCRIBE, logs=False)
     states = yield from _filter(message.states_filter)

@@ -18,7 +18,7 @@ from broker.api.requests.context import Connection, RequestContext
 from broker.api.requests.outcome import Outcome, Response
 from broker.api.requests.services import ClusterServices
 from broker.common.errors import ErrorCode
-from broker.coordinator.transaction.ending import BUMPS_EPOCH
+from broker.coordinator.transaction.changes import BUMPS_EPOCH
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.api_versions import (
     ApiVersion,

@@ -11,9 +11,9 @@ from collections.abc import Awaitable
 
 from broker.api.a32_describe_configs import as_kafka_describes
 from broker.api.registry import api
-from broker.api.requests.change_limits import Mutations, divided, entries_of, refused, results_of
+from broker.api.requests.change_limits import applied, divided, entries_of, refused
 from broker.api.requests.context import RequestContext
-from broker.api.requests.outcome import Outcome, Response, in_slices, outcome_of
+from broker.api.requests.outcome import Outcome
 from broker.api.requests.services import TopicServices
 from broker.common.errors import ErrorCode
 from broker.common.slices import Slices
@@ -36,12 +36,6 @@ Described = dict[frozenset[tuple[str, str]], list[CreatableTopicConfigs]]
 @api(ApiKey.CREATE_TOPICS, versions=(2, 7), services=TopicServices)
 def handle(
     message: CreateTopicsRequest, context: RequestContext, services: TopicServices
-) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_read(message, context, services))
-
-
-def _read(
-    message: CreateTopicsRequest, context: RequestContext, services: TopicServices
 ) -> Slices[Outcome | Awaitable[Outcome]]:
     wanted = yield from entries_of(message.topics, _wanted, _parts)
     if wanted is None:
@@ -54,37 +48,21 @@ def _read(
             lambda each: each.name,
             lambda name: security.allows_topic(context, Operation.CREATE, name),
         )
-    return _create(wanted, denied, message.validate_only, context, services)
-
-
-async def _create(
-    wanted: list[NewTopic],
-    denied: list[str],
-    validate_only: bool,
-    context: RequestContext,
-    services: TopicServices,
-) -> Outcome:
-    mutations = services.mutations.of(context, strict_from=6)
-    command = CreateTopics(tuple(wanted), validate_only, mutations.charge)
-    outcomes = await services.control.apply(command, services.security.actor(context, authorized=True))
-    del command
-    outcomes += [
-        TopicOutcome(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.", name) for name in denied
-    ]
-    return outcome_of(_results(outcomes, wanted, mutations, context, services))
-
-
-def _results(
-    outcomes: list[TopicOutcome],
-    done: list[NewTopic],
-    mutations: Mutations,
-    context: RequestContext,
-    services: TopicServices,
-) -> Slices[Outcome]:
+    validate_only, mutations = message.validate_only, services.mutations.of(context, strict_from=6)
     described: Described = {}
-    topics = yield from results_of(lambda each: _result(each, context, services, described), outcomes, done)
-    throttle = mutations.throttle()
-    return Response(CreateTopicsResponse(throttle.throttle_ms if throttle else 0, topics), throttle)
+    return applied(
+        lambda topics: CreateTopics(topics, validate_only, mutations.charge),
+        wanted,
+        security.actor(context, authorized=True),
+        services.control,
+        lambda each: _result(each, context, services, described),
+        lambda each: CreateTopicsResponse(topics=each),
+        [
+            TopicOutcome(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.", name)
+            for name in denied
+        ],
+        mutations,
+    )
 
 
 def _parts(topic: CreatableTopic) -> int:

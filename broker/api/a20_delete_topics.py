@@ -10,9 +10,9 @@ from collections.abc import Awaitable
 from typing import Final
 
 from broker.api.registry import api
-from broker.api.requests.change_limits import Mutations, entries_of, refused, results_of
+from broker.api.requests.change_limits import applied, entries_of, refused
 from broker.api.requests.context import RequestContext
-from broker.api.requests.outcome import Outcome, Response, in_slices, outcome_of
+from broker.api.requests.outcome import Outcome
 from broker.api.requests.services import TopicServices
 from broker.common.errors import ErrorCode
 from broker.common.slices import Slices
@@ -33,12 +33,6 @@ DENIED: Final = "Topic authorization failed."
 @api(ApiKey.DELETE_TOPICS, versions=(1, 6), services=TopicServices)
 def handle(
     message: DeleteTopicsRequest, context: RequestContext, services: TopicServices
-) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_read(message, context, services))
-
-
-def _read(
-    message: DeleteTopicsRequest, context: RequestContext, services: TopicServices
 ) -> Slices[Outcome | Awaitable[Outcome]]:
     requested: list[str | DeleteTopicState] = [*message.topic_names, *message.topics]
     doomed = yield from entries_of(requested, _wanted)
@@ -47,7 +41,19 @@ def _read(
     denied: list[TopicOutcome] = []
     if not services.security.allows_cluster(context, Operation.DELETE, logs=False):
         doomed, denied = yield from _authorized(doomed, context, services)
-    return _delete(doomed, denied, context, services)
+    mutations, version = services.mutations.of(context, strict_from=5), context.api_version
+    return applied(
+        lambda topics: DeleteTopics(topics, mutations.charge),
+        doomed,
+        services.security.actor(context, authorized=True),
+        services.control,
+        lambda each: DeletableTopicResult(
+            each.name, each.topic_id, _wire_code(each.error, version), each.message
+        ),
+        lambda each: DeleteTopicsResponse(responses=each),
+        denied,
+        mutations,
+    )
 
 
 def _authorized(
@@ -94,31 +100,6 @@ def _wanted(topic: str | DeleteTopicState) -> TopicRef:
 def _refused(topic: str | DeleteTopicState, error: ErrorCode, message: str) -> DeletableTopicResult:
     wanted = _wanted(topic)
     return DeletableTopicResult(wanted.name, wanted.topic_id or ZERO_UUID, error, message)
-
-
-async def _delete(
-    doomed: list[TopicRef], denied: list[TopicOutcome], context: RequestContext, services: TopicServices
-) -> Outcome:
-    mutations = services.mutations.of(context, strict_from=5)
-    command = DeleteTopics(tuple(doomed), mutations.charge)
-    outcomes = await services.control.apply(command, services.security.actor(context, authorized=True))
-    del command
-    outcomes += denied
-    return outcome_of(_results(outcomes, doomed, mutations, context))
-
-
-def _results(
-    outcomes: list[TopicOutcome], done: list[TopicRef], mutations: Mutations, context: RequestContext
-) -> Slices[Outcome]:
-    results = yield from results_of(
-        lambda each: DeletableTopicResult(
-            each.name, each.topic_id, _wire_code(each.error, context.api_version), each.message
-        ),
-        outcomes,
-        done,
-    )
-    throttle = mutations.throttle()
-    return Response(DeleteTopicsResponse(throttle.throttle_ms if throttle else 0, results), throttle)
 
 
 def _wire_code(error: ErrorCode, version: int) -> ErrorCode:

@@ -6,13 +6,12 @@ watermark of the response is the new log start offset, or -1 with an error. When
 offset survives the end of the process; it is on the disk after log.flush.offset.checkpoint.interval.ms.
 """
 
-from collections.abc import Awaitable
 from functools import partial
 from typing import Final
 
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
-from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.outcome import Outcome, Response
 from broker.api.requests.pacing import mapped
 from broker.api.requests.services import PartitionServices
 from broker.common.errors import ApiError, ErrorCode
@@ -35,12 +34,6 @@ NO_LOW_WATERMARK: Final = -1
 
 @api(ApiKey.DELETE_RECORDS, versions=(0, 2), services=PartitionServices)
 def handle(
-    message: DeleteRecordsRequest, context: RequestContext, services: PartitionServices
-) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_respond(message, context, services))
-
-
-def _respond(
     message: DeleteRecordsRequest, context: RequestContext, services: PartitionServices
 ) -> Slices[Outcome]:
     security = services.security

@@ -27,8 +27,7 @@ from broker.api.requests.transaction_outcomes import (
 from broker.api.security.client_security import ClientSecurity
 from broker.common.errors import ErrorCode
 from broker.common.principal import Principal
-from broker.coordinator.producer_ids import NeedsProducerId
-from broker.coordinator.transaction.initialization import KnownProducer
+from broker.coordinator.transaction.changes import KnownProducer, NeedsProducerId
 from broker.coordinator.transaction.state import TransactionChange, TransactionClient, TransactionState
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse

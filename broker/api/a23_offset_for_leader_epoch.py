@@ -4,11 +4,9 @@ Versions 2-4. The single broker leads permanently at epoch 0, which ends at the 
 unknown: epoch -1 and offset -1 without an error, as in Kafka.
 """
 
-from collections.abc import Awaitable
-
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
-from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.outcome import Outcome, Response
 from broker.api.requests.services import PartitionServices
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.slices import Slices
@@ -27,12 +25,6 @@ from broker.security.acl.acl import Operation
 
 @api(ApiKey.OFFSET_FOR_LEADER_EPOCH, versions=(2, 4), services=PartitionServices)
 def handle(
-    message: OffsetForLeaderEpochRequest, context: RequestContext, services: PartitionServices
-) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_respond(message, context, services))
-
-
-def _respond(
     message: OffsetForLeaderEpochRequest, context: RequestContext, services: PartitionServices
 ) -> Slices[Outcome]:
     security = services.security

@@ -8,18 +8,18 @@ nothing, and a partition that is not in the transaction is TRANSACTION_ABORTABLE
 INVALID_PRODUCER_EPOCH before version 2.
 """
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple
 
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
 from broker.api.requests.group_replies import now_of
-from broker.api.requests.outcome import Outcome, Response, Sliced, StagedAppends, in_slices
+from broker.api.requests.outcome import Outcome, Response, Sliced, StagedAppends
 from broker.api.requests.pacing import emptied
 from broker.api.requests.services import TransactionServices
 from broker.api.requests.transaction_outcomes import denial, fenced, note_refused, unavailable
-from broker.api.security.access import ACCESS
+from broker.api.security.client_security import ACCESS
 from broker.common.errors import ErrorCode
 from broker.common.slices import Slices
 from broker.coordinator.transaction.state import TopicPartition, TransactionChange
@@ -65,15 +65,9 @@ class _Wanted(NamedTuple):
 @api(ApiKey.ADD_PARTITIONS_TO_TXN, versions=(0, 5), services=TransactionServices)
 def handle(
     message: AddPartitionsToTxnRequest, context: RequestContext, services: TransactionServices
-) -> Outcome | Awaitable[Outcome]:
+) -> Slices[Outcome]:
     if context.api_version >= BATCHED_SINCE and not services.security.is_broker(context):
         return Response(AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
-    return in_slices(_add(message, context, services))
-
-
-def _add(
-    message: AddPartitionsToTxnRequest, context: RequestContext, services: TransactionServices
-) -> Slices[Outcome]:
     wanted: list[_Wanted] = []
     if context.api_version < BATCHED_SINCE:
         wanted.append(

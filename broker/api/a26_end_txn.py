@@ -24,7 +24,7 @@ from broker.api.requests.transaction_outcomes import (
     with_producer_ids,
 )
 from broker.common.errors import ErrorCode
-from broker.coordinator.transaction.ending import BUMPS_EPOCH, EndRequest, complete
+from broker.coordinator.transaction.changes import BUMPS_EPOCH, EndRequest, complete
 from broker.coordinator.transaction.state import TransactionChange
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse

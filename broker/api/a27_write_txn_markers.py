@@ -6,12 +6,11 @@ coordinator TRANSACTION_COORDINATOR_FENCED. A marker without a transaction sets 
 Each partition succeeds or fails alone.
 """
 
-from collections.abc import Awaitable
 from typing import Final
 
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
-from broker.api.requests.outcome import Outcome, Response, Sliced, StagedAppends, in_slices
+from broker.api.requests.outcome import Outcome, Response, Sliced, StagedAppends
 from broker.api.requests.services import TransactionServices
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.slices import Slices
@@ -39,7 +38,7 @@ MarkerToWrite = tuple[WritableTxnMarker, str, WritableTxnMarkerPartitionResult]
 @api(ApiKey.WRITE_TXN_MARKERS, versions=(1, 1), services=TransactionServices)
 def handle(
     message: WriteTxnMarkersRequest, context: RequestContext, services: TransactionServices
-) -> Outcome | Awaitable[Outcome]:
+) -> Slices[Outcome]:
     error = ErrorCode.NONE
     security = services.security
     needed = Operation.ALTER
@@ -47,12 +46,6 @@ def handle(
         needed = Operation.CLUSTER_ACTION
     if not security.permits(context, needed):
         error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    return in_slices(_begin(message, error, context, services))
-
-
-def _begin(
-    message: WriteTxnMarkersRequest, error: ErrorCode, context: RequestContext, services: TransactionServices
-) -> Slices[Outcome]:
     wanted: list[MarkerToWrite] = []
     results = []
     for marker in message.markers:

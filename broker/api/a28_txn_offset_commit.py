@@ -8,23 +8,22 @@ INVALID_TXN_STATE.
 """
 
 from collections.abc import Awaitable, Sequence
-from functools import partial
 from typing import Final
 
 from msgspec.structs import replace
 
-from broker.api.a08_offset_commit import sorted_offsets, topic_denial
+from broker.api.a08_offset_commit import commit_offsets
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
-from broker.api.requests.group_replies import LONGEST_NAME, DividedGroupRequest, now_of
-from broker.api.requests.outcome import Outcome, Response, Sliced, StagedAppends, in_slices
-from broker.api.requests.pacing import consumed
+from broker.api.requests.group_replies import LONGEST_NAME, now_of
+from broker.api.requests.group_requests import group_refusal
+from broker.api.requests.outcome import Outcome, Sliced, StagedAppends, in_slices
 from broker.api.requests.services import GroupServices
 from broker.api.requests.transaction_outcomes import denial, note_refused, unavailable
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.slices import Slices
 from broker.coordinator.group.messages import CommitReply, CommitRequest, Effects, OffsetToCommit, Token
-from broker.coordinator.transaction.ending import BUMPS_EPOCH
+from broker.coordinator.transaction.changes import BUMPS_EPOCH
 from broker.coordinator.transaction.state import TransactionChange
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.txn_offset_commit import (
@@ -33,10 +32,8 @@ from broker.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-from broker.security.acl.acl import Operation
 
-AT_ONCE: Final = 256
-"""Offsets written in one batch; our own limit."""
+RESPONSE: Final = (TxnOffsetCommitResponse, TxnOffsetCommitResponseTopic, TxnOffsetCommitResponsePartition)
 
 ABORTABLE_SINCE: Final = 4
 ADDS_SINCE: Final = 5
@@ -74,24 +71,6 @@ def _commit(
     message: TxnOffsetCommitRequest, context: RequestContext, services: GroupServices, error: ErrorCode
 ) -> Slices[Outcome]:
     """Commit the offsets, unless the request is refused or the partition could not be added: `error`."""
-    refusal = _told(error, context.api_version)
-    topics, offsets, accepted = yield from sorted_offsets(
-        message,
-        services.control.image,
-        refusal,
-        partial(topic_denial, services.security, context),
-        lambda name, entries: TxnOffsetCommitResponseTopic(name, partitions=entries),
-        TxnOffsetCommitResponsePartition,
-    )
-    reply = TxnOffsetCommitResponse(topics=topics)
-    if not offsets:
-        return Response(reply)
-    entries = consumed(accepted, AT_ONCE)
-
-    def on_reply(committed: CommitReply) -> None:
-        for entry, code in zip(next(entries), committed.errors, strict=True):
-            entry.error_code = code
-
     request = CommitRequest(
         message.group_id, message.generation_id, message.member_id, message.group_instance_id, ()
     )
@@ -108,21 +87,15 @@ def _commit(
             replace(request, offsets=some), token, now_of(context)
         )
 
-    calls = (partial(commit, some) for some in consumed(offsets, AT_ONCE))
-    divided = DividedGroupRequest(context, calls, on_reply, reply, services, offsets, accepted)
-    divided.producer = producer
-    return divided.begin()
+    refusal = _told(error, context.api_version)
+    return (yield from commit_offsets(message.topics, RESPONSE, refusal, commit, context, services, producer))
 
 
 def _refusal(message: TxnOffsetCommitRequest, context: RequestContext, services: GroupServices) -> ErrorCode:
     """Return the error of every partition if the whole request is refused, else NONE."""
-    denied = denial(message.transactional_id, context, services.security)
-    if denied:
-        return denied
-    if not services.security.allows_group(context, Operation.READ, message.group_id):
-        return ErrorCode.GROUP_AUTHORIZATION_FAILED
-    if not services.groups.is_available:
-        return ErrorCode.NOT_COORDINATOR
+    refusal = denial(message.transactional_id, context, services.security)
+    if refusal := refusal or group_refusal(message.group_id, context, services):
+        return refusal
     if not message.group_id or len(message.group_id) > LONGEST_NAME:
         return ErrorCode.INVALID_GROUP_ID
     return unavailable(message.transactional_id, services.transactions)

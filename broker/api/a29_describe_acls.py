@@ -6,11 +6,9 @@ all of its ACLs. A filter with an unknown type is INVALID_REQUEST, where Kafka c
 DESCRIBE of the cluster; SECURITY_DISABLED if there is no authorizer.
 """
 
-from collections.abc import Awaitable
-
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
-from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.outcome import Outcome, Response
 from broker.api.requests.services import ControlServices
 from broker.common.errors import ErrorCode
 from broker.common.slices import Slices
@@ -29,7 +27,7 @@ NO_AUTHORIZER = "No Authorizer is configured on the broker"
 @api(ApiKey.DESCRIBE_ACLS, versions=(1, 3), services=ControlServices)
 def handle(
     message: DescribeAclsRequest, context: RequestContext, services: ControlServices
-) -> Outcome | Awaitable[Outcome]:
+) -> Slices[Outcome]:
     if services.security.authorizer is None:
         return _refused(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
     if not services.security.allows_cluster(context, Operation.DESCRIBE):
@@ -46,10 +44,6 @@ def handle(
     fault = wanted.fault()
     if fault is not None:
         return _refused(ErrorCode.INVALID_REQUEST, fault)
-    return in_slices(_respond(wanted, services))
-
-
-def _respond(wanted: AclFilter, services: ControlServices) -> Slices[Outcome]:
     resources: dict[tuple[int, int, str], DescribeAclsResource] = {}
     for acl in services.control.image.acls:
         yield None

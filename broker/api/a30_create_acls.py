@@ -10,13 +10,12 @@ SECURITY_DISABLED if there is no authorizer.
 from collections.abc import Awaitable
 
 from broker.api.registry import api
-from broker.api.requests.change_limits import entries_of, refused, results_of
+from broker.api.requests.change_limits import applied, entries_of, refused
 from broker.api.requests.context import RequestContext
-from broker.api.requests.outcome import Outcome, Response, in_slices, outcome_of
+from broker.api.requests.outcome import Outcome
 from broker.api.requests.services import ControlServices
 from broker.common.slices import Slices
 from broker.controller.commands import CreateAcls
-from broker.controller.commands import EntryOutcome as Created
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.acls import (
     AclCreation,
@@ -30,12 +29,6 @@ from broker.security.acl.acl import Acl, Operation
 @api(ApiKey.CREATE_ACLS, versions=(1, 3), services=ControlServices)
 def handle(
     message: CreateAclsRequest, context: RequestContext, services: ControlServices
-) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_read(message, context, services))
-
-
-def _read(
-    message: CreateAclsRequest, context: RequestContext, services: ControlServices
 ) -> Slices[Outcome | Awaitable[Outcome]]:
     wanted = yield from entries_of(message.creations, _acl)
     if wanted is None:
@@ -46,7 +39,14 @@ def _read(
                 lambda each: CreateAclsResponse(results=each),
             )
         )
-    return _create(wanted, context, services)
+    return applied(
+        CreateAcls,
+        wanted,
+        services.security.actor(context, Operation.ALTER),
+        services.control,
+        lambda each: AclCreationResult(each.error, each.message),
+        lambda each: CreateAclsResponse(results=each),
+    )
 
 
 def _acl(creation: AclCreation) -> Acl:
@@ -59,18 +59,3 @@ def _acl(creation: AclCreation) -> Acl:
         creation.operation,
         creation.permission_type,
     )
-
-
-async def _create(wanted: list[Acl], context: RequestContext, services: ControlServices) -> Outcome:
-    command = CreateAcls(tuple(wanted))
-    outcomes = await services.control.apply(command, services.security.actor(context, Operation.ALTER))
-    del command
-    return outcome_of(_results(outcomes, wanted))
-
-
-def _results(outcomes: list[Created], done: list[Acl]) -> Slices[Outcome]:
-    entries: list[object] = list(done)
-    results = yield from results_of(
-        lambda each: AclCreationResult(each.error, each.message), outcomes, entries
-    )
-    return Response(CreateAclsResponse(results=results))

@@ -11,7 +11,7 @@ from collections.abc import Awaitable
 from broker.api.registry import api
 from broker.api.requests.change_limits import entries_of, refused
 from broker.api.requests.context import RequestContext
-from broker.api.requests.outcome import Outcome, Response, in_slices, outcome_of
+from broker.api.requests.outcome import Outcome, Response, outcome_of
 from broker.api.requests.pacing import mapped
 from broker.api.requests.services import ControlServices
 from broker.common.errors import ErrorCode
@@ -30,12 +30,6 @@ from broker.security.acl.acl import Acl, AclFilter, Operation
 
 @api(ApiKey.DELETE_ACLS, versions=(1, 3), services=ControlServices)
 def handle(
-    message: DeleteAclsRequest, context: RequestContext, services: ControlServices
-) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_read(message, context, services))
-
-
-def _read(
     message: DeleteAclsRequest, context: RequestContext, services: ControlServices
 ) -> Slices[Outcome | Awaitable[Outcome]]:
     wanted = yield from entries_of(message.filters, _filter)

@@ -6,7 +6,7 @@ have no value. A repeated resource has one entry. min.insync.replicas always has
 in Kafka 4.1 (KIP-966).
 """
 
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from msgspec.structs import replace
@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from broker.api.a33_alter_configs import MESSAGES, config_refusal
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
-from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.outcome import Outcome, Response
 from broker.api.requests.pacing import Distinct, pieces
 from broker.api.requests.services import ControlServices
 from broker.common.errors import ApiError, ErrorCode
@@ -38,12 +38,6 @@ from broker.security.acl.acl import Operation
 
 @api(ApiKey.DESCRIBE_CONFIGS, versions=(1, 4), services=ControlServices)
 def handle(
-    message: DescribeConfigsRequest, context: RequestContext, services: ControlServices
-) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_respond(message, context, services))
-
-
-def _respond(
     message: DescribeConfigsRequest, context: RequestContext, services: ControlServices
 ) -> Slices[Outcome]:
     results: list[DescribeConfigsResult] = []

@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from broker.api.registry import api
-from broker.api.requests.change_limits import entries_of, refused, results_of
+from broker.api.requests.change_limits import applied, entries_of, refused
 from broker.api.requests.context import RequestContext
-from broker.api.requests.outcome import Outcome, Response, in_slices, outcome_of
+from broker.api.requests.outcome import Outcome
 from broker.api.requests.services import ControlServices
 from broker.api.security.client_security import ClientSecurity
 from broker.common.errors import ErrorCode
@@ -54,21 +54,11 @@ def alter_configs(
     validate_only: bool,
     context: RequestContext,
     services: ControlServices,
-) -> Outcome | Awaitable[Outcome]:
-    """Apply the changes of `resources`; too many resources get POLICY_VIOLATION each. For
-    IncrementalAlterConfigs too, whose messages differ in two fields only. The request is read and the
-    response is built in slices.
-    """
-    return in_slices(_read(changes, resources, validate_only, context, services))
-
-
-def _read(
-    changes: ConfigChanges,
-    resources: Sequence[Any],
-    validate_only: bool,
-    context: RequestContext,
-    services: ControlServices,
 ) -> Slices[Outcome | Awaitable[Outcome]]:
+    """Apply the changes of `resources`; too many resources get POLICY_VIOLATION each. For
+    IncrementalAlterConfigs too, whose messages differ in two fields only.
+    """
+
     def alteration(resource: Any) -> ConfigAlteration:
         return ConfigAlteration(
             ConfigResource(resource.resource_type, resource.resource_name),
@@ -94,33 +84,15 @@ def _read(
         else:
             allowed.append(each)
         yield None
-    return _alter(changes, allowed, denied, validate_only, context, services)
-
-
-async def _alter(
-    changes: ConfigChanges,
-    wanted: list[ConfigAlteration],
-    denied: list[ResourceOutcome],
-    validate_only: bool,
-    context: RequestContext,
-    services: ControlServices,
-) -> Outcome:
-    command = IncrementalAlterConfigs(tuple(wanted), validate_only, replaces=changes.replaces)
-    outcomes = await services.control.apply(command, services.security.actor(context, authorized=True))
-    del command
-    outcomes += denied
-    return outcome_of(_results(changes, outcomes, wanted))
-
-
-def _results(
-    changes: ConfigChanges, outcomes: list[ResourceOutcome], done: list[ConfigAlteration]
-) -> Slices[Outcome]:
-    responses = yield from results_of(
+    return applied(
+        lambda each: IncrementalAlterConfigs(each, validate_only, replaces=changes.replaces),
+        allowed,
+        services.security.actor(context, authorized=True),
+        services.control,
         lambda each: changes.result(each.error, each.message, each.resource.type, each.resource.name),
-        outcomes,
-        done,
+        changes.reply,
+        denied,
     )
-    return Response(changes.reply(responses))
 
 
 NAMED: Final[dict[int, tuple[AclResourceType, ErrorCode]]] = {
@@ -163,5 +135,5 @@ _CHANGES: Final = ConfigChanges(
 @api(ApiKey.ALTER_CONFIGS, versions=(0, 2), services=ControlServices)
 def handle(
     message: AlterConfigsRequest, context: RequestContext, services: ControlServices
-) -> Outcome | Awaitable[Outcome]:
-    return alter_configs(_CHANGES, message.resources, message.validate_only, context, services)
+) -> Slices[Outcome | Awaitable[Outcome]]:
+    return (yield from alter_configs(_CHANGES, message.resources, message.validate_only, context, services))

@@ -8,11 +8,9 @@ copy's directory. A partition that does not exist is UNKNOWN_TOPIC_OR_PARTITION;
 directory.
 """
 
-from collections.abc import Awaitable
-
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
-from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.outcome import Outcome, Response
 from broker.api.requests.pacing import mapped
 from broker.api.requests.services import PartitionServices
 from broker.common.errors import ApiError, ErrorCode
@@ -30,12 +28,6 @@ from broker.security.acl.acl import Operation
 
 @api(ApiKey.ALTER_REPLICA_LOG_DIRS, versions=(1, 2), services=PartitionServices)
 def handle(
-    message: AlterReplicaLogDirsRequest, context: RequestContext, services: PartitionServices
-) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_respond(message, context, services))
-
-
-def _respond(
     message: AlterReplicaLogDirsRequest, context: RequestContext, services: PartitionServices
 ) -> Slices[Outcome]:
     allowed = services.security.permits(context, Operation.ALTER)

@@ -7,11 +7,11 @@ partition that has no files yet has size 0, in the directory where the next new 
 the total and usable bytes of the volume. (KIP-113, KIP-827)
 """
 
-from collections.abc import Awaitable, Collection, Iterable
+from collections.abc import Collection, Iterable
 
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
-from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.outcome import Outcome, Response
 from broker.api.requests.services import PartitionServices
 from broker.common.errors import ErrorCode
 from broker.common.slices import Slices
@@ -39,13 +39,9 @@ Described = dict[str, list[DescribeLogDirsPartition]]
 @api(ApiKey.DESCRIBE_LOG_DIRS, versions=(1, 4), services=PartitionServices)
 def handle(
     message: DescribeLogDirsRequest, context: RequestContext, services: PartitionServices
-) -> Outcome | Awaitable[Outcome]:
+) -> Slices[Outcome]:
     if not services.security.allows_cluster(context, Operation.DESCRIBE):
         return Response(DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
-    return in_slices(_respond(message, services))
-
-
-def _respond(message: DescribeLogDirsRequest, services: PartitionServices) -> Slices[Outcome]:
     partitions = services.partitions
     requested: set[tuple[str, int]] | None = None
     if message.topics is not None:

@@ -8,9 +8,9 @@ throttled.
 from collections.abc import Awaitable
 
 from broker.api.registry import api
-from broker.api.requests.change_limits import Mutations, divided, entries_of, refused, results_of
+from broker.api.requests.change_limits import applied, divided, entries_of, refused
 from broker.api.requests.context import RequestContext
-from broker.api.requests.outcome import Outcome, Response, in_slices, outcome_of
+from broker.api.requests.outcome import Outcome
 from broker.api.requests.services import TopicServices
 from broker.common.errors import ErrorCode
 from broker.common.slices import Slices
@@ -28,12 +28,6 @@ from broker.security.acl.acl import Operation
 @api(ApiKey.CREATE_PARTITIONS, versions=(0, 3), services=TopicServices)
 def handle(
     message: CreatePartitionsRequest, context: RequestContext, services: TopicServices
-) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_read(message, context, services))
-
-
-def _read(
-    message: CreatePartitionsRequest, context: RequestContext, services: TopicServices
 ) -> Slices[Outcome | Awaitable[Outcome]]:
     wanted = yield from entries_of(message.topics, _wanted, _parts)
     if wanted is None:
@@ -50,32 +44,17 @@ def _read(
         lambda each: each.topic,
         lambda name: security.allows_topic(context, Operation.ALTER, name),
     )
-    return _create(wanted, denied, message.validate_only, context, services)
-
-
-async def _create(
-    wanted: list[NewPartitions],
-    denied: list[str],
-    validate_only: bool,
-    context: RequestContext,
-    services: TopicServices,
-) -> Outcome:
-    mutations = services.mutations.of(context, strict_from=3)
-    command = CreatePartitions(tuple(wanted), validate_only, mutations.charge)
-    outcomes = await services.control.apply(command, services.security.actor(context, authorized=True))
-    del command
-    outcomes += [PartitionsOutcome(ErrorCode.TOPIC_AUTHORIZATION_FAILED, None, name) for name in denied]
-    return outcome_of(_results(outcomes, wanted, mutations))
-
-
-def _results(
-    outcomes: list[PartitionsOutcome], done: list[NewPartitions], mutations: Mutations
-) -> Slices[Outcome]:
-    results = yield from results_of(
-        lambda each: CreatePartitionsTopicResult(each.topic, each.error, each.message), outcomes, done
+    validate_only, mutations = message.validate_only, services.mutations.of(context, strict_from=3)
+    return applied(
+        lambda topics: CreatePartitions(topics, validate_only, mutations.charge),
+        wanted,
+        security.actor(context, authorized=True),
+        services.control,
+        lambda each: CreatePartitionsTopicResult(each.topic, each.error, each.message),
+        lambda each: CreatePartitionsResponse(results=each),
+        [PartitionsOutcome(ErrorCode.TOPIC_AUTHORIZATION_FAILED, None, name) for name in denied],
+        mutations,
     )
-    throttle = mutations.throttle()
-    return Response(CreatePartitionsResponse(throttle.throttle_ms if throttle else 0, results), throttle)
 
 
 def _parts(topic: CreatePartitionsTopic) -> int:

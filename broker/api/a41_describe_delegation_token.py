@@ -7,12 +7,10 @@ see the others; Kafka then shows all tokens to every client, which could log in 
 listed until they are removed. Refused on the connections of CreateDelegationToken.
 """
 
-from collections.abc import Awaitable
-
 from broker.api.a38_create_delegation_token import may_request_tokens, principal_of, requester_of
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
-from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.outcome import Outcome, Response
 from broker.api.requests.pacing import emptied
 from broker.api.requests.services import DelegationTokenServices
 from broker.common.errors import ErrorCode
@@ -33,17 +31,11 @@ from broker.security.acl.acl import Operation, ResourceType
 @api(ApiKey.DESCRIBE_DELEGATION_TOKEN, versions=(1, 3), services=DelegationTokenServices)
 def handle(
     message: DescribeDelegationTokenRequest, context: RequestContext, services: DelegationTokenServices
-) -> Outcome | Awaitable[Outcome]:
+) -> Slices[Outcome]:
     if not may_request_tokens(context):
         return Response(DescribeDelegationTokenResponse(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED))
     if not services.tokens.enabled:
         return Response(DescribeDelegationTokenResponse(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED))
-    return in_slices(_respond(message, context, services))
-
-
-def _respond(
-    message: DescribeDelegationTokenRequest, context: RequestContext, services: DelegationTokenServices
-) -> Slices[Outcome]:
     owners: set[str] | None = None
     if message.owners is not None:
         owners = set()

@@ -14,7 +14,7 @@ from typing import Final
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
 from broker.api.requests.group_replies import DividedGroupRequest, now_of
-from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.outcome import Outcome, Response, outcome_of
 from broker.api.requests.pacing import Distinct, consumed, mapped
 from broker.api.requests.services import GroupServices
 from broker.common.errors import ErrorCode
@@ -36,12 +36,6 @@ GROUP_COST: Final = 1
 
 @api(ApiKey.DELETE_GROUPS, versions=(0, 2), services=GroupServices)
 def handle(
-    message: DeleteGroupsRequest, context: RequestContext, services: GroupServices
-) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_delete(message, context, services))
-
-
-def _delete(
     message: DeleteGroupsRequest, context: RequestContext, services: GroupServices
 ) -> Slices[Outcome | Awaitable[Outcome]]:
     distinct: Distinct[str] = Distinct()
@@ -99,9 +93,8 @@ def _begin(
     names: list[str], response: DeleteGroupsResponse, context: RequestContext, services: GroupServices
 ) -> Outcome:
     deletion = _Deletion(names, response.results, context, services.groups.coordinator)
-    return DividedGroupRequest(
-        context, deletion.calls(), deletion.on_reply, response, services, names
-    ).begin()
+    request = DividedGroupRequest(context, deletion.calls(), deletion.on_reply, response, services, names)
+    return outcome_of(request.begin())
 
 
 class _Deletion:

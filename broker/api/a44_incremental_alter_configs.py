@@ -15,6 +15,7 @@ from broker.api.registry import api
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome
 from broker.api.requests.services import ControlServices
+from broker.common.slices import Slices
 from broker.controller.commands import ConfigOp
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.incremental_alter_configs import (
@@ -34,5 +35,5 @@ _CHANGES: Final = ConfigChanges(
 @api(ApiKey.INCREMENTAL_ALTER_CONFIGS, versions=(0, 1), services=ControlServices)
 def handle(
     message: IncrementalAlterConfigsRequest, context: RequestContext, services: ControlServices
-) -> Outcome | Awaitable[Outcome]:
-    return alter_configs(_CHANGES, message.resources, message.validate_only, context, services)
+) -> Slices[Outcome | Awaitable[Outcome]]:
+    return (yield from alter_configs(_CHANGES, message.resources, message.validate_only, context, services))

@@ -5,12 +5,11 @@ kafka-reassign-partitions needs to move partitions between log directories. Any 
 INVALID_REPLICA_ASSIGNMENT; a null list, which cancels a reassignment, is NO_REASSIGNMENT_IN_PROGRESS.
 """
 
-from collections.abc import Awaitable
 from functools import partial
 
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
-from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.outcome import Outcome, Response
 from broker.api.requests.pacing import mapped
 from broker.api.requests.services import ControlServices
 from broker.common.errors import ApiError, ErrorCode
@@ -30,12 +29,6 @@ from broker.security.acl.acl import Operation
 
 @api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, versions=(0, 1), services=ControlServices)
 def handle(
-    message: AlterPartitionReassignmentsRequest, context: RequestContext, services: ControlServices
-) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_respond(message, context, services))
-
-
-def _respond(
     message: AlterPartitionReassignmentsRequest, context: RequestContext, services: ControlServices
 ) -> Slices[Outcome]:
     reply = AlterPartitionReassignmentsResponse(

@@ -5,20 +5,20 @@ partition fails if its topic does not exist or the group subscribes to it. Requi
 for DELETE of the group and READ of the topics.
 """
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from itertools import repeat
 
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
 from broker.api.requests.group_replies import DividedGroupRequest, now_of
-from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.outcome import Outcome, Response
 from broker.api.requests.pacing import consumed
 from broker.api.requests.services import GroupServices
 from broker.common.errors import ErrorCode
 from broker.common.slices import Slices
 from broker.coordinator.group.messages import Effects, OffsetDeleteReply, Token
-from broker.coordinator.group.subscriptions import SubscribedTopics
+from broker.coordinator.group.offsets import SubscribedTopics
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -30,15 +30,7 @@ from broker.security.acl.acl import Operation
 
 
 @api(ApiKey.OFFSET_DELETE, versions=(0, 0), services=GroupServices)
-def handle(
-    message: OffsetDeleteRequest, context: RequestContext, services: GroupServices
-) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_delete(message, context, services))
-
-
-def _delete(
-    message: OffsetDeleteRequest, context: RequestContext, services: GroupServices
-) -> Slices[Outcome]:
+def handle(message: OffsetDeleteRequest, context: RequestContext, services: GroupServices) -> Slices[Outcome]:
     security = services.security
     allowed = security.allows_group(context, Operation.DELETE, message.group_id)
     if not security.permits(context, authorized=allowed):
@@ -89,4 +81,4 @@ def _delete(
         context, calls, on_reply, response, services, wanted, entries, prepare=read_subscribed
     )
     yield from read_subscribed()
-    return request.begin()
+    return (yield from request.begin())

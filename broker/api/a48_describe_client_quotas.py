@@ -4,12 +4,11 @@ Versions 0-1. Every component of the filter must match; `strict` excludes entiti
 A filter that matches nothing gets an empty list, never null, which the Java client takes for an error.
 """
 
-from collections.abc import Awaitable
 from typing import Final
 
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
-from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.outcome import Outcome, Response
 from broker.api.requests.services import ControlServices
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.slices import Slices
@@ -33,13 +32,9 @@ MAX_COMPONENTS: Final = 8
 @api(ApiKey.DESCRIBE_CLIENT_QUOTAS, versions=(0, 1), services=ControlServices)
 def handle(
     message: DescribeClientQuotasRequest, context: RequestContext, services: ControlServices
-) -> Outcome | Awaitable[Outcome]:
+) -> Slices[Outcome]:
     if not services.security.allows_cluster(context, Operation.DESCRIBE_CONFIGS):
         return Response(DescribeClientQuotasResponse(0, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None, None))
-    return in_slices(_respond(message, services))
-
-
-def _respond(message: DescribeClientQuotasRequest, services: ControlServices) -> Slices[Outcome]:
     # A filter with more components repeats a type, and the filter refuses it.
     requested = message.components[: MAX_COMPONENTS + 1]
     components = [Component(each.entity_type, each.match_type, each.match) for each in requested]

@@ -9,9 +9,9 @@ import logging
 from collections.abc import Awaitable
 
 from broker.api.registry import api
-from broker.api.requests.change_limits import entries_of, refused, results_of
+from broker.api.requests.change_limits import applied, entries_of, refused
 from broker.api.requests.context import RequestContext
-from broker.api.requests.outcome import Outcome, Response, in_slices, outcome_of
+from broker.api.requests.outcome import Outcome
 from broker.api.requests.services import ControlServices
 from broker.common.slices import Slices
 from broker.controller.commands import AlterClientQuotas, QuotaAlteration, QuotaOp, QuotaOutcome
@@ -31,12 +31,6 @@ logger = logging.getLogger(__name__)
 @api(ApiKey.ALTER_CLIENT_QUOTAS, versions=(0, 1), services=ControlServices)
 def handle(
     message: AlterClientQuotasRequest, context: RequestContext, services: ControlServices
-) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_read(message, context, services))
-
-
-def _read(
-    message: AlterClientQuotasRequest, context: RequestContext, services: ControlServices
 ) -> Slices[Outcome | Awaitable[Outcome]]:
     wanted = yield from entries_of(
         message.entries, _alteration, lambda each: len(each.entity) + len(each.ops)
@@ -49,31 +43,15 @@ def _read(
                 lambda each: AlterClientQuotasResponse(entries=each),
             )
         )
-    return _alter(wanted, message.validate_only, context, services)
-
-
-async def _alter(
-    wanted: list[QuotaAlteration], validate_only: bool, context: RequestContext, services: ControlServices
-) -> Outcome:
-    command = AlterClientQuotas(tuple(wanted), validate_only)
-    outcomes = await services.control.apply(
-        command, services.security.actor(context, Operation.ALTER_CONFIGS)
+    validate_only, principal = message.validate_only, context.connection.principal
+    return applied(
+        lambda alterations: AlterClientQuotas(alterations, validate_only),
+        wanted,
+        services.security.actor(context, Operation.ALTER_CONFIGS),
+        services.control,
+        lambda each: _result(each, principal),
+        lambda each: AlterClientQuotasResponse(entries=each),
     )
-    del command
-    return outcome_of(_results(outcomes, wanted, context))
-
-
-def _results(
-    outcomes: list[QuotaOutcome], done: list[QuotaAlteration], context: RequestContext
-) -> Slices[Outcome]:
-    for outcome in outcomes:
-        yield None
-        for warning in outcome.warnings:  # the response has no field for it
-            logger.warning(
-                warning, extra={"entity": dict(outcome.entity), "principal": context.connection.principal}
-            )
-    entries = yield from results_of(_echo, outcomes, done)
-    return Response(AlterClientQuotasResponse(entries=entries))
 
 
 def _alteration(entry: RequestEntryData) -> QuotaAlteration:
@@ -83,7 +61,9 @@ def _alteration(entry: RequestEntryData) -> QuotaAlteration:
     )
 
 
-def _echo(outcome: QuotaOutcome) -> ResponseEntryData:
+def _result(outcome: QuotaOutcome, principal: str) -> ResponseEntryData:
+    for warning in outcome.warnings:  # the response has no field for it
+        logger.warning(warning, extra={"entity": dict(outcome.entity), "principal": principal})
     return ResponseEntryData(
         outcome.error, outcome.message, [EntityData(kind, name) for kind, name in outcome.entity]
     )

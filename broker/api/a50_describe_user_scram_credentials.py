@@ -4,11 +4,9 @@ Version 0. A null or empty list of names selects all users with a credential. A 
 a repeated user are errors.
 """
 
-from collections.abc import Awaitable
-
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
-from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.outcome import Outcome, Response
 from broker.api.requests.pacing import mapped
 from broker.api.requests.services import ControlServices
 from broker.common.errors import ErrorCode
@@ -27,15 +25,11 @@ from broker.security.scram import MECHANISMS
 @api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, versions=(0, 0), services=ControlServices)
 def handle(
     message: DescribeUserScramCredentialsRequest, context: RequestContext, services: ControlServices
-) -> Outcome | Awaitable[Outcome]:
+) -> Slices[Outcome]:
     if not services.security.allows_cluster(context, Operation.DESCRIBE):
         return Response(
             DescribeUserScramCredentialsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         )
-    return in_slices(_respond(message, services))
-
-
-def _respond(message: DescribeUserScramCredentialsRequest, services: ControlServices) -> Slices[Outcome]:
     requested: dict[str, int] = {}
     image = services.control.image
     for name in (user.name for user in message.users) if message.users else image.scram:

@@ -7,12 +7,12 @@ may alter a user once. A login in progress completes with the old credential.
 from collections.abc import Awaitable
 
 from broker.api.registry import api
-from broker.api.requests.change_limits import entries_of, refused, results_of
+from broker.api.requests.change_limits import applied, entries_of, refused
 from broker.api.requests.context import RequestContext
-from broker.api.requests.outcome import Outcome, Response, in_slices, outcome_of
+from broker.api.requests.outcome import Outcome
 from broker.api.requests.services import ControlServices
 from broker.common.slices import Slices
-from broker.controller.commands import AlterUserScramCredentials, ScramDeletion, ScramUpsertion, UserOutcome
+from broker.controller.commands import AlterUserScramCredentials, ScramDeletion, ScramUpsertion
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -26,12 +26,6 @@ from broker.security.acl.acl import Operation
 
 @api(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, versions=(0, 0), services=ControlServices)
 def handle(
-    message: AlterUserScramCredentialsRequest, context: RequestContext, services: ControlServices
-) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_read(message, context, services))
-
-
-def _read(
     message: AlterUserScramCredentialsRequest, context: RequestContext, services: ControlServices
 ) -> Slices[Outcome | Awaitable[Outcome]]:
     requested: list[ScramCredentialDeletion | ScramCredentialUpsertion] = [
@@ -47,7 +41,14 @@ def _read(
                 lambda each: AlterUserScramCredentialsResponse(results=each),
             )
         )
-    return _alter(wanted, context, services)
+    return applied(
+        AlterUserScramCredentials,
+        wanted,
+        services.security.actor(context, Operation.ALTER),
+        services.control,
+        lambda each: AlterUserScramCredentialsResult(each.user, each.error, each.message),
+        lambda each: AlterUserScramCredentialsResponse(results=each),
+    )
 
 
 def _alteration(
@@ -62,21 +63,3 @@ def _alteration(
         bytes(requested.salt),
         bytes(requested.salted_password),
     )
-
-
-async def _alter(
-    wanted: list[ScramDeletion | ScramUpsertion], context: RequestContext, services: ControlServices
-) -> Outcome:
-    command = AlterUserScramCredentials(tuple(wanted))
-    outcomes = await services.control.apply(command, services.security.actor(context, Operation.ALTER))
-    del command
-    return outcome_of(_results(outcomes, wanted))
-
-
-def _results(outcomes: list[UserOutcome], done: list[ScramDeletion | ScramUpsertion]) -> Slices[Outcome]:
-    results = yield from results_of(
-        lambda each: AlterUserScramCredentialsResult(each.user, each.error, each.message),
-        outcomes,
-        done,
-    )
-    return Response(AlterUserScramCredentialsResponse(results=results))

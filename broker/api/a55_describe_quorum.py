@@ -5,12 +5,11 @@ voters (KIP-853). The offset of the metadata log is the number of its last chang
 `__cluster_metadata` is UNKNOWN_TOPIC_OR_PARTITION.
 """
 
-from collections.abc import Awaitable
 from typing import Final
 
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
-from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.outcome import Outcome, Response
 from broker.api.requests.pacing import mapped
 from broker.api.requests.services import ClusterServices
 from broker.common.errors import ErrorCode
@@ -37,15 +36,9 @@ NODES_SINCE: Final = 2
 @api(ApiKey.DESCRIBE_QUORUM, versions=(0, 2), services=ClusterServices)
 def handle(
     message: DescribeQuorumRequest, context: RequestContext, services: ClusterServices
-) -> Outcome | Awaitable[Outcome]:
+) -> Slices[Outcome]:
     if not services.security.allows_cluster(context, Operation.DESCRIBE):
         return Response(DescribeQuorumResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
-    return in_slices(_describe(message, context, services))
-
-
-def _describe(
-    message: DescribeQuorumRequest, context: RequestContext, services: ClusterServices
-) -> Slices[Outcome]:
     if not _is_of_metadata(message):
         topics = []
         for topic in message.topics:

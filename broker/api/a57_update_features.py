@@ -9,13 +9,12 @@ feature that is named twice the last update counts, as in Kafka. The first error
 which then has no results; otherwise each update has a result, up to version 1 (KIP-1022).
 """
 
-from collections.abc import Awaitable
 from typing import Final
 
 from broker.api.a18_api_versions import FEATURES, NEVER_FINALIZED
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
-from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.outcome import Outcome, Response
 from broker.api.requests.pacing import mapped
 from broker.api.requests.services import ControlServices
 from broker.common.errors import ErrorCode
@@ -39,13 +38,9 @@ SAME_METADATA_SINCE: Final = 23
 @api(ApiKey.UPDATE_FEATURES, versions=(0, 2), services=ControlServices)
 def handle(
     message: UpdateFeaturesRequest, context: RequestContext, services: ControlServices
-) -> Outcome | Awaitable[Outcome]:
+) -> Slices[Outcome]:
     if not services.security.permits(context, Operation.ALTER):
         return Response(UpdateFeaturesResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
-    return in_slices(_respond(message, context.api_version, services.node_id))
-
-
-def _respond(message: UpdateFeaturesRequest, version: int, node_id: int) -> Slices[Outcome]:
     latest: dict[str, FeatureUpdateKey] = {}
     unknown: dict[str, FeatureUpdateKey] = {}
     for update in message.feature_updates:
@@ -56,13 +51,13 @@ def _respond(message: UpdateFeaturesRequest, version: int, node_id: int) -> Slic
             wanted[update.feature] = update
         yield None
     for update in (*latest.values(), *unknown.values()):
-        problem = _problem(update, node_id)
+        problem = _problem(update, services.node_id)
         if problem:
             why = f"The update failed for all features since the following feature had an error: {problem}"
             return Response(
                 UpdateFeaturesResponse(error_code=ErrorCode.INVALID_UPDATE_VERSION, error_message=why)
             )
-    if version >= NO_RESULTS_SINCE:
+    if context.api_version >= NO_RESULTS_SINCE:
         return Response(UpdateFeaturesResponse())
     results = yield from mapped(_success, message.feature_updates)
     return Response(UpdateFeaturesResponse(results=results))

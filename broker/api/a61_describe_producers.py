@@ -4,12 +4,11 @@ Version 0. Returns the last sequence number and timestamp of each, the epoch of 
 last marker, and the first offset of its ongoing transaction, each -1 without one.
 """
 
-from collections.abc import Awaitable
 from typing import Final
 
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
-from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.outcome import Outcome, Response
 from broker.api.requests.services import PartitionServices
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.slices import Slices
@@ -31,12 +30,6 @@ UNKNOWN: Final = "This server does not host this topic-partition."
 
 @api(ApiKey.DESCRIBE_PRODUCERS, versions=(0, 0), services=PartitionServices)
 def handle(
-    message: DescribeProducersRequest, context: RequestContext, services: PartitionServices
-) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_respond(message, context, services))
-
-
-def _respond(
     message: DescribeProducersRequest, context: RequestContext, services: PartitionServices
 ) -> Slices[Outcome]:
     topics = []

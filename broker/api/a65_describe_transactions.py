@@ -4,11 +4,9 @@ Version 0. An unknown id is TRANSACTIONAL_ID_NOT_FOUND. The partitions are those
 or of one whose markers are being written.
 """
 
-from collections.abc import Awaitable
-
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
-from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.outcome import Outcome, Response
 from broker.api.requests.services import TransactionServices
 from broker.api.requests.transaction_outcomes import unavailable
 from broker.common.errors import ErrorCode
@@ -26,12 +24,6 @@ from broker.security.acl.acl import Operation
 
 @api(ApiKey.DESCRIBE_TRANSACTIONS, versions=(0, 0), services=TransactionServices)
 def handle(
-    message: DescribeTransactionsRequest, context: RequestContext, services: TransactionServices
-) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_respond(message, context, services))
-
-
-def _respond(
     message: DescribeTransactionsRequest, context: RequestContext, services: TransactionServices
 ) -> Slices[Outcome]:
     states = []

@@ -5,12 +5,12 @@ the response and ignored. Version 1 adds the least duration of the transaction, 
 syntax (INVALID_REGULAR_EXPRESSION if it has none), as in Kafka.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Final
 
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
-from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.outcome import Outcome, Response
 from broker.api.requests.services import TransactionServices
 from broker.common.errors import ErrorCode
 from broker.common.patterns import Pattern
@@ -29,12 +29,6 @@ KNOWN: Final = frozenset(NAMES.values())
 
 @api(ApiKey.LIST_TRANSACTIONS, versions=(0, 2), services=TransactionServices)
 def handle(
-    message: ListTransactionsRequest, context: RequestContext, services: TransactionServices
-) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_respond(message, context, services))
-
-
-def _respond(
     message: ListTransactionsRequest, context: RequestContext, services: TransactionServices
 ) -> Slices[Outcome]:
     states: set[str] = set()

@@ -6,21 +6,22 @@ group's READ operation is required, and DESCRIBE of each named topic; a regular 
 that the client may describe. Left out: racks have no effect on the assignment, as in Kafka.
 """
 
-from collections.abc import Awaitable
+from functools import partial
 from typing import Final
 
 from msgspec.structs import replace
 
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
-from broker.api.requests.group_replies import LONGEST_NAME, LargeGroupRequest, conclude, now_of
-from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.group_replies import GroupRequest, conclude, now_of
+from broker.api.requests.group_requests import check_heartbeat, heartbeat_response
+from broker.api.requests.outcome import Outcome, Response
 from broker.api.requests.pacing import pieces
 from broker.api.requests.services import GroupServices
-from broker.common.errors import ApiError, ErrorCode
-from broker.common.slices import Slices, Steps
+from broker.common.errors import ApiError
+from broker.common.slices import Slices
 from broker.coordinator.group.consumer.regular_expressions import compile_expression, matching_topics
-from broker.coordinator.group.messages import ConsumerHeartbeatRequest, ModernHeartbeatReply
+from broker.coordinator.group.messages import ConsumerHeartbeatRequest
 from broker.coordinator.group.modern_group import MAX_TOPICS as MAX_TOPICS
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.consumer_group_heartbeat import (
@@ -43,20 +44,16 @@ DELETED_TOPICS: Final = 128
 NO_TOPIC: Final = bytes(16)
 """The topic id of further partitions that do not exist."""
 
+RESPONSE: Final = (ConsumerGroupHeartbeatResponse, Assignment, TopicPartitions)
+
 
 @api(ApiKey.CONSUMER_GROUP_HEARTBEAT, versions=(0, 1), services=GroupServices)
 def handle(
     message: ConsumerGroupHeartbeatRequest, context: RequestContext, services: GroupServices
-) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_respond(message, context, services))
-
-
-def _respond(
-    message: ConsumerGroupHeartbeatRequest, context: RequestContext, services: GroupServices
 ) -> Slices[Outcome]:
     try:
-        _check(message, context, services)
-        yield from _check_topics(message, context, services)
+        names = (message.member_id, message.instance_id, message.rack_id, message.server_assignor)
+        yield from check_heartbeat(message, names, context, services)
         owned = yield from _owned(message, services)
         request = ConsumerHeartbeatRequest(
             message.group_id,
@@ -78,37 +75,11 @@ def _respond(
         return Response(ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message))
     if resolved:
         request = replace(request, resolved=resolved)
-    group_request = LargeGroupRequest(context, _response)
+    group_request = GroupRequest(context, partial(heartbeat_response, RESPONSE))
     coordinator, now = services.groups.coordinator, now_of(context)
     effects = yield from coordinator.consumer.heartbeat(request, group_request, now)
     outcome = conclude(effects, group_request, services)
     return services.linger.delayed(outcome, context)
-
-
-def _check(message: ConsumerGroupHeartbeatRequest, context: RequestContext, services: GroupServices) -> None:
-    """Check what needs no group. Raises ApiError."""
-    if not services.security.allows_group(context, Operation.READ, message.group_id):
-        raise ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    if not services.groups.is_available:
-        raise ApiError(ErrorCode.NOT_COORDINATOR)
-    if len(message.group_id) > LONGEST_NAME:
-        raise ApiError(ErrorCode.INVALID_GROUP_ID)
-    names = (message.member_id, message.instance_id, message.rack_id, message.server_assignor)
-    if any(len(name or "") > LONGEST_NAME for name in (*names, context.client_id)):
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"A name has more than {LONGEST_NAME} characters.")
-    if len(message.subscribed_topic_names or ()) > MAX_TOPICS:
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"SubscribedTopicNames has more than {MAX_TOPICS} names.")
-
-
-def _check_topics(
-    message: ConsumerGroupHeartbeatRequest, context: RequestContext, services: GroupServices
-) -> Slices[None]:
-    """Raises ApiError if the client may not describe a named topic."""
-    security = services.security
-    for name in message.subscribed_topic_names or ():
-        if not security.allows_topic(context, Operation.DESCRIBE, name):
-            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        yield None
 
 
 def _owned(
@@ -160,20 +131,3 @@ def _resolved(
             continue
         resolved[regex] = yield from matching_topics(pattern, services.control.image.topics, is_allowed)
     return resolved
-
-
-def _response(reply: ModernHeartbeatReply) -> Steps[ConsumerGroupHeartbeatResponse]:
-    assignment = None
-    if reply.assignment is not None:
-        assignment = Assignment()
-        for topic_id, indexes in reply.assignment.items():
-            assignment.topic_partitions.append(TopicPartitions(topic_id, sorted(indexes)))
-            yield None
-    return ConsumerGroupHeartbeatResponse(
-        error_code=reply.error,
-        error_message=reply.message,
-        member_id=reply.member_id,
-        member_epoch=reply.epoch,
-        heartbeat_interval_ms=reply.interval_ms,
-        assignment=assignment,
-    )

@@ -5,19 +5,16 @@ classic one is GROUP_ID_NOT_FOUND. If the client may not describe a topic of an 
 TOPIC_AUTHORIZATION_FAILED. An id that is repeated gets INVALID_REQUEST, as in DescribeGroups.
 """
 
-from collections.abc import Awaitable, Mapping
-from itertools import chain
-from typing import Final
+from functools import partial
 
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
-from broker.api.requests.outcome import Outcome, Response, in_slices
-from broker.api.requests.pacing import Distinct
+from broker.api.requests.group_requests import described_groups, described_modern_group
+from broker.api.requests.outcome import Outcome, Response
 from broker.api.requests.services import GroupServices
-from broker.common.errors import ErrorCode
 from broker.common.slices import Slices
-from broker.coordinator.group.messages import DescribedConsumer, DescribedConsumerGroup
-from broker.metadata.image import Topic
+from broker.coordinator.group.consumer.assignment import NO_PARTITIONS
+from broker.coordinator.group.consumer.member import ConsumerMember
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.consumer_group_describe import (
     Assignment,
@@ -27,11 +24,6 @@ from broker.protocol.messages.consumer_group_describe import (
     Member,
     TopicPartitions,
 )
-from broker.security.acl.acl import Operation, ResourceType
-
-REPEATED: Final = "The request names the group more than once."
-HIDDEN: Final = "The group has described topic(s) that the client is not authorized to describe."
-
 
 CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 """The member types of version 1."""
@@ -40,63 +32,32 @@ CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 @api(ApiKey.CONSUMER_GROUP_DESCRIBE, versions=(0, 1), services=GroupServices)
 def handle(
     message: ConsumerGroupDescribeRequest, context: RequestContext, services: GroupServices
-) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_respond(message, context, services))
-
-
-def _respond(
-    message: ConsumerGroupDescribeRequest, context: RequestContext, services: GroupServices
 ) -> Slices[Outcome]:
-    groups = []
-    distinct: Distinct[str] = Distinct()
-    security, wants_operations = services.security, message.include_authorized_operations
-    for group_id in message.group_ids:
-        if not security.allows_group(context, Operation.DESCRIBE, group_id):
-            groups.append(DescribedGroup(ErrorCode.GROUP_AUTHORIZATION_FAILED, None, group_id))
-        elif not services.groups.is_available:
-            groups.append(DescribedGroup(ErrorCode.NOT_COORDINATOR, None, group_id))
-        elif not group_id:
-            groups.append(DescribedGroup(ErrorCode.INVALID_GROUP_ID, None, group_id))
-        elif distinct.add(group_id):
-            described = services.groups.coordinator.consumer.described(group_id)
-            groups.append((yield from _group(described, context, services)))
-            if wants_operations and not described.error:
-                groups[-1].authorized_operations = security.operations(context, ResourceType.GROUP, group_id)
-        else:
-            groups.append(DescribedGroup(ErrorCode.INVALID_REQUEST, REPEATED, group_id))
-        yield None
-    yield from distinct.release()
+    groups = yield from described_groups(
+        message.group_ids,
+        DescribedGroup,
+        partial(_describe, context, services),
+        context,
+        services,
+        wants_operations=message.include_authorized_operations,
+    )
     return Response(ConsumerGroupDescribeResponse(groups=groups))
 
 
-def _group(
-    group: DescribedConsumerGroup, context: RequestContext, services: GroupServices
-) -> Slices[DescribedGroup]:
-    described = DescribedGroup(
-        group.error,
-        group.message,
-        group.group_id,
-        group.state,
-        group.epoch,
-        group.target_epoch,
-        group.assignor,
+def _describe(context: RequestContext, services: GroupServices, group_id: str) -> Slices[DescribedGroup]:
+    group = services.groups.coordinator.consumer.described(group_id)
+    make = DescribedGroup, Assignment, TopicPartitions
+    return described_modern_group(
+        group,
+        make,
+        lambda member: (member.assigned, group.targets.get(member.member_id, NO_PARTITIONS)),
+        _member,
+        context,
+        services,
     )
-    topics, security = services.control.image.topics_by_id, services.security
-    known: dict[bytes, bool] = {}
-    for member in group.members:
-        for topic_id in chain(member.assigned, member.target):
-            if topic_id not in known and topic_id in topics:
-                name = topics[topic_id].name
-                known[topic_id] = security.allows_topic(context, Operation.DESCRIBE, name, logs=False)
-            yield None
-        described.members.append((yield from _member(member, topics)))
-    if not all(known.values()):
-        return DescribedGroup(ErrorCode.TOPIC_AUTHORIZATION_FAILED, HIDDEN, group.group_id)
-    return described
 
 
-def _member(member: DescribedConsumer, topics: Mapping[bytes, Topic]) -> Slices[Member]:
-    yield None
+def _member(member: ConsumerMember, assigned: Assignment, target: Assignment) -> Member:
     return Member(
         member.member_id,
         member.instance_id,
@@ -106,18 +67,7 @@ def _member(member: DescribedConsumer, topics: Mapping[bytes, Topic]) -> Slices[
         member.client_host,
         list(member.topics),
         member.regex or "",
-        (yield from _assignment(member.assigned, topics)),
-        (yield from _assignment(member.target, topics)),
-        CLASSIC_MEMBER if member.is_classic else CONSUMER_MEMBER,
+        assigned,
+        target,
+        CONSUMER_MEMBER if member.classic is None else CLASSIC_MEMBER,
     )
-
-
-def _assignment(
-    assignment: Mapping[bytes, frozenset[int]], topics: Mapping[bytes, Topic]
-) -> Slices[Assignment]:
-    found = []
-    for topic_id, indexes in assignment.items():
-        if topic_id in topics:
-            found.append(TopicPartitions(topic_id, topics[topic_id].name, sorted(indexes)))
-        yield None
-    return Assignment(found)

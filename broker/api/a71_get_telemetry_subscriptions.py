@@ -6,12 +6,11 @@ subscription or compression. The wait is not in throttle_time_ms, which would pa
 requests too. Not announced if `telemetry.enabled` is false.
 """
 
-from collections.abc import Awaitable
 from typing import Final
 
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
-from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.outcome import Outcome, Response
 from broker.api.requests.services import TelemetryServices
 from broker.common.errors import ErrorCode
 from broker.common.slices import Slices
@@ -43,12 +42,6 @@ def telemetry_client(context: RequestContext) -> TelemetryClient:
 
 @api(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, versions=(0, 0), services=TelemetryServices)
 def handle(
-    message: GetTelemetrySubscriptionsRequest, context: RequestContext, services: TelemetryServices
-) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_respond(message, context, services))
-
-
-def _respond(
     message: GetTelemetrySubscriptionsRequest, context: RequestContext, services: TelemetryServices
 ) -> Slices[Outcome]:
     manager, client = services.telemetry.manager, telemetry_client(context)

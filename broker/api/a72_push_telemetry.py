@@ -7,12 +7,10 @@ decompressed, THROTTLING_QUOTA_EXCEEDED if the queue of pushes is full. Not anno
 is false.
 """
 
-from collections.abc import Awaitable
-
 from broker.api.a71_get_telemetry_subscriptions import telemetry_client
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
-from broker.api.requests.outcome import DELAYED, Outcome, Response, in_slices
+from broker.api.requests.outcome import DELAYED, Outcome, Response
 from broker.api.requests.services import TelemetryServices
 from broker.common.errors import ErrorCode
 from broker.common.slices import Slices
@@ -23,12 +21,6 @@ from broker.telemetry.state import Push
 
 @api(ApiKey.PUSH_TELEMETRY, versions=(0, 0), services=TelemetryServices)
 def handle(
-    message: PushTelemetryRequest, context: RequestContext, services: TelemetryServices
-) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_respond(message, context, services))
-
-
-def _respond(
     message: PushTelemetryRequest, context: RequestContext, services: TelemetryServices
 ) -> Slices[Outcome]:
     telemetry, client = services.telemetry, telemetry_client(context)

@@ -5,13 +5,12 @@ version 1 lists the requested types, or all: topics, brokers, broker loggers, cl
 settings of their own. An unknown type is UNSUPPORTED_VERSION, as in Kafka.
 """
 
-from collections.abc import Awaitable
 from functools import partial
 from typing import Final
 
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
-from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.outcome import Outcome, Response
 from broker.api.requests.pacing import mapped
 from broker.api.requests.services import ControlServices
 from broker.common.errors import ErrorCode
@@ -32,15 +31,9 @@ ONLY_TYPE_OF_0: Final = ResourceType.CLIENT_METRICS
 @api(ApiKey.LIST_CONFIG_RESOURCES, versions=(0, 1), services=ControlServices)
 def handle(
     message: ListConfigResourcesRequest, context: RequestContext, services: ControlServices
-) -> Outcome | Awaitable[Outcome]:
+) -> Slices[Outcome]:
     if not services.security.allows_cluster(context, Operation.DESCRIBE_CONFIGS):
         return Response(ListConfigResourcesResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
-    return in_slices(_respond(message, context, services))
-
-
-def _respond(
-    message: ListConfigResourcesRequest, context: RequestContext, services: ControlServices
-) -> Slices[Outcome]:
     control = services.control
     listed = named_resources(control.image, control.configuration)
     wanted = {ONLY_TYPE_OF_0} if context.api_version == 0 else set(message.resource_types) or set(listed)

@@ -8,13 +8,13 @@ has authorized operations too, as in Kafka.
 """
 
 from bisect import bisect_left
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from heapq import merge
 from typing import Final
 
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
-from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.outcome import Outcome, Response
 from broker.api.requests.pacing import mapped, pieces
 from broker.api.requests.services import MetadataServices
 from broker.common.errors import ApiError, ErrorCode
@@ -38,12 +38,6 @@ PAGE: Final = 2_000
 
 @api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, versions=(0, 0), services=MetadataServices)
 def handle(
-    message: DescribeTopicPartitionsRequest, context: RequestContext, services: MetadataServices
-) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_respond(message, context, services))
-
-
-def _respond(
     message: DescribeTopicPartitionsRequest, context: RequestContext, services: MetadataServices
 ) -> Slices[Outcome]:
     cursor = message.cursor

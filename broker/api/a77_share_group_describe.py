@@ -5,18 +5,15 @@ describe a topic of a subscription or an assignment, the group is TOPIC_AUTHORIZ
 repeated gets INVALID_REQUEST, as in DescribeGroups.
 """
 
-from collections.abc import Awaitable, Mapping
-from typing import Final
+from functools import partial
 
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
-from broker.api.requests.outcome import Outcome, Response, in_slices
-from broker.api.requests.pacing import Distinct
+from broker.api.requests.group_requests import described_groups, described_modern_group
+from broker.api.requests.outcome import Outcome, Response
 from broker.api.requests.services import GroupServices
-from broker.common.errors import ErrorCode
 from broker.common.slices import Slices
-from broker.coordinator.group.messages import DescribedShareGroup, DescribedShareMember
-from broker.metadata.image import Topic
+from broker.coordinator.group.share.member import ShareMember
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.share_group_describe import (
     Assignment,
@@ -26,78 +23,30 @@ from broker.protocol.messages.share_group_describe import (
     ShareGroupDescribeResponse,
     TopicPartitions,
 )
-from broker.security.acl.acl import Operation, ResourceType
-
-REPEATED: Final = "The request names the group more than once."
-
-HIDDEN: Final = "The group has described topic(s) that the client is not authorized to describe."
 
 
 @api(ApiKey.SHARE_GROUP_DESCRIBE, versions=(1, 1), services=GroupServices)
 def handle(
     message: ShareGroupDescribeRequest, context: RequestContext, services: GroupServices
-) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_respond(message, context, services))
-
-
-def _respond(
-    message: ShareGroupDescribeRequest, context: RequestContext, services: GroupServices
 ) -> Slices[Outcome]:
-    groups = []
-    distinct: Distinct[str] = Distinct()
-    security, wants_operations = services.security, message.include_authorized_operations
-    for group_id in message.group_ids:
-        if not security.allows_group(context, Operation.DESCRIBE, group_id):
-            groups.append(DescribedGroup(ErrorCode.GROUP_AUTHORIZATION_FAILED, None, group_id))
-        elif not services.groups.is_available:
-            groups.append(DescribedGroup(ErrorCode.NOT_COORDINATOR, None, group_id))
-        elif not group_id:
-            groups.append(DescribedGroup(ErrorCode.INVALID_GROUP_ID, None, group_id))
-        elif distinct.add(group_id):
-            described = services.groups.coordinator.share.described(group_id)
-            groups.append((yield from _group(described, context, services)))
-            if wants_operations and not described.error:
-                groups[-1].authorized_operations = security.operations(context, ResourceType.GROUP, group_id)
-        else:
-            groups.append(DescribedGroup(ErrorCode.INVALID_REQUEST, REPEATED, group_id))
-        yield None
-    yield from distinct.release()
+    groups = yield from described_groups(
+        message.group_ids,
+        DescribedGroup,
+        partial(_describe, context, services),
+        context,
+        services,
+        wants_operations=message.include_authorized_operations,
+    )
     return Response(ShareGroupDescribeResponse(groups=groups))
 
 
-def _group(
-    group: DescribedShareGroup, context: RequestContext, services: GroupServices
-) -> Slices[DescribedGroup]:
-    described = DescribedGroup(
-        group.error,
-        group.message,
-        group.group_id,
-        group.state,
-        group.epoch,
-        group.target_epoch,
-        group.assignor,
-    )
-    topics, security = services.control.image.topics_by_id, services.security
-    known: dict[bytes, bool] = {}
-    for member in group.members:
-        for topic_id in member.assigned:
-            if topic_id not in known and topic_id in topics:
-                name = topics[topic_id].name
-                known[topic_id] = security.allows_topic(context, Operation.DESCRIBE, name, logs=False)
-            yield None
-        described.members.append((yield from _member(member, topics)))
-    if not all(known.values()):
-        return DescribedGroup(ErrorCode.TOPIC_AUTHORIZATION_FAILED, HIDDEN, group.group_id)
-    return described
+def _describe(context: RequestContext, services: GroupServices, group_id: str) -> Slices[DescribedGroup]:
+    group = services.groups.coordinator.share.described(group_id)
+    make = DescribedGroup, Assignment, TopicPartitions
+    return described_modern_group(group, make, lambda member: (member.assigned,), _member, context, services)
 
 
-def _member(member: DescribedShareMember, topics: Mapping[bytes, Topic]) -> Slices[Member]:
-    yield None
-    assigned = []
-    for topic_id, indexes in member.assigned.items():
-        if topic_id in topics:
-            assigned.append(TopicPartitions(topic_id, topics[topic_id].name, sorted(indexes)))
-        yield None
+def _member(member: ShareMember, assigned: Assignment) -> Member:
     return Member(
         member.member_id,
         member.rack_id,
@@ -105,5 +54,5 @@ def _member(member: DescribedShareMember, topics: Mapping[bytes, Topic]) -> Slic
         member.client_id,
         member.client_host,
         list(member.topics),
-        Assignment(assigned),
+        assigned,
     )

@@ -12,13 +12,11 @@ Version 2 can ask for at most `max_records` without whole batches (KIP-1206). It
 records, too: such a request fetches nothing, and its limits must be 0 (KIP-1222).
 """
 
-from collections.abc import Awaitable
-
 from broker.api.registry import api
 from broker.api.requests.byte_quotas import fetch_max_bytes
 from broker.api.requests.context import RequestContext
 from broker.api.requests.delayed_operations import DelayedShareFetch
-from broker.api.requests.outcome import DELAYED, Outcome, Response, in_slices, outcome_of
+from broker.api.requests.outcome import DELAYED, Outcome, Response, outcome_of
 from broker.api.requests.services import ShareServices
 from broker.api.share.acknowledgements import Acknowledging, Failure, is_too_large
 from broker.api.share.fetch_pending import (
@@ -37,13 +35,7 @@ from broker.security.acl.acl import Operation
 
 
 @api(ApiKey.SHARE_FETCH, versions=(1, 2), services=ShareServices)
-def handle(
-    message: ShareFetchRequest, context: RequestContext, services: ShareServices
-) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_serve(message, context, services))
-
-
-def _serve(message: ShareFetchRequest, context: RequestContext, services: ShareServices) -> Slices[Outcome]:
+def handle(message: ShareFetchRequest, context: RequestContext, services: ShareServices) -> Slices[Outcome]:
     group_id, member_id = message.group_id, message.member_id
     if not group_id or not member_id or _is_too_large(message):
         return _refused(ErrorCode.INVALID_REQUEST)

@@ -6,11 +6,9 @@ The request has the next epoch of the member's share session; -1 closes the sess
 member holds. Version 2 can renew the locks of records (KIP-1222). (KIP-932)
 """
 
-from collections.abc import Awaitable
-
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
-from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.outcome import Outcome, Response
 from broker.api.requests.services import ShareServices
 from broker.api.share.acknowledgements import Acknowledging, is_too_large
 from broker.common.errors import ApiError, ErrorCode
@@ -28,12 +26,6 @@ from broker.security.acl.acl import Operation
 
 @api(ApiKey.SHARE_ACKNOWLEDGE, versions=(1, 2), services=ShareServices)
 def handle(
-    message: ShareAcknowledgeRequest, context: RequestContext, services: ShareServices
-) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_acknowledge(message, context, services))
-
-
-def _acknowledge(
     message: ShareAcknowledgeRequest, context: RequestContext, services: ShareServices
 ) -> Slices[Outcome]:
     group_id, member_id = message.group_id, message.member_id

@@ -6,12 +6,13 @@ that of each topic: of all share partitions, those of other topics are left out.
 INVALID_REQUEST, because a request could name a group with many share partitions 100,000 times.
 """
 
-from collections.abc import Awaitable, Iterable
+from collections.abc import Iterable
 from typing import Final
 
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
-from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.group_requests import REPEATED, group_refusal
+from broker.api.requests.outcome import Outcome, Response
 from broker.api.requests.pacing import Distinct
 from broker.api.requests.services import GroupServices
 from broker.common.errors import ErrorCode
@@ -28,31 +29,20 @@ from broker.protocol.messages.share_group_offsets import (
 from broker.protocol.schema import ZERO_UUID
 from broker.security.acl.acl import Operation
 
-REPEATED: Final = "The request names the group more than once."
-
 NO_OFFSET: Final = -1
 
 
 @api(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, versions=(0, 0), services=GroupServices)
 def handle(
     message: DescribeShareGroupOffsetsRequest, context: RequestContext, services: GroupServices
-) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_respond(message, context, services))
-
-
-def _respond(
-    message: DescribeShareGroupOffsetsRequest, context: RequestContext, services: GroupServices
 ) -> Slices[Outcome]:
-    security = services.security
     distinct: Distinct[str] = Distinct()
     groups = []
     for group in message.groups:
         described = DescribeShareGroupOffsetsResponseGroup(group.group_id)
         groups.append(described)
-        if not security.allows_group(context, Operation.DESCRIBE, group.group_id):
-            described.error_code = ErrorCode.GROUP_AUTHORIZATION_FAILED
-        elif not services.groups.is_available:
-            described.error_code = ErrorCode.NOT_COORDINATOR
+        if refusal := group_refusal(group.group_id, context, services, Operation.DESCRIBE):
+            described.error_code = refusal
         elif not distinct.add(group.group_id):
             described.error_code, described.error_message = ErrorCode.INVALID_REQUEST, REPEATED
         elif group.topics is None:

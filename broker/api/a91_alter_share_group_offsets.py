@@ -13,11 +13,12 @@ from typing import Any, Final
 
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
-from broker.api.requests.outcome import Outcome, Response, Sliced, in_slices
+from broker.api.requests.group_requests import group_refusal
+from broker.api.requests.outcome import Outcome, Response, Sliced
 from broker.api.requests.services import GroupServices
 from broker.common.errors import ErrorCode
 from broker.common.slices import Slices, freed
-from broker.coordinator.share_states import SharePartition
+from broker.coordinator.share.states import SharePartition
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.share_group_offsets import (
     AlterShareGroupOffsetsRequest,
@@ -39,18 +40,10 @@ Entries = dict[SharePartition, AlterShareGroupOffsetsResponsePartition]
 @api(ApiKey.ALTER_SHARE_GROUP_OFFSETS, versions=(0, 0), services=GroupServices)
 def handle(
     message: AlterShareGroupOffsetsRequest, context: RequestContext, services: GroupServices
-) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_respond(message, context, services))
-
-
-def _respond(
-    message: AlterShareGroupOffsetsRequest, context: RequestContext, services: GroupServices
 ) -> Slices[Outcome | Awaitable[Outcome]]:
     group_id, security = message.group_id, services.security
-    if not security.allows_group(context, Operation.READ, group_id):
-        return Response(AlterShareGroupOffsetsResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
-    if not services.groups.is_available:
-        return Response(AlterShareGroupOffsetsResponse(error_code=ErrorCode.NOT_COORDINATOR))
+    if refusal := group_refusal(group_id, context, services):
+        return Response(AlterShareGroupOffsetsResponse(error_code=refusal))
     if not group_id:
         return Response(AlterShareGroupOffsetsResponse(error_code=ErrorCode.INVALID_GROUP_ID))
     response = AlterShareGroupOffsetsResponse()

@@ -13,7 +13,7 @@ from typing import Final
 from broker.api.a91_alter_share_group_offsets import in_place_of
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
-from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.outcome import Outcome, Response
 from broker.api.requests.services import GroupServices
 from broker.common.errors import ErrorCode
 from broker.common.slices import Slices
@@ -34,12 +34,6 @@ Entries = dict[bytes, DeleteShareGroupOffsetsResponseTopic]
 
 @api(ApiKey.DELETE_SHARE_GROUP_OFFSETS, versions=(0, 0), services=GroupServices)
 def handle(
-    message: DeleteShareGroupOffsetsRequest, context: RequestContext, services: GroupServices
-) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_respond(message, context, services))
-
-
-def _respond(
     message: DeleteShareGroupOffsetsRequest, context: RequestContext, services: GroupServices
 ) -> Slices[Outcome | Awaitable[Outcome]]:
     group_id, security = message.group_id, services.security

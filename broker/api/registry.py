@@ -8,21 +8,22 @@ import inspect
 import pkgutil
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterator
-from functools import cache
+from functools import cache, wraps
 from typing import Any, Final, TypeVar
 
 import msgspec
 
 from broker.api.requests.context import RequestContext
 from broker.api.requests.fast_path import FastPath
-from broker.api.requests.outcome import Outcome
+from broker.api.requests.outcome import Outcome, in_slices
+from broker.common.slices import Slices
 from broker.protocol.api_key import ApiKey
 
 HANDLER_FILE: Final = re.compile(r"a\d\d_\w+")
 
 Request = TypeVar("Request")
 Services = TypeVar("Services")
-Result = TypeVar("Result", bound=Outcome | Awaitable[Outcome])
+Result = TypeVar("Result", bound=Outcome | Awaitable[Outcome] | Slices[Outcome | Awaitable[Outcome]])
 
 Handler = Callable[[Request, RequestContext, Services], Result]
 
@@ -97,7 +98,8 @@ def api(
     unknown_version: Handler[Any, Services, Outcome] | None = None,
     fast_path: Callable[[int, Services], FastPath] | None = None,
 ) -> Callable[[Handler[Request, Services, Result]], Handler[Request, Services, Result]]:
-    """Register a handler for `key`, versions min to max inclusive.
+    """Register a handler for `key`, versions min to max inclusive. A handler that is a generator works in
+    slices. (api.requests.outcome.in_slices)
 
     `services` is the class of its third argument. (api.requests.services)
 
@@ -113,18 +115,30 @@ def api(
                 key=key,
                 min_version=versions[0],
                 max_version=versions[1],
-                handle=handle,
+                handle=begun(handle),
                 services=services,
                 before_login=before_login,
                 advertised_min=versions[0] if advertised_min is None else advertised_min,
                 unknown_version=unknown_version,
                 fast_path=fast_path,
-                doc=(module and module.__doc__) or "",
+                doc=inspect.getdoc(handle) or (module and module.__doc__) or "",
             )
         )
         return handle
 
     return register
+
+
+def begun(handle: Handler[Any, Any, Any]) -> Handler[Any, Any, Outcome | Awaitable[Outcome]]:
+    """Return `handle`, or a function that begins it if it is a generator."""
+    if not inspect.isgeneratorfunction(handle):
+        return handle
+
+    @wraps(handle)
+    def begin(message: Any, context: RequestContext, services: Any) -> Outcome | Awaitable[Outcome]:
+        return in_slices(handle(message, context, services))
+
+    return begin
 
 
 @cache

@@ -17,8 +17,8 @@ from broker.common.slices import Slices
 from broker.controller.commands import Command
 from broker.controller.control import Control
 from broker.controller.plan import Done, Situation
-from broker.coordinator.group.coordinator import SHARE
 from broker.coordinator.group.messages import (
+    SHARE,
     CommitRequest,
     Effects,
     GroupOverview,
@@ -27,7 +27,7 @@ from broker.coordinator.group.messages import (
     Token,
 )
 from broker.coordinator.group_service import GroupService
-from broker.coordinator.share_states import ShareGroupStates, ShareStateResult
+from broker.coordinator.share.states import ShareGroupStates, ShareStateResult
 from broker.metadata.actor import Role
 from broker.metadata.changes import Change, ChangeKind
 from broker.partitions.partitions import HostedTopic, Partitions

@@ -6,7 +6,7 @@ connections: a request's token identifies its reply. (Kafka: CoordinatorRuntime,
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -21,7 +21,7 @@ from broker.coordinator.group.groups import TimesOf
 from broker.coordinator.group.messages import CommittedOffset, Effects, Now, Record
 from broker.coordinator.group.records import decode_key
 from broker.coordinator.offsets_log import OffsetsLog
-from broker.coordinator.share_states import ShareStateSummary
+from broker.coordinator.share.states import ShareStateSummary
 from broker.coordinator.topic_logs import TopicLogs, coordinator_partition
 from broker.log.partition import PartitionLog
 from broker.log.staged import Staged
@@ -143,10 +143,6 @@ class GroupService:
         Never call it between staging and commit of another append.
         """
         return self.write_now(self.coordinator.expire(now, on_failure), now)
-
-    def partitions_deleted(self, group_id: str, partitions: Collection[tuple[str, int]], now: Now) -> Effects:
-        """Remove the group's offsets for deleted partitions. Commits as `expire` does."""
-        return self.write_now(self.coordinator.offsets.partitions_deleted(group_id, partitions, now), now)
 
     def log_of(self, group_id: str) -> PartitionLog:
         """Return the log with the group's offsets. Raises ApiError."""

@@ -14,13 +14,13 @@ from typing import Final, NamedTuple
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.limited_lines import LimitedLines, shown
 from broker.config.sections.transactions import TransactionConfig
+from broker.coordinator.group.groups import COORDINATOR_ERRORS
 from broker.coordinator.group.messages import Now
-from broker.coordinator.group.rollback import COORDINATOR_ERRORS
 from broker.coordinator.group_service import OFFSETS_TOPIC, GroupService
 from broker.coordinator.offsets_log import OffsetsLog
 from broker.coordinator.topic_logs import TopicLogs, coordinator_partition
+from broker.coordinator.transaction.changes import fence
 from broker.coordinator.transaction.coordinator import RETRY_MS, TransactionCompletion, TransactionCoordinator
-from broker.coordinator.transaction.ending import fence
 from broker.coordinator.transaction.records import encode_key, encode_value
 from broker.coordinator.transaction.state import (
     DECIDED,

@@ -21,7 +21,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Final
 
-from broker.api.security.access import ACCESS
+from broker.api.security.client_security import ACCESS
 from broker.common.errors import ErrorCode
 from broker.gateway.responses import decoded, encoded
 from broker.protocol.api_key import ApiKey
@@ -128,7 +128,7 @@ def forwardable(api_key: int) -> Versions | None:
 @cache
 def judged(api_key: int) -> Versions | None:
     """As `forwardable`, for a client that the gateway logs in: none of an API without an entry in
-    `api.security.access`, and no version that the codec does not know.
+    `api.security.client_security`, and no version that the codec does not know.
     """
     versions = forwardable(api_key)
     if versions is None or api_key not in ACCESS:

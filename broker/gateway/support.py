@@ -8,7 +8,7 @@ import textwrap
 from pathlib import Path
 from typing import Final
 
-from broker.api.security.access import ACCESS
+from broker.api.security.client_security import ACCESS
 from broker.api.support import KAFKA
 from broker.gateway.api_versions import INTERNAL, READ, forwardable, judged
 from broker.gateway.responses import rewriter

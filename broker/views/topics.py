@@ -20,9 +20,8 @@ from broker.controller.rows.topics import (
     TransactionPartition,
     TransactionRow,
 )
-from broker.coordinator.group.coordinator import CONSUMER as CONSUMER_TYPE
-from broker.coordinator.group.coordinator import SHARE
-from broker.coordinator.group.messages import CommittedOffset
+from broker.coordinator.group.messages import CONSUMER as CONSUMER_TYPE
+from broker.coordinator.group.messages import SHARE, CommittedOffset
 from broker.coordinator.group_service import GroupService
 from broker.coordinator.transaction.state import DECIDED, NAMES, TopicPartition, Transaction, TransactionState
 from broker.coordinator.transaction_service import TransactionService

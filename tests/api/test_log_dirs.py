@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.api.a61_describe_producers import _respond
+from broker.api.a61_describe_producers import handle
 from broker.api.requests.services import PartitionServices
 from broker.common.errors import ErrorCode
 from broker.common.slices import SLICE
@@ -116,7 +116,7 @@ async def test_many_producers_are_described_in_slices(harness: Harness) -> None:
         log.producers.add(producer_id, 0, BatchMetadata(0, 0, 0, 0, WALL_MS), WALL_MS)
     request = DescribeProducersRequest([TopicRequest("orders", [0])])
     context = (await harness.put(request)).context
-    slices = _respond(request, context, harness.services[PartitionServices])
+    slices = handle(request, context, harness.services[PartitionServices])
     assert sum(1 for _ in slices) == 3 * SLICE + 2, "one for each, the partition, and the topic"
     (topic,) = (await harness.ask(request)).topics
     found = [each.producer_id for each in topic.partitions[0].active_producers]

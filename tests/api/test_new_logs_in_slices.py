@@ -8,11 +8,11 @@ import pytest
 
 from broker.api.a00_produce import _append_all
 from broker.api.a01_fetch import fetch as fetch_usual
-from broker.api.a02_list_offsets import _respond as list_offsets_in_slices
-from broker.api.a21_delete_records import _respond as delete_records_in_slices
-from broker.api.a23_offset_for_leader_epoch import _respond as epochs_in_slices
-from broker.api.a34_alter_replica_log_dirs import _respond as moves_in_slices
-from broker.api.a61_describe_producers import _respond as producers_in_slices
+from broker.api.a02_list_offsets import handle as list_offsets_in_slices
+from broker.api.a21_delete_records import handle as delete_records_in_slices
+from broker.api.a23_offset_for_leader_epoch import handle as epochs_in_slices
+from broker.api.a34_alter_replica_log_dirs import handle as moves_in_slices
+from broker.api.a61_describe_producers import handle as producers_in_slices
 from broker.api.produce.pending import APPEND_COST, CHUNK
 from broker.api.requests.services import FetchServices, PartitionServices, ProduceServices
 from broker.common import slices as common_slices

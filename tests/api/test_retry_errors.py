@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.api.requests.retry_errors import errors_of
+from broker.api.requests.retry_storm import errors_of
 from broker.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
@@ -182,6 +182,6 @@ def test_a_repeated_produce_needs_no_message():
 
 
 def test_every_api_of_the_policy_has_a_reader():
-    from broker.api.requests import retry_errors
+    from broker.api.requests import retry_storm
 
-    assert set(retry_errors._READERS) == set(TRANSIENT)
+    assert set(retry_storm._READERS) == set(TRANSIENT)

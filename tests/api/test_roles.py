@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.api.security.access import ACCESS, Use
+from broker.api.security.client_security import ACCESS, Use
 from broker.common.errors import ErrorCode
 from broker.metadata.actor import Role
 from broker.protocol.api_key import ApiKey

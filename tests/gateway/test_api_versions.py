@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from broker.api.security.access import ACCESS
+from broker.api.security.client_security import ACCESS
 from broker.common.errors import ErrorCode, ProtocolViolation
 from broker.gateway.api_versions import (
     INTERNAL,

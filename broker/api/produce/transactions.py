@@ -14,7 +14,7 @@ from broker.api.requests.services import ProduceServices
 from broker.api.requests.transaction_outcomes import note_refused
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.slices import Slices
-from broker.coordinator.transaction.ending import BUMPS_EPOCH
+from broker.coordinator.transaction.changes import BUMPS_EPOCH
 from broker.coordinator.transaction.state import TopicPartition
 from broker.coordinator.transaction_service import TransactionService, WrittenChange
 from broker.log.partition import PartitionLog

@@ -1,27 +1,29 @@
-"""Limits of requests that change many resources: the number of changes, and the controller mutation quota.
+"""Requests that change many resources: read, limited, applied as one command, answered for each resource.
 
-Called by the handlers of CreateTopics, DeleteTopics, CreatePartitions, the AlterConfigs APIs,
-AlterClientQuotas and AlterUserScramCredentials. The mutation quota counts partitions created and deleted, by
-Metadata and FindCoordinator too: each topic's partitions are charged at once, after all other checks of the
-topic and before a metadata record is written. (Kafka: QuorumController, MAX_RECORDS_PER_USER_OP; KIP-599)
+Called by the handlers of topics, configs, quotas, SCRAM credentials and ACLs. The controller mutation quota
+counts partitions created and deleted, by Metadata and FindCoordinator too: each topic's partitions are
+charged at once, after all other checks of the topic and before a metadata record is written. (Kafka:
+QuorumController, MAX_RECORDS_PER_USER_OP; KIP-599)
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Final, TypeVar
 
 from broker.api.requests.context import RequestContext
-from broker.api.requests.outcome import Outcome, Response
+from broker.api.requests.outcome import Outcome, Response, outcome_of
 from broker.api.requests.pacing import consumed, mapped
 from broker.common.clock import Clock
 from broker.common.errors import ErrorCode
 from broker.common.slices import Slices
-from broker.controller.commands import Charge
+from broker.controller.commands import Actor, Charge, Command
+from broker.controller.control import Control
 from broker.protocol.schema import Struct
 from broker.quotas.mutation import MutationQuota, MutationQuotaManager
 from broker.quotas.throttled import Throttle
 
 Entry = TypeVar("Entry")
 Part = TypeVar("Part")
+Result = TypeVar("Result")
 
 MAX_ELEMENTS: Final = 10_000
 """Entries of a request and their parts together; equals Kafka's limit of records for one request."""
@@ -74,6 +76,41 @@ def divided(
         else:
             denied[named] = None
     return allowed, list(denied)
+
+
+async def applied(
+    make: Callable[[tuple[Part, ...]], Command[list[Result]]],
+    entries: list[Part],
+    actor: Actor,
+    control: Control,
+    result: Callable[[Result], Any],
+    reply: Callable[[list[Any]], Any],
+    denied: Sequence[Result] = (),
+    mutations: "Mutations | None" = None,
+) -> Outcome:
+    """Apply the command of `entries`, and return the response with the result of each outcome and of those
+    that are `denied`. No argument may reference the request's message, which is freed meanwhile. Raises
+    ApiError.
+    """
+    command = make(tuple(entries))
+    outcomes = await control.apply(command, actor)
+    del command
+    outcomes += denied
+    return outcome_of(_response(entries, outcomes, result, reply, mutations))
+
+
+def _response(
+    entries: list[Part],
+    outcomes: list[Result],
+    result: Callable[[Result], Any],
+    reply: Callable[[list[Any]], Any],
+    mutations: "Mutations | None",
+) -> Slices[Outcome]:
+    response = reply((yield from results_of(result, outcomes, entries)))
+    throttle = None if mutations is None else mutations.throttle()
+    if throttle is not None:
+        response.throttle_time_ms = throttle.throttle_ms
+    return Response(response, throttle)
 
 
 def results_of(

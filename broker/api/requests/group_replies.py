@@ -13,7 +13,7 @@ from broker.api.requests.callbacks import Callback
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import DELAYED, Outcome, Response, Sliced, StagedAppends, outcome_of
 from broker.api.requests.services import GroupServices
-from broker.common.slices import Slices, Steps, run_through
+from broker.common.slices import Slices, Steps
 from broker.coordinator.group.expiry import OnTimerFailure
 from broker.coordinator.group.messages import Effects, Now, Token
 from broker.coordinator.group_service import Writing
@@ -24,33 +24,21 @@ LONGEST_NAME: Final = 8_000
 
 
 class GroupRequest:
-    """The token of a request, which builds its response from the coordinator's reply."""
+    """The token of a request, which builds its response from the coordinator's reply: a response that may be
+    large in steps, after the records of the call are written.
+    """
 
-    __slots__ = ("build_response", "context", "producer")
+    __slots__ = ("_build", "context", "producer")
 
-    def __init__(self, context: RequestContext, build_response: Callable[[Any, int], Struct]) -> None:
+    def __init__(self, context: RequestContext, build: Callable[[Any], Struct | Steps[Struct]]) -> None:
         self.context = context
-        self.build_response = build_response
+        self._build = build
         self.producer: tuple[int, int] | None = None
         """The id and epoch of the producer in whose transaction the records are."""
 
     def outcome(self, reply: Any) -> Outcome:
-        return Response(self.build_response(reply, self.context.api_version))
-
-
-class LargeGroupRequest(GroupRequest):
-    """A request that is answered at once, and whose response may be large: it is built and encoded in slices,
-    after the records of the call are written.
-    """
-
-    __slots__ = ("_build",)
-
-    def __init__(self, context: RequestContext, build: Callable[[Any], Steps[Struct]]) -> None:
-        super().__init__(context, lambda reply, _version: run_through(build(reply)))
-        self._build = build
-
-    def outcome(self, reply: Any) -> Outcome:
-        return outcome_of(_answered(self._build(reply)))
+        response = self._build(reply)
+        return Response(response) if isinstance(response, Struct) else outcome_of(_answered(response))
 
 
 def _answered(response: Steps[Struct]) -> Slices[Outcome]:
@@ -83,7 +71,7 @@ class DividedGroupRequest(GroupRequest):
         *rest: list[Any],
         prepare: Callable[[], Slices[None]] = _unprepared,
     ) -> None:
-        super().__init__(context, lambda _reply, _version: response)
+        super().__init__(context, lambda _reply: response)
         self._calls = calls
         self._take = take
         self._reply = response
@@ -91,12 +79,8 @@ class DividedGroupRequest(GroupRequest):
         self._rest = rest
         self._prepare = prepare
 
-    def begin(self) -> Outcome:
-        """Make the first call; `calls` is not empty."""
-        return run_through(self.begin_in_slices())
-
-    def begin_in_slices(self) -> Steps[Outcome]:
-        """`begin` for calls that pause."""
+    def begin(self) -> Steps[Outcome]:
+        """Make the first call; `calls` is not empty. Pauses where the call does."""
         return self._make(next(self._calls))
 
     def outcome(self, reply: Any) -> Outcome:
@@ -150,7 +134,8 @@ def forget_topics(
     for group_id, partitions in services.groups.coordinator.offsets.committed_in(topics):
         if partitions:
             now = Now(now_ms(), wall_ms())
-            _deliver(services.groups.partitions_deleted(group_id, partitions, now), None, services)
+            effects = services.groups.coordinator.offsets.partitions_deleted(group_id, partitions, now)
+            _deliver(services.groups.write_now(effects, now), None, services)
         yield
 
 

@@ -18,11 +18,11 @@ from broker.common.clock import Clock
 from broker.config.table import BrokerConfig
 from broker.controller.control import Control
 from broker.coordinator.group_service import GroupService
-from broker.coordinator.producer_ids import ProducerIds
 from broker.coordinator.share.persister import ShareStatePersister
 from broker.coordinator.share.sessions import ShareSessions
 from broker.coordinator.share.share_partitions import SharePartitions
-from broker.coordinator.share_states import ShareGroupStates
+from broker.coordinator.share.states import ShareGroupStates
+from broker.coordinator.transaction.changes import ProducerIds
 from broker.coordinator.transaction_service import TransactionService
 from broker.partitions.fetch_sessions import FetchSessions
 from broker.partitions.partitions import Partitions

@@ -13,7 +13,7 @@ from broker.api.requests.services import TransactionServices
 from broker.api.security.client_security import ClientSecurity
 from broker.common.errors import ApiError, ErrorCode
 from broker.controller.commands import BROKER_ITSELF, AllocateProducerIds
-from broker.coordinator.producer_ids import NeedsProducerId
+from broker.coordinator.transaction.changes import NeedsProducerId
 from broker.coordinator.transaction.state import TransactionChange
 from broker.coordinator.transaction_service import RefusedRequest, TransactionService
 from broker.protocol.api_key import NAMES

@@ -3,7 +3,7 @@
 `coordinator` is the public interface: one coordinator for each type of group (`classic`, `consumer`,
 `share`) and the `offsets`, over one table of `groups`; `messages` defines its arguments and results. Reading
 order: `group` (states and members of a classic group), `membership` (what members request), `rebalance`,
-`classic`, `modern_group` (the common base of consumer and share groups), `any_group`, `transition` (the
-effects of one call), `groups` with `isolation` and `rollback`, `offsets` with `retention`, `timers` with
-`expiry`. `persistence` turns groups into records and back; `records` is the format of __consumer_offsets.
+`classic`, `modern_group` (the common base of consumer and share groups) with `modern_changes`,
+`any_group`, `transition` (the effects of one call), `groups`, `offsets`, `timers` with `expiry`.
+`persistence` turns groups into records and back; `records` is the format of __consumer_offsets.
 """

@@ -15,8 +15,7 @@ from broker.coordinator.group.any_group import GroupsById
 from broker.coordinator.group.consumer import classic_members, migration
 from broker.coordinator.group.consumer.group import ConsumerGroup
 from broker.coordinator.group.group import ClassicGroup, ClassicGroupState
-from broker.coordinator.group.groups import Groups
-from broker.coordinator.group.isolation import METADATA_AT_ONCE, is_large
+from broker.coordinator.group.groups import METADATA_AT_ONCE, Groups, is_large
 from broker.coordinator.group.messages import (
     DescribedGroup,
     DescribedMember,

@@ -9,7 +9,6 @@ returns its reply. A call whose records could not be written is rolled back. (Ka
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Final
 from uuid import uuid4
 
 from broker.common.errors import ErrorCode
@@ -18,24 +17,15 @@ from broker.config.sections.share_groups import ShareGroupConfig
 from broker.coordinator.group import offsets, persistence, rebalance
 from broker.coordinator.group.any_group import AnyGroup
 from broker.coordinator.group.classic import ClassicCoordinator
-from broker.coordinator.group.consumer import records as consumer_records
 from broker.coordinator.group.consumer.assignment import ClusterTopics
 from broker.coordinator.group.consumer.coordinator import ConsumerCoordinator
-from broker.coordinator.group.consumer.group import CONSUMER_PROTOCOL_TYPE, ConsumerGroup
-from broker.coordinator.group.expiry import TimerExpiry
+from broker.coordinator.group.expiry import OffsetRetention, TimerExpiry
 from broker.coordinator.group.groups import GROUPS_AT_ONCE, Groups, TimesOf
 from broker.coordinator.group.messages import DeleteReply, Effects, GroupOverview, ListedGroup, Now, Token
+from broker.coordinator.group.modern_group import ModernGroup
 from broker.coordinator.group.offsets import GroupOffsets
-from broker.coordinator.group.retention import OffsetRetention
-from broker.coordinator.group.share import records as share_records
 from broker.coordinator.group.share.coordinator import ShareCoordinator
-from broker.coordinator.group.share.group import SHARE_PROTOCOL_TYPE, ShareGroup
 from broker.coordinator.group.transition import Transition
-
-CLASSIC: Final = "classic"
-CONSUMER: Final = "consumer"
-SHARE: Final = "share"
-"""The types of groups."""
 
 
 class GroupCoordinator:
@@ -78,12 +68,8 @@ class GroupCoordinator:
         transition = self.groups.transition(now)
         self._retention.start(transition)
         for group in self.groups.by_id.values():
-            if isinstance(group, ConsumerGroup):
-                consumer_records.finish(group)
-                self.groups.resume(transition, group.group_id)
-                continue
-            if isinstance(group, ShareGroup):
-                share_records.finish(group)
+            if isinstance(group, ModernGroup):
+                group.finish()
                 self.groups.resume(transition, group.group_id)
                 continue
             for member in group.members.values():
@@ -112,7 +98,7 @@ class GroupCoordinator:
                 _listed(group)
                 for group in groups[at : at + GROUPS_AT_ONCE]
                 if self.groups.get(group.group_id) is group
-                and (not wanted_types or _type_of(group) in wanted_types)
+                and (not wanted_types or group.type in wanted_types)
                 and (not wanted_states or group.state.value.lower() in wanted_states)
             ]
 
@@ -122,7 +108,7 @@ class GroupCoordinator:
         if group is None:
             return None
         clients = tuple((member.client_id, member.client_host) for member in group.members.values())
-        return GroupOverview(group_id, _type_of(group), group.state.value, group.is_empty, clients)
+        return GroupOverview(group_id, group.type, group.state.value, group.is_empty, clients)
 
     def delete(self, group_ids: Sequence[str], token: Token, now: Now) -> Effects:
         """Handle DeleteGroups: delete empty groups with their offsets."""
@@ -159,23 +145,11 @@ class GroupCoordinator:
         return error
 
 
-def _type_of(group: AnyGroup) -> str:
-    if isinstance(group, ShareGroup):
-        return SHARE
-    return CONSUMER if isinstance(group, ConsumerGroup) else CLASSIC
-
-
-def _protocol_type_of(group: AnyGroup) -> str:
-    if isinstance(group, ShareGroup):
-        return SHARE_PROTOCOL_TYPE
-    return CONSUMER_PROTOCOL_TYPE if isinstance(group, ConsumerGroup) else group.protocol_type or ""
-
-
 def _listed(group: AnyGroup) -> ListedGroup:
     return ListedGroup(
         group.group_id,
-        _protocol_type_of(group),
+        group.protocol_type or "",
         group.state.value,
-        _type_of(group),
+        group.type,
         len(group.members),
     )

@@ -1,27 +1,142 @@
-"""Handles the due timers of groups: sessions, rebalance phases, offset retention.
+"""Handles the due timers of groups: sessions, rebalance phases, and the retention of offsets (KIP-211), which
+is checked a few at a time.
 
 Called by `coordinator`. The members of a large group are removed with pauses. (Kafka: the timers of
-CoordinatorRuntime)
+CoordinatorRuntime, OffsetMetadataManager.cleanupExpiredOffsets)
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Final
+from itertools import islice
+from typing import Final, NamedTuple
 
-from broker.common.slices import Steps, advance, run_through
-from broker.coordinator.group.any_group import GroupsById
+from broker.common.slices import SliceTimer, Steps, advance, run_through
+from broker.config.sections.groups import GroupConfig
+from broker.coordinator.group.any_group import AnyGroup, GroupsById
 from broker.coordinator.group.classic import ClassicCoordinator
 from broker.coordinator.group.consumer import migration
 from broker.coordinator.group.consumer.group import ConsumerGroup
-from broker.coordinator.group.groups import Groups
-from broker.coordinator.group.isolation import is_large
+from broker.coordinator.group.groups import Groups, is_large
 from broker.coordinator.group.messages import Effects, Now
+from broker.coordinator.group.modern_changes import expired_members
 from broker.coordinator.group.modern_group import ModernGroup
-from broker.coordinator.group.retention import OffsetRetention
-from broker.coordinator.group.share.group import ShareGroup
-from broker.coordinator.group.share.heartbeat import sessions_expired
-from broker.coordinator.group.timers import GroupTimer
+from broker.coordinator.group.offsets import (
+    OFFSETS_AT_ONCE,
+    SubscribedTopics,
+    partitions_of,
+    subscribed_topics,
+)
+from broker.coordinator.group.share.heartbeat import remove_members
+from broker.coordinator.group.timers import GroupTimer, TimerKind
 from broker.coordinator.group.transition import Transition
+
+
+class _Piece(NamedTuple):
+    """Partitions whose offsets are checked; `subscribed` is None if the group has no members."""
+
+    group: AnyGroup
+    partitions: list[tuple[str, int]]
+    subscribed: SubscribedTopics | None
+
+
+class OffsetRetention:
+    """The check, which `timer` begins and continues."""
+
+    def __init__(self, groups: Groups, config: GroupConfig) -> None:
+        self.timer = GroupTimer(TimerKind.RETENTION)
+        self._groups = groups
+        self._config = config
+        self._pieces: Iterator[_Piece | None] | None = None
+        """The rest of the running check."""
+
+    def start(self, transition: Transition) -> None:
+        """Set the time of the next check."""
+        transition.set_timer(self.timer, self._config.offsets_retention_check_interval_ms)
+
+    def expire(self, transition: Transition) -> None:
+        """Remove expired offsets, and empty groups without offsets: a few, and the next ones right after."""
+        if self._pieces is None:
+            self._pieces = self._all_pieces(transition.wall_ms)
+        checked, timer = 0, SliceTimer()
+        for piece in self._pieces:
+            if piece is not None:
+                self._expire_piece(transition, *piece)
+                checked += 1 + len(piece.partitions)
+            if checked > OFFSETS_AT_ONCE or timer.is_over():
+                transition.set_timer(self.timer, 0)
+                return
+        self._pieces = None
+        self.start(transition)
+
+    def _all_pieces(self, wall_ms: int) -> Iterator[_Piece | None]:
+        """Yield the partitions of each group in pieces, the last of which is empty.
+
+        None is a pause after a subscribed topic, which are read only for a group with offsets past their
+        retention.
+        """
+        retention_ms = self._config.offsets_retention_ms
+        for group in list(self._groups.by_id.values()):
+            subscribed: SubscribedTopics | None = None
+            partitions = partitions_of(group)
+            while some := list(islice(partitions, OFFSETS_AT_ONCE)):
+                if (
+                    not group.is_empty
+                    and group.is_settled
+                    and (subscribed is None or not subscribed.is_of(group))
+                    and any(_expired(group, some, wall_ms, retention_ms))
+                ):
+                    subscribed = yield from subscribed_topics(group, group.offsets)
+                yield _Piece(group, some, subscribed)
+            yield _Piece(group, [], None)
+
+    def _expire_piece(
+        self,
+        transition: Transition,
+        group: AnyGroup,
+        partitions: list[tuple[str, int]],
+        subscribed: SubscribedTopics | None,
+    ) -> None:
+        if self._groups.get(group.group_id) is group:
+            _expire(transition, group, partitions, subscribed)
+            if not partitions and group.is_obsolete:
+                self._groups.remove(transition, group)
+
+
+def _expire(
+    transition: Transition,
+    group: AnyGroup,
+    partitions: Iterable[tuple[str, int]],
+    subscribed: SubscribedTopics | None,
+) -> None:
+    """Remove the expired offsets of these partitions.
+
+    The retention runs from when a classic group became empty. It runs from the commit if a stable group no
+    longer consumes the topic, in a consumer group, or if the group never had members. Nothing expires during
+    a rebalance, nor without the `subscribed` topics of a group with members.
+    """
+    if group.is_empty:
+        subscribed = None
+    elif subscribed is None or not (group.is_settled and subscribed.is_known and subscribed.is_of(group)):
+        return
+    retention_ms = transition.config.offsets_retention_ms
+    for topic, partition in _expired(group, partitions, transition.wall_ms, retention_ms):
+        if subscribed is None or topic not in subscribed:
+            transition.drop_offset(group.group_id, group.offsets, topic, partition)
+
+
+def _expired(
+    group: AnyGroup, partitions: Iterable[tuple[str, int]], wall_ms: int, retention_ms: int
+) -> Iterator[tuple[str, int]]:
+    """Yield the partitions whose offset expires if the group no longer consumes the topic."""
+    since_ms = group.empty_since_ms
+    for topic, partition in partitions:
+        committed = group.offsets.get(topic, {}).get(partition)
+        if committed is None:
+            continue
+        kept_since_ms = committed.commit_ms if since_ms is None else since_ms
+        if committed.is_expired(wall_ms, retention_ms, kept_since_ms):
+            yield topic, partition
+
 
 TIMERS_AT_ONCE: Final = 16
 """Timers that `expire` handles in one call; fewer of large groups."""
@@ -162,11 +277,14 @@ class TimerExpiry:
 
 
 def _members_expired(timers: Sequence[GroupTimer], transition: Transition, groups: GroupsById) -> Steps[None]:
-    """Remove the members of a consumer or share group whose timers are due. Raises _RestartedError."""
+    """Remove the members of a consumer or share group whose timers are due: they sent no heartbeat, or did
+    not revoke, join or sync in time. Pauses for each member. Raises _RestartedError.
+    """
     group = groups.get(timers[0].group_id)
-    if isinstance(group, ConsumerGroup):
-        yield from migration.members_expired(transition, groups, group, timers)
-    elif isinstance(group, ShareGroup):
-        yield from sessions_expired(transition, group, timers)
+    if isinstance(group, ModernGroup) and (expired := expired_members(group, timers)):
+        if isinstance(group, ConsumerGroup):
+            yield from migration.remove_members(transition, groups, group, expired)
+        else:
+            yield from remove_members(transition, group, expired)
     if any(timer.at_ms is not None for timer in timers):
         raise _RestartedError

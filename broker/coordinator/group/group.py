@@ -7,10 +7,10 @@ Used by the transitions of this package. Independent of records and timeouts.
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from enum import Enum
-from typing import Final
+from typing import ClassVar, Final
 
 from broker.common.errors import BrokerBug, ErrorCode
-from broker.coordinator.group.messages import Buffer, CommitRequest, Offsets
+from broker.coordinator.group.messages import CLASSIC, Buffer, CommitRequest, Offsets
 from broker.coordinator.group.timers import GroupTimer, TimerKind
 from broker.coordinator.group.transition import PendingTokens
 
@@ -154,6 +154,8 @@ class ClassicGroup:
     groups have one, and removing a member takes as long however many protocols it has. `_common` caches the
     protocols of all members, None if unknown.
     """
+
+    type: ClassVar[str] = CLASSIC
 
     __slots__ = (
         "_common",

@@ -1,35 +1,143 @@
 """The table of the groups of this broker, with their timers and pending requests.
 
 Used by the coordinators of the three types of groups, by `offsets` and by `expiry`. Begins each call with a
-transition, lets a change of a large group pause, and undoes what could not be written. (Kafka:
-GroupMetadataManager)
+transition, lets a change of a large group pause, and undoes what could not be written.
+
+A change of a large group is made in a copy that no other request sees. At the end the group takes it over in
+one step; if another request has changed the group meanwhile, the change begins anew. So a call that fails, is
+dropped with its client or ends with the broker has changed nothing. (Kafka: GroupMetadataManager; there a
+thread, which no client waits for, makes all changes of a group, and
+appendGroupMetadataErrorToResponseError)
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from typing import Final, Protocol, TypeVar
 
-from broker.common.errors import ErrorCode
-from broker.common.slices import PAUSE, Steps
+from msgspec.structs import replace
+
+from broker.common.errors import ApiError, ErrorCode
+from broker.common.slices import PAUSE, Steps, run_through
 from broker.config.sections.groups import ConsumerGroupConfig, GroupConfig
 from broker.config.sections.share_groups import ShareGroupConfig
-from broker.coordinator.group import isolation, rebalance, rollback
+from broker.coordinator.group import rebalance
 from broker.coordinator.group.any_group import AnyGroup, GroupsById
 from broker.coordinator.group.consumer import migration
 from broker.coordinator.group.consumer.assignment import ClusterTopics, Topics
-from broker.coordinator.group.consumer.epochs import start_missing, start_session
+from broker.coordinator.group.consumer.epochs import start_revocations
 from broker.coordinator.group.consumer.group import ConsumerGroup
 from broker.coordinator.group.group import ClassicGroup, ClassicGroupState
-from broker.coordinator.group.messages import Effects, Now
+from broker.coordinator.group.messages import (
+    CommitReply,
+    ConsumerHeartbeatRequest,
+    DeleteReply,
+    Effects,
+    JoinReply,
+    ModernHeartbeatReply,
+    Now,
+    OffsetDeleteReply,
+    Reply,
+    ShareHeartbeatRequest,
+    ShareStatesReply,
+    SyncReply,
+    Token,
+)
+from broker.coordinator.group.modern_changes import start_missing, start_session
 from broker.coordinator.group.modern_group import NO_EPOCH, ModernGroup
 from broker.coordinator.group.persistence import tombstone_of
-from broker.coordinator.group.share import heartbeat as share_heartbeat
+from broker.coordinator.group.rebalance import hand_out_assignments, prepare
+from broker.coordinator.group.records import GroupKey, decode_key
 from broker.coordinator.group.share.group import ShareGroup
-from broker.coordinator.group.share.records import tombstones_of
-from broker.coordinator.group.timers import SetsTimers, Timers
+from broker.coordinator.group.timers import LaterTimers, SetsTimers, Timers
 from broker.coordinator.group.transition import PendingRequests, Transition
 
+SMALL: Final = 512
+"""Members, topics and partitions of a group whose changes need no pause, in all; ours."""
+
+METADATA_AT_ONCE: Final = 4_096
+"""Bytes of members' metadata and assignments that are read in one piece; ours."""
+
+TRIES: Final = 8
+"""Times that a change is made before it is refused. Only a group's own members can undo it."""
+
 Result = TypeVar("Result")
+Returned = TypeVar("Returned", covariant=True)
+Heartbeat = TypeVar("Heartbeat", ConsumerHeartbeatRequest, ShareHeartbeatRequest)
+
+Begin = Callable[[SetsTimers], Transition]
+
+
+class GroupChange(Protocol[Returned]):
+    """Changes a group in `groups`, which has no other, or creates it. Raises ApiError. A classic group is not
+    a copy: it may be replaced, but not changed.
+    """
+
+    def __call__(self, transition: Transition, groups: GroupsById) -> Steps[Returned]: ...
+
+
+def is_large(
+    group: ConsumerGroup | ShareGroup | None, stated: Iterable[Collection[str]], topics: Topics
+) -> bool:
+    """Return whether a change of the group needs pauses. `stated` are topics that it may add."""
+    found = [*stated] if group is None else [group.subscribed, *stated]
+    size = sum(map(len, found)) + (0 if group is None else len(group.members))
+    if size > SMALL:
+        return True
+    known = (topics.get(name) for names in found for name in names)
+    return size + sum(topic.partitions for topic in known if topic is not None) > SMALL
+
+
+def is_costly(group: ClassicGroup) -> bool:
+    """Return whether the conversion of a classic group needs pauses."""
+    size = group.size + sum(len(member.assignment) for member in group.members.values())
+    return size > METADATA_AT_ONCE
+
+
+def _change_copy(
+    groups: GroupsById, timers: Timers, group_id: str, begin: Begin, change: GroupChange[Result]
+) -> Steps[tuple[Transition, Result]]:
+    """Make the change, with pauses, and return its transition. Raises ApiError; then nothing has changed."""
+    for _ in range(TRIES):
+        found = groups.get(group_id)
+        facts = _facts(found)
+        later = LaterTimers()
+        transition = begin(later)
+        own: GroupsById = {}
+        if isinstance(found, ClassicGroup):
+            own[group_id] = found
+        elif found is not None:
+            own[group_id] = found.isolated()
+            transition.effects.replaced.append((group_id, found))
+        result = yield from change(transition, own)
+        if groups.get(group_id) is found and _facts(found) == facts:
+            if group_id in own:
+                _install(groups, found, own[group_id], transition)
+            later.apply(timers)
+            return transition, result
+    raise ApiError(
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"Group {group_id} has changed all the time. Try again."
+    )
+
+
+def _facts(group: AnyGroup | None) -> object:
+    """Return a value that is equal as long as the group has not changed."""
+    if group is None:
+        return None
+    return group.facts if isinstance(group, ClassicGroup) else group.revision
+
+
+def _install(groups: GroupsById, found: AnyGroup | None, made: AnyGroup, transition: Transition) -> None:
+    replaced = transition.effects.replaced
+    if isinstance(found, ModernGroup) and found.__class__ is made.__class__:
+        replaced[0] = found.group_id, found.copy()
+        found.adopt(made)
+        if transition.effects.records:
+            found.revision += 1
+        else:
+            replaced.clear()
+    else:
+        groups[made.group_id] = made
+
 
 GROUPS_AT_ONCE: Final = 256
 """Groups or topics looked up between two pauses."""
@@ -68,8 +176,8 @@ class Groups:
         self._config = config
         self._consumer = consumer
         self._share = share
-        self.times_of = times_of
-        self.share_times_of = share_times_of
+        self._times_of = times_of
+        self._share_times_of = share_times_of
         self.by_id: GroupsById = {}
         self.timers = Timers()
         self.changing: dict[str, int] = {}
@@ -87,6 +195,11 @@ class Groups:
         """The topics of the cluster by name."""
         return self._cluster_topics().by_name
 
+    def times_of(self, group: ConsumerGroup | ShareGroup) -> SessionTimes:
+        """Return the settings of a group."""
+        times_of = self._share_times_of if isinstance(group, ShareGroup) else self._times_of
+        return times_of(group.group_id)
+
     def get_or_create(self, group_id: str) -> AnyGroup:
         return self.by_id.get(group_id) or self.get_or_create_classic(group_id)
 
@@ -103,14 +216,11 @@ class Groups:
 
     def remove(self, transition: Transition, group: AnyGroup) -> None:
         """Remove an empty group, and record it."""
-        if isinstance(group, ConsumerGroup):
-            migration.remove(transition, self.by_id, group)
-            return
-        if isinstance(group, ShareGroup):
+        if isinstance(group, ModernGroup):
             transition.keep(group)
-            del self.by_id[group.group_id]
-            for record in tombstones_of(group):
+            for record in run_through(group.tombstones()):
                 transition.record(record)
+            del self.by_id[group.group_id]
             return
         for pending in group.pending_join.values():
             transition.timers.cancel(pending)
@@ -140,6 +250,32 @@ class Groups:
         self._pending.clear()
         return effects
 
+    def beat(
+        self,
+        request: Heartbeat,
+        token: Token,
+        now: Now,
+        is_large: Callable[[Heartbeat], bool],
+        change: GroupChange[ModernHeartbeatReply],
+    ) -> Steps[Effects]:
+        """Handle a heartbeat of a consumer or share group. The reply follows at once. Pauses where the group
+        is large: of several such calls, each goes on to its end before the next one does.
+        """
+        transition = self.transition(now)
+        try:
+            if is_large(request):
+                yield from self.in_turn(request.group_id, request.member_id, now)
+                transition, reply = yield from self.changed(request.group_id, now, change)
+            else:
+                reply = run_through(change(transition, self.by_id))
+            migration.dismiss(transition)
+        except ApiError as error:
+            transition = self.undone(transition, error.code)
+            reply = ModernHeartbeatReply(error.code, message=error.message)
+        transition.reply(token, reply)
+        self.note_states(request.group_id)
+        return transition.effects
+
     # Large groups
 
     def in_turn(self, group_id: str, member_id: str, now: Now) -> Steps[None]:
@@ -147,21 +283,18 @@ class Groups:
         begins anew before.
         """
         group = self.by_id.get(group_id)
-        if isinstance(group, ConsumerGroup) and member_id in group.members:
-            session_timeout_ms = self.times_of(group_id).session_timeout_ms
-            start_session(self.transition(now), group, group.members[member_id], session_timeout_ms)
-        elif isinstance(group, ShareGroup) and member_id in group.members:
-            session_timeout_ms = self.share_times_of(group_id).session_timeout_ms
-            self.timers.set(group.timer_of(member_id), now.ms + session_timeout_ms)
+        if isinstance(group, ModernGroup) and member_id in group.members:
+            transition, member = self.transition(now), group.members[member_id]
+            start_session(transition, group, member, self.times_of(group).session_timeout_ms)
         yield PAUSE
 
     def changed(
-        self, group_id: str, now: Now, change: isolation.GroupChange[Result]
+        self, group_id: str, now: Now, change: GroupChange[Result]
     ) -> Steps[tuple[Transition, Result]]:
         """Change a large group, with pauses. Its timers wait meanwhile. Raises ApiError."""
         self.changing[group_id] = self.changing.get(group_id, 0) + 1
         try:
-            transition, result = yield from isolation.changed(
+            transition, result = yield from _change_copy(
                 self.by_id, self.timers, group_id, partial(self._divided_transition, now), change
             )
             self._note_assignment(group_id, transition)
@@ -206,18 +339,17 @@ class Groups:
         return transition.effects
 
     def _undo(self, transition: Transition, effects: Effects, error: ErrorCode) -> None:
-        rollback.roll_back(transition, self.by_id, effects, error)
+        _undo_effects(transition, self.by_id, effects, error)
         for group_id, _ in effects.replaced:
             self.resume(transition, group_id)
 
     def resume(self, transition: Transition, group_id: str) -> None:
         """Start the timers of a loaded or restored group that do not run."""
         group = self.by_id.get(group_id)
-        if isinstance(group, ConsumerGroup):
-            start_missing(transition, group, self.times_of(group_id).session_timeout_ms)
-        elif isinstance(group, ShareGroup):
-            session_timeout_ms = self.share_times_of(group_id).session_timeout_ms
-            share_heartbeat.start_missing(transition, group, session_timeout_ms)
+        if isinstance(group, ModernGroup):
+            start_missing(transition, group, self.times_of(group).session_timeout_ms)
+            if isinstance(group, ConsumerGroup):
+                start_revocations(transition, group)
             self.note_states(group_id)
         elif group is not None:
             rebalance.resume(transition, group)
@@ -227,3 +359,64 @@ class Groups:
         group = self.by_id.get(group_id)
         if isinstance(group, ShareGroup) and group.states.is_pending:
             self.pending_states[group_id] = None
+
+
+COORDINATOR_ERRORS: Final = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+"""Log errors translated to coordinator errors; the others stay unchanged."""
+
+
+def _undo_effects(transition: Transition, groups: GroupsById, effects: Effects, error: ErrorCode) -> None:
+    """Undo `effects` and leave the replies to send instead in `transition`."""
+    error = COORDINATOR_ERRORS.get(error, error)
+    for group_id, topic, partition, previous in reversed(effects.overwritten):
+        offsets = groups.setdefault(group_id, ClassicGroup(group_id)).offsets
+        if previous is not None:
+            offsets.setdefault(topic, {})[partition] = previous
+        else:
+            del offsets[topic][partition]
+            if not offsets[topic]:
+                del offsets[topic]
+    for token, reply in effects.replies:
+        transition.reply(token, _refusal(reply, error))
+    replaced = {group_id for group_id, _ in effects.replaced}
+    for key, value in effects.records:
+        match decode_key(key):
+            case GroupKey(group_id) if group_id in replaced:
+                pass
+            case GroupKey(group_id) if value is None:
+                groups.setdefault(group_id, ClassicGroup(group_id))
+            case GroupKey(group_id):
+                group = groups[group_id]
+                if isinstance(group, ClassicGroup) and group.state is ClassicGroupState.STABLE:
+                    hand_out_assignments(transition, group, {}, error)
+                    prepare(transition, group)
+    for group_id, before in reversed(effects.replaced):
+        if isinstance(before, ClassicGroup | ConsumerGroup | ShareGroup):
+            groups[group_id] = before
+        else:
+            groups.pop(group_id, None)
+
+
+def _refusal(reply: Reply, error: ErrorCode) -> Reply:
+    match reply:
+        case ModernHeartbeatReply(ErrorCode.NONE):
+            return ModernHeartbeatReply(error)
+        case ShareStatesReply(ErrorCode.NONE):
+            return ShareStatesReply(error)
+        case JoinReply(ErrorCode.NONE, member_id):
+            return JoinReply(error, member_id)
+        case SyncReply(ErrorCode.NONE):
+            return SyncReply(error)
+        case CommitReply(errors) | OffsetDeleteReply(_, errors) | DeleteReply(errors):
+            return replace(reply, errors=tuple(each or error for each in errors))
+        case _:
+            return reply

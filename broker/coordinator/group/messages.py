@@ -6,7 +6,7 @@ The replies may be sent once the records are written, in order.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -300,58 +300,10 @@ class DescribedGroup(msgspec.Struct, frozen=True):
     message: str | None = None
 
 
-class DescribedConsumer(NamedTuple):
-    """A member of a consumer group; assignments are by topic id."""
-
-    member_id: str
-    instance_id: str | None
-    rack_id: str | None
-    epoch: int
-    client_id: str
-    client_host: str
-    topics: tuple[str, ...]
-    regex: str | None
-    assigned: Mapping[bytes, frozenset[int]]
-    target: Mapping[bytes, frozenset[int]]
-    is_classic: bool
-
-
-class DescribedConsumerGroup(msgspec.Struct, frozen=True):
-    """`error` and `message` are set if the id is not that of a consumer group."""
-
-    error: ErrorCode
-    group_id: str
-    state: str = ""
-    epoch: int = 0
-    target_epoch: int = 0
-    assignor: str = ""
-    members: tuple[DescribedConsumer, ...] = ()
-    message: str | None = None
-
-
-class DescribedShareMember(NamedTuple):
-    """A member of a share group; the assignment is by topic id."""
-
-    member_id: str
-    rack_id: str | None
-    epoch: int
-    client_id: str
-    client_host: str
-    topics: tuple[str, ...]
-    assigned: Mapping[bytes, frozenset[int]]
-
-
-class DescribedShareGroup(msgspec.Struct, frozen=True):
-    """`error` and `message` are set if the id is not that of a share group."""
-
-    error: ErrorCode
-    group_id: str
-    state: str = ""
-    epoch: int = 0
-    target_epoch: int = 0
-    assignor: str = ""
-    members: tuple[DescribedShareMember, ...] = ()
-    message: str | None = None
+CLASSIC: Final = "classic"
+CONSUMER: Final = "consumer"
+SHARE: Final = "share"
+"""The types of groups."""
 
 
 class GroupOverview(msgspec.Struct, frozen=True):

@@ -4,15 +4,17 @@ The last record of a key wins. Independent of the byte format, which `records` d
 GroupMetadataManager.)
 """
 
+from collections.abc import Mapping
+from typing import Final
+
 from broker.coordinator.group.any_group import AnyGroup, GroupsById
-from broker.coordinator.group.consumer import records as consumer_records
 from broker.coordinator.group.consumer.group import ConsumerGroup
 from broker.coordinator.group.group import ClassicGroup, ClassicGroupMember, ClassicGroupState
 from broker.coordinator.group.messages import Offsets, Record
-from broker.coordinator.group.modern_group import NO_EPOCH
-from broker.coordinator.group.record_fields import KeyType, ModernKey
 from broker.coordinator.group.records import (
     GroupKey,
+    KeyType,
+    ModernKey,
     OffsetKey,
     StoredGroup,
     decode_group_value,
@@ -22,9 +24,7 @@ from broker.coordinator.group.records import (
     encode_group_value,
     encode_member,
 )
-from broker.coordinator.group.share import records as share_records
 from broker.coordinator.group.share.group import ShareGroup
-from broker.coordinator.group.share.state_partitions import StatePartitions
 from broker.records.stored_fields import UnreadableRecord
 
 
@@ -135,41 +135,26 @@ def _forget_members(groups: GroupsById, group: AnyGroup) -> None:
         simple.offsets = group.offsets
 
 
+KINDS: Final[Mapping[KeyType, type[ConsumerGroup | ShareGroup]]] = {
+    KeyType.EXPRESSION: ConsumerGroup,
+    **dict.fromkeys(ConsumerGroup.keys, ConsumerGroup),
+    **dict.fromkeys(ShareGroup.keys, ShareGroup),
+}
+"""The types of groups by those of their records."""
+
+
 def _replay_modern(groups: GroupsById, key: ModernKey, value: bytes | None) -> None:
-    group, kind = groups.get(key.group_id), ShareGroup if key.type.is_of_share_group else ConsumerGroup
+    group, kind = groups.get(key.group_id), KINDS[key.type]
     if not isinstance(group, kind):
         if value is None:
             return
         offsets = _offsets_of_simple(group)
         group = groups[key.group_id] = kind(key.group_id)
         group.offsets = offsets
-    if value is None:
-        _replay_tombstone(groups, group, key)
-    elif isinstance(group, ShareGroup):
-        share_records.apply(group, key, value)
+    if key.type == kind.keys.group and value is None:
+        _forget_members(groups, group)
     else:
-        consumer_records.apply(group, key, value)
-
-
-def _replay_tombstone(groups: GroupsById, group: ConsumerGroup | ShareGroup, key: ModernKey) -> None:
-    name = key.name
-    match key.type:
-        case KeyType.TARGET | KeyType.SHARE_TARGET:
-            group.target_epoch = NO_EPOCH
-        case KeyType.MEMBER | KeyType.SHARE_MEMBER:
-            group.members.pop(name, None)
-        case KeyType.TARGET_OF_MEMBER | KeyType.SHARE_TARGET_OF_MEMBER:
-            group.targets.pop(name, None)
-        case KeyType.CURRENT | KeyType.SHARE_CURRENT:
-            group.unassign(name)
-        case KeyType.GROUP | KeyType.SHARE_GROUP:
-            _forget_members(groups, group)
-        case KeyType.EXPRESSION if isinstance(group, ConsumerGroup):
-            group.expressions.pop(name, None)
-        case KeyType.SHARE_STATES if isinstance(group, ShareGroup):
-            group.states = StatePartitions()
-        case _:
-            pass
+        group.replay(key, value)
 
 
 def _offsets_of_simple(group: AnyGroup | None) -> Offsets:

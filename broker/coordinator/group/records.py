@@ -1,29 +1,194 @@
-"""Keys and values of __consumer_offsets in Kafka's format.
+"""Records of __consumer_offsets in Kafka's format: keys, offsets and classic groups, and the fields that the
+values of groups of the other types have in common.
 
-Used by `transition` to write and by `persistence` to read. The records of consumer groups are in
-`consumer.records`, those of share groups in `share.records`. (Kafka: OffsetCommitKey 1,
-OffsetCommitValue 3 or 1, GroupMetadataKey 2, GroupMetadataValue 3.)
+Used by `transition` to write and by `persistence` to read; the members of consumer and share groups are in
+`consumer.records` and `share.records`. A key has plain strings. A value of a classic group, or of an offset,
+has them too; the others begin with their version, and have compact lengths and tagged fields. (Kafka:
+OffsetCommitKey 1, OffsetCommitValue 3 or 1, GroupMetadataKey 2, GroupMetadataValue 3)
 """
 
-from collections.abc import Sequence
-from struct import Struct
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from enum import IntEnum
+from itertools import islice
+from struct import Struct, pack
+from typing import Final, NamedTuple
 
 import msgspec
 
-from broker.coordinator.group.messages import NO_EPOCH, CommittedOffset
-from broker.coordinator.group.record_fields import ModernKey
-from broker.coordinator.group.record_fields import decode_key as decode_modern_key
-from broker.records.stored_fields import StoredFields, UnreadableRecord
+from broker.common.slices import SLICE, Steps
+from broker.coordinator.group.messages import NO_EPOCH, CommittedOffset, Record
+from broker.records.stored_fields import FlexibleFields, StoredFields, UnreadableRecord, varint
+
+_INT16, _INT32, _INT64 = (Struct(f">{code}") for code in "hiq")
+_OFFSET_AND_EPOCH = Struct(">hqi")
+_VERSION_AND_OFFSET = Struct(">hq")
 
 OFFSET_KEY_VERSIONS = (0, 1)
 GROUP_KEY_VERSION = 2
 
-_INT16 = Struct(">h")
-_INT32 = Struct(">i")
-_INT64 = Struct(">q")
-_OFFSET_AND_EPOCH = Struct(">hqi")
-_VERSION_AND_OFFSET = Struct(">hq")
+_VALUE_VERSION: Final = 0
+"""The version of the values with compact lengths."""
+
+
+class KeyType(IntEnum):
+    """What a record is about: the version of its key. (Kafka: CoordinatorRecordType)"""
+
+    GROUP = 3
+    PARTITIONS = 4
+    MEMBER = 5
+    TARGET = 6
+    TARGET_OF_MEMBER = 7
+    CURRENT = 8
+    EXPRESSION = 16
+
+    SHARE_MEMBER = 10
+    SHARE_GROUP = 11
+    SHARE_TARGET = 12
+    SHARE_TARGET_OF_MEMBER = 13
+    SHARE_CURRENT = 14
+    SHARE_STATES = 15
+
+
+NAMED: Final = frozenset(
+    {
+        KeyType.MEMBER,
+        KeyType.TARGET_OF_MEMBER,
+        KeyType.CURRENT,
+        KeyType.EXPRESSION,
+        KeyType.SHARE_MEMBER,
+        KeyType.SHARE_TARGET_OF_MEMBER,
+        KeyType.SHARE_CURRENT,
+    }
+)
+"""The types whose keys have a name."""
+
+
+class GroupKeys(NamedTuple):
+    """The types of the records of one type of group. `rest` is of the group too."""
+
+    group: KeyType
+    member: KeyType
+    target: KeyType
+    target_of_member: KeyType
+    current: KeyType
+    rest: KeyType
+
+
+class ModernKey(NamedTuple):
+    """`name` is the member id or the regular expression; "" for the types without."""
+
+    type: KeyType
+    group_id: str
+    name: str = ""
+
+
+def encode_key(key: ModernKey) -> bytes:
+    parts = [_INT16.pack(key.type), plain_string(key.group_id)]
+    if key.type in NAMED:
+        parts.append(plain_string(key.name))
+    return b"".join(parts)
+
+
+def tombstone(key_type: KeyType, group_id: str, name: str = "") -> Record:
+    return encode_key(ModernKey(key_type, group_id, name)), None
+
+
+def tombstones(key_types: Iterable[KeyType], group_id: str, name: str = "") -> list[Record]:
+    return [tombstone(each, group_id, name) for each in key_types]
+
+
+NO_TAGS: Final = b"\0"
+"""The end of a struct without tagged fields."""
+
+
+def head() -> bytes:
+    """Return the version of a value."""
+    return _INT16.pack(_VALUE_VERSION)
+
+
+def value_of(value: bytes) -> FlexibleFields:
+    """Return the fields after the version. Raises UnreadableRecord for another version."""
+    reader = FlexibleFields(value)
+    version = reader.integer(_INT16)
+    if version != _VALUE_VERSION:
+        raise UnreadableRecord(f"unsupported value version {version}: expected {_VALUE_VERSION}")
+    return reader
+
+
+SHORT: Final = 127
+"""Bytes of a string whose length takes more than one byte."""
+
+_LENGTHS: Final = [varint(length + 1) for length in range(SHORT)]
+
+
+def plain_string(value: str | None) -> bytes:
+    if value is None:
+        return b"\xff\xff"
+    encoded = value.encode()
+    return _INT16.pack(len(encoded)) + encoded
+
+
+def string(value: str | None) -> bytes:
+    if value is None:
+        return b"\0"
+    return string_of(value.encode())
+
+
+def string_of(encoded: bytes) -> bytes:
+    return varint(len(encoded) + 1) + encoded
+
+
+def strings(values: Collection[str]) -> Steps[bytes]:
+    parts = [varint(len(values) + 1)]
+    left = iter(values)
+    while some := [value.encode() for value in islice(left, SLICE)]:
+        parts += [_LENGTHS[len(each)] + each if len(each) < SHORT else string_of(each) for each in some]
+        yield
+    return b"".join(parts)
+
+
+def indexes(partitions: Collection[int]) -> bytes:
+    """Encode partitions in ascending order."""
+    return varint(len(partitions) + 1) + pack(f">{len(partitions)}i", *sorted(partitions))
+
+
+def decode_indexes(reader: FlexibleFields) -> frozenset[int]:
+    """Raises UnreadableRecord."""
+    return frozenset(reader.integer(_INT32) for _ in range(reader.count()))
+
+
+def assignment(partitions: Mapping[bytes, frozenset[int]]) -> Steps[bytes]:
+    """Encode partitions by topic id."""
+    parts = [varint(len(partitions) + 1)]
+    for topic_id, some in partitions.items():
+        parts += (topic_id, indexes(some), NO_TAGS)
+        yield
+    return b"".join(parts)
+
+
+def decode_assignment(reader: FlexibleFields) -> dict[bytes, frozenset[int]]:
+    """Raises UnreadableRecord."""
+    found = {}
+    for _ in range(reader.count()):
+        topic_id = reader.take(16)
+        found[topic_id] = decode_indexes(reader)
+        reader.skip_tagged()
+    return found
+
+
+def epoch_value(epoch: int) -> bytes:
+    """Return the beginning of a value that states an epoch."""
+    return head() + _INT32.pack(epoch)
+
+
+def decode_target_epoch(value: bytes) -> int:
+    """Raises UnreadableRecord."""
+    return value_of(value).integer(_INT32)
+
+
+def decode_target(value: bytes) -> dict[bytes, frozenset[int]]:
+    """Raises UnreadableRecord."""
+    return decode_assignment(value_of(value))
 
 
 class OffsetKey(msgspec.Struct, frozen=True):
@@ -63,11 +228,11 @@ class StoredGroup(msgspec.Struct, frozen=True):
 
 
 def encode_offset_key(group_id: str, topic: str, partition: int) -> bytes:
-    return b"".join((_INT16.pack(1), _string(group_id), _string(topic), _INT32.pack(partition)))
+    return b"".join((_INT16.pack(1), plain_string(group_id), plain_string(topic), _INT32.pack(partition)))
 
 
 def encode_offset_value(committed: CommittedOffset) -> bytes:
-    metadata, stamp = _string(committed.metadata), _INT64.pack(committed.commit_ms)
+    metadata, stamp = plain_string(committed.metadata), _INT64.pack(committed.commit_ms)
     if committed.expire_ms is None:
         return b"".join(
             (_OFFSET_AND_EPOCH.pack(3, committed.offset, committed.leader_epoch), metadata, stamp)
@@ -78,17 +243,17 @@ def encode_offset_value(committed: CommittedOffset) -> bytes:
 
 
 def encode_group_key(group_id: str) -> bytes:
-    return _INT16.pack(GROUP_KEY_VERSION) + _string(group_id)
+    return _INT16.pack(GROUP_KEY_VERSION) + plain_string(group_id)
 
 
 def encode_group_value(group: StoredGroup, members: Sequence[EncodedMember]) -> bytes:
     """Encode the group with these members in place of its own, which `encode_member` has encoded."""
     parts = [
         _INT16.pack(3),
-        _string(group.protocol_type),
+        plain_string(group.protocol_type),
         _INT32.pack(group.generation_id),
-        _string(group.protocol),
-        _string(group.leader),
+        plain_string(group.protocol),
+        plain_string(group.leader),
         _INT64.pack(group.state_ms),
         _INT32.pack(len(members)),
     ]
@@ -114,10 +279,10 @@ def encode_member(
     """Encode what a member keeps from one generation to the next."""
     return b"".join(
         (
-            _string(member_id),
-            _string(instance_id),
-            _string(client_id),
-            _string(client_host),
+            plain_string(member_id),
+            plain_string(instance_id),
+            plain_string(client_id),
+            plain_string(client_host),
             _INT32.pack(rebalance_timeout_ms),
             _INT32.pack(session_timeout_ms),
         )
@@ -132,7 +297,10 @@ def decode_key(key: bytes) -> OffsetKey | GroupKey | ModernKey | None:
         return OffsetKey(reader.string(), reader.string(), reader.integer(_INT32))
     if version == GROUP_KEY_VERSION:
         return GroupKey(reader.string())
-    return decode_modern_key(key)
+    if version not in KeyType.__members__.values():
+        return None
+    key_type = KeyType(version)
+    return ModernKey(key_type, reader.string(), reader.string() if key_type in NAMED else "")
 
 
 def decode_offset_value(value: bytes) -> CommittedOffset:
@@ -175,13 +343,6 @@ def _stored_member(reader: "_Reader", version: int) -> StoredMember:
         reader.take(reader.integer(_INT32)),
         reader.take(reader.integer(_INT32)),
     )
-
-
-def _string(value: str | None) -> bytes:
-    if value is None:
-        return b"\xff\xff"
-    encoded = value.encode()
-    return _INT16.pack(len(encoded)) + encoded
 
 
 class _Reader(StoredFields):

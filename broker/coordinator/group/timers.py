@@ -23,11 +23,8 @@ class TimerKind(Enum):
     JOIN_PHASE = auto()
     SYNC_PHASE = auto()
     RETENTION = auto()
-    CONSUMER_SESSION = auto()
-    CONSUMER_REBALANCE = auto()
-    CONSUMER_REJOIN = auto()
-    CONSUMER_SYNC = auto()
-    SHARE_SESSION = auto()
+    MEMBER = auto()
+    """Of a member of a consumer or share group, which is removed when it is due."""
 
 
 class GroupTimer:

@@ -18,10 +18,8 @@ from typing import Final, NamedTuple
 from broker.common.clock import Clock
 from broker.common.errors import ApiError, ErrorCode
 from broker.config.sections.share_groups import ShareCoordinatorConfig
-from broker.coordinator.share.records import ShareState, ShareUpdate
-from broker.coordinator.share.state_log import StagedState, StateLog
-from broker.coordinator.share.states import NOT_SET, SharePartitionKey, StateBatch
-from broker.coordinator.share_states import ShareStateSummary
+from broker.coordinator.share.state_log import ShareState, ShareUpdate, StagedState, StateLog
+from broker.coordinator.share.states import NOT_SET, SharePartitionKey, ShareStateSummary, StateBatch
 from broker.coordinator.topic_logs import TopicLogs, coordinator_partition
 from broker.partitions.partitions import Partitions
 

@@ -32,8 +32,8 @@ from broker.coordinator.share.persister import (
     StateWrite,
     WrittenState,
 )
-from broker.coordinator.share.records import ShareState
 from broker.coordinator.share.share_partition import Lock, ShareLimits, SharePartition, StateChange
+from broker.coordinator.share.state_log import ShareState
 from broker.coordinator.share.states import NOT_SET, SharePartitionKey
 from broker.log.partition import PartitionLog
 from broker.partitions.partitions import LEADER_EPOCH, Partitions

@@ -1,12 +1,18 @@
-"""Delivery states of records, ranges of offsets with one state, and how a later write changes earlier ones.
+"""The states of share partitions: of records, ranges of offsets with one state, how a later write changes
+earlier ones; and the states of whole share partitions, as the group coordinator uses and the handlers change
+them.
 
-Used by the share partition and by the stored state. (Kafka: RecordState, PersisterStateBatch,
-PersisterStateBatchCombiner)
+A share partition is a partition of a topic as one group reads it. Its state says what the group has
+acknowledged, and is kept by `coordinator.share.persister`. What handlers change, `server.parts` implements: a
+call returns once its change is recorded and the states are durable. (Kafka: RecordState, Persister,
+PersisterStateBatch, PersisterStateBatchCombiner)
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
+
+from broker.common.errors import ApiError, ErrorCode
 
 NOT_SET: Final = -1
 """The start offset of a state whose first offset `share.auto.offset.reset` decides."""
@@ -92,3 +98,59 @@ def _outside(old: Iterable[StateBatch], new: list[StateBatch]) -> Iterator[State
             covering += 1
         if first <= each.last:
             yield each._replace(first=first)
+
+
+class ShareStateSummary(NamedTuple):
+    """`start_offset` is -1 until the partition's leader has chosen it."""
+
+    start_offset: int
+    state_epoch: int
+    leader_epoch: int
+
+
+class ShareStates(Protocol):
+    """The states by group id, topic id of 16 bytes, and partition."""
+
+    async def initialize(self, group_id: str, topic_id: bytes, partition: int, start_offset: int) -> None:
+        """Begin a state, or begin it anew. It is durable on return. Raises ApiError.
+
+        With a `start_offset` of -1, the partition's leader chooses it by the group's
+        `share.auto.offset.reset`.
+        """
+
+    def summary(self, group_id: str, topic_id: bytes, partition: int) -> ShareStateSummary | None:
+        """Return what is known of a state; None if it is not initialized."""
+
+    async def delete(self, group_id: str, topic_id: bytes, partition: int) -> None:
+        """Delete a state. It need not exist. Raises ApiError."""
+
+
+SharePartition = tuple[bytes, int]
+"""Topic id and index."""
+
+
+class ShareStateResult(NamedTuple):
+    """The outcome of a change: `error` if it failed as a whole, else an error for each part that failed."""
+
+    error: ErrorCode
+    message: str | None = None
+    partitions: Mapping[SharePartition, ApiError] = {}
+    topics: Mapping[bytes, ApiError] = {}
+
+
+class ShareGroupStates(Protocol):
+    """The states of the groups' share partitions, by group id and topic id of 16 bytes."""
+
+    def summary(self, group_id: str, topic_id: bytes, partition: int) -> ShareStateSummary | None:
+        """Return what is known of a state; None if it is not initialized."""
+
+    async def alter(
+        self, group_id: str, offsets: Mapping[bytes, tuple[str, Mapping[int, int]]]
+    ) -> ShareStateResult:
+        """Begin states anew at start offsets: by topic id the topic's name, and offsets by partition."""
+
+    async def delete(self, group_id: str, topic_ids: Collection[bytes]) -> ShareStateResult:
+        """Delete the states of topics. One without a state is UNKNOWN_TOPIC_OR_PARTITION."""
+
+    async def delete_all(self, group_id: str) -> ShareStateResult:
+        """Delete all states of a group, which is deleted next."""

@@ -14,10 +14,8 @@ from msgspec.structs import replace
 
 from broker.common.errors import ErrorCode
 from broker.config.sections.transactions import TransactionConfig
-from broker.coordinator.producer_ids import NeedsProducerId, NewProducerId
-from broker.coordinator.transaction import ending, initialization
-from broker.coordinator.transaction.ending import EndRequest
-from broker.coordinator.transaction.initialization import KnownProducer
+from broker.coordinator.transaction import changes
+from broker.coordinator.transaction.changes import EndRequest, KnownProducer, NeedsProducerId, NewProducerId
 from broker.coordinator.transaction.records import decode_key, decode_value
 from broker.coordinator.transaction.state import (
     DECIDED,
@@ -206,7 +204,7 @@ class TransactionCoordinator:
                 raise NeedsProducerId
             data = TransactionData(producer_id, NO_EPOCH, timeout_ms, updated_ms=wall_ms)
             transaction = self._transactions[transactional_id] = Transaction(transactional_id, data)
-        return initialization.initialize(transaction, timeout_ms, known, new_producer_id, wall_ms)
+        return changes.initialize(transaction, timeout_ms, known, new_producer_id, wall_ms)
 
     def add_partitions(
         self,
@@ -268,7 +266,7 @@ class TransactionCoordinator:
         """Handle an EndTxn. Raises NeedsProducerId."""
         if not transactional_id:
             return ErrorCode.INVALID_REQUEST
-        return ending.end(self.get(transactional_id), request, new_producer_id, wall_ms)
+        return changes.end(self.get(transactional_id), request, new_producer_id, wall_ms)
 
     # Written changes
 
@@ -286,7 +284,7 @@ class TransactionCoordinator:
     def completed(self, completion: TransactionCompletion, wall_ms: int) -> TransactionChange:
         """Return the change that ends a transaction whose partitions all have their marker."""
         return TransactionChange(
-            completion.transaction, ending.complete(completion.transaction.data, wall_ms)
+            completion.transaction, changes.complete(completion.transaction.data, wall_ms)
         )
 
     def _complete(self, transaction: Transaction, now_ms: int) -> None:
@@ -327,4 +325,4 @@ class TransactionCoordinator:
         unused = self._expiry.next_of(
             transactions, now_ms, lambda each: is_expired(each, wall_ms, config.expiration_ms)
         )
-        return [*(ending.fence(each, wall_ms) for each in late), *(expire(each) for each in unused)]
+        return [*(changes.fence(each, wall_ms) for each in late), *(expire(each) for each in unused)]

@@ -15,7 +15,7 @@ import trio
 
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome, Response
-from broker.api.security.access import CREATES_TOPICS
+from broker.api.security.client_security import CREATES_TOPICS
 from broker.common.slice_runner import run_slices
 from broker.common.slices import SliceTimer
 from broker.gateway.apis.deciding import decides, may_name_reserved

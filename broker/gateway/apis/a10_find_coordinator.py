@@ -6,7 +6,7 @@ from functools import partial
 from broker.api.a10_find_coordinator import SHARE, SHARE_SINCE
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome
-from broker.api.security.access import FOR_BROKERS
+from broker.api.security.client_security import FOR_BROKERS
 from broker.common.errors import ErrorCode
 from broker.gateway.apis.deciding import decides
 from broker.gateway.apis.roles import Handle, Roles, refused

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from broker.api import a74_list_config_resources as local
 from broker.api.requests.context import RequestContext
-from broker.api.requests.outcome import Outcome, Response
+from broker.api.requests.outcome import Outcome, Response, in_slices
 from broker.api.requests.pacing import consumed
 from broker.api.requests.services import ControlServices
 from broker.common.errors import ErrorCode
@@ -48,7 +48,7 @@ def handle(
     message: ListConfigResourcesRequest, context: RequestContext, services: ControlServices
 ) -> Outcome | Awaitable[Outcome]:
     if context.api_version == ONLY_CLIENT_METRICS or set(message.resource_types) == {OURS}:
-        return local.handle(message, context, services)
+        return in_slices(local.handle(message, context, services))
     return in_own_task(partial(_list, message.resource_types, context, services))
 
 
@@ -57,7 +57,7 @@ async def _list(wanted: list[int], context: RequestContext, services: ControlSer
     reply: ListConfigResourcesResponse = await ask(context, ListConfigResourcesRequest(theirs))
     if reply.error_code != ErrorCode.NONE or (wanted and OURS not in wanted):
         return encoded(Response(reply), len(reply.config_resources))
-    listed = await reply_of(local.handle(ListConfigResourcesRequest([OURS]), context, services))
+    listed = await reply_of(in_slices(local.handle(ListConfigResourcesRequest([OURS]), context, services)))
     found = await run_slices(_of_others(reply.config_resources))
     reply.config_resources = [*found, *listed.config_resources]
     return encoded(Response(reply), len(reply.config_resources))

@@ -14,6 +14,7 @@ from itertools import compress
 from typing import Any, Final, NamedTuple
 
 from broker.api import a32_describe_configs, a33_alter_configs, a44_incremental_alter_configs
+from broker.api.registry import begun
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome, Response, in_slices
 from broker.api.requests.services import ControlServices
@@ -53,12 +54,12 @@ class ConfigApi(NamedTuple):
 
 
 CONFIG_APIS: Final = {
-    ApiKey.DESCRIBE_CONFIGS: ConfigApi(a32_describe_configs.handle, "results"),
+    ApiKey.DESCRIBE_CONFIGS: ConfigApi(begun(a32_describe_configs.handle), "results"),
     ApiKey.ALTER_CONFIGS: ConfigApi(
-        a33_alter_configs.handle, "responses", alter_configs.AlterConfigsResourceResponse
+        begun(a33_alter_configs.handle), "responses", alter_configs.AlterConfigsResourceResponse
     ),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: ConfigApi(
-        a44_incremental_alter_configs.handle,
+        begun(a44_incremental_alter_configs.handle),
         "responses",
         incremental_alter_configs.AlterConfigsResourceResponse,
     ),

@@ -10,7 +10,7 @@ from broker.api.registry import Api, Registry
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome
 from broker.api.requests.services import ControlServices
-from broker.api.security.access import ACCESS
+from broker.api.security.client_security import ACCESS
 from broker.config.table import BrokerConfig
 from broker.gateway.api_versions import INTERNAL
 from broker.gateway.apis import (

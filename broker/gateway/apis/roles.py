@@ -1,5 +1,5 @@
 """Applies the roles of clients to their requests where the gateway logs them in, as a broker does
-(`api.security.access`).
+(`api.security.client_security`).
 
 Upstream, they all have the gateway's own credentials, so no ACL distinguishes them. Where clients log in
 upstream (gateway.authentication=upstream), the cluster's ACLs decide, and no role is asked.
@@ -12,8 +12,7 @@ from typing import Any, Final
 from broker.api.requests.context import Connection, RequestContext
 from broker.api.requests.error_responses import error_response_in_slices
 from broker.api.requests.outcome import Outcome, Response, Sliced
-from broker.api.security.access import ACCESS
-from broker.api.security.client_security import ClientSecurity
+from broker.api.security.client_security import ACCESS, ClientSecurity
 from broker.common.errors import ErrorCode
 from broker.common.principal import Principal
 from broker.common.slices import Slices

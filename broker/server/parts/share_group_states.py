@@ -19,7 +19,7 @@ from broker.coordinator.group.consumer.assignment import TopicFacts, by_topic
 from broker.coordinator.group.messages import Effects, Now, ShareStatesReply, Token
 from broker.coordinator.group.share.state_partitions import NamedPartitions, StatePartitions
 from broker.coordinator.group_service import GroupService
-from broker.coordinator.share_states import SharePartition, ShareStateResult, ShareStates, ShareStateSummary
+from broker.coordinator.share.states import SharePartition, ShareStateResult, ShareStates, ShareStateSummary
 
 SHARE_GROUP_STATES: Final = "share-group-states"
 """The name of the task."""
@@ -41,7 +41,7 @@ OnFailure = Callable[[str, Exception], None]
 
 
 class ShareGroupStateService:
-    """The implementation of `coordinator.share_states.ShareGroupStates`, one per broker.
+    """The implementation of `coordinator.share.states.ShareGroupStates`, one per broker.
 
     `topics` returns the topics of the cluster by id.
     """

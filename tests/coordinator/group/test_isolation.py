@@ -13,7 +13,7 @@ from broker.config.sections.groups import ConsumerGroupConfig
 from broker.config.sections.share_groups import ShareGroupConfig
 from broker.coordinator.group.consumer import migration
 from broker.coordinator.group.expiry import CHANGING_MS, FAILED_TIMER_RETRY_MS
-from broker.coordinator.group.isolation import SMALL, TRIES
+from broker.coordinator.group.groups import SMALL, TRIES
 from broker.coordinator.group.messages import Effects, LeavingMember
 from tests.coordinator.group.consumer.consumers import REBALANCE_MS, SESSION_MS, Consumers, topic_id
 from tests.coordinator.group.consumer.test_migration import assignment, subscription
@@ -423,7 +423,7 @@ def test_an_expiry_that_fails_is_tried_again(monkeypatch: pytest.MonkeyPatch) ->
     talk.elapsed += SESSION_MS
     failures: list[str] = []
     with monkeypatch.context() as patch:
-        patch.setattr(migration, "members_expired", lambda *_: 1 // 0)
+        patch.setattr(migration, "remove_members", lambda *_: 1 // 0)
         while (deadline := talk.coordinator.next_deadline()) is not None and deadline <= talk.now.ms:
             talk.coordinator.expire(talk.now, lambda group_id, error: failures.append(f"{group_id} {error}"))
     assert len(failures) == 1

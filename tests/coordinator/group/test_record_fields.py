@@ -3,7 +3,7 @@
 import pytest
 
 from broker.common.slices import SLICE, run_through
-from broker.coordinator.group.record_fields import SHORT, string, strings
+from broker.coordinator.group.records import SHORT, string, strings
 from broker.records.stored_fields import FlexibleFields, varint
 
 

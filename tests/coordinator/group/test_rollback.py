@@ -3,8 +3,8 @@
 import pytest
 
 from broker.common.errors import ErrorCode
+from broker.coordinator.group.groups import COORDINATOR_ERRORS
 from broker.coordinator.group.messages import OffsetToCommit
-from broker.coordinator.group.rollback import COORDINATOR_ERRORS
 
 GONE = ErrorCode.NOT_COORDINATOR
 

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from broker.common.slices import SLICE, run_through
 from broker.coordinator.group.consumer.assignment import metadata_hash
-from broker.coordinator.group.subscribers import Subscriptions, bytes_of
+from broker.coordinator.group.modern_group import Subscriptions, bytes_of
 
 
 def test_members_with_equal_names_share_one_tuple() -> None:

@@ -6,7 +6,7 @@ from broker.common.errors import BrokerBug, ErrorCode
 from broker.common.slices import SLICE, run_through
 from broker.coordinator.group.group import ClassicGroup
 from broker.coordinator.group.messages import OffsetToCommit
-from broker.coordinator.group.subscriptions import SubscribedTopics, subscribed_topics, topics_of
+from broker.coordinator.group.offsets import SubscribedTopics, subscribed_topics, topics_of
 from tests.coordinator.group.conversation import Ask, Conversation, subscription
 
 MANY = 1_024
@@ -76,7 +76,7 @@ def test_the_topics_of_one_member_are_read_one_at_a_time(topics):
 
 
 def test_a_generation_begins_without_reading_topics(talk, monkeypatch):
-    monkeypatch.setattr("broker.coordinator.group.subscriptions.topics_of", None)
+    monkeypatch.setattr("broker.coordinator.group.offsets.topics_of", None)
     first, second = talk.stable(2)
     talk.commit(first, 1)
     talk.leave(second)
@@ -161,7 +161,7 @@ def test_topics_are_read_for_expiry_in_pieces_and_only_after_the_retention(quick
     quick.commit(leader, 1, OffsetToCommit("0", 0, 1), OffsetToCommit("old", 0, 2))
     begun = quick.elapsed
     with monkeypatch.context() as patched:
-        patched.setattr("broker.coordinator.group.subscriptions.topics_of", None)
+        patched.setattr("broker.coordinator.group.offsets.topics_of", None)
         quick.wait(59_000)
     quick.elapsed = begun + 60_999
     pieces = 0

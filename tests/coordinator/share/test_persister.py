@@ -13,8 +13,7 @@ from broker.coordinator.share.persister import (
     coordinator_key,
     partition_of,
 )
-from broker.coordinator.share.records import decode_key, decode_snapshot, decode_update
-from broker.coordinator.share.state_log import SPARE
+from broker.coordinator.share.state_log import SPARE, decode_key, decode_snapshot, decode_update
 from broker.coordinator.share.states import RecordState, SharePartitionKey, StateBatch
 from broker.log.partition import PartitionLog
 from broker.records.build import NewRecord, build_batch

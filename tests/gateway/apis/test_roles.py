@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from broker.api.security.access import ACCESS, FOR_BROKERS
+from broker.api.security.client_security import ACCESS, FOR_BROKERS
 from broker.common.errors import ErrorCode
 from broker.controller.commands import ResourceType
 from broker.gateway.api_versions import INTERNAL, judged

@@ -18,16 +18,18 @@ from broker.coordinator.group.consumer.embedded import (
     version_of,
     write_assignment,
 )
-from broker.coordinator.group.consumer.epochs import advance, start_session
+from broker.coordinator.group.consumer.epochs import advance
 from broker.coordinator.group.consumer.group import CONSUMER_PROTOCOL_TYPE, NONE, ConsumerGroup
 from broker.coordinator.group.consumer.heartbeat import (
+    check_consumers,
     check_member_bytes,
-    check_size,
     replace_static,
     static_member,
 )
-from broker.coordinator.group.consumer.member import JOINS, ClassicProtocols, ConsumerMember, MemberState
+from broker.coordinator.group.consumer.member import ClassicProtocols, ConsumerMember, MemberState
 from broker.coordinator.group.messages import JoinReply, JoinRequest, SyncReply, SyncRequest
+from broker.coordinator.group.modern_changes import start_session
+from broker.coordinator.group.modern_group import JOINS
 from broker.coordinator.group.transition import Transition
 
 
@@ -42,7 +44,7 @@ def join(
     `new_id` is the id of a member without one.
     """
     member_id = request.member_id or new_id
-    check_size(transition, group, member_id, request.instance_id)
+    check_consumers(transition, group, member_id, request.instance_id)
     _check_protocols(group, request)
     if not request.member_id and request.requires_member_id and request.instance_id is None:
         return None, JoinReply(ErrorCode.MEMBER_ID_REQUIRED, new_id)

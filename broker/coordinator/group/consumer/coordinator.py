@@ -8,27 +8,25 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from broker.common.errors import ApiError, ErrorCode
-from broker.common.slices import Steps, run_through
+from broker.common.errors import ErrorCode
+from broker.common.slices import Steps
 from broker.config.sections.groups import ConsumerGroupConfig
 from broker.coordinator.group.any_group import GroupsById
 from broker.coordinator.group.consumer import heartbeat, migration
 from broker.coordinator.group.consumer.epochs import preferred_assignor
 from broker.coordinator.group.consumer.group import ConsumerGroup
-from broker.coordinator.group.consumer.member import JOINS, LEAVES, LEAVES_FOR_NOW
+from broker.coordinator.group.consumer.member import LEAVES_FOR_NOW, ConsumerMember
 from broker.coordinator.group.consumer.regular_expressions import outdated_expressions
 from broker.coordinator.group.group import ClassicGroup
-from broker.coordinator.group.groups import Groups
-from broker.coordinator.group.isolation import is_costly, is_large
+from broker.coordinator.group.groups import Groups, is_costly, is_large
 from broker.coordinator.group.messages import (
     ConsumerHeartbeatRequest,
-    DescribedConsumer,
-    DescribedConsumerGroup,
     Effects,
     ModernHeartbeatReply,
     Now,
     Token,
 )
+from broker.coordinator.group.modern_group import JOINS, LEAVES, DescribedModernGroup, described
 from broker.coordinator.group.share.group import ShareGroup
 from broker.coordinator.group.transition import Transition
 
@@ -54,35 +52,20 @@ class ConsumerCoordinator:
         """Handle a ConsumerGroupHeartbeat. The reply follows at once. Pauses where the group is large: of
         several such calls, each goes on to its end before the next one does.
         """
-        groups = self._groups
-        transition = groups.transition(now)
-        try:
-            heartbeat.check_request(request, self._config.assignors)
-            if self._is_large(request):
-                yield from groups.in_turn(request.group_id, request.member_id, now)
-                transition, reply = yield from groups.changed(
-                    request.group_id, now, partial(self._beat, request)
-                )
-            else:
-                reply = run_through(self._beat(request, transition, groups.by_id))
-            migration.dismiss(transition)
-        except ApiError as error:
-            transition = groups.undone(transition, error.code)
-            reply = ModernHeartbeatReply(error.code, message=error.message)
-        transition.reply(token, reply)
-        return transition.effects
+        return self._groups.beat(request, token, now, self._is_large, partial(self._beat, request))
 
-    def described(self, group_id: str) -> DescribedConsumerGroup:
+    def described(self, group_id: str) -> DescribedModernGroup[ConsumerMember]:
         """Handle ConsumerGroupDescribe for one group."""
         group = self._groups.get(group_id)
         if isinstance(group, ConsumerGroup):
-            return _described(group, self._config.assignors)
+            return described(group, preferred_assignor(group, self._config.assignors))
         what = "not found." if group is None else "is not a consumer group."
         message = f"Group {group_id} {what}"
-        return DescribedConsumerGroup(ErrorCode.GROUP_ID_NOT_FOUND, group_id, message=message)
+        return DescribedModernGroup(ErrorCode.GROUP_ID_NOT_FOUND, group_id, message=message)
 
     def _is_large(self, request: ConsumerHeartbeatRequest) -> bool:
-        """Return whether what a heartbeat changes is too much for one piece."""
+        """Check a heartbeat, and return whether its change is too much for one piece. Raises ApiError."""
+        heartbeat.check_request(request, self._config.assignors)
         group = self._groups.get(request.group_id)
         if isinstance(group, ShareGroup):
             return False
@@ -115,37 +98,9 @@ class ConsumerCoordinator:
             group = migration.consumer_group(groups, request.group_id)
         if not request.member_id:
             request = replace(request, member_id=self._new_uuid())
-        times = self._groups.times_of(request.group_id)
+        times = self._groups.times_of(group)
         return (
             yield from heartbeat.beat(
                 transition, group, request, times.session_timeout_ms, times.heartbeat_interval_ms
             )
         )
-
-
-def _described(group: ConsumerGroup, assignors: tuple[str, ...]) -> DescribedConsumerGroup:
-    members = tuple(
-        DescribedConsumer(
-            member.member_id,
-            member.instance_id,
-            member.rack_id,
-            member.epoch,
-            member.client_id,
-            member.client_host,
-            member.topics,
-            member.regex,
-            member.assigned,
-            group.target_of(member.member_id),
-            member.classic is not None,
-        )
-        for member in group.members.values()
-    )
-    return DescribedConsumerGroup(
-        ErrorCode.NONE,
-        group.group_id,
-        group.state.value,
-        group.epoch,
-        group.target_epoch,
-        preferred_assignor(group, assignors),
-        members,
-    )

@@ -1,6 +1,5 @@
 """What a heartbeat or a JoinGroup brings about once its member is known: a new epoch of the group if a
-subscription or a topic has changed, a new target assignment, the member's next step towards it, and the
-timers of members, which `expiry` handles when due.
+subscription or a topic has changed, a new target assignment, and the member's next step towards it.
 
 Called by `heartbeat` and `classic_members`. A partition is revoked before another member receives it: a
 member reports that it has given up its partitions before it moves to the target's epoch. (Kafka: the three
@@ -16,14 +15,8 @@ from broker.coordinator.group.consumer.assignment import Assignment, Subscriber,
 from broker.coordinator.group.consumer.assignors import ASSIGNORS
 from broker.coordinator.group.consumer.group import NONE, ConsumerGroup, Owners
 from broker.coordinator.group.consumer.member import ConsumerMember, MemberState
-from broker.coordinator.group.consumer.records import (
-    current_record,
-    epoch_record,
-    member_record,
-    target_epoch_record,
-    target_record,
-)
 from broker.coordinator.group.consumer.regular_expressions import keep_expressions
+from broker.coordinator.group.modern_changes import bump_if_changed, set_targets, store
 from broker.coordinator.group.transition import Transition
 
 
@@ -40,16 +33,12 @@ def advance(
     `before` is the member as the group has it, or a new one. `owned` are the partitions that it reports;
     `resolved` are the topics of regular expressions that were looked up for this request.
     """
-    is_bumped = group.epoch == 0
-    if member != before:
-        transition.keep(group)
-        member = group.put(member)
-        yield
-        transition.record((yield from member_record(group.group_id, member)))
-        is_bumped = is_bumped or (member.topics, member.regex or "") != (before.topics, before.regex or "")
+    member = yield from store(transition, group, before, member)
+    subscribes = (member.topics, member.regex or "") != (before.topics, before.regex or "")
+    is_bumped = group.epoch == 0 or subscribes
     is_bumped = (yield from keep_expressions(transition, group, resolved)) or is_bumped
     if is_bumped or group.known_topics is not transition.topics.by_name:
-        yield from _bump_if_changed(transition, group, is_bumped=is_bumped)
+        yield from bump_if_changed(transition, group, is_bumped=is_bumped)
     if group.epoch > group.target_epoch and not _waits(transition, group, before, member):
         yield from _assign(transition, group)
     target = group.target_of(member.member_id)
@@ -59,7 +48,7 @@ def advance(
         yield
         after = group.put(after)
         yield
-        transition.record((yield from current_record(group.group_id, after)))
+        transition.record((yield from group.current_record(after)))
         _time_revocation(transition, group, after)
     return after
 
@@ -69,14 +58,7 @@ def add_expressions(
 ) -> Steps[None]:
     """Keep what was looked up. The next heartbeat computes the assignment if topics have changed."""
     if (yield from keep_expressions(transition, group, resolved)):
-        yield from _bump_if_changed(transition, group, is_bumped=True)
-
-
-def bump(transition: Transition, group: ConsumerGroup) -> None:
-    """Begin an epoch of the group, whose next heartbeat computes the assignment."""
-    transition.keep(group)
-    group.set_epoch(group.epoch + 1, group.metadata_hash)
-    transition.record(epoch_record(group))
+        yield from bump_if_changed(transition, group, is_bumped=True)
 
 
 def preferred_assignor(group: ConsumerGroup, available: tuple[str, ...]) -> str:
@@ -86,16 +68,6 @@ def preferred_assignor(group: ConsumerGroup, available: tuple[str, ...]) -> str:
         if member.assignor is not None and member.assignor in available:
             votes[member.assignor] += 1
     return max(votes, key=votes.__getitem__) if votes else available[0]
-
-
-def _bump_if_changed(transition: Transition, group: ConsumerGroup, *, is_bumped: bool) -> Steps[None]:
-    topics = transition.topics.by_name
-    found = yield from group.subscribers.metadata_hash(topics)
-    if is_bumped or found != group.metadata_hash:
-        transition.keep(group)
-        group.set_epoch(group.epoch + 1, found)
-        transition.record(epoch_record(group))
-    group.known_topics = topics
 
 
 def _waits(
@@ -132,13 +104,7 @@ def _assign(transition: Transition, group: ConsumerGroup) -> Steps[None]:
         target = group.target_of(member_id)
         subscribers[member_id] = Subscriber(member.instance_id, ids[subscription], target)
     targets: dict[str, Assignment] = dict((yield from assign(subscribers, counts)))
-    transition.keep(group)
-    for member_id, target in targets.items():
-        yield
-        if member_id not in group.targets or group.targets[member_id] != target:
-            transition.record((yield from target_record(group.group_id, member_id, target)))
-    group.set_targets(targets, group.epoch)
-    transition.record(target_epoch_record(group))
+    yield from set_targets(transition, group, targets)
 
 
 def _time_revocation(transition: Transition, group: ConsumerGroup, member: ConsumerMember) -> None:
@@ -221,27 +187,9 @@ def _next(
     return member.moved(state, target_epoch, assigned)
 
 
-def start_session(
-    transition: Transition, group: ConsumerGroup, member: ConsumerMember, session_timeout_ms: int
-) -> None:
-    """Restart the member's session. One of the classic protocol states its own timeout."""
-    timeout_ms = session_timeout_ms if member.classic is None else member.classic.session_timeout_ms
-    transition.set_timer(group.timers_of(member.member_id).session, timeout_ms)
-
-
-def stop_timers(transition: Transition, group: ConsumerGroup, member_id: str) -> None:
-    """Cancel and forget the timers of a member that is gone."""
-    timers = group.timers.pop(member_id, None)
-    for timer in timers or ():
-        transition.timers.cancel(timer)
-
-
-def start_missing(transition: Transition, group: ConsumerGroup, session_timeout_ms: int) -> None:
-    """Start the timers that the members of a loaded or restored group lack."""
-    for member_id, member in group.members.items():
-        timers = group.timers_of(member_id)
-        if timers.session.at_ms is None:
-            start_session(transition, group, member, session_timeout_ms)
-        revokes = member.state is MemberState.UNREVOKED_PARTITIONS and member.classic is None
-        if revokes and timers.rebalance.at_ms is None:
-            transition.set_timer(timers.rebalance, member.rebalance_timeout_ms)
+def start_revocations(transition: Transition, group: ConsumerGroup) -> None:
+    """Start the timers of revocations that the members of a loaded or restored group lack."""
+    for member in group.members.values():
+        is_timed = group.timers_of(member.member_id).rebalance.at_ms is not None
+        if member.state is MemberState.UNREVOKED_PARTITIONS and not is_timed:
+            _time_revocation(transition, group, member)

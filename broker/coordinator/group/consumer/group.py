@@ -4,19 +4,22 @@ epochs. (Kafka: ConsumerGroup)
 Used by the transitions of this package.
 """
 
+import logging
 from collections.abc import Collection
 from enum import Enum
 from operator import is_
-from typing import Final, NamedTuple, Self
-
-from msgspec.structs import replace
+from typing import Final, Self
 
 from broker.common.errors import BrokerBug, ErrorCode
 from broker.common.slices import Steps
-from broker.coordinator.group.consumer.assignment import Assignment, Topics
-from broker.coordinator.group.consumer.member import ConsumerMember, MemberTimers
-from broker.coordinator.group.messages import CommitRequest
+from broker.coordinator.group.consumer import records
+from broker.coordinator.group.consumer.assignment import Assignment, Topics, overlap
+from broker.coordinator.group.consumer.member import ConsumerMember, ConsumerTimers, ResolvedExpression
+from broker.coordinator.group.messages import CONSUMER, CommitRequest, Record
 from broker.coordinator.group.modern_group import ModernGroup
+from broker.coordinator.group.records import GroupKeys, KeyType, ModernKey, tombstone
+
+logger = logging.getLogger(__name__)
 
 NONE: frozenset[int] = frozenset()
 
@@ -91,15 +94,7 @@ class ConsumerGroupState(Enum):
     STABLE = "Stable"
 
 
-class ResolvedExpression(NamedTuple):
-    """The topics that match a subscribed regular expression. `version` is that of the metadata."""
-
-    topics: frozenset[str]
-    version: int
-    wall_ms: int
-
-
-class ConsumerGroup(ModernGroup[ConsumerMember, MemberTimers]):
+class ConsumerGroup(ModernGroup[ConsumerMember, ConsumerTimers]):
     """A consumer group.
 
     `owners` has the partitions that are assigned or still to be revoked. `expressions` are the subscribed
@@ -107,7 +102,18 @@ class ConsumerGroup(ModernGroup[ConsumerMember, MemberTimers]):
     `resolved_topics`.
     """
 
-    __slots__ = ("_state", "expressions", "owners", "resolved_ms", "resolved_topics", "static_ids")
+    type = CONSUMER
+    protocol_type = CONSUMER_PROTOCOL_TYPE
+    keys = GroupKeys(
+        KeyType.GROUP,
+        KeyType.MEMBER,
+        KeyType.TARGET,
+        KeyType.TARGET_OF_MEMBER,
+        KeyType.CURRENT,
+        KeyType.PARTITIONS,
+    )
+
+    __slots__ = ("expressions", "owners", "resolved_ms", "resolved_topics", "static_ids")
 
     def __init__(self, group_id: str) -> None:
         super().__init__(group_id)
@@ -116,7 +122,6 @@ class ConsumerGroup(ModernGroup[ConsumerMember, MemberTimers]):
         self.expressions: dict[str, ResolvedExpression] = {}
         self.resolved_topics: Topics | None = None
         self.resolved_ms: int | None = None
-        self._state: ConsumerGroupState | None = None
 
     def copy(self) -> Self:
         other = super().copy()
@@ -126,61 +131,37 @@ class ConsumerGroup(ModernGroup[ConsumerMember, MemberTimers]):
         return other
 
     @property
-    def state(self) -> ConsumerGroupState:
-        if self._state is None:
-            self._state = self._current_state()
-        return self._state
-
-    @property
     def is_obsolete(self) -> bool:
         """Whether the group can be removed: it has neither members nor offsets."""
         return not (self.members or self.offsets)
 
-    def topics_of(self, member: ConsumerMember) -> Collection[str]:
-        """Return the topics that a member subscribes to by name and by regular expression."""
-        return self.subscribers.topics_of(member.topics, member.regex)
-
     def put(self, member: ConsumerMember) -> ConsumerMember:
-        """Add a member, or replace the one of the same id. Return it with the names that the group holds."""
         before = self.members.get(member.member_id)
         if before is not None:
-            if before.instance_id is not None and self.static_ids.get(before.instance_id) == member.member_id:
-                del self.static_ids[before.instance_id]
-            if before.topics is not member.topics or before.regex != member.regex:
-                self.subscribers.remove(before.topics, before.regex)
-        if before is None or before.topics is not member.topics or before.regex != member.regex:
-            resolved = self.expressions.get(member.regex) if member.regex else None
-            names = self.subscribers.add(member.topics, member.regex, resolved.topics if resolved else ())
-            if names is not member.topics:
-                member = replace(member, topics=names)
+            self._forget_instance(before)
+        member = super().put(member)
         self._own(before, member)
-        self.size += member.size - (0 if before is None else before.size)
-        self.members[member.member_id] = member
         if member.instance_id is not None:
             self.static_ids[member.instance_id] = member.member_id
-        self._state = None
         return member
 
+    def new_timers(self, member_id: str) -> ConsumerTimers:
+        return ConsumerTimers(self.group_id, member_id)
+
+    def selected(self, regex: str | None) -> Collection[str]:
+        resolved = self.expressions.get(regex) if regex else None
+        return resolved.topics if resolved else ()
+
     def remove(self, member_id: str) -> Steps[None]:
-        """Remove a member with its assignments. Pauses between parts that go through all its topics."""
-        member = self.members.pop(member_id)
-        self.subscribers.remove(member.topics, member.regex)
-        yield
+        member = self.members[member_id]
+        yield from super().remove(member_id)
         self._own(member, None)
         yield
-        self.size -= member.size
-        self.targets.pop(member_id, None)
-        if member.instance_id is not None and self.static_ids.get(member.instance_id) == member_id:
+        self._forget_instance(member)
+
+    def _forget_instance(self, member: ConsumerMember) -> None:
+        if member.instance_id is not None and self.static_ids.get(member.instance_id) == member.member_id:
             del self.static_ids[member.instance_id]
-        self._state = None
-
-    def set_epoch(self, epoch: int, metadata_hash: int) -> None:
-        self.epoch, self.metadata_hash = epoch, metadata_hash
-        self._state = None
-
-    def set_targets(self, targets: dict[str, Assignment], epoch: int) -> None:
-        self.targets, self.target_epoch = targets, epoch
-        self._state = None
 
     def set_expression(self, regex: str, resolved: ResolvedExpression) -> None:
         """Replace the topics of a regular expression."""
@@ -188,12 +169,6 @@ class ConsumerGroup(ModernGroup[ConsumerMember, MemberTimers]):
         self.expressions[regex] = resolved
         if known is None or known.topics != resolved.topics:
             self.subscribers.select(regex, resolved.topics)
-
-    def timers_of(self, member_id: str) -> MemberTimers:
-        timers = self.timers.get(member_id)
-        if timers is None:
-            timers = self.timers[member_id] = MemberTimers(self.group_id, member_id)
-        return timers
 
     def check_commit(self, request: CommitRequest) -> ErrorCode:
         """Check an OffsetCommit; only an empty group accepts one from a client that is no member."""
@@ -238,7 +213,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, MemberTimers]):
         for assignment in has:
             self.owners.add(assignment)
 
-    def _current_state(self) -> ConsumerGroupState:
+    def current_state(self) -> ConsumerGroupState:
         if not self.members:
             return ConsumerGroupState.EMPTY
         if self.epoch > self.target_epoch:
@@ -246,3 +221,50 @@ class ConsumerGroup(ModernGroup[ConsumerMember, MemberTimers]):
         if all(member.is_reconciled_to(self.target_epoch) for member in self.members.values()):
             return ConsumerGroupState.STABLE
         return ConsumerGroupState.RECONCILING
+
+    # Records
+
+    def member_record(self, member: ConsumerMember) -> Steps[Record]:
+        return records.member_record(self.group_id, member)
+
+    def current_record(self, member: ConsumerMember) -> Steps[Record]:
+        return records.current_record(self.group_id, member)
+
+    def epoch_record(self) -> Record:
+        return records.epoch_record(self.group_id, self.epoch, self.metadata_hash)
+
+    def own_tombstones(self) -> list[Record]:
+        return [tombstone(KeyType.EXPRESSION, self.group_id, regex) for regex in self.expressions]
+
+    def replay_own(self, key: ModernKey, value: bytes | None) -> None:
+        name = key.name
+        known = self.members.get(name, ConsumerMember(name))
+        match key.type:
+            case KeyType.EXPRESSION if value is None:
+                self.expressions.pop(name, None)
+            case _ if value is None:
+                pass
+            case KeyType.EXPRESSION:
+                self.expressions[name] = records.decode_expression(value)
+            case KeyType.GROUP:
+                self.set_epoch(*records.decode_epoch(value))
+            case KeyType.MEMBER:
+                self.members[name] = records.decode_member(known, value)
+            case KeyType.CURRENT:
+                self.members[name] = records.decode_current(known, value)
+            case _:
+                pass
+
+    def may_have(self, member: ConsumerMember) -> bool:
+        """If damaged records state two owners of a partition, the second member is dropped: its next
+        heartbeat is refused with UNKNOWN_MEMBER_ID, and it joins again.
+        """
+        has = (member.assigned, member.revoking)
+        if not overlap(*has) and not any(map(self.owners.has_any, has)):
+            return True
+        logger.error(
+            "group %s: dropping member %s, whose stored partitions belong to another member",
+            self.group_id,
+            member.member_id,
+        )
+        return False

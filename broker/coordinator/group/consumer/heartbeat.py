@@ -11,23 +11,20 @@ from msgspec.structs import replace
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.slices import Steps
 from broker.coordinator.group.consumer.assignment import Assignment, Topics, is_subset, subscribed_names
-from broker.coordinator.group.consumer.epochs import add_expressions, advance, start_session, stop_timers
+from broker.coordinator.group.consumer.epochs import add_expressions, advance
 from broker.coordinator.group.consumer.group import ConsumerGroup
-from broker.coordinator.group.consumer.member import (
-    JOINS,
-    LEAVES,
-    LEAVES_FOR_NOW,
-    ConsumerMember,
-    MemberState,
-)
-from broker.coordinator.group.consumer.records import (
-    current_record,
-    member_record,
-    member_tombstones,
-    target_record,
-)
+from broker.coordinator.group.consumer.member import LEAVES_FOR_NOW, ConsumerMember, MemberState
 from broker.coordinator.group.messages import ConsumerHeartbeatRequest, ModernHeartbeatReply
-from broker.coordinator.group.modern_group import check_bytes, invalid, refuse_empty
+from broker.coordinator.group.modern_changes import (
+    check_bytes,
+    check_size,
+    fenced,
+    invalid,
+    refuse_empty,
+    start_session,
+    stop_timers,
+)
+from broker.coordinator.group.modern_group import JOINS, LEAVES
 from broker.coordinator.group.transition import Transition
 
 
@@ -72,7 +69,7 @@ def beat(
     A member that adds an expression to names is assigned the topics of the names first: clients that
     subscribe to both count on these two steps of Kafka's.
     """
-    check_size(transition, group, request.member_id, request.instance_id)
+    check_consumers(transition, group, request.member_id, request.instance_id)
     before, replaced = _member(group, request)
     stated = yield from _updated(transition, before, request)
     selected = request.resolved.get(stated.regex or "", frozenset())
@@ -118,7 +115,7 @@ def leave_for_now(transition: Transition, group: ConsumerGroup, member: Consumer
     left = replace(member, epoch=LEAVES_FOR_NOW, revoking={})
     group.put(left)
     transition.timers.cancel(group.timers_of(member.member_id).rebalance)
-    transition.record((yield from current_record(group.group_id, left)))
+    transition.record((yield from group.current_record(left)))
 
 
 def static_member(group: ConsumerGroup, member_id: str, instance_id: str) -> ConsumerMember:
@@ -139,32 +136,29 @@ def replace_static(
 ) -> Steps[None]:
     """Give a static member its new id, with the partitions and the target of the old one."""
     transition.keep(group)
-    group_id, target = group.group_id, group.target_of(old.member_id)
+    target = group.target_of(old.member_id)
     yield from group.remove(old.member_id)
     stop_timers(transition, group, old.member_id)
     yield
     new = group.put(new)
     group.targets[new.member_id] = target
     yield
-    for record in member_tombstones(group_id, old.member_id):
+    for record in group.member_tombstones(old.member_id):
         transition.record(record)
-    transition.record((yield from member_record(group_id, new)))
-    transition.record((yield from target_record(group_id, new.member_id, target)))
-    transition.record((yield from current_record(group_id, new)))
+    transition.record((yield from group.member_record(new)))
+    transition.record((yield from group.target_record(new.member_id, target)))
+    transition.record((yield from group.current_record(new)))
 
 
-def check_size(transition: Transition, group: ConsumerGroup, member_id: str, instance_id: str | None) -> None:
+def check_consumers(
+    transition: Transition, group: ConsumerGroup, member_id: str, instance_id: str | None
+) -> None:
     """Apply `group.consumer.max.size`. Raises ApiError.
 
     A known instance takes the place of its earlier member. Kafka refuses it if the group is full.
     """
-    most = transition.consumer.max_size
     is_known = member_id in group.members or instance_id in group.static_ids
-    if len(group.members) >= most and not is_known:
-        raise ApiError(
-            ErrorCode.GROUP_MAX_SIZE_REACHED,
-            f"The consumer group has reached its maximum capacity of {most} members.",
-        )
+    check_size(group, transition.consumer.max_size, "consumer", is_known=is_known)
 
 
 def check_member_bytes(
@@ -223,12 +217,7 @@ def _check_epoch(member: ConsumerMember, request: ConsumerHeartbeatRequest) -> N
     missed = request.owned is not None and is_subset(request.owned, member.assigned)
     if epoch < member.epoch and epoch == member.previous_epoch and missed:
         return
-    relation = "greater" if epoch > member.epoch else "smaller"
-    raise ApiError(
-        ErrorCode.FENCED_MEMBER_EPOCH,
-        f"The consumer group member has a {relation} member epoch ({epoch}) than the one known by the group "
-        f"coordinator ({member.epoch}). The member must abandon all its partitions and rejoin.",
-    )
+    raise fenced("consumer", member, epoch)
 
 
 def _updated(

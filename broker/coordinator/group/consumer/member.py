@@ -2,23 +2,17 @@
 
 from collections.abc import Iterator
 from enum import IntEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
 from broker.coordinator.group.consumer.assignment import NO_PARTITIONS, Assignment
-from broker.coordinator.group.subscribers import bytes_of
+from broker.coordinator.group.modern_group import JOINS, MemberTimers, bytes_of
 from broker.coordinator.group.timers import GroupTimer, TimerKind
-
-LEAVES: Final = -1
-"""The epoch with which a member leaves."""
 
 LEAVES_FOR_NOW: Final = -2
 """The epoch of a static member that has left and keeps its partitions for the session timeout."""
-
-JOINS: Final = 0
-"""The epoch with which a member joins."""
 
 
 class MemberState(IntEnum):
@@ -71,6 +65,10 @@ class ConsumerMember(msgspec.Struct, frozen=True):
             size += sum(len(name.encode()) + len(metadata) for name, metadata in self.classic.protocols)
         return size
 
+    def session_ms(self, timeout_ms: int) -> int:
+        """Return the timeout of its session. A member of the classic protocol states its own."""
+        return timeout_ms if self.classic is None else self.classic.session_timeout_ms
+
     def without_assignment(self) -> "ConsumerMember":
         return replace(
             self,
@@ -93,18 +91,26 @@ class ConsumerMember(msgspec.Struct, frozen=True):
         )
 
 
-class MemberTimers:
-    """The timers of one member id. `session`: it sends no heartbeat. `rebalance`: it does not revoke its
-    partitions. `rejoin` and `sync`: a member of the classic protocol does not send JoinGroup or SyncGroup.
+class ConsumerTimers(MemberTimers):
+    """`rebalance`: the member does not revoke its partitions. `rejoin` and `sync`: a member of the classic
+    protocol does not send JoinGroup or SyncGroup.
     """
 
-    __slots__ = ("rebalance", "rejoin", "session", "sync")
+    __slots__ = ("rebalance", "rejoin", "sync")
 
     def __init__(self, group_id: str, member_id: str) -> None:
-        self.session = GroupTimer(TimerKind.CONSUMER_SESSION, group_id, member_id)
-        self.rebalance = GroupTimer(TimerKind.CONSUMER_REBALANCE, group_id, member_id)
-        self.rejoin = GroupTimer(TimerKind.CONSUMER_REJOIN, group_id, member_id)
-        self.sync = GroupTimer(TimerKind.CONSUMER_SYNC, group_id, member_id)
+        super().__init__(group_id, member_id)
+        self.rebalance, self.rejoin, self.sync = (
+            GroupTimer(TimerKind.MEMBER, group_id, member_id) for _ in range(3)
+        )
 
     def __iter__(self) -> Iterator[GroupTimer]:
         return iter((self.session, self.rebalance, self.rejoin, self.sync))
+
+
+class ResolvedExpression(NamedTuple):
+    """The topics that match a subscribed regular expression. `version` is that of the metadata."""
+
+    topics: frozenset[str]
+    version: int
+    wall_ms: int

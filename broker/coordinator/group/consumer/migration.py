@@ -7,7 +7,7 @@ classic protocol remain (downgrade). No member loses its partitions by it. Calle
 all groups. (Kafka: convertToConsumerGroup, convertToClassicGroup, consumerGroupFenceMembers)
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.slices import Steps, run_through
@@ -22,24 +22,14 @@ from broker.coordinator.group.consumer.embedded import (
     version_of,
     write_assignment,
 )
-from broker.coordinator.group.consumer.epochs import bump, start_session, stop_timers
 from broker.coordinator.group.consumer.group import CONSUMER_PROTOCOL_TYPE, ConsumerGroup
 from broker.coordinator.group.consumer.member import ClassicProtocols, ConsumerMember
-from broker.coordinator.group.consumer.records import (
-    current_record,
-    epoch_record,
-    member_record,
-    member_tombstones,
-    target_epoch_record,
-    target_record,
-    tombstones_of,
-)
 from broker.coordinator.group.group import ClassicGroup, ClassicGroupMember, ClassicGroupState
 from broker.coordinator.group.messages import JoinReply, JoinRequest, LeaveReply, LeavingMember, SyncReply
+from broker.coordinator.group.modern_changes import bump, drop_members, start_session, stop_timers
 from broker.coordinator.group.modern_group import ModernGroup
 from broker.coordinator.group.persistence import encode, record_of, tombstone_of
-from broker.coordinator.group.record_fields import KeyType, tombstone
-from broker.coordinator.group.timers import GroupTimer
+from broker.coordinator.group.records import KeyType, tombstone
 from broker.coordinator.group.transition import Transition
 
 
@@ -130,21 +120,6 @@ def leave(
     return LeaveReply(ErrorCode.NONE, tuple(errors))
 
 
-def members_expired(
-    transition: Transition, groups: GroupsById, group: ConsumerGroup, timers: Iterable[GroupTimer]
-) -> Steps[None]:
-    """Remove the members whose timers are due: they sent no heartbeat, or did not revoke, join or sync in
-    time. Pauses for each member.
-    """
-    expired = {
-        timer.member_id: None
-        for timer in timers
-        if timer in tuple(group.timers.get(timer.member_id, ())) and timer.member_id in group.members
-    }
-    if expired:
-        yield from remove_members(transition, groups, group, expired)
-
-
 def remove_members(
     transition: Transition,
     groups: GroupsById,
@@ -159,14 +134,6 @@ def remove_members(
     if downgrades:
         classic = yield from _downgrade(transition, groups, group)
         rebalance.prepare(transition, classic)
-
-
-def remove(transition: Transition, groups: GroupsById, group: ConsumerGroup) -> None:
-    """Remove an empty group."""
-    transition.keep(group)
-    for record in run_through(tombstones_of(group)):
-        transition.record(record)
-    del groups[group.group_id]
 
 
 def _check_upgrade(transition: Transition, group: ClassicGroup) -> None:
@@ -238,19 +205,18 @@ def _stop_classic_timers(transition: Transition, group: ClassicGroup) -> None:
 
 def _record_all(transition: Transition, group: ConsumerGroup) -> Steps[None]:
     """Record a converted group with its members, and start their sessions."""
-    group_id = group.group_id
     for member in group.members.values():
-        transition.record((yield from member_record(group_id, member)))
+        transition.record((yield from group.member_record(member)))
         yield
     if not group.members:
         return
-    transition.record(epoch_record(group))
+    transition.record(group.epoch_record())
     for member_id, target in group.targets.items():
-        transition.record((yield from target_record(group_id, member_id, target)))
+        transition.record((yield from group.target_record(member_id, target)))
         yield
-    transition.record(target_epoch_record(group))
+    transition.record(group.target_epoch_record())
     for member in group.members.values():
-        transition.record((yield from current_record(group_id, member)))
+        transition.record((yield from group.current_record(member)))
         yield
         start_session(transition, group, member, transition.consumer.session_timeout_ms)
 
@@ -302,7 +268,7 @@ def _put_classic(
     transition: Transition, groups: GroupsById, group: ConsumerGroup, classic: ClassicGroup
 ) -> Steps[None]:
     transition.keep(group)
-    for record in (yield from tombstones_of(group)):
+    for record in (yield from group.tombstones()):
         transition.record(record)
     for member_id in list(group.timers):
         stop_timers(transition, group, member_id)
@@ -311,17 +277,12 @@ def _put_classic(
 
 
 def _remove_members(transition: Transition, group: ConsumerGroup, member_ids: Collection[str]) -> Steps[None]:
-    """Remove members, and begin an epoch: the next heartbeat assigns their partitions to others. Pauses for
-    each member.
+    """Remove members with the expressions that no other subscribes to, and begin an epoch. Pauses for each
+    member.
     """
-    transition.keep(group)
-    for member_id in member_ids:
-        yield from group.remove(member_id)
-        stop_timers(transition, group, member_id)
-        for record in member_tombstones(group.group_id, member_id):
-            transition.record(record)
+    yield from drop_members(transition, group, member_ids)
     subscribed = {member.regex for member in group.members.values()}
     for regex in [regex for regex in group.expressions if regex not in subscribed]:
         transition.record(tombstone(KeyType.EXPRESSION, group.group_id, regex))
         del group.expressions[regex]
-    bump(transition, group)
+    bump(transition, group, group.metadata_hash)

@@ -12,9 +12,10 @@ from broker.common.errors import ApiError, ErrorCode
 from broker.common.patterns import Pattern
 from broker.common.slices import Steps
 from broker.coordinator.group.consumer.assignment import Topics
-from broker.coordinator.group.consumer.group import ConsumerGroup, ResolvedExpression
+from broker.coordinator.group.consumer.group import ConsumerGroup
+from broker.coordinator.group.consumer.member import ResolvedExpression
 from broker.coordinator.group.consumer.records import expression_record
-from broker.coordinator.group.record_fields import KeyType, tombstone
+from broker.coordinator.group.records import KeyType, tombstone
 from broker.coordinator.group.transition import Transition
 
 LONGEST: Final = 4_000

@@ -10,17 +10,14 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 
 from broker.common.errors import ApiError, ErrorCode
-from broker.common.slices import Steps, run_through
+from broker.common.slices import Steps
 from broker.config.sections.share_groups import ShareGroupConfig
 from broker.coordinator.group.any_group import GroupsById
 from broker.coordinator.group.consumer.assignment import Assignment
 from broker.coordinator.group.consumer.group import ConsumerGroup
 from broker.coordinator.group.group import ClassicGroup
-from broker.coordinator.group.groups import Groups
-from broker.coordinator.group.isolation import is_large
+from broker.coordinator.group.groups import Groups, is_large
 from broker.coordinator.group.messages import (
-    DescribedShareGroup,
-    DescribedShareMember,
     Effects,
     ModernHeartbeatReply,
     Now,
@@ -28,8 +25,11 @@ from broker.coordinator.group.messages import (
     ShareStatesReply,
     Token,
 )
-from broker.coordinator.group.share import epochs, heartbeat
+from broker.coordinator.group.modern_changes import bump_if_changed
+from broker.coordinator.group.modern_group import LEAVES, DescribedModernGroup, described
+from broker.coordinator.group.share import heartbeat
 from broker.coordinator.group.share.group import ShareGroup
+from broker.coordinator.group.share.member import ShareMember
 from broker.coordinator.group.share.records import states_record
 from broker.coordinator.group.share.state_partitions import ByTopicId, StatePartitions
 from broker.coordinator.group.transition import Transition
@@ -42,31 +42,15 @@ class ShareCoordinator:
 
     def heartbeat(self, request: ShareHeartbeatRequest, token: Token, now: Now) -> Steps[Effects]:
         """Handle a ShareGroupHeartbeat. The reply follows at once. Pauses where the group is large."""
-        groups = self._groups
-        transition = groups.transition(now)
-        try:
-            heartbeat.check_request(request)
-            if self._is_large(request):
-                yield from groups.in_turn(request.group_id, request.member_id, now)
-                transition, reply = yield from groups.changed(
-                    request.group_id, now, partial(self._beat, request)
-                )
-            else:
-                reply = run_through(self._beat(request, transition, groups.by_id))
-        except ApiError as error:
-            transition = groups.undone(transition, error.code)
-            reply = ModernHeartbeatReply(error.code, message=error.message)
-        transition.reply(token, reply)
-        groups.note_states(request.group_id)
-        return transition.effects
+        return self._groups.beat(request, token, now, self._is_large, partial(self._beat, request))
 
-    def described(self, group_id: str) -> DescribedShareGroup:
+    def described(self, group_id: str) -> DescribedModernGroup[ShareMember]:
         """Handle ShareGroupDescribe for one group."""
         try:
             group = heartbeat.share_group(self._groups.by_id, group_id)
         except ApiError as error:
-            return DescribedShareGroup(error.code, group_id, message=error.message)
-        return _described(group, self._config.assignors[0])
+            return DescribedModernGroup(error.code, group_id, message=error.message)
+        return described(group, self._config.assignors[0])
 
     # States
 
@@ -101,61 +85,41 @@ class ShareCoordinator:
         """Record that the states of `partitions` are initialized next. The group must be empty; a missing one
         is created.
         """
-
-        def begin(transition: Transition, group: ShareGroup) -> Steps[None]:
-            _check_empty(group)
-            states = yield from group.states.begin(partitions)
-            yield from _record_states(transition, group, states)
-
-        return self._change_states(group_id, token, now, begin, creates=bool(partitions))
+        creates = bool(partitions)
+        return self._change_states(
+            group_id, token, now, lambda states: states.begin(partitions), is_empty=True, creates=creates
+        )
 
     def complete_states(
         self, group_id: str, done: Assignment, failed: Assignment, token: Token, now: Now
     ) -> Steps[Effects]:
         """Record which states have been initialized, and which could not be."""
-
-        def complete(transition: Transition, group: ShareGroup) -> Steps[None]:
-            states = yield from group.states.completed(done, failed)
-            yield from _record_states(transition, group, states)
-
-        return self._change_states(group_id, token, now, complete)
+        return self._change_states(group_id, token, now, lambda states: states.completed(done, failed))
 
     def begin_deletion(
         self, group_id: str, topic_ids: Collection[bytes] | None, token: Token, now: Now
     ) -> Steps[Effects]:
         """Record that the states of topics, None for all, are deleted next. The group must be empty."""
 
-        def begin(transition: Transition, group: ShareGroup) -> Steps[None]:
-            _check_empty(group)
-            known = {*group.states.initialized, *group.states.initializing}
-            wanted = known if topic_ids is None else known.intersection(topic_ids)
-            states = yield from group.states.delete(wanted)
-            yield from _record_states(transition, group, states)
+        def delete(states: StatePartitions) -> Steps[StatePartitions]:
+            known = {*states.initialized, *states.initializing}
+            return states.delete(known if topic_ids is None else known.intersection(topic_ids))
 
-        return self._change_states(group_id, token, now, begin)
+        return self._change_states(group_id, token, now, delete, is_empty=True)
 
     def complete_deletion(
         self, group_id: str, topic_ids: Collection[bytes], token: Token, now: Now
     ) -> Steps[Effects]:
         """Record that the states of topics have been deleted."""
-
-        def complete(transition: Transition, group: ShareGroup) -> Steps[None]:
-            states = yield from group.states.deleted(topic_ids)
-            yield from _record_states(transition, group, states)
-
-        return self._change_states(group_id, token, now, complete)
+        return self._change_states(group_id, token, now, lambda states: states.deleted(topic_ids))
 
     def topics_gone(self, group_id: str, topic_ids: Collection[bytes], now: Now) -> Steps[Effects]:
         """Forget the states of deleted topics."""
-
-        def forget(transition: Transition, group: ShareGroup) -> Steps[None]:
-            if group.states.has_any(topic_ids):
-                states = yield from group.states.without(topic_ids)
-                yield from _record_states(transition, group, states)
-
-        return self._change_states(group_id, None, now, forget)
+        return self._change_states(group_id, None, now, lambda states: states.without(topic_ids))
 
     def _is_large(self, request: ShareHeartbeatRequest) -> bool:
+        """Check a heartbeat, and return whether its change is too much for one piece. Raises ApiError."""
+        heartbeat.check_request(request)
         group = self._groups.get(request.group_id)
         if isinstance(group, ClassicGroup | ConsumerGroup):
             return False
@@ -167,10 +131,17 @@ class ShareCoordinator:
     def _beat(
         self, request: ShareHeartbeatRequest, transition: Transition, groups: GroupsById
     ) -> Steps[ModernHeartbeatReply]:
-        times = self._groups.share_times_of(request.group_id)
+        if request.epoch == LEAVES:
+            group = heartbeat.share_group(groups, request.group_id)
+            yield from heartbeat.remove_members(
+                transition, group, [group.member(request.member_id).member_id]
+            )
+            return ModernHeartbeatReply(ErrorCode.NONE, request.member_id, LEAVES)
+        group = heartbeat.group_to_join(transition, groups, request)
+        times = self._groups.times_of(group)
         return (
             yield from heartbeat.beat(
-                transition, groups, request, times.session_timeout_ms, times.heartbeat_interval_ms
+                transition, group, request, times.session_timeout_ms, times.heartbeat_interval_ms
             )
         )
 
@@ -179,20 +150,28 @@ class ShareCoordinator:
         group_id: str,
         token: Token | None,
         now: Now,
-        change: Callable[[Transition, ShareGroup], Steps[None]],
+        change: Callable[[StatePartitions], Steps[StatePartitions]],
         *,
+        is_empty: bool = False,
         creates: bool = False,
     ) -> Steps[Effects]:
-        """Change the states of a group, with pauses."""
+        """Change and record the states of a group, with pauses, which must be empty for some changes."""
 
         def changed_states(transition: Transition, groups: GroupsById) -> Steps[Mapping[bytes, str]]:
             if creates and group_id not in groups:
                 group = heartbeat.new_group(transition, groups, group_id)
-                yield from epochs.bump(transition, group)
+                yield from bump_if_changed(transition, group, is_bumped=True)
             else:
                 group = heartbeat.share_group(groups, group_id)
-            yield from change(transition, group)
-            return group.states.deleting
+            if is_empty and group.members:
+                raise ApiError(ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")
+            states = yield from change(group.states)
+            if states != group.states:
+                transition.keep(group)
+                group.states = states
+                yield
+                transition.record((yield from states_record(group_id, states)))
+            return states.deleting
 
         transition = self._groups.transition(now)
         try:
@@ -205,36 +184,3 @@ class ShareCoordinator:
         if token is not None:
             transition.reply(token, reply)
         return transition.effects
-
-
-def _check_empty(group: ShareGroup) -> None:
-    """Raise ApiError NON_EMPTY_GROUP for a group with members."""
-    if group.members:
-        raise ApiError(ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")
-
-
-def _record_states(transition: Transition, group: ShareGroup, states: StatePartitions) -> Steps[None]:
-    """Replace and record the partitions with a state, unless nothing has changed."""
-    if states != group.states:
-        transition.keep(group)
-        group.states = states
-        yield
-        transition.record((yield from states_record(group)))
-
-
-def _described(group: ShareGroup, assignor: str) -> DescribedShareGroup:
-    members = tuple(
-        DescribedShareMember(
-            member.member_id,
-            member.rack_id,
-            member.epoch,
-            member.client_id,
-            member.client_host,
-            member.topics,
-            member.assigned,
-        )
-        for member in group.members.values()
-    )
-    return DescribedShareGroup(
-        ErrorCode.NONE, group.group_id, group.state.value, group.epoch, group.target_epoch, assignor, members
-    )

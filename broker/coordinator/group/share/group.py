@@ -1,59 +1,21 @@
-"""A share group: its members, their target and current assignments, and its epochs. (Kafka: ShareGroup,
-ShareGroupMember)
+"""A share group: its members, their target and current assignments, and its epochs. (Kafka: ShareGroup)
 
 Used by the transitions of this package.
 """
 
 from enum import Enum
+from operator import is_
 from typing import Final, Self
-
-import msgspec
-from msgspec.structs import replace
 
 from broker.common.errors import ErrorCode
 from broker.common.slices import Steps, sorted_in_steps
-from broker.coordinator.group.consumer.assignment import NO_PARTITIONS, Assignment, Topics
-from broker.coordinator.group.messages import CommitRequest
-from broker.coordinator.group.modern_group import ModernGroup
+from broker.coordinator.group.consumer.assignment import Topics
+from broker.coordinator.group.messages import SHARE, CommitRequest, Record
+from broker.coordinator.group.modern_group import MemberTimers, ModernGroup
+from broker.coordinator.group.records import GroupKeys, KeyType, ModernKey
+from broker.coordinator.group.share import records
+from broker.coordinator.group.share.member import ShareMember
 from broker.coordinator.group.share.state_partitions import NamedPartitions, StatePartitions
-from broker.coordinator.group.subscribers import bytes_of
-from broker.coordinator.group.timers import GroupTimer, TimerKind
-
-LEAVES: Final = -1
-"""The epoch with which a member leaves."""
-
-JOINS: Final = 0
-"""The epoch with which a member joins."""
-
-STABLE: Final = 0
-"""The only state of a member in the records: it gives up partitions without being asked."""
-
-
-class ShareMember(msgspec.Struct, frozen=True):
-    """A member and its current assignment. `topics` are the subscribed names, sorted."""
-
-    member_id: str
-    rack_id: str | None = None
-    client_id: str = ""
-    client_host: str = ""
-    topics: tuple[str, ...] = ()
-    epoch: int = JOINS
-    previous_epoch: int = -1
-    assigned: Assignment = NO_PARTITIONS
-
-    @property
-    def size(self) -> int:
-        """The bytes of its names, for `group.max.bytes`."""
-        texts = (self.member_id, self.rack_id, self.client_id, self.client_host)
-        return bytes_of([text for text in texts if text]) + bytes_of(self.topics)
-
-    def without_assignment(self) -> "ShareMember":
-        return replace(self, epoch=JOINS, previous_epoch=-1, assigned=NO_PARTITIONS)
-
-    def moved(self, epoch: int, assigned: Assignment) -> "ShareMember":
-        """Return the member with the assignment of this epoch. It keeps its epoch as the previous one."""
-        return replace(self, epoch=epoch, previous_epoch=self.epoch, assigned=assigned)
-
 
 SHARE_PROTOCOL_TYPE: Final = "share"
 
@@ -65,13 +27,24 @@ class ShareGroupState(Enum):
     STABLE = "Stable"
 
 
-class ShareGroup(ModernGroup[ShareMember, GroupTimer]):
+class ShareGroup(ModernGroup[ShareMember, MemberTimers]):
     """A share group, of which several members can have the same partition.
 
     `states` are the share partitions that have a state: only those are assigned, and a change of them begins
-    an epoch. `timers` are the sessions by member id. `offsets` are those of an earlier group with this name
+    an epoch. `offsets` are those of an earlier group with this name
     that were committed in a transaction; a share group has none.
     """
+
+    type = SHARE
+    protocol_type = SHARE_PROTOCOL_TYPE
+    keys = GroupKeys(
+        KeyType.SHARE_GROUP,
+        KeyType.SHARE_MEMBER,
+        KeyType.SHARE_TARGET,
+        KeyType.SHARE_TARGET_OF_MEMBER,
+        KeyType.SHARE_CURRENT,
+        KeyType.SHARE_STATES,
+    )
 
     __slots__ = ("_checked", "states")
 
@@ -85,8 +58,7 @@ class ShareGroup(ModernGroup[ShareMember, GroupTimer]):
         other.states = self.states
         return other
 
-    @property
-    def state(self) -> ShareGroupState:
+    def current_state(self) -> ShareGroupState:
         return ShareGroupState.STABLE if self.members else ShareGroupState.EMPTY
 
     @property
@@ -94,32 +66,8 @@ class ShareGroup(ModernGroup[ShareMember, GroupTimer]):
         """Whether the group can be removed: only on request, as in Kafka."""
         return False
 
-    def put(self, member: ShareMember) -> ShareMember:
-        """Add a member, or replace the one of the same id. Return it with the names that the group holds."""
-        before = self.members.get(member.member_id)
-        if before is None or before.topics is not member.topics:
-            if before is not None:
-                self.subscribers.remove(before.topics, None)
-            names = self.subscribers.add(member.topics, None, ())
-            if names is not member.topics:
-                member = replace(member, topics=names)
-        self.size += member.size - (0 if before is None else before.size)
-        self.members[member.member_id] = member
-        return member
-
-    def remove(self, member_id: str) -> None:
-        """Remove a member with its assignments."""
-        member = self.members.pop(member_id)
-        self.subscribers.remove(member.topics, None)
-        self.size -= member.size
-        self.targets.pop(member_id, None)
-
-    def timer_of(self, member_id: str) -> GroupTimer:
-        """Return the timer of the member's session."""
-        timer = self.timers.get(member_id)
-        if timer is None:
-            timer = self.timers[member_id] = GroupTimer(TimerKind.SHARE_SESSION, self.group_id, member_id)
-        return timer
+    def new_timers(self, member_id: str) -> MemberTimers:
+        return MemberTimers(self.group_id, member_id)
 
     def assignable(self, topics: Topics) -> Steps[dict[bytes, frozenset[int]]]:
         """Return the partitions of subscribed topics that exist and have a state."""
@@ -170,7 +118,7 @@ class ShareGroup(ModernGroup[ShareMember, GroupTimer]):
     def is_checked(self, topics: Topics) -> bool:
         """Return whether nothing has changed since `mark_checked` on which states and targets depend."""
         facts = self._facts(topics)
-        return len(facts) == len(self._checked) and all(map(_is, facts, self._checked))
+        return len(facts) == len(self._checked) and all(map(is_, facts, self._checked))
 
     def mark_checked(self, topics: Topics) -> None:
         self._checked = self._facts(topics)
@@ -186,6 +134,30 @@ class ShareGroup(ModernGroup[ShareMember, GroupTimer]):
     def _facts(self, topics: Topics) -> tuple[object, ...]:
         return topics, self.subscriptions, self.states, self.targets
 
+    # Records
 
-def _is(some: object, other: object) -> bool:
-    return some is other
+    def member_record(self, member: ShareMember) -> Steps[Record]:
+        return records.member_record(self.group_id, member)
+
+    def current_record(self, member: ShareMember) -> Steps[Record]:
+        return records.current_record(self.group_id, member)
+
+    def epoch_record(self) -> Record:
+        return records.epoch_record(self.group_id, self.epoch, self.metadata_hash)
+
+    def replay_own(self, key: ModernKey, value: bytes | None) -> None:
+        name = key.name
+        known = self.members.get(name, ShareMember(name))
+        match key.type:
+            case KeyType.SHARE_STATES:
+                self.states = StatePartitions() if value is None else records.decode_states(value)
+            case _ if value is None:
+                pass
+            case KeyType.SHARE_GROUP:
+                self.set_epoch(*records.decode_epoch(value))
+            case KeyType.SHARE_MEMBER:
+                self.members[name] = records.decode_member(known, value)
+            case KeyType.SHARE_CURRENT:
+                self.members[name] = records.decode_current(known, value)
+            case _:
+                pass

@@ -1,23 +1,44 @@
 """ShareGroupHeartbeat: a member joins, learns its partitions, or leaves; or its session expires.
 
-Called by `coordinator`, which undoes what a refused request has changed. Every refusal is an ApiError.
-(Kafka: GroupMetadataManager.shareGroupHeartbeat, shareGroupLeave, shareGroupFenceMember)
+Called by `coordinator`, which undoes what a refused request has changed. Every refusal is an ApiError. A
+heartbeat advances the group: to a new epoch if a subscription, a topic or the partitions with a state have
+changed, to a new target assignment, and by the member's step to it; and it lists the states that are still to
+be initialized. There is no reconciliation: several members can have a partition, so a member takes its target
+at once. (Kafka: GroupMetadataManager.shareGroupHeartbeat, shareGroupLeave, shareGroupFenceMember)
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
 from msgspec.structs import replace
 
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.slices import Steps
 from broker.coordinator.group.any_group import GroupsById
-from broker.coordinator.group.consumer.assignment import Topics, subscribed_names
+from broker.coordinator.group.consumer.assignment import (
+    Assignment,
+    Subscriber,
+    Topics,
+    subscribed_names,
+    topic_ids,
+)
 from broker.coordinator.group.messages import ModernHeartbeatReply, ShareHeartbeatRequest
-from broker.coordinator.group.modern_group import check_bytes, invalid, refuse_empty
-from broker.coordinator.group.share.epochs import advance, bump
-from broker.coordinator.group.share.group import JOINS, LEAVES, ShareGroup, ShareMember
-from broker.coordinator.group.share.records import member_tombstones
-from broker.coordinator.group.timers import GroupTimer
+from broker.coordinator.group.modern_changes import (
+    bump_if_changed,
+    check_bytes,
+    check_size,
+    drop_members,
+    fenced,
+    invalid,
+    refuse_empty,
+    set_targets,
+    start_session,
+    store,
+)
+from broker.coordinator.group.modern_group import JOINS, LEAVES
+from broker.coordinator.group.share.group import ShareGroup
+from broker.coordinator.group.share.member import ShareMember
+from broker.coordinator.group.share.records import states_record
+from broker.coordinator.group.share.simple_assignor import assign
 from broker.coordinator.group.transition import Transition
 
 
@@ -34,28 +55,20 @@ def check_request(request: ShareHeartbeatRequest) -> None:
 
 def beat(
     transition: Transition,
-    groups: GroupsById,
+    group: ShareGroup,
     request: ShareHeartbeatRequest,
     session_timeout_ms: int,
     interval_ms: int,
 ) -> Steps[ModernHeartbeatReply]:
-    """Handle a heartbeat. Raises ApiError."""
-    if request.epoch == LEAVES:
-        group = share_group(groups, request.group_id)
-        yield from _remove_members(transition, group, [group.member(request.member_id).member_id])
-        return ModernHeartbeatReply(ErrorCode.NONE, request.member_id, LEAVES)
-    group = _group(transition, groups, request)
-    _check_size(transition, group, request.member_id)
+    """Handle a heartbeat that does not leave. Raises ApiError."""
+    is_known = request.member_id in group.members
+    check_size(group, transition.share.max_size, "share", is_known=is_known)
     before = _member(group, request)
     stated = yield from _updated(transition, before, request)
-    check_bytes(
-        transition.config,
-        group.size - (before.size if before.member_id in group.members else 0),
-        before.size,
-        stated.size,
-    )
-    after = yield from advance(transition, group, before, stated)
-    transition.set_timer(group.timer_of(after.member_id), session_timeout_ms)
+    others = group.size - (before.size if is_known else 0)
+    check_bytes(transition.config, others, before.size, stated.size)
+    after = yield from _advance(transition, group, before, stated)
+    start_session(transition, group, after, session_timeout_ms)
     is_told = request.epoch == JOINS or request.topics is not None or after.assigned != before.assigned
     assignment = after.assigned if is_told else None
     return ModernHeartbeatReply(ErrorCode.NONE, after.member_id, after.epoch, interval_ms, assignment)
@@ -90,15 +103,7 @@ def new_group(transition: Transition, groups: GroupsById, group_id: str) -> Shar
     return group
 
 
-def start_missing(transition: Transition, group: ShareGroup, session_timeout_ms: int) -> None:
-    """Start the sessions that the members of a loaded or restored group lack."""
-    for member_id in group.members:
-        timer = group.timer_of(member_id)
-        if timer.at_ms is None:
-            transition.set_timer(timer, session_timeout_ms)
-
-
-def _group(transition: Transition, groups: GroupsById, request: ShareHeartbeatRequest) -> ShareGroup:
+def group_to_join(transition: Transition, groups: GroupsById, request: ShareHeartbeatRequest) -> ShareGroup:
     """Return the group, a new one if a member joins it. A group of another type stays one, even if empty."""
     group_id = request.group_id
     if group_id in groups:
@@ -106,16 +111,6 @@ def _group(transition: Transition, groups: GroupsById, request: ShareHeartbeatRe
     if request.epoch != JOINS:
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Share group {group_id} not found.")
     return new_group(transition, groups, group_id)
-
-
-def _check_size(transition: Transition, group: ShareGroup, member_id: str) -> None:
-    """Apply `group.share.max.size`. Raises ApiError."""
-    most = transition.share.max_size
-    if len(group.members) >= most and member_id not in group.members:
-        raise ApiError(
-            ErrorCode.GROUP_MAX_SIZE_REACHED,
-            f"The share group has reached its maximum capacity of {most} members.",
-        )
 
 
 def _member(group: ShareGroup, request: ShareHeartbeatRequest) -> ShareMember:
@@ -126,19 +121,10 @@ def _member(group: ShareGroup, request: ShareHeartbeatRequest) -> ShareMember:
     if member is None:
         return ShareMember(request.member_id) if request.epoch == JOINS else group.member(request.member_id)
     epoch = request.epoch
-    relation = previous = ""
-    if epoch > member.epoch:
-        relation = "greater"
-    elif epoch < member.epoch and epoch != member.previous_epoch:
-        relation = "smaller"
-        previous = f", and it does not match the previous member epoch ({member.previous_epoch})"
-    if relation:
-        raise ApiError(
-            ErrorCode.FENCED_MEMBER_EPOCH,
-            f"The share group member has a {relation} member epoch ({epoch}) than the one known by the group "
-            f"coordinator ({member.epoch}){previous}. The member must abandon all its partitions and rejoin.",
-        )
-    return member
+    if epoch in (member.epoch, member.previous_epoch):
+        return member
+    previous = f", and it does not match the previous member epoch ({member.previous_epoch})"
+    raise fenced("share", member, epoch, "" if epoch > member.epoch else previous)
 
 
 def _updated(
@@ -157,28 +143,59 @@ def _updated(
     )
 
 
-def _remove_members(transition: Transition, group: ShareGroup, member_ids: Collection[str]) -> Steps[None]:
-    """Remove members, and begin an epoch: the next heartbeat assigns their partitions to others. Pauses for
-    each member, and after a few topics.
+def _advance(
+    transition: Transition, group: ShareGroup, before: ShareMember, member: ShareMember
+) -> Steps[ShareMember]:
+    """Store the changed `member` and return it after its next step. `before` is the member as the group has
+    it, or a new one.
     """
-    transition.keep(group)
-    for member_id in member_ids:
-        group.remove(member_id)
-        timer = group.timers.pop(member_id, None)
-        if timer is not None:
-            transition.timers.cancel(timer)
-        for record in member_tombstones(group.group_id, member_id):
-            transition.record(record)
-        yield
-    yield from bump(transition, group)
+    topics = transition.topics.by_name
+    member = yield from store(transition, group, before, member)
+    is_bumped = member.topics != before.topics
+    if group.epoch == group.target_epoch and not group.is_checked(topics):
+        is_bumped = is_bumped or (yield from group.is_assignment_outdated(topics))
+    if is_bumped or group.known_topics is not topics:
+        yield from bump_if_changed(transition, group, is_bumped=is_bumped)
+    keeps = member.member_id not in group.targets or before.topics == member.topics
+    waits = keeps and transition.is_too_soon(group.assigned_ms, transition.share)
+    if group.epoch > group.target_epoch and not waits:
+        yield from _assign(transition, group)
+    if member.epoch != group.target_epoch:
+        member = member.moved(group.target_epoch, group.target_of(member.member_id))
+        transition.keep(group)
+        member = group.put(member)
+        transition.record((yield from group.current_record(member)))
+    if not group.is_checked(topics):
+        yield from _begin_states(transition, group)
+        group.mark_checked(topics)
+    return member
 
 
-def sessions_expired(transition: Transition, group: ShareGroup, timers: Iterable[GroupTimer]) -> Steps[None]:
-    """Remove the members whose timers are due, unless a timer is that of an earlier member of its id."""
-    expired = [
-        timer.member_id
-        for timer in timers
-        if group.timers.get(timer.member_id) is timer and timer.member_id in group.members
-    ]
-    if expired:
-        yield from _remove_members(transition, group, expired)
+def _assign(transition: Transition, group: ShareGroup) -> Steps[None]:
+    """Compute the target assignment of the group's epoch, and record what has changed."""
+    topics = transition.topics.by_name
+    ids: dict[int, frozenset[bytes]] = {}
+    subscribers = {}
+    for member_id, member in group.members.items():
+        subscription = id(member.topics)  # the group holds equal names once
+        if subscription not in ids:
+            ids[subscription] = yield from topic_ids(member.topics, topics)
+        subscribers[member_id] = Subscriber(None, ids[subscription], group.target_of(member_id))
+    assignable = yield from group.assignable(topics)
+    targets: dict[str, Assignment] = dict((yield from assign(subscribers, assignable)))
+    yield from set_targets(transition, group, targets)
+
+
+def _begin_states(transition: Transition, group: ShareGroup) -> Steps[None]:
+    """Record the states that are to be initialized."""
+    missing = yield from group.without_state(transition.topics.by_name)
+    if missing:
+        transition.keep(group)
+        group.states = yield from group.states.begin(missing)
+        transition.record((yield from states_record(group.group_id, group.states)))
+
+
+def remove_members(transition: Transition, group: ShareGroup, member_ids: Iterable[str]) -> Steps[None]:
+    """Remove members, and begin an epoch. Pauses for each member, and after a few topics."""
+    yield from drop_members(transition, group, member_ids)
+    yield from bump_if_changed(transition, group, is_bumped=True)

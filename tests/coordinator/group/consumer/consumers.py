@@ -12,14 +12,14 @@ from broker.common.slices import Steps, run_through
 from broker.config.sections.groups import ConsumerGroupConfig
 from broker.coordinator.group.consumer.assignment import ClusterTopics
 from broker.coordinator.group.consumer.group import ConsumerGroup, Owners
+from broker.coordinator.group.consumer.member import ConsumerMember
 from broker.coordinator.group.consumer.regular_expressions import compile_expression, matching_topics
 from broker.coordinator.group.messages import (
     ConsumerHeartbeatRequest,
-    DescribedConsumerGroup,
     Effects,
     ModernHeartbeatReply,
 )
-from broker.coordinator.group.subscribers import Subscriptions
+from broker.coordinator.group.modern_group import DescribedModernGroup, Subscriptions
 from tests.coordinator.group.conversation import Ask, Conversation
 
 REBALANCE_MS = 60_000
@@ -96,7 +96,7 @@ class Consumers(Conversation):
         assert isinstance(found, ConsumerGroup)
         return found
 
-    def described(self, group_id: str = "g") -> DescribedConsumerGroup:
+    def described(self, group_id: str = "g") -> DescribedModernGroup[ConsumerMember]:
         return self.coordinator.consumer.described(group_id)
 
     def owned(self, group_id: str = "g") -> dict[str, Partitions]:

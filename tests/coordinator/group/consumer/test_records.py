@@ -7,23 +7,25 @@ import pytest
 from broker.common.errors import ErrorCode
 from broker.common.slices import run_through
 from broker.coordinator.group.consumer.assignment import NO_PARTITIONS
-from broker.coordinator.group.consumer.group import ConsumerGroup, ResolvedExpression
-from broker.coordinator.group.consumer.member import ClassicProtocols, ConsumerMember, MemberState
+from broker.coordinator.group.consumer.group import ConsumerGroup
+from broker.coordinator.group.consumer.member import (
+    ClassicProtocols,
+    ConsumerMember,
+    MemberState,
+    ResolvedExpression,
+)
 from broker.coordinator.group.consumer.records import (
-    StoredCurrent,
     current_record,
     decode_current,
     decode_epoch,
     decode_expression,
     decode_member,
-    epoch_record,
     expression_record,
     member_record,
-    target_epoch_record,
-    target_record,
 )
 from broker.coordinator.group.messages import Record
-from broker.coordinator.group.record_fields import (
+from broker.coordinator.group.records import (
+    GroupKey,
     KeyType,
     ModernKey,
     decode_key,
@@ -47,6 +49,7 @@ MEMBER = ConsumerMember(
     "range",
     ClassicProtocols(7, (("range", b"\x01\x02"),)),
 )
+REVOKING = MEMBER.moved(MemberState.UNREVOKED_PARTITIONS, 9, {T: frozenset({1})}, {T: frozenset({0})})
 
 
 def group() -> ConsumerGroup:
@@ -57,26 +60,21 @@ def group() -> ConsumerGroup:
 
 
 RECORDS = [
-    (epoch_record(group()), "0003 0001 67", "0000 00000003 01 00 08 0000000000000102"),
+    (group().epoch_record(), "0003 0001 67", "0000 00000003 01 00 08 0000000000000102"),
     (
         run_through(member_record("g", MEMBER)),
         "0005 0001 67 0001 6d",
         "0000 02 69 00 02 63 03 2f68 03 02 74 02 75 04 782e2a 00000005 06 72616e6765"
         " 01 00 10 00000007 02 06 72616e6765 03 0102 00 00",
     ),
-    (target_epoch_record(group()), "0006 0001 67", "0000 00000002 00"),
+    (group().target_epoch_record(), "0006 0001 67", "0000 00000002 00"),
     (
-        run_through(target_record("g", "m", {T: frozenset({2, 1})})),
+        run_through(group().target_record("m", {T: frozenset({2, 1})})),
         "0007 0001 67 0001 6d",
         f"0000 02 {T.hex()} 03 00000001 00000002 00 00",
     ),
     (
-        run_through(
-            current_record(
-                "g",
-                MEMBER.moved(MemberState.UNREVOKED_PARTITIONS, 9, {T: frozenset({1})}, {T: frozenset({0})}),
-            )
-        ),
+        run_through(current_record("g", REVOKING)),
         "0008 0001 67 0001 6d",
         f"0000 00000009 00000000 01 02 {T.hex()} 02 00000001 00 02 {T.hex()} 02 00000000 00 00",
     ),
@@ -96,11 +94,10 @@ def test_the_bytes_are_kafkas(record, key, value):
 def test_records_are_read_as_they_were_written():
     (epoch, member, target_epoch, target, current, expression) = [record[1] for record, *_ in RECORDS]
     assert decode_epoch(epoch) == (3, 258)
-    assert decode_member("m", member) == MEMBER
+    assert decode_member(ConsumerMember("m"), member) == MEMBER
     assert decode_target_epoch(target_epoch) == 2
     assert decode_target(target) == {T: frozenset({1, 2})}
-    state = MemberState.UNREVOKED_PARTITIONS
-    assert decode_current(current) == StoredCurrent(9, 0, state, {T: frozenset({1})}, {T: frozenset({0})})
+    assert decode_current(MEMBER, current) == REVOKING
     assert decode_expression(expression) == ResolvedExpression(frozenset({"xa", "xb"}), 4, 5)
     for (key, _), *_ in RECORDS:
         decoded = decode_key(key)
@@ -112,7 +109,7 @@ def test_an_epoch_of_kafka_4_0_has_no_hash():
 
 
 def test_an_unknown_state_of_a_member_is_kept_as_unknown():
-    stored = decode_current(bytes.fromhex("0000 00000001 00000000 63 01 01 00"))
+    stored = decode_current(MEMBER, bytes.fromhex("0000 00000001 00000000 63 01 01 00"))
     assert stored.state is MemberState.UNKNOWN
 
 
@@ -121,10 +118,10 @@ def test_every_truncated_value_is_unreadable(record, _key, _value):
     key, value = record
     decoders = {
         KeyType.GROUP: decode_epoch,
-        KeyType.MEMBER: lambda some: decode_member("m", some),
+        KeyType.MEMBER: lambda some: decode_member(ConsumerMember("m"), some),
         KeyType.TARGET: lambda some: (decode_target_epoch(some), some[6]),
         KeyType.TARGET_OF_MEMBER: decode_target,
-        KeyType.CURRENT: decode_current,
+        KeyType.CURRENT: lambda some: decode_current(MEMBER, some),
         KeyType.EXPRESSION: decode_expression,
     }
     decode = decoders[decode_key(key).type]
@@ -277,7 +274,7 @@ def test_a_failed_heartbeat_is_answered_with_an_error(talk):
 
 def test_keys_are_told_apart():
     assert decode_key(bytes.fromhex("0004 0001 67")) == ModernKey(KeyType.PARTITIONS, "g")
-    assert decode_key(bytes.fromhex("0002 0001 67")) is None
+    assert decode_key(bytes.fromhex("0002 0001 67")) == GroupKey("g")
     record: Record = (bytes.fromhex("0004 0001 67"), b"\0\0\x01\0")
     talk = Consumers()
     talk.coordinator.replay(*record)

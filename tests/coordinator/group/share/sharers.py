@@ -8,8 +8,10 @@ from typing import Any
 from broker.common.slices import run_through
 from broker.config.sections.share_groups import ShareGroupConfig
 from broker.coordinator.group.consumer.assignment import ClusterTopics
-from broker.coordinator.group.messages import DescribedShareGroup, ModernHeartbeatReply, ShareHeartbeatRequest
+from broker.coordinator.group.messages import ModernHeartbeatReply, ShareHeartbeatRequest
+from broker.coordinator.group.modern_group import DescribedModernGroup
 from broker.coordinator.group.share.group import ShareGroup
+from broker.coordinator.group.share.member import ShareMember
 from broker.coordinator.group.share.state_partitions import NamedPartitions
 from tests.coordinator.group.consumer.consumers import Partitions, Topic, by_id, by_name, topic_id
 from tests.coordinator.group.conversation import Ask, Conversation
@@ -69,7 +71,7 @@ class Sharers(Conversation):
         assert isinstance(found, ShareGroup)
         return found
 
-    def described(self, group_id: str = "g") -> DescribedShareGroup:
+    def described(self, group_id: str = "g") -> DescribedModernGroup[ShareMember]:
         return self.coordinator.share.described(group_id)
 
     def assigned(self, group_id: str = "g") -> dict[str, Partitions]:

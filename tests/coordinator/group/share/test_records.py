@@ -6,7 +6,7 @@ import pytest
 
 from broker.common.errors import ErrorCode
 from broker.common.slices import run_through
-from broker.coordinator.group.record_fields import (
+from broker.coordinator.group.records import (
     KeyType,
     ModernKey,
     decode_key,
@@ -14,19 +14,16 @@ from broker.coordinator.group.record_fields import (
     decode_target_epoch,
     encode_key,
 )
-from broker.coordinator.group.share.group import ShareGroup, ShareMember
+from broker.coordinator.group.share.group import ShareGroup
+from broker.coordinator.group.share.member import ShareMember
 from broker.coordinator.group.share.records import (
-    StoredCurrent,
     current_record,
     decode_current,
     decode_epoch,
     decode_member,
     decode_states,
-    epoch_record,
     member_record,
     states_record,
-    target_epoch_record,
-    target_record,
 )
 from broker.coordinator.group.share.state_partitions import NamedPartitions, StatePartitions
 from broker.records.stored_fields import UnreadableRecord
@@ -51,10 +48,10 @@ RECORDS = [
         "000a 0001 67 0001 6d",
         "0000 00 02 63 03 2f68 03 02 74 02 75 00",
     ),
-    (epoch_record(group()), "000b 0001 67", "0000 00000003 0000000000000102 00"),
-    (target_epoch_record(group()), "000c 0001 67", "0000 00000002 00"),
+    (group().epoch_record(), "000b 0001 67", "0000 00000003 0000000000000102 00"),
+    (group().target_epoch_record(), "000c 0001 67", "0000 00000002 00"),
     (
-        run_through(target_record("g", "m", {T: frozenset({2, 1})})),
+        run_through(group().target_record("m", {T: frozenset({2, 1})})),
         "000d 0001 67 0001 6d",
         f"0000 02 {T.hex()} 03 00000001 00000002 00 00",
     ),
@@ -64,7 +61,7 @@ RECORDS = [
         f"0000 00000009 00000000 00 02 {T.hex()} 02 00000001 00 00",
     ),
     (
-        run_through(states_record(group())),
+        run_through(states_record("g", STATES)),
         "000f 0001 67",
         f"0000 02 {T.hex()} 02 74 02 00000001 00 02 {U.hex()} 02 75 03 00000000 00000002 00"
         f" 02 {V.hex()} 02 76 00 00",
@@ -79,11 +76,11 @@ def test_the_bytes_are_kafkas(record, key, value):
 
 def test_records_are_read_as_they_were_written():
     member, epoch, target_epoch, target, current, states = [record[1] for record, *_ in RECORDS]
-    assert decode_member("m", member) == MEMBER
+    assert decode_member(ShareMember("m"), member) == MEMBER
     assert decode_epoch(epoch) == (3, 258)
     assert decode_target_epoch(target_epoch) == 2
     assert decode_target(target) == {T: frozenset({1, 2})}
-    assert decode_current(current) == StoredCurrent(9, 0, {T: frozenset({1})})
+    assert decode_current(MEMBER, current) == MEMBER.moved(9, {T: frozenset({1})})
     assert decode_states(states) == STATES
     for (key, _), *_ in RECORDS:
         decoded = decode_key(key)
@@ -92,11 +89,11 @@ def test_records_are_read_as_they_were_written():
 
 
 DECODERS = {
-    KeyType.SHARE_MEMBER: lambda some: decode_member("m", some),
+    KeyType.SHARE_MEMBER: lambda some: decode_member(ShareMember("m"), some),
     KeyType.SHARE_GROUP: decode_epoch,
     KeyType.SHARE_TARGET: decode_target_epoch,
     KeyType.SHARE_TARGET_OF_MEMBER: decode_target,
-    KeyType.SHARE_CURRENT: decode_current,
+    KeyType.SHARE_CURRENT: lambda some: decode_current(MEMBER, some),
     KeyType.SHARE_STATES: decode_states,
 }
 
@@ -221,9 +218,9 @@ def test_records_of_two_types_of_groups_are_unreadable(talk):
     talk.stable(1)
     classic = talk.records
     with pytest.raises(UnreadableRecord, match="two types"):
-        talk.coordinator.replay(*epoch_record(group()))
+        talk.coordinator.replay(*group().epoch_record())
     again = Sharers()
-    again.coordinator.replay(*epoch_record(group()))
+    again.coordinator.replay(*group().epoch_record())
     again.coordinator.replay(*classic[-1])
     assert again.coordinator.classic.described("g", missing_is_error=False).state == "Stable"
 

@@ -1,17 +1,21 @@
-"""The end of a transaction: EndTxn, and the abort of one that is fenced or timed out. (Kafka:
-TransactionCoordinator.endTransaction, KIP-890)
+"""What InitProducerId, EndTxn and timeouts change in a transaction, and new producer ids.
 
-A client of TV2 gets a new epoch with each end, so that a late request of the ended transaction is fenced.
+A client of TV2 gets a new epoch with each end, so that a late request of the ended transaction is fenced. New
+producer ids come from blocks allocated in the metadata log, which the handlers request from control. A partly
+used block is not reused after a restart, so that ids are unique. (Kafka: TransactionCoordinator
+handleInitProducerId and endTransaction, ProducerIdManager; KIP-360, KIP-890)
 """
 
+from collections import deque
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
 from broker.common.errors import ErrorCode
-from broker.coordinator.producer_ids import NeedsProducerId, NewProducerId
 from broker.coordinator.transaction.state import (
     DECIDED,
+    IDLE,
     LAST_EPOCH,
     NO_EPOCH,
     NO_PRODUCER_ID,
@@ -19,7 +23,36 @@ from broker.coordinator.transaction.state import (
     TransactionChange,
     TransactionData,
     TransactionState,
+    is_exhausted,
 )
+
+
+class ProducerIds:
+    """The allocated blocks, in order."""
+
+    def __init__(self) -> None:
+        self._blocks: deque[Iterator[int]] = deque()
+
+    def take(self) -> int | None:
+        """Return a new unique id; None if another block is needed first."""
+        while self._blocks:
+            taken = next(self._blocks[0], None)
+            if taken is not None:
+                return taken
+            self._blocks.popleft()
+        return None
+
+    def add(self, block: range) -> None:
+        self._blocks.append(iter(block))
+
+
+NewProducerId = Callable[[], int | None]
+"""Returns a producer id that was never used; None if a block of them must be allocated first."""
+
+
+class NeedsProducerId(Exception):  # noqa: N818 - not an error
+    """A new producer id is needed and none is left: allocate a block, and call again."""
+
 
 BUMPS_EPOCH: Final = 2
 """The transaction version (TV2) from which each end gives the producer a new epoch."""
@@ -141,3 +174,86 @@ def _decide(
         client_version=request.client_version,
     )
     return TransactionChange(transaction, decided)
+
+
+class KnownProducer(NamedTuple):
+    """The id and epoch that a producer states to continue with its next epoch."""
+
+    producer_id: int
+    epoch: int
+
+
+def initialize(
+    transaction: Transaction,
+    timeout_ms: int,
+    known: KnownProducer | None,
+    new_producer_id: NewProducerId,
+    wall_ms: int,
+) -> ErrorCode | TransactionChange:
+    """Return the change that gives the producer its epoch, or the error.
+
+    An ongoing transaction is aborted first: the change is then to PREPARE_ABORT, and the client must ask
+    again.
+    """
+    data = transaction.data
+    if transaction.pending is not None:
+        return ErrorCode.CONCURRENT_TRANSACTIONS
+    if known is not None and not _may_continue(data, known):
+        return ErrorCode.PRODUCER_FENCED
+    if data.state in DECIDED:
+        return ErrorCode.CONCURRENT_TRANSACTIONS
+    if data.state is TransactionState.ONGOING:
+        return fence(transaction, wall_ms)
+    assert data.state in IDLE
+    epochs = _next_epoch(data, known)
+    if isinstance(epochs, ErrorCode):
+        return epochs
+    producer_id, previous = data.producer_id, data.previous_producer_id
+    epoch, last_epoch = epochs
+    if epoch == NO_EPOCH:
+        rotated = new_producer_id()
+        if rotated is None:
+            raise NeedsProducerId
+        producer_id, previous, epoch = rotated, producer_id, 0
+    return TransactionChange(
+        transaction,
+        replace(
+            data,
+            producer_id=producer_id,
+            previous_producer_id=previous,
+            next_producer_id=NO_PRODUCER_ID,
+            producer_epoch=epoch,
+            last_epoch=last_epoch,
+            timeout_ms=timeout_ms,
+            state=TransactionState.EMPTY,
+            partitions=frozenset(),
+            started_ms=-1,
+            updated_ms=wall_ms,
+        ),
+    )
+
+
+def _may_continue(data: TransactionData, known: KnownProducer) -> bool:
+    """Return whether the stated producer may be the present one; its epoch is checked later.
+
+    A new transactional id has no epoch yet. A producer whose epochs were exhausted may repeat the request
+    that gave it another id.
+    """
+    return (
+        data.producer_epoch == NO_EPOCH
+        or known.producer_id == data.producer_id
+        or (known.producer_id == data.previous_producer_id and is_exhausted(known.epoch))
+    )
+
+
+def _next_epoch(data: TransactionData, known: KnownProducer | None) -> ErrorCode | tuple[int, int]:
+    """Return the new epoch and the last one; a new epoch of -1 needs another producer id."""
+    if data.is_exhausted and (known is None or known.epoch == data.producer_epoch):
+        return NO_EPOCH, NO_EPOCH if known is None else data.producer_epoch
+    if known is None:
+        return data.producer_epoch + 1, NO_EPOCH
+    if data.producer_epoch in (NO_EPOCH, known.epoch):
+        return data.producer_epoch + 1, data.producer_epoch
+    if known.epoch == data.last_epoch:
+        return data.producer_epoch, data.last_epoch  # it repeats a request that succeeded
+    return ErrorCode.PRODUCER_FENCED

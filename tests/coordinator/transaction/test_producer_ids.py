@@ -1,6 +1,6 @@
 """Blocks of producer ids."""
 
-from broker.coordinator.producer_ids import ProducerIds
+from broker.coordinator.transaction.changes import ProducerIds
 
 
 def test_without_a_block_there_is_no_id() -> None:
