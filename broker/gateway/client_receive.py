@@ -15,11 +15,10 @@ from struct import Struct
 from typing import Final
 
 from broker.common.errors import ProtocolViolation
-from broker.gateway.asking import AskedRequest
 from broker.gateway.channel import GatewayChannel, LocalRequest, Upstream, UpstreamState
 from broker.gateway.forwarder import COPIES, SCRATCH_BYTES, SMALL_BYTES, Forwarder
 from broker.gateway.own_topics import IDS_FROM, PREFIX, FetchTopics, ProduceTopics
-from broker.gateway.routes import ForwardedRequest, ForwardRoute, ForwardRoutes, Treatment
+from broker.gateway.routes import AskedRequest, ForwardedRequest, ForwardRoute, ForwardRoutes, Treatment
 from broker.gateway.splice import Splice
 from broker.gateway.upstream_receive import UpstreamReceive
 from broker.network.connection.channel import has_arrivals

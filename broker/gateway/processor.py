@@ -18,7 +18,6 @@ from broker.common.errors import ProtocolViolation
 from broker.common.slices import Steps, advance
 from broker.config.listeners import Address
 from broker.gateway.api_versions import intersect
-from broker.gateway.asking import LOST
 from broker.gateway.channel import BLOCKED, DRAINING, GatewayChannel, LocalRequest, UpstreamState
 from broker.gateway.client_receive import ClientReceive
 from broker.gateway.forwarder import Forwarder, ForwardingSteps, ForwardLimits, UpstreamEvents
@@ -28,7 +27,7 @@ from broker.gateway.node_scope import QuotasByNode
 from broker.gateway.own_topics import OwnTopics
 from broker.gateway.renewals import LoginRenewal, Renewals, UpstreamTalk
 from broker.gateway.responses import metadata_beginning, rewritten
-from broker.gateway.routes import SASL, ForwardedRequest, ForwardRoutes
+from broker.gateway.routes import LOST, SASL, ForwardedRequest, ForwardRoutes
 from broker.gateway.upstream.connect import UpstreamSocket
 from broker.gateway.upstream.errors import Reason, UpstreamError
 from broker.gateway.upstream_receive import ForwardedSend, UpstreamReceive

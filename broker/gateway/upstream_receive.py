@@ -14,11 +14,10 @@ from typing import Final
 
 from broker.common.errors import ProtocolViolation
 from broker.common.slices import Steps
-from broker.gateway.asking import AskedRequest
 from broker.gateway.channel import BLOCKED, DRAINING, GatewayChannel, LocalRequest, UpstreamState
 from broker.gateway.forwarder import COPIES, SMALL_BYTES, Forwarder
 from broker.gateway.responses import AT_ONCE
-from broker.gateway.routes import ForwardedRequest, ForwardRoute, Treatment
+from broker.gateway.routes import AskedRequest, ForwardedRequest, ForwardRoute, Treatment
 from broker.gateway.splice import Splice
 from broker.gateway.throttle_time import raise_throttle_time
 from broker.gateway.upstream.connect import UpstreamSocket

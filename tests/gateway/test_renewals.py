@@ -23,7 +23,7 @@ from broker.controller.commands import (
     OpType,
     ResourceType,
 )
-from broker.gateway.asking import ask
+from broker.gateway.apis.asking import ask
 from broker.gateway.channel import GatewayChannel
 from broker.gateway.own_topics import OwnTopics
 from broker.gateway.renewals import SPARE, Renewals, kafkas_share
