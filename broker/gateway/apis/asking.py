@@ -20,16 +20,16 @@ from broker.common.slice_runner import run_slices
 from broker.common.slices import SLICE, Slices
 from broker.config.listeners import Address
 from broker.gateway.channel import GatewayChannel
-from broker.gateway.responses import AT_ONCE, decoded, rewritten
+from broker.gateway.responses import AT_ONCE, rewritten
 from broker.gateway.routes import LOST, Answers, AskedRequest, ForwardRoute, Treatment
 from broker.gateway.upstream.errors import Reason, UpstreamError
+from broker.gateway.upstream.frames import decoded
 from broker.metadata.image import OUR_TOPICS
 from broker.network.connection.channel import Channel
 from broker.network.requests.request_channel import Request
 from broker.protocol import codec
 from broker.protocol.api_key import ApiKey, request_header_version, response_header_version
 from broker.protocol.client_id import client_id_and_body
-from broker.protocol.dismantle import dismantle
 
 MAX_ASKED_BYTES: Final = 32 * 1024 * 1024
 """The largest response that is asked for: six times the Metadata of 100,000 partitions; ours. Its frame and
@@ -87,15 +87,8 @@ async def ask(context: RequestContext, message: Any, version: int | None = None)
     version = context.api_version if version is None else version
     frame = await ask_whole(context, message, version)
     key = message.API_KEY
-    if len(frame) <= AT_ONCE:
-        return decoded(frame, key, version)[0]
     _, body = codec.parse_response_header(frame, response_header_version(key, version))
-    try:
-        return await run_slices(codec.decode_response_in_slices(key, version)(frame, body))
-    except ProtocolViolation as violation:
-        found = violation
-    await run_slices(dismantle(found.take_partial()))
-    raise found
+    return await decoded(frame, body, key, version)
 
 
 async def ask_whole(context: RequestContext, message: Any, version: int | None = None) -> bytes | bytearray:

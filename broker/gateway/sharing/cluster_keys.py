@@ -13,7 +13,7 @@ import trio
 
 from broker.common.errors import ConfigError
 from broker.config.sections import GatewayConfig
-from broker.security.watched_files import CHECK_EVERY_MS, stamps
+from broker.security.watched_files import CHECK_EVERY_MS, read_setting, stamps
 
 logger = logging.getLogger(__name__)
 
@@ -84,17 +84,9 @@ class ClusterKeys:
     def _read(self) -> list[ClusterKey]:
         if not self._config.cluster_keys_location:
             return read_keys(KEYS, self._config.cluster_keys)
-        path = Path(self._config.cluster_keys_location)
-        try:
-            with path.open("rb") as file:
-                found = file.read(MAX_FILE_BYTES + 1)
-            text = found.decode("ascii")
-        except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "not ASCII text"
-            raise ConfigError(LOCATION, str(path), f"a readable file: {reason}") from error
-        if len(found) > MAX_FILE_BYTES:
-            raise ConfigError(LOCATION, str(path), f"a file of at most {MAX_FILE_BYTES} bytes")
-        return read_keys(LOCATION, text, str(path))
+        name = str(Path(self._config.cluster_keys_location))
+        text = read_setting(LOCATION, name, MAX_FILE_BYTES, "ascii", "not ASCII text")
+        return read_keys(LOCATION, text, name)
 
 
 def read_keys(setting: str, text: str, shown: str = HIDDEN) -> list[ClusterKey]:

@@ -2,25 +2,17 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import trio
 
 from broker.config.listeners import Address
 from broker.config.sections import UpstreamConfig
+from broker.gateway.upstream.cluster import UpstreamCluster
 from broker.gateway.upstream.connection import UpstreamConnection
 from broker.gateway.upstream.errors import Reason, UpstreamError
 from broker.gateway.upstream.pace import ReconnectBackoff
 from broker.gateway.upstream.security import UpstreamSecurity
-
-
-class Directory(Protocol):
-    """The addresses of nodes. `UpstreamCluster` is one."""
-
-    def address_of(self, node_id: int) -> Address | None: ...
-
-    def bootstrap_address(self) -> Address:
-        """Return the next address to try. Raises UpstreamError if there is none."""
 
 
 class UpstreamClient:
@@ -30,10 +22,10 @@ class UpstreamClient:
     such as a Fetch with a wait time, should have a lane of its own.
     """
 
-    def __init__(self, config: UpstreamConfig, security: UpstreamSecurity, directory: Directory) -> None:
+    def __init__(self, config: UpstreamConfig, security: UpstreamSecurity, cluster: UpstreamCluster) -> None:
         self._config = config
         self._security = security
-        self._directory = directory
+        self._cluster = cluster
         self._nursery: trio.Nursery | None = None
         self._targets: dict[tuple[Address, str], _Target] = {}
 
@@ -68,7 +60,7 @@ class UpstreamClient:
         if node_id is None:
             connection = await self._any(lane)
         else:
-            address = self._directory.address_of(node_id)
+            address = self._cluster.address_of(node_id)
             if address is None:
                 raise UpstreamError(Reason.NODE, f"no upstream node has the id {node_id}")
             connection = await self._target(address, lane).open()
@@ -81,7 +73,7 @@ class UpstreamClient:
                 return await target.open()
         tried: set[Address] = set()
         error = None
-        while (address := self._directory.bootstrap_address()) not in tried:
+        while (address := self._cluster.bootstrap_address()) not in tried:
             tried.add(address)
             try:
                 return await self._target(address, lane).open()
