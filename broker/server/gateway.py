@@ -32,21 +32,19 @@ from broker.gateway.event_topics import UpstreamTopics
 from broker.gateway.forwarder import ForwardLimits
 from broker.gateway.node_ports import NodePorts
 from broker.gateway.node_scope import QuotasByNode
-from broker.gateway.own_summaries import OwnClients, OwnSummary
 from broker.gateway.own_topics import OwnTopics
 from broker.gateway.processor import ListenerForwarding
 from broker.gateway.renewals import LoginRenewal
 from broker.gateway.routes import ForwardRoutes
 from broker.gateway.server_mode import GatewayMode
-from broker.gateway.sharing.cluster_keys import ClusterKeys
 from broker.gateway.sharing.connection_lists import ConnectionLists
 from broker.gateway.sharing.member import SharingMember
 from broker.gateway.sharing.metadata_log import MetadataLog
-from broker.gateway.sharing.signing import PlainRecords, Records, SignedRecords
+from broker.gateway.sharing.own_summaries import OwnSummaries
+from broker.gateway.sharing.signing import ClusterKeys, PlainRecords, Records, SignedRecords
 from broker.gateway.sharing.summaries import Summaries
 from broker.gateway.sharing.task import SharingTask
-from broker.gateway.sharing.topic_log import METADATA_TOPIC, SHARES_TOPIC
-from broker.gateway.sharing.upstream_topic import UpstreamTopic
+from broker.gateway.sharing.topic_log import METADATA_TOPIC, SHARES_TOPIC, TopicLog
 from broker.gateway.sharing.views import SharedLimits
 from broker.gateway.upstream.client import UpstreamClient
 from broker.gateway.upstream.cluster import UpstreamCluster
@@ -282,7 +280,7 @@ class GatewayServer(Server):
 
         def follow(store: MetadataStore, writer: MetadataWriter) -> Committer:
             (last_row,) = store.history(AuditFilter(limit=1))
-            topic = UpstreamTopic(
+            topic = TopicLog(
                 METADATA_TOPIC, self.client, self.clock, created=lambda: self._own_topics.ask_soon()
             )
             gateway = f"{configuration.config.broker.node_id}"
@@ -301,7 +299,7 @@ class GatewayServer(Server):
 
     def _share_limits(self) -> tuple[SharingTask, SharedLimits]:
         """Return the task that shares the limits with the other gateways, and what it knows."""
-        topic = UpstreamTopic(
+        topic = TopicLog(
             SHARES_TOPIC,
             self.client,
             self.clock,
@@ -311,18 +309,17 @@ class GatewayServer(Server):
         )
         records = self._records_of(SHARES_TOPIC)
         member = SharingMember(self._id, self.quotas)
-        own = OwnSummary(
+        own = OwnSummaries(
             self._id,
             self.socket_server,
             self.quotas,
             self.server_quotas.connections.values(),
             self.clock,
         )
-        clients = OwnClients(self._id, self.socket_server, self.quotas, self.clock)
         summaries = Summaries(
-            own.measure,
+            own.summary,
             keeps_others=self.config.console.listener is not None,
-            measure_clients=clients.measure,
+            measure_clients=own.clients,
         )
         lists = ConnectionLists(
             self._id,

@@ -1,8 +1,8 @@
 """The gateway's own requests to upstream nodes. (Kafka: NetworkClient, KafkaAdminClient)"""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import trio
 
@@ -13,6 +13,13 @@ from broker.gateway.upstream.connection import UpstreamConnection
 from broker.gateway.upstream.errors import Reason, UpstreamError
 from broker.gateway.upstream.pace import ReconnectBackoff
 from broker.gateway.upstream.security import UpstreamSecurity
+from broker.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from broker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+
+METADATA_VERSION: Final = 9
+"""It names topics, and is in Kafka 2.8 and later."""
+
+CREATE_TIMEOUT_MS: Final = 10_000
 
 
 class UpstreamClient:
@@ -129,3 +136,30 @@ class _Target:
             raise
         self._backoff.reset()
         return connection
+
+
+async def describe_topic(client: UpstreamClient, topic: str, lane: str = "") -> Any:
+    """Return what Metadata says of a topic, which it does not create. Raises UpstreamError."""
+    request = MetadataRequest([MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
+    response: MetadataResponse = await client.request(None, request, METADATA_VERSION, lane=lane)
+    if not response.topics:
+        raise UpstreamError(Reason.PROTOCOL, f"Metadata of {topic}: the response has no topic")
+    return response.topics[0]
+
+
+async def create_topic(
+    client: UpstreamClient,
+    topic: str,
+    partitions: int,
+    configs: Iterable[tuple[str, str | None]],
+    lane: str = "",
+) -> int:
+    """Create a topic with the cluster's default replication factor, and return the error code. Raises
+    UpstreamError.
+    """
+    settings = [CreatableTopicConfig(name, value) for name, value in configs]
+    request = CreateTopicsRequest(
+        [CreatableTopic(topic, partitions, -1, configs=settings)], CREATE_TIMEOUT_MS
+    )
+    response = await client.request(None, request, lane=lane)
+    return int(response.topics[0].error_code)
