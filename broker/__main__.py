@@ -27,7 +27,8 @@ from broker.config.sections.gateway import check_node_ports
 from broker.server import compiled, interpreter
 
 if TYPE_CHECKING:
-    from broker.server.app import ConsoleStarted, Started
+    from broker.server.app import Started
+    from broker.server.web import ConsoleStarted
 
 logger = logging.getLogger("broker")
 

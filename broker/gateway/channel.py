@@ -6,9 +6,8 @@ follows from the flags; two of them stand for states.
 
 import socket
 from collections import deque
-from collections.abc import Callable
 from enum import IntEnum
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from broker.config.listeners import Address
 from broker.gateway.credentials import SaslObserver
@@ -17,7 +16,9 @@ from broker.network.connection.channel import ChannelResponder, MuteEvent, MuteS
 from broker.network.connection.read_ahead_channel import ENDED, THROTTLED, ReadAheadChannel
 from broker.network.connection.receive import Receive
 from broker.quotas.client_quotas import ClientQuotas, NodeQuotas
-from broker.security.client_login import ClientCredentials
+
+if TYPE_CHECKING:
+    from broker.gateway.client_receive import ClientReceive
 
 BLOCKED: Final = 8
 """The upstream broker does not take what was read."""
@@ -60,61 +61,6 @@ ChannelQuotas = ClientQuotas | NodeQuotas
 """The quotas that the requests of a connection are charged to."""
 
 
-class Upstream(Protocol):
-    """An upstream connection as a client's requests use it; see `upstream_receive`."""
-
-    fd: int
-    is_plain: bool
-    is_blocked: bool
-    credentials: ClientCredentials | None
-    observe: Callable[[ForwardedRequest, memoryview, int], None]
-
-    def send(self, data: memoryview) -> bool:
-        """Send `data`. Returns False, and mutes the client, if it does not all fit now. Raises OSError."""
-
-    def block(self) -> None:
-        """Mute the client until the upstream broker takes more."""
-
-    @property
-    def is_within_response(self) -> bool:
-        """Whether the beginning of a response has arrived, and not its end."""
-
-    def check_turn(self) -> None:
-        """Go on with what waits for the responses in flight, if there are none."""
-
-    def close(self) -> None: ...
-
-
-class ClientSide(Protocol):
-    """A client's receiving half, as `upstream_receive` and the processor use it; see `client_receive`."""
-
-    @property
-    def upstream(self) -> Upstream | None:
-        """The upstream connection while it is open."""
-
-    @property
-    def is_within_request(self) -> bool:
-        """Whether the beginning of a request has been forwarded, and not its end."""
-
-    def connected(self, upstream: "Upstream") -> None:
-        """Forward to this upstream connection, and close it with the client's."""
-
-    def unblocked(self) -> bool:
-        """Continue after the upstream broker has taken what it was sent."""
-
-    def renew(self) -> None:
-        """Let the gateway log in upstream again before the next request."""
-
-    def renewed(self) -> None:
-        """Send what was held back for the login."""
-
-    def reconsider(self) -> None:
-        """Look again through the topics of requests: the ids of the gateways' topics have changed."""
-
-    def ask(self, request: ForwardedRequest, frame: bytes) -> None:
-        """Send the request of a handler; opens the upstream connection if there is none."""
-
-
 class GatewayChannel(ReadAheadChannel):
     """Muted while any bit of `flags` but DRAINING is set. `node_id` is the upstream node that the client
     connected to; None on a bootstrap port. `upstream_address` is where it is forwarded to, None before.
@@ -133,7 +79,7 @@ class GatewayChannel(ReadAheadChannel):
         "upstream_state",
     )
 
-    client: ClientSide
+    client: "ClientReceive"
     quotas: ChannelQuotas
 
     def __init__(

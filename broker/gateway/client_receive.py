@@ -15,11 +15,10 @@ from struct import Struct
 from typing import Final
 
 from broker.common.errors import ProtocolViolation
-from broker.gateway.asking import AskedRequest
-from broker.gateway.channel import GatewayChannel, LocalRequest, Upstream, UpstreamState
+from broker.gateway.channel import GatewayChannel, LocalRequest, UpstreamState
 from broker.gateway.forwarder import COPIES, SCRATCH_BYTES, SMALL_BYTES, Forwarder
 from broker.gateway.own_topics import IDS_FROM, PREFIX, FetchTopics, ProduceTopics
-from broker.gateway.routes import ForwardedRequest, ForwardRoute, ForwardRoutes, Treatment
+from broker.gateway.routes import AskedRequest, ForwardedRequest, ForwardRoute, ForwardRoutes, Treatment
 from broker.gateway.splice import Splice
 from broker.gateway.upstream_receive import UpstreamReceive
 from broker.network.connection.channel import has_arrivals
@@ -252,7 +251,7 @@ class ClientReceive(Receive):
             or len(self._noted) != count - 12
             or not forwarder.buffer.startswith(self._noted, 12)
         ):
-            self._observe(upstream, request, count)
+            self._observe(request, count)
         in_flight = channel.in_flight
         in_flight.append(request)
         channel.client_id = client_id
@@ -320,12 +319,12 @@ class ClientReceive(Receive):
         """Look again through the topics that were approved: the ids of the gateways' topics have changed."""
         self._approved_route = None
 
-    def _observe(self, upstream: UpstreamReceive, request: ForwardedRequest, count: int) -> None:
+    def _observe(self, request: ForwardedRequest, count: int) -> None:
         """Observe a request of `count` bytes. What an ApiVersions says need not be read again if the next one
         equals it.
         """
         data = self._scratch[4:count]
-        upstream.observe(request, data, self._usual_head.size - 8)
+        self._forwarder.processor.observe(request, data)
         if request.route.api_key == ApiKey.API_VERSIONS and count <= NOTED_BYTES:
             self._noted, self._noted_route = bytes(data[8:]), request.route
 
@@ -365,9 +364,8 @@ class ClientReceive(Receive):
             if isinstance(request, AskedRequest):
                 request.lose()
 
-    def connected(self, upstream: Upstream) -> None:
+    def connected(self, upstream: UpstreamReceive) -> None:
         """Forward to this upstream connection, and close it with the client's."""
-        assert isinstance(upstream, UpstreamReceive)
         self.upstream = upstream
         self._send_asked(upstream)
 
@@ -379,7 +377,7 @@ class ClientReceive(Receive):
         self._asked = request, frame
         if self.upstream is None:
             channel.set_upstream(UpstreamState.CONNECTING)
-            self._forwarder.open_upstream(channel)
+            self._forwarder.processor.open_upstream(channel)
         elif channel.upstream_state is UpstreamState.RENEWAL_DUE:
             self._begin_renewal()
         else:
@@ -419,9 +417,9 @@ class ClientReceive(Receive):
     def _begin_renewal(self) -> None:
         channel = self.channel
         channel.set_upstream(UpstreamState.RENEWING)
-        self._forwarder.renew(channel)
+        self._forwarder.processor.renew_login(channel)
 
-    def _send_asked(self, upstream: Upstream) -> None:
+    def _send_asked(self, upstream: UpstreamReceive) -> None:
         """Send the request of a handler."""
         if self._asked is None:
             return
@@ -430,7 +428,7 @@ class ClientReceive(Receive):
         try:
             upstream.send(memoryview(frame))
         except OSError as error:
-            self._forwarder.close(self.channel, str(error))
+            self._forwarder.selector.close_channel(self.channel, str(error))
 
     def unblocked(self) -> bool:
         """Continue after the upstream broker has taken what it was sent. Returns whether all held bytes of a
@@ -479,7 +477,7 @@ class ClientReceive(Receive):
                         return self._begin_local(data, at, end)
                 if upstream is None:
                     channel.set_upstream(UpstreamState.CONNECTING)
-                    forwarder.open_upstream(channel)
+                    forwarder.processor.open_upstream(channel)
                     break
                 if frame_end > end and (size <= SMALL_BYTES or treatment is WHOLE):
                     if size > MAX_WHOLE:
@@ -530,7 +528,7 @@ class ClientReceive(Receive):
                     return self._begin_local(data, at, end)
                 request = ForwardedRequest(channel, route, client_id, correlation_id, size, now)
                 if not channel.authenticated:
-                    forwarder.admit(channel)
+                    forwarder.processor.count_request(channel)
                 if treatment is PRODUCE:
                     if acks:
                         in_flight.append(request)
@@ -542,7 +540,7 @@ class ClientReceive(Receive):
                 else:
                     if treatment is WHOLE:
                         self._noted_route = None
-                        upstream.observe(request, data[at + 4 : frame_end], body - at - 4)
+                        forwarder.processor.observe(request, data[at + 4 : frame_end])
                     in_flight.append(request)
                 channel.client_id = client_id
                 channel.requests += 1
@@ -573,7 +571,7 @@ class ClientReceive(Receive):
         if at:
             self._send(data, first, at)
         if not left and not channel.flags:
-            forwarder.resume(channel)
+            forwarder.responder.resume(channel)
         return None
 
     def _invalid_size(self, size: int) -> ProtocolViolation:
@@ -601,7 +599,7 @@ class ClientReceive(Receive):
         if self._renews:
             self._renews = False
             self.renew()
-        forwarder.close_answered(channel)
+        forwarder.responder.close_answered(channel)
 
     def _send(self, data: memoryview, begin: int, end: int) -> None:
         if begin < end:

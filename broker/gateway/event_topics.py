@@ -9,21 +9,16 @@ is dropped and counted. Events never hold back requests.
 
 import logging
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Final
 
 import trio
 
 from broker.api.requests.automatic_topics import automatic_topic
 from broker.common.errors import ErrorCode
 from broker.config.table import BrokerConfig
-from broker.gateway.upstream.errors import Reason, UpstreamError
+from broker.gateway.upstream.client import UpstreamClient, create_topic, describe_topic
+from broker.gateway.upstream.errors import Reason, UpstreamError, name_of
 from broker.partitions.event_log import EventBuffer, EventPartitions, Waiting, codec_of
-from broker.protocol.messages.create_topics import (
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreateTopicsRequest,
-)
-from broker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from broker.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from broker.records.build import NewRecord, build_batch
 
@@ -31,8 +26,6 @@ logger = logging.getLogger(__name__)
 
 PRODUCE_VERSION: Final = 9
 """The last version that names topics and whose errors carry no addresses."""
-
-METADATA_VERSION: Final = 9
 
 FOUND_WITHIN: Final = 20
 FOUND_PAUSE_S: Final = 0.1
@@ -66,21 +59,12 @@ PRODUCE_TIMEOUT_MS: Final = 10_000
 LANE: Final = "events"
 
 
-class RequestSender(Protocol):
-    """Sends the gateway's own requests; see `upstream.client.UpstreamClient`."""
-
-    async def request(
-        self, node_id: int | None, message: Any, version: int | None = None, *, lane: str = ""
-    ) -> Any:
-        """Send a request and return the response. Raises UpstreamError."""
-
-
 class UpstreamTopics(EventBuffer):
     """The buffers of all event topics, and their partitions' leaders as far as they are known. `errors` has
     the topics whose last records could not be written, with the reason.
     """
 
-    def __init__(self, client: RequestSender, config: Callable[[], BrokerConfig]) -> None:
+    def __init__(self, client: UpstreamClient, config: Callable[[], BrokerConfig]) -> None:
         super().__init__()
         self._client = client
         self._config = config
@@ -165,11 +149,11 @@ class UpstreamTopics(EventBuffer):
         """Return the leader of each partition, if it has one, and create the topic if it is missing. Raises
         UpstreamError.
         """
-        found = await self._describe(topic)
+        found = await describe_topic(self._client, topic, LANE)
         if found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             await self._create(topic)
             for _ in range(FOUND_WITHIN):
-                found = await self._describe(topic)
+                found = await describe_topic(self._client, topic, LANE)
                 if found.error_code not in NOT_YET:
                     break
                 await trio.sleep(FOUND_PAUSE_S)
@@ -183,18 +167,9 @@ class UpstreamTopics(EventBuffer):
         self._leaders[topic] = leaders
         return leaders
 
-    async def _describe(self, topic: str) -> Any:
-        request = MetadataRequest([MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
-        response: MetadataResponse = await self._client.request(None, request, METADATA_VERSION, lane=LANE)
-        return response.topics[0]
-
     async def _create(self, topic: str) -> None:
         wanted = automatic_topic(topic, self._config())
-        settings = [CreatableTopicConfig(name, value) for name, value in wanted.configs]
-        new = CreatableTopic(topic, wanted.partitions, -1, configs=settings)
-        request = CreateTopicsRequest([new], timeout_ms=PRODUCE_TIMEOUT_MS)
-        response = await self._client.request(None, request, lane=LANE)
-        code = response.topics[0].error_code
+        code = await create_topic(self._client, topic, wanted.partitions, wanted.configs, LANE)
         if code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
             raise TopicError("CreateTopics", topic, code)
 
@@ -212,11 +187,7 @@ class TopicError(UpstreamError):
     """An error code of the cluster for a topic or a partition."""
 
     def __init__(self, api: str, topic: str, code: int) -> None:
-        try:
-            name = ErrorCode(code).name
-        except ValueError:
-            name = str(code)
-        super().__init__(Reason.PROTOCOL, f"{api} of {topic}: {name}")
+        super().__init__(Reason.PROTOCOL, f"{api} of {topic}: {name_of(code)}")
         self.code = code
 
 

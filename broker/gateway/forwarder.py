@@ -4,13 +4,11 @@ reactor.
 The processor creates it; `client_receive` and `upstream_receive` use it for every frame.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from broker.api.requests.byte_quotas import record_fetch, record_produce
-from broker.common.slices import Steps
-from broker.gateway.channel import ChannelQuotas, GatewayChannel
+from broker.gateway.channel import ChannelQuotas
 from broker.gateway.kept_responses import KeptResponses
 from broker.gateway.own_topics import OwnTopics
 from broker.gateway.routes import ForwardedRequest
@@ -20,6 +18,10 @@ from broker.network.selector import Selector
 from broker.network.throttling import Throttling
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.throttled import Throttle
+
+if TYPE_CHECKING:
+    from broker.gateway.processor import GatewayProcessor, GatewayResponder
+    from broker.gateway.upstream_receive import UpstreamReceive
 
 SCRATCH_BYTES: Final = 128 * 1024
 """The buffer that every read of a processor uses: most requests and responses pass through it whole."""
@@ -35,10 +37,6 @@ COPIES: Final = 8
 """Reads of one large frame before other connections have their turn, where it is copied; ours."""
 
 
-Rewrite = Callable[[ForwardedRequest, bytes | bytearray], bytes | Steps[bytes]]
-"""Takes a whole response without its size and returns it with it, or the slices that return it."""
-
-
 @dataclass(frozen=True, slots=True)
 class ForwardLimits:
     """`max_in_flight` is gateway.max.in.flight.requests.per.connection, `splice_min_bytes` is
@@ -49,45 +47,11 @@ class ForwardLimits:
     splice_min_bytes: int
 
 
-class UpstreamEvents(Protocol):
-    """An upstream connection as the processor uses it; see `upstream_receive`."""
-
-    channel: GatewayChannel
-
-    def on_event(self, mask: int) -> None:
-        """Handle an event of the epoll. Raises ProtocolViolation and OSError."""
-
-    def rewritten(self, request: ForwardedRequest, response: bytes) -> None:
-        """Pass on a response that was rewritten in slices."""
-
-
-@dataclass(frozen=True, slots=True)
-class ForwardingSteps:
-    """The steps that the processor takes for its connections. `resume` reads again from an unmuted client,
-    `open_upstream` opens the upstream connection of a client, `renew` logs in on it again, `close` closes a
-    client's connection with a reason, `close_answered` in a drain one that has nothing in flight.
-    `observe` sees a request with the offset of its body before it is sent.
-    `rewrite` returns a response as the client must see it, `rewrite_in_slices` runs the slices of a large one
-    and passes it on. `rewrite_beginning` returns what the beginning of a large Metadata response becomes,
-    given its size, or None if its addresses have not arrived.
-    """
-
-    resume: Callable[[GatewayChannel], None]
-    open_upstream: Callable[[GatewayChannel], None]
-    renew: Callable[[GatewayChannel], None]
-    close: Callable[[GatewayChannel, str], None]
-    close_answered: Callable[[GatewayChannel], None]
-    admit: Callable[[GatewayChannel], None]
-    observe: Callable[[ForwardedRequest, memoryview, int], None]
-    rewrite: Rewrite
-    rewrite_beginning: Callable[[ForwardedRequest, bytearray, int], bytes | None]
-    rewrite_in_slices: Callable[[UpstreamEvents, ForwardedRequest, Steps[bytes]], None]
-
-
 class Forwarder:
     """`scratch` is valid within one call. The `charge_...` methods charge the quotas of the channel that they
     are given: those of the gateway, or with quota.scope=broker those of its upstream node. `quotas` says
-    whether any quota is active. `kept` remembers rewritten responses, `own` knows the gateways' topics.
+    whether any quota is active. `processor` and `responder` take the steps that need more than one
+    connection. `kept` remembers rewritten responses, `own` knows the gateways' topics.
     """
 
     def __init__(
@@ -99,27 +63,20 @@ class Forwarder:
         throttling: Throttling,
         kept: KeptResponses,
         own: OwnTopics,
-        steps: ForwardingSteps,
+        processor: "GatewayProcessor",
+        responder: "GatewayResponder",
     ) -> None:
         self.limits = limits
         self.max_in_flight = limits.max_in_flight
         self.clock = clock
         self.ns = clock.ns
         self.selector = selector
+        self.processor = processor
+        self.responder = responder
         self.quotas = quotas
         self.kept = kept
         self.own = own
-        self.resume = steps.resume
-        self.open_upstream = steps.open_upstream
-        self.renew = steps.renew
-        self.close = steps.close
-        self.close_answered = steps.close_answered
-        self.admit = steps.admit
-        self.observe = steps.observe
-        self.rewrite = steps.rewrite
-        self.rewrite_beginning = steps.rewrite_beginning
-        self.rewrite_in_slices = steps.rewrite_in_slices
-        self.upstreams: dict[int, UpstreamEvents] = {}
+        self.upstreams: dict[int, UpstreamReceive] = {}
         """The open upstream connections by descriptor; they add and remove themselves."""
         self.pipes = PipePool()
         self.buffer = bytearray(SCRATCH_BYTES)

@@ -18,17 +18,16 @@ from broker.common.errors import ProtocolViolation
 from broker.common.slices import Steps, advance
 from broker.config.listeners import Address
 from broker.gateway.api_versions import intersect
-from broker.gateway.asking import LOST
 from broker.gateway.channel import BLOCKED, DRAINING, GatewayChannel, LocalRequest, UpstreamState
 from broker.gateway.client_receive import ClientReceive
-from broker.gateway.forwarder import Forwarder, ForwardingSteps, ForwardLimits, UpstreamEvents
+from broker.gateway.forwarder import Forwarder, ForwardLimits
 from broker.gateway.kept_responses import KEPT_RESPONSE_BYTES, KeptResponses
 from broker.gateway.logins import ForwardedLogins
 from broker.gateway.node_scope import QuotasByNode
 from broker.gateway.own_topics import OwnTopics
 from broker.gateway.renewals import LoginRenewal, Renewals, UpstreamTalk
 from broker.gateway.responses import metadata_beginning, rewritten
-from broker.gateway.routes import SASL, ForwardedRequest, ForwardRoutes
+from broker.gateway.routes import LOST, SASL, ForwardedRequest, ForwardRoutes
 from broker.gateway.upstream.connect import UpstreamSocket
 from broker.gateway.upstream.errors import Reason, UpstreamError
 from broker.gateway.upstream_receive import ForwardedSend, UpstreamReceive
@@ -188,23 +187,10 @@ class GatewayProcessor(Processor):
         super().__init__(processor_id, name, settings, services, GatewayResponder)
         responder = self.responder
         assert isinstance(responder, GatewayResponder)
-        self._resume = responder.resume
         self._forwarding = own = forwarding(self._settings.listener)
         self._tasks: TaskStarter | None = None
         self._responses = KeptResponses(own.advertised, own.addresses_version)
         self._software: dict[tuple[int, bytes], tuple[str, str]] = {}
-        steps = ForwardingSteps(
-            resume=responder.resume,
-            open_upstream=self._open_upstream,
-            renew=self._renew_login,
-            close=self.selector.close_channel,
-            close_answered=responder.close_answered,
-            admit=self._unauthenticated.admit,
-            observe=self._observe,
-            rewrite=self._rewrite,
-            rewrite_beginning=self._rewrite_beginning,
-            rewrite_in_slices=self._rewrite_in_slices,
-        )
         self._forwarder = Forwarder(
             own.limits,
             self._clock,
@@ -213,7 +199,8 @@ class GatewayProcessor(Processor):
             own.throttling,
             self._responses,
             own.own_topics,
-            steps,
+            self,
+            responder,
         )
         self._forwarded_logins = ForwardedLogins(
             self.selector, self._clock, self._logins, self._failed_logins, self._settings.max_frame
@@ -289,7 +276,6 @@ class GatewayProcessor(Processor):
         if upstream is None:
             super()._on_unregistered(fd, mask)
             return
-        assert isinstance(upstream, UpstreamReceive)
         channel = upstream.channel
         if self._request_time is not None:
             self._request_time.begin()
@@ -310,9 +296,14 @@ class GatewayProcessor(Processor):
         else:
             super()._close_on_error(channel, error)
 
+    def count_request(self, channel: GatewayChannel) -> None:
+        """Count a request of an unauthenticated connection. Raises OverLimit."""
+        self._unauthenticated.admit(channel)
+
     # Upstream connections
 
-    def _open_upstream(self, channel: GatewayChannel) -> None:
+    def open_upstream(self, channel: GatewayChannel) -> None:
+        """Open the upstream connection of a client, which is muted meanwhile."""
         assert self._tasks is not None
         self._tasks.start_soon(self._open, channel, name=f"{self.name}-upstream-connection")
 
@@ -340,12 +331,13 @@ class GatewayProcessor(Processor):
                 self._forwarding.by_node.assign(channel)
             channel.client.connected(upstream)
             if channel.set_upstream(UpstreamState.READY) is MuteState.NOT_MUTED:
-                self._resume(channel)
+                self._forwarder.responder.resume(channel)
         except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
             opened.sock.close()
             self.responder.fail(channel, FailedStep.REGISTER, error)
 
-    def _renew_login(self, channel: GatewayChannel) -> None:
+    def renew_login(self, channel: GatewayChannel) -> None:
+        """Log in again on the upstream connection of a client, which is muted meanwhile."""
         assert self._tasks is not None
         self._tasks.start_soon(self._renew, channel, name=f"{self.name}-upstream-login")
 
@@ -359,7 +351,7 @@ class GatewayProcessor(Processor):
             channel.set_upstream(UpstreamState.READY)
             channel.client.renewed()
             if channel.settle_mute() is MuteState.NOT_MUTED:
-                self._resume(channel)
+                self._forwarder.responder.resume(channel)
         except UpstreamError as error:
             self.selector.close_channel(channel, f"the gateway's upstream login has ended: {error}")
         except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
@@ -373,15 +365,16 @@ class GatewayProcessor(Processor):
         talk = UpstreamTalk(channel, own.routes, own.renewal.client_id, self._clock)
         return await own.renewal.renew(talk, address, upstream.credentials)
 
-    def _rewrite_in_slices(
-        self, upstream: UpstreamEvents, request: ForwardedRequest, slices: Steps[bytes]
+    def rewrite_in_slices(
+        self, upstream: UpstreamReceive, request: ForwardedRequest, slices: Steps[bytes]
     ) -> None:
+        """Run the slices that are left of a large response, and pass it on."""
         assert self._tasks is not None
         name = f"{self.name}-rewriting"
         self._tasks.start_soon(self._finish_rewriting, upstream, request, slices, name=name)
 
     async def _finish_rewriting(
-        self, upstream: UpstreamEvents, request: ForwardedRequest, slices: Steps[bytes]
+        self, upstream: UpstreamReceive, request: ForwardedRequest, slices: Steps[bytes]
     ) -> None:
         """Rewrite a response with a turn for others after each slice, and pass it on. Of several responses,
         one slice runs in each turn.
@@ -414,8 +407,8 @@ class GatewayProcessor(Processor):
                 time.add_network(channel)
         return None
 
-    def _observe(self, request: ForwardedRequest, frame: memoryview, _body: int) -> None:
-        """Note what a request says about its client. Raises ProtocolViolation."""
+    def observe(self, request: ForwardedRequest, frame: memoryview) -> None:
+        """Note what a request says about its client, before it is sent. Raises ProtocolViolation."""
         if request.route.api_key == ApiKey.API_VERSIONS:
             self._note_software(request, frame)
         elif request.route.api_key in SASL:
@@ -438,10 +431,13 @@ class GatewayProcessor(Processor):
                 self._software[version, text] = software
         channel.software_name, channel.software_version = software
 
-    def _rewrite_beginning(self, request: ForwardedRequest, begun: bytearray, size: int) -> bytes | None:
+    def rewrite_beginning(self, request: ForwardedRequest, begun: bytearray, size: int) -> bytes | None:
+        """Return what the beginning of a large Metadata response becomes, given its size, or None if its
+        addresses have not arrived.
+        """
         return metadata_beginning(begun, size, request.route.version, self._forwarding.advertised)
 
-    def _rewrite(self, request: ForwardedRequest, frame: bytes | bytearray) -> bytes | Steps[bytes]:
+    def rewrite(self, request: ForwardedRequest, frame: bytes | bytearray) -> bytes | Steps[bytes]:
         """Return a response, without its size, as the client must see it, with its size; of a large one, the
         slices that are left. Raises ProtocolViolation.
         """

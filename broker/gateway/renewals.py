@@ -22,10 +22,9 @@ import trio
 from broker.common.clock import Clock
 from broker.config.listeners import Address
 from broker.config.sections import UpstreamConfig
-from broker.gateway.asking import LOST, AskedRequest
 from broker.gateway.channel import GatewayChannel
 from broker.gateway.responses import decoded
-from broker.gateway.routes import ForwardRoutes
+from broker.gateway.routes import LOST, AskedRequest, ForwardRoutes
 from broker.gateway.upstream.connect import FAILURES, Talk, as_upstream_error, log_in
 from broker.gateway.upstream.errors import Reason, UpstreamError
 from broker.gateway.upstream.security import UpstreamSecurity

@@ -1,4 +1,4 @@
-"""The routes of requests by API and version, and one forwarded request.
+"""The routes of requests by API and version, and one request that goes upstream.
 
 `client_receive` looks a route up by the first four bytes of a request; the first lookup builds it. A route
 holds everything that does not depend on the connection, so that a request costs one dictionary lookup.
@@ -9,6 +9,8 @@ from enum import IntEnum
 from types import MappingProxyType
 from typing import Final
 
+import trio
+
 from broker.api.registry import Registry
 from broker.api.requests.context import RequestContext
 from broker.common.errors import ProtocolViolation
@@ -16,6 +18,7 @@ from broker.gateway.api_versions import Forwardable, forwardable, is_allowed, ju
 from broker.gateway.kept_responses import KeptResponse
 from broker.gateway.responses import Rewriter, max_response, plain_ending, rewriter
 from broker.gateway.throttle_time import throttle_offset
+from broker.gateway.upstream.errors import Reason, UpstreamError
 from broker.metrics.histogram import BUCKET_OF, LINEAR, bucket_of
 from broker.network.connection.channel import Channel
 from broker.network.requests.client_usage import UsageTap
@@ -168,6 +171,45 @@ class ForwardedRequest(RequestContext):
     local_complete: int
     close_reason: str | None
     errors: tuple[int, ...]
+
+
+LOST: Final = "the client's connections closed before the upstream broker answered"
+
+
+class AskedRequest(ForwardedRequest):
+    """A request of a handler of the gateway, or of its own login, on a client's upstream connection. Its
+    response, without the size, is for the task that waits. `answer` or `lose` is called once.
+    """
+
+    __slots__ = ("_answered", "_response")
+
+    def __init__(
+        self,
+        channel: Channel,
+        route: ForwardRoute,
+        client_id: str | None,
+        correlation_id: int,
+        size: int,
+        received: int,
+    ) -> None:
+        super().__init__(channel, route, client_id, correlation_id, size, received)
+        self._answered = trio.Event()
+        self._response: bytes | bytearray | None = None
+
+    def answer(self, response: bytes | bytearray) -> None:
+        self._response = response
+        self._answered.set()
+
+    def lose(self) -> None:
+        """Let the task that waits know that no response will come."""
+        self._answered.set()
+
+    async def wait(self) -> bytes | bytearray:
+        """Return the response. Raises UpstreamError if the client's or its upstream connection closes."""
+        await self._answered.wait()
+        if self._response is None:
+            raise UpstreamError(Reason.CLOSED, LOST)
+        return self._response
 
 
 class ForwardRoutes:

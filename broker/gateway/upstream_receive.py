@@ -14,11 +14,10 @@ from typing import Final
 
 from broker.common.errors import ProtocolViolation
 from broker.common.slices import Steps
-from broker.gateway.asking import AskedRequest
 from broker.gateway.channel import BLOCKED, DRAINING, GatewayChannel, LocalRequest, UpstreamState
 from broker.gateway.forwarder import COPIES, SMALL_BYTES, Forwarder
 from broker.gateway.responses import AT_ONCE
-from broker.gateway.routes import ForwardedRequest, ForwardRoute, Treatment
+from broker.gateway.routes import AskedRequest, ForwardedRequest, ForwardRoute, Treatment
 from broker.gateway.splice import Splice
 from broker.gateway.throttle_time import raise_throttle_time
 from broker.gateway.upstream.connect import UpstreamSocket
@@ -87,9 +86,8 @@ class ForwardedSend(Send):
 
 
 class UpstreamReceive:
-    """The upstream connection of `channel`, registered in the processor's epoll by `fd`. `observe` sees a
-    request with the offset of its body before it is sent. `credentials` are those of the gateway's login,
-    None if the client logs in.
+    """The upstream connection of `channel`, registered in the processor's epoll by `fd`. `credentials`
+    are those of the gateway's login, None if the client logs in.
     """
 
     __slots__ = (
@@ -98,7 +96,6 @@ class UpstreamReceive:
         "_interest",
         "_left",
         "_rest",
-        "_rewrite",
         "_size",
         "_splice",
         "_unblocked",
@@ -108,7 +105,6 @@ class UpstreamReceive:
         "fd",
         "is_blocked",
         "is_plain",
-        "observe",
         "sock",
     )
 
@@ -118,9 +114,7 @@ class UpstreamReceive:
         self.is_plain = opened.sock.fileno() >= 0
         self.is_blocked = False
         self.channel = channel
-        self.observe = forwarder.observe
         self.credentials = opened.credentials
-        self._rewrite = forwarder.rewrite
         self._unblocked = channel.client.unblocked
         self._forwarder = forwarder
         self._interest = READ
@@ -276,7 +270,7 @@ class UpstreamReceive:
         self._watch(self._interest & ~WRITE)
         self.is_blocked = False
         if channel.clear_flag(BLOCKED) is MuteState.NOT_MUTED:
-            self._forwarder.resume(channel)
+            self._forwarder.responder.resume(channel)
         else:
             self.check_turn()
 
@@ -312,7 +306,7 @@ class UpstreamReceive:
         try:
             self._pass_on(memoryview(rest), len(rest), self._forwarder.ns())
         except ProtocolViolation as error:
-            self._forwarder.close(self.channel, str(error))
+            self._forwarder.selector.close_channel(self.channel, str(error))
 
     def _pass_on(self, data: memoryview, end: int, now: int) -> None:
         """Complete the responses in `data[:end]` and send them to the client."""
@@ -443,7 +437,7 @@ class UpstreamReceive:
             return False
         collected = self._collected
         assert collected is not None
-        begun = forwarder.rewrite_beginning(request, collected, self._size)
+        begun = forwarder.processor.rewrite_beginning(request, collected, self._size)
         if begun is None:
             return False
         if forwarder.request_quota_active:
@@ -466,7 +460,11 @@ class UpstreamReceive:
         if isinstance(request, AskedRequest):
             request.answer(frame)
             return b""
-        response = self._rewrite(request, frame) if request.route.collects else INT.pack(len(frame)) + frame
+        response = (
+            self._forwarder.processor.rewrite(request, frame)
+            if request.route.collects
+            else INT.pack(len(frame)) + frame
+        )
         return self._with_throttle_time(request, response, now) if isinstance(response, bytes) else response
 
     def _with_throttle_time(self, request: ForwardedRequest, response: bytes, now: int) -> bytes:
@@ -499,7 +497,7 @@ class UpstreamReceive:
             channel.send = ForwardedSend(self, [])
         assert isinstance(channel.send, ForwardedSend)
         channel.send.waits = True
-        self._forwarder.rewrite_in_slices(self, request, slices)
+        self._forwarder.processor.rewrite_in_slices(self, request, slices)
 
     def _relay(self) -> None:
         """Move more bytes of a large response."""
@@ -561,7 +559,7 @@ class UpstreamReceive:
         except BlockingIOError:
             sent = 0
         except OSError as error:
-            self._forwarder.close(channel, str(error))
+            self._forwarder.selector.close_channel(channel, str(error))
             return
         channel.bytes_out += size
         if sent < size:
@@ -586,26 +584,26 @@ class UpstreamReceive:
         if not in_flight and channel.send is None and not flags & BLOCKED:
             is_answered_here = channel.local_request is LocalRequest.IN_HAND
             if flags & ENDED and not is_answered_here:
-                self._forwarder.close(channel, "closed by the peer")
+                self._forwarder.selector.close_channel(channel, "closed by the peer")
                 return
             if flags & DRAINING:
-                self._forwarder.close_answered(channel)
+                self._forwarder.responder.close_answered(channel)
                 if channel.fd < 0:
                     return
             if channel.local_request is LocalRequest.DUE:
                 channel.set_local(LocalRequest.NONE)
             if channel.upstream_state is UpstreamState.RENEWAL_DUE and not is_answered_here:
                 channel.set_upstream(UpstreamState.RENEWING)
-                self._forwarder.renew(channel)
+                self._forwarder.processor.renew_login(channel)
                 return
         if flags != channel.flags and channel.settle_mute() is MuteState.NOT_MUTED:
-            self._forwarder.resume(channel)
+            self._forwarder.responder.resume(channel)
 
     def _lost(self, reason: str) -> None:
         """Close the client's connection, after it has taken what arrived."""
         channel = self.channel
         if channel.send is None:
-            self._forwarder.close(channel, reason)
+            self._forwarder.selector.close_channel(channel, reason)
             return
         channel.in_flight.clear()
         self._rest = b""

@@ -27,7 +27,7 @@ from broker.gateway.event_topics import UpstreamTopics
 from broker.gateway.node_ports import NodePorts
 from broker.gateway.sharing.signing import Records, Refusal
 from broker.gateway.upstream.cluster import UpstreamCluster
-from broker.gateway.upstream.conditions import Condition, UpstreamState
+from broker.gateway.upstream.conditions import UpstreamStatus
 from broker.metrics.rate import CounterRate
 from broker.network.clock import TrioClock
 from broker.network.connection.channel import Channel
@@ -143,9 +143,11 @@ class UpstreamViews:
 
     def summary(self) -> UpstreamSummary:
         cluster = self._cluster
-        connected = sum(state.condition is Condition.CONNECTED for state in cluster.node_states.values())
+        connected = sum(
+            state.condition is UpstreamCondition.CONNECTED for state in cluster.node_states.values()
+        )
         cluster_id = cluster.cluster_id or cluster.expected_id or ""
-        return UpstreamSummary(cluster_id, _condition(cluster.state), len(cluster.nodes), connected)
+        return UpstreamSummary(cluster_id, cluster.state.condition, len(cluster.nodes), connected)
 
     def row(self) -> UpstreamRow:
         cluster, now_ns = self._cluster, self._clock.ns()
@@ -161,7 +163,7 @@ class UpstreamViews:
         return UpstreamRow(
             cluster_id=cluster.cluster_id or "",
             expected_id=cluster.expected_id or "",
-            condition=_condition(state),
+            condition=state.condition,
             since_at_ms=state.since_ms,
             error=state.error,
             bootstrap_servers=tuple(map(str, self._config().upstream.bootstrap_servers)),
@@ -197,7 +199,7 @@ class UpstreamViews:
     def _node(
         self,
         node_id: int,
-        state: UpstreamState,
+        state: UpstreamStatus,
         connections: int,
         transferred: list[int],
         rates: tuple[float, ...],
@@ -207,7 +209,7 @@ class UpstreamViews:
             node_id=node_id,
             address=str(node.address),
             rack=node.rack or "",
-            condition=_condition(state),
+            condition=state.condition,
             since_at_ms=state.since_ms,
             error=state.error,
             latency_ms=state.latency_ms,
@@ -284,7 +286,3 @@ def node_of(channel: Channel, nodes: Mapping[tuple[str, int], int]) -> int | Non
 
 def is_loopback(host: str) -> bool:
     return host in ("localhost", "::1") or host.startswith("127.")
-
-
-def _condition(state: UpstreamState) -> UpstreamCondition:
-    return UpstreamCondition(state.condition.value)

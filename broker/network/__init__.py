@@ -4,8 +4,8 @@ Each line imports only lines below it; an import contract in pyproject.toml has 
 
     idle_shares, selector_metrics   metrics of a socket server
     socket_server, automq           the listeners and planes of a server; AutoMQ's request pipeline
-    server_factory                  builds them, of the classes of a mode
-    server_resources                what the broker's and the controller's listeners do not share
+    server_factory                  builds them, of the classes of a mode; what the broker's and the
+                                    controller's listeners do not share
     listener                        one listener: its acceptor and processors
     acceptor                        listening sockets, and limits before a processor takes a connection
     handling                        the tasks that handle requests

@@ -1,5 +1,5 @@
-"""Creates planes, listeners and processors, with their dependencies. (Kafka: the constructors of SocketServer
-and its acceptors)
+"""Creates planes, listeners and processors, and what they share. (Kafka: the constructors and fields of
+SocketServer and its acceptors)
 
 Used only by `socket_server`, at the start and for every listener added later. Starts no task; creating a
 listener binds its port. `ServerMode` has the classes that a socket server is built of; `server` chooses one:
@@ -7,7 +7,7 @@ Kafka's mode is here, `network.automq.server_mode` has the other one (`socket.se
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -16,18 +16,23 @@ from broker.api.registry import Registry
 from broker.api.requests.callbacks import Callbacks
 from broker.api.requests.services import AdvertisedListener, Endpoints, HandlerServices
 from broker.api.security.client_security import ClientSecurity
+from broker.common.clock import Clock
 from broker.common.errors import ConfigError
 from broker.config.listeners import Address, ListenerConfig, Plane, Server
 from broker.config.sections import NetworkConfig, NodeConfig, TlsConfig
 from broker.controller.rows.client_endpoint import ClientEndpoint
 from broker.network.acceptor.acceptor import Acceptor, SocketOptions
-from broker.network.acceptor.user_gate import UserGates
+from broker.network.acceptor.connection_gate import ConnectionGate
+from broker.network.acceptor.user_gate import UserGate, UserGates
 from broker.network.clock import TrioClock
 from broker.network.connection.channel import Channel
+from broker.network.connection.frame_pool import FramePool, Unmapping
 from broker.network.failures import Failures
 from broker.network.handling.handler_pool import Completion, HandlerPool
 from broker.network.handshakes import certificates_of
+from broker.network.leased_receive import LeasedFrames
 from broker.network.listener import Listener
+from broker.network.memory_pool import MemoryPool, memory_limit
 from broker.network.observers import ConnectionObservers
 from broker.network.processor import Processor, ProcessorServices, ProcessorSettings
 from broker.network.reaper import Reaper
@@ -38,10 +43,12 @@ from broker.network.requests.request_metrics import AllMetrics, Taps
 from broker.network.requests.request_time import RequestTime
 from broker.network.requests.routes import Routes, Wrapper
 from broker.network.responder import Responder
-from broker.network.server_resources import ServerResources
+from broker.network.selector import Selector
 from broker.network.throttling import Throttling
+from broker.network.unauthenticated import UnauthenticatedConnections
 from broker.protocol.api_key import ApiKey
 from broker.quotas.client_quotas import ClientQuotas
+from broker.quotas.connections import ConnectionQuotas
 
 logger = logging.getLogger(__name__)
 
@@ -146,6 +153,87 @@ class ServedApis(msgspec.Struct, frozen=True):
     endpoints: Endpoints
 
 
+class SocketServerParts(msgspec.Struct, frozen=True):
+    """What a socket server is made with. The configurations are those of the start, and
+    `max_receive_before_login` is in bytes. `connections` maps every server that has a listener to its quotas.
+    `disconnected` is called with the id of each closed connection.
+    """
+
+    network: NetworkConfig
+    tls: TlsConfig
+    max_receive_before_login: int
+    node: NodeConfig
+    apis: ServedApis
+    completion: Completion
+    security: ClientSecurity
+    quotas: ClientQuotas
+    connections: Mapping[Server, ConnectionQuotas]
+    logins: UserGates
+    failures: Failures
+    clock: TrioClock
+    reapers: Sequence[Reaper]
+    disconnected: Callable[[str], None]
+    mode: ServerMode = KAFKA
+
+
+class ServerResources:
+    """The connection quotas and the request memory of one socket server: the broker's, or the controller's if
+    it has listeners, as BrokerServer and ControllerServer each create a SocketServer. Both use the same keys
+    and rules per address with separate counts, so that one server cannot use up the other's resources. The
+    control plane of KIP-291 belongs to the broker's server, as in Kafka up to 3.9.
+
+    `memory` is None if `queued.max.request.bytes` is 0 or -1; `frames` is the buffer pool of requests, and
+    is `memory` itself if that is set.
+
+    `selectors` returns (listener name, selector) pairs of this server. `deliver` writes the responses of
+    delayed logins.
+    """
+
+    def __init__(
+        self,
+        name: Server,
+        parts: SocketServerParts,
+        observers: ConnectionObservers,
+        selectors: Callable[[], Iterable[tuple[str, Selector]]],
+        deliver: Callable[[], None],
+    ) -> None:
+        quotas, clock = parts.connections[name], parts.clock
+        prefix = task_name_prefix(name)
+        self.gate = ConnectionGate(quotas, clock, selectors, observers, parts.failures, prefix)
+        self.users = UserGate(self.gate, deliver, prefix)
+        self.unauthenticated = UnauthenticatedConnections(
+            self.gate.unauthenticated, clock, quotas.counted, self.gate.reject_on
+        )
+        self.unmapping = Unmapping(clock, prefix)
+        self.memory = _bounded(parts.network, clock, prefix, self.unmapping)
+        self.frames: FramePool = self.memory or FramePool(self.unmapping.begin)
+        self.gate_task = f"{prefix}connection-quotas"
+
+
+def task_name_prefix(name: Server) -> str:
+    """Return the prefix of the names of a server's tasks."""
+    return "" if name is Server.BROKER else f"{name}-"
+
+
+def _bounded(config: NetworkConfig, clock: Clock, prefix: str, unmapping: Unmapping) -> LeasedFrames | None:
+    """Return the bounded memory of a server's requests (KIP-72), or None if unbounded. By default only large
+    requests count, since accounting costs more than handling a small request.
+    """
+    size = config.request_memory(memory_limit())
+    if size is None:
+        return None
+    memory = MemoryPool(size, config.socket_request_max_bytes)
+    only_large = config.queued_max_request_bytes is None
+    return LeasedFrames(
+        memory,
+        config.queued_request_stall_timeout_ms,
+        clock,
+        prefix,
+        only_large=only_large,
+        unmap=unmapping.begin,
+    )
+
+
 class EndedProcessors:
     """The bytes received and sent by processors that have ended."""
 
@@ -160,52 +248,30 @@ class ServerFactory:
 
     def __init__(
         self,
-        config: NetworkConfig,
-        tls: TlsConfig,
-        max_receive_before_login: int,
-        node: NodeConfig,
-        apis: ServedApis,
-        completion: Completion,
-        security: ClientSecurity,
-        quotas: ClientQuotas,
-        logins: UserGates,
-        clock: TrioClock,
-        *,
+        parts: SocketServerParts,
         resources: Mapping[Server, ServerResources],
-        reapers: Sequence[Reaper],
-        on_close: Callable[[Channel, str], None],
         observers: ConnectionObservers,
-        mode: ServerMode,
-        failures: Failures,
+        on_close: Callable[[Channel, str], None],
     ) -> None:
-        self.failures = failures
         self.request_time: RequestTime | None = None
         """Set while a request quota exists."""
-        self.config = config
-        self._tls = tls
-        self.endpoints = apis.endpoints
-        self._node = node
-        self._apis = apis
-        self._completion = completion
-        self._security = security
-        self._logins = logins
-        self.request_log = RequestLog(clock)
+        self.config = parts.network
+        self._tls = parts.tls
+        self.endpoints = parts.apis.endpoints
+        self._parts = parts
+        self.request_log = RequestLog(parts.clock)
         self.client_usage = UsageTaps()
         self.metrics = AllMetrics(self._taps)
-        self.throttling = mode.throttling(quotas, clock, observers, failures)
+        self.throttling = parts.mode.throttling(parts.quotas, parts.clock, observers, parts.failures)
         self.responders: list[Responder] = []
         self.ended_processors = EndedProcessors()
-        self._max_receive_before_login = max_receive_before_login
-        self._clock = clock
         self._resources = resources
-        self._reapers = reapers
-        self._mode = mode
         self._on_close = on_close
         self._observers = observers
         self._wrapper: Wrapper | None = None
         """Wraps the request handlers, if set."""
         self._next_id = 0
-        wanted = {endpoint.plane for endpoint in config.resolved_listeners()}
+        wanted = {endpoint.plane for endpoint in self.config.resolved_listeners()}
         self.planes: dict[Plane, ServerPlane] = {}
         for name in Plane:  # the data plane is first
             if name in wanted:
@@ -236,13 +302,13 @@ class ServerFactory:
             self._acceptor(endpoint, socket_options(config)),
             Routes(
                 self.planes[endpoint.plane].registry,
-                self._apis.services,
+                self._parts.apis.services,
                 self.metrics.of,
-                authorizes=self._security.authorizer is not None,
+                authorizes=self._parts.security.authorizer is not None,
             ),
             self._processor,
             self._forget_processor,
-            self._node.drain_timeout_ms / 1000,
+            self._parts.node.drain_timeout_ms / 1000,
             certificates,
         )
         listener.routes.wrap_handlers(self._wrapper)
@@ -263,7 +329,7 @@ class ServerFactory:
     def advertise(self, listener: Listener, endpoint: ListenerConfig) -> None:
         """Advertise the listener's address to clients; its port is bound."""
         listener.endpoint = endpoint
-        self._logins.add_listener(endpoint.name, self._resources[endpoint.plane.server].users)
+        self._parts.logins.add_listener(endpoint.name, self._resources[endpoint.plane.server].users)
         self.endpoints[endpoint.name] = AdvertisedListener(
             endpoint.advertised_host or LOOPBACK,
             endpoint.advertised_port or listener.acceptor.address[1],
@@ -274,13 +340,13 @@ class ServerFactory:
     def client_endpoint(self, listener: ListenerConfig) -> ClientEndpoint:
         """Return how clients reach an advertised listener."""
         advertised, protocol = self.endpoints[listener.name], listener.protocol
-        security = self._security.config.for_listener(listener.name)
+        security = self._parts.security.config.for_listener(listener.name)
         return ClientEndpoint(
             str(Address(advertised.host, advertised.port)),
             str(protocol),
             security.sasl_enabled_mechanisms if protocol.has_login else (),
             needs_certificate=protocol.is_encrypted and self._tls.of(listener).client_auth == "required",
-            creates_topics=self._security.creates_topics(listener.name),
+            creates_topics=self._parts.security.creates_topics(listener.name),
         )
 
     def processors_of(self, listener: str) -> int:
@@ -292,21 +358,21 @@ class ServerFactory:
         control = name is Plane.CONTROL
         size = CONTROL_PLANE_HANDLERS if control else self.config.num_io_threads
         capacity = CONTROL_PLANE_QUEUE if control else self.config.queued_max_requests
-        requests = self._mode.requests(capacity, size)
-        handlers = self._mode.handlers(
+        requests = self._parts.mode.requests(capacity, size)
+        handlers = self._parts.mode.handlers(
             name,
             size,
             requests,
-            self._completion,
+            self._parts.completion,
             responders=self.responders,
-            reapers=self._reapers,
+            reapers=self._parts.reapers,
             throttling=self.throttling,
-            clock=self._clock,
+            clock=self._parts.clock,
             frames=self._resources[name.server].frames,
-            failures=self.failures,
+            failures=self._parts.failures,
             main=None if name is Plane.DATA else self.planes[Plane.DATA].handlers,
         )
-        registry = served_by(name, self._apis.registry)
+        registry = served_by(name, self._parts.apis.registry)
         return ServerPlane(name, requests, handlers, registry, CONTROL_PLANE_PROCESSORS if control else None)
 
     def _processor(self, listener: Listener) -> Processor:
@@ -314,29 +380,29 @@ class ServerFactory:
         plane = self.planes[listener.endpoint.plane]
         resources = self._resources[plane.name.server]
         processor_id, self._next_id = self._next_id, self._next_id + 1
-        node = self._node.node_id
-        processor = self._mode.processor(
+        node = self._parts.node.node_id
+        processor = self._parts.mode.processor(
             processor_id,
             f"{plane.name}-kafka-network-thread-{node}-{listener.task_label}-{processor_id}",
             ProcessorSettings(
                 listener=listener.name,
                 requires_login=listener.endpoint.protocol.has_login,
                 max_frame=config.socket_request_max_bytes,
-                max_frame_before_login=self._max_receive_before_login,
+                max_frame_before_login=self._parts.max_receive_before_login,
                 max_idle_ms=config.connections_max_idle_ms,
                 failed_login_delay_ms=config.connection_failed_authentication_delay_ms,
                 authentication_timeout_ms=config.connection_authentication_timeout_ms,
-                logins_end=self._security.config.logins_end(listener.name),
+                logins_end=self._parts.security.config.logins_end(listener.name),
                 certificates=listener.certificates,
             ),
             ProcessorServices(
                 routes=listener.routes,
                 requests=plane.requests,
-                clock=self._clock,
+                clock=self._parts.clock,
                 frames=resources.frames,
                 logins=resources.users,
                 unauthenticated=resources.unauthenticated,
-                failures=self.failures,
+                failures=self._parts.failures,
                 on_open=self._observers.opened,
                 on_close=self._on_close,
                 on_drop=listener.acceptor.gate.release,

@@ -7,40 +7,32 @@ applies changed settings at run time: it adds and removes listeners and resizes 
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 
 import trio
 
-from broker.api.security.client_security import ClientSecurity
 from broker.common.errors import ConfigError
 from broker.common.slices import Steps
 from broker.config.listeners import ListenerConfig as ListenerConfig
 from broker.config.listeners import Plane, Server
-from broker.config.sections import ConnectionConfig, NetworkConfig, NodeConfig, RequestLogConfig, TlsConfig
+from broker.config.sections import ConnectionConfig, NetworkConfig, RequestLogConfig, TlsConfig
 from broker.controller.rows.client_endpoint import ClientEndpoint
 from broker.metadata.image import Image
 from broker.metadata.publisher import Delta
 from broker.network.acceptor.acceptor import check_bindable
-from broker.network.acceptor.user_gate import UserGates
-from broker.network.clock import TrioClock
 from broker.network.connection.channel import Channel
-from broker.network.failures import FailedStep, Failures
-from broker.network.handling.handler_pool import Completion
+from broker.network.failures import FailedStep
 from broker.network.listener import Listener
 from broker.network.observers import ConnectionObservers
 from broker.network.processor import Processor
-from broker.network.reaper import Reaper
 from broker.network.requests.client_usage import ClientAccounts
 from broker.network.requests.request_channel import ResponseSend
 from broker.network.requests.request_time import RequestTime
 from broker.network.requests.routes import Wrapper
 from broker.network.selector import Selector
-from broker.network.server_factory import KAFKA, ServedApis, ServerFactory, ServerMode, socket_options
-from broker.network.server_resources import ServerResources
+from broker.network.server_factory import ServerFactory, ServerResources, SocketServerParts, socket_options
 from broker.network.supervisor import Supervisor, TaskStarter
-from broker.quotas.client_quotas import ClientQuotas
-from broker.quotas.connections import ConnectionQuotas
 from broker.security.tls import Certificates
 
 logger = logging.getLogger(__name__)
@@ -58,75 +50,28 @@ class SocketServer:
     the controller's. `gate`, `users`, `memory` and `frames` are the broker's.
     """
 
-    def __init__(
-        self,
-        config: NetworkConfig,
-        tls: TlsConfig,
-        max_receive_before_login: int,
-        node: NodeConfig,
-        apis: ServedApis,
-        completion: Completion,
-        security: ClientSecurity,
-        quotas: ClientQuotas,
-        connections: Mapping[Server, ConnectionQuotas],
-        logins: UserGates,
-        failures: Failures,
-        clock: TrioClock,
-        reapers: Sequence[Reaper],
-        disconnected: Callable[[str], None],
-        mode: ServerMode = KAFKA,
-    ) -> None:
-        """Bind every port. `connections` maps every server that has a listener to its quotas. `disconnected`
-        is called with the id of each closed connection. Raises ConfigError with the listener's name if a port
-        cannot be bound.
-        """
+    def __init__(self, parts: SocketServerParts) -> None:
+        """Bind every port. Raises ConfigError with the listener's name if a port cannot be bound."""
         self.observers = ConnectionObservers()
-        self.failures = failures
         self.resources = {
             name: ServerResources(
-                name,
-                config,
-                quotas,
-                clock,
-                selectors=partial(self.selectors, name),
-                observers=self.observers,
-                failures=failures,
-                deliver=lambda: self.handlers.deliver(),
+                name, parts, self.observers, partial(self.selectors, name), lambda: self.handlers.deliver()
             )
-            for name, quotas in connections.items()
+            for name in parts.connections
         }
         own = self.resources[Server.BROKER]
         self.gate, self.users, self.memory, self.frames = own.gate, own.users, own.memory, own.frames
-        self._clock = clock
+        self.failures = parts.failures
+        self._parts = parts
         self.listeners: list[Listener] = []
         self._renewals: list[Callable[[], None]] = []
-        self._quotas = quotas
-        self._disconnected = disconnected
-        self._mode = mode
-        self._factory = factory = ServerFactory(
-            config,
-            tls,
-            max_receive_before_login,
-            node,
-            apis,
-            completion,
-            security,
-            quotas,
-            logins,
-            clock,
-            resources=self.resources,
-            reapers=reapers,
-            on_close=self._closed,
-            observers=self.observers,
-            mode=mode,
-            failures=failures,
-        )
+        self._factory = factory = ServerFactory(parts, self.resources, self.observers, self._closed)
         self.metrics = factory.metrics
         self.ended_processors = factory.ended_processors
         self.request_log = factory.request_log
         self.client_usage = factory.client_usage
         self.throttling = factory.throttling
-        self.accounts = ClientAccounts(self.channels, clock)
+        self.accounts = ClientAccounts(self.channels, parts.clock)
         self.responders = factory.responders
         self.planes = factory.planes
         self.requests = self.planes[Plane.DATA].requests
@@ -135,7 +80,7 @@ class SocketServer:
         self._acceptor_nursery: TaskStarter | None = None
         self._ready: Callable[[str], Awaitable[None]] = ready_at_once
         try:
-            for endpoint in config.resolved_listeners():
+            for endpoint in parts.network.resolved_listeners():
                 try:
                     self.listeners.append(factory.listener(endpoint))
                 except ConfigError as error:
@@ -205,7 +150,7 @@ class SocketServer:
         """Check that every port that `new` adds can be bound and that the handler count may change. Raises
         ConfigError with the listener or the key.
         """
-        if new.num_io_threads != old.num_io_threads and not self._mode.resizable:
+        if new.num_io_threads != old.num_io_threads and not self._parts.mode.resizable:
             raise ConfigError(
                 "num.io.threads",
                 new.num_io_threads,
@@ -356,11 +301,11 @@ class SocketServer:
 
     def time_requests(self, is_timed: bool) -> None:
         """Turn request time measurement, which the request quota needs, on or off."""
-        quota = self._quotas.request
+        quota = self._parts.quotas.request
         # If the inter-broker listener is only the default one, clients use it too.
         named = self._factory.config.inter_broker_listener_name
         exempt = self.gate.quotas.protected if named else frozenset[str]()
-        self.measure(self._mode.request_time(quota, self._clock, exempt) if is_timed else None)
+        self.measure(self._parts.mode.request_time(quota, self._parts.clock, exempt) if is_timed else None)
 
     def measure(self, request_time: RequestTime | None) -> None:
         """Attribute the thread's time to clients, or stop doing so (None)."""
@@ -413,7 +358,7 @@ class SocketServer:
         attempt(self.observers.closed, channel, reason)
         attempt(self._end_send, channel)
         attempt(self.throttling.forget, channel)
-        attempt(self._disconnected, channel.id)
+        attempt(self._parts.disconnected, channel.id)
         attempt(self.accounts.closed, channel)
         attempt(channel.abandon)
         attempt(channel.responder.check_drained)
@@ -423,7 +368,7 @@ class SocketServer:
         send = channel.send
         if isinstance(send, ResponseSend):
             request = send.request
-            request.route.metrics.record_slow(request, request.taken, self._clock.ns(), send.written)
+            request.route.metrics.record_slow(request, request.taken, self._parts.clock.ns(), send.written)
         if self._factory.request_time is not None:
             self._factory.request_time.close(channel)
 

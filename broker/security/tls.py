@@ -9,8 +9,9 @@ import logging
 import os
 import re
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -64,20 +65,20 @@ class Pem(NamedTuple):
     certificates: tuple[str, ...]
 
 
-class Certificates:
-    """The TLS state of one listener. `context` wraps its next connections."""
+class WatchedContext:
+    """A TLS context that is made of files. `context` wraps the next connections."""
 
-    def __init__(self, config: TlsConfig) -> None:
+    def __init__(self) -> None:
         self._next_check_ms = 0
-        self.adopt(config)
 
-    def adopt(self, config: TlsConfig) -> None:
-        """Apply new settings. Raises ConfigError and keeps the old ones if they are invalid."""
-        rules = PrincipalRules(config.principal_mapping_rules, config.key(KEY))
-        files = [Path(name) for name in (config.keystore_location, config.truststore_location) if name]
+    def use(self, names: Iterable[str], make: Callable[[], ssl.SSLContext]) -> None:
+        """Make the context of these files, of which those without a name do not exist. Raises what `make`
+        raises, and keeps the context and files of before.
+        """
+        files = [Path(name) for name in names if name]
         seen = stamps(files)
-        self.context = server_context(config)
-        self.rules, self._files, self._seen, self._config = rules, files, seen, config
+        self.context = make()
+        self._files, self._seen, self._make = files, seen, make
 
     def renew(self, now_ms: int) -> None:
         """Create a new context if a file has changed.
@@ -90,7 +91,21 @@ class Certificates:
         current = stamps(self._files)
         if current != self._seen:
             self._seen = current
-            self.context = server_context(self._config)
+            self.context = self._make()
+
+
+class Certificates(WatchedContext):
+    """The TLS state of one listener."""
+
+    def __init__(self, config: TlsConfig) -> None:
+        super().__init__()
+        self.adopt(config)
+
+    def adopt(self, config: TlsConfig) -> None:
+        """Apply new settings. Raises ConfigError and keeps the old ones if they are invalid."""
+        rules = PrincipalRules(config.principal_mapping_rules, config.key(KEY))
+        self.use((config.keystore_location, config.truststore_location), partial(server_context, config))
+        self.rules = rules
 
 
 def server_context(config: TlsConfig) -> ssl.SSLContext:

@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
+from broker.common.errors import ConfigError
+
 CHECK_EVERY_MS: Final = 1_000
 """Minimum interval between checks of the files; renewals are not urgent."""
 
@@ -26,6 +28,22 @@ def stamps(files: Iterable[Path]) -> list[Stamp | None]:
         else:
             found.append((seen.st_mtime_ns, seen.st_size, seen.st_ino))
     return found
+
+
+def read_setting(key: str, name: str, most_bytes: int, encoding: str, otherwise: str) -> str:
+    """Read the text file that a setting names. Raises ConfigError, with `otherwise` as the reason if it has
+    another encoding.
+    """
+    try:
+        with Path(name).open("rb") as file:
+            found = file.read(most_bytes + 1)
+        text = found.decode(encoding)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else otherwise
+        raise ConfigError(key, name, f"a readable file: {reason}") from error
+    if len(found) > most_bytes:
+        raise ConfigError(key, name, f"a file of at most {most_bytes} bytes")
+    return text
 
 
 def read_regular(name: str, most_bytes: int) -> bytes:

@@ -6,19 +6,14 @@ on it.
 """
 
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
 import trio
 
-from broker.common.errors import ApiError
 from broker.common.slice_runner import run_slices
 from broker.config.load import Configuration
-from broker.controller.commands import IssueAdminToken
-from broker.controller.rows.broker import ServerInfo, TokenRow
-from broker.metadata.actor import BROKER_ITSELF, Role
+from broker.controller.rows.broker import ServerInfo
 from broker.monitoring.alerts.formats import NotificationSource
 from broker.monitoring.alerts.task import TASK as ALERT_RULES
 from broker.monitoring.alerts.task import Alerting
@@ -26,21 +21,19 @@ from broker.network.clock import TrioClock
 from broker.network.handling.handler_pool import CALLBACKS
 from broker.network.handling.sliced_requests import SLICED
 from broker.network.requests.client_usage import NAME as CLIENT_USAGE
-from broker.network.supervisor import Supervisor, open_supervisor
-from broker.security.console_links import ConsoleLink, ConsoleLinks, link_with, new_key
+from broker.network.supervisor import open_supervisor
 from broker.server.broker import BrokerServer
 from broker.server.interpreter import bounded_collections, freeze_survivors, prompt_switches
 from broker.server.parts.oauthbearer_keys import TASK as ISSUER_KEYS
 from broker.server.parts.oauthbearer_keys import follow_keys
 from broker.server.parts.quota_usage import TASK as QUOTA_USAGE
 from broker.server.server import Server
-from broker.server.web import browser_url, monotonic_ms, program_url, start_console
+from broker.server.web import ConsoleStarted, start_console
 
 logger = logging.getLogger(__name__)
 
 QUOTA_EXPIRY_SECONDS: Final = 30
 RELEASE_EVERY_S: Final = 0.05
-TOKEN_NAME: Final = "administrator"  # noqa: S105 - a name
 
 
 class Started(msgspec.Struct, frozen=True):
@@ -49,25 +42,13 @@ class Started(msgspec.Struct, frozen=True):
     """
 
     server: ServerInfo
-    console: "ConsoleStarted | None"
+    console: ConsoleStarted | None
     stopped: trio.Event
 
     @property
     def bootstrap(self) -> tuple[str, ...]:
         """The addresses for clients as host:port."""
         return self.server.bootstrap
-
-
-@dataclass(frozen=True, slots=True)
-class ConsoleStarted:
-    """`url` is for browsers, `address` for programs. `make_link` makes a link that logs one browser in.
-    `token` is the first administrator's if this start issued it; no other copy exists.
-    """
-
-    url: str
-    address: str
-    make_link: Callable[[], str]
-    token: str | None = field(repr=False)
 
 
 async def run_gateway(
@@ -145,7 +126,7 @@ async def run_server(
                         await server.socket_server.start_connection_quotas(acceptors)
                         server.socket_server.start_acceptors(acceptors)
                         server.start_ports(acceptors)
-                        console_started = await _start_console(server, console, stop, alerting)
+                        console_started = await start_console(server, console, stop, alerting)
                         await server.socket_server.wait_started()
                         with bounded_collections(), prompt_switches():
                             task_status.started(Started(server.server_views.info, console_started, stopped))
@@ -191,50 +172,6 @@ def _alerting(server: Server) -> Alerting:
         )
 
     return Alerting(lambda: control.image, server.views, source, config.alerts, config.log.dirs, server.clock)
-
-
-async def _start_console(
-    server: Server, nursery: Supervisor, stop: trio.Event, alerting: Alerting
-) -> ConsoleStarted | None:
-    settings = server.config.console
-    if settings.listener is None:
-        await server.metadata_ready()
-        return None
-    page = server.prometheus.pieces
-    links = ConsoleLinks(key := new_key())
-
-    def redeem(code: str, now_ms: int) -> TokenRow | None:
-        row = next((row for row in server.views.metadata.tokens() if row.name == TOKEN_NAME), None)
-        return row if row is not None and links.redeem(code, now_ms) else None
-
-    knows_tokens = trio.Event()
-
-    def is_ready() -> bool:
-        return knows_tokens.is_set() and server.is_ready and not stop.is_set()
-
-    # Bind first: if this fails, no token has been issued, which is shown only once.
-    host, port = await start_console(
-        nursery, is_ready, settings, server.control, server.views, page, redeem, alerting
-    )
-    await server.metadata_ready()
-    secret = server.config.security.admin_token
-    made = secret is None and not server.control.image.tokens
-    if made or secret is not None:
-        command = IssueAdminToken(TOKEN_NAME, Role.ADMIN, secret)
-        try:
-            secret = (await server.control.apply(command, BROKER_ITSELF)).secret
-        except ApiError as error:
-            if not server.is_replicated:
-                raise
-            made, secret = False, None
-            logger.warning("cannot issue the administrator's token", extra={"reason": error.message})
-    knows_tokens.set()
-    url = browser_url(settings, host, port)
-    server.server_views.console_started(ConsoleLink(url, key))
-    address = program_url(settings, host, port)
-    return ConsoleStarted(
-        url, address, lambda: link_with(url, links.make(monotonic_ms())), secret if made else None
-    )
 
 
 async def _expire_quotas(server: Server) -> None:

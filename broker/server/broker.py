@@ -34,12 +34,10 @@ from broker.partitions.event_log import EventLog, EventOrigin
 from broker.protocol.api_key import ApiKey
 from broker.security.acl.authorizer import Authorizer
 from broker.security.delegation_tokens import DelegationTokens
-from broker.server.listeners.metadata import (
+from broker.server.listeners import (
     TopicListener,
     acl_listener,
     delegation_token_listener,
-)
-from broker.server.listeners.settings import (
     hold_back_retries,
     register_storage_listeners,
 )
@@ -50,7 +48,7 @@ from broker.server.parts.control import (
     quota_callback,
     remove_expired_tokens,
 )
-from broker.server.parts.share_group_states import SHARE_GROUP_STATES
+from broker.server.parts.share_groups import SHARE_GROUP_STATES
 from broker.server.parts.storage import DelayedRequests, ServerStorage
 from broker.server.server import Server
 from broker.views.parts import LogParts

@@ -7,10 +7,11 @@ of a broker, and no logs and groups: those are the upstream cluster's.
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from uuid import uuid4
 
 import trio
+from msgspec.structs import replace
 
 from broker.api import registry
 from broker.api.requests.change_limits import ControllerMutations
@@ -31,22 +32,20 @@ from broker.gateway.channel import GatewayChannel
 from broker.gateway.event_topics import UpstreamTopics
 from broker.gateway.forwarder import ForwardLimits
 from broker.gateway.node_ports import NodePorts
-from broker.gateway.node_scope import QuotasByNode
-from broker.gateway.own_summaries import OwnClients, OwnSummary
+from broker.gateway.node_request_time import NodeRequestTime
+from broker.gateway.node_scope import NodeThrottling, QuotasByNode
 from broker.gateway.own_topics import OwnTopics
-from broker.gateway.processor import ListenerForwarding
+from broker.gateway.processor import GatewayProcessor, ListenerForwarding
 from broker.gateway.renewals import LoginRenewal
 from broker.gateway.routes import ForwardRoutes
-from broker.gateway.server_mode import GatewayMode
-from broker.gateway.sharing.cluster_keys import ClusterKeys
 from broker.gateway.sharing.connection_lists import ConnectionLists
 from broker.gateway.sharing.member import SharingMember
 from broker.gateway.sharing.metadata_log import MetadataLog
-from broker.gateway.sharing.signing import PlainRecords, Records, SignedRecords
+from broker.gateway.sharing.own_summaries import OwnSummaries
+from broker.gateway.sharing.signing import ClusterKeys, PlainRecords, Records, SignedRecords
 from broker.gateway.sharing.summaries import Summaries
 from broker.gateway.sharing.task import SharingTask
-from broker.gateway.sharing.topic_log import METADATA_TOPIC, SHARES_TOPIC
-from broker.gateway.sharing.upstream_topic import UpstreamTopic
+from broker.gateway.sharing.topic_log import METADATA_TOPIC, SHARES_TOPIC, TopicLog
 from broker.gateway.sharing.views import SharedLimits
 from broker.gateway.upstream.client import UpstreamClient
 from broker.gateway.upstream.cluster import UpstreamCluster
@@ -65,9 +64,11 @@ from broker.network.clock import TrioClock
 from broker.network.handling.handler_pool import Completion
 from broker.network.metadata_writer import MetadataWriter
 from broker.network.reaper import Reaper
+from broker.network.requests.request_time import RequestTime
+from broker.network.server_factory import KAFKA
 from broker.network.socket_server import SocketServer
 from broker.network.supervisor import TaskStarter
-from broker.network.throttling import Throttling
+from broker.network.throttling import PipelinedThrottling, Throttling
 from broker.partitions.event_log import EventOrigin
 from broker.protocol.api_key import NAMES, ApiKey
 from broker.purgatory.purgatory import Purgatory
@@ -135,7 +136,12 @@ class GatewayServer(Server):
         self.origin = EventOrigin(config.broker.node_id, lambda: self.cluster.expected_id or "", self._id)
         by_node = config.quotas.scope == "broker"
         self._by_node = QuotasByNode(self.quotas, self.cluster.node_at) if by_node else None
-        self.mode = GatewayMode(self._forwarding, by_node=by_node).server_mode()
+        self.mode = replace(
+            KAFKA,
+            processor=partial(GatewayProcessor, forwarding=self._forwarding),
+            throttling=self._make_throttling,
+            request_time=NodeRequestTime if by_node else RequestTime,
+        )
         self.callbacks = self._make_callbacks()
         self.retry_storm = RetryStormGate(self.callbacks, clock)
         self.telemetry = ServerTelemetry(
@@ -282,7 +288,7 @@ class GatewayServer(Server):
 
         def follow(store: MetadataStore, writer: MetadataWriter) -> Committer:
             (last_row,) = store.history(AuditFilter(limit=1))
-            topic = UpstreamTopic(
+            topic = TopicLog(
                 METADATA_TOPIC, self.client, self.clock, created=lambda: self._own_topics.ask_soon()
             )
             gateway = f"{configuration.config.broker.node_id}"
@@ -301,7 +307,7 @@ class GatewayServer(Server):
 
     def _share_limits(self) -> tuple[SharingTask, SharedLimits]:
         """Return the task that shares the limits with the other gateways, and what it knows."""
-        topic = UpstreamTopic(
+        topic = TopicLog(
             SHARES_TOPIC,
             self.client,
             self.clock,
@@ -311,18 +317,17 @@ class GatewayServer(Server):
         )
         records = self._records_of(SHARES_TOPIC)
         member = SharingMember(self._id, self.quotas)
-        own = OwnSummary(
+        own = OwnSummaries(
             self._id,
             self.socket_server,
             self.quotas,
             self.server_quotas.connections.values(),
             self.clock,
         )
-        clients = OwnClients(self._id, self.socket_server, self.quotas, self.clock)
         summaries = Summaries(
-            own.measure,
+            own.summary,
             keeps_others=self.config.console.listener is not None,
-            measure_clients=clients.measure,
+            measure_clients=own.clients,
         )
         lists = ConnectionLists(
             self._id,
@@ -368,7 +373,12 @@ class GatewayServer(Server):
     def _backoff_of(self, node_id: int | None) -> ReconnectBackoff:
         return self._backoffs.setdefault(node_id, ReconnectBackoff(self.config.upstream))
 
-    def _forwarding(self, listener: str, throttling: Throttling) -> ListenerForwarding:
+    def _make_throttling(self, *arguments: Any) -> Throttling:
+        self._throttling = (PipelinedThrottling if self._by_node is None else NodeThrottling)(*arguments)
+        return self._throttling
+
+    def _forwarding(self, listener: str) -> ListenerForwarding:
+        """Return what a processor of a listener forwards with."""
         config = self.config
         routes = self._routes.get(listener)
         if routes is None:
@@ -382,7 +392,7 @@ class GatewayServer(Server):
             ForwardLimits(config.gateway.max_in_flight, config.gateway.splice_min_bytes),
             routes,
             self.quotas,
-            throttling,
+            self._throttling,
             partial(self._connect, listener),
             self._renewal,
             lambda port: self.node_ports.node_of(port),

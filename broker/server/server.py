@@ -31,7 +31,7 @@ from broker.network.failures import Failures
 from broker.network.handling.handler_pool import Completion
 from broker.network.reaper import Reaper
 from broker.network.requests.request_log import RequestLog
-from broker.network.server_factory import ServedApis, ServerMode
+from broker.network.server_factory import ServedApis, ServerMode, SocketServerParts
 from broker.network.socket_server import SocketServer
 from broker.network.supervisor import TaskStarter
 from broker.partitions.event_log import EventBuffer, EventOrigin
@@ -40,11 +40,13 @@ from broker.quotas.remote_use import NO_REMOTE_USE
 from broker.security.console_links import ConsoleLink, ConsoleLinkFile
 from broker.security.delegation_tokens import DelegationTokens
 from broker.security.unknown_users import UnknownUsers
-from broker.server.listeners.metadata import ClientMetricsListener, QuotaListener, unknown_users_listener
-from broker.server.listeners.settings import (
+from broker.server.listeners import (
+    ClientMetricsListener,
+    QuotaListener,
     register_network_listeners,
     register_quota_listeners,
     register_security_listeners,
+    unknown_users_listener,
 )
 from broker.server.parts.control import ServerMetadata, ServerQuotas, ServerTelemetry
 from broker.server.task_tree import OwnedResources, TaskTree
@@ -233,21 +235,23 @@ class Server(ABC):
         RequestLog.check(config.request_log)
         with self.metadata.explaining_dynamic_settings():
             server = SocketServer(
-                config.network,
-                config.tls,
-                config.security.sasl_server_max_receive_size,
-                config.broker,
-                ServedApis(self.registry, services, self.endpoints),
-                completion,
-                self.security,
-                self.quotas,
-                self.server_quotas.connections,
-                logins,
-                self.failures,
-                self.clock,
-                reapers,
-                disconnected,
-                self.mode,
+                SocketServerParts(
+                    config.network,
+                    config.tls,
+                    config.security.sasl_server_max_receive_size,
+                    config.broker,
+                    ServedApis(self.registry, services, self.endpoints),
+                    completion,
+                    self.security,
+                    self.quotas,
+                    self.server_quotas.connections,
+                    logins,
+                    self.failures,
+                    self.clock,
+                    reapers,
+                    disconnected,
+                    self.mode,
+                )
             )
         server.limit_connections(config.connections)
         server.log_requests(config.request_log)

@@ -3,20 +3,23 @@
 import logging
 import ssl
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Final
 
 import trio
 
-from broker.common.errors import ConfigError
+from broker.common.errors import ApiError, ConfigError
 from broker.config.sections import ConsoleConfig
-from broker.controller.control import Control
-from broker.controller.rows.alerts import AlertViews
+from broker.controller.commands import IssueAdminToken
 from broker.controller.rows.broker import TokenRow
 from broker.controller.tokens import hashed
+from broker.metadata.actor import BROKER_ITSELF, Role
+from broker.monitoring.alerts.task import Alerting
 from broker.network.supervisor import Supervisor
+from broker.security.console_links import ConsoleLink, ConsoleLinks, link_with, new_key
 from broker.security.tls import Certificates, is_readable_by_others, refuse_ended
-from broker.views.console import Views
+from broker.server.server import Server
 from webui.backend import Backend
 from webui.security.origin import OwnHost, url_host
 from webui.serving import serve_console
@@ -24,50 +27,79 @@ from webui.serving import serve_console
 logger = logging.getLogger(__name__)
 
 WEB_SERVER: Final = "admin-web-server"
+TOKEN_NAME: Final = "administrator"  # noqa: S105 - a name
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleStarted:
+    """`url` is for browsers, `address` for programs. `make_link` makes a link that logs one browser in.
+    `token` is the first administrator's if this start issued it; no other copy exists.
+    """
+
+    url: str
+    address: str
+    make_link: Callable[[], str]
+    token: str | None = field(repr=False)
 
 
 async def start_console(
-    nursery: Supervisor,
-    is_ready: Callable[[], bool],
-    settings: ConsoleConfig,
-    control: Control,
-    views: Views,
-    metrics: Callable[[], Iterable[bytes]],
-    redeem: Callable[[str, int], TokenRow | None],
-    alerts: AlertViews,
-) -> tuple[str, int]:
-    """Start the console and return the address it is bound to.
-
-    `is_ready` returns whether Kafka clients are served, all tokens are known and the upstream cluster has
-    answered.
+    server: Server, nursery: Supervisor, stop: trio.Event, alerting: Alerting
+) -> ConsoleStarted | None:
+    """Start the console, None if none is configured, and issue the administrator's token.
 
     Raises ConfigError if it cannot be bound, or for unusable certificates. It serves until cancelled: during
     a drain, /readyz reports the drain and the pages show the remaining requests.
     """
+    settings = server.config.console
+    if settings.listener is None:
+        await server.metadata_ready()
+        return None
+    links = ConsoleLinks(key := new_key())
+
+    def redeem(code: str, now_ms: int) -> TokenRow | None:
+        row = next((row for row in server.views.metadata.tokens() if row.name == TOKEN_NAME), None)
+        return row if row is not None and links.redeem(code, now_ms) else None
+
+    knows_tokens = trio.Event()
+
+    def is_ready() -> bool:
+        """Whether Kafka clients are served, all tokens are known and the upstream cluster has answered."""
+        return knows_tokens.is_set() and server.is_ready and not stop.is_set()
+
+    # Bind first: if this fails, no token has been issued, which is shown only once.
+    metadata = server.views.metadata
     backend = Backend(
-        control=control,
-        views=views,
-        identify=views.metadata.identify,
+        control=server.control,
+        views=server.views,
+        identify=metadata.identify,
         redeem=redeem,
-        credentials_of=views.metadata.credentials_of,
+        credentials_of=metadata.credentials_of,
         hash_password=hashed,
-        metrics=metrics,
+        metrics=server.prometheus.pieces,
         ready=is_ready,
-        alerts=alerts,
+        alerts=alerting,
     )
     tls = _encryption(settings)
-    address: tuple[str, int] = await nursery.start(_serve, backend, settings, tls, name=WEB_SERVER)
-    return address
-
-
-def browser_url(settings: ConsoleConfig, host: str, port: int) -> str:
-    """Return the URL for browsers of a console bound to this address, with a trailing slash."""
-    return OwnHost(settings).url(host, port, is_encrypted=settings.is_encrypted)
-
-
-def program_url(settings: ConsoleConfig, host: str, port: int) -> str:
-    """Return the URL for programs on this machine, by address."""
-    return f"{'https' if settings.is_encrypted else 'http'}://{url_host(host)}:{port}/"
+    host, port = await nursery.start(_serve, backend, settings, tls, name=WEB_SERVER)
+    await server.metadata_ready()
+    secret = server.config.security.admin_token
+    made = secret is None and not server.control.image.tokens
+    if made or secret is not None:
+        command = IssueAdminToken(TOKEN_NAME, Role.ADMIN, secret)
+        try:
+            secret = (await server.control.apply(command, BROKER_ITSELF)).secret
+        except ApiError as error:
+            if not server.is_replicated:
+                raise
+            made, secret = False, None
+            logger.warning("cannot issue the administrator's token", extra={"reason": error.message})
+    knows_tokens.set()
+    url = OwnHost(settings).url(host, port, is_encrypted=settings.is_encrypted)
+    server.server_views.console_started(ConsoleLink(url, key))
+    address = f"{'https' if settings.is_encrypted else 'http'}://{url_host(host)}:{port}/"
+    return ConsoleStarted(
+        url, address, lambda: link_with(url, links.make(monotonic_ms())), secret if made else None
+    )
 
 
 def _encryption(settings: ConsoleConfig) -> Callable[[], ssl.SSLContext] | None:

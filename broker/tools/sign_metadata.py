@@ -16,11 +16,9 @@ import trio
 from broker.common.errors import ConfigError
 from broker.config.load import load
 from broker.config.table import BrokerConfig
-from broker.gateway.sharing.cluster_keys import ClusterKeys
 from broker.gateway.sharing.sign_metadata import CannotSign, CommitRecord, Survey, sign
-from broker.gateway.sharing.signing import SignedRecords
+from broker.gateway.sharing.signing import ClusterKeys, SignedRecords
 from broker.gateway.sharing.topic_log import METADATA_TOPIC, LogUnavailable, RecordTooLarge, TopicLog
-from broker.gateway.sharing.upstream_topic import UpstreamTopic
 from broker.gateway.upstream.client import UpstreamClient
 from broker.gateway.upstream.cluster import UpstreamCluster
 from broker.gateway.upstream.identity import ClusterIdentity
@@ -78,7 +76,7 @@ async def _sign(config: BrokerConfig, keys: ClusterKeys, yes: bool) -> int | Exc
     async with trio.open_nursery() as nursery:
         await nursery.start(client.run)
         nursery.start_soon(cluster.run)
-        log = UpstreamTopic(METADATA_TOPIC, client, clock)
+        log = TopicLog(METADATA_TOPIC, client, clock)
         try:
             await _connect(log)
             result: int | Exception = await sign(log, records, keys.first.id, confirm)

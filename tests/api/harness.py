@@ -55,9 +55,8 @@ from broker.security.acl.authorizer import Authorizer
 from broker.security.delegation_tokens import DelegationTokens
 from broker.security.sasl import SaslLogin, SaslSession
 from broker.security.unknown_users import UnknownUsers
-from broker.server.listeners.metadata import acl_listener, delegation_token_listener
-from broker.server.parts.share import ShareGroups
-from broker.server.parts.share_group_states import ShareGroupStateService
+from broker.server.listeners import acl_listener, delegation_token_listener
+from broker.server.parts.share_groups import ShareGroups, ShareGroupStateService
 from broker.telemetry.state import Telemetry
 from tests.controller.world import StoreCommitter
 from tests.coordinator.group.share.states import FakeShareStates, run_pending

@@ -33,7 +33,7 @@ from broker.protocol.messages.share_group_offsets import (
     DescribeShareGroupOffsetsRequestTopic,
 )
 from broker.security.acl.acl import ResourceType
-from broker.server.parts.share_group_states import STATES_AT_ONCE
+from broker.server.parts.share_groups import STATES_AT_ONCE
 from tests.api.group import GROUP, find_coordinator
 from tests.api.harness import Connection, Harness
 

@@ -12,7 +12,7 @@ import yaml
 
 from broker.common.version import VERSION
 from broker.config.load import load
-from broker.gateway.sharing.cluster_keys import read_keys
+from broker.gateway.sharing.signing import read_keys
 from tests.conventions.sources import ROOT
 
 CHART: Final = ROOT / "deploy" / "helm" / "weir"

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from broker.config.load import load
-from broker.gateway.sharing.cluster_keys import read_keys
+from broker.gateway.sharing.signing import read_keys
 from tests.conventions.sources import ROOT
 
 FILES: Final = ("compose.yaml", "compose.cluster.yaml")

@@ -50,13 +50,13 @@ partition.PartitionLog.stage = staged
 """
 
 BROKEN_LISTENER = """
-import broker.server.listeners.metadata as metadata
-update = metadata.QuotaListener.on_metadata_update
+import broker.server.listeners as listeners
+update = listeners.QuotaListener.on_metadata_update
 def updated(self, old, new, delta):
     if delta.quotas:
         raise KeyError("no such manager")
     return update(self, old, new, delta)
-metadata.QuotaListener.on_metadata_update = updated
+listeners.QuotaListener.on_metadata_update = updated
 """
 
 

@@ -14,8 +14,7 @@ from broker.api.registry import Api
 from broker.api.requests.fast_path import FastPath
 from broker.api.requests.outcome import Outcome, Response
 from broker.common.errors import BrokerBug
-from broker.gateway.apis.work import in_own_task
-from broker.gateway.asking import ask
+from broker.gateway.apis.asking import ask, in_own_task
 from broker.gateway.upstream.errors import Reason, UpstreamError
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.client_quotas import DescribeClientQuotasRequest

@@ -13,7 +13,7 @@ import pytest
 import trio
 
 from broker.common.errors import ProtocolViolation
-from broker.gateway.asking import MAX_ASKED_BYTES
+from broker.gateway.apis.asking import MAX_ASKED_BYTES
 from broker.gateway.responses import AT_ONCE, MAX_RESPONSE_BYTES
 from broker.protocol import codec
 from broker.protocol.api_key import ApiKey

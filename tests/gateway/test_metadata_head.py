@@ -5,8 +5,7 @@ import pytest
 from broker.common.errors import ErrorCode, ProtocolViolation
 from broker.common.slices import run_through
 from broker.config.listeners import Address
-from broker.gateway.metadata_head import MetadataBrokers
-from broker.gateway.responses import AT_ONCE, rewritten
+from broker.gateway.responses import AT_ONCE, MetadataBrokers, rewritten
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.metadata import (
     MetadataResponse,

@@ -7,9 +7,9 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from broker.controller.rows.upstream import UpstreamCondition
 from broker.gateway import node_ports
 from broker.gateway.node_ports import NodePorts
-from broker.gateway.upstream.conditions import Condition
 from broker.protocol.messages.metadata import MetadataRequest
 from tests.gateway.test_renewals import alter
 from tests.support.fake_upstream import FakeCluster, fake_cluster
@@ -95,7 +95,7 @@ async def test_a_node_that_a_response_names_first_is_looked_for_at_once(tmp_path
         with trio.fail_after(WITHIN_S):
             await until_open(ports, 0)
             client = await gateway.connect()
-            while gateway.server.cluster.node_states[0].condition is not Condition.CONNECTED:  # noqa: ASYNC110 - nothing announces it
+            while gateway.server.cluster.node_states[0].condition is not UpstreamCondition.CONNECTED:  # noqa: ASYNC110 - nothing announces it
                 await trio.sleep(0.01)
             await cluster.add(1)
             await wait_all_tasks_blocked()

@@ -23,12 +23,12 @@ from broker.controller.commands import (
     OpType,
     ResourceType,
 )
-from broker.gateway.asking import ask
+from broker.controller.rows.upstream import UpstreamCondition
+from broker.gateway.apis.asking import ask
 from broker.gateway.channel import GatewayChannel
 from broker.gateway.own_topics import OwnTopics
 from broker.gateway.renewals import SPARE, Renewals, kafkas_share
-from broker.gateway.upstream.conditions import Condition
-from broker.gateway.upstream.node_watch import LEAST_S
+from broker.gateway.upstream.cluster import LEAST_S
 from broker.gateway.upstream.security import MAX_FILE_BYTES, UpstreamSecurity
 from broker.metadata.actor import BROKER_ITSELF
 from broker.protocol import codec
@@ -525,7 +525,7 @@ async def test_refused_credentials_close_connections_and_are_reported_once(
         assert lines(caplog, "cannot renew the gateway's login at an upstream node") == 1
         assert lines(caplog, "an upstream node refuses the gateway's credentials") == 1
         row = gateway.server.upstream_views.row()
-        assert [each.condition.value for each in row.nodes] == [Condition.CREDENTIALS.value]
+        assert [each.condition.value for each in row.nodes] == [UpstreamCondition.CREDENTIALS.value]
         assert node.expired == 0
         cluster.users[USER] = PASSWORD
         await pass_time(mock_clock, 5)
@@ -549,7 +549,7 @@ async def test_refused_credentials_of_a_new_connection_are_reported(
         await pass_time(mock_clock, LEAST_S)
         assert lines(caplog, "an upstream node refuses the gateway's credentials") == 1
         (state,) = gateway.server.cluster.node_states.values()
-        assert state.condition is Condition.CREDENTIALS
+        assert state.condition is UpstreamCondition.CREDENTIALS
 
 
 class Client:

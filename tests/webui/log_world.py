@@ -51,8 +51,8 @@ from broker.partitions.partitions import Partitions
 from broker.records.build import NewRecord, build_batch
 from broker.records.compression import Codec
 from broker.security.acl.authorizer import Authorizer
-from broker.server.listeners.metadata import acl_listener
-from broker.server.parts.share_group_states import ShareGroupStateService
+from broker.server.listeners import acl_listener
+from broker.server.parts.share_groups import ShareGroupStateService
 from broker.views.topics import LogViews
 from tests.controller.live import Live, views_of
 from tests.controller.world import StoreCommitter, actor

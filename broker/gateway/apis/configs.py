@@ -1,10 +1,14 @@
-"""DescribeConfigs, AlterConfigs and IncrementalAlterConfigs at the gateway: client metrics are the gateway's,
-and a client changes what its role allows.
+"""DescribeConfigs, AlterConfigs, IncrementalAlterConfigs and ListConfigResources at the gateway: client
+metrics are the gateway's, and a client changes what its role allows.
 
 A request that the upstream cluster answers whole is forwarded untouched. Any other is split: the handlers of
 `broker.api` answer for client metrics, with the roles of `wire.role`; the gateway refuses what needs a higher
 role where it logs clients in (`apis.roles`), and changes of the gateways' own topics; and the upstream
 cluster answers for everything else. It is asked first: if its connection closes, nothing has changed here.
+
+ListConfigResources 0 lists client metrics only, so that no upstream broker is asked, and brokers before 3.7
+need not know the API. In version 1, a request for other types is forwarded untouched; of a request for
+several or all types, the upstream cluster lists all but the client metrics. (KIP-714, KIP-1142)
 """
 
 from collections.abc import Awaitable, Callable, Generator, Sequence
@@ -13,31 +17,52 @@ from functools import partial
 from itertools import compress
 from typing import Any, Final, NamedTuple
 
-from broker.api import a32_describe_configs, a33_alter_configs, a44_incremental_alter_configs
+from broker.api import (
+    a32_describe_configs,
+    a33_alter_configs,
+    a44_incremental_alter_configs,
+    a74_list_config_resources,
+)
 from broker.api.registry import begun
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.pacing import consumed
 from broker.api.requests.services import ControlServices
 from broker.common.errors import ErrorCode
 from broker.common.slice_runner import run_slices
 from broker.common.slices import Slices
 from broker.controller.commands import ResourceType
 from broker.controller.configs import ROLES
-from broker.gateway.apis.deciding import decides, may_name_reserved
+from broker.gateway.apis.asking import (
+    Handle,
+    ask,
+    decides,
+    encoded,
+    forward,
+    in_own_task,
+    in_slices_too,
+    may_name_reserved,
+    reply_of,
+)
 from broker.gateway.apis.own_topics import CODE, MESSAGE
-from broker.gateway.apis.roles import Handle, Roles
-from broker.gateway.apis.work import forward, in_own_task, in_slices_too, reply_of
-from broker.gateway.asking import ask
+from broker.gateway.apis.roles import Roles
 from broker.gateway.own_topics import is_ours as is_name_of_ours
-from broker.gateway.routes import AnswersVersion
+from broker.gateway.routes import Answers, AnswersVersion
 from broker.metadata.actor import Role
 from broker.network.connection.channel import Channel
 from broker.protocol.api_key import ApiKey
 from broker.protocol.codec import response_class
 from broker.protocol.messages import alter_configs, incremental_alter_configs
+from broker.protocol.messages.list_config_resources import (
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
 
 OURS: Final = ResourceType.CLIENT_METRICS
 OUR_TYPE: Final = bytes((OURS,))
+
+ONLY_CLIENT_METRICS: Final = 0
+"""The version that lists nothing else."""
 
 UNKNOWN_TYPE: Final = Role.ADMIN, ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 """What a change of a resource that only a later Kafka has needs."""
@@ -195,3 +220,45 @@ def _in_order(resources: Sequence[Any], results: Sequence[Any]) -> Generator[Non
         first.popitem()
         yield
     return [*ordered, *compress(results, is_left)]
+
+
+def answers_list(version: int) -> Answers:
+    """Return the answer for a version: whether client metrics are among what a request lists."""
+    if version == ONLY_CLIENT_METRICS:
+        return lambda _frame, _channel: True
+    return decides(
+        ApiKey.LIST_CONFIG_RESOURCES,
+        version,
+        lambda message, _channel: not message.resource_types or OURS in message.resource_types,
+        lambda _frame, _channel: True,
+    )
+
+
+def handle_list(
+    message: ListConfigResourcesRequest, context: RequestContext, services: ControlServices
+) -> Outcome | Awaitable[Outcome]:
+    if context.api_version == ONLY_CLIENT_METRICS or set(message.resource_types) == {OURS}:
+        return a74_list_config_resources.handle(message, context, services)
+    return in_own_task(partial(_list, message.resource_types, context, services))
+
+
+async def _list(wanted: list[int], context: RequestContext, services: ControlServices) -> Outcome:
+    theirs = [each for each in wanted if each != OURS]
+    reply: ListConfigResourcesResponse = await ask(context, ListConfigResourcesRequest(theirs))
+    if reply.error_code != ErrorCode.NONE or (wanted and OURS not in wanted):
+        return encoded(Response(reply), len(reply.config_resources))
+    listed = await reply_of(
+        a74_list_config_resources.handle(ListConfigResourcesRequest([OURS]), context, services)
+    )
+    found = await run_slices(_of_others(reply.config_resources))
+    reply.config_resources = [*found, *listed.config_resources]
+    return encoded(Response(reply), len(reply.config_resources))
+
+
+def _of_others(resources: list[Any]) -> Generator[None, None, list[Any]]:
+    """Return the resources that are not the gateway's, and empty the list."""
+    found: list[Any] = []
+    for some in consumed(resources):
+        found += (each for each in some if each.resource_type != OURS)
+        yield
+    return found

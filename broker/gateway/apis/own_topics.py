@@ -1,7 +1,7 @@
 """Requests of clients for the topics `__weir_*`: refuses what names one, and forwards the rest.
 
 Produce and Fetch, ShareFetch, DeleteRecords, WriteTxnMarkers, CreateAcls, DeleteAcls, ElectLeaders and
-AlterPartitionReassignments; `configs`, `a20_delete_topics` and `a37_create_partitions` refuse theirs. A
+AlterPartitionReassignments; `configs` and `mutations` refuse theirs. A
 request that names none is forwarded untouched.
 """
 
@@ -13,8 +13,7 @@ from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Hangup, Outcome, Response
 from broker.common.errors import ErrorCode
 from broker.controller.commands import ResourceType
-from broker.gateway.apis.work import encoded, forward, in_own_task
-from broker.gateway.asking import ask
+from broker.gateway.apis.asking import Handle, ask, encoded, forward, in_own_task
 from broker.gateway.own_topics import IDS_FROM, OwnTopics, is_ours, is_secret
 from broker.gateway.routes import Answers, AnswersVersion
 from broker.network.connection.channel import Channel
@@ -63,8 +62,6 @@ from broker.protocol.messages.write_txn_markers import (
 
 CODE: Final = int(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 MESSAGE: Final = "Only Weir's gateways use the topics __weir_*; see docs/gateway.md"
-
-Handle = Callable[[Any, RequestContext, OwnTopics], Outcome | Awaitable[Outcome]]
 
 
 class Entries(NamedTuple):

@@ -13,19 +13,17 @@ from broker.api.requests.services import ControlServices
 from broker.api.security.client_security import ACCESS
 from broker.config.table import BrokerConfig
 from broker.gateway.api_versions import INTERNAL
-from broker.gateway.apis import (
-    a03_metadata,
-    a10_find_coordinator,
-    a19_create_topics,
-    a20_delete_topics,
-    a37_create_partitions,
-    a74_list_config_resources,
-    own_topics,
+from broker.gateway.apis import metadata, own_topics
+from broker.gateway.apis.asking import Addresses, Handle
+from broker.gateway.apis.configs import CONFIG_APIS, ConfigResources, answers_list, handle_list
+from broker.gateway.apis.mutations import (
+    MutationServices,
+    answers_creation,
+    handle_create_partitions,
+    handle_create_topics,
+    handle_delete_topics,
 )
-from broker.gateway.apis.configs import CONFIG_APIS, ConfigResources
-from broker.gateway.apis.mutations import MutationServices
-from broker.gateway.apis.roles import Handle, Roles, answers_refused, refuse_replica, refusing
-from broker.gateway.apis.work import Addresses
+from broker.gateway.apis.roles import Roles, answers_refused, refuse_replica, refusing
 from broker.gateway.own_topics import OwnTopics
 from broker.gateway.routes import AnswersVersion
 from broker.metadata.actor import Role
@@ -76,11 +74,11 @@ def add_apis(
     """
     always = {entry.key for entry in registry}
     apis = _Apis(registry)
-    apis.add(ApiKey.METADATA, a03_metadata.handler(roles, addresses), a03_metadata.answers_creating(roles))
+    apis.add(ApiKey.METADATA, metadata.metadata_handler(roles, addresses), metadata.answers_metadata(roles))
     apis.add(
         ApiKey.FIND_COORDINATOR,
-        a10_find_coordinator.handler(roles, addresses),
-        a10_find_coordinator.answers_share_coordinators(roles),
+        metadata.find_coordinator_handler(roles, addresses),
+        metadata.answers_find_coordinator(roles),
     )
     names_own = own_topics.answers_own(own)
     # client_receive decides which Produce and Fetch the gateway answers.
@@ -91,11 +89,11 @@ def add_apis(
     def has_quota(_version: int) -> Callable[..., bool]:
         return lambda _frame, _channel: has_mutation_quota()
 
-    reserved = a19_create_topics.answers_reserved(has_mutation_quota)
-    apis.add_guarded(ApiKey.CREATE_TOPICS, roles, a19_create_topics.handle, reserved, MutationServices)
+    creates = answers_creation(has_mutation_quota)
     changes = own_topics.answers_too(has_quota, names_own)
-    apis.add_guarded(ApiKey.DELETE_TOPICS, roles, a20_delete_topics.handle, changes, MutationServices)
-    apis.add_guarded(ApiKey.CREATE_PARTITIONS, roles, a37_create_partitions.handle, changes, MutationServices)
+    apis.add_guarded(ApiKey.CREATE_TOPICS, roles, handle_create_topics, creates, MutationServices)
+    apis.add_guarded(ApiKey.DELETE_TOPICS, roles, handle_delete_topics, changes, MutationServices)
+    apis.add_guarded(ApiKey.CREATE_PARTITIONS, roles, handle_create_partitions, changes, MutationServices)
     for key, handle in own_topics.GUARDED.items():
         apis.add_guarded(key, roles, handle, names_own, OwnTopics)
     lists_client_metrics = config.gateway.quotas == "local" and config.telemetry.enabled
@@ -103,11 +101,7 @@ def add_apis(
     for key in CONFIG_APIS:
         apis.add(key, resources.handler(key), resources.answers(key))
     if lists_client_metrics:
-        apis.add(
-            ApiKey.LIST_CONFIG_RESOURCES,
-            a74_list_config_resources.handle,
-            a74_list_config_resources.answers_list,
-        )
+        apis.add(ApiKey.LIST_CONFIG_RESOURCES, handle_list, answers_list)
     for number, access in ACCESS.items():
         key = ApiKey(number)
         needs_role = access.role_in(known_versions(key)[1]) > Role.VIEWER

@@ -5,7 +5,7 @@ Upstream, they all have the gateway's own credentials, so no ACL distinguishes t
 upstream (gateway.authentication=upstream), the cluster's ACLs decide, and no role is asked.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from functools import cache, partial
 from typing import Any, Final
 
@@ -16,11 +16,9 @@ from broker.api.security.client_security import ACCESS, ClientSecurity
 from broker.common.errors import ErrorCode
 from broker.common.principal import Principal
 from broker.common.slices import Slices
-from broker.gateway.apis.work import forward, in_own_task
+from broker.gateway.apis.asking import Handle, forward, in_own_task
 from broker.gateway.routes import Answers, AnswersVersion
 from broker.metadata.actor import Role, lacks_role
-
-Handle = Callable[[Any, RequestContext, Any], Outcome | Awaitable[Outcome]]
 
 NO_REPLICAS: Final = "Replicas do not fetch through a gateway."
 

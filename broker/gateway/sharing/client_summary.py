@@ -11,7 +11,6 @@ that move the most bytes are first. `addresses` have those of `AddressUse`; the 
 Like that of a summary, the record's key distinguishes it from a report.
 """
 
-import json
 from collections.abc import Callable, Iterable, Sequence
 from math import isfinite
 from typing import Annotated, Any, Final, TypeVar
@@ -21,8 +20,8 @@ import msgspec
 from broker.common.slices import Steps
 from broker.controller.rows.connections import AddressUse
 from broker.controller.rows.quotas import ClientUsage
-from broker.gateway.sharing.report import UnreadableReport
-from broker.gateway.sharing.summary import MAX_AMOUNT, MAX_COUNT, MAX_NAME
+from broker.gateway.sharing.report import MAX_COUNT, UnreadableReport, as_json, check_size
+from broker.gateway.sharing.summary import MAX_AMOUNT, MAX_NAME
 from broker.quotas.accounts import INTERVALS
 from broker.quotas.connection_rates import canonical_address
 
@@ -105,7 +104,7 @@ def write_in_steps(summary: ClientSummary) -> Steps[bytes]:
         "unlisted_addresses": summary.unlisted_addresses + len(summary.addresses) - len(addresses),
     }
     return b'%b,"clients":[%b],"addresses":[%b]}' % (
-        _json(head)[:-1],
+        as_json(head)[:-1],
         b",".join(clients),
         b",".join(addresses),
     )
@@ -113,8 +112,7 @@ def write_in_steps(summary: ClientSummary) -> Steps[bytes]:
 
 def read_in_steps(data: bytes) -> Steps[ClientSummary]:
     """Raises UnreadableReport."""
-    if len(data) > MAX_READ:
-        raise UnreadableReport(f"{len(data)} bytes, and at most {MAX_READ} are read")
+    check_size(data, MAX_READ)
     try:
         found = _RECORDS.decode(data)
         yield
@@ -187,11 +185,11 @@ def _address(row: _Address, gateway: str) -> AddressUse:
 def _write_client(row: ClientUsage) -> bytes | None:
     if max(len(row.user), len(row.client_id)) > MAX_NAME:
         return None  # a name that is cut would be another one's
-    return _json([*(_finite(getattr(row, name)) for name in CLIENT_FIELDS), list(row.history())])
+    return as_json([*(_finite(getattr(row, name)) for name in CLIENT_FIELDS), list(row.history())])
 
 
 def _write_address(row: AddressUse) -> bytes:
-    return _json([_finite(getattr(row, name)) for name in ADDRESS_FIELDS])
+    return as_json([_finite(getattr(row, name)) for name in ADDRESS_FIELDS])
 
 
 def _finite(value: Any) -> Any:
@@ -213,9 +211,3 @@ def _fitting(pieces: Iterable[bytes | None], maximum: int) -> Steps[list[bytes]]
                 break
             found.append(piece)
     return found
-
-
-def _json(value: Any) -> bytes:
-    # A name that is not valid Unicode must not end the task.
-    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return text.encode(errors="replace")

@@ -22,9 +22,9 @@ from msgspec.structs import replace
 from broker.common.clock import Clock
 from broker.common.slices import advance, run_through
 from broker.controller.rows.connections import ConnectionRow
-from broker.gateway.sharing.report import UnreadableReport
+from broker.gateway.sharing.report import MAX_COUNT, UnreadableReport, as_json, check_size, count_of, text_of
 from broker.gateway.sharing.signing import Records
-from broker.gateway.sharing.summary import MAX_COUNT, MAX_NAME
+from broker.gateway.sharing.summary import MAX_NAME
 from broker.gateway.sharing.topic_log import LogUnavailable, RecordTooLarge, TopicLog
 from broker.views.connection_search import (
     DEFAULT_SORT,
@@ -231,20 +231,20 @@ def answer_key(asker: str, gateway: str) -> bytes:
 
 def write_question(question: Question) -> bytes:
     query = msgspec.structs.asdict(question.query)
-    return _json({"version": VERSION, "gateway": question.gateway, "number": question.number, **query})
+    return as_json({"version": VERSION, "gateway": question.gateway, "number": question.number, **query})
 
 
 def read_question(data: bytes) -> Question:
     """Raises UnreadableReport."""
-    _check_size(data, MAX_QUESTION)
+    check_size(data, MAX_QUESTION)
     found = _read(data)
     try:
         shape, sort = found["shape"], found["sort"]
         if shape not in (None, *FILTERS) or sort not in (None, DEFAULT_SORT, *SORTS):
             raise UnreadableReport("unknown filter or order")
-        rows = min(_count(found["rows"]), MAX_ROWS)
-        query = ConnectionQuery(_text(found["search"]), shape, sort, found["descending"] is True, rows)
-        return Question(_text(found["gateway"]), _count(found["number"]), query)
+        rows = min(count_of(found["rows"]), MAX_ROWS)
+        query = ConnectionQuery(text_of(found["search"]), shape, sort, found["descending"] is True, rows)
+        return Question(text_of(found["gateway"]), count_of(found["number"]), query)
     except (KeyError, TypeError) as error:
         raise UnreadableReport(f"{type(error).__name__}: {error}") from error
 
@@ -262,17 +262,17 @@ def write_answer(answer: Answer) -> bytes:
     }
     rows, size = [], 0
     for row in found.rows[:MAX_ROWS]:
-        written = _json([_short(getattr(row, name)) for name in _COLUMNS])
+        written = as_json([_short(getattr(row, name)) for name in _COLUMNS])
         size += len(written) + 1
         if size > MAX_BYTES:
             break
         rows.append(written)
-    return b'%b,"rows":[%b]}' % (_json(head)[:-1], b",".join(rows))
+    return b'%b,"rows":[%b]}' % (as_json(head)[:-1], b",".join(rows))
 
 
 def read_answer(data: bytes) -> Answer:
     """Raises UnreadableReport."""
-    _check_size(data, MAX_ANSWER)
+    check_size(data, MAX_ANSWER)
     try:
         found = _ANSWERS.decode(data)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
@@ -294,11 +294,6 @@ class _Answer(msgspec.Struct):
 _ANSWERS: Final = msgspec.json.Decoder(_Answer)
 
 
-def _check_size(data: bytes, maximum: int) -> None:
-    if len(data) > maximum:
-        raise UnreadableReport(f"{len(data)} bytes, and at most {maximum} are read")
-
-
 def _read(data: bytes) -> dict[str, Any]:
     try:
         found = json.loads(data)
@@ -313,20 +308,3 @@ def _read(data: bytes) -> dict[str, Any]:
 
 def _short(value: Any) -> Any:
     return f"{value[: MAX_NAME - 1]}…" if isinstance(value, str) and len(value) > MAX_NAME else value
-
-
-def _json(value: Any) -> bytes:
-    # A name that is not valid Unicode must not end the task.
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode(errors="replace")
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise UnreadableReport("no text")
-    return value
-
-
-def _count(value: Any) -> int:
-    if type(value) is not int or not 0 <= value < MAX_COUNT:
-        raise UnreadableReport("no count")
-    return value

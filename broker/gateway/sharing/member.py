@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from broker.common.slices import Steps
-from broker.gateway.sharing.demand import DemandMeter
-from broker.gateway.sharing.division import Demand, divide
+from broker.gateway.sharing.division import Demand, DemandMeter, divide
 from broker.gateway.sharing.report import WHOLE, LimitKey, Line, Report
 from broker.gateway.sharing.table import Division, ShareTable, starting_share
 from broker.quotas.client_quotas import ClientQuotas

@@ -20,8 +20,8 @@ all of them before it follows.
 
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
-from typing import Final, Protocol, TypeVar
+from contextlib import AbstractContextManager, asynccontextmanager
+from typing import Final, TypeVar
 from uuid import uuid4
 
 import trio
@@ -44,6 +44,7 @@ from broker.metadata.actor import Actor
 from broker.metadata.changes import AuditFilter, AuditRow, Change
 from broker.metadata.image import Image
 from broker.metadata.sealing import is_secret
+from broker.network.metadata_writer import MetadataWriter
 
 logger = logging.getLogger(__name__)
 
@@ -89,20 +90,6 @@ Adopt = Callable[[Image, Sequence[Change], Actor], Awaitable[None]]
 """Publishes a change that another gateway made. `Control.adopt`."""
 
 
-class LocalCommitter(Protocol):
-    """The gateway's own metadata store: `broker.network.metadata_writer.MetadataWriter`."""
-
-    def exclusive(self) -> AbstractAsyncContextManager[object]: ...
-
-    async def commit_at(self, changes: Sequence[Change], actor: Actor, wall_ms: int) -> Image: ...
-
-    async def in_slices(self, steps: Steps[Result], *, to_the_end: bool = False) -> Result: ...
-
-    def to_the_end(self) -> AbstractContextManager[object]: ...
-
-    async def history(self, wanted: AuditFilter) -> list[AuditRow]: ...
-
-
 class LogDiverged(Exception):  # noqa: N818 - describes the log
     """The log and the local store have different rows, or this version cannot read the log."""
 
@@ -122,12 +109,12 @@ class MetadataLog:
         self,
         gateway: str,
         log: TopicLog,
-        local: LocalCommitter,
+        local: MetadataWriter,
         last_row: AuditRow,
         clock: Clock,
         records: Records,
     ) -> None:
-        """`last_row` is the last one of the local store."""
+        """`local` is this gateway's own metadata store, `last_row` the last row of it."""
         self.problem: str | None = None
         self.must_be_signed = False
         self.followed = trio.Event()

@@ -30,6 +30,9 @@ be computed with.
 
 Amount = Annotated[int, msgspec.Meta(ge=0, le=MAX_AMOUNT)]
 
+MAX_COUNT: Final = 2**63
+"""A whole number of another gateway is below; a console adds them, and shows times of them."""
+
 LINES_AT_ONCE: Final = 128
 """Limits that are written or read between two pauses; ours. Each takes 5 microseconds."""
 
@@ -89,6 +92,32 @@ class UnreadableReport(ValueError):  # noqa: N818 - describes the record
     """A record that is no report of this version."""
 
 
+def check_size(data: bytes, maximum: int) -> None:
+    """Raise UnreadableReport for a record of more bytes than are read."""
+    if len(data) > maximum:
+        raise UnreadableReport(f"{len(data)} bytes, and at most {maximum} are read")
+
+
+def as_json(value: Any) -> bytes:
+    """Return a part of a record. A name that is not valid Unicode does not end the task."""
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return text.encode(errors="replace")
+
+
+def text_of(value: Any) -> str:
+    """Raises UnreadableReport for what is no text."""
+    if not isinstance(value, str):
+        raise UnreadableReport("no text")
+    return value
+
+
+def count_of(value: Any) -> int:
+    """Raises UnreadableReport for what is no number that a console can show."""
+    if type(value) is not int or not 0 <= value < MAX_COUNT:
+        raise UnreadableReport("no count")
+    return value
+
+
 class _Outline(msgspec.Struct):
     """A report whose limits have not been read."""
 
@@ -111,12 +140,12 @@ def write_report(report: Report) -> Steps[bytes]:
         given = {name: value for name, value in names.items() if value is not None}
         limits.append({"quota": key.kind.value, **given, **line._asdict()})
         if len(limits) == LINES_AT_ONCE:
-            pieces.append(_json(limits)[1:-1])
+            pieces.append(as_json(limits)[1:-1])
             limits.clear()
             yield
     if limits:
-        pieces.append(_json(limits)[1:-1])
-    return b'%b,"limits":[%b]}' % (_json(found)[:-1], b",".join(pieces))
+        pieces.append(as_json(limits)[1:-1])
+    return b'%b,"limits":[%b]}' % (as_json(found)[:-1], b",".join(pieces))
 
 
 def read_report(data: bytes) -> Steps[Report]:
@@ -190,11 +219,6 @@ def _pieces(data: bytes, begin: int) -> Iterator[bytes]:
             raise UnreadableReport(f"{stop - begin} bytes of limits that are not divided")
         yield b"[%b]" % data[begin:stop]
         begin = stop + 1
-
-
-def _json(value: Any) -> bytes:
-    # A name that is not valid Unicode must not end the task.
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode(errors="replace")
 
 
 def _amount(value: Any, name: str) -> int:

@@ -20,7 +20,14 @@ import msgspec
 
 from broker.controller.rows.connections import ThrottledRow
 from broker.controller.rows.upstream import GatewayTraffic
-from broker.gateway.sharing.report import MAX_VERSION, UnreadableReport
+from broker.gateway.sharing.report import (
+    MAX_VERSION,
+    UnreadableReport,
+    as_json,
+    check_size,
+    count_of,
+    text_of,
+)
 from broker.quotas.entity import Entity
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.remote_use import SensorUse
@@ -42,9 +49,6 @@ MAX_USES: Final = 250
 MAX_NAME: Final = 256
 """Characters of a name that clients choose. Longer ones are cut, so that they do not displace other rows."""
 
-
-MAX_COUNT: Final = 2**63
-"""A whole number of another gateway is below; a console adds them, and shows times of them."""
 
 MAX_AMOUNT: Final = 1e300
 """A larger rate is no rate. JSON has whole numbers of any size, and not all are floats."""
@@ -81,7 +85,7 @@ def write_summary(summary: Summary) -> bytes:
     uses = list(_fitting(map(_write_use, whole[:MAX_USES])))
     unlisted = summary.unlisted_uses + len(summary.uses) - len(uses)
     return b'%b,"channels":[%b],"uses":[%b],"unlisted_uses":%d}' % (
-        _json(found)[:-1],
+        as_json(found)[:-1],
         channels,
         b",".join(uses),
         unlisted,
@@ -90,20 +94,19 @@ def write_summary(summary: Summary) -> bytes:
 
 def read_summary(data: bytes) -> Summary:
     """Raises UnreadableReport."""
-    if len(data) > MAX_READ:
-        raise UnreadableReport(f"{len(data)} bytes, and at most {MAX_READ} are read")
+    check_size(data, MAX_READ)
     try:
         found = json.loads(data)
         if found["version"] != VERSION:
             raise UnreadableReport(f"version {str(found['version'])[:MAX_VERSION]}")
-        gateway = _text(found["gateway"])
-        counts = [_count(found[name]) for name in ("connections", "throttled")]
-        totals = [_count(found[name]) for name in ("bytes_in", "bytes_out", "requests")]
+        gateway = text_of(found["gateway"])
+        counts = [count_of(found[name]) for name in ("connections", "throttled")]
+        totals = [count_of(found[name]) for name in ("bytes_in", "bytes_out", "requests")]
         rates = [_amount(found[f"{name}_per_s"]) for name in ("bytes_in", "bytes_out", "requests")]
         channels = tuple(_read_channel(each, gateway) for each in found["channels"][:MAX_CHANNELS])
         uses = tuple(map(_read_use, found.get("uses", ())[:MAX_USES]))
-        traffic, unlisted = GatewayTraffic(*counts, *totals, *rates), _count(found.get("unlisted_uses", 0))
-        return Summary(gateway, _text(found["address"]), traffic, channels, uses, unlisted)
+        traffic, unlisted = GatewayTraffic(*counts, *totals, *rates), count_of(found.get("unlisted_uses", 0))
+        return Summary(gateway, text_of(found["address"]), traffic, channels, uses, unlisted)
     except UnreadableReport:
         raise
     except (ValueError, KeyError, TypeError, RecursionError) as error:
@@ -120,7 +123,7 @@ def _fitting(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _write_channel(row: ThrottledRow) -> bytes:
-    return _json(
+    return as_json(
         {
             "connection_id": row.connection_id,
             "client_id": _cut(row.client_id),
@@ -145,39 +148,33 @@ def _read_channel(found: dict[str, Any], gateway: str) -> ThrottledRow:
     if obeys is not None and not isinstance(obeys, bool):
         raise UnreadableReport("obeys is neither true nor false")
     return ThrottledRow(
-        connection_id=_text(found["connection_id"]),
-        client_id=_text(found["client_id"]),
-        principal=_text(found["principal"]),
-        address=_text(found["address"]),
+        connection_id=text_of(found["connection_id"]),
+        client_id=text_of(found["client_id"]),
+        principal=text_of(found["principal"]),
+        address=text_of(found["address"]),
         quota_type=QuotaKind(found["quota"]),
         entity=_pairs(found["entity"], _name),
-        tags=_pairs(found["tags"], _text),
+        tags=_pairs(found["tags"], text_of),
         observed=nan if observed is None else _amount(observed),
         bound=_amount(found["bound"]),
-        throttle_ms=_count(found["throttle_ms"]),
-        remaining_ms=_count(found["remaining_ms"]),
-        since_ms=_count(found["since_ms"]),
-        times=_count(found["times"]),
+        throttle_ms=count_of(found["throttle_ms"]),
+        remaining_ms=count_of(found["remaining_ms"]),
+        since_ms=count_of(found["since_ms"]),
+        times=count_of(found["times"]),
         obeys=obeys,
         gateway=gateway,
     )
 
 
 def _write_use(use: SensorUse) -> bytes:
-    return _json([use.key, use.rule.pairs, *use.clients, use.observed, use.throttled])
+    return as_json([use.key, use.rule.pairs, *use.clients, use.observed, use.throttled])
 
 
 def _read_use(found: Any) -> SensorUse:
     key, rule, user, client_id, observed, throttled = found
     clients = (_name(user), _name(client_id))
     entity = Entity.of(_pairs(rule, _name))
-    return SensorUse(_text(key), entity, clients, _amount(observed), _count(throttled))
-
-
-def _json(value: Any) -> bytes:
-    # A name that is not valid Unicode must not end the task.
-    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return text.encode(errors="replace")
+    return SensorUse(text_of(key), entity, clients, _amount(observed), count_of(throttled))
 
 
 def _cut(name: str) -> str:
@@ -185,23 +182,11 @@ def _cut(name: str) -> str:
 
 
 def _pairs(found: Any, read: Callable[[Any], Any]) -> tuple[tuple[str, Any], ...]:
-    return tuple((_text(name), read(value)) for name, value in found)
+    return tuple((text_of(name), read(value)) for name, value in found)
 
 
 def _name(value: Any) -> str | None:
-    return None if value is None else _text(value)
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise UnreadableReport("no text")
-    return value
-
-
-def _count(value: Any) -> int:
-    if type(value) is not int or not 0 <= value < MAX_COUNT:
-        raise UnreadableReport("no count")
-    return value
+    return None if value is None else text_of(value)
 
 
 def _amount(value: Any) -> float:

@@ -18,7 +18,7 @@ from broker.gateway.sharing import client_summary
 from broker.gateway.sharing.client_summary import client_key_of
 from broker.gateway.sharing.connection_lists import ANSWER_PREFIX, QUESTION_PREFIX, ConnectionLists
 from broker.gateway.sharing.member import LEASE_MS, SharingMember
-from broker.gateway.sharing.report import Report, UnreadableReport, read_report, write_report
+from broker.gateway.sharing.report import Report, UnreadableReport, check_size, read_report, write_report
 from broker.gateway.sharing.signing import Records, RefusedRecord
 from broker.gateway.sharing.summaries import Summaries
 from broker.gateway.sharing.summary import KEY_PREFIX, key_of, read_summary, write_summary
@@ -131,8 +131,7 @@ class SharingTask:
                 if entry.value is None:
                     continue
                 try:
-                    if len(entry.value) > MAX_BYTES:
-                        raise UnreadableReport(f"{len(entry.value)} bytes, and at most {MAX_BYTES} are read")
+                    check_size(entry.value, MAX_BYTES)
                     value = await run_slices(self._records.open(entry.key, entry.value))
                     await self._receive_record(entry.key, value)
                 except RefusedRecord as error:

@@ -4,12 +4,10 @@ errors       UpstreamError, with a reason
 security     TLS and credentials for upstream connections
 tcp          host names, and TCP connections to them
 frames       whole frames over a transport
-connect      opens a connection: TCP, TLS, login
+connect      opens a connection: TCP, TLS, and the gateway's login
 connection   one pipelined connection for the gateway's own requests
 pace         when to try again
 client       requests to a node, or to any node
-view         what a broker says of its cluster
-node_watch   asks one node again and again
 conditions   the states of nodes and of the cluster, and one log line for each change
 cluster      the nodes of the cluster, kept fresh
 identity     the cluster's id, on disk

@@ -1,26 +1,25 @@
 """The gateway's own requests to upstream nodes. (Kafka: NetworkClient, KafkaAdminClient)"""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Final
 
 import trio
 
 from broker.config.listeners import Address
 from broker.config.sections import UpstreamConfig
+from broker.gateway.upstream.cluster import UpstreamCluster
 from broker.gateway.upstream.connection import UpstreamConnection
 from broker.gateway.upstream.errors import Reason, UpstreamError
 from broker.gateway.upstream.pace import ReconnectBackoff
 from broker.gateway.upstream.security import UpstreamSecurity
+from broker.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from broker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
+METADATA_VERSION: Final = 9
+"""It names topics, and is in Kafka 2.8 and later."""
 
-class Directory(Protocol):
-    """The addresses of nodes. `UpstreamCluster` is one."""
-
-    def address_of(self, node_id: int) -> Address | None: ...
-
-    def bootstrap_address(self) -> Address:
-        """Return the next address to try. Raises UpstreamError if there is none."""
+CREATE_TIMEOUT_MS: Final = 10_000
 
 
 class UpstreamClient:
@@ -30,10 +29,10 @@ class UpstreamClient:
     such as a Fetch with a wait time, should have a lane of its own.
     """
 
-    def __init__(self, config: UpstreamConfig, security: UpstreamSecurity, directory: Directory) -> None:
+    def __init__(self, config: UpstreamConfig, security: UpstreamSecurity, cluster: UpstreamCluster) -> None:
         self._config = config
         self._security = security
-        self._directory = directory
+        self._cluster = cluster
         self._nursery: trio.Nursery | None = None
         self._targets: dict[tuple[Address, str], _Target] = {}
 
@@ -68,7 +67,7 @@ class UpstreamClient:
         if node_id is None:
             connection = await self._any(lane)
         else:
-            address = self._directory.address_of(node_id)
+            address = self._cluster.address_of(node_id)
             if address is None:
                 raise UpstreamError(Reason.NODE, f"no upstream node has the id {node_id}")
             connection = await self._target(address, lane).open()
@@ -81,7 +80,7 @@ class UpstreamClient:
                 return await target.open()
         tried: set[Address] = set()
         error = None
-        while (address := self._directory.bootstrap_address()) not in tried:
+        while (address := self._cluster.bootstrap_address()) not in tried:
             tried.add(address)
             try:
                 return await self._target(address, lane).open()
@@ -137,3 +136,30 @@ class _Target:
             raise
         self._backoff.reset()
         return connection
+
+
+async def describe_topic(client: UpstreamClient, topic: str, lane: str = "") -> Any:
+    """Return what Metadata says of a topic, which it does not create. Raises UpstreamError."""
+    request = MetadataRequest([MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
+    response: MetadataResponse = await client.request(None, request, METADATA_VERSION, lane=lane)
+    if not response.topics:
+        raise UpstreamError(Reason.PROTOCOL, f"Metadata of {topic}: the response has no topic")
+    return response.topics[0]
+
+
+async def create_topic(
+    client: UpstreamClient,
+    topic: str,
+    partitions: int,
+    configs: Iterable[tuple[str, str | None]],
+    lane: str = "",
+) -> int:
+    """Create a topic with the cluster's default replication factor, and return the error code. Raises
+    UpstreamError.
+    """
+    settings = [CreatableTopicConfig(name, value) for name, value in configs]
+    request = CreateTopicsRequest(
+        [CreatableTopic(topic, partitions, -1, configs=settings)], CREATE_TIMEOUT_MS
+    )
+    response = await client.request(None, request, lane=lane)
+    return int(response.topics[0].error_code)

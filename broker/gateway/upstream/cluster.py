@@ -1,40 +1,243 @@
 """The nodes of the upstream cluster, kept fresh. (Kafka: Metadata, AdminMetadataManager)
 
-Every node is asked for the list of nodes. Where answers differ, as they do for a moment after each change and
-for long if a node is cut off from its controllers, the one that most nodes give counts. If no node answers,
-the bootstrap servers are asked.
+Every node is asked for the list of nodes: DescribeCluster, or Metadata of brokers before Kafka 2.8. Where
+answers differ, as they do for a moment after each change and for long if a node is cut off from its
+controllers, the one that most nodes give counts. If no node answers, the bootstrap servers are asked.
 
 A cluster with another id than the expected one changes nothing here.
 """
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
+import msgspec
 import trio
 
 from broker.common.clock import Clock
 from broker.config.listeners import Address
 from broker.config.sections import UpstreamConfig
+from broker.controller.rows.upstream import UpstreamCondition
 from broker.gateway.upstream.conditions import (
-    Condition,
-    UpstreamState,
+    UpstreamStatus,
     condition_of,
     log_cluster,
+    log_node,
     next_state,
 )
 from broker.gateway.upstream.connection import UpstreamConnection
 from broker.gateway.upstream.errors import Reason, UpstreamError
-from broker.gateway.upstream.node_watch import NodeWatch
 from broker.gateway.upstream.pace import Alarm, ReconnectBackoff
 from broker.gateway.upstream.security import UpstreamSecurity
-from broker.gateway.upstream.view import ClusterView, UpstreamNode, ask
+from broker.protocol.api_key import ApiKey
+from broker.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from broker.protocol.messages.metadata import MetadataRequest, MetadataResponse
 
 logger = logging.getLogger(__name__)
 
-_SEVERITY: Final = (Condition.OTHER_CLUSTER, Condition.CREDENTIALS, Condition.TLS, Condition.UNREACHABLE)
+LEAST_S: Final = 0.05
+"""The shortest time between two requests of a watch after an answer."""
+
+MAX_NODES: Final = 1_000
+"""Nodes of a cluster; ours. Each has a port and connections of the gateway."""
+
+MAX_VIEW_BYTES: Final = 262_144
+"""Bytes of an answer; ours. 1,000 nodes with long names have less."""
+
+MAX_HOST: Final = 255
+"""Characters of a host name. (RFC 1035)"""
+
+
+_SEVERITY: Final = (
+    UpstreamCondition.OTHER_CLUSTER,
+    UpstreamCondition.CREDENTIALS,
+    UpstreamCondition.TLS,
+    UpstreamCondition.UNREACHABLE,
+)
+
+
+class UpstreamNode(msgspec.Struct, frozen=True):
+    """A broker of the upstream cluster, at the address of the listener that the gateway uses."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+    @property
+    def address(self) -> Address:
+        return Address(self.host, self.port)
+
+
+class ClusterView(msgspec.Struct, frozen=True):
+    """One answer. `controller_id` is any broker in a KRaft cluster."""
+
+    cluster_id: str | None
+    nodes: frozenset[UpstreamNode]
+    controller_id: int
+
+
+async def ask(connection: UpstreamConnection) -> ClusterView:
+    """Ask a broker. Raises UpstreamError, also if the broker knows no nodes."""
+    await connection.wait_open()
+    if ApiKey.DESCRIBE_CLUSTER in connection.versions:
+        described: DescribeClusterResponse = await connection.request(
+            DescribeClusterRequest(), most=MAX_VIEW_BYTES
+        )
+        if described.error_code:
+            text = f"{connection.address}: DescribeCluster: error {described.error_code}"
+            raise UpstreamError(Reason.PROTOCOL, text)
+        _check_number(connection, described.brokers)
+        nodes = _nodes((each.broker_id, each.host, each.port, each.rack) for each in described.brokers)
+        view = ClusterView(described.cluster_id or None, nodes, described.controller_id)
+    else:
+        answer: MetadataResponse = await connection.request(MetadataRequest([], False), most=MAX_VIEW_BYTES)
+        _check_number(connection, answer.brokers)
+        nodes = _nodes((each.node_id, each.host, each.port, each.rack) for each in answer.brokers)
+        view = ClusterView(answer.cluster_id, nodes, answer.controller_id)
+    if not view.nodes:
+        raise UpstreamError(Reason.PROTOCOL, f"{connection.address}: the broker knows no brokers yet")
+    if len({node.node_id for node in view.nodes}) < len(view.nodes) or not all(map(_is_valid, view.nodes)):
+        raise UpstreamError(Reason.PROTOCOL, f"{connection.address}: the broker gives an invalid address")
+    return view
+
+
+def _is_valid(node: UpstreamNode) -> bool:
+    return node.node_id >= 0 and 0 < len(node.host) <= MAX_HOST and 0 < node.port <= 65_535
+
+
+def _check_number(connection: UpstreamConnection, brokers: Sequence[Any]) -> None:
+    if len(brokers) > MAX_NODES:
+        text = (
+            f"{connection.address}: the broker names {len(brokers)} brokers, and at most {MAX_NODES} are used"
+        )
+        raise UpstreamError(Reason.PROTOCOL, text)
+
+
+def _nodes(rows: Iterable[tuple[Any, ...]]) -> frozenset[UpstreamNode]:
+    return frozenset(UpstreamNode(*row) for row in rows)
+
+
+class NodeWatch:
+    """Asks one node for the cluster's nodes, again and again, over a connection of its own. So the cluster
+    knows which nodes answer, how fast, and what each of them says.
+
+    `view` is the node's last answer, or None while the condition is not CONNECTED.
+    """
+
+    def __init__(
+        self,
+        node: UpstreamNode,
+        state: UpstreamStatus,
+        config: UpstreamConfig,
+        clock: Clock,
+        cluster: "UpstreamCluster",
+    ) -> None:
+        self.node = node
+        self.state = state
+        self.view: ClusterView | None = None
+        self._clock = clock
+        self._cluster = cluster
+        self._period_s = config.metadata_max_age_ms / 1_000
+        self._backoff = ReconnectBackoff(config)
+        self._alarm = Alarm()
+        self._scope = trio.CancelScope()
+        self._connection: UpstreamConnection | None = None
+        self._is_login_old = False
+        self._logged_in_at = float("-inf")
+
+    @property
+    def is_connected(self) -> bool:
+        return self.state.condition is UpstreamCondition.CONNECTED
+
+    def refresh(self) -> None:
+        """Ask at once, unless the node fails: its retries follow their backoff."""
+        self._alarm.ring()
+
+    def doubt_login(self) -> None:
+        """Ask over a new connection, since the node has not accepted a login on another one. Does so once in
+        `upstream.metadata.max.age.ms` at most: thousands of clients can ask for it.
+        """
+        if self.is_connected and trio.current_time() >= self._logged_in_at + self._period_s:
+            self.renew_login()
+
+    def renew_login(self) -> None:
+        """Ask over a new connection: at once, or after the present request or pause."""
+        self._is_login_old = True
+        self._alarm.ring()
+
+    def stop(self) -> None:
+        self._scope.cancel()
+
+    async def run(self) -> None:
+        """Ask until `stop`. Closes the connection."""
+        try:
+            with self._scope:
+                while True:
+                    self._alarm.reset()
+                    try:
+                        view, latency_ms = await self._ask()
+                    except UpstreamError as error:
+                        self._failed(error)
+                        await trio.sleep(self._backoff.after_s(error))
+                    else:
+                        self._backoff.reset()
+                        self._answered(view, latency_ms)
+                        await self._alarm.sleep(min(LEAST_S, self._period_s), self._period_s)
+        finally:
+            if self._connection is not None:
+                self._connection.close()
+
+    async def _ask(self) -> tuple[ClusterView, float]:
+        """Ask over the open connection, or a new one if the node has closed that, as it does with
+        connections that are idle for long, or if its login is to be renewed.
+        """
+        connection = self._connection
+        if connection is not None and connection.is_usable and not self._is_login_old:
+            try:
+                return await self._ask_over(connection)
+            except UpstreamError as error:
+                if error.reason is not Reason.CLOSED:
+                    raise
+        if connection is not None:
+            connection.retire()
+        self._is_login_old = False
+        self._logged_in_at = trio.current_time()
+        self._connection = connection = self._cluster.connect(self.node.address, self._closed)
+        return await self._ask_over(connection)
+
+    async def _ask_over(self, connection: UpstreamConnection) -> tuple[ClusterView, float]:
+        await connection.wait_open()
+        began_ns = self._clock.ns()
+        view = await ask(connection)
+        self._cluster.check(self.node.address, view)
+        return view, (self._clock.ns() - began_ns) / 1e6
+
+    def _closed(self, connection: UpstreamConnection) -> None:
+        """Find out at once why the node has closed the connection."""
+        if connection is self._connection:
+            self._alarm.ring()
+
+    def _answered(self, view: ClusterView, latency_ms: float) -> None:
+        previous, self.view = self.view, view
+        self._enter(UpstreamCondition.CONNECTED, "", latency_ms)
+        self._cluster.reported(self, previous)
+
+    def _failed(self, error: UpstreamError) -> None:
+        previous, self.view = self.view, None
+        condition = condition_of(error)
+        if self.state.condition is UpstreamCondition.OTHER_CLUSTER:
+            # The broker that comes back at this address must prove first which cluster it belongs to.
+            condition = UpstreamCondition.OTHER_CLUSTER
+        self._enter(condition, str(error))
+        self._cluster.reported(self, previous)
+
+    def _enter(self, condition: UpstreamCondition, error: str, latency_ms: float | None = None) -> None:
+        old = self.state
+        self.state = next_state(old, condition, self._clock.wall_ms(), error=error, latency_ms=latency_ms)
+        log_node(old, self.state, self.node.node_id, self.node.address)
 
 
 class UpstreamCluster:
@@ -58,7 +261,7 @@ class UpstreamCluster:
         self.cluster_id: str | None = None
         self.nodes: Mapping[int, UpstreamNode] = MappingProxyType({})
         self.controller_id = -1
-        self.state = UpstreamState(Condition.CONNECTING, clock.wall_ms())
+        self.state = UpstreamStatus(UpstreamCondition.CONNECTING, clock.wall_ms())
         self._config = config
         self._security = security
         self._clock = clock
@@ -77,10 +280,10 @@ class UpstreamCluster:
         """Whether the cluster behind the addresses is another one; `state.error` says which. It stays refused
         until the expected one answers.
         """
-        return self.state.condition is Condition.OTHER_CLUSTER
+        return self.state.condition is UpstreamCondition.OTHER_CLUSTER
 
     @property
-    def node_states(self) -> Mapping[int, UpstreamState]:
+    def node_states(self) -> Mapping[int, UpstreamStatus]:
         return {node_id: watch.state for node_id, watch in self._watches.items()}
 
     def on_change(self, listener: Callable[[], None]) -> None:
@@ -110,7 +313,7 @@ class UpstreamCluster:
     def address_of(self, node_id: int) -> Address | None:
         """Return the address of a node, or None if there is no such node or it belongs to another cluster."""
         watch = self._watches.get(node_id)
-        if watch is None or self.is_refused or watch.state.condition is Condition.OTHER_CLUSTER:
+        if watch is None or self.is_refused or watch.state.condition is UpstreamCondition.OTHER_CLUSTER:
             return None
         return watch.node.address
 
@@ -146,6 +349,7 @@ class UpstreamCluster:
     def connect(
         self, address: Address, on_close: Callable[[UpstreamConnection], None] | None
     ) -> UpstreamConnection:
+        """Start a connection for a watch."""
         assert self._nursery is not None
         connection = UpstreamConnection(
             address,
@@ -158,22 +362,24 @@ class UpstreamCluster:
         return connection
 
     def check(self, address: Address, view: ClusterView) -> None:
+        """Raise UpstreamError CLUSTER if the answer of this address is another cluster's."""
         expected = self.expected_id
         if expected is not None and view.cluster_id != expected:
             text = f"{address} belongs to the cluster {view.cluster_id}; expected {expected}"
             raise UpstreamError(Reason.CLUSTER, text)
 
     def reported(self, watch: NodeWatch, previous: ClusterView | None) -> None:
+        """Take notice of a watch's new `view` and `state`. `previous` was its view before."""
         view = watch.view
         if view is None:
             if not any(self._connected()):
-                if watch.state.condition is Condition.OTHER_CLUSTER:
-                    self._enter(Condition.OTHER_CLUSTER, watch.state.error)
+                if watch.state.condition is UpstreamCondition.OTHER_CLUSTER:
+                    self._enter(UpstreamCondition.OTHER_CLUSTER, watch.state.error)
                 if previous is not None:
                     self._alarm.ring()
         else:
             self._adopt(view)
-            self._enter(Condition.CONNECTED)
+            self._enter(UpstreamCondition.CONNECTED)
             has_changed = previous is not None and previous.nodes != view.nodes
             if has_changed and view.nodes != frozenset(self.nodes.values()):
                 for other in self._connected():
@@ -209,7 +415,7 @@ class UpstreamCluster:
             return None
         if views:
             self._adopt(views[0])
-            self._enter(Condition.CONNECTED)
+            self._enter(UpstreamCondition.CONNECTED)
             self._apply(views[0].nodes)
             return None
         worst = min(failures, key=lambda error: _SEVERITY.index(condition_of(error)))
@@ -273,7 +479,7 @@ class UpstreamCluster:
         for node_id, node in new.items():
             before = old.get(node_id)
             if before is None:
-                self._watch(node, UpstreamState(Condition.CONNECTING, self._clock.wall_ms()))
+                self._watch(node, UpstreamStatus(UpstreamCondition.CONNECTING, self._clock.wall_ms()))
                 if old:
                     logger.info(
                         "an upstream node joined", extra={"node": node_id, "address": str(node.address)}
@@ -292,18 +498,18 @@ class UpstreamCluster:
         for listener in self._listeners:
             listener()
 
-    def _watch(self, node: UpstreamNode, state: UpstreamState) -> None:
+    def _watch(self, node: UpstreamNode, state: UpstreamStatus) -> None:
         assert self._nursery is not None
         watch = NodeWatch(node, state, self._config, self._clock, self)
         self._watches[node.node_id] = watch
         self._nursery.start_soon(watch.run, name=f"watch of upstream node {node.node_id}")
 
-    def _enter(self, condition: Condition, error: str = "") -> None:
+    def _enter(self, condition: UpstreamCondition, error: str = "") -> None:
         old = self.state
-        if old.condition is Condition.OTHER_CLUSTER and condition.is_failing:
-            condition = Condition.OTHER_CLUSTER
+        if old.condition is UpstreamCondition.OTHER_CLUSTER and condition.is_failing:
+            condition = UpstreamCondition.OTHER_CLUSTER
         self.state = next_state(old, condition, self._clock.wall_ms(), error=error)
-        if condition is Condition.CONNECTED and not self.found.is_set():
+        if condition is UpstreamCondition.CONNECTED and not self.found.is_set():
             logger.info("found the upstream cluster", extra={"cluster": self.cluster_id})
             self.found.set()
         else:

@@ -5,85 +5,72 @@ change of its condition.
 """
 
 import logging
-from enum import StrEnum
 from typing import Final
 
 import msgspec
 
+from broker.controller.rows.upstream import UpstreamCondition
 from broker.gateway.upstream.errors import Reason, UpstreamError
 
 logger = logging.getLogger(__name__)
 
 
-class Condition(StrEnum):
-    """The condition of a node, or of the cluster as a whole."""
-
-    CONNECTING = "connecting"
-    CONNECTED = "connected"
-    UNREACHABLE = "unreachable"
-    CREDENTIALS = "credentials refused"
-    TLS = "TLS failed"
-    OTHER_CLUSTER = "another cluster"
-
-    @property
-    def is_failing(self) -> bool:
-        return self not in (Condition.CONNECTING, Condition.CONNECTED)
-
-
 _OF_REASON: Final = {
-    Reason.CLUSTER: Condition.OTHER_CLUSTER,
-    Reason.CREDENTIALS: Condition.CREDENTIALS,
-    Reason.TLS: Condition.TLS,
+    Reason.CLUSTER: UpstreamCondition.OTHER_CLUSTER,
+    Reason.CREDENTIALS: UpstreamCondition.CREDENTIALS,
+    Reason.TLS: UpstreamCondition.TLS,
 }
 
 _NODE_LINES: Final = {
-    Condition.CONNECTED: "an upstream node is back",
-    Condition.UNREACHABLE: "cannot reach an upstream node",
-    Condition.CREDENTIALS: "an upstream node refuses the gateway's credentials",
-    Condition.TLS: "TLS with an upstream node failed",
-    Condition.OTHER_CLUSTER: "an upstream node belongs to another cluster",
+    UpstreamCondition.CONNECTED: "an upstream node is back",
+    UpstreamCondition.UNREACHABLE: "cannot reach an upstream node",
+    UpstreamCondition.CREDENTIALS: "an upstream node refuses the gateway's credentials",
+    UpstreamCondition.TLS: "TLS with an upstream node failed",
+    UpstreamCondition.OTHER_CLUSTER: "an upstream node belongs to another cluster",
 }
 _CLUSTER_LINES: Final = {
-    Condition.CONNECTED: "the upstream cluster is back",
-    Condition.UNREACHABLE: "cannot reach the upstream cluster",
-    Condition.CREDENTIALS: "the upstream cluster refuses the gateway's credentials",
-    Condition.TLS: "TLS with the upstream cluster failed",
-    Condition.OTHER_CLUSTER: "the upstream cluster is another one; the gateway forwards nothing to it",
+    UpstreamCondition.CONNECTED: "the upstream cluster is back",
+    UpstreamCondition.UNREACHABLE: "cannot reach the upstream cluster",
+    UpstreamCondition.CREDENTIALS: "the upstream cluster refuses the gateway's credentials",
+    UpstreamCondition.TLS: "TLS with the upstream cluster failed",
+    UpstreamCondition.OTHER_CLUSTER: (
+        "the upstream cluster is another one; the gateway forwards nothing to it"
+    ),
 }
-_FIRST: Final = (Condition.CONNECTING, Condition.CONNECTED)
+_FIRST: Final = (UpstreamCondition.CONNECTING, UpstreamCondition.CONNECTED)
 
 
-class UpstreamState(msgspec.Struct, frozen=True):
+class UpstreamStatus(msgspec.Struct, frozen=True):
     """`condition` has lasted since `since_ms`, a wall-clock time. `error` is the last one, empty if there is
     none. `latency_ms` is how long the node took for the watcher's last successful request.
     """
 
-    condition: Condition
+    condition: UpstreamCondition
     since_ms: int
     error: str = ""
     latency_ms: float | None = None
 
 
-def condition_of(error: UpstreamError) -> Condition:
-    return _OF_REASON.get(error.reason, Condition.UNREACHABLE)
+def condition_of(error: UpstreamError) -> UpstreamCondition:
+    return _OF_REASON.get(error.reason, UpstreamCondition.UNREACHABLE)
 
 
 def next_state(
-    old: UpstreamState,
-    condition: Condition,
+    old: UpstreamStatus,
+    condition: UpstreamCondition,
     wall_ms: int,
     *,
     error: str = "",
     latency_ms: float | None = None,
-) -> UpstreamState:
+) -> UpstreamStatus:
     """Return the state after an event. `since_ms` stays while the condition does, and so does the last known
     latency.
     """
     since_ms = old.since_ms if condition is old.condition else wall_ms
-    return UpstreamState(condition, since_ms, error, old.latency_ms if latency_ms is None else latency_ms)
+    return UpstreamStatus(condition, since_ms, error, old.latency_ms if latency_ms is None else latency_ms)
 
 
-def log_node(old: UpstreamState, new: UpstreamState, node_id: int, address: object) -> None:
+def log_node(old: UpstreamStatus, new: UpstreamStatus, node_id: int, address: object) -> None:
     """Log a node's change of condition. The first answer of a new node is not a change."""
     if new.condition is old.condition or (old.condition, new.condition) == _FIRST:
         return
@@ -93,7 +80,7 @@ def log_node(old: UpstreamState, new: UpstreamState, node_id: int, address: obje
     logger.log(_level(new.condition), _NODE_LINES[new.condition], extra=extra)
 
 
-def log_cluster(old: UpstreamState, new: UpstreamState) -> None:
+def log_cluster(old: UpstreamStatus, new: UpstreamStatus) -> None:
     """Log a change of the cluster's condition."""
     if new.condition is old.condition:
         return
@@ -101,7 +88,7 @@ def log_cluster(old: UpstreamState, new: UpstreamState) -> None:
     logger.log(_level(new.condition), _CLUSTER_LINES[new.condition], extra=extra)
 
 
-def _level(condition: Condition) -> int:
-    if condition is Condition.OTHER_CLUSTER:
+def _level(condition: UpstreamCondition) -> int:
+    if condition is UpstreamCondition.OTHER_CLUSTER:
         return logging.ERROR
     return logging.WARNING if condition.is_failing else logging.INFO

@@ -1,6 +1,6 @@
 """One connection to an upstream broker for the gateway's own requests. (Kafka: NetworkClient)
 
-Requests are pipelined; a broker answers them in their order. `client` and `node_watch` open connections.
+Requests are pipelined; a broker answers them in their order. `client` and `cluster` open connections.
 """
 
 from collections import deque
@@ -11,17 +11,15 @@ from typing import Any, Final
 import trio
 
 from broker.common.errors import ErrorCode, ProtocolViolation
-from broker.common.slice_runner import run_slices
 from broker.common.version import VERSION
 from broker.config.listeners import Address
 from broker.config.sections import UpstreamConfig
 from broker.gateway.upstream.connect import FAILURES, UpstreamSocket, as_upstream_error, open_connection
 from broker.gateway.upstream.errors import Reason, UpstreamError
-from broker.gateway.upstream.frames import MAX_FRAME_BYTES, FrameStream
+from broker.gateway.upstream.frames import DECODED_AT_ONCE, MAX_FRAME_BYTES, FrameStream, decoded
 from broker.gateway.upstream.security import UpstreamSecurity
 from broker.protocol import codec
 from broker.protocol.api_key import NAMES, ApiKey, response_header_version
-from broker.protocol.dismantle import dismantle
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 
 SOFTWARE_NAME: Final = "weir-gateway"
@@ -29,10 +27,6 @@ API_VERSIONS_VERSION: Final = 3
 
 RENEW_AT: Final = 0.85
 """The share of a login's lifetime after which the connection is replaced. (KIP-368; Kafka: 0.85 to 0.95)"""
-
-
-DECODED_AT_ONCE: Final = 16 * 1024
-"""Bytes of a response that is decoded with nothing else in between; ours. ApiVersions has a kilobyte."""
 
 
 class _Pending:
@@ -146,15 +140,9 @@ class UpstreamConnection:
             text = f"{self.address}: a response of {len(pending.frame)} bytes to {NAMES[key]}, at most {most}"
             raise UpstreamError(Reason.PROTOCOL, text)
         try:
-            if len(pending.frame) <= DECODED_AT_ONCE:
-                return codec.decode_response(key, version)(pending.frame, pending.body_at)
-            return await run_slices(
-                codec.decode_response_in_slices(key, version)(pending.frame, pending.body_at)
-            )
+            return await decoded(pending.frame, pending.body_at, key, version)
         except ProtocolViolation as violation:
-            found = violation
-        await run_slices(dismantle(found.take_partial()))
-        raise UpstreamError(Reason.PROTOCOL, f"{self.address}: {found}") from found
+            raise UpstreamError(Reason.PROTOCOL, f"{self.address}: {violation}") from violation
 
     def retire(self) -> None:
         """Accept no new requests, and close after the last response."""

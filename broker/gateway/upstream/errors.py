@@ -2,6 +2,8 @@
 
 from enum import StrEnum
 
+from broker.common.errors import ErrorCode
+
 
 class Reason(StrEnum):
     """`REFUSED`: no TCP connection, because the broker refuses it, its host is unreachable, or this machine
@@ -32,3 +34,11 @@ class UpstreamError(Exception):
     def again(self) -> "UpstreamError":
         """Return an equal exception: several tasks can raise the error of one connection."""
         return UpstreamError(self.reason, str(self))
+
+
+def name_of(code: int) -> str:
+    """Return the name of an error code in a response, or its number if only a later Kafka has it."""
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return str(code)

@@ -3,13 +3,17 @@
 Used by the login and by the gateway's own requests. Clients' frames go through broker.network's reactor.
 """
 
-from typing import Final
+from typing import Any, Final
 
 import trio
 
 from broker.common.errors import ProtocolViolation
+from broker.common.slice_runner import run_slices
 from broker.network.connection.receive import SIZE, EndOfStream, invalid_size
 from broker.network.connection.transport import Readable, Transport
+from broker.protocol import codec
+from broker.protocol.dismantle import dismantle
+from broker.protocol.schema import Buffer
 
 CHUNK_BYTES: Final = 16 * 1024
 MAX_FRAME_BYTES: Final = 64 * 1024 * 1024
@@ -17,6 +21,9 @@ MAX_FRAME_BYTES: Final = 64 * 1024 * 1024
 
 READS: Final = 64
 """Chunks that are read of one frame before other tasks run; ours. A megabyte takes 0.3 ms."""
+
+DECODED_AT_ONCE: Final = 16 * 1024
+"""Bytes of a response that is decoded with nothing else in between; ours. ApiVersions has a kilobyte."""
 
 TLS_ALERT: Final = b"\x15\x03"
 """The bytes that a TLS listener sends to a client without TLS. As a size they are far above the limit."""
@@ -89,3 +96,17 @@ class FrameStream:
         self._buffer = buffer[end:]  # at most a chunk, while a frame may have megabytes
         del buffer[end:], buffer[:4]
         return buffer
+
+
+async def decoded(frame: Buffer, body: int, key: int, version: int) -> Any:
+    """Return the message of a response whose body begins at `body`; other tasks run meanwhile if it is large.
+    Raises ProtocolViolation.
+    """
+    if len(frame) <= DECODED_AT_ONCE:
+        return codec.decode_response(key, version)(frame, body)
+    try:
+        return await run_slices(codec.decode_response_in_slices(key, version)(frame, body))
+    except ProtocolViolation as violation:
+        found = violation
+    await run_slices(dismantle(found.take_partial()))
+    raise found

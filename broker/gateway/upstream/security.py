@@ -7,6 +7,7 @@ shows a secret.
 import logging
 import ssl
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -18,8 +19,8 @@ from broker.config.sections import UpstreamConfig
 from broker.gateway.upstream.tcp import HostNames
 from broker.network.connection.tls_socket import CIPHERTEXT_BYTES
 from broker.security.client_login import ClientCredentials
-from broker.security.tls import VERSIONS, load_authorities, load_chain, read_store
-from broker.security.watched_files import CHECK_EVERY_MS, stamps
+from broker.security.tls import VERSIONS, WatchedContext, load_authorities, load_chain, read_store
+from broker.security.watched_files import CHECK_EVERY_MS, read_setting, stamps
 
 logger = logging.getLogger(__name__)
 
@@ -113,45 +114,20 @@ def _files(config: UpstreamConfig) -> list[Path]:
 
 def _read(name: str) -> str:
     """Return the content of the file with credentials. Raises ConfigError."""
-    try:
-        with Path(name).open("rb") as file:
-            found = file.read(MAX_FILE_BYTES + 1)
-        text = found.decode().strip()
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
-        raise ConfigError(LOCATION_KEY, name, f"a readable file: {reason}") from error
-    if len(found) > MAX_FILE_BYTES:
-        raise ConfigError(LOCATION_KEY, name, f"a file of at most {MAX_FILE_BYTES} bytes")
+    text = read_setting(LOCATION_KEY, name, MAX_FILE_BYTES, "utf-8", "not UTF-8").strip()
     if not text:
         raise ConfigError(LOCATION_KEY, name, "a file with the login module, the user name and the password")
     return text
 
 
-class ClientCertificates:
-    """The TLS state of upstream connections. `context` wraps the next ones."""
+class ClientCertificates(WatchedContext):
+    """The TLS state of upstream connections."""
 
     def __init__(self, config: UpstreamConfig) -> None:
         """Raises ConfigError."""
-        self._config = config
-        self._files = [
-            Path(name) for name in (config.client_keystore_location, config.ssl_truststore_location) if name
-        ]
-        self._seen = stamps(self._files)
-        self._next_check_ms = 0
-        self.context = client_context(config)
-
-    def renew(self, now_ms: int) -> None:
-        """Create a new context if a file has changed.
-
-        Raises ConfigError, once per change, if the new content is invalid; the old context stays.
-        """
-        if now_ms < self._next_check_ms:
-            return
-        self._next_check_ms = now_ms + CHECK_EVERY_MS
-        current = stamps(self._files)
-        if current != self._seen:
-            self._seen = current
-            self.context = client_context(self._config)
+        super().__init__()
+        files = config.client_keystore_location, config.ssl_truststore_location
+        self.use(files, partial(client_context, config))
 
 
 def client_context(config: UpstreamConfig) -> ssl.SSLContext:

@@ -32,8 +32,7 @@ from broker.server.disk.log_mover import LOG_MOVER, LogMover
 from broker.server.disk.stores import open_logs
 from broker.server.disk.tasks import BackgroundThreads, start_storage
 from broker.server.parts.control import retry_storm_reaper
-from broker.server.parts.share import ShareGroups, share_reapers
-from broker.server.parts.share_group_states import ShareGroupStateService
+from broker.server.parts.share_groups import ShareGroups, ShareGroupStateService, share_reapers
 
 logger = logging.getLogger(__name__)
 

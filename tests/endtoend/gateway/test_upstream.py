@@ -10,9 +10,9 @@ import trio
 
 from broker.config.listeners import Address, SecurityProtocol, read_address
 from broker.config.sections import UpstreamConfig
+from broker.controller.rows.upstream import UpstreamCondition
 from broker.gateway.upstream.client import UpstreamClient
 from broker.gateway.upstream.cluster import UpstreamCluster
-from broker.gateway.upstream.conditions import Condition
 from broker.gateway.upstream.errors import Reason, UpstreamError
 from broker.gateway.upstream.security import UpstreamSecurity
 from broker.network.clock import TrioClock
@@ -64,7 +64,9 @@ async def until(condition: Callable[[], bool]) -> None:
 def are_connected(upstream: UpstreamCluster, *node_ids: int) -> bool:
     """Whether the cluster has these nodes and no other, and all are connected."""
     states = upstream.node_states.values()
-    return tuple(upstream.nodes) == node_ids and all(s.condition is Condition.CONNECTED for s in states)
+    return tuple(upstream.nodes) == node_ids and all(
+        s.condition is UpstreamCondition.CONNECTED for s in states
+    )
 
 
 def way_of(name: str) -> tuple[str, dict[str, Any]]:
@@ -99,7 +101,7 @@ async def test_a_wrong_password_is_refused(cluster: KafkaCluster, mechanism: str
         with pytest.raises(UpstreamError, match="Authentication failed") as caught:
             await client.request(None, MetadataRequest([]))
         assert caught.value.reason is Reason.CREDENTIALS
-        await until(lambda: upstream.state.condition is Condition.CREDENTIALS)
+        await until(lambda: upstream.state.condition is UpstreamCondition.CREDENTIALS)
 
 
 async def test_nodes_that_stop_and_die_are_followed(

@@ -11,8 +11,8 @@ from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome
 from broker.common.errors import ErrorCode
 from broker.controller.topics import ONLY_BY_WEIR
-from broker.gateway.apis import a03_metadata
-from broker.gateway.apis.work import Addresses, forward_readdressed
+from broker.gateway.apis import metadata
+from broker.gateway.apis.asking import Addresses, forward_readdressed
 from broker.gateway.forwarder import SMALL_BYTES
 from broker.metadata.actor import Role
 from broker.protocol.api_key import ApiKey
@@ -162,7 +162,7 @@ async def test_of_large_requests_that_are_asked_for_a_client_few_are_held_at_onc
             return await forward_readdressed(context, message, addresses)
         running.add(len(asked))
         most = max(most, len(running))
-        if most == a03_metadata.LARGE_AT_ONCE:
+        if most == metadata.LARGE_AT_ONCE:
             full.set()
         try:
             await release.wait()
@@ -170,7 +170,7 @@ async def test_of_large_requests_that_are_asked_for_a_client_few_are_held_at_onc
         finally:
             running.pop()
 
-    monkeypatch.setattr(a03_metadata, "forward_readdressed", watched)
+    monkeypatch.setattr(metadata, "forward_readdressed", watched)
     names = [f"{'n' * 200}{number}" for number in range(100)]
     async with both(tmp_path, "viewer") as (_, gateway, client):
         clients = [await gateway.connect() for _ in range(5)]
@@ -179,10 +179,10 @@ async def test_of_large_requests_that_are_asked_for_a_client_few_are_held_at_onc
         await full.wait()
         reply = await client.ask(ask_for("small"), 12)
         assert [each.error_code for each in reply.topics] == [UNKNOWN]
-        assert len(running) == a03_metadata.LARGE_AT_ONCE
+        assert len(running) == metadata.LARGE_AT_ONCE
         await clients[0].stream.aclose()
         release.set()
         for each in clients[1:]:
             _, reply = await each.receive(ApiKey.METADATA, 12)
             assert len(reply.topics) == len(names)
-    assert most == a03_metadata.LARGE_AT_ONCE == 2
+    assert most == metadata.LARGE_AT_ONCE == 2

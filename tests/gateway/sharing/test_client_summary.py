@@ -23,8 +23,8 @@ from broker.gateway.sharing.client_summary import (
     read_in_steps,
     write_in_steps,
 )
-from broker.gateway.sharing.report import UnreadableReport, read_report
-from broker.gateway.sharing.summary import MAX_COUNT, MAX_NAME
+from broker.gateway.sharing.report import MAX_COUNT, UnreadableReport, read_report
+from broker.gateway.sharing.summary import MAX_NAME
 from broker.quotas.accounts import INTERVALS
 
 HISTORY = ((100, 20, 3), (0, 0, 0))

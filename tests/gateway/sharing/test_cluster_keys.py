@@ -12,15 +12,16 @@ from broker.config.load import load
 from broker.config.sections import GatewayConfig
 from broker.config.sections.gateway import UpstreamConfig
 from broker.config.table import setting_of
-from broker.gateway.sharing.cluster_keys import (
+from broker.gateway.sharing.signing import (
     MAX_FILE_BYTES,
     MAX_KEY,
     MAX_KEYS,
     MIN_KEY,
     ClusterKeys,
+    RefusedRecord,
+    SignedRecords,
     read_keys,
 )
-from broker.gateway.sharing.signing import RefusedRecord, SignedRecords
 
 FIRST, SECOND = "1" * 32, "2" * 32
 UPSTREAM = UpstreamConfig(bootstrap_servers=("kafka",))

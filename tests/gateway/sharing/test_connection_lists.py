@@ -25,9 +25,9 @@ from broker.gateway.sharing.connection_lists import (
     write_answer,
     write_question,
 )
-from broker.gateway.sharing.report import UnreadableReport
+from broker.gateway.sharing.report import MAX_COUNT, UnreadableReport
 from broker.gateway.sharing.signing import PlainRecords
-from broker.gateway.sharing.summary import MAX_COUNT, MAX_NAME
+from broker.gateway.sharing.summary import MAX_NAME
 from broker.network.clock import TrioClock
 from broker.views.connection_search import ConnectionList, ConnectionQuery, RemoteConnections
 from tests.support.machine_speed import PASS_S, slowness

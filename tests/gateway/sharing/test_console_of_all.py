@@ -15,9 +15,9 @@ from broker.config.load import load
 from broker.controller.control import Control
 from broker.controller.rows.broker import ServerInfo
 from broker.controller.rows.quotas import ResolvedLimit
-from broker.gateway.own_summaries import OwnSummary
 from broker.gateway.sharing.client_summary import ClientSummary
 from broker.gateway.sharing.member import SharingMember
+from broker.gateway.sharing.own_summaries import OwnSummaries
 from broker.gateway.sharing.report import WHOLE
 from broker.gateway.sharing.signing import PlainRecords
 from broker.gateway.sharing.summaries import Summaries
@@ -75,8 +75,8 @@ class Gateway:
             metrics=SimpleNamespace(once=list),
             client_endpoints=tuple,
         )
-        own = OwnSummary(name, server, self.quotas, (), self.clock)
-        self.summaries = Summaries(own.measure, keeps_others=True, measure_clients=self._clients)
+        own = OwnSummaries(name, server, self.quotas, (), self.clock)
+        self.summaries = Summaries(own.summary, keeps_others=True, measure_clients=self._clients)
         self.shares = SharedLimits(self.member, self.summaries, self.quotas, self.clock)
         self.task = SharingTask(self.member, self.log, self.clock, PlainRecords(), summaries=self.summaries)
         info = ServerInfo(1, "weir 1", (), "")

@@ -4,8 +4,7 @@ import pytest
 
 from broker.common.clock import BASE_MS
 from broker.common.slices import run_through
-from broker.gateway.sharing.demand import MAX_LINES, DemandMeter
-from broker.gateway.sharing.division import Demand
+from broker.gateway.sharing.division import MAX_LINES, Demand, DemandMeter
 from broker.gateway.sharing.report import LimitKey
 from broker.metrics.rate import Window
 from broker.quotas.client_quotas import ClientQuotas

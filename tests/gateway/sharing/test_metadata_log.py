@@ -14,10 +14,9 @@ from broker.common.errors import ApiError, ConfigError, ErrorCode
 from broker.config.load import load
 from broker.controller.commands import AlterClientQuotas, QuotaAlteration, QuotaOp, Undo
 from broker.controller.control import Control
-from broker.gateway.sharing.cluster_keys import ClusterKeys
 from broker.gateway.sharing.commits import Commit, read_commit, write_commit
 from broker.gateway.sharing.metadata_log import APPEND_AGAIN_S, COMMIT_S, WARNING_MS, MetadataLog
-from broker.gateway.sharing.signing import PlainRecords, SignedRecords
+from broker.gateway.sharing.signing import ClusterKeys, PlainRecords, SignedRecords
 from broker.metadata.actor import Actor, ChangeOrigin, Role
 from broker.metadata.changes import AuditFilter, AuditRow, Change, ChangeKind
 from broker.metadata.image import Image

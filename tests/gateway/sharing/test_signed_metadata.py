@@ -8,11 +8,10 @@ import trio
 
 from broker.common.errors import ErrorCode
 from broker.config.sections import GatewayConfig
-from broker.gateway.sharing.cluster_keys import ClusterKeys
 from broker.gateway.sharing.commits import Commit, write_beginning, write_commit
 from broker.gateway.sharing.metadata_log import HALF_SIGNED, NO_KEY, OLD_LOG
 from broker.gateway.sharing.sign_metadata import CannotSign, Survey, sign
-from broker.gateway.sharing.signing import Refusal, SignedRecords
+from broker.gateway.sharing.signing import ClusterKeys, Refusal, SignedRecords
 from broker.metadata.changes import Change, ChangeKind
 from tests.gateway.sharing.test_metadata_log import ALICE, ANN, BOB, Gateway, start, stores, topic  # noqa: F401
 from tests.support.memory_log import MemoryLog, MemoryTopic

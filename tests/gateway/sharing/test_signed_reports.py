@@ -7,11 +7,10 @@ import trio
 
 from broker.common.slices import run_through
 from broker.config.sections import GatewayConfig
-from broker.gateway.sharing.cluster_keys import ClusterKeys
 from broker.gateway.sharing.connection_lists import ConnectionLists, question_key
 from broker.gateway.sharing.member import SharingMember
 from broker.gateway.sharing.report import WHOLE, Report, write_report
-from broker.gateway.sharing.signing import FRESH_MS, Refusal, SignedRecords
+from broker.gateway.sharing.signing import FRESH_MS, ClusterKeys, Refusal, SignedRecords
 from broker.gateway.sharing.task import SharingTask
 from broker.network.clock import TrioClock
 from broker.quotas.client_quotas import ClientQuotas

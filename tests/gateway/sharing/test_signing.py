@@ -4,12 +4,12 @@ import pytest
 
 from broker.common.slices import run_through
 from broker.config.sections import GatewayConfig
-from broker.gateway.sharing.cluster_keys import ClusterKeys
 from broker.gateway.sharing.signing import (
     AT_ONCE,
     FRESH_MS,
     MAX_WRITERS,
     WINDOW,
+    ClusterKeys,
     PlainRecords,
     Refusal,
     RefusedCounts,

@@ -10,11 +10,10 @@ from msgspec.structs import replace
 from broker.common.slices import run_through
 from broker.controller.rows.connections import ThrottledRow
 from broker.controller.rows.upstream import GatewayTraffic
-from broker.gateway.sharing.report import UnreadableReport, read_report
+from broker.gateway.sharing.report import MAX_COUNT, UnreadableReport, read_report
 from broker.gateway.sharing.summary import (
     MAX_BYTES,
     MAX_CHANNELS,
-    MAX_COUNT,
     MAX_NAME,
     MAX_READ,
     MAX_USES,

@@ -13,8 +13,8 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from broker.config.listeners import Address, SecurityProtocol
 from broker.config.sections import TlsConfig
+from broker.controller.rows.upstream import UpstreamCondition
 from broker.gateway.upstream.cluster import UpstreamCluster
-from broker.gateway.upstream.conditions import Condition
 from broker.gateway.upstream.errors import Reason, UpstreamError
 from broker.gateway.upstream.security import UpstreamSecurity
 from broker.network.clock import TrioClock
@@ -68,7 +68,7 @@ def _all_lines(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, logger="broker.gateway")
 
 
-def conditions(cluster: UpstreamCluster) -> dict[int, Condition]:
+def conditions(cluster: UpstreamCluster) -> dict[int, UpstreamCondition]:
     return {node_id: state.condition for node_id, state in cluster.node_states.items()}
 
 
@@ -92,8 +92,8 @@ async def test_the_cluster_is_found_through_one_bootstrap_server(
             ]
             assert cluster.controller_id in ids(cluster)
             assert cluster.address_of(1) == fake.live[1].address and cluster.address_of(3) is None
-            assert conditions(cluster) == dict.fromkeys(range(3), Condition.CONNECTED)
-            assert cluster.state.condition is Condition.CONNECTED and not cluster.is_refused
+            assert conditions(cluster) == dict.fromkeys(range(3), UpstreamCondition.CONNECTED)
+            assert cluster.state.condition is UpstreamCondition.CONNECTED and not cluster.is_refused
             assert lines(caplog) == ["found the upstream cluster"]
 
 
@@ -151,7 +151,7 @@ async def test_nodes_that_join_leave_and_move_are_followed(
 
         third = await fake.add(2)
         await pass_time(mock_clock, PERIOD_S)
-        assert ids(cluster) == [0, 1, 2] and conditions(cluster)[2] is Condition.CONNECTED
+        assert ids(cluster) == [0, 1, 2] and conditions(cluster)[2] is UpstreamCondition.CONNECTED
         assert lines(caplog) == ["an upstream node joined 2"]
 
         fake.live.remove(second)
@@ -166,7 +166,7 @@ async def test_nodes_that_join_leave_and_move_are_followed(
         await pass_time(mock_clock, PERIOD_S)
         assert cluster.address_of(0) == moved.address
         assert lines(caplog) == ["an upstream node moved 0"]
-        assert conditions(cluster) == {0: Condition.CONNECTED, 2: Condition.CONNECTED}
+        assert conditions(cluster) == {0: UpstreamCondition.CONNECTED, 2: UpstreamCondition.CONNECTED}
         await first.wait_until(lambda: first.open_connections == 0)
 
         assert changes == [
@@ -200,10 +200,10 @@ async def test_a_node_that_dies_and_comes_back_has_one_line_for_each(
         node.stop()
         await settle()
         state = cluster.node_states[1]
-        assert state.condition is Condition.UNREACHABLE and "Connection refused" in state.error
+        assert state.condition is UpstreamCondition.UNREACHABLE and "Connection refused" in state.error
         assert state.since_ms == connected_since + 1_000
         assert ids(cluster) == [0, 1, 2] and cluster.address_of(1) == node.address
-        assert cluster.state.condition is Condition.CONNECTED
+        assert cluster.state.condition is UpstreamCondition.CONNECTED
         await pass_time(mock_clock, 10)
         assert cluster.node_states[1].since_ms == state.since_ms
         assert lines(caplog) == ["cannot reach an upstream node 1"]
@@ -211,7 +211,7 @@ async def test_a_node_that_dies_and_comes_back_has_one_line_for_each(
 
         await node.start()
         await pass_time(mock_clock, 1)
-        assert cluster.node_states[1].condition is Condition.CONNECTED
+        assert cluster.node_states[1].condition is UpstreamCondition.CONNECTED
         assert cluster.node_states[1].error == ""
         assert lines(caplog) == ["an upstream node is back 1"]
 
@@ -228,7 +228,7 @@ async def test_a_node_that_only_closes_idle_connections_stays_connected(
         node.drop_connections()
         await settle()
         assert node.connections == connections + 1
-        assert conditions(cluster) == {0: Condition.CONNECTED} and lines(caplog) == []
+        assert conditions(cluster) == {0: UpstreamCondition.CONNECTED} and lines(caplog) == []
 
 
 async def test_a_node_that_never_answers_is_unreachable_after_the_setup_timeout(
@@ -245,10 +245,10 @@ async def test_a_node_that_never_answers_is_unreachable_after_the_setup_timeout(
         await settle()
         mock_clock.jump(2.9375)
         await settle()
-        assert conditions(cluster)[0] is Condition.CONNECTED
+        assert conditions(cluster)[0] is UpstreamCondition.CONNECTED
         mock_clock.jump(0.0625)
         await settle()
-        assert conditions(cluster)[0] is Condition.UNREACHABLE
+        assert conditions(cluster)[0] is UpstreamCondition.UNREACHABLE
         assert "within 3000 ms" in cluster.node_states[0].error
         assert lines(caplog) == ["cannot reach an upstream node 0"]
 
@@ -277,7 +277,7 @@ async def test_a_cluster_that_is_gone_and_back_has_one_line_for_each(
         for node in fake.live:
             node.stop()
         await pass_time(mock_clock, 10)
-        assert cluster.state.condition is Condition.UNREACHABLE
+        assert cluster.state.condition is UpstreamCondition.UNREACHABLE
         assert sorted(lines(caplog)) == [
             "cannot reach an upstream node 0",
             "cannot reach an upstream node 1",
@@ -287,7 +287,7 @@ async def test_a_cluster_that_is_gone_and_back_has_one_line_for_each(
         for node in fake.live:
             await node.start()
         await pass_time(mock_clock, 1)
-        assert cluster.state.condition is Condition.CONNECTED
+        assert cluster.state.condition is UpstreamCondition.CONNECTED
         assert sorted(lines(caplog)) == [
             "an upstream node is back 0",
             "an upstream node is back 1",
@@ -328,7 +328,7 @@ async def test_the_bootstrap_servers_find_nodes_that_have_all_moved(
                 node.stop()
             await pass_time(mock_clock, 1)
             assert [cluster.address_of(n) for n in (0, 1)] == [node.address for node in fake.live]
-            assert conditions(cluster) == dict.fromkeys((0, 1), Condition.CONNECTED)
+            assert conditions(cluster) == dict.fromkeys((0, 1), UpstreamCondition.CONNECTED)
 
 
 async def test_servers_whose_nodes_cannot_be_reached_are_asked_once_a_period(
@@ -343,7 +343,7 @@ async def test_servers_whose_nodes_cannot_be_reached_are_asked_once_a_period(
         async with watching(fake, bootstrap_servers=(entry.address,)) as cluster:
             await pass_time(mock_clock, 3 * PERIOD_S, step=0.25)
             assert entry.count(ApiKey.DESCRIBE_CLUSTER) == 4
-            assert conditions(cluster) == dict.fromkeys((0, 1), Condition.UNREACHABLE)
+            assert conditions(cluster) == dict.fromkeys((0, 1), UpstreamCondition.UNREACHABLE)
             assert lines(caplog)[0] == "found the upstream cluster"
             # Clients that fail ask for news at once, but not each of them.
             mock_clock.jump(1)
@@ -367,7 +367,7 @@ async def test_bootstrap_servers_that_hang_do_not_delay_the_others(mock_clock: M
         async with watching(fake) as cluster:
             await settle()
             assert cluster.cluster_id == CLUSTER_ID and ids(cluster) == [0, 1]
-            assert conditions(cluster) == {0: Condition.CONNECTING, 1: Condition.CONNECTED}
+            assert conditions(cluster) == {0: UpstreamCondition.CONNECTING, 1: UpstreamCondition.CONNECTED}
 
 
 async def test_bootstrap_targets_are_taken_in_turn(mock_clock: MockClock) -> None:
@@ -570,7 +570,7 @@ async def test_an_answer_without_usable_nodes_changes_nothing(
         break_it(fake.live[0])
         await pass_time(mock_clock, PERIOD_S)
         assert ids(cluster) == [0]
-        assert conditions(cluster) == {0: Condition.UNREACHABLE}
+        assert conditions(cluster) == {0: UpstreamCondition.UNREACHABLE}
 
 
 async def test_cancelling_closes_all_connections(mock_clock: MockClock) -> None:
@@ -597,13 +597,13 @@ async def test_refused_credentials_have_a_line_and_are_tried_once_a_period(
         fake.users = {"weir": "another"}
         async with watching(fake, **credentials("secret")) as cluster:
             await pass_time(mock_clock, 4 * PERIOD_S - 0.25, step=0.25)
-            assert cluster.state.condition is Condition.CREDENTIALS
+            assert cluster.state.condition is UpstreamCondition.CREDENTIALS
             assert "Authentication failed" in cluster.state.error
             assert lines(caplog) == ["the upstream cluster refuses the gateway's credentials"]
             assert fake.live[0].count(ApiKey.SASL_AUTHENTICATE) == 4
             fake.users = {"weir": "secret"}
             await pass_time(mock_clock, PERIOD_S, step=0.25)
-            assert cluster.state.condition is Condition.CONNECTED
+            assert cluster.state.condition is UpstreamCondition.CONNECTED
             assert lines(caplog) == ["found the upstream cluster"]
 
 
@@ -619,10 +619,13 @@ async def test_credentials_that_expire_have_a_line_when_the_broker_refuses_them(
             fake.users = {"weir": "another"}
             # A login is renewed after 85 % of its lifetime, with the next request.
             await pass_time(mock_clock, 16.75, step=0.25)
-            assert conditions(cluster) == dict.fromkeys((0, 1), Condition.CONNECTED) and lines(caplog) == []
+            assert (
+                conditions(cluster) == dict.fromkeys((0, 1), UpstreamCondition.CONNECTED)
+                and lines(caplog) == []
+            )
             await pass_time(mock_clock, PERIOD_S, step=0.25)
-            assert conditions(cluster) == dict.fromkeys((0, 1), Condition.CREDENTIALS)
-            assert cluster.state.condition is Condition.CREDENTIALS
+            assert conditions(cluster) == dict.fromkeys((0, 1), UpstreamCondition.CREDENTIALS)
+            assert cluster.state.condition is UpstreamCondition.CREDENTIALS
             assert sorted(lines(caplog)) == [
                 "an upstream node refuses the gateway's credentials 0",
                 "an upstream node refuses the gateway's credentials 1",
@@ -645,7 +648,7 @@ async def test_a_login_is_renewed_before_it_ends(
             # The first request after 8.5 s of 10 s is that at 10 s.
             assert node.count(ApiKey.SASL_AUTHENTICATE) == logins + 6
             assert node.open_connections == 1
-            assert conditions(cluster) == {0: Condition.CONNECTED} and lines(caplog) == []
+            assert conditions(cluster) == {0: UpstreamCondition.CONNECTED} and lines(caplog) == []
 
 
 async def test_failed_tls_has_a_line(mock_clock: MockClock, caplog: pytest.LogCaptureFixture) -> None:
@@ -658,7 +661,7 @@ async def test_failed_tls_has_a_line(mock_clock: MockClock, caplog: pytest.LogCa
         fake.tls = server_context(TlsConfig(keystore_location=str(known.server.store)))
         async with watching(fake, **more) as cluster:
             await pass_time(mock_clock, PERIOD_S, step=0.25)
-            assert cluster.state.condition is Condition.TLS
+            assert cluster.state.condition is UpstreamCondition.TLS
             assert "certificate verify failed" in cluster.state.error
             assert lines(caplog) == ["TLS with the upstream cluster failed"]
 
@@ -670,7 +673,7 @@ async def test_a_name_that_changes_is_followed(mock_clock: MockClock) -> None:
         old.host = "kafka.example"
         async with watching(fake) as cluster:
             await settle()
-            assert conditions(cluster) == {0: Condition.CONNECTED}
+            assert conditions(cluster) == {0: UpstreamCondition.CONNECTED}
             # The broker moves to another host with the same port, and the name with it.
             old.stop()
             names.hosts = ()
@@ -682,7 +685,7 @@ async def test_a_name_that_changes_is_followed(mock_clock: MockClock) -> None:
             fake.live[0] = new
             names.hosts = ("127.0.0.3",)
             await pass_time(mock_clock, 1)
-            assert conditions(cluster) == {0: Condition.CONNECTED}
+            assert conditions(cluster) == {0: UpstreamCondition.CONNECTED}
             assert new.count(ApiKey.DESCRIBE_CLUSTER) >= 1
 
 
@@ -736,8 +739,8 @@ async def test_after_any_faults_the_cluster_is_as_it_is_and_no_line_came_twice(
             assert {n: cluster.address_of(n) for n in range(4)} == {
                 node.node_id: node.address for node in everyone
             }
-            assert conditions(cluster) == dict.fromkeys(range(4), Condition.CONNECTED)
-            assert cluster.state.condition is Condition.CONNECTED
+            assert conditions(cluster) == dict.fromkeys(range(4), UpstreamCondition.CONNECTED)
+            assert cluster.state.condition is UpstreamCondition.CONNECTED
         reported: dict[str, list[str]] = {}
         for line in lines(caplog):
             event, _, node_id = line.rpartition(" ") if line[-1].isdigit() else (line, "", "cluster")

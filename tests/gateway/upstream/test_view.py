@@ -5,9 +5,9 @@ from typing import Any, cast
 import pytest
 
 from broker.config.listeners import Address
+from broker.gateway.upstream.cluster import MAX_HOST, MAX_NODES, MAX_VIEW_BYTES, ClusterView, ask
 from broker.gateway.upstream.connection import UpstreamConnection
 from broker.gateway.upstream.errors import Reason, UpstreamError
-from broker.gateway.upstream.view import MAX_HOST, MAX_NODES, MAX_VIEW_BYTES, ClusterView, ask
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.describe_cluster import DescribeClusterBroker, DescribeClusterResponse
 from broker.protocol.messages.metadata import MetadataResponse, MetadataResponseBroker

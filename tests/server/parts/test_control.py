@@ -29,7 +29,7 @@ from broker.network.acceptor.user_gate import UserGates
 from broker.network.clock import LoopIdle, TrioClock
 from broker.network.failures import Failures
 from broker.network.handling.handler_pool import Completion
-from broker.network.server_factory import ServedApis
+from broker.network.server_factory import ServedApis, SocketServerParts
 from broker.network.socket_server import SocketServer
 from broker.partitions.event_log import EventOrigin
 from broker.purgatory.purgatory import Purgatory
@@ -38,7 +38,7 @@ from broker.quotas.kinds import QuotaKind
 from broker.records.build import NewRecord
 from broker.security.delegation_tokens import DelegationTokens
 from broker.security.unknown_users import UnknownUsers
-from broker.server.listeners.metadata import ClientMetricsListener, QuotaListener
+from broker.server.listeners import ClientMetricsListener, QuotaListener
 from broker.server.parts.control import (
     ServerMetadata,
     ServerQuotas,
@@ -105,20 +105,22 @@ class ServerWithoutLogs:
         apis = every.only([api.key for api in every if api.services in services])
         produces: Purgatory[DelayedProduce] = Purgatory("Produce")
         self.socket_server = SocketServer(
-            config.network,
-            config.tls,
-            config.security.sasl_server_max_receive_size,
-            config.broker,
-            ServedApis(apis, services, endpoints),
-            Completion(1, NoAppends(), callbacks, DelayedFetches(callbacks), produces),
-            security,
-            clients,
-            self.quotas.connections,
-            logins,
-            Failures(),
-            clock,
-            (reaper,),
-            telemetry.state.manager.disconnected,
+            SocketServerParts(
+                config.network,
+                config.tls,
+                config.security.sasl_server_max_receive_size,
+                config.broker,
+                ServedApis(apis, services, endpoints),
+                Completion(1, NoAppends(), callbacks, DelayedFetches(callbacks), produces),
+                security,
+                clients,
+                self.quotas.connections,
+                logins,
+                Failures(),
+                clock,
+                (reaper,),
+                telemetry.state.manager.disconnected,
+            )
         )
         parts = ServerParts(
             clock, LoopIdle(clock), self.socket_server, clients, retry_storm, callbacks, telemetry.state

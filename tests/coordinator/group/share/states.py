@@ -5,7 +5,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from broker.common.errors import ApiError, ErrorCode
 from broker.coordinator.share.states import ShareStateSummary
-from broker.server.parts.share_group_states import ShareGroupStateService
+from broker.server.parts.share_groups import ShareGroupStateService
 
 Key = tuple[str, bytes, int]
 

@@ -6,8 +6,8 @@ import pytest
 
 from broker.common.slices import run_through
 from broker.controller.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
-from broker.gateway.own_summaries import OwnClients, OwnSummary
 from broker.gateway.sharing.client_summary import MAX_ADDRESSES, MAX_CLIENTS, MAX_HISTORIES, ClientSummary
+from broker.gateway.sharing.own_summaries import OwnSummaries
 from broker.gateway.sharing.summary import MAX_CHANNELS, MAX_USES
 from broker.metadata.actor import BROKER_ITSELF
 from broker.network.clock import TrioClock
@@ -34,10 +34,10 @@ LISTED = [
 ]
 
 
-def own_of(gateway: RunningGateway) -> OwnSummary:
+def own_of(gateway: RunningGateway) -> OwnSummaries:
     server = gateway.server
     connections = server.server_quotas.connections.values()
-    return OwnSummary("g1", server.socket_server, server.quotas, connections, server.clock)
+    return OwnSummaries("g1", server.socket_server, server.quotas, connections, server.clock)
 
 
 def throttle(quotas: ClientQuotas, number: int, throttle_bytes: int, now_ms: int) -> None:
@@ -50,13 +50,13 @@ def throttle(quotas: ClientQuotas, number: int, throttle_bytes: int, now_ms: int
 async def test_connections_bytes_requests_and_the_address(tmp_path: Path) -> None:
     async with fake_cluster() as cluster, running_gateway(tmp_path, cluster.live[0].port) as gateway:
         own = own_of(gateway)
-        before = run_through(own.measure())
+        before = run_through(own.summary())
         assert (before.gateway, before.address) == ("g1", gateway.started.bootstrap[0])
         assert (before.traffic.connections, before.traffic.bytes_in, before.channels) == (0, 0, ())
         for _ in range(2):
             client = await gateway.connect()
             await client.ask(ApiVersionsRequest("x", "1"), 3)
-        after = run_through(own.measure()).traffic
+        after = run_through(own.summary()).traffic
         assert (after.connections, after.throttled, after.requests) == (2, 0, 2)
         overview = gateway.server.views.overview().metrics
         assert (after.bytes_in, after.bytes_out) == (overview.bytes_in_total, overview.bytes_out_total)
@@ -72,7 +72,7 @@ async def test_the_longest_throttles_are_listed_and_all_are_counted(tmp_path: Pa
         count = MAX_CHANNELS + 2
         for number in range(count):
             throttle(server.quotas, number, 20_000 if not number else 100, now_ms)
-        summary = run_through(own_of(gateway).measure())
+        summary = run_through(own_of(gateway).summary())
         assert summary.traffic.throttled == count
         assert len(summary.channels) == MAX_CHANNELS
         waits = [row.remaining_ms for row in summary.channels]
@@ -96,11 +96,11 @@ async def test_the_most_used_limits_are_listed_and_the_others_counted(tmp_path: 
         )
         await server.control.apply(AlterClientQuotas(rules), BROKER_ITSELF)
         own, now_ms = own_of(gateway), server.clock.ms()
-        assert run_through(own.measure()).uses == ()
+        assert run_through(own.summary()).uses == ()
         server.quotas.record_produce("ANONYMOUS", "small", 5, now_ms)
         for number in range(MAX_USES):
             server.quotas.record_produce("ANONYMOUS", f"client {number}", 100 + number, now_ms)
-            found = run_through(own.measure())
+            found = run_through(own.summary())
             assert (len(found.uses), found.unlisted_uses) == (
                 (number + 2, 0) if number < MAX_USES - 1 else (MAX_USES, 1)
             )
@@ -112,8 +112,7 @@ async def test_the_most_used_limits_are_listed_and_the_others_counted(tmp_path: 
 
 
 def measure(gateway: RunningGateway) -> ClientSummary:
-    server = gateway.server
-    return run_through(OwnClients("g1", server.socket_server, server.quotas, server.clock).measure())
+    return run_through(own_of(gateway).clients())
 
 
 class Counted:

@@ -1,24 +1,40 @@
-"""Listeners that apply committed changes of quotas, topics, client metrics and users to the running server.
-(Kafka: MetadataPublisher)
+"""Applies committed changes of metadata and settings to the running server. (Kafka: MetadataPublisher)
 
-Each applies the image of the start when it is built.
+The listeners of metadata apply the image of the start when they are built. Control calls them after each
+commit and before its response, so that the change is in force when the client receives the response.
+`QuotaListener` and `ClientMetricsListener` need no logs.
 
-Called by control after each commit and before its response, so that the change is in force when the client
-receives the response. `QuotaListener` and `ClientMetricsListener` need no logs.
+Each `register_...` function registers the listeners of one area of dynamic settings. Other dynamic keys take
+effect because their users read `Control.config` each time. See `DynamicConfig.on_change` for when these
+callbacks run.
 """
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from broker.api.requests.delayed_operations import DelayedFetches
 from broker.api.requests.group_replies import forget_states, forget_topics
+from broker.api.requests.retry_storm import RetryStormGate
 from broker.api.requests.services import GroupServices
+from broker.api.security.client_security import ClientSecurity
 from broker.common.clock import Clock
 from broker.common.errors import ApiError
 from broker.common.slices import Steps, run_through
+from broker.config.sections import (
+    BrokerQuotaConfig,
+    NetworkConfig,
+    ReplicationConfig,
+    SecurityConfig,
+    TlsConfig,
+)
+from broker.config.sections.network import check_dynamic_change, check_threads
 from broker.config.sections.topics import topic_throttles
+from broker.controller.control import Control
+from broker.controller.dynamic_config import DynamicConfig
+from broker.log.store import LogStore
 from broker.metadata.image import Image
 from broker.metadata.publisher import Delta, QuotaChange, ShadowChange, Subscriber
+from broker.network.requests.request_log import RequestLog
 from broker.network.socket_server import SocketServer
 from broker.partitions.partitions import Partitions
 from broker.quotas.client_quotas import ClientQuotas
@@ -27,11 +43,17 @@ from broker.quotas.entity import Entity
 from broker.quotas.replication import ReplicationQuotas
 from broker.security.acl.authorizer import Authorizer
 from broker.security.delegation_tokens import DelegationTokens
+from broker.security.plain import PlainAuthenticator
 from broker.security.unknown_users import UnknownUsers
+from broker.server.disk.log_cleaner import LogCleaner
+from broker.server.disk.log_mover import LogMover
+from broker.server.disk.tasks import BackgroundThreads
 from broker.telemetry.manager import TelemetryManager
 from broker.telemetry.subscription import read_subscription
 
 logger = logging.getLogger(__name__)
+
+Tls = tuple[NetworkConfig, TlsConfig]
 
 
 class QuotaListener:
@@ -221,3 +243,102 @@ def acl_listener(authorizer: Authorizer) -> Subscriber:
             yield from authorizer.update(created, deleted)
 
     return on_metadata_update
+
+
+def hold_back_retries(gate: RetryStormGate, server: SocketServer, config: BrokerQuotaConfig) -> None:
+    """Enable or disable the delay of repeated errors; responses that are already delayed stay so."""
+    gate.storm.max_delay_ms = config.retry_storm_max_delay_ms
+    if not config.retry_storm_backoff:
+        gate.storm.forget()
+    server.wrap_handlers(gate if config.retry_storm_backoff else None)
+
+
+def register_network_listeners(
+    live: DynamicConfig, server: SocketServer, listeners_changed: Callable[[], None]
+) -> None:
+    """Register listeners for changes of sockets, TLS, connection limits and the request log.
+
+    `listeners_changed` is called when the advertised addresses change.
+    """
+
+    def check_listeners(old: NetworkConfig, new: NetworkConfig) -> None:
+        check_dynamic_change(old, new)
+        server.check_reconfigure(old, new)
+
+    def apply_network(old: NetworkConfig, new: NetworkConfig) -> None:
+        server.reconfigure(old, new)
+        listeners_changed()
+
+    def check_tls(_old: Tls, new: Tls) -> Steps[None]:
+        return server.check_tls(*new)
+
+    # Before the listeners, because one change can add a listener together with its keys.
+    live.on_change(
+        lambda config: (config.network, config.tls), lambda _old, new: server.apply_tls(new[1]), check_tls
+    )
+    live.on_change(lambda config: config.network, apply_network, check_listeners)
+    live.on_change(
+        lambda config: config.request_log,
+        lambda _old, new: server.log_requests(new),
+        lambda _old, new: RequestLog.check(new),
+    )
+    live.on_change(lambda config: config.connections, lambda _old, new: server.limit_connections(new))
+
+
+def register_quota_listeners(
+    live: DynamicConfig, quotas: ClientQuotas, retry_storm: RetryStormGate, server: SocketServer, clock: Clock
+) -> None:
+    """Register listeners for the longest throttle, the broker's own quota and retry-storm back-off."""
+
+    def apply_broker_quotas(_old: object, new: BrokerQuotaConfig) -> None:
+        quotas.configure_broker(new, clock.ms())
+        server.throttling.poke()
+        hold_back_retries(retry_storm, server, new)
+
+    live.on_change(
+        lambda config: config.quotas, lambda _old, new: quotas.set_longest_throttle(new.longest_throttle_ms)
+    )
+    live.on_change(lambda config: config.broker_quotas, apply_broker_quotas)
+
+
+def register_security_listeners(live: DynamicConfig, security: ClientSecurity) -> None:
+    """Register a listener for the users, mechanisms and roles of Kafka clients."""
+
+    def check_security(_old: SecurityConfig, new: SecurityConfig) -> None:
+        PlainAuthenticator.from_jaas(new.plain_jaas)
+
+    live.on_change(lambda config: config.security, lambda _old, new: security.configure(new), check_security)
+
+
+def register_storage_listeners(
+    control: Control,
+    partitions: Partitions,
+    log: LogStore,
+    replication: ReplicationQuotas,
+    mover: LogMover,
+    background: BackgroundThreads,
+    cleaner: LogCleaner,
+) -> None:
+    """Register listeners for the defaults of topics, replication quotas, and the settings of logs."""
+    live = control.live
+
+    def apply_topic_settings(_old: object, _new: object) -> Steps[None]:
+        return partitions.host_in_steps(control.image, control.image.topics)
+
+    def apply_replication(_old: object, new: ReplicationConfig) -> None:
+        replication.configure(new)
+        mover.poke()
+
+    live.on_change(lambda config: config.topic_settings, apply_topic_settings)
+    live.on_change(lambda config: config.replication, apply_replication)
+    live.on_change(
+        lambda config: config.log.background_threads,
+        lambda _old, new: background.resize(new),
+        lambda old, new: check_threads("background.threads", old, new),
+    )
+    live.on_change(lambda config: config.log, lambda _old, new: log.reconfigure(new))
+    live.on_change(
+        lambda config: config.cleaner,
+        lambda _old, new: cleaner.reconfigure(new),
+        lambda old, new: check_threads("log.cleaner.threads", old.threads, new.threads),
+    )

@@ -11,13 +11,16 @@ from trio.testing import wait_all_tasks_blocked
 
 from broker.config.listeners import Address
 from broker.config.sections import UpstreamConfig
-from broker.gateway.sharing import upstream_topic
-from broker.gateway.sharing.topic_log import LogUnavailable, RecordTooLarge, TopicLogPage, TopicLogRecord
-from broker.gateway.sharing.upstream_topic import (
+from broker.gateway.sharing import topic_log
+from broker.gateway.sharing.topic_log import (
     COMPRESSED_FROM,
     MAX_ENTRIES,
     READ_AT_ONCE,
-    UpstreamTopic,
+    LogUnavailable,
+    RecordTooLarge,
+    TopicLog,
+    TopicLogPage,
+    TopicLogRecord,
     read_page,
 )
 from broker.gateway.upstream.client import UpstreamClient
@@ -50,8 +53,8 @@ class Upstream:
         self.client = client
         self.clock = clock
 
-    def topic(self, name: str = "shared", configs: dict[str, str] | None = None) -> UpstreamTopic:
-        return UpstreamTopic(name, self.client, self.clock, configs)
+    def topic(self, name: str = "shared", configs: dict[str, str] | None = None) -> TopicLog:
+        return TopicLog(name, self.client, self.clock, configs)
 
 
 @asynccontextmanager
@@ -125,7 +128,7 @@ async def test_a_response_without_the_topic_is_an_unavailable_log(tmp_path):
         client = UpstreamClient(config, UpstreamSecurity(config, clock), OneNode(cluster.live[0].port))
         await nursery.start(client.run)
         with pytest.raises(LogUnavailable, match="the response has no topic"):
-            await UpstreamTopic("shared", client, clock).end()
+            await TopicLog("shared", client, clock).end()
         nursery.cancel_scope.cancel()
 
 
@@ -182,7 +185,7 @@ async def test_an_unreachable_broker_is_an_unavailable_log(tmp_path):
     async with trio.open_nursery() as nursery:
         client = UpstreamClient(config, UpstreamSecurity(config, clock), OneNode(1))
         await nursery.start(client.run)
-        topic = UpstreamTopic("shared", client, clock)
+        topic = TopicLog("shared", client, clock)
         for call in (topic.end(), topic.read(0), topic.append(b"a", b"1")):
             with pytest.raises(LogUnavailable):
                 await call
@@ -216,7 +219,7 @@ async def test_large_and_compressed_records_are_read_in_a_thread(tmp_path, monke
         threads.append(threading.current_thread() is not threading.main_thread())
         return read_page(data, offset)
 
-    monkeypatch.setattr(upstream_topic, "read_page", noted)
+    monkeypatch.setattr(topic_log, "read_page", noted)
     async with started(tmp_path) as upstream:
         topic = upstream.topic()
         for size in (10, COMPRESSED_FROM, READ_AT_ONCE * 2):

@@ -36,8 +36,10 @@ COMPARED_AT_ONCE: Final = 512
 """Addresses compared between two pauses."""
 
 
-class OwnSummary:
-    """Reads existing counters and throttled channels, so no request pays for it."""
+class OwnSummaries:
+    """Reads existing counters, throttled channels, the accounts as of their last update, and the addresses:
+    no request pays for it.
+    """
 
     def __init__(
         self,
@@ -54,7 +56,8 @@ class OwnSummary:
         self._clock = clock
         self._rates = CounterRate(clock.ns())
 
-    def measure(self) -> Steps[Summary]:
+    def summary(self) -> Steps[Summary]:
+        """Measure traffic, throttles and limits."""
         server, quotas, now_ns = self._server, self._quotas, self._clock.ns()
         processors = [totals_of(each, now_ns) for each in server.processors()]
         bytes_in = int(server.ended_processors.bytes_in + sum(each.bytes_in for each in processors))
@@ -107,17 +110,8 @@ class OwnSummary:
                 found.append((1.0, SensorUse(each.key, each.entity, (None, None), each.observed)))
         return found
 
-
-class OwnClients:
-    """Reads the accounts as of their last update, and the addresses, so no request pays for it."""
-
-    def __init__(self, gateway: str, server: SocketServer, quotas: ClientQuotas, clock: TrioClock) -> None:
-        self._gateway = gateway
-        self._server = server
-        self._quotas = quotas
-        self._clock = clock
-
-    def measure(self) -> Steps[ClientSummary]:
+    def clients(self) -> Steps[ClientSummary]:
+        """Measure clients and addresses."""
         now_ms = self._clock.ms()
         accounts = list(self._server.accounts.last)
         busiest = yield from nlargest_in_steps(

@@ -1,8 +1,10 @@
-"""Initializes and deletes the states of the share partitions of groups.
+"""Share groups of one broker: their records in flight, their sessions, the state topic, and the states of
+their partitions.
 
-Called by the handlers of share groups, and by `server` for what heartbeats and deletions leave to do. What is
-begun is recorded first and what is completed afterwards, so that the rest is done at the next start if the
-broker is killed in between. (Kafka: persisterInitialize, deleteShareGroupOffsetsState)
+`ShareGroupStateService` initializes and deletes the states. It is called by the handlers of share groups, and
+by `server` for what heartbeats and deletions leave to do. What is begun is recorded first and what is
+completed afterwards, so that the rest is done at the next start if the broker is killed in between. (Kafka:
+persisterInitialize, deleteShareGroupOffsetsState)
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
@@ -11,15 +13,29 @@ from weakref import WeakValueDictionary
 
 import trio
 
+from broker.api.requests.automatic_topics import automatic_topic
+from broker.api.requests.delayed_operations import DelayedFetches
+from broker.api.requests.services import HandlerServices, ShareServices, ShareStateServices
+from broker.api.security.client_security import ClientSecurity
 from broker.common.clock import Clock
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.slice_runner import run_slices
 from broker.common.slices import Steps
+from broker.config.table import BrokerConfig
+from broker.controller.commands import BROKER_ITSELF, CreateTopics
+from broker.controller.control import Control
 from broker.coordinator.group.consumer.assignment import TopicFacts, by_topic
 from broker.coordinator.group.messages import Effects, Now, ShareStatesReply, Token
 from broker.coordinator.group.share.state_partitions import NamedPartitions, StatePartitions
 from broker.coordinator.group_service import GroupService
+from broker.coordinator.share.persister import SHARE_STATE_TOPIC, ShareStatePersister
+from broker.coordinator.share.sessions import ShareSessions
+from broker.coordinator.share.share_partitions import SharePartitions, ShareSettings, share_settings
 from broker.coordinator.share.states import SharePartition, ShareStateResult, ShareStates, ShareStateSummary
+from broker.network.failures import FailedStep, Failures
+from broker.network.reaper import Reaper
+from broker.partitions.partitions import Partitions
+from broker.quotas.client_quotas import ClientQuotas
 
 SHARE_GROUP_STATES: Final = "share-group-states"
 """The name of the task."""
@@ -38,6 +54,99 @@ LEADER_CHOOSES: Final = -1
 
 OnFailure = Callable[[str, Exception], None]
 """Receives the group id and an unexpected exception."""
+
+
+class ShareGroups:
+    """The parts, and the services of the handlers. `config` is the configuration at the start."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        control: Control,
+        partitions: Partitions,
+        fetches: DelayedFetches,
+        quotas: ClientQuotas,
+        security: ClientSecurity,
+        clock: Clock,
+    ) -> None:
+        self._control = control
+        self.members_left: Callable[[], None] = lambda: None
+        """Wakes the timer of the locks."""
+        self.persister = ShareStatePersister(config.share_coordinator, partitions, clock, self._create_topic)
+        self.sessions = ShareSessions(config.share_partitions.max_sessions)
+        self.share = SharePartitions(
+            config.share_partitions,
+            partitions,
+            self.persister,
+            self._settings_of,
+            clock,
+            fetches.share.complete,
+        )
+        self.services: HandlerServices = {
+            ShareServices: ShareServices(
+                clock,
+                config.fetch.max_bytes,
+                partitions,
+                fetches.share,
+                self.sessions,
+                self.share,
+                quotas,
+                security,
+            ),
+            ShareStateServices: ShareStateServices(partitions, self.persister, security),
+        }
+
+    def disconnected(self, connection_id: str) -> None:
+        """End the sessions of a closed connection; the lock timer releases what their members hold."""
+        for session in self.sessions.disconnected(connection_id):
+            self.share.release_soon(session.key.member_id, session.partitions)
+            self.members_left()
+
+    async def _create_topic(self) -> None:
+        topic = automatic_topic(SHARE_STATE_TOPIC, self._control.config)
+        await self._control.apply(CreateTopics((topic,)), BROKER_ITSELF)
+
+    def _settings_of(self, group_id: str) -> ShareSettings:
+        own = self._control.image.group_configs.get(group_id, {})
+        return share_settings(own, self._control.config.share_partitions)
+
+
+def share_reapers(
+    groups: ShareGroups,
+    fetches: DelayedFetches,
+    node_id: int,
+    failures: Failures,
+    clock: Clock,
+    deliver: Callable[[], None],
+) -> tuple[Reaper, ...]:
+    """Return the timers of the waiting fetches, of the locks and of the state topic."""
+
+    def expire_fetches(now_ms: int) -> None:
+        fetches.share.complete_expired(now_ms)
+        deliver()
+
+    def expire_locks(now_ms: int) -> None:
+        try:
+            groups.share.expire(now_ms)
+        except Exception as error:  # noqa: BLE001 - reported; other requests go on
+            failures.report(FailedStep.SHARE_TIMER, error)
+        deliver()
+
+    def prune(now_ms: int) -> None:
+        try:
+            groups.persister.prune(now_ms)
+        except Exception as error:  # noqa: BLE001 - reported; other requests go on
+            failures.report(FailedStep.SHARE_TIMER, error)
+        deliver()
+
+    name = f"ExpirationReaper-{node_id}-ShareFetch"
+    locks = Reaper("share-lock-timer", groups.share.next_deadline, expire_locks, clock)
+    groups.members_left = locks.poke
+    return (
+        Reaper(name, fetches.share.next_deadline, expire_fetches, clock),
+        locks,
+        Reaper("share-state-timer", groups.persister.next_deadline, prune, clock),
+    )
 
 
 class ShareGroupStateService:

@@ -1,3 +1,0 @@
-"""Applies metadata changes to the running broker: `metadata` for quotas and topics, `settings` for the
-broker's keys. `server` registers both.
-"""
