@@ -17,8 +17,9 @@ from broker.common.clock import Clock
 from broker.common.errors import ApiError
 from broker.common.slices import Steps, run_through
 from broker.config.sections.topics import topic_throttles
+from broker.controller.control import Subscriber
+from broker.metadata.changes import Delta, QuotaChange, ShadowChange
 from broker.metadata.image import Image
-from broker.metadata.publisher import Delta, QuotaChange, ShadowChange, Subscriber
 from broker.network.socket_server import SocketServer
 from broker.partitions.partitions import Partitions
 from broker.quotas.client_quotas import ClientQuotas
@@ -185,6 +186,16 @@ class ClientMetricsListener:
                 logger.error("A subscription is invalid, no client has it", extra=refused)
             self._telemetry.on_metadata_update({name: subscription})
             yield
+
+
+def response_listener(server: SocketServer) -> Subscriber:
+    """Return a listener that clears the cached responses, whenever something changes that they contain."""
+
+    def on_metadata_update(_old: Image, _new: Image, delta: Delta) -> None:
+        if delta.topics or delta.broker_configs or delta.scram or delta.acls:
+            server.clear_caches()
+
+    return on_metadata_update
 
 
 def unknown_users_listener(unknown_users: UnknownUsers) -> Subscriber:
