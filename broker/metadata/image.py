@@ -114,7 +114,7 @@ class PasswordHash(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AdminToken:
-    """`digest` is of `salt` and the secret, as broker.security.tokens creates it; the secret itself is not
+    """`digest` is of `salt` and the secret, as broker.controller.tokens creates it; the secret itself is not
     stored.
 
     `expires_at_ms` is wall-clock, None: never. `version` is the `seq` of the last change of the token or of

@@ -2,6 +2,5 @@
 
 Kafka clients: `sasl` with its mechanisms `plain`, `scram` with `unknown_users`, and `oauthbearer` with
 `access_tokens` and `issuer_keys`; `session` (re-authentication), `tls`, and the user name of a certificate
-(`distinguished_name`, `principal_rules`). The console: `passwords`, `tokens`,
-`console_links`.
+(`distinguished_name`, `principal_rules`). The console: `passwords`, `console_links`.
 """
