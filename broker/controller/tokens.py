@@ -7,7 +7,8 @@ expiry always remains, so that administrators are never locked out.
 
 A password is an alternative to a token: it has the token's name, role and expiry, and is deleted with it.
 Administrators set all passwords; other users set their own after proving the current password or the token.
-broker.security.passwords defines the stored form. `hashed` and `Credentials.accepts` are slow and belong in worker threads.
+broker.security.passwords defines the stored form. `hashed` and `Credentials.accepts` are slow and belong in
+worker threads.
 """
 
 import hashlib

@@ -21,12 +21,12 @@ from broker.controller.rows.quotas import (
 from broker.metrics.rate import INT_MAX
 from broker.network.socket_server import SocketServer
 from broker.quotas.accounts import Account
+from broker.quotas.client_quotas import RuleUse, rule_use, rule_use_of, shadow_rule_use
 from broker.quotas.connection_metrics import ip_rule_use
 from broker.quotas.connection_rates import AddressStats
 from broker.quotas.connections import ConnectionQuotas
 from broker.quotas.entity import CLIENT_ID, USER, Entity
 from broker.quotas.kinds import CLIENT_KEYS, IP_KEYS, KEY_OF, QuotaKind
-from broker.quotas.quota_metrics import RuleUse, rule_use, rule_use_of, shadow_rule_use
 from broker.quotas.remote_use import Clients, RemoteUse
 from broker.quotas.request import PERCENT_OF_A_SECOND_PER_NS
 from broker.quotas.table import UNLIMITED

@@ -11,11 +11,11 @@ import pytest
 from broker.common.errors import ApiError
 from broker.common.slices import run_through
 from broker.quotas.bandwidth import RateQuotaManager
-from broker.quotas.client_quotas import ClientQuotas
+from broker.quotas.client_quotas import ClientQuotas, shadow_rule_use
 from broker.quotas.entity import DEFAULT, Entity, Name
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.mutation import MutationQuotaManager
-from broker.quotas.quota_metrics import shadow_families, shadow_rule_use
+from broker.quotas.quota_metrics import shadow_families
 from broker.quotas.request import RequestQuotaManager
 from broker.quotas.table import ShadowTotal
 from broker.quotas.usage import IDLE_MS, ShadowCount
