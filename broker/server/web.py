@@ -47,9 +47,7 @@ async def start_console(
     backend = Backend(
         control=control,
         views=views,
-        identify=views.metadata.identify,
         redeem=redeem,
-        credentials_of=views.metadata.credentials_of,
         hash_password=hashed,
         metrics=metrics,
         ready=is_ready,

@@ -67,7 +67,8 @@ class Authenticator:
         """Return the token of a secret, or None. Counts no guess, so clients' secrets must go through
         `bearer`.
         """
-        return self._backend.identify(secret) if 0 < len(secret) <= LONGEST_SECRET else None
+        metadata = self._backend.views.metadata
+        return metadata.identify(secret) if 0 < len(secret) <= LONGEST_SECRET else None
 
     def guess(self, address: str, secret: str | None = None) -> Guess:
         """Count a guess of this address before its secret is compared, or even received (`secret` None). The

@@ -55,7 +55,7 @@ class Passwords:
         guesses = guess or self._addresses.begin(address, now_ms), self._names.begin(key, now_ms)
         row = None
         try:
-            credentials = self._backend.credentials_of(name)
+            credentials = self._backend.views.metadata.credentials_of(name)
             if await self._in_thread(lambda: credentials.accepts(secret), wait_s):
                 row = credentials.row
         finally:
