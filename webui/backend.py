@@ -12,7 +12,7 @@ import msgspec
 from broker.controller.commands import Actor, Command
 from broker.controller.rows.alerts import AlertViews, NoAlerts
 from broker.controller.rows.broker import TokenRow
-from broker.controller.tokens import HashedPassword
+from broker.controller.tokens import StoredPassword
 from broker.views.console import Views
 
 Answer = TypeVar("Answer")
@@ -38,7 +38,7 @@ class Backend(msgspec.Struct, frozen=True):
 
     control: ControlService
     views: Views
-    hash_password: Callable[[str, str], HashedPassword]
+    hash_password: Callable[[str, str], StoredPassword]
     metrics: Callable[[], Iterable[bytes]]
     ready: Callable[[], bool]
     redeem: Callable[[str, int], TokenRow | None] = lambda _code, _now_ms: None

@@ -15,7 +15,6 @@ import hashlib
 import hmac
 import json
 import secrets
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import msgspec
@@ -28,6 +27,7 @@ from broker.metadata.actor import Role
 from broker.metadata.changes import Change, ChangeKind
 from broker.metadata.image import AdminToken, Image
 from broker.security import passwords
+from broker.security.passwords import StoredPassword as StoredPassword
 
 LONGEST_NAME: Final = 64
 _SALT_BYTES: Final = 16
@@ -161,17 +161,6 @@ def _is_last_permanent_admin(name: str, image: Image) -> bool:
     return permanent_admins == {name}
 
 
-@dataclass(frozen=True, slots=True)
-class HashedPassword:
-    """The result of `hashed`."""
-
-    salt: bytes = field(repr=False)
-    n: int
-    r: int
-    p: int
-    digest: bytes = field(repr=False)
-
-
 class SetPassword(msgspec.Struct, Command["EntryOutcome"], frozen=True):
     """Set the password of a token's name; `password` None deletes it. Returns EntryOutcome:
     RESOURCE_NOT_FOUND if there is no such token.
@@ -181,7 +170,7 @@ class SetPassword(msgspec.Struct, Command["EntryOutcome"], frozen=True):
     """
 
     name: str
-    password: HashedPassword | None
+    password: StoredPassword | None
     proven: bool = False
     expected_version: int | None = None
     validate_only: bool = False
@@ -203,22 +192,17 @@ class Credentials(msgspec.Struct, frozen=True):
         is_token = token is not None and matches(secret, token.salt, token.digest)
         return passwords.matches(secret, self._stored()) or is_token
 
-    def _stored(self) -> passwords.StoredPassword:
+    def _stored(self) -> StoredPassword:
         stored = None if self.token is None else self.token.password
-        if stored is None:
-            return _UNKNOWN_NAME
-        return passwords.StoredPassword(
-            stored.salt, passwords.Cost(stored.n, stored.r, stored.p), stored.digest
-        )
+        return _UNKNOWN_NAME if stored is None else stored
 
 
-def hashed(password: str, name: str) -> HashedPassword:
+def hashed(password: str, name: str) -> StoredPassword:
     """Hash a password for `SetPassword`. Raises ApiError INVALID_REQUEST if it is too easy to guess."""
     error = passwords.password_error(password, name)
     if error is not None:
         raise ApiError(ErrorCode.INVALID_REQUEST, error)
-    salt, cost, digest = passwords.store(password)
-    return HashedPassword(salt, *cost, digest)
+    return passwords.store(password)
 
 
 def plan_set_password(command: SetPassword, at: Situation) -> Plan[EntryOutcome]:
@@ -239,6 +223,6 @@ def plan_set_password(command: SetPassword, at: Situation) -> Plan[EntryOutcome]
         return Plan(EntryOutcome())
     written = None
     if new is not None:
-        value = {"salt": new.salt.hex(), "n": new.n, "r": new.r, "p": new.p, "digest": new.digest.hex()}
+        value = {"salt": new.salt.hex(), **new.cost._asdict(), "digest": new.digest.hex()}
         written = json.dumps(value, separators=(",", ":"))
     return Plan(EntryOutcome(), (Change(ChangeKind.ADMIN_TOKEN, command.name, "password", written),))

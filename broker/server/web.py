@@ -4,6 +4,7 @@ import logging
 import ssl
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Final
 
 import trio
@@ -53,8 +54,8 @@ async def start_console(
         ready=is_ready,
         alerts=alerts,
     )
-    tls = _encryption(settings)
-    address: tuple[str, int] = await nursery.start(_serve, backend, settings, tls, name=WEB_SERVER)
+    serve = partial(serve_console, shutdown=trio.Event(), tls=_encryption(settings))
+    address: tuple[str, int] = await nursery.start(serve, backend, settings, name=WEB_SERVER)
     return address
 
 
@@ -96,13 +97,3 @@ def _encryption(settings: ConsoleConfig) -> Callable[[], ssl.SSLContext] | None:
 
 def monotonic_ms() -> int:
     return time.monotonic_ns() // 1_000_000
-
-
-async def _serve(
-    backend: Backend,
-    settings: ConsoleConfig,
-    tls: Callable[[], ssl.SSLContext] | None,
-    *,
-    task_status: trio.TaskStatus[tuple[str, int]] = trio.TASK_STATUS_IGNORED,
-) -> None:
-    await serve_console(backend, settings, shutdown=trio.Event(), tls=tls, task_status=task_status)

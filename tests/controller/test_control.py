@@ -57,7 +57,7 @@ from broker.controller.delegation_tokens import (
     RenewDelegationToken,
 )
 from broker.controller.group_changes import DeleteGroup, DeleteGroupOffsets, ResetOffsets
-from broker.controller.tokens import HashedPassword, SetPassword
+from broker.controller.tokens import SetPassword
 from broker.controller.topic_records import BrowseRecords, ProduceRecord
 from broker.controller.transaction_changes import AbortTransaction
 from broker.metadata.actor import Actor, ChangeOrigin, Role
@@ -65,6 +65,7 @@ from broker.metadata.changes import AuditFilter, Change, ChangeKind, Delta, Quot
 from broker.metadata.image import Image, Topic
 from broker.security.acl.acl import Operation
 from broker.security.acl.acl_filter import AclFilter
+from broker.security.passwords import Cost, StoredPassword
 from tests.controller.world import StoreCommitter, World, actor
 from tests.security.acl.acls import allow
 
@@ -91,7 +92,7 @@ EVERY_COMMAND: list[Command[Any]] = [
     AllocateProducerIds(),
     IssueAdminToken("mine", Role.VIEWER),
     RevokeAdminToken("spare"),
-    SetPassword("one", HashedPassword(b"s", 2, 1, 1, b"d")),
+    SetPassword("one", StoredPassword(b"s", Cost(2, 1, 1), b"d")),
     AlterUserScramCredentials((ScramUpsertion("ann", 1, 4_096, b"salt", b"salted"),)),
     CreateAcls((allow(Operation.READ),)),
     DeleteAcls((AclFilter(),)),

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from broker.config.sections.console import ConsoleConfig
-from broker.controller.commands import Actor, ChangeOrigin, Role
+from broker.controller.commands import Role
 from broker.controller.rows.broker import TokenRow
 from webui.backend import Backend
 from webui.problem import Problem
@@ -205,10 +205,6 @@ class Authenticator:
 def is_of_provider(token: TokenRow) -> bool:
     """Whether the row stands for a user of single sign-on, and for no token."""
     return token.version == OF_PROVIDER
-
-
-def actor_of(token: TokenRow, address: str, origin: ChangeOrigin) -> Actor:
-    return Actor(token.name, role_of(token), address, origin)
 
 
 def role_of(token: TokenRow) -> Role:
