@@ -147,7 +147,7 @@ class Committer(Protocol):
 
 class Control:
     """`image` is the current metadata image, `config` the configuration with its dynamic settings; both are
-    replaced, never modified. `live` registers listeners for settings.
+    replaced, never modified. `configuration` is that of the start. `live` registers listeners for settings.
     """
 
     def __init__(self, image: Image, configuration: Configuration, committer: Committer) -> None:
@@ -155,7 +155,7 @@ class Control:
         self.image = image
         self._preparing: list[Subscriber] = []
         self._subscribers: list[Subscriber] = [self._listen]
-        self._configuration = configuration
+        self.configuration = configuration
         self._committer = committer
         node_id = configuration.config.broker.node_id
         self.live = DynamicConfig(configuration.with_dynamic(image.dynamic_configs(node_id)))
@@ -179,10 +179,6 @@ class Control:
     @property
     def config(self) -> BrokerConfig:
         return self.live.config
-
-    @property
-    def configuration(self) -> Configuration:
-        return self._configuration
 
     def prepare(self, subscriber: Subscriber) -> None:
         """As `subscribe`, but before `image` is replaced: for what must exist before a client can see it."""
@@ -231,7 +227,7 @@ class Control:
         return result
 
     def _situation(self, actor: Actor) -> Situation:
-        return Situation(self.image, self._configuration, self.config, actor, self.live.check)
+        return Situation(self.image, self.configuration, self.config, actor, self.live.check)
 
     async def _carry_out(self, command: Command[Result], actor: Actor) -> Result:
         at = self._situation(actor)
@@ -299,8 +295,8 @@ class Control:
                 else:
                     found[change.key] = change.new
         if is_concerned:
-            own = configs.get(str(self._configuration.config.broker.node_id), {})
-            run_through(self.live.check(self._configuration.with_dynamic({**configs.get("", {}), **own})))
+            own = configs.get(str(self.configuration.config.broker.node_id), {})
+            run_through(self.live.check(self.configuration.with_dynamic({**configs.get("", {}), **own})))
 
     async def adopt(self, image: Image, changes: Sequence[Change], actor: Actor) -> None:
         """Publish a change that the committer found in the log that it follows, and that it has stored.
@@ -325,9 +321,9 @@ class Control:
 
     def _listen(self, _old: Image, new: Image, delta: Delta) -> Steps[None]:
         if delta.broker_configs:
-            node_id = self._configuration.config.broker.node_id
+            node_id = self.configuration.config.broker.node_id
             dynamic = new.dynamic_configs(node_id)
-            yield from self.live.adopt((yield from self._configuration.with_dynamic_in_steps(dynamic)))
+            yield from self.live.adopt((yield from self.configuration.with_dynamic_in_steps(dynamic)))
 
 
 def _changed_entries(image: Image, delta: Delta) -> list[Any]:

@@ -38,10 +38,10 @@ class Authenticator:
         "_current",
         "_current_version",
         "_now_ms",
-        "_passwords",
         "_sessions",
         "_used_ms",
         "_wall_ms",
+        "passwords",
     )
 
     def __init__(
@@ -56,7 +56,7 @@ class Authenticator:
         self._current: frozenset[TokenRow] = frozenset()
         self._current_version = -1
         self._now_ms = now_ms
-        self._passwords = Passwords(backend, self._backoff, now_ms)
+        self.passwords = Passwords(backend, self._backoff, now_ms)
         self._sessions = Sessions(
             settings.session_idle_ms, settings.session_max_ms, settings.max_sessions_per_token
         )
@@ -127,14 +127,14 @@ class Authenticator:
         with self.guess(address) as guess:
             shown = self._backend.redeem(secret, self._now_ms())
             if shown is None or shown.name != token.name:
-                await self._passwords.prove(token.name, secret, address, guess)
+                await self.passwords.prove(token.name, secret, address, guess)
             guess.right()
 
     async def sign_in_by_name(
         self, name: str, password: str, address: str, old_cookie: str | None, guess: Guess | None = None
     ) -> tuple[str, Session]:
         """Open a session by name and password. Raises Problem."""
-        token = await self._passwords.prove(name, password, address, guess)
+        token = await self.passwords.prove(name, password, address, guess)
         self._note_use(token)
         return self._open(token, old_cookie)
 
@@ -154,10 +154,6 @@ class Authenticator:
         if old_cookie is not None:
             self._sessions.close(old_cookie)
         return self._sessions.open(token, self._now_ms(), logout_url)
-
-    @property
-    def passwords(self) -> Passwords:
-        return self._passwords
 
     def session(self, cookie: str) -> Session | None:
         """Return the session of a cookie and note its use, or None."""
