@@ -25,7 +25,6 @@ from broker.quotas.manager import CLIENT_QUOTA_WINDOW, QuotaManager, RuleDraft
 from broker.quotas.mutation import MutationQuotaManager, MutationSensor
 from broker.quotas.remote_use import NO_REMOTE_USE, NOTHING, KeyUse, RemoteUse, SensorUse
 from broker.quotas.request import RequestQuotaManager
-from broker.quotas.table import ShadowTotal
 from broker.quotas.throttle_compliance import ThrottleCompliance
 from broker.quotas.throttled import MutedRow, Throttle, Throttleable, ThrottledChannels
 
@@ -310,17 +309,3 @@ def rule_use_of(
         busiest.add_others(only_there.values(), KeyUse(highest=highest))
         throttled = sum(1 for each in manager.throttled.all() if each.rule == entity)
         yield from busiest.uses(KEY_OF[kind], {entity: throttled + others.throttled[entity]})
-
-
-class RuleShadow(msgspec.Struct, frozen=True):
-    """One key of one marked rule, whether or not the rule sets a bound for it."""
-
-    entity: Entity
-    key: str
-    total: ShadowTotal
-
-
-def shadow_rule_use(quotas: ClientQuotas) -> Iterator[RuleShadow]:
-    for kind, manager in quotas.managers.items():
-        for rule, total in manager.shadows.items():
-            yield RuleShadow(Entity(*rule), KEY_OF[kind], total)

@@ -16,8 +16,9 @@ from msgspec.structs import replace
 
 from broker.common.slices import Steps
 from broker.controller.commands import EntityPairs
-from broker.controller.rows.quotas import OverriddenBy, QuotaLimit, QuotaRow, QuotaUse, ShadowUse
+from broker.controller.rows.quotas import OverriddenBy, QuotaLimit, QuotaRow, ShadowUse
 from broker.metadata.image import QuotaEntry
+from broker.quotas.client_quotas import RuleUse
 from broker.quotas.entity import CLIENT_ID, IP, USER, Entity
 from broker.quotas.table import matches, overriding
 from broker.views.live_quotas import LiveQuotas
@@ -150,7 +151,7 @@ def _name(rule: EntityPairs) -> list[tuple[str, str]]:
     return [(kind, name or "") for kind, name in rule]
 
 
-_UNUSED: dict[str, QuotaUse] = {}
+_UNUSED: dict[str, RuleUse] = {}
 _UNMARKED: dict[str, ShadowUse] = {}
 
 
@@ -170,11 +171,11 @@ class QuotaRows:
         """Yield the rows of the entities that are `wanted`, in no order. Yields None first, for each step of
         collecting their use. Each change of an image's `quotas` creates a new mapping.
         """
-        uses: dict[EntityPairs, dict[str, QuotaUse]] = {}
+        uses: dict[EntityPairs, dict[str, RuleUse]] = {}
         for use in self._live.quota_use():
             yield None
             if use is not None:
-                uses.setdefault(use.entity, {})[use.key] = use
+                uses.setdefault(use.entity.pairs, {})[use.key] = use
         shadows: dict[EntityPairs, dict[str, ShadowUse]] = {}
         for mark in self._live.shadow_use():
             shadows.setdefault(mark.entity, {})[mark.key] = mark
@@ -205,12 +206,13 @@ class QuotaRows:
             yield ranked(known[1])
 
     def one(self, entry: QuotaEntry, quotas: Quotas) -> Steps[QuotaRow]:
-        uses = {use.key: use for use in self._live.quota_use_of(entry.entity)}
+        entity = Entity.of(entry.entity)
+        uses = {use.key: use for use in self._live.quota_use_of(entity)}
         marks: Mapping[str, ShadowUse] = _UNMARKED
         if entry.shadow:
             marks = {mark.key: mark for mark in self._live.shadow_use() if mark.entity == entry.entity}
         row = _row(entry, uses, marks)
-        connected = yield from self._connected(quotas, Entity.of(entry.entity))
+        connected = yield from self._connected(quotas, entity)
         return row if connected is None else connected.with_overriding(row)
 
     def _connected(self, quotas: Quotas, only: Entity | None = None) -> Steps[ClientsByLimit | None]:
@@ -233,12 +235,12 @@ class QuotaRows:
         return (yield from clients_by_limit(rules, clients, only))
 
 
-def _row(entry: QuotaEntry, uses: Mapping[str, QuotaUse], marks: Mapping[str, ShadowUse]) -> QuotaRow:
+def _row(entry: QuotaEntry, uses: Mapping[str, RuleUse], marks: Mapping[str, ShadowUse]) -> QuotaRow:
     limits = []
     for key, limit in entry.limits.items():
         seen = uses.get(key)
         observed, throttled = (None, 0) if seen is None else (seen.observed, seen.throttled)
-        node = None if seen is None else seen.upstream_node
+        node = None if seen is None else seen.node
         would = marks.get(key) if entry.shadow else None
         by, at_ms = limit.changed_by, limit.changed_at_ms
         gateway = "" if seen is None else seen.gateway

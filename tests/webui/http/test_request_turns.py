@@ -81,9 +81,9 @@ async def test_clients_are_identified_by_session_token_and_address(
     requests: Counter[str] = Counter()
     turn_of = FairQueue.turn
 
-    def turn(lines: FairQueue, identity: str) -> Turn:
+    def turn(lines: FairQueue, identity: str, kind: TurnKind) -> Turn:
         requests[identity] += 1
-        return turn_of(lines, identity)
+        return turn_of(lines, identity, kind)
 
     monkeypatch.setattr(FairQueue, "turn", turn)
     app = build_app(console)
