@@ -2,7 +2,8 @@
 the metadata image.
 
 Built by the composition root. Handlers test `quotas.produce_active` before a call; the reapers of the network
-package empty each manager's `throttled`; the metadata image calls `apply` for each changed rule.
+package empty each manager's `throttled`; server.listeners.metadata calls `draft` and `switch` for the rules
+of each change.
 """
 
 from collections import Counter
