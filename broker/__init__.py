@@ -14,7 +14,7 @@
     metadata     the log of all administrative changes, and the image it yields
     telemetry    client metrics subscriptions (KIP-714)
     quotas       client quotas: limits, the rule that matched, throttle times
-    security     authentication, certificates, ACLs, the console's tokens
+    security     authentication, certificates, ACLs, the console's passwords
     log          segments on disk: append, page cache, sendfile; the cleaner of compacted logs
     purgatory    delayed operations and the timing wheel that expires them
     records      record batches: header, checksum, compression

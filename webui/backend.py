@@ -12,7 +12,7 @@ import msgspec
 from broker.controller.commands import Actor, Command
 from broker.controller.rows.alerts import AlertViews, NoAlerts
 from broker.controller.rows.broker import TokenRow
-from broker.controller.tokens import Credentials, HashedPassword
+from broker.controller.tokens import StoredPassword
 from broker.views.console import Views
 
 Answer = TypeVar("Answer")
@@ -29,8 +29,8 @@ class ControlService(Protocol):
 class Backend(msgspec.Struct, frozen=True):
     """The broker's functions for the console.
 
-    `identify` returns the token of a secret as `views` shows it, or None. `redeem` returns the token of a
-    link's one-time code and invalidates the code; its second argument is a monotonic clock in ms.
+    `redeem` returns the token of a link's one-time code and invalidates the code; its second argument is a
+    monotonic clock in ms.
     `hash_password` is slow, and raises ApiError for an invalid password. `metrics` yields the Prometheus page
     in parts. `alerts` returns what alert rules evaluate to, and tests destinations. `ready` says whether
     Kafka clients are served and all tokens are known.
@@ -38,9 +38,7 @@ class Backend(msgspec.Struct, frozen=True):
 
     control: ControlService
     views: Views
-    identify: Callable[[str], TokenRow | None]
-    credentials_of: Callable[[str], Credentials]
-    hash_password: Callable[[str, str], HashedPassword]
+    hash_password: Callable[[str, str], StoredPassword]
     metrics: Callable[[], Iterable[bytes]]
     ready: Callable[[], bool]
     redeem: Callable[[str, int], TokenRow | None] = lambda _code, _now_ms: None

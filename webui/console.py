@@ -3,7 +3,6 @@
 Built by `webui.http.app.make_console`. Has no state of its own.
 """
 
-import time
 from collections.abc import Callable
 
 import msgspec
@@ -19,14 +18,6 @@ from webui.live.broadcaster import Live
 from webui.security.authenticator import Authenticator
 from webui.security.gate import Gate
 from webui.security.oidc import Oidc
-
-
-def wall_clock_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
-def monotonic_ms() -> int:
-    return time.monotonic_ns() // 1_000_000
 
 
 class Console(msgspec.Struct, frozen=True):

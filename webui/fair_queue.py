@@ -83,6 +83,7 @@ class TurnKind(Enum):
     CHANGE = "change"
     """Changes of quotas, by a client with permission."""
     HEALTH = "health"
+    """Health checks, which no flood of other requests delays."""
 
 
 class Turn:
@@ -116,35 +117,24 @@ class _ClientQueue:
 
 
 class FairQueue:
-    """The queues of all clients. They share `rate` for most requests, `changes` for changes of quotas, and
-    `health` for health checks.
-    """
+    """The queues of all clients. They share one rate for each kind of turn."""
 
-    __slots__ = ("_queues", "changes", "health", "rate")
+    __slots__ = ("_queues", "_rates")
 
     def __init__(self) -> None:
         self._queues: dict[str, _ClientQueue] = {}
-        self.rate = RateLimit()
-        self.changes = RateLimit(CHANGES_PER_S, burst=CHANGES_PER_S)
-        self.health = RateLimit(HEALTH_PER_S, HEALTH_BURST)
+        self._rates = {
+            TurnKind.PAGE: RateLimit(),
+            TurnKind.CHANGE: RateLimit(CHANGES_PER_S, burst=CHANGES_PER_S),
+            TurnKind.HEALTH: RateLimit(HEALTH_PER_S, HEALTH_BURST),
+        }
 
     def __len__(self) -> int:
         """Return the number of clients with a request in progress."""
         return len(self._queues)
 
-    def turn(self, identity: str) -> Turn:
-        """Return the client's next turn. The caller waits."""
-        return self._turn(identity, self.rate)
-
-    def turn_for_change(self, identity: str) -> Turn:
-        """Return the next turn of a request that changes quotas, by a client with permission."""
-        return self._turn(identity, self.changes)
-
-    def turn_for_health(self, identity: str) -> Turn:
-        """Return the next turn of a health check, which no flood of other requests delays."""
-        return self._turn(identity, self.health)
-
-    def _turn(self, identity: str, rate: RateLimit) -> Turn:
+    def turn(self, identity: str, kind: TurnKind = TurnKind.PAGE) -> Turn:
+        """Return the client's next turn of this kind. The caller waits."""
         queue = self._queues.get(identity)
         if queue is None:
             queue = self._queues[identity] = _ClientQueue(identity)
@@ -156,7 +146,7 @@ class FairQueue:
                 return Turn(self, queue, FLOOD_WAIT_S, granted=False)
             queue.next_at = at + FLOOD_TURN_S
             return Turn(self, queue, at - now, granted=True)
-        wait_s = rate.take()
+        wait_s = self._rates[kind].take()
         if wait_s is None:
             return Turn(self, queue, LONGEST_WAIT_S, granted=False)
         return Turn(self, queue, wait_s, granted=True)

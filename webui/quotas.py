@@ -1,7 +1,12 @@
-"""Client quotas independent of HTTP: entities, and the command equivalent to an edit.
+"""Client quotas independent of HTTP: entities, their ids, and the command equivalent to an edit.
 
 Used by webui.rest. `{"user": "alice", "client-id": null}` in JSON is `(("user", "alice"), ("client-id",
 None))` to control; null is the default entity.
+
+The id of a rule in a path is `user=alice`, `user=alice,client-id` or `ip=10.0.0.7`. It is derived from the
+entity, so a tool knows the id of a rule before it creates it. A component without `=` is the default entity.
+Bytes that a path could not hold as they are, and the escape itself, are `~` and two hexadecimal digits, so
+that an id is the same with and without percent-encoding.
 
 The console shows the command (kafka-configs.sh, and `weir quotas` for shadow mode) beside every edit, so
 that a change can be scripted, reviewed or repeated on another cluster. This module only builds its text and
@@ -15,6 +20,8 @@ from typing import Final
 
 from broker.controller.commands import EntityPairs, QuotaAlteration, QuotaOp
 from broker.controller.rows.client_endpoint import ClientEndpoint
+from webui.path_names import escaped, unescaped
+from webui.schema import Record, Text
 
 ENTITY_TYPES: Final = ("user", "client-id", "ip")
 LIMIT_KEYS: Final = (
@@ -24,6 +31,19 @@ LIMIT_KEYS: Final = (
     "controller_mutation_rate",
 )
 ALL_KEYS: Final = (*LIMIT_KEYS, "connection_creation_rate")
+
+LONGEST_NAME: Final = 1_024
+"""Maximum length of a quota entity's name in characters; control rejects longer names from any origin."""
+
+ENTITY: Final = Record(
+    {kind: Text(max_length=LONGEST_NAME, nullable=True) for kind in ENTITY_TYPES},
+    optional=frozenset(ENTITY_TYPES),
+    min_properties=1,
+    title="Entity",
+)
+
+ANY_ENTITY: Final = Record(ENTITY.fields, optional=ENTITY.optional)
+"""An entity, or {} where a quota callback decides."""
 
 
 def pairs_of(entity: Mapping[str, str | None]) -> EntityPairs:
@@ -51,6 +71,54 @@ def order_of(pairs: EntityPairs) -> tuple[tuple[int, bool, str], ...]:
 def shape_of(pairs: EntityPairs) -> str:
     """Return the kind of rule: "user", "client-id", "user+client-id" or "ip"."""
     return "+".join(kind for kind, _ in pairs)
+
+
+LONGEST_ID: Final = 16_384
+"""The address of a request cannot be longer. Only two names of about a thousand characters that are escaped
+have a longer id.
+"""
+
+_PLAIN: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._:@")
+
+
+class BadId(ValueError):  # noqa: N818 - describes the input
+    """Not the id of any entity. The message is for the client."""
+
+
+def id_of(entity: EntityPairs) -> str:
+    """Return the id of an entity; its parts must be in the order of ENTITY_TYPES."""
+    return ",".join(kind if name is None else f"{kind}={_escaped(name)}" for kind, name in entity)
+
+
+def entity_of(text: str) -> EntityPairs:
+    """Return the entity of an id. Raises BadId, also for a spelling that `id_of` does not use."""
+    entity: EntityPairs = tuple(_component(part) for part in text.split(","))
+    kinds = [kind for kind, _ in entity]
+    if any(kind not in ENTITY_TYPES for kind in kinds) or len(set(kinds)) < len(kinds):
+        raise BadId(
+            f"must name each of {', '.join(ENTITY_TYPES)} at most once, as in user=alice,client-id=app"
+        )
+    if id_of(entity) != text or kinds != sorted(kinds, key=ENTITY_TYPES.index):
+        raise BadId(
+            "must be the `id` of a rule: user before client-id, and other characters as ~ and two hex digits"
+        )
+    return entity
+
+
+def _component(part: str) -> tuple[str, str | None]:
+    kind, equals, name = part.partition("=")
+    if not equals:
+        return kind, None
+    if not name:
+        raise BadId("must not have an empty name; without `=` a component is the default")
+    try:
+        return kind, unescaped(name)
+    except ValueError:
+        raise BadId("must have names in UTF-8") from None
+
+
+def _escaped(name: str) -> str:
+    return "".join(each if each in _PLAIN else escaped(each) for each in name)
 
 
 TOOL_TYPES: Final = {"user": "users", "client-id": "clients", "ip": "ips"}

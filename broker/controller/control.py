@@ -6,7 +6,7 @@ publishes it, and only then returns; changes never interleave. The injected `Com
 locks.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar, cast
@@ -66,11 +66,15 @@ from broker.controller.tokens import SetPassword, plan_issue_token, plan_revoke_
 from broker.controller.topics import plan_create_partitions, plan_create_topics, plan_delete_topics
 from broker.controller.undo import inverse_of, preceding_rows
 from broker.metadata.actor import Role
-from broker.metadata.changes import AuditFilter, AuditRow, Change, ChangeKind
+from broker.metadata.changes import AuditFilter, AuditRow, Change, ChangeKind, Delta
 from broker.metadata.image import Image
-from broker.metadata.publisher import Delta, Publisher, Subscriber
 
 Result = TypeVar("Result")
+
+Subscriber = Callable[[Image, Image, Delta], Iterator[None] | None]
+"""Called as (old, new, changes) on the event loop, in order of subscription; must neither block nor raise.
+For long work, it returns an iterator that does it in steps.
+"""
 
 _END_OF_PRODUCER_IDS: Final = 2**63
 
@@ -143,17 +147,18 @@ class Committer(Protocol):
 
 class Control:
     """`image` is the current metadata image, `config` the configuration with its dynamic settings; both are
-    replaced, never modified. `live` registers listeners for settings.
+    replaced, never modified. `configuration` is that of the start. `live` registers listeners for settings.
     """
 
     def __init__(self, image: Image, configuration: Configuration, committer: Committer) -> None:
         """Raises ConfigError if the image's dynamic settings conflict with the configuration."""
-        self._publisher = Publisher(image)
-        self._configuration = configuration
+        self.image = image
+        self._preparing: list[Subscriber] = []
+        self._subscribers: list[Subscriber] = [self._listen]
+        self.configuration = configuration
         self._committer = committer
         node_id = configuration.config.broker.node_id
         self.live = DynamicConfig(configuration.with_dynamic(image.dynamic_configs(node_id)))
-        self._publisher.subscribe(self._listen)
         self._planners = dict(PLANNERS)
         self._operations: dict[type, Operation] = {}
 
@@ -172,26 +177,18 @@ class Control:
         self._planners[command] = planner
 
     @property
-    def image(self) -> Image:
-        return self._publisher.image
-
-    @property
     def config(self) -> BrokerConfig:
         return self.live.config
 
-    @property
-    def configuration(self) -> Configuration:
-        return self._configuration
-
     def prepare(self, subscriber: Subscriber) -> None:
         """As `subscribe`, but before `image` is replaced: for what must exist before a client can see it."""
-        self._publisher.prepare(subscriber)
+        self._preparing.append(subscriber)
 
     def subscribe(self, subscriber: Subscriber) -> None:
         """Call `subscriber(old, new, delta)` after each commit and before its response. `config` and its
         listeners are up to date by then.
         """
-        self._publisher.subscribe(subscriber)
+        self._subscribers.append(subscriber)
 
     async def apply(self, command: Command[Result], actor: Actor) -> Result:
         """Run `command` and return its result.
@@ -230,7 +227,7 @@ class Control:
         return result
 
     def _situation(self, actor: Actor) -> Situation:
-        return Situation(self.image, self._configuration, self.config, actor, self.live.check)
+        return Situation(self.image, self.configuration, self.config, actor, self.live.check)
 
     async def _carry_out(self, command: Command[Result], actor: Actor) -> Result:
         at = self._situation(actor)
@@ -245,7 +242,8 @@ class Control:
                 return refused
             del at, planned  # they refer to the old image, which is freed in slices
             await self._publish(image, delta)
-            await self._committer.in_slices(warn_of_inert_changes(plan.changes), to_the_end=True)
+            if delta.topics or delta.broker_configs:
+                await self._committer.in_slices(warn_of_inert_changes(plan.changes), to_the_end=True)
             done: list[Any] = [*plan.changes, *delta.quotas]
             plan = Plan(plan.result, effects=plan.effects)
             del delta
@@ -259,11 +257,28 @@ class Control:
         exits: otherwise it would serve a state that differs from the metadata.
         """
         try:
-            await self._committer.in_slices(self._publisher.in_steps(image, delta), to_the_end=True)
+            await self._committer.in_slices(self._replace(image, delta), to_the_end=True)
         except Exception as error:
             raise FatalExitError(
                 f"a committed metadata change could not be applied: {type(error).__name__}: {error}"
             ) from error
+
+    def _replace(self, image: Image, delta: Delta) -> Steps[None]:
+        """Replace the current image and call all subscribers with it, in steps: other tasks can see a partial
+        result. Each step ends after a change to one entity; the image is replaced within one step. The last
+        steps free what only the old image has.
+        """
+        old = self.image
+        for subscriber in self._preparing:
+            yield from subscriber(old, image, delta) or ()
+        self.image = image
+        for subscriber in self._subscribers:
+            yield from subscriber(old, image, delta) or ()
+        yield
+        replaced = _changed_entries(old, delta)
+        yield
+        del old
+        yield from freed(replaced)
 
     def check_adoptable(self, changes: Sequence[Change]) -> None:
         """Raise ConfigError if `adopt` cannot put these changes into force, as far as they concern the
@@ -280,8 +295,8 @@ class Control:
                 else:
                     found[change.key] = change.new
         if is_concerned:
-            own = configs.get(str(self._configuration.config.broker.node_id), {})
-            run_through(self.live.check(self._configuration.with_dynamic({**configs.get("", {}), **own})))
+            own = configs.get(str(self.configuration.config.broker.node_id), {})
+            run_through(self.live.check(self.configuration.with_dynamic({**configs.get("", {}), **own})))
 
     async def adopt(self, image: Image, changes: Sequence[Change], actor: Actor) -> None:
         """Publish a change that the committer found in the log that it follows, and that it has stored.
@@ -306,9 +321,21 @@ class Control:
 
     def _listen(self, _old: Image, new: Image, delta: Delta) -> Steps[None]:
         if delta.broker_configs:
-            node_id = self._configuration.config.broker.node_id
+            node_id = self.configuration.config.broker.node_id
             dynamic = new.dynamic_configs(node_id)
-            yield from self.live.adopt((yield from self._configuration.with_dynamic_in_steps(dynamic)))
+            yield from self.live.adopt((yield from self.configuration.with_dynamic_in_steps(dynamic)))
+
+
+def _changed_entries(image: Image, delta: Delta) -> list[Any]:
+    """Return the entries of `image` that a delta names; None in place of new ones."""
+    return [
+        *map(image.topics.get, delta.topics),
+        *map(image.quotas.get, {each.entity for each in delta.quotas}),
+        *map(image.client_metrics.get, delta.client_metrics),
+        *map(image.scram.get, delta.scram),
+        *map(image.delegation_tokens.get, delta.delegation_tokens),
+        *(image.acls.get(each.acl) for each in delta.acls),
+    ]
 
 
 def _with_write_error(result: Any, error: ApiError) -> Any:

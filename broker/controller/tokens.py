@@ -1,16 +1,21 @@
 """Plans changes of admin tokens and their passwords, and checks them.
 
-broker.security defines the format and the stored form of both; the image contains the roles. At least one
-administrator's token without expiry always remains, so that administrators are never locked out.
+A token is shown once and stored as a salted digest. A plain SHA-256 is enough because a generated token has
+256 random bits; a slow hash would let clients block the event loop with wrong tokens. A token chosen by the
+operator is only as strong as chosen. The image contains the roles. At least one administrator's token without
+expiry always remains, so that administrators are never locked out.
 
 A password is an alternative to a token: it has the token's name, role and expiry, and is deleted with it.
 Administrators set all passwords; other users set their own after proving the current password or the token.
-`hashed` and `Credentials.accepts` are slow and belong in worker threads.
+broker.security.passwords defines the stored form. `hashed` and `Credentials.accepts` are slow and belong in
+worker threads.
 """
 
+import hashlib
+import hmac
 import json
-from dataclasses import dataclass, field
-from typing import Final
+import secrets
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -21,10 +26,37 @@ from broker.controller.rows.broker import TokenRow
 from broker.metadata.actor import Role
 from broker.metadata.changes import Change, ChangeKind
 from broker.metadata.image import AdminToken, Image
-from broker.security import passwords, tokens
+from broker.security import passwords
+from broker.security.passwords import StoredPassword as StoredPassword
 
 LONGEST_NAME: Final = 64
+_SALT_BYTES: Final = 16
 _UNKNOWN_NAME = passwords.unmatchable()
+
+
+class StoredToken(NamedTuple):
+    salt: bytes
+    digest: bytes
+
+
+def new_secret() -> str:
+    """Return 256 random bits as 43 characters that need no escaping in a URL or a header."""
+    return secrets.token_urlsafe(32)
+
+
+def store(secret: str) -> StoredToken:
+    salt = secrets.token_bytes(_SALT_BYTES)
+    return StoredToken(salt, _digest(salt, secret))
+
+
+def matches(secret: str, salt: bytes, digest: bytes) -> bool:
+    """Compare in constant time for a given length of `secret`."""
+    return hmac.compare_digest(_digest(salt, secret), digest)
+
+
+def _digest(salt: bytes, secret: str) -> bytes:
+    # A browser may send any text, which is only compared: lone surrogates must not raise.
+    return hashlib.sha256(salt + secret.encode("utf-8", "surrogatepass")).digest()
 
 
 def plan_issue_token(command: IssueAdminToken, at: Situation) -> Plan[IssuedToken]:
@@ -44,7 +76,7 @@ def plan_issue_token(command: IssueAdminToken, at: Situation) -> Plan[IssuedToke
     stale = version_refusal(known, command.expected_version)
     if stale is not None:
         raise ApiError(stale.error, stale.message)
-    secret = tokens.new_secret() if command.secret is None else command.secret
+    secret = new_secret() if command.secret is None else command.secret
     issued = IssuedToken(name, command.role, secret)
     # Each start issues the token of WEIR_ADMIN_TOKEN again; an unchanged one adds no audit row.
     if known is not None and _is_unchanged(known, command, secret):
@@ -55,7 +87,7 @@ def plan_issue_token(command: IssueAdminToken, at: Situation) -> Plan[IssuedToke
             ErrorCode.POLICY_VIOLATION,
             "This is the last administrator's token without expiry and must remain one",
         )
-    stored = tokens.store(secret)
+    stored = store(secret)
     value: dict[str, str | int] = {
         "role": command.role.name,
         "salt": stored.salt.hex(),
@@ -98,7 +130,7 @@ def identify(secret: str, image: Image) -> AdminToken | None:
     """
     found = None
     for token in image.tokens.values():
-        if tokens.matches(secret, token.salt, token.digest):
+        if matches(secret, token.salt, token.digest):
             found = token
     return found
 
@@ -116,7 +148,7 @@ def _is_unchanged(known: AdminToken, command: IssueAdminToken, secret: str) -> b
     return (
         known.role is command.role
         and known.expires_at_ms == command.expires_at_ms
-        and tokens.matches(secret, known.salt, known.digest)
+        and matches(secret, known.salt, known.digest)
     )
 
 
@@ -129,17 +161,6 @@ def _is_last_permanent_admin(name: str, image: Image) -> bool:
     return permanent_admins == {name}
 
 
-@dataclass(frozen=True, slots=True)
-class HashedPassword:
-    """The result of `hashed`."""
-
-    salt: bytes = field(repr=False)
-    n: int
-    r: int
-    p: int
-    digest: bytes = field(repr=False)
-
-
 class SetPassword(msgspec.Struct, Command["EntryOutcome"], frozen=True):
     """Set the password of a token's name; `password` None deletes it. Returns EntryOutcome:
     RESOURCE_NOT_FOUND if there is no such token.
@@ -149,7 +170,7 @@ class SetPassword(msgspec.Struct, Command["EntryOutcome"], frozen=True):
     """
 
     name: str
-    password: HashedPassword | None
+    password: StoredPassword | None
     proven: bool = False
     expected_version: int | None = None
     validate_only: bool = False
@@ -168,25 +189,20 @@ class Credentials(msgspec.Struct, frozen=True):
         names.
         """
         token = self.token
-        is_token = token is not None and tokens.matches(secret, token.salt, token.digest)
+        is_token = token is not None and matches(secret, token.salt, token.digest)
         return passwords.matches(secret, self._stored()) or is_token
 
-    def _stored(self) -> passwords.StoredPassword:
+    def _stored(self) -> StoredPassword:
         stored = None if self.token is None else self.token.password
-        if stored is None:
-            return _UNKNOWN_NAME
-        return passwords.StoredPassword(
-            stored.salt, passwords.Cost(stored.n, stored.r, stored.p), stored.digest
-        )
+        return _UNKNOWN_NAME if stored is None else stored
 
 
-def hashed(password: str, name: str) -> HashedPassword:
+def hashed(password: str, name: str) -> StoredPassword:
     """Hash a password for `SetPassword`. Raises ApiError INVALID_REQUEST if it is too easy to guess."""
     error = passwords.password_error(password, name)
     if error is not None:
         raise ApiError(ErrorCode.INVALID_REQUEST, error)
-    salt, cost, digest = passwords.store(password)
-    return HashedPassword(salt, *cost, digest)
+    return passwords.store(password)
 
 
 def plan_set_password(command: SetPassword, at: Situation) -> Plan[EntryOutcome]:
@@ -207,6 +223,6 @@ def plan_set_password(command: SetPassword, at: Situation) -> Plan[EntryOutcome]
         return Plan(EntryOutcome())
     written = None
     if new is not None:
-        value = {"salt": new.salt.hex(), "n": new.n, "r": new.r, "p": new.p, "digest": new.digest.hex()}
+        value = {"salt": new.salt.hex(), **new.cost._asdict(), "digest": new.digest.hex()}
         written = json.dumps(value, separators=(",", ":"))
     return Plan(EntryOutcome(), (Change(ChangeKind.ADMIN_TOKEN, command.name, "password", written),))

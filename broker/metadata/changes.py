@@ -1,6 +1,8 @@
-"""Changes: one value of one key of one entity, as text; and their rows in the audit trail.
+"""Changes: one value of one key of one entity, as text; their rows in the audit trail; and all those of one
+commit, by entity.
 
 Planned by broker.controller, written by broker.metadata.store, interpreted by broker.metadata.image.
+Subscribers of broker.controller get the changes of each commit as a `Delta`.
 `MetadataStore.history` returns the rows of the metadata log, with the actor, time, address and interface of
 each change; the console shows them through broker.views.metadata.
 
@@ -26,10 +28,15 @@ each change; the console shows them through broker.views.metadata.
 """
 
 import json
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Final
 
 import msgspec
+
+from broker.common.slices import Steps, run_through
+from broker.metadata.actor import BROKER_ITSELF, Actor
+from broker.security.acl.acl import Acl, read_acl
 
 EntityPairs = tuple[tuple[str, str | None], ...]
 """A quota entity as (type, name) pairs; the name None means the default of that type."""
@@ -140,3 +147,88 @@ def write_number(value: float) -> str:
     of the audit trail.
     """
     return str(int(value)) if value.is_integer() and abs(value) < 2**63 else repr(value)
+
+
+class QuotaChange(msgspec.Struct, frozen=True):
+    """A change of one limit of one entity, for subscribers; `value` None: removed."""
+
+    entity: EntityPairs
+    key: str
+    value: float | None
+
+
+class ShadowChange(msgspec.Struct, frozen=True):
+    """A change of one entity's shadow mode: its limits are measured only, or enforced again."""
+
+    entity: EntityPairs
+    is_shadow: bool
+
+
+class AclChange(msgspec.Struct, frozen=True):
+    """A created ACL, or a deleted one."""
+
+    acl: Acl
+    is_created: bool
+
+
+class Delta(msgspec.Struct, frozen=True):
+    """The entities of one commit by name, so that subscribers need not compare images; and its actor."""
+
+    topics: frozenset[str]
+    quotas: tuple[QuotaChange, ...]
+    shadows: tuple[ShadowChange, ...]
+    broker_configs: bool
+    client_metrics: frozenset[str]
+    actor: Actor = BROKER_ITSELF
+    scram: frozenset[str] = frozenset()
+    """Users with changed SCRAM credentials."""
+    acls: tuple[AclChange, ...] = ()
+    delegation_tokens: frozenset[str] = frozenset()
+    """Ids of created, changed and removed tokens."""
+
+    @classmethod
+    def of(cls, changes: Iterable[Change], actor: Actor = BROKER_ITSELF) -> "Delta":
+        return run_through(cls.in_steps(changes, actor))
+
+    @classmethod
+    def in_steps(cls, changes: Iterable[Change], actor: Actor = BROKER_ITSELF) -> "Steps[Delta]":
+        """As `of`, one change per step."""
+        topics: list[str] = []
+        quotas: list[QuotaChange] = []
+        shadows: list[ShadowChange] = []
+        subscriptions: list[str] = []
+        users: list[str] = []
+        acls: list[AclChange] = []
+        delegation_tokens: list[str] = []
+        broker_configs = False
+        for each in changes:
+            match each.kind:
+                case ChangeKind.TOPIC | ChangeKind.TOPIC_CONFIG:
+                    topics.append(each.entity)
+                case ChangeKind.CLIENT_QUOTA if each.key == SHADOW:
+                    shadows.append(ShadowChange(read_pairs(each.entity), each.new is not None))
+                case ChangeKind.CLIENT_QUOTA:
+                    value = None if each.new is None else float(each.new)
+                    quotas.append(QuotaChange(read_pairs(each.entity), each.key, value))
+                case ChangeKind.BROKER_CONFIG:
+                    broker_configs = True
+                case ChangeKind.CLIENT_METRICS:
+                    subscriptions.append(each.entity)
+                case ChangeKind.USER_SCRAM:
+                    users.append(each.entity)
+                case ChangeKind.DELEGATION_TOKEN:
+                    delegation_tokens.append(each.entity)
+                case ChangeKind.ACL:
+                    acls.append(AclChange(read_acl(each.entity, each.key), each.new is not None))
+            yield
+        return cls(
+            frozenset(topics),
+            tuple(quotas),
+            tuple(shadows),
+            broker_configs,
+            frozenset(subscriptions),
+            actor,
+            frozenset(users),
+            tuple(acls),
+            frozenset(delegation_tokens),
+        )

@@ -20,6 +20,7 @@ from broker.metadata.actor import Role
 from broker.metadata.alerts import DestinationEntry, RuleEntry
 from broker.metadata.changes import SHADOW, ChangeKind, EntityPairs, Unreadable, read_pairs
 from broker.security.acl.acl import Acl, read_acl
+from broker.security.passwords import Cost, StoredPassword
 
 INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__share_group_state", "__transaction_state"})
 OUR_TOPICS: Final = "__weir_"
@@ -100,21 +101,9 @@ class SubscriptionEntry(msgspec.Struct, frozen=True):
     changed_by: str
 
 
-class PasswordHash(NamedTuple):
-    """The stored form of a console password, as broker.security.passwords creates it: scrypt's salt,
-    parameters and output.
-    """
-
-    salt: bytes
-    n: int
-    r: int
-    p: int
-    digest: bytes
-
-
 @dataclass(frozen=True, slots=True)
 class AdminToken:
-    """`digest` is of `salt` and the secret, as broker.security.tokens creates it; the secret itself is not
+    """`digest` is of `salt` and the secret, as broker.controller.tokens creates it; the secret itself is not
     stored.
 
     `expires_at_ms` is wall-clock, None: never. `version` is the `seq` of the last change of the token or of
@@ -129,7 +118,7 @@ class AdminToken:
     changed_by: str
     version: int
     expires_at_ms: int | None = None
-    password: PasswordHash | None = field(default=None, repr=False)
+    password: StoredPassword | None = field(default=None, repr=False)
     password_at_ms: int | None = None
 
 
@@ -330,10 +319,10 @@ def _token(name: str, stamps: Mapping[str, Stamp]) -> AdminToken | None:
     return dataclasses.replace(token, password=_password(password.value), password_at_ms=password.time_ms)
 
 
-def _password(text: str) -> PasswordHash:
+def _password(text: str) -> StoredPassword:
     parts = json.loads(text)
     salt, digest = bytes.fromhex(parts["salt"]), bytes.fromhex(parts["digest"])
-    return PasswordHash(salt, parts["n"], parts["r"], parts["p"], digest)
+    return StoredPassword(salt, Cost(parts["n"], parts["r"], parts["p"]), digest)
 
 
 def _scram_credentials(_name: str, stamps: Mapping[str, Stamp]) -> dict[str, ScramCredential] | None:

@@ -18,8 +18,6 @@ from broker.config.listeners import ListenerConfig as ListenerConfig
 from broker.config.listeners import Plane, Server
 from broker.config.sections import ConnectionConfig, NetworkConfig, RequestLogConfig, TlsConfig
 from broker.controller.rows.client_endpoint import ClientEndpoint
-from broker.metadata.image import Image
-from broker.metadata.publisher import Delta
 from broker.network.acceptor.acceptor import check_bindable
 from broker.network.connection.channel import Channel
 from broker.network.failures import FailedStep
@@ -320,10 +318,6 @@ class SocketServer:
         self._factory.wrap_handlers(wrapper)
         for listener in self.listeners:
             listener.routes.wrap_handlers(wrapper)
-
-    def on_metadata_update(self, _old: Image, _new: Image, _delta: Delta) -> None:
-        """Invalidate cached responses, which depend on the metadata image."""
-        self.clear_caches()
 
     def clear_caches(self) -> None:
         """Invalidate cached responses."""

@@ -5,8 +5,8 @@ eight precedence levels, the rule that matches, and shadow mode), `usage` (senso
 `throttled` (throttles and throttled channels), `throttle_compliance` (whether clients honour their throttle),
 `manager` (the base of all quota managers), `bandwidth` and `bucket` (bytes), `request` (time),
 `mutation` (partitions, KIP-599), `replication`, `broker_quota` (all clients together), `client_quotas` (the
-facade of all managers, and their parts for upstream nodes), `accounts` (usage of every client),
-`quota_metrics` (metrics), `client_quota_requests` (validation of AlterClientQuotas, filters of
+facade of all managers, their parts for upstream nodes, and the use of each rule), `accounts` (usage of every
+client), `quota_metrics` (metrics), `client_quota_requests` (validation of AlterClientQuotas, filters of
 DescribeClientQuotas).
 
 Connection quotas: `connections` (connection limits, KIP-402, and those of users), `connection_rates` (accept

@@ -13,8 +13,8 @@ from typing import Final
 from broker.common.slices import nlargest_in_steps
 from broker.metrics.families import MAX_SERIES, Families, Sample, counter, gauge
 from broker.metrics.rate import INT_MAX
+from broker.quotas.client_quotas import RuleUse
 from broker.quotas.connections import IP_RATE, ConnectionQuotas
-from broker.quotas.quota_metrics import RuleUse
 from broker.quotas.remote_use import NO_REMOTE_USE, NOTHING, RemoteUse
 
 GROUP: Final = "kafka_server_socket_server_metrics"

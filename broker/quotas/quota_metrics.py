@@ -1,24 +1,19 @@
-"""Quota metrics for Prometheus and the console, under the names of Kafka's dashboards.
+"""Quota metrics for Prometheus, under the names of Kafka's dashboards.
 
 Computed on each scrape, from the sensors that the verdicts use. A series exists only while its sensor does;
 where there are too many, the busiest are included, in shadow mode the most recent.
 """
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
-
-import msgspec
 
 from broker.common.slices import nlargest_in_steps
 from broker.metrics.families import MAX_SERIES, Families, FamilySamples, MetricType, Sample, label_name
 from broker.quotas.client_quotas import ClientQuotas
-from broker.quotas.entity import Entity, Governing
-from broker.quotas.kinds import KEY_OF, QuotaKind
+from broker.quotas.kinds import QuotaKind
 from broker.quotas.mutation import MutationSensor
-from broker.quotas.remote_use import NO_REMOTE_USE, NOTHING, KeyUse, RemoteUse, SensorUse
 from broker.quotas.replication import ReplicationQuotas
-from broker.quotas.table import UNLIMITED, ShadowTotal
+from broker.quotas.table import UNLIMITED
 from broker.quotas.usage import ClientSensor, S
 
 Labels = tuple[tuple[str, str], ...]
@@ -53,89 +48,6 @@ REPLICATION: Final = {
         "Bytes per second copied between log directories",
     ),
 }
-
-
-class RuleUse(msgspec.Struct, frozen=True):
-    """Present use of one rule.
-
-    `observed` is in the key's unit. Under a default rule each client has the limit for itself, so it is the
-    busiest client's rate, and if limits hold at each upstream node, its rate at the `node` that it uses most.
-    `throttled` counts the channels that the rule throttles. `gateway` is the other gateway whose use it is,
-    "" for this one's or a sum.
-    """
-
-    entity: Governing
-    key: str
-    observed: float
-    throttled: int
-    node: int | None = None
-    gateway: str = ""
-
-
-class _Busiest:
-    """The highest use of each rule by clients that share one limit."""
-
-    def __init__(self) -> None:
-        self._found: dict[Governing, tuple[float, int | None, str]] = {}
-
-    def add(self, rule: Governing, observed: float, node: int | None = None, gateway: str = "") -> None:
-        most = self._found.get(rule)
-        if most is None or observed > most[0]:
-            self._found[rule] = (max(observed, 0.0), node, gateway)
-
-    def add_others(self, clients: Iterable[SensorUse], use: KeyUse) -> None:
-        """Add `clients` that use their limits only at other gateways, and the rules with a highest use."""
-        for each in clients:
-            self.add(each.rule, each.observed)
-        for rule, (observed, gateway) in use.highest.items():
-            self.add(rule, observed, None, gateway)
-
-    def uses(self, key: str, throttled: Mapping[Governing, int]) -> Iterator[RuleUse]:
-        for rule, (observed, node, gateway) in self._found.items():
-            yield RuleUse(rule, key, observed, throttled.get(rule, 0), node, gateway)
-
-
-def rule_use(
-    quotas: ClientQuotas, now_ms: int, remote: RemoteUse = NO_REMOTE_USE
-) -> Iterator[RuleUse | None]:
-    """Yield the use of every rule with a sensor, here or at another gateway. None between the rules marks
-    that time has passed.
-    """
-    for kind, manager in quotas.managers.items():
-        key = KEY_OF[kind]
-        others = remote.get(key, NOTHING)
-        throttled: Counter[Governing] = Counter(others.throttled)
-        for each in manager.throttled.all():
-            throttled[each.rule] += 1
-            yield None
-        busiest, only_there = _Busiest(), dict(others.shared)
-        for sensor in manager.sensors():
-            yield None
-            if sensor.rule is not None:
-                there = only_there.pop((sensor.user, sensor.client_id), None)
-                observed = sensor.observed(now_ms) + (0.0 if there is None else there.observed)
-                busiest.add(sensor.rule, observed, sensor.node)
-        busiest.add_others(only_there.values(), others)
-        yield from busiest.uses(key, throttled)
-
-
-def rule_use_of(
-    quotas: ClientQuotas, entity: Entity, now_ms: int, remote: RemoteUse = NO_REMOTE_USE
-) -> Iterator[RuleUse]:
-    """Yield the use of one entity of users and client ids, reading its own sensors only."""
-    for kind, manager in quotas.managers.items():
-        others = remote.get(KEY_OF[kind], NOTHING)
-        only_there = {each.clients: each for each in others.shared.values() if each.rule == entity}
-        busiest = _Busiest()
-        for sensor in manager.sensors_under((entity.user, entity.client_id)):
-            there = only_there.pop((sensor.user, sensor.client_id), None)
-            busiest.add(
-                entity, sensor.observed(now_ms) + (0.0 if there is None else there.observed), sensor.node
-            )
-        highest = {rule: use for rule, use in others.highest.items() if rule == entity}
-        busiest.add_others(only_there.values(), KeyUse(highest=highest))
-        throttled = sum(1 for each in manager.throttled.all() if each.rule == entity)
-        yield from busiest.uses(KEY_OF[kind], {entity: throttled + others.throttled[entity]})
 
 
 def labels_of(sensor: ClientSensor) -> Labels:
@@ -225,20 +137,6 @@ def replication_families(quotas: ReplicationQuotas, now_ms: int) -> Iterator[Fam
         bounds = [Sample((), manager.bound)] if manager.bound < UNLIMITED else []
         yield FamilySamples(f"{prefix}_byte_rate", text, MetricType.GAUGE, rates)
         yield FamilySamples(f"{prefix}_quota_bound", "The present limit", MetricType.GAUGE, bounds)
-
-
-class RuleShadow(msgspec.Struct, frozen=True):
-    """One key of one marked rule, whether or not the rule sets a bound for it."""
-
-    entity: Entity
-    key: str
-    total: ShadowTotal
-
-
-def shadow_rule_use(quotas: ClientQuotas) -> Iterator[RuleShadow]:
-    for kind, manager in quotas.managers.items():
-        for rule, total in manager.shadows.items():
-            yield RuleShadow(Entity(*rule), KEY_OF[kind], total)
 
 
 def shadow_families(quotas: ClientQuotas, now_ms: int) -> Families:

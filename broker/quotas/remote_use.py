@@ -1,4 +1,4 @@
-"""The use of limits at other gateways, as they report it. `quota_metrics` adds it to this gateway's own use.
+"""The use of limits at other gateways, as they report it. `client_quotas` adds it to this gateway's own use.
 
 Limits of SHARED_KINDS hold for all gateways together, so the rates of one client at all of them are added up.
 Each gateway enforces the others by itself, so of these the highest use counts.

@@ -2,5 +2,5 @@
 
 Kafka clients: `sasl` with its mechanisms `plain`, `scram` with `unknown_users`, and `oauthbearer` with
 `access_tokens` and `issuer_keys`; `tls`, and the user name of a certificate (`principal_rules`). The console:
-`passwords`, `tokens`, `console_links`.
+`passwords`, `console_links`.
 """

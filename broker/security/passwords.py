@@ -9,6 +9,7 @@ import hashlib
 import hmac
 import secrets
 import unicodedata
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 MIN_LENGTH: Final = 12
@@ -34,10 +35,13 @@ It has the third lowest memory use: concurrent attempts are limited, memory more
 """
 
 
-class StoredPassword(NamedTuple):
-    salt: bytes
+@dataclass(frozen=True, slots=True)
+class StoredPassword:
+    """The stored form of a password: scrypt's salt, parameters and output."""
+
+    salt: bytes = field(repr=False)
     cost: Cost
-    digest: bytes
+    digest: bytes = field(repr=False)
 
 
 def password_error(password: str, name: str) -> str | None:

@@ -29,11 +29,11 @@ from broker.config.sections import (
 )
 from broker.config.sections.network import check_dynamic_change, check_threads
 from broker.config.sections.topics import topic_throttles
-from broker.controller.control import Control
+from broker.controller.control import Control, Subscriber
 from broker.controller.dynamic_config import DynamicConfig
 from broker.log.store import LogStore
+from broker.metadata.changes import Delta, QuotaChange, ShadowChange
 from broker.metadata.image import Image
-from broker.metadata.publisher import Delta, QuotaChange, ShadowChange, Subscriber
 from broker.network.requests.request_log import RequestLog
 from broker.network.socket_server import SocketServer
 from broker.partitions.partitions import Partitions
@@ -207,6 +207,16 @@ class ClientMetricsListener:
                 logger.error("A subscription is invalid, no client has it", extra=refused)
             self._telemetry.on_metadata_update({name: subscription})
             yield
+
+
+def response_listener(server: SocketServer) -> Subscriber:
+    """Return a listener that clears the cached responses, whenever something changes that they contain."""
+
+    def on_metadata_update(_old: Image, _new: Image, delta: Delta) -> None:
+        if delta.topics or delta.broker_configs or delta.scram or delta.acls:
+            server.clear_caches()
+
+    return on_metadata_update
 
 
 def unknown_users_listener(unknown_users: UnknownUsers) -> Subscriber:

@@ -20,9 +20,8 @@ from broker.api.security.client_security import ClientSecurity
 from broker.common.version import VERSION
 from broker.config.listeners import Server as ServerName
 from broker.controller.commands import CloseConnection
-from broker.controller.control import plan_close
+from broker.controller.control import Subscriber, plan_close
 from broker.controller.rows.broker import ServerInfo
-from broker.metadata.publisher import Subscriber
 from broker.monitoring.events.writer import EventWriter
 from broker.monitoring.prometheus.page import PrometheusPage
 from broker.network.acceptor.user_gate import UserGates
@@ -46,6 +45,7 @@ from broker.server.listeners import (
     register_network_listeners,
     register_quota_listeners,
     register_security_listeners,
+    response_listener,
     unknown_users_listener,
 )
 from broker.server.parts.control import ServerMetadata, ServerQuotas, ServerTelemetry
@@ -300,7 +300,7 @@ class Server(ABC):
             self.server_quotas.connections.values(),
         )
         client_metrics = ClientMetricsListener(image, self.telemetry.state.manager)
-        control.subscribe(server.on_metadata_update)
+        control.subscribe(response_listener(server))
         control.subscribe(quotas.on_metadata_update)
         for each in others:
             control.subscribe(each)

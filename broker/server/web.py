@@ -5,6 +5,7 @@ import ssl
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 import trio
@@ -71,16 +72,14 @@ async def start_console(
     backend = Backend(
         control=server.control,
         views=server.views,
-        identify=metadata.identify,
         redeem=redeem,
-        credentials_of=metadata.credentials_of,
         hash_password=hashed,
         metrics=server.prometheus.pieces,
         ready=is_ready,
         alerts=alerting,
     )
-    tls = _encryption(settings)
-    host, port = await nursery.start(_serve, backend, settings, tls, name=WEB_SERVER)
+    serve = partial(serve_console, shutdown=trio.Event(), tls=_encryption(settings))
+    host, port = await nursery.start(serve, backend, settings, name=WEB_SERVER)
     await server.metadata_ready()
     secret = server.config.security.admin_token
     made = secret is None and not server.control.image.tokens
@@ -130,13 +129,3 @@ def _encryption(settings: ConsoleConfig) -> Callable[[], ssl.SSLContext] | None:
 
 def monotonic_ms() -> int:
     return time.monotonic_ns() // 1_000_000
-
-
-async def _serve(
-    backend: Backend,
-    settings: ConsoleConfig,
-    tls: Callable[[], ssl.SSLContext] | None,
-    *,
-    task_status: trio.TaskStatus[tuple[str, int]] = trio.TASK_STATUS_IGNORED,
-) -> None:
-    await serve_console(backend, settings, shutdown=trio.Event(), tls=tls, task_status=task_status)

@@ -4,8 +4,8 @@ console         `Views`: the parts below, which `server` makes and `webui` reads
 parts           the parts of a server that these, /metrics and the task tree read
 live_server     the running server: load, connections, tasks
 live_quotas     what this server measures of quotas
-quota_views     the quotas with their use, here and at other gateways; `quota_rows` makes the rows,
-                `resolving` finds the rule that limits a client, `overridden` the rules that limit none
+quota_views     the quotas with their use, here and at other gateways; `quota_rows` makes the rows of rules,
+                `resolving` finds the rule that limits a client
 topics          topics with their contents, groups and transactions
 metadata        the metadata image and its log: settings, tokens, credentials, alert rules, audit trail
 upstream_views  what a gateway adds: its cluster, and the other gateways

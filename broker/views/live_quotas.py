@@ -14,19 +14,18 @@ from broker.controller.rows.quotas import (
     ClientUsage,
     Decided,
     NodeUse,
-    QuotaUse,
     RetryStormUse,
     ShadowUse,
 )
 from broker.metrics.rate import INT_MAX
 from broker.network.socket_server import SocketServer
 from broker.quotas.accounts import Account
+from broker.quotas.client_quotas import RuleUse, rule_use, rule_use_of
 from broker.quotas.connection_metrics import ip_rule_use
 from broker.quotas.connection_rates import AddressStats
 from broker.quotas.connections import ConnectionQuotas
 from broker.quotas.entity import CLIENT_ID, USER, Entity
 from broker.quotas.kinds import CLIENT_KEYS, IP_KEYS, KEY_OF, QuotaKind
-from broker.quotas.quota_metrics import RuleUse, rule_use, rule_use_of, shadow_rule_use
 from broker.quotas.remote_use import Clients, RemoteUse
 from broker.quotas.request import PERCENT_OF_A_SECOND_PER_NS
 from broker.quotas.table import UNLIMITED
@@ -84,44 +83,36 @@ class LiveQuotas:
         resources = self._server.resources.get(Server.CONTROLLER)
         return () if resources is None else address_uses(resources.gate.quotas, self._clock.ms())
 
-    def quota_use(self) -> Iterator[QuotaUse | None]:
+    def quota_use(self) -> Iterator[RuleUse | None]:
         """Yield the use of every rule with recent clients. None stands for sensors without a result."""
         now_ms, remote_use = self._clock.ms(), self._remote_use()
-        uses = chain(
+        return chain(
             rule_use(self._quotas, now_ms, remote_use),
             ip_rule_use(self._connection_quotas(), now_ms, remote_use),
         )
-        return (
-            None
-            if use is None
-            else QuotaUse(use.entity.pairs, use.key, use.observed, use.throttled, use.node, use.gateway)
-            for use in uses
-        )
 
-    def quota_use_of(self, entity: EntityPairs) -> Sequence[QuotaUse]:
+    def quota_use_of(self, entity: Entity) -> Iterable[RuleUse]:
         """Return the use of one entity."""
-        now_ms, parsed, remote_use = self._clock.ms(), Entity.of(entity), self._remote_use()
-        uses: Iterable[RuleUse]
-        if parsed.ip is None:
-            uses = rule_use_of(self._quotas, parsed, now_ms, remote_use)
-        else:
-            rules = ip_rule_use(self._connection_quotas(), now_ms, remote_use)
-            uses = (use for use in rules if use is not None and use.entity == parsed)
-        return [QuotaUse(entity, use.key, use.observed, use.throttled, use.node, use.gateway) for use in uses]
+        now_ms, remote_use = self._clock.ms(), self._remote_use()
+        if entity.ip is None:
+            return rule_use_of(self._quotas, entity, now_ms, remote_use)
+        rules = ip_rule_use(self._connection_quotas(), now_ms, remote_use)
+        return (use for use in rules if use is not None and use.entity == entity)
 
     def shadow_use(self) -> Sequence[ShadowUse]:
-        """Return the use of every limit in shadow mode."""
+        """Return the use of every limit in shadow mode, whether or not its rule sets a bound for the key."""
         now_ms = self._clock.ms()
         since_ms = self._clock.wall_ms() - now_ms
         return [
             ShadowUse(
-                use.entity.pairs,
-                use.key,
-                use.total.times,
-                use.total.throttled.at(now_ms),
-                None if use.total.last_ms is None else use.total.last_ms + since_ms,
+                Entity(*rule).pairs,
+                KEY_OF[kind],
+                total.times,
+                total.throttled.at(now_ms),
+                None if total.last_ms is None else total.last_ms + since_ms,
             )
-            for use in shadow_rule_use(self._quotas)
+            for kind, manager in self._quotas.managers.items()
+            for rule, total in manager.shadows.items()
         ]
 
     def decided(self, user: str, client_id: str, key: str) -> Decided | None:

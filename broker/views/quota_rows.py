@@ -1,55 +1,157 @@
-"""The rows of quota rules, of addresses and of the broker's limits, each with its use. Used by `quota_views`.
+"""The rows of quota rules, with their use and the rules that override them. Used by `quota_views`.
 
-Ten thousand rows of rules take a tenth of a second, and an open page requests them every second or two, so
-the rows of unused rules are cached until their rule changes.
+Ten thousand rows take a tenth of a second, and an open page requests them every second or two, so the rows of
+unused rules are cached until their rule changes.
+
+A rule limits no client if others precede it. The connected clients decide: a limit of which every matching
+client comes under another rule is overridden by the rules that these clients come under. If no connected
+client matches, a limit is overridden by a rule that precedes it for every possible client.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Final
 
-import msgspec
+from msgspec.structs import replace
 
 from broker.common.slices import Steps
-from broker.config.kinds import LONG_MAX
-from broker.config.sections import BrokerQuotaConfig
-from broker.config.setting import settings_of
 from broker.controller.commands import EntityPairs
-from broker.controller.rows.connections import AddressRow, AddressUse
-from broker.controller.rows.quotas import (
-    BrokerLimit,
-    BrokerQuotas,
-    ClusterLimit,
-    QuotaLimit,
-    QuotaRow,
-    QuotaUse,
-    RetryStormRow,
-    RetryStormUse,
-    ShadowUse,
-    WhiteList,
-)
-from broker.metadata.image import Image, QuotaEntry
-from broker.quotas.connection_rates import canonical_address, counted_address
-from broker.quotas.connections import IP_RATE
-from broker.quotas.entity import IP, Entity
+from broker.controller.rows.quotas import OverriddenBy, QuotaLimit, QuotaRow, ShadowUse
+from broker.metadata.image import QuotaEntry
+from broker.quotas.client_quotas import RuleUse
+from broker.quotas.entity import CLIENT_ID, IP, USER, Entity
+from broker.quotas.table import matches, overriding
 from broker.views.live_quotas import LiveQuotas
-from broker.views.overridden import (
-    ClientsByLimit,
-    Quotas,
-    Rules,
-    clients_by_limit,
-    rules_in_steps,
-)
+from broker.views.resolving import ClientIdentity, steps_for
 from broker.views.upstream_views import ShareViews
 
-AddressUses = tuple[AddressUse | None, AddressUse | None]
-"""On the broker's listeners, on the controller's."""
+MAX_CLIENTS: Final = 10_000
+"""Distinct clients that are examined, at some microseconds each. With more clients the result is unknown."""
 
-_NO_USE: Final[AddressUses] = (None, None)
+MAX_RULES: Final = 8
+"""Overriding rules that are listed."""
 
-_SETTINGS: Final = {each.name: setting for each, setting in settings_of(BrokerQuotaConfig)}
 
-_UNUSED: dict[str, QuotaUse] = {}
+Quotas = Mapping[EntityPairs, QuotaEntry]
+
+Shape = tuple[tuple[str, bool], ...]
+"""The kinds of an entity's names, and whether each is the default."""
+
+
+def _shape(entity: EntityPairs) -> Shape:
+    return tuple((kind, name is None) for kind, name in entity)
+
+
+_IN_ORDER: Final = tuple(map(_shape, steps_for(ClientIdentity("user", "client"), "")))
+
+
+class Rules:
+    """The rules of one state of the metadata image, with their shapes in order of precedence."""
+
+    def __init__(self, quotas: Quotas, shapes: Container[Shape]) -> None:
+        self.quotas = quotas
+        self.shapes = [shape for shape in _IN_ORDER if shape in shapes]
+        self._has_defaults = any(is_default for shape in self.shapes for _, is_default in shape)
+
+    @property
+    def can_override(self) -> bool:
+        return len(self.shapes) > 1
+
+    def matching(self, user: str, client_id: str) -> Iterator[QuotaEntry]:
+        """Yield the rules that match a client, in order of precedence."""
+        names = {USER: user, CLIENT_ID: client_id}
+        for shape in self.shapes:
+            entry = self.quotas.get(
+                tuple((kind, None if default else names[kind]) for kind, default in shape)
+            )
+            if entry is not None:
+                yield entry
+
+    def preceding(self, rule: EntityPairs, key: str) -> OverriddenBy | None:
+        """Return the first rule that precedes this limit for every possible client."""
+        if not self._has_defaults or rule[0][0] == IP:
+            return None
+        entity = Entity.of(rule)
+        for above in overriding((entity.user, entity.client_id)):
+            entry = self.quotas.get(Entity(*above).pairs)
+            if entry is not None and key in entry.limits:
+                return OverriddenBy((entry.entity,))
+        return None
+
+
+def rules_in_steps(quotas: Quotas) -> Steps[Rules]:
+    shapes = set()
+    for entity in quotas:
+        shapes.add(_shape(entity))
+        yield
+    return Rules(quotas, shapes)
+
+
+class ClientsByLimit:
+    """The numbers of clients that match each limit and come under other rules."""
+
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+        self._governing: set[tuple[EntityPairs, str]] = set()
+        self._overriding: dict[tuple[EntityPairs, str], dict[EntityPairs, int]] = {}
+
+    def add(self, matching: Iterable[QuotaEntry]) -> None:
+        """Count a client that these rules match, in order of precedence."""
+        first: dict[str, EntityPairs] = {}
+        for entry in matching:
+            rule = entry.entity
+            for key in entry.limits:
+                governing = first.setdefault(key, rule)
+                if governing is rule:
+                    self._governing.add((rule, key))
+                else:
+                    counts = self._overriding.setdefault((rule, key), {})
+                    counts[governing] = counts.get(governing, 0) + 1
+
+    def with_overriding(self, row: QuotaRow) -> QuotaRow:
+        """Return the row with the rules that override its limits."""
+        found = {limit.key: self.overriding(row.entity, limit.key) for limit in row.limits}
+        if not any(found.values()):
+            return row
+        limits = (replace(limit, overridden_by=found[limit.key]) for limit in row.limits)
+        return replace(row, limits=tuple(limits))
+
+    def overriding(self, rule: EntityPairs, key: str) -> OverriddenBy | None:
+        """Return the rules because of which this limit applies to no client; None if it applies to some."""
+        if (rule, key) in self._governing:
+            return None
+        counts = self._overriding.get((rule, key))
+        if counts is None:
+            return self._rules.preceding(rule, key)
+        rules = sorted(counts, key=lambda each: (-counts[each], _name(each)))
+        return OverriddenBy(tuple(rules[:MAX_RULES]), max(0, len(rules) - MAX_RULES), sum(counts.values()))
+
+
+def clients_by_limit(
+    rules: Rules,
+    clients: Iterable[tuple[str, str]],
+    only: Entity | None = None,
+    max_clients: int = MAX_CLIENTS,
+) -> Steps[ClientsByLimit]:
+    """Count the clients that match `only`, or all, each once. The result is empty if they are more than
+    `max_clients`.
+    """
+    found, seen = ClientsByLimit(rules), set[tuple[str, str]]()
+    for client in clients:
+        yield
+        if client not in seen and (only is None or matches((only.user, only.client_id), *client)):
+            if len(seen) == max_clients:
+                return ClientsByLimit(rules)
+            seen.add(client)
+            found.add(rules.matching(*client))
+    return found
+
+
+def _name(rule: EntityPairs) -> list[tuple[str, str]]:
+    return [(kind, name or "") for kind, name in rule]
+
+
+_UNUSED: dict[str, RuleUse] = {}
 _UNMARKED: dict[str, ShadowUse] = {}
 
 
@@ -69,11 +171,11 @@ class QuotaRows:
         """Yield the rows of the entities that are `wanted`, in no order. Yields None first, for each step of
         collecting their use. Each change of an image's `quotas` creates a new mapping.
         """
-        uses: dict[EntityPairs, dict[str, QuotaUse]] = {}
+        uses: dict[EntityPairs, dict[str, RuleUse]] = {}
         for use in self._live.quota_use():
             yield None
             if use is not None:
-                uses.setdefault(use.entity, {})[use.key] = use
+                uses.setdefault(use.entity.pairs, {})[use.key] = use
         shadows: dict[EntityPairs, dict[str, ShadowUse]] = {}
         for mark in self._live.shadow_use():
             shadows.setdefault(mark.entity, {})[mark.key] = mark
@@ -104,12 +206,13 @@ class QuotaRows:
             yield ranked(known[1])
 
     def one(self, entry: QuotaEntry, quotas: Quotas) -> Steps[QuotaRow]:
-        uses = {use.key: use for use in self._live.quota_use_of(entry.entity)}
+        entity = Entity.of(entry.entity)
+        uses = {use.key: use for use in self._live.quota_use_of(entity)}
         marks: Mapping[str, ShadowUse] = _UNMARKED
         if entry.shadow:
             marks = {mark.key: mark for mark in self._live.shadow_use() if mark.entity == entry.entity}
         row = _row(entry, uses, marks)
-        connected = yield from self._connected(quotas, Entity.of(entry.entity))
+        connected = yield from self._connected(quotas, entity)
         return row if connected is None else connected.with_overriding(row)
 
     def _connected(self, quotas: Quotas, only: Entity | None = None) -> Steps[ClientsByLimit | None]:
@@ -132,12 +235,12 @@ class QuotaRows:
         return (yield from clients_by_limit(rules, clients, only))
 
 
-def _row(entry: QuotaEntry, uses: Mapping[str, QuotaUse], marks: Mapping[str, ShadowUse]) -> QuotaRow:
+def _row(entry: QuotaEntry, uses: Mapping[str, RuleUse], marks: Mapping[str, ShadowUse]) -> QuotaRow:
     limits = []
     for key, limit in entry.limits.items():
         seen = uses.get(key)
         observed, throttled = (None, 0) if seen is None else (seen.observed, seen.throttled)
-        node = None if seen is None else seen.upstream_node
+        node = None if seen is None else seen.node
         would = marks.get(key) if entry.shadow else None
         by, at_ms = limit.changed_by, limit.changed_at_ms
         gateway = "" if seen is None else seen.gateway
@@ -145,101 +248,3 @@ def _row(entry: QuotaEntry, uses: Mapping[str, QuotaUse], marks: Mapping[str, Sh
     return QuotaRow(
         entry.entity, tuple(limits), entry.version, entry.changed_at_ms, entry.changed_by, entry.shadow
     )
-
-
-def address_rows(
-    image: Image,
-    uses: Iterable[AddressUse],
-    controller_uses: Iterable[AddressUse],
-    ipv6_prefix: int,
-    remote_uses: Iterable[AddressUse] = (),
-) -> Iterator[AddressRow | None]:
-    """Yield rows in no order; None stands for work without a row yet. `remote_uses` is the use at other
-    gateways.
-
-    Different spellings of an address are one row, and so are all addresses with the same first `ipv6_prefix`
-    bits; the row has the first of them.
-    """
-    seen: dict[str, AddressUses] = {use.address: (use, None) for use in uses}
-    for use in controller_uses:
-        seen[use.address] = (seen.get(use.address, _NO_USE)[0], use)
-    there: dict[str, tuple[AddressUse, ...]] = {}
-    for use in remote_uses:
-        there[use.address] = (*there.get(use.address, ()), use)
-        seen.setdefault(use.address, _NO_USE)
-        yield None
-    default: float | None = None
-    ruled: dict[str, tuple[QuotaEntry, float]] = {}
-    for entity, entry in image.quotas.items():
-        if len(entity) == 1 and entity[0][0] == IP and IP_RATE in entry.limits:
-            name, value = entity[0][1], entry.limits[IP_RATE].value
-            if name is None:
-                default = value
-                yield _address_row(None, entry, value, value, _NO_USE, ())
-            else:
-                ruled[name] = entry, value
-        yield None
-    for name, (entry, value) in ruled.items():
-        key = address_key(name, ipv6_prefix)
-        yield _address_row(name, entry, value, value, seen.pop(key, _NO_USE), there.get(key, ()))
-    for address, both in seen.items():
-        yield _address_row(address, None, None, default, both, there.get(address, ()))
-
-
-def address_key(ip: str, ipv6_prefix: int) -> str:
-    """Return the key under which `ip` is counted; an invalid address is returned unchanged."""
-    try:
-        return counted_address(canonical_address(ip), ipv6_prefix)
-    except ValueError:
-        return ip
-
-
-def _address_row(
-    address: str | None,
-    entry: QuotaEntry | None,
-    limit: float | None,
-    bound: float | None,
-    uses: AddressUses,
-    remote_uses: tuple[AddressUse, ...],
-) -> AddressRow:
-    if entry is None:
-        return AddressRow(address, None, bound, 0, 0, "", *uses, remote_uses)
-    changed = entry.version, entry.changed_at_ms, entry.changed_by
-    return AddressRow(address, limit, bound, *changed, *uses, remote_uses)
-
-
-def _key(field: str) -> str:
-    """Return the key of a field of the section."""
-    return _SETTINGS[field].key
-
-
-def broker_quotas(
-    config: BrokerQuotaConfig,
-    limits: Sequence[BrokerLimit],
-    storm: RetryStormUse,
-    counts: tuple[int, int],
-    version: int,
-) -> BrokerQuotas:
-    """Return the row; `counts` are the numbers of topics and partitions."""
-    topics, partitions = counts
-    return BrokerQuotas(
-        is_enabled=config.quota_enabled,
-        limits=tuple(limits),
-        white_lists=(
-            WhiteList(_key("white_list_users"), config.white_list_users),
-            WhiteList(_key("white_list_client_ids"), config.white_list_client_ids),
-            WhiteList(_key("white_list_listeners"), config.white_list_listeners),
-        ),
-        cluster=(
-            ClusterLimit(_key("topic_count"), _limit_or_none(config.topic_count), topics),
-            ClusterLimit(_key("partition_count"), _limit_or_none(config.partition_count), partitions),
-        ),
-        retry_storm=RetryStormRow(
-            config.retry_storm_backoff, config.retry_storm_max_delay_ms, *msgspec.structs.astuple(storm)
-        ),
-        version=version,
-    )
-
-
-def _limit_or_none(value: int) -> int | None:
-    return None if value >= LONG_MAX else value

@@ -5,25 +5,38 @@ from functools import partial
 from itertools import chain, zip_longest
 from typing import Final
 
+import msgspec
+
 from broker.common.principal import ANONYMOUS
 from broker.common.slices import Steps
+from broker.config.kinds import LONG_MAX
+from broker.config.sections import BrokerQuotaConfig
+from broker.config.setting import settings_of
 from broker.controller.client_quotas import proposed
 from broker.controller.commands import EntityPairs, QuotaAlteration
 from broker.controller.control import Control
-from broker.controller.rows.connections import AddressRow, ThrottledRow
+from broker.controller.rows.connections import AddressRow, AddressUse, ThrottledRow
 from broker.controller.rows.quotas import (
+    BrokerLimit,
     BrokerQuotas,
     ClientUsage,
+    ClusterLimit,
     MatchType,
     QuotaFilter,
     QuotaRow,
     ResolvedLimit,
+    RetryStormRow,
+    RetryStormUse,
+    WhiteList,
 )
+from broker.metadata.image import Image, QuotaEntry
 from broker.quotas.client_quota_requests import Component, EntityFilter
 from broker.quotas.client_quota_requests import MatchType as KafkaMatchType
-from broker.quotas.entity import Entity
+from broker.quotas.connection_rates import canonical_address, counted_address
+from broker.quotas.connections import IP_RATE
+from broker.quotas.entity import IP, Entity
 from broker.views.live_quotas import LiveQuotas
-from broker.views.quota_rows import QuotaRows, address_key, address_rows, broker_quotas
+from broker.views.quota_rows import QuotaRows
 from broker.views.resolving import ClientIdentity, Resolver, keys_for
 from broker.views.upstream_views import ShareViews
 
@@ -33,6 +46,12 @@ _MATCHES: Final = {
     MatchType.ANY: KafkaMatchType.SPECIFIED,
 }
 
+AddressUses = tuple[AddressUse | None, AddressUse | None]
+"""On the broker's listeners, on the controller's."""
+
+_NO_USE: Final[AddressUses] = (None, None)
+
+_SETTINGS: Final = {each.name: setting for each, setting in settings_of(BrokerQuotaConfig)}
 
 History = Sequence[tuple[int, int, int]]
 
@@ -207,3 +226,101 @@ def _histories(histories: Iterable[Callable[[], History]]) -> History:
     backwards = zip_longest(*(reversed(history()) for history in histories), fillvalue=(0, 0, 0))
     sums = [tuple(map(sum, zip(*rows, strict=True))) for rows in backwards]
     return [(row[0], row[1], row[2]) for row in reversed(sums)]
+
+
+def address_rows(
+    image: Image,
+    uses: Iterable[AddressUse],
+    controller_uses: Iterable[AddressUse],
+    ipv6_prefix: int,
+    remote_uses: Iterable[AddressUse] = (),
+) -> Iterator[AddressRow | None]:
+    """Yield rows in no order; None stands for work without a row yet. `remote_uses` is the use at other
+    gateways.
+
+    Different spellings of an address are one row, and so are all addresses with the same first `ipv6_prefix`
+    bits; the row has the first of them.
+    """
+    seen: dict[str, AddressUses] = {use.address: (use, None) for use in uses}
+    for use in controller_uses:
+        seen[use.address] = (seen.get(use.address, _NO_USE)[0], use)
+    there: dict[str, tuple[AddressUse, ...]] = {}
+    for use in remote_uses:
+        there[use.address] = (*there.get(use.address, ()), use)
+        seen.setdefault(use.address, _NO_USE)
+        yield None
+    default: float | None = None
+    ruled: dict[str, tuple[QuotaEntry, float]] = {}
+    for entity, entry in image.quotas.items():
+        if len(entity) == 1 and entity[0][0] == IP and IP_RATE in entry.limits:
+            name, value = entity[0][1], entry.limits[IP_RATE].value
+            if name is None:
+                default = value
+                yield _address_row(None, entry, value, value, _NO_USE, ())
+            else:
+                ruled[name] = entry, value
+        yield None
+    for name, (entry, value) in ruled.items():
+        key = address_key(name, ipv6_prefix)
+        yield _address_row(name, entry, value, value, seen.pop(key, _NO_USE), there.get(key, ()))
+    for address, both in seen.items():
+        yield _address_row(address, None, None, default, both, there.get(address, ()))
+
+
+def address_key(ip: str, ipv6_prefix: int) -> str:
+    """Return the key under which `ip` is counted; an invalid address is returned unchanged."""
+    try:
+        return counted_address(canonical_address(ip), ipv6_prefix)
+    except ValueError:
+        return ip
+
+
+def _address_row(
+    address: str | None,
+    entry: QuotaEntry | None,
+    limit: float | None,
+    bound: float | None,
+    uses: AddressUses,
+    remote_uses: tuple[AddressUse, ...],
+) -> AddressRow:
+    if entry is None:
+        return AddressRow(address, None, bound, 0, 0, "", *uses, remote_uses)
+    changed = entry.version, entry.changed_at_ms, entry.changed_by
+    return AddressRow(address, limit, bound, *changed, *uses, remote_uses)
+
+
+def _key(field: str) -> str:
+    """Return the key of a field of the section."""
+    return _SETTINGS[field].key
+
+
+def broker_quotas(
+    config: BrokerQuotaConfig,
+    limits: Sequence[BrokerLimit],
+    storm: RetryStormUse,
+    counts: tuple[int, int],
+    version: int,
+) -> BrokerQuotas:
+    """Return the row; `counts` are the numbers of topics and partitions."""
+    topics, partitions = counts
+    return BrokerQuotas(
+        is_enabled=config.quota_enabled,
+        limits=tuple(limits),
+        white_lists=(
+            WhiteList(_key("white_list_users"), config.white_list_users),
+            WhiteList(_key("white_list_client_ids"), config.white_list_client_ids),
+            WhiteList(_key("white_list_listeners"), config.white_list_listeners),
+        ),
+        cluster=(
+            ClusterLimit(_key("topic_count"), _limit_or_none(config.topic_count), topics),
+            ClusterLimit(_key("partition_count"), _limit_or_none(config.partition_count), partitions),
+        ),
+        retry_storm=RetryStormRow(
+            config.retry_storm_backoff, config.retry_storm_max_delay_ms, *msgspec.structs.astuple(storm)
+        ),
+        version=version,
+    )
+
+
+def _limit_or_none(value: int) -> int | None:
+    return None if value >= LONG_MAX else value

@@ -37,8 +37,8 @@ from broker.coordinator.group_service import GroupService
 from broker.coordinator.transaction_service import TransactionService
 from broker.log.slice import FileSlice
 from broker.log.store import LogStore
+from broker.metadata.changes import Delta
 from broker.metadata.image import Image
-from broker.metadata.publisher import Delta
 from broker.metadata.store import MetadataStore
 from broker.metrics.rate import Window
 from broker.partitions.partitions import Partitions

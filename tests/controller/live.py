@@ -24,11 +24,12 @@ from broker.controller.rows.quotas import (
     ClientUsage,
     Decided,
     NodeUse,
-    QuotaUse,
     RetryStormUse,
     ShadowUse,
 )
 from broker.controller.rows.topics import GroupRow, TopicSize
+from broker.quotas.client_quotas import RuleUse
+from broker.quotas.entity import Entity
 from broker.quotas.remote_use import Clients
 from broker.security.acl.authorizer import Authorizer
 from broker.telemetry.state import Telemetry
@@ -44,7 +45,7 @@ class Live:
     """A `LiveServer` and `LiveQuotas` that returns the test's values."""
 
     def __init__(self) -> None:
-        self.use: list[QuotaUse] = []
+        self.use: list[RuleUse] = []
         self.shadows: list[ShadowUse] = []
         self.clients: list[ClientUsage] = []
         self.connected: list[tuple[str, str]] = []
@@ -94,10 +95,10 @@ class Live:
     def tasks(self) -> list[TaskRow]:
         return []
 
-    def quota_use(self) -> Sequence[QuotaUse]:
+    def quota_use(self) -> Sequence[RuleUse]:
         return self.use
 
-    def quota_use_of(self, entity: EntityPairs) -> Sequence[QuotaUse]:
+    def quota_use_of(self, entity: Entity) -> Sequence[RuleUse]:
         return [use for use in self.use if use.entity == entity]
 
     def shadow_use(self) -> Sequence[ShadowUse]:

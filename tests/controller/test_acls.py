@@ -8,8 +8,7 @@ from broker.controller.acls import LONGEST_TEXT, plan_create_acls, plan_delete_a
 from broker.controller.commands import AclDeletion, CreateAcls, DeleteAcls, EntryOutcome
 from broker.controller.undo import inverse_of
 from broker.metadata.actor import Role
-from broker.metadata.changes import ACL_IS_SET, AuditRow, ChangeKind
-from broker.metadata.publisher import AclChange, Delta
+from broker.metadata.changes import ACL_IS_SET, AclChange, AuditRow, ChangeKind, Delta
 from broker.security.acl.acl import (
     Acl,
     AclFilter,

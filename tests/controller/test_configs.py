@@ -22,8 +22,7 @@ from broker.controller.configs import LONGEST_VALUE, MAX_ITEMS, MAX_SETTINGS, pl
 from broker.controller.describe import ConfigSource, describe
 from broker.controller.topics import plan_create_topics
 from broker.metadata.actor import ChangeOrigin, Role
-from broker.metadata.changes import Change, ChangeKind
-from broker.metadata.publisher import Delta
+from broker.metadata.changes import Change, ChangeKind, Delta
 from tests.controller.world import World
 
 TOPIC = ConfigResource(ResourceType.TOPIC, "t")

@@ -1,6 +1,7 @@
 """Control plans, commits, publishes and responds, one change at a time."""
 
 import gc
+import operator
 from functools import partial
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 import trio
 
 from broker.common.errors import ApiError, ConfigError, ErrorCode
-from broker.common.slices import Steps
+from broker.common.slices import Steps, run_through
 from broker.config.load import load
 from broker.controller.alerts import (
     AlertCondition,
@@ -56,14 +57,14 @@ from broker.controller.delegation_tokens import (
     RenewDelegationToken,
 )
 from broker.controller.group_changes import DeleteGroup, DeleteGroupOffsets, ResetOffsets
-from broker.controller.tokens import HashedPassword, SetPassword
+from broker.controller.tokens import SetPassword
 from broker.controller.topic_records import BrowseRecords, ProduceRecord
 from broker.controller.transaction_changes import AbortTransaction
 from broker.metadata.actor import Actor, ChangeOrigin, Role
-from broker.metadata.changes import AuditFilter, Change, ChangeKind
-from broker.metadata.image import Image
-from broker.metadata.publisher import Delta, QuotaChange
+from broker.metadata.changes import AuditFilter, Change, ChangeKind, Delta, QuotaChange
+from broker.metadata.image import Image, Topic
 from broker.security.acl.acl import AclFilter, Operation
+from broker.security.passwords import Cost, StoredPassword
 from tests.controller.world import StoreCommitter, World, actor
 from tests.security.acl.acls import allow
 
@@ -90,7 +91,7 @@ EVERY_COMMAND: list[Command[Any]] = [
     AllocateProducerIds(),
     IssueAdminToken("mine", Role.VIEWER),
     RevokeAdminToken("spare"),
-    SetPassword("one", HashedPassword(b"s", 2, 1, 1, b"d")),
+    SetPassword("one", StoredPassword(b"s", Cost(2, 1, 1), b"d")),
     AlterUserScramCredentials((ScramUpsertion("ann", 1, 4_096, b"salt", b"salted"),)),
     CreateAcls((allow(Operation.READ),)),
     DeleteAcls((AclFilter(),)),
@@ -374,3 +375,35 @@ def test_blocks_are_the_brokers_own_affair(world: World) -> None:
     with pytest.raises(ApiError):
         world.do(plan_producer_ids, AllocateProducerIds(), Role.EDITOR)
     assert world.image.next_producer_id == 0
+
+
+def test_subscribers_are_called_in_order_and_already_see_the_new_image(committer: StoreCommitter) -> None:
+    old, new = Image(version=1), Image(version=2)
+    control = Control(old, load(None, [], {}), committer)
+    heard: list[tuple[str, Image, Image, Image]] = []
+    control.subscribe(lambda a, b, _: heard.append(("first", a, b, control.image)))
+    control.subscribe(lambda a, b, _: heard.append(("second", a, b, control.image)))
+    run_through(control._replace(new, Delta.of([])))
+    assert heard == [("first", old, new, new), ("second", old, new, new)]
+
+
+def alive(kind: type) -> int:
+    return sum(type(each) is kind for each in gc.get_objects())
+
+
+def test_entries_of_the_old_image_are_freed_one_at_a_time(committer: StoreCommitter) -> None:
+    """10,000 deleted topics were freed at once with the old image, in 5 ms."""
+    count = 200
+    gc.collect()  # topics of earlier tests
+    before = alive(Topic)
+    topics = {f"t{at}": Topic(f"t{at}", at.to_bytes(16, "big"), 1, {}) for at in range(count)}
+    image = Image(topics=topics, topics_by_id={each.topic_id: each for each in topics.values()})
+    control = Control(image, load(None, [], {}), committer)
+    del image
+    del topics
+    left = [alive(Topic) - before]
+    delta = Delta.of(Change(ChangeKind.TOPIC, f"t{at}", "id", None) for at in range(count))
+    for _ in control._replace(Image(version=1), delta):
+        left.append(alive(Topic) - before)
+    assert (left[0], left[-1]) == (count, 0)
+    assert max(map(operator.sub, left, left[1:])) == 1

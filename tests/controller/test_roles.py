@@ -43,10 +43,11 @@ from broker.controller.commands import (
     Undo,
 )
 from broker.controller.control import Control, plan_close
-from broker.controller.tokens import HashedPassword, SetPassword
+from broker.controller.tokens import SetPassword
 from broker.metadata.actor import Actor, ChangeOrigin, Role
 from broker.metadata.changes import AuditFilter
 from broker.security.acl.acl import AclFilter, Operation
+from broker.security.passwords import Cost, StoredPassword
 from tests.controller.test_control import OF_PRINCIPALS, OPERATIONS
 from tests.controller.world import StoreCommitter, actor
 from tests.security.acl.acls import allow
@@ -99,7 +100,7 @@ NEEDS: dict[str, tuple[Role, Command[Any]]] = {
     "make a token": (Role.ADMIN, IssueAdminToken("mine", Role.ADMIN)),
     "renew a token": (Role.ADMIN, IssueAdminToken("spare", Role.VIEWER)),
     "revoke a token": (Role.ADMIN, RevokeAdminToken("spare")),
-    "set a console password": (Role.ADMIN, SetPassword("spare", HashedPassword(b"s", 2, 1, 1, b"d"))),
+    "set a console password": (Role.ADMIN, SetPassword("spare", StoredPassword(b"s", Cost(2, 1, 1), b"d"))),
     "set a password": (
         Role.ADMIN,
         AlterUserScramCredentials((ScramUpsertion("alice", 1, 4096, b"salt" * 4, b"x" * 32),)),

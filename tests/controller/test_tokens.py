@@ -14,13 +14,15 @@ from broker.controller.commands import (
 )
 from broker.controller.tokens import (
     Credentials,
-    HashedPassword,
     SetPassword,
     hashed,
     identify,
+    matches,
+    new_secret,
     plan_issue_token,
     plan_revoke_token,
     plan_set_password,
+    store,
 )
 from broker.metadata.actor import Role
 from broker.security import passwords
@@ -298,9 +300,29 @@ def test_a_weak_password_is_refused_before_it_is_hashed(monkeypatch: pytest.Monk
 def test_a_hash_is_compared_at_the_cost_it_was_made_with(full: World) -> None:
     set_password(full)
     token = full.image.tokens["vi"]
-    assert token.password is not None and token.password.n == 2**4
+    assert token.password is not None and token.password.cost.n == 2**4
     dearer = passwords.store(GOOD, passwords.Cost(2**5, 8, 1))
-    kept = HashedPassword(dearer.salt, *dearer.cost, dearer.digest)
-    full.do(plan_set_password, SetPassword("vi", kept))
+    full.do(plan_set_password, SetPassword("vi", dearer))
     assert credentials(full, "vi").accepts(GOOD)
     assert not Credentials(None, replace(token, digest=b"")).accepts("the-viewers-token")
+
+
+def test_a_token_has_256_random_bits_in_url_safe_characters() -> None:
+    secret = new_secret()
+    assert len(secret) == 43
+    assert secret != new_secret()
+    assert set(secret) <= set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
+
+
+def test_only_the_same_secret_matches() -> None:
+    stored = store("the secret")
+    assert matches("the secret", *stored)
+    assert not any(
+        matches(other, *stored) for other in ("", "the secre", "the secret ", "The secret", "\ud800")
+    )
+
+
+def test_equal_secrets_are_stored_differently_and_not_readably() -> None:
+    one, two = store("the secret"), store("the secret")
+    assert one.digest != two.digest
+    assert b"secret" not in one.salt + one.digest

@@ -25,7 +25,7 @@ def test_only_one_file_imports_more_of_hypercorn_than_types_and_settings() -> No
         if module.path.is_relative_to(ROOT / "webui") or module.path.is_relative_to(ROOT / "broker")
         if any(name.startswith("hypercorn") for name in _imported(module) - TYPES_AND_SETTINGS)
     }
-    assert found == {"webui/http/hypercorn_connection.py"}
+    assert found == {"webui/http/http_server.py"}
 
 
 def test_nothing_private_of_trio_or_of_the_web_framework_is_imported() -> None:

@@ -1,16 +1,19 @@
 """The image equals the latest row of each key."""
 
-import gc
-import operator
-
 import pytest
 
 from broker.common.errors import BrokerBug
-from broker.common.slices import run_through
 from broker.metadata.actor import Role
-from broker.metadata.changes import Change, ChangeKind, read_pairs, write_number, write_pairs
+from broker.metadata.changes import (
+    Change,
+    ChangeKind,
+    Delta,
+    QuotaChange,
+    read_pairs,
+    write_number,
+    write_pairs,
+)
 from broker.metadata.image import Image, Stamp, State, Topic, project
-from broker.metadata.publisher import Delta, Publisher, QuotaChange
 
 ALICE = (("user", "alice"),)
 ID = bytes(range(16))
@@ -171,34 +174,3 @@ def test_a_delta_names_what_was_touched() -> None:
     )
     assert not delta.broker_configs
     assert Delta.of([Change(ChangeKind.BROKER_CONFIG, "", "log.retention.ms", "1")]).broker_configs
-
-
-def test_subscribers_are_called_in_order_and_already_see_the_new_image() -> None:
-    old, new = Image(version=1), Image(version=2)
-    publisher = Publisher(old)
-    heard: list[tuple[str, Image, Image, Image]] = []
-    publisher.subscribe(lambda a, b, _: heard.append(("first", a, b, publisher.image)))
-    publisher.subscribe(lambda a, b, _: heard.append(("second", a, b, publisher.image)))
-    run_through(publisher.in_steps(new, Delta.of([])))
-    assert heard == [("first", old, new, new), ("second", old, new, new)]
-
-
-def alive(kind: type) -> int:
-    return sum(type(each) is kind for each in gc.get_objects())
-
-
-def test_entries_of_the_old_image_are_freed_one_at_a_time() -> None:
-    """10,000 deleted topics were freed at once with the old image, in 5 ms."""
-    count = 200
-    before = alive(Topic)
-    topics = {f"t{at}": Topic(f"t{at}", at.to_bytes(16, "big"), 1, {}) for at in range(count)}
-    publisher = Publisher(
-        Image(topics=topics, topics_by_id={each.topic_id: each for each in topics.values()})
-    )
-    del topics
-    left = [alive(Topic) - before]
-    delta = Delta.of(Change(ChangeKind.TOPIC, f"t{at}", "id", None) for at in range(count))
-    for _ in publisher.in_steps(Image(version=1), delta):
-        left.append(alive(Topic) - before)
-    assert (left[0], left[-1]) == (count, 0)
-    assert max(map(operator.sub, left, left[1:])) == 1

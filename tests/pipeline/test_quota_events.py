@@ -6,9 +6,8 @@ import pytest
 from pyspark.sql import functions as F
 
 from broker.metadata.actor import Actor, ChangeOrigin, Role
-from broker.metadata.changes import Change, ChangeKind, write_pairs
+from broker.metadata.changes import Change, ChangeKind, Delta, write_pairs
 from broker.metadata.image import Image, Limit, QuotaEntry
-from broker.metadata.publisher import Delta
 from broker.monitoring.events.quota_changes import QuotaChangeEvents
 from pipeline import silver
 from pipeline.formats import QUOTA_CHANGES

@@ -6,10 +6,10 @@ from broker.common.clock import BASE_MS
 from broker.common.slices import run_through
 from broker.metrics.families import render
 from broker.metrics.rate import Window
-from broker.quotas.client_quotas import ClientQuotas
+from broker.quotas.client_quotas import ClientQuotas, RuleUse, rule_use
 from broker.quotas.entity import DEFAULT, Entity
 from broker.quotas.kinds import KEY_OF, QuotaKind
-from broker.quotas.quota_metrics import RuleUse, families, rule_use
+from broker.quotas.quota_metrics import families
 from broker.quotas.throttled import longer
 from tests.quotas.scene import Connection
 

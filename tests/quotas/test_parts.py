@@ -7,11 +7,11 @@ import pytest
 from broker.common.clock import BASE_MS
 from broker.common.slices import run_through
 from broker.metrics.families import render
-from broker.quotas.client_quotas import ClientQuotas
+from broker.quotas.client_quotas import ClientQuotas, rule_use, rule_use_of
 from broker.quotas.entity import DEFAULT, Entity
 from broker.quotas.guarded_callback import GuardedCallback
 from broker.quotas.kinds import QuotaKind
-from broker.quotas.quota_metrics import families, rule_use, rule_use_of
+from broker.quotas.quota_metrics import families
 from broker.quotas.usage import IDLE_MS, MAX_UPDATED_AT_ONCE
 from tests.quotas.callbacks import Scripted
 from tests.quotas.scene import Connection

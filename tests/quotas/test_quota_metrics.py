@@ -8,12 +8,12 @@ import pytest
 
 from broker.common.clock import BASE_MS
 from broker.metrics.families import label_name, render
-from broker.quotas.client_quotas import ClientQuotas
+from broker.quotas.client_quotas import ClientQuotas, rule_use, rule_use_of
 from broker.quotas.connection_metrics import families as connection_families
 from broker.quotas.connections import ConnectionQuotas
 from broker.quotas.entity import DEFAULT, Entity
 from broker.quotas.guarded_callback import GuardedCallback
-from broker.quotas.quota_metrics import families, rule_use, rule_use_of
+from broker.quotas.quota_metrics import families
 from tests.quotas.callbacks import Scripted
 from tests.quotas.scene import Connection
 from tests.support.connecting import connect_from

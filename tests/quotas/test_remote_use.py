@@ -3,11 +3,10 @@
 import pytest
 
 from broker.common.clock import BASE_MS
-from broker.quotas.client_quotas import ClientQuotas
+from broker.quotas.client_quotas import ClientQuotas, RuleUse, rule_use, rule_use_of
 from broker.quotas.connection_metrics import ip_rule_use
 from broker.quotas.connections import IP_RATE, ConnectionQuotas
 from broker.quotas.entity import DEFAULT, Entity
-from broker.quotas.quota_metrics import RuleUse, rule_use, rule_use_of
 from broker.quotas.remote_use import Clients, RemoteUse, SensorUse, remote_use
 
 RATE = "producer_byte_rate"

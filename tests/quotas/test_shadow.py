@@ -13,9 +13,9 @@ from broker.common.slices import run_through
 from broker.quotas.bandwidth import RateQuotaManager
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.entity import DEFAULT, Entity, Name
-from broker.quotas.kinds import QuotaKind
+from broker.quotas.kinds import KEY_OF, QuotaKind
 from broker.quotas.mutation import MutationQuotaManager
-from broker.quotas.quota_metrics import shadow_families, shadow_rule_use
+from broker.quotas.quota_metrics import shadow_families
 from broker.quotas.request import RequestQuotaManager
 from broker.quotas.table import ShadowTotal
 from broker.quotas.usage import IDLE_MS, ShadowCount
@@ -251,7 +251,11 @@ def test_a_mark_holds_for_all_kinds_and_is_shown_by_key_and_by_sensor() -> None:
     quotas.set_shadow(alice, is_shadow=True)
     assert quotas.record_produce("alice", "app", 11_000, 0) is None
     assert quotas.request.record_handled("alice", "app", 500_000_000, 0) is None
-    uses = {use.key: (use.total.times, use.total.throttled.at(1_000)) for use in shadow_rule_use(quotas)}
+    uses = {
+        KEY_OF[kind]: (total.times, total.throttled.at(1_000))
+        for kind, manager in quotas.managers.items()
+        for total in manager.shadows.values()
+    }
     assert uses == {
         "producer_byte_rate": (1, 1_000),
         "consumer_byte_rate": (0, 0),

@@ -26,7 +26,7 @@ from broker.controller.commands import (
 from broker.controller.control import Control
 from broker.controller.rows.broker import ServerInfo
 from broker.controller.rows.connections import AddressUse, ThrottledRow
-from broker.controller.rows.quotas import MatchType, QuotaFilter, QuotaUse, ShadowUse
+from broker.controller.rows.quotas import MatchType, QuotaFilter, ShadowUse
 from broker.controller.rows.topics import GroupRow, TopicSize
 from broker.controller.rows.upstream import (
     GatewayRow,
@@ -38,6 +38,8 @@ from broker.controller.rows.upstream import (
     UpstreamSummary,
 )
 from broker.metadata.actor import Role
+from broker.quotas.client_quotas import RuleUse
+from broker.quotas.entity import Entity
 from broker.quotas.kinds import QuotaKind
 from broker.views.console import Views
 from broker.views.metadata import AuditFilter
@@ -186,7 +188,7 @@ async def test_a_quota_row_has_its_limits_use_and_last_change(
 ) -> None:
     alice: EntityPairs = (("user", "alice"),)
     await store(control, (alice, "producer_byte_rate", 1000.0), (alice, "consumer_byte_rate", 500.0))
-    live.use = [QuotaUse(alice, "producer_byte_rate", 1500.0, 2)]
+    live.use = [RuleUse(Entity.of(alice), "producer_byte_rate", 1500.0, 2)]
     (row,) = quota_rows(views)
     assert (row.entity, row.version, row.changed_by) == (alice, control.image.version, "ann")
     consumer, producer = row.limits
@@ -209,7 +211,7 @@ async def test_unused_rows_are_made_once_until_a_rule_changes(
     alice: EntityPairs = (("user", "alice"),)
     bob: EntityPairs = (("user", "bob"),)
     await store(control, (alice, "producer_byte_rate", 1000.0), (bob, "producer_byte_rate", 500.0))
-    live.use = [QuotaUse(alice, "producer_byte_rate", 1500.0, 2)]
+    live.use = [RuleUse(Entity.of(alice), "producer_byte_rate", 1500.0, 2)]
     used, unused = quota_rows(views)
     assert used.limits[0].observed == 1500.0 and unused.limits[0].observed is None
     again, kept = quota_rows(views)
@@ -217,7 +219,7 @@ async def test_unused_rows_are_made_once_until_a_rule_changes(
     assert [row for row in views.quotas.each_quota([QuotaFilter("user", MatchType.EXACT, "bob")]) if row] == [
         unused
     ]
-    live.use = [QuotaUse(bob, "producer_byte_rate", 7.0, 0)]
+    live.use = [RuleUse(Entity.of(bob), "producer_byte_rate", 7.0, 0)]
     assert [row.limits[0].observed for row in quota_rows(views)] == [None, 7.0]
     live.use = []
     assert [row.limits[0].observed for row in quota_rows(views)] == [None, None]

@@ -9,7 +9,7 @@ from broker.controller.rows.quotas import OverriddenBy
 from broker.quotas.entity import DEFAULT, Entity
 from broker.quotas.table import overriding, probes
 from broker.views.console import Views
-from broker.views.overridden import MAX_RULES, ClientsByLimit, clients_by_limit, rules_in_steps
+from broker.views.quota_rows import MAX_RULES, ClientsByLimit, clients_by_limit, rules_in_steps
 from tests.controller.live import Live, store
 
 PRODUCE, FETCH = "producer_byte_rate", "consumer_byte_rate"

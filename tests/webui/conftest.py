@@ -13,8 +13,7 @@ from broker.common import slices
 from tests.webui.fakes import FakeBroker, console_config
 from tests.webui.polls import Polls, WorkClock
 from webui.console import Console
-from webui.http.app import build_app, make_console
-from webui.http.url_rules import MatchedRule
+from webui.http.app import MatchedRule, build_app, make_console
 from webui.tables import slices as row_slices
 
 PORT = 8080

@@ -13,7 +13,7 @@ import trio
 from broker.security.console_links import link_with
 from tests.webui.fakes import FakeBroker, console_config
 from tests.webui.simulation import Simulation
-from webui.console import monotonic_ms
+from webui.http.app import monotonic_ms
 from webui.security.origin import OwnHost
 from webui.serving import serve_console
 

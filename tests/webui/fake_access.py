@@ -15,8 +15,9 @@ from broker.controller.commands import (
     Role,
 )
 from broker.controller.rows.broker import TokenRow
-from broker.controller.tokens import HashedPassword, SetPassword
+from broker.controller.tokens import SetPassword
 from broker.security.console_links import ConsoleLinks
+from broker.security.passwords import Cost, StoredPassword
 from tests.webui.rows import NOW_MS
 
 ADMIN = TokenRow("root", "admin", NOW_MS, "broker", 11)
@@ -69,12 +70,12 @@ class FakeAccess:
             row, (*tokens, None if row is None else self.passwords.get(name)), self.hashing
         )
 
-    def hash_password(self, password: str, name: str) -> HashedPassword:
+    def hash_password(self, password: str, name: str) -> StoredPassword:
         self.hashing.append(threading.current_thread().name)
         self.while_hashing()
         if len(password) < 12:
             raise ApiError(ErrorCode.INVALID_REQUEST, "Invalid password: expected 12 to 256 characters")
-        return HashedPassword(password.encode(), 1, 1, 1, b"")
+        return StoredPassword(password.encode(), Cost(1, 1, 1), b"")
 
     def _set_password(self, command: SetPassword, actor: Actor) -> EntryOutcome:
         if actor.role < Role.ADMIN and not (command.name == actor.name and command.proven):

@@ -13,7 +13,7 @@ from broker.controller.rows.quotas import BrokerLimit, BrokerQuotas, RetryStormU
 from broker.controller.topics import invalid_value
 from broker.quotas.broker_quota import UNLIMITED
 from broker.quotas.kinds import QuotaKind
-from broker.views.quota_rows import broker_quotas
+from broker.views.quota_views import broker_quotas
 
 KEYS = frozenset(setting.key for _, setting in settings_of(BrokerQuotaConfig))
 

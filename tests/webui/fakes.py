@@ -88,7 +88,7 @@ from broker.security.console_links import ConsoleLinks
 from broker.views.client_telemetry import ClientTelemetry
 from broker.views.connection_search import ConnectionQuery, RemoteConnections
 from broker.views.console import all_gateways
-from broker.views.overridden import clients_by_limit, rules_in_steps
+from broker.views.quota_rows import clients_by_limit, rules_in_steps
 from tests.controller.world import AUTHORIZER, World
 from tests.support.fake_shares import FakeShares
 from tests.webui.fake_access import ADMIN, EDITOR, SECRETS, VIEWER, FakeAccess
@@ -114,7 +114,7 @@ def console_config(host: str = "127.0.0.1", port: int = 0, **settings: Any) -> C
 
 
 def address_rows(broker: "FakeBroker") -> list[AddressRow]:
-    """As broker.views.quota_rows makes them."""
+    """As broker.views.quota_views makes them."""
     uses = {each.address: (each, None) for each in broker.address_uses}
     for each in broker.controller_uses:
         uses[each.address] = (uses.get(each.address, (None, None))[0], each)
@@ -250,9 +250,7 @@ class FakeBroker(FakeAccess, FakeAcls, FakeAlerts, FakeDelegationTokens, FakeRes
         return Backend(
             control=self,  # type: ignore[arg-type]
             views=self.views,  # type: ignore[arg-type]
-            identify=self.identify,
             redeem=self.redeem,
-            credentials_of=self.credentials_of,
             hash_password=self.hash_password,
             metrics=lambda: self.metrics(),
             ready=lambda: self.is_ready,

@@ -166,7 +166,7 @@ class LogWorld:
         pairs = tuple((key.replace("_", "."), value) for key, value in configs.items())
         changes = self._planned(CreateTopics((NewTopic(name, partitions, 1, pairs),)))
         image = self.store.commit(changes, actor(), WALL_MS)
-        self.control._publisher.image = image
+        self.control.image = image
         self.partitions.on_metadata_update(image, [name])
 
     def _planned(self, command: CreateTopics) -> Sequence[Any]:
@@ -179,7 +179,7 @@ class LogWorld:
     def set(self, topic: str, key: str, value: str) -> None:
         """Another operator sets a setting of a topic."""
         image = self.store.commit([Change(ChangeKind.TOPIC_CONFIG, topic, key, value)], actor(), WALL_MS)
-        self.control._publisher.image = image
+        self.control.image = image
 
     def append(
         self,

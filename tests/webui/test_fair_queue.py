@@ -14,6 +14,7 @@ from webui.fair_queue import (
     TURNS_PER_S,
     FairQueue,
     RateLimit,
+    TurnKind,
 )
 
 
@@ -137,7 +138,7 @@ async def test_changes_have_turns_of_their_own(mock_clock: MockClock) -> None:
     assert lines.turn("reader").wait_s > 1
     waits = []
     for _ in range(2 * CHANGES_PER_S):
-        turn = lines.turn_for_change("automation")
+        turn = lines.turn("automation", TurnKind.CHANGE)
         waits.append(turn.wait_s)
         turn.done()
     assert waits[:CHANGES_PER_S] == [0] * CHANGES_PER_S
@@ -146,5 +147,5 @@ async def test_changes_have_turns_of_their_own(mock_clock: MockClock) -> None:
 
 async def test_a_flood_of_changes_is_a_flood(mock_clock: MockClock) -> None:
     lines = FairQueue()
-    waits = [lines.turn_for_change("one").wait_s for _ in range(MAX_AT_ONCE + 1)]
+    waits = [lines.turn("one", TurnKind.CHANGE).wait_s for _ in range(MAX_AT_ONCE + 1)]
     assert waits == [0] * MAX_AT_ONCE + [FLOOD_TURN_S]

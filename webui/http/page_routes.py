@@ -1,6 +1,10 @@
-"""Routes of the console's pages, login, logout and static files.
+"""Routes of the console's pages, login (also by single sign-on), logout and static files.
 
 Added to the app by http.app. The pages load and change all data through the REST API.
+
+/oidc/login leads to the provider, /oidc/callback back to the console. A cookie of the browser that began,
+sent with the provider's redirect (SameSite=Lax), belongs to the state: a callback that another browser began
+does not log in.
 """
 
 from collections.abc import Awaitable, Callable
@@ -46,6 +50,10 @@ UNPROVEN_LINK: Final = (
 IN_QUERIES: Final = "!$&'()*+,;=:@/?%-._~"
 """Characters that stay unquoted in the query of a redirect."""
 
+OIDC_LOGIN: Final = "/oidc/login"
+OIDC_CALLBACK: Final = "/oidc/callback"
+_OIDC_SECONDS: Final = 600
+
 _SECRET = Text(min_length=1, max_length=LONGEST_SECRET)
 _BY_TOKEN = Record({"token": _SECRET})
 _BY_NAME = Record({"name": Text(min_length=1, max_length=LONGEST_NAME), "password": _SECRET})
@@ -58,6 +66,9 @@ def add_pages(app: QuartTrio, console: Console) -> None:
     _add(app, "/logout", "logout", _logout_view(console), "POST")
     _add(app, "/session", "session", _session_view(console), "GET")
     _add(app, "/static/<version>/<path:name>", "static_file", _static_view(shared_files()), "GET")
+    if console.oidc.is_enabled:
+        _add(app, OIDC_LOGIN, "oidc_login", _oidc_login_view(console, shared_renderer()), "GET")
+        _add(app, OIDC_CALLBACK, "oidc_callback", _oidc_callback_view(console, shared_renderer()), "GET")
 
 
 View = Callable[..., Awaitable[ResponseReturnValue]]
@@ -74,15 +85,15 @@ def _page_view(console: Console, renderer: Renderer, page: Page) -> View:
             request_info.scheme, request_info.headers.get("Host", "")
         )
         if redirect_origin is not None:
-            return redirect_to(redirect_origin, page.path, request.query_string)
+            return _redirect_to(redirect_origin, page.path, request.query_string)
         if "token" in request.args:
-            return sign_in_page(console, renderer, REFUSED_ADDRESS, 403)
+            return _sign_in_page(console, renderer, REFUSED_ADDRESS, 403)
         code = request.args.get("code")
         if code is not None and request.method == "GET":
             return _login_by_link(console, renderer, page, request_info, code)
         session = console.gate.session(request_info)
         if session is None:
-            return sign_in_page(console, renderer, "")
+            return _sign_in_page(console, renderer, "")
         views = console.backend.views
         template = UPSTREAMS_OWN if views.is_gateway and page.key in UPSTREAMS else page.key
         html = renderer.render(
@@ -103,7 +114,7 @@ def _page_view(console: Console, renderer: Renderer, page: Page) -> View:
     return view
 
 
-def redirect_to(origin: str, path: str, query: bytes) -> Response:
+def _redirect_to(origin: str, path: str, query: bytes) -> Response:
     """Redirect to the same page on the host that has its own cookies."""
     more = f"?{quote(query, safe=IN_QUERIES)}" if query else ""
     return Response(b"", status=307, headers={"Location": f"{origin}{path}{more}"})
@@ -117,9 +128,11 @@ def _login_by_link(
     """
     if is_cross_site(request_info.headers):
         # Another site's link must not log the visitor in as the link's creator (login CSRF).
-        return sign_in_page(console, renderer, "Open the link from the terminal, not from another page.", 403)
+        return _sign_in_page(
+            console, renderer, "Open the link from the terminal, not from another page.", 403
+        )
     if not sends_fetch_site(request_info.headers, request_info.address):
-        return sign_in_page(console, renderer, UNPROVEN_LINK, 403)
+        return _sign_in_page(console, renderer, UNPROVEN_LINK, 403)
     opened = Response(b"", status=303, headers={"Location": page.path})
     old = request_info.cookies.get(console.gate.cookie_name(request_info.scheme))
     try:
@@ -128,12 +141,12 @@ def _login_by_link(
         if console.gate.session(request_info) is not None:
             # The link was opened again in the browser that it logged in.
             return opened
-        return sign_in_page(console, renderer, problem.detail, problem.status)
-    set_session_cookie(console, opened, secret)
+        return _sign_in_page(console, renderer, problem.detail, problem.status)
+    _set_session_cookie(console, opened, secret)
     return opened
 
 
-def sign_in_page(console: Console, renderer: Renderer, message: str, status: int = 401) -> Response:
+def _sign_in_page(console: Console, renderer: Renderer, message: str, status: int = 401) -> Response:
     html = renderer.render("login.html", message=message, has_sign_on=console.oidc.is_enabled)
     return Response(html, status=status, content_type="text/html; charset=utf-8")
 
@@ -159,10 +172,71 @@ def _login_view(console: Console) -> View:
         secret, session = opened
         who = {"name": session.token.name, "role": session.token.role, "csrf": session.csrf}
         response = Response(encode(who), content_type=JSON)
-        set_session_cookie(console, response, secret)
+        _set_session_cookie(console, response, secret)
         return response
 
     return view
+
+
+def _oidc_login_view(console: Console, renderer: Renderer) -> View:
+    async def view() -> ResponseReturnValue:
+        info = request_info_of(request)
+        origin = console.gate.own_host.redirect_origin(info.scheme, info.headers.get("Host", ""))
+        if origin is not None:
+            return _redirect_to(origin, OIDC_LOGIN, b"")
+        try:
+            address, browser = await console.oidc.begin(_redirect_uri(console, info), info.address)
+        except Problem as problem:
+            return _sign_in_page(console, renderer, problem.detail, problem.status)
+        opened = Response(b"", status=303, headers={"Location": address})
+        opened.set_cookie(
+            _oidc_cookie(console, info),
+            browser,
+            max_age=_OIDC_SECONDS,
+            path="/",
+            secure=info.scheme == "https",
+            httponly=True,
+            samesite="Lax",
+        )
+        return opened
+
+    return view
+
+
+def _oidc_callback_view(console: Console, renderer: Renderer) -> View:
+    async def view() -> ResponseReturnValue:
+        info = request_info_of(request)
+        browser = info.cookies.get(_oidc_cookie(console, info), "")
+        try:
+            signed_in = await console.oidc.finish(request.args.to_dict(), browser)
+        except Problem as problem:
+            refused = _sign_in_page(console, renderer, problem.detail, problem.status)
+            return _without_oidc_cookie(console, info, refused)
+        old = info.cookies.get(console.gate.cookie_name(info.scheme))
+        secret, _ = console.authenticator.sign_in_by_provider(
+            signed_in.name, signed_in.role, signed_in.logout_url, old
+        )
+        opened = Response(b"", status=303, headers={"Location": "/"})
+        _set_session_cookie(console, opened, secret)
+        return _without_oidc_cookie(console, info, opened)
+
+    return view
+
+
+def _redirect_uri(console: Console, info: RequestInfo) -> str:
+    public = console.settings.public_url.rstrip("/")
+    return (public or f"{info.scheme}://{info.headers.get('Host', '')}") + OIDC_CALLBACK
+
+
+def _oidc_cookie(console: Console, info: RequestInfo) -> str:
+    return f"{console.gate.cookie_name(info.scheme)}-oidc"
+
+
+def _without_oidc_cookie(console: Console, info: RequestInfo, response: Response) -> Response:
+    response.delete_cookie(
+        _oidc_cookie(console, info), path="/", secure=info.scheme == "https", httponly=True, samesite="Lax"
+    )
+    return response
 
 
 def _logout_view(console: Console) -> View:
@@ -210,7 +284,7 @@ def _static_view(static: StaticFiles) -> View:
     return view
 
 
-def set_session_cookie(console: Console, response: Response, secret: str) -> None:
+def _set_session_cookie(console: Console, response: Response, secret: str) -> None:
     scheme = request.scheme
     response.set_cookie(
         console.gate.cookie_name(scheme),

@@ -89,16 +89,11 @@ def paced_connection(
     Requests that `refusal_of` refuses wait too, and do not reach the framework.
     """
     refused = RefusalLog(log, "console refused requests")
-    turn_of = {
-        TurnKind.PAGE: fair_queue.turn,
-        TurnKind.CHANGE: fair_queue.turn_for_change,
-        TurnKind.HEALTH: fair_queue.turn_for_health,
-    }
 
     class PacedConnection(WholeSendConnection):
         async def __call__(self, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
             identity, kind = queue_of(self.scope)
-            turn = turn_of[kind](identity)
+            turn = fair_queue.turn(identity, kind)
             try:
                 if turn.wait_s > 0:
                     received: list[ASGIReceiveEvent] = []

@@ -107,12 +107,12 @@ class Tier:
 
 
 class History:
-    __slots__ = ("_before", "_last", "_tiers")
+    __slots__ = ("_before", "_tiers", "last")
 
     def __init__(self) -> None:
         self._tiers = [Tier(step_s, kept) for step_s, kept in TIERS]
         self._before: tuple[int, BrokerMetrics] | None = None
-        self._last: Sample | None = None
+        self.last: Sample | None = None
 
     def add(self, metrics: BrokerMetrics, at_ms: int, others: GatewaySums = NO_OTHERS) -> Sample | None:
         """Add a sample and return it; None for the first values, which have no predecessor."""
@@ -142,21 +142,17 @@ class History:
         )
         for tier in self._tiers:
             tier.add(sample)
-        self._last = sample
+        self.last = sample
         return sample
-
-    @property
-    def last(self) -> Sample | None:
-        return self._last
 
     def columns(self, seconds: int) -> Iterator[tuple[str, list[float | None]]]:
         """Yield a list for each value of the last `seconds`, oldest first, in the finest resolution kept.
         Columns are a third of the size of rows. Each is built when taken, in half a millisecond.
         """
         samples: Sequence[Sample] = ()
-        if self._last is not None and seconds:
+        if self.last is not None and seconds:
             tier = next((each for each in self._tiers if each.reach_ms >= seconds * 1000), self._tiers[-1])
-            samples = tier.since(self._last.at_ms - seconds * 1000)
+            samples = tier.since(self.last.at_ms - seconds * 1000)
         columns: Iterable[Iterable[float]] = zip(*samples, strict=True) if samples else [()] * len(_LONGER)
         return ((name, _short(column)) for name, column in zip(Sample._fields, columns, strict=True))
 

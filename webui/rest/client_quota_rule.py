@@ -1,6 +1,6 @@
 """GET, PUT and DELETE /client-quotas/{id}: one quota rule as a resource, for tools that hold a desired state.
 
-The id derives from the entity (webui.quota_ids). A PUT gives the rule exactly the listed limits, and
+The id derives from the entity (webui.quotas). A PUT gives the rule exactly the listed limits, and
 repeating it changes nothing. The command is that of PATCH /client-quotas.
 """
 
@@ -11,8 +11,13 @@ from msgspec.structs import replace
 from broker.controller.commands import AlterClientQuotas, EntityPairs, QuotaAlteration, QuotaOp, Role
 from broker.controller.rows.quotas import QuotaRow
 from webui.problem import Problem, problem_schema, raise_refusal
-from webui.quota_ids import LONGEST_ID, BadId, entity_of
-from webui.quotas import LIMIT_KEYS, shell_command
+from webui.quotas import (
+    LIMIT_KEYS,
+    LONGEST_ID,
+    BadId,
+    entity_of,
+    shell_command,
+)
 from webui.rest.client_quotas import QUOTA, WANTED, reach_of, row_json
 from webui.rest.reach import REACH
 from webui.rest.replies import HEADERS, created, expected_version, no_content, path_of, versioned

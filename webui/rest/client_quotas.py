@@ -25,14 +25,15 @@ from broker.controller.rows.quotas import (
     ShadowUse,
 )
 from broker.views.console import Views
-from webui.entity_schema import ENTITY, LONGEST_NAME
 from webui.problem import Problem, problem_schema
-from webui.quota_ids import id_of
 from webui.quota_preview import connected_clients, preview
 from webui.quotas import (
     ALL_KEYS,
+    ENTITY,
     ENTITY_TYPES,
     LIMIT_KEYS,
+    LONGEST_NAME,
+    id_of,
     json_of,
     order_of,
     pairs_of,

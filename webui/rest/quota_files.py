@@ -26,10 +26,15 @@ from broker.controller.commands import (
 from broker.controller.rows.fields import RuleEntity, Word
 from broker.controller.rows.quotas import QuotaRow
 from broker.views.console import Views
-from webui.entity_schema import ENTITY
 from webui.problem import Problem, problem_schema
 from webui.quota_preview import connected_clients, preview
-from webui.quotas import entity_text, json_of, order_of, pairs_of
+from webui.quotas import (
+    ENTITY,
+    entity_text,
+    json_of,
+    order_of,
+    pairs_of,
+)
 from webui.rest.client_quotas import WANTED
 from webui.rest.files import FORMAT, PREVIEWED, YAML, file_reply, refused_import, version_of
 from webui.rest.reach import REACH, reaches_json

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Any, Final
 
-from webui.entity_schema import ENTITY
 from webui.quota_preview import LimitingRule, MovedClients, Reach
-from webui.quotas import json_of
+from webui.quotas import ENTITY, json_of
 from webui.schema import COUNT, MAYBE, NAME, Flag, Listing, Maybe, Record, Text
 from webui.tables.answers import as_json, schema_of
 from webui.tables.slices import collect, free_in_slices

@@ -14,8 +14,8 @@ from broker.common.principal import ANONYMOUS
 from broker.controller.commands import QuotaAlteration
 from broker.controller.rows.fields import LEFT_OUT, Measured, ShownEntity, Tags
 from broker.controller.rows.quotas import GatewayUse, MeasuredBy, NodeUse, ProbeRow, ResolvedLimit
-from webui.entity_schema import LONGEST_NAME
 from webui.problem import Problem
+from webui.quotas import LONGEST_NAME
 from webui.rest.client_quotas import EDIT, EDIT_OPTIONAL, alteration_of, check_edits
 from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
 from webui.schema import Listing, Record, Text

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from broker.config.sections.console import ConsoleConfig
-from broker.controller.commands import Actor, ChangeOrigin, Role
+from broker.controller.commands import Role
 from broker.controller.rows.broker import TokenRow
 from webui.backend import Backend
 from webui.problem import Problem
@@ -38,10 +38,10 @@ class Authenticator:
         "_current",
         "_current_version",
         "_now_ms",
-        "_passwords",
         "_sessions",
         "_used_ms",
         "_wall_ms",
+        "passwords",
     )
 
     def __init__(
@@ -56,7 +56,7 @@ class Authenticator:
         self._current: frozenset[TokenRow] = frozenset()
         self._current_version = -1
         self._now_ms = now_ms
-        self._passwords = Passwords(backend, self._backoff, now_ms)
+        self.passwords = Passwords(backend, self._backoff, now_ms)
         self._sessions = Sessions(
             settings.session_idle_ms, settings.session_max_ms, settings.max_sessions_per_token
         )
@@ -67,7 +67,8 @@ class Authenticator:
         """Return the token of a secret, or None. Counts no guess, so clients' secrets must go through
         `bearer`.
         """
-        return self._backend.identify(secret) if 0 < len(secret) <= LONGEST_SECRET else None
+        metadata = self._backend.views.metadata
+        return metadata.identify(secret) if 0 < len(secret) <= LONGEST_SECRET else None
 
     def guess(self, address: str, secret: str | None = None) -> Guess:
         """Count a guess of this address before its secret is compared, or even received (`secret` None). The
@@ -126,14 +127,14 @@ class Authenticator:
         with self.guess(address) as guess:
             shown = self._backend.redeem(secret, self._now_ms())
             if shown is None or shown.name != token.name:
-                await self._passwords.prove(token.name, secret, address, guess)
+                await self.passwords.prove(token.name, secret, address, guess)
             guess.right()
 
     async def sign_in_by_name(
         self, name: str, password: str, address: str, old_cookie: str | None, guess: Guess | None = None
     ) -> tuple[str, Session]:
         """Open a session by name and password. Raises Problem."""
-        token = await self._passwords.prove(name, password, address, guess)
+        token = await self.passwords.prove(name, password, address, guess)
         self._note_use(token)
         return self._open(token, old_cookie)
 
@@ -153,10 +154,6 @@ class Authenticator:
         if old_cookie is not None:
             self._sessions.close(old_cookie)
         return self._sessions.open(token, self._now_ms(), logout_url)
-
-    @property
-    def passwords(self) -> Passwords:
-        return self._passwords
 
     def session(self, cookie: str) -> Session | None:
         """Return the session of a cookie and note its use, or None."""
@@ -204,10 +201,6 @@ class Authenticator:
 def is_of_provider(token: TokenRow) -> bool:
     """Whether the row stands for a user of single sign-on, and for no token."""
     return token.version == OF_PROVIDER
-
-
-def actor_of(token: TokenRow, address: str, origin: ChangeOrigin) -> Actor:
-    return Actor(token.name, role_of(token), address, origin)
 
 
 def role_of(token: TokenRow) -> Role:

@@ -14,7 +14,7 @@ from broker.controller.commands import Actor, ChangeOrigin
 from broker.controller.rows.broker import TokenRow
 from webui.problem import Problem
 from webui.problem_types import CROSS_SITE
-from webui.security.authenticator import Authenticator, actor_of
+from webui.security.authenticator import Authenticator, role_of
 from webui.security.headers import HeaderLookup
 from webui.security.origin import SAFE_METHODS, AllowedHosts, OwnHost, host_name, is_allowed_origin
 from webui.security.sessions import Session
@@ -46,9 +46,8 @@ class Identity(msgspec.Struct, frozen=True):
     address: str
 
     def actor(self) -> Actor:
-        return actor_of(
-            self.token, self.address, ChangeOrigin.REST if self.session is None else ChangeOrigin.PAGE
-        )
+        origin = ChangeOrigin.REST if self.session is None else ChangeOrigin.PAGE
+        return Actor(self.token.name, role_of(self.token), self.address, origin)
 
 
 def check_head(target: bytes, fields: Iterable[tuple[bytes, bytes]]) -> None:

@@ -1,6 +1,6 @@
 """Single sign-on: OpenID Connect's Authorization Code flow with PKCE.
 
-Used by webui.http.oidc_routes. `begin` makes the address of the provider's login, `finish` exchanges the code
+Used by webui.http.page_routes. `begin` makes the address of the provider's login, `finish` exchanges the code
 that comes back and verifies the id token with PyJWT: signature, issuer, audience, expiry and nonce. A state
 is good once, for ten minutes, and for the browser that began; so nobody can log another user's browser in.
 

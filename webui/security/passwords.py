@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 import trio
 
 from broker.controller.rows.broker import TokenRow
-from broker.controller.tokens import HashedPassword
+from broker.controller.tokens import StoredPassword
 from webui.backend import Backend
 from webui.fair_queue import RateLimit
 from webui.problem import Problem
@@ -55,7 +55,7 @@ class Passwords:
         guesses = guess or self._addresses.begin(address, now_ms), self._names.begin(key, now_ms)
         row = None
         try:
-            credentials = self._backend.credentials_of(name)
+            credentials = self._backend.views.metadata.credentials_of(name)
             if await self._in_thread(lambda: credentials.accepts(secret), wait_s):
                 row = credentials.row
         finally:
@@ -68,7 +68,7 @@ class Passwords:
             raise Problem(401, "Unknown name or password.")
         return row
 
-    async def hashed(self, password: str, name: str) -> HashedPassword:
+    async def hashed(self, password: str, name: str) -> StoredPassword:
         """Return the hash of a password. Raises ApiError for an invalid password, and Problem 503."""
         return await self._in_thread(lambda: self._backend.hash_password(password, name), self._turn())
 

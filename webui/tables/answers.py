@@ -11,7 +11,7 @@ import msgspec
 from msgspec import inspect
 from msgspec.structs import astuple
 
-from webui.entity_schema import ANY_ENTITY, ENTITY
+from webui.quotas import ANY_ENTITY, ENTITY
 from webui.schema import NAME, Flag, Listing, Maybe, Names, Number, Record, Schema, Text
 from webui.tables.json_output import finite, utc
 

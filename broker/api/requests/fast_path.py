@@ -40,7 +40,7 @@ class FastPath(Protocol):
         """
 
     def forget(self) -> None:
-        """Clear what depends on the metadata image, because the image has changed."""
+        """Clear what depends on topics and settings, because some have changed."""
 
 
 class Unusual(Exception):  # noqa: N818 - describes the request

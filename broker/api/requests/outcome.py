@@ -36,10 +36,11 @@ class Login(Enum):
 class Response:
     """A reply to encode and send.
 
-    `cacheable` is true if identical request bytes get the same response until the metadata image changes; the
-    broker then caches the encoded response. `update_connection`, if set, applies the request's effect to the
-    connection each time the cached response is served. Only the SASL handlers set `login`. `withhold`, if
-    set, returns the response to send instead when the request quota throttles the client.
+    `cacheable` is true if identical request bytes get the same response until a topic, a broker's setting, a
+    user or an ACL changes in the metadata image; the broker then caches the encoded response.
+    `update_connection`, if set, applies the request's effect to the connection each time the cached response
+    is served. Only the SASL handlers set `login`. `withhold`, if set, returns the response to send instead
+    when the request quota throttles the client.
     """
 
     __slots__ = ("cacheable", "login", "reply", "throttle", "update_connection", "withhold")

@@ -13,24 +13,6 @@ from broker.controller.rows.fields import HIDDEN, Measured, Moment, Node, Rate, 
 from broker.quotas.kinds import QuotaKind
 
 
-class QuotaUse(msgspec.Struct, frozen=True):
-    """The current use of one rule's clients: `observed` in the key's unit, `throttled` connections that it
-    mutes. `upstream_node` is the node that `observed` is about, None unless limits hold at each node
-    (quota.scope=broker).
-
-    If gateways share limits, both are sums of all gateways. Of a limit that each gateway enforces alone
-    (request_percentage, connection_creation_rate), `observed` is the highest, and `gateway` the other gateway
-    that has it; otherwise "".
-    """
-
-    entity: EntityPairs
-    key: str
-    observed: float
-    throttled: int = 0
-    upstream_node: int | None = None
-    gateway: str = ""
-
-
 class NodeUse(msgspec.Struct, frozen=True):
     """The current use of one limit at one upstream node by all clients that share it; -1 is a connection's
     node before it is known. `wait_ms` is the throttle time of the next request at this use.
@@ -78,9 +60,14 @@ class OverriddenBy(msgspec.Struct, frozen=True):
 
 
 class QuotaLimit(msgspec.Struct, frozen=True):
-    """One limit of one entity. `observed` is None without recent clients; `shadow` is what it would have
-    done, None if it is enforced. `upstream_node` and `gateway`: see `QuotaUse`. `overridden_by` is None if
-    the limit applies to clients, or could.
+    """One limit of one entity with its use: `observed` in the key's unit, None without recent clients, and
+    `throttled` connections that it mutes. `upstream_node` is the node that `observed` is about, None unless
+    limits hold at each node (quota.scope=broker). `shadow` is what the limit would have done, None if it is
+    enforced. `overridden_by` is None if the limit applies to clients, or could.
+
+    If gateways share limits, the use is the sum of all gateways. Of a limit that each gateway enforces alone
+    (request_percentage, connection_creation_rate), `observed` is the highest, and `gateway` the other gateway
+    that has it; otherwise "".
     """
 
     key: str

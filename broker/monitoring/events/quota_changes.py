@@ -12,9 +12,8 @@ from itertools import chain
 from typing import Final
 
 from broker.metadata.actor import Actor
-from broker.metadata.changes import EntityPairs
+from broker.metadata.changes import Delta, EntityPairs
 from broker.metadata.image import OUR_TOPICS, Image, QuotaEntry
-from broker.metadata.publisher import Delta
 from broker.monitoring.events.activity import Event, encode
 
 VERSION: Final = 2

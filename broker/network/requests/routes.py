@@ -330,7 +330,7 @@ class Routes:
             route.wrap_handler(wrapper)
 
     def clear_caches(self) -> None:
-        """Invalidate cached responses; called when the metadata image changes."""
+        """Invalidate cached responses; called when what they contain changes in the metadata image."""
         for route in self._routes.values():
             route.clear_cache()
             if route.fast_path is not None:

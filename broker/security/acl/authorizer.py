@@ -2,7 +2,7 @@
 StandardAuthorizerData)
 
 broker.api asks it for each resource of a request. Its decisions are kept until the ACLs change, so that most
-cost one lookup. `server.listeners.metadata` applies the changes; `api.security.client_security` has the
+cost one lookup. `server.listeners` applies the changes; `api.security.client_security` has the
 authorizer, or None if `authorizer.class.name` is empty.
 """
 

@@ -20,10 +20,10 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from broker.controller.tokens import store
 from broker.gateway.sharing.commits import Commit, write_commit
 from broker.metadata.actor import Actor, ChangeOrigin, Role
 from broker.metadata.changes import Change, ChangeKind
-from broker.security import tokens
 from tests.support import kafka_tools
 from tests.support.broker_process import WEIR, within
 from tests.support.gateway_process import GatewayProcess, set_rate
@@ -41,7 +41,7 @@ OTHER_KEY: Final = "another-key-of-all-gateways-of-the-tests"
 
 
 def forged(row: int) -> bytes:
-    stored = tokens.store(SECRET)
+    stored = store(SECRET)
     value = json.dumps({"role": "ADMIN", "salt": stored.salt.hex(), "digest": stored.digest.hex()})
     actor = Actor("system", Role.ADMIN, "", ChangeOrigin.REST)
     return write_commit(

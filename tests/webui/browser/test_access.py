@@ -11,7 +11,7 @@ from broker.controller.rows.broker import TokenRow
 from tests.webui.browser.conftest import ServedConsole, Watched, refused_buttons, watched
 from tests.webui.fake_access import VIEWER
 from tests.webui.fakes import FakeBroker
-from webui.console import monotonic_ms
+from webui.http.app import monotonic_ms
 
 PROOF = "Your token or password"
 

@@ -13,7 +13,7 @@ from tests.webui.browser.conftest import Watched
 from tests.webui.fake_access import ADMIN, EDITOR, VIEWER
 from tests.webui.fakes import FakeBroker
 from tests.webui.rows import connection, throttled
-from webui.console import monotonic_ms
+from webui.http.app import monotonic_ms
 
 NAMES = (
     "<img src=x onerror=alert(1)>",

@@ -12,7 +12,7 @@ from broker.controller.rows.connections import ConnectionLimitRow
 from tests.webui.browser.conftest import PHONE, ServedConsole, Watched, watched
 from tests.webui.fakes import FakeBroker
 from tests.webui.rows import connection, tasks, throttled, upstream
-from webui.console import monotonic_ms
+from webui.http.app import monotonic_ms
 from webui.pages import PAGES
 
 PATHS = tuple(page.path for page in PAGES)

@@ -14,9 +14,9 @@ from tests.support.machine_speed import WITHIN_S
 from tests.webui.fakes import FakeBroker
 from tests.webui.raw_http import Served, rest_of, served, until
 from tests.webui.rows import throttled
-from webui.console import monotonic_ms
 from webui.fair_queue import FLOOD_WAIT_S, MAX_AT_ONCE, FairQueue
 from webui.http import encryption, http_server
+from webui.http.app import monotonic_ms
 
 GET = b"GET %b HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n%b\r\n"
 CLIENT_HELLO = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"

@@ -12,8 +12,8 @@ from broker.controller.rows.broker import TokenRow
 from tests.webui.fake_access import EDITOR
 from tests.webui.fakes import FakeBroker
 from tests.webui.raw_http import Served, rest_of, served, until
-from webui import console
 from webui.fair_queue import MAX_AT_ONCE
+from webui.http import app
 from webui.security.backoff import FREE_GUESSES
 
 LOGIN: Final = (
@@ -47,7 +47,7 @@ class Stopped:
 
 @pytest.fixture(autouse=True)
 def stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(console, "time", Stopped)
+    monkeypatch.setattr(app, "time", Stopped)
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from tests.support.machine_speed import WITHIN_S
 from tests.webui.fakes import FakeBroker, console_config
 from tests.webui.raw_http import Served, rest_of, served, until
 from tests.webui.rows import throttled
-from webui.http import http_server, hypercorn_connection, request
+from webui.http import http_server, request
 from webui.http.connection_limits import ConnectionLimits
 from webui.live.broadcaster import BROADCAST_EVERY_S
 from webui.serving import serve_console
@@ -238,14 +238,14 @@ async def test_a_websocket_is_refused_before_the_framework(
 async def test_headers_that_never_end_close_the_connection(
     broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = hypercorn_connection.hypercorn_config
+    made = http_server.hypercorn_config
 
     def hasty() -> Any:
         config = made()
         config.keep_alive_timeout = 0.3
         return config
 
-    monkeypatch.setattr(hypercorn_connection, "hypercorn_config", hasty)
+    monkeypatch.setattr(http_server, "hypercorn_config", hasty)
     async with served(broker) as server:
         stream = await server.open()
         await stream.send_all(b"GET / HTTP/1.1\r\nHost: ")
@@ -259,7 +259,7 @@ async def test_a_broken_connection_is_logged_and_the_broker_goes_on(
         raise RuntimeError("hypercorn broke")
 
     with monkeypatch.context() as patch, caplog.at_level(logging.ERROR):
-        patch.setattr(hypercorn_connection.HypercornConnection, "run", break_)
+        patch.setattr(http_server.HypercornConnection, "run", break_)
         assert await rest_of(await server.open()) == b""
     assert "hypercorn broke" in caplog.text
     assert (await rest_of(await server.ask("/healthz", b"Connection: close\r\n"))).endswith(b"ok\n")

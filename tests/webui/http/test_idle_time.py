@@ -7,8 +7,7 @@ import pytest
 import trio
 import trio.testing
 
-from webui.http.http_server import ReadScheduler, TimeoutStream
-from webui.http.hypercorn_connection import Connections
+from webui.http.http_server import Connections, ReadScheduler, TimeoutStream
 from webui.http.request import ENTRY
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"

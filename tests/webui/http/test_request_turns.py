@@ -24,6 +24,7 @@ from webui.fair_queue import (
     TURNS_PER_S,
     FairQueue,
     Turn,
+    TurnKind,
 )
 from webui.http.app import build_app
 from webui.http.request import ENTRY, WEBSOCKET
@@ -80,9 +81,9 @@ async def test_clients_are_identified_by_session_token_and_address(
     requests: Counter[str] = Counter()
     turn_of = FairQueue.turn
 
-    def turn(lines: FairQueue, identity: str) -> Turn:
+    def turn(lines: FairQueue, identity: str, kind: TurnKind) -> Turn:
         requests[identity] += 1
-        return turn_of(lines, identity)
+        return turn_of(lines, identity, kind)
 
     monkeypatch.setattr(FairQueue, "turn", turn)
     app = build_app(console)
@@ -160,7 +161,7 @@ async def test_a_health_check_waits_behind_no_other_request(
         await _ask(build_app(console), path, [])
     assert trio.current_time() == 0
     for _ in range(HEALTH_BURST - 2):
-        console.fair_queue.turn_for_health("another").done()
+        console.fair_queue.turn("another", TurnKind.HEALTH).done()
     await _ask(build_app(console), "/healthz", [])
     assert trio.current_time() == pytest.approx(1 / HEALTH_PER_S)
 

@@ -15,7 +15,7 @@ from tests.webui.fakes import FakeBroker, console_config
 from tests.webui.raw_http import Served, served
 from webui import fair_queue
 from webui.console import Console
-from webui.http import app, http_server, hypercorn_connection
+from webui.http import app, http_server
 
 SLOW = 200
 DRIP_S = 0.25
@@ -28,14 +28,14 @@ Attack = Callable[[trio.SocketStream], Awaitable[None]]
 
 @asynccontextmanager
 async def hasty(broker: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Served]:
-    made = hypercorn_connection.hypercorn_config
+    made = http_server.hypercorn_config
 
     def config() -> Any:
         config = made()
         config.keep_alive_timeout = LIMIT_S
         return config
 
-    monkeypatch.setattr(hypercorn_connection, "hypercorn_config", config)
+    monkeypatch.setattr(http_server, "hypercorn_config", config)
     monkeypatch.setattr(app, "BODY_TIMEOUT_S", LIMIT_S)
     monkeypatch.setattr(fair_queue, "FLOOD_WAIT_S", LIMIT_S)
     async with served(broker) as server:
@@ -92,7 +92,7 @@ async def test_two_hundred_slow_clients_delay_no_other_and_are_disconnected(
 
 
 def test_the_limits_are_those_configured(console: Console) -> None:
-    config = hypercorn_connection.hypercorn_config()
+    config = http_server.hypercorn_config()
     of_app = app.build_app(console).config
     assert (of_app["BODY_TIMEOUT"], of_app["RESPONSE_TIMEOUT"]) == (10, 30)
     assert (config.keep_alive_timeout, http_server.STALLED_AFTER_S, app.BODY_TIMEOUT_S) == (5.0, 10.0, 10)

@@ -5,8 +5,7 @@ from werkzeug.exceptions import MethodNotAllowed, NotFound
 from werkzeug.routing import Map
 
 from webui.console import Console
-from webui.http.app import build_app
-from webui.http.url_rules import MatchedRule
+from webui.http.app import MatchedRule, build_app
 from webui.rest.routes import ROUTES
 from webui.rest.routing import Route
 

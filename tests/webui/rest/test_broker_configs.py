@@ -43,8 +43,6 @@ async def http(broker: RunningBroker) -> Browserless:
     backend = Backend(
         server.control,
         views,
-        views.metadata.identify,
-        views.metadata.credentials_of,
         hashed,
         lambda: "",
         lambda: True,

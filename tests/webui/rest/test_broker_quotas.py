@@ -35,8 +35,6 @@ async def http(broker: RunningBroker, mock_clock: MockClock) -> Browserless:
     backend = Backend(
         server.control,
         views,
-        views.metadata.identify,
-        views.metadata.credentials_of,
         hashed,
         lambda: "",
         lambda: True,

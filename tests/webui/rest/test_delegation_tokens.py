@@ -175,8 +175,6 @@ async def console_of(world: LogWorld) -> Browserless:
     backend = Backend(
         world.control,
         views,
-        views.metadata.identify,
-        views.metadata.credentials_of,
         hashed,
         lambda: "",
         lambda: True,

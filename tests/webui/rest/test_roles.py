@@ -175,8 +175,6 @@ class Real:
         backend = Backend(
             self.control,
             views,
-            views.metadata.identify,
-            views.metadata.credentials_of,
             hashed,
             lambda: "",
             lambda: True,

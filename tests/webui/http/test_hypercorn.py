@@ -1,6 +1,6 @@
-"""What hypercorn_connection and request take of hypercorn, quart-trio and trio beyond their public names.
+"""What http_server and request take of hypercorn, quart-trio and trio beyond their public names.
 
-A failure means that upstream has changed: read its new code, adapt webui.http.hypercorn_connection, and
+A failure means that upstream has changed: read its new code, adapt webui.http.http_server, and
 then this file.
 """
 
