@@ -7,7 +7,7 @@ Kafka's mode is here, `network.automq.server_mode` has the other one (`socket.se
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import msgspec
@@ -30,7 +30,6 @@ from broker.network.handshakes import certificates_of
 from broker.network.listener import Listener
 from broker.network.observers import ConnectionObservers
 from broker.network.processor import Processor, ProcessorServices, ProcessorSettings
-from broker.network.reaper import Reaper
 from broker.network.requests.client_usage import UsageTaps
 from broker.network.requests.request_channel import RequestChannel, Requests
 from broker.network.requests.request_log import RequestLog
@@ -172,7 +171,6 @@ class ServerFactory:
         clock: TrioClock,
         *,
         resources: Mapping[Server, ServerResources],
-        reapers: Sequence[Reaper],
         on_close: Callable[[Channel, str], None],
         observers: ConnectionObservers,
         mode: ServerMode,
@@ -198,7 +196,6 @@ class ServerFactory:
         self._max_receive_before_login = max_receive_before_login
         self._clock = clock
         self._resources = resources
-        self._reapers = reapers
         self._mode = mode
         self._on_close = on_close
         self._observers = observers
@@ -299,7 +296,6 @@ class ServerFactory:
             requests,
             self._completion,
             responders=self.responders,
-            reapers=self._reapers,
             throttling=self.throttling,
             clock=self._clock,
             frames=self._resources[name.server].frames,

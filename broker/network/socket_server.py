@@ -7,7 +7,7 @@ applies changed settings at run time: it adds and removes listeners and resizes 
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
 
 import trio
@@ -30,7 +30,6 @@ from broker.network.handling.handler_pool import Completion
 from broker.network.listener import Listener
 from broker.network.observers import ConnectionObservers
 from broker.network.processor import Processor
-from broker.network.reaper import Reaper
 from broker.network.requests.client_usage import ClientAccounts
 from broker.network.requests.request_channel import ResponseSend
 from broker.network.requests.request_time import RequestTime
@@ -72,7 +71,6 @@ class SocketServer:
         logins: UserGates,
         failures: Failures,
         clock: TrioClock,
-        reapers: Sequence[Reaper],
         disconnected: Callable[[str], None],
         mode: ServerMode = KAFKA,
     ) -> None:
@@ -115,7 +113,6 @@ class SocketServer:
             logins,
             clock,
             resources=self.resources,
-            reapers=reapers,
             on_close=self._closed,
             observers=self.observers,
             mode=mode,

@@ -194,6 +194,8 @@ class Purgatory(Generic[Op]):
         self.purge_interval = purge_interval
         self._timer = Timer()
         self._watchers: Watchers[Op] = Watchers()
+        self.on_deadline: Callable[[int], None] = lambda _deadline_ms: None
+        """Called with each deadline that is added, in ms."""
 
     @property
     def watched(self) -> int:
@@ -210,8 +212,7 @@ class Purgatory(Generic[Op]):
         if operation.try_complete():
             return True
         self._watchers.watch(keys, operation)
-        operation.expiration_ms = now_ms + operation.timeout_ms
-        self._timer.add(operation, now_ms)
+        self._start_timer(operation, now_ms)
         self._purge_if_due()
         return False
 
@@ -232,8 +233,7 @@ class Purgatory(Generic[Op]):
         """`try_complete_else_watch` for an operation that already watches every key."""
         if operation.try_complete():
             return True
-        operation.expiration_ms = now_ms + operation.timeout_ms
-        self._timer.add(operation, now_ms)
+        self._start_timer(operation, now_ms)
         return False
 
     def check_and_complete(self, key: Hashable, limit: int | None = None) -> list[Op]:
@@ -260,6 +260,11 @@ class Purgatory(Generic[Op]):
     def next_deadline(self) -> int | None:
         """Return the time at which `expire` next has work; None when nothing waits."""
         return self._timer.next_deadline()
+
+    def _start_timer(self, operation: Op, now_ms: int) -> None:
+        operation.expiration_ms = deadline_ms = now_ms + operation.timeout_ms
+        self._timer.add(operation, now_ms)
+        self.on_deadline(deadline_ms)
 
     def _purge_if_due(self) -> None:
         if len(self._watchers.lingering) > self.purge_interval:

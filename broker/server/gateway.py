@@ -431,9 +431,7 @@ class GatewayServer(Server):
         completion = Completion(
             config.broker.node_id, NothingStaged(), self.callbacks, DelayedFetches(self.callbacks), produces
         )
-        return self._bind_sockets(
-            services, completion, logins, self._reapers, self.telemetry.state.manager.disconnected
-        )
+        return self._bind_sockets(services, completion, logins, self.telemetry.state.manager.disconnected)
 
     def _follow_settings(self) -> None:
         super()._follow_settings()

@@ -39,6 +39,7 @@ from broker.network.reaper import Reaper
 from broker.network.selector import UNWATCHED, Selector
 from broker.network.supervisor import Supervisor
 from broker.quotas.connections import (
+    BURST_MS,
     IP_RATE,
     PER_IP,
     SLOTS,
@@ -318,7 +319,7 @@ class ConnectionGate:
         self.quotas.reject(listener, address, rule, now_ms)
         self.observers.refused(listener.name, address, rule, bound)
         self._rejections.note(listener.name, reported_as or self.quotas.counted(address), rule, bound, now_ms)
-        self._rejection_reaper.poke()
+        self._rejection_reaper.wake_by(now_ms + BURST_MS)
 
     def reject_on(self, listener: str, address: str, rule: str, bound: float) -> None:
         """Count a refusal by the name of a listener, which may have been removed."""

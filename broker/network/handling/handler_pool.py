@@ -42,7 +42,6 @@ from broker.network.handling.flush_waits import FlushWaits, Waiting
 from broker.network.handling.large_messages import encode_large, handle_large
 from broker.network.handling.leader_followers import LeaderFollowers
 from broker.network.handling.sliced_requests import SLICED, Conclude, End, SlicedRequests
-from broker.network.reaper import Reaper
 from broker.network.requests.request_channel import Request, Requests
 from broker.network.requests.request_time import RequestTime
 from broker.network.responder import Responder
@@ -135,7 +134,6 @@ class HandlerPool:
         completion: Completion,
         *,
         responders: Sequence[Responder],
-        reapers: Sequence[Reaper],
         throttling: Throttling,
         clock: TrioClock,
         frames: FramePool,
@@ -151,7 +149,6 @@ class HandlerPool:
         self._requests = requests
         self._completion = completion
         self._responders = responders
-        self._reapers = reapers
         self._throttling = throttling
         self._clock = clock
         self._frames = frames
@@ -322,8 +319,6 @@ class HandlerPool:
                 responder.flush(begun)
                 now = self._clock.ns()
                 responder.delivering_ns += now - begun
-        for reaper in self._reapers:
-            reaper.poke()
 
     def flushed(self, flush: Flush) -> None:
         """Complete the requests that waited for a flush; answer with an error if it failed."""
