@@ -1,4 +1,4 @@
-"""A reaper sleeps exactly until its earliest deadline, whoever adds it, and asks for deadlines only in between."""
+"""A reaper sleeps exactly until its earliest deadline, and asks for deadlines only before it sleeps."""
 
 import heapq
 
