@@ -333,7 +333,7 @@ class ServerFactory:
                 logins=resources.users,
                 unauthenticated=resources.unauthenticated,
                 failures=self.failures,
-                on_open=self._observers.opened,
+                on_open=self._opened,
                 on_close=self._on_close,
                 on_drop=listener.acceptor.gate.release,
             ),
@@ -341,6 +341,10 @@ class ServerFactory:
         processor.measure(self.request_time)
         self.responders.append(processor.responder)
         return processor
+
+    def _opened(self, channel: Channel) -> None:
+        for observer in self._observers:
+            observer.opened(channel)
 
     def _taps(self, name: str) -> Taps:
         """Return the taps on the requests of one API."""

@@ -78,7 +78,7 @@ class SocketServer:
         is called with the id of each closed connection. Raises ConfigError with the listener's name if a port
         cannot be bound.
         """
-        self.observers = ConnectionObservers()
+        self.observers: ConnectionObservers = []
         self.failures = failures
         self.resources = {
             name: ServerResources(
@@ -407,7 +407,8 @@ class SocketServer:
         attempt(resources.gate.release, channel.listener, channel.address)
         attempt(resources.users.release, channel)
         attempt(resources.unauthenticated.forget, channel)
-        attempt(self.observers.closed, channel, reason)
+        for observer in self.observers:
+            attempt(observer.closed, channel, reason)
         attempt(self._end_send, channel)
         attempt(self.throttling.forget, channel)
         attempt(self._disconnected, channel.id)

@@ -89,7 +89,8 @@ class Throttling:
         self.started += 1
         now_ms = self._clock.ms()
         self._quotas.throttle(channel, channel, throttle, now_ms)
-        self._observers.throttled(channel, throttle)
+        for observer in self._observers:
+            observer.throttled(channel, throttle)
         if is_reported:
             throttle_compliance = self._quotas.throttle_compliance
             throttle_compliance.throttled(
@@ -185,6 +186,7 @@ class PipelinedThrottling(Throttling):
         if channel.fd < 0:
             return
         if self._quotas.prolong(channel, throttle, self._clock.ms()):
-            self._observers.throttled(channel, throttle)
+            for observer in self._observers:
+                observer.throttled(channel, throttle)
         else:
             super().start(request, throttle, is_reported=is_reported)

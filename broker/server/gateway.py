@@ -4,7 +4,7 @@ Called by `app`, which runs them as it runs a broker. A gateway has the network,
 of a broker, and no logs and groups: those are the upstream cluster's.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -450,6 +450,8 @@ class GatewayServer(Server):
 
 class NothingStaged:
     """The appends of a server without logs."""
+
+    overdue: Collection[object] = ()
 
     def commit(self) -> None:
         """Do nothing: nothing is ever staged."""

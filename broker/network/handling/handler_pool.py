@@ -9,7 +9,7 @@ own runs long work in slices (`sliced_requests`) without occupying a handler: wo
 Handles outcomes and is independent of APIs: the route names the API's handler.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import CoroutineType
@@ -101,6 +101,10 @@ class SlowWaits:
 
 class AppendCommitter(Protocol):
     """The appends that handlers have staged. `partitions.partitions.Partitions` implements it."""
+
+    @property
+    def overdue(self) -> Collection[object]:
+        """Not empty if committed appends may be acknowledged only after `overdue_flushes`."""
 
     def commit(self) -> None: ...
 
@@ -298,9 +302,8 @@ class HandlerPool:
             waiting, self._after_commit = self._after_commit, []
             if time is not None:
                 time.share([request for request, _ in waiting])
-            overdue = partitions.overdue_flushes()
-            if overdue:
-                waiting = self.flush_waits.delay(waiting, overdue)
+            if partitions.overdue:
+                waiting = self.flush_waits.delay(waiting, partitions.overdue_flushes())
                 self._last = self._clock.ns()
             self._finish(waiting)
         callbacks = self._callbacks
