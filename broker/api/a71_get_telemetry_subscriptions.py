@@ -10,8 +10,7 @@ from typing import Final
 
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
-from broker.api.requests.outcome import Outcome, Response
-from broker.api.requests.services import TelemetryServices
+from broker.api.requests.outcome import Outcome, Response, in_slices
 from broker.common.errors import ErrorCode
 from broker.common.slices import Slices
 from broker.protocol.api_key import ApiKey
@@ -21,6 +20,7 @@ from broker.protocol.messages.telemetry import (
 )
 from broker.records.compression import Codec
 from broker.telemetry.instance import TelemetryClient
+from broker.telemetry.state import Telemetry
 
 ACCEPTED: Final = (Codec.ZSTD, Codec.LZ4, Codec.GZIP, Codec.SNAPPY)
 """In order of preference, as clients read it."""
@@ -40,13 +40,12 @@ def telemetry_client(context: RequestContext) -> TelemetryClient:
     )
 
 
-@api(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, versions=(0, 0), services=TelemetryServices)
+@api(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, versions=(0, 0), services=Telemetry)
 def handle(
-    message: GetTelemetrySubscriptionsRequest, context: RequestContext, services: TelemetryServices
+    message: GetTelemetrySubscriptionsRequest, context: RequestContext, telemetry: Telemetry
 ) -> Slices[Outcome]:
-    manager, client = services.telemetry.manager, telemetry_client(context)
+    manager, client = telemetry.manager, telemetry_client(context)
     error, instance = yield from manager.get(message.client_instance_id, client, context.now_ms)
-    services.expiry_moved()
     if error is not ErrorCode.NONE:
         return Response(GetTelemetrySubscriptionsResponse(error_code=error))
     return Response(

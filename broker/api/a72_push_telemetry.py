@@ -10,20 +10,19 @@ is false.
 from broker.api.a71_get_telemetry_subscriptions import telemetry_client
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
-from broker.api.requests.outcome import DELAYED, Outcome, Response
-from broker.api.requests.services import TelemetryServices
+from broker.api.requests.outcome import DELAYED, Outcome, Response, in_slices
 from broker.common.errors import ErrorCode
 from broker.common.slices import Slices
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.telemetry import PushTelemetryRequest, PushTelemetryResponse
-from broker.telemetry.state import Push
+from broker.telemetry.state import Push, Telemetry
 
 
-@api(ApiKey.PUSH_TELEMETRY, versions=(0, 0), services=TelemetryServices)
+@api(ApiKey.PUSH_TELEMETRY, versions=(0, 0), services=Telemetry)
 def handle(
-    message: PushTelemetryRequest, context: RequestContext, services: TelemetryServices
+    message: PushTelemetryRequest, context: RequestContext, telemetry: Telemetry
 ) -> Slices[Outcome]:
-    telemetry, client = services.telemetry, telemetry_client(context)
+    client = telemetry_client(context)
     size = len(message.metrics)
     error, instance = yield from telemetry.manager.push(
         message.client_instance_id,
@@ -34,7 +33,6 @@ def handle(
         codec=message.compression_type,
         size=size,
     )
-    services.expiry_moved()
     if error is not ErrorCode.NONE or not size:
         return Response(PushTelemetryResponse(error_code=error))
     assert instance is not None

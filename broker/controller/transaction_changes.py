@@ -43,14 +43,11 @@ class AbortResult(msgspec.Struct, frozen=True):
 
 
 class TransactionChanges:
-    """The operation. `now` returns the present moment; `decided` is called when markers are to be written."""
+    """The operation. `now` returns the present moment."""
 
-    def __init__(
-        self, transactions: TransactionService, now: Callable[[], Now], decided: Callable[[], None]
-    ) -> None:
+    def __init__(self, transactions: TransactionService, now: Callable[[], Now]) -> None:
         self._transactions = transactions
         self._now = now
-        self._decided = decided
 
     def register(self, control: Control) -> None:
         control.add_operation(AbortTransaction, self.abort)
@@ -84,7 +81,6 @@ class TransactionChanges:
         error = self._transactions.abort(transaction, self._now())
         if error:
             raise ApiError(error, "The abort cannot be written.")
-        self._decided()
         noun = "partition" if result.partitions == 1 else "partitions"
         note = f"producer {data.producer_id}, epoch {data.producer_epoch} fenced, {result.partitions} {noun}"
         return Done(result, (Change(ChangeKind.TRANSACTION, name, "aborted", note),))

@@ -104,6 +104,9 @@ class TransactionService:
         self._groups = groups
         self._logs = TopicLogs(TRANSACTIONS_TOPIC, partitions, OffsetsLog, logger, "transactions")
         self._paused_until_ms = 0
+        self.on_deadline: Callable[[int], None] = lambda _deadline_ms: None
+        """Called with each deadline that is added, in ms."""
+        self.coordinator.on_deadline = self._deadline_added
         self._refusals = LimitedLines()
         self.decisions = dict.fromkeys(DECISIONS, 0)
         """Transactions since the start, by decision. (DECISIONS)"""
@@ -216,6 +219,9 @@ class TransactionService:
         """Return the monotonic time of the next `run`, in ms; None if nothing is due."""
         deadline = self.coordinator.next_deadline()
         return None if deadline is None else max(deadline, self._paused_until_ms)
+
+    def _deadline_added(self, deadline_ms: int) -> None:
+        self.on_deadline(max(deadline_ms, self._paused_until_ms))
 
     def pause(self, now_ms: int) -> None:
         """Try again later, after an unexpected exception of `run`."""

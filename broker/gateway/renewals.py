@@ -77,7 +77,7 @@ class Renewals:
         self._number += 1
         due_ms = self._clock.ms() + int(lifetime_ms * self._share())
         heapq.heappush(self._due, (due_ms, self._number, channel))
-        self.reaper.poke()
+        self.reaper.wake_by(due_ms)
 
     def _next_deadline(self) -> int | None:
         return self._due[0][0] if self._due else None

@@ -139,7 +139,7 @@ class UpstreamViews:
         self._turns = CounterRate(clock.ns())
         self._latencies: tuple[UpstreamLatency, ...] = ()
         self._latencies_ms: int | None = None
-        server.observers.all.append(self.traffic)
+        server.observers.append(self.traffic)
 
     def summary(self) -> UpstreamSummary:
         cluster = self._cluster

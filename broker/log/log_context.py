@@ -6,24 +6,12 @@ what a partition does: the type of the partitions is a parameter.
 """
 
 from collections.abc import Callable
-from typing import Final, Generic, NamedTuple
+from typing import Final, Generic
 
 from broker.log.disk import OpenFiles
-from broker.log.segment import Segment
+from broker.log.segment import PositionLimit
 from broker.log.slice import Transfer
 from broker.log.staged import FailedAppend, Partition
-
-
-class CachedPosition(NamedTuple):
-    """Cached start position for reads at one offset, so that most reads need no index.
-
-    A PartitionLog keeps them in two dictionaries by offset.
-    """
-
-    segment: Segment
-    position: int
-    batch_bytes: int
-
 
 MAX_READ_POSITIONS: Final = 16_384
 """Maximum number of cached positions of offsets that readers have asked for, over all partitions: about 4 MB.
@@ -34,26 +22,6 @@ MAX_APPENDED_POSITIONS: Final = 4_096
 """The same for appended batches, which readers at the end of a log ask for next. A broker with forty appends
 a second reaches it in two minutes, with readers or without.
 """
-
-
-class PositionLimit:
-    """Counts the cached positions of all partitions and drops all of them at the limit."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._count = 0
-        self._used: dict[int, dict[int, CachedPosition]] = {}
-
-    def add(self, positions: dict[int, CachedPosition], offset: int, position: CachedPosition) -> None:
-        """Cache the position of an offset in `positions`, which belongs to a partition."""
-        if self._count >= self._limit:
-            for each in self._used.values():
-                each.clear()
-            self._used.clear()
-            self._count = 0
-        self._count += 1
-        self._used[id(positions)] = positions
-        positions[offset] = position
 
 
 class LogContext(Generic[Partition]):

@@ -30,10 +30,10 @@ from broker.log.background_jobs import Flush
 from broker.log.checkpoints import OffsetFile
 from broker.log.index import MAX_RELATIVE_OFFSET
 from broker.log.layout import DELETED, SNAPSHOT, SWAP, segment_file
-from broker.log.log_context import CachedPosition, LogContext
+from broker.log.log_context import LogContext
 from broker.log.producer_state import BatchMetadata, sequence_after, snapshot
 from broker.log.recovery import Loaded
-from broker.log.segment import Segment
+from broker.log.segment import CachedPosition, Segment
 from broker.log.slice import EMPTY, MAX_UNCHECKED_BYTES, FileSlice
 from broker.log.staged import FailedAppend, Staged
 from broker.records.compression import Codec

@@ -1,5 +1,5 @@
 """One file of batches with its indexes: `<base offset>.log`, `.index`, `.timeindex`, `.txnindex` (Kafka's
-LogSegment).
+LogSegment). Also the cached positions of batches in such files.
 
 Owned by a PartitionLog. Appends at the known end and finds batches by offset. The partition decides what to
 append, when to roll and what to delete.
@@ -525,3 +525,34 @@ class Segment:
     def batch(self, found: BatchPosition) -> bytes:
         """Return the batch's bytes. Raises OSError."""
         return disk.read_at(self._files.get(self.path), found.position, found.header.size)
+
+
+class CachedPosition(NamedTuple):
+    """Cached start position for reads at one offset, so that most reads need no index.
+
+    A PartitionLog keeps them in two dictionaries by offset.
+    """
+
+    segment: Segment
+    position: int
+    batch_bytes: int
+
+
+class PositionLimit:
+    """Counts the cached positions of all partitions and drops all of them at the limit."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._count = 0
+        self._used: dict[int, dict[int, CachedPosition]] = {}
+
+    def add(self, positions: dict[int, CachedPosition], offset: int, position: CachedPosition) -> None:
+        """Cache the position of an offset in `positions`, which belongs to a partition."""
+        if self._count >= self._limit:
+            for each in self._used.values():
+                each.clear()
+            self._used.clear()
+            self._count = 0
+        self._count += 1
+        self._used[id(positions)] = positions
+        positions[offset] = position

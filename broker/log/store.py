@@ -46,6 +46,8 @@ class LogStore:
         if descriptors is not None:
             max_files = min(max_files, descriptors // 2)
         self._context: LogContext[PartitionLog] = LogContext(OpenFiles(max_files), transfer)
+        self.overdue: Final = self._context.overdue
+        """The partitions whose committed appends may be acknowledged only after `overdue_flushes`."""
         self.directories = LogDirectories(config.dirs, self._context)
         self._partitions: OpenedLogs = {}
         self._removable: list[tuple[int, list[str]]] = []
@@ -245,11 +247,6 @@ class LogStore:
     def failures(self) -> int:
         """The number of times that staged batches were lost, or a partition went offline, since the start."""
         return self._context.failures
-
-    @property
-    def has_overdue_flushes(self) -> bool:
-        """Whether responses to committed appends must wait for `overdue_flushes`."""
-        return bool(self._context.overdue)
 
     def overdue_flushes(self) -> list[Flush]:
         """Return flushes of the partitions with at least flush.messages unflushed records."""

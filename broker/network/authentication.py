@@ -87,8 +87,9 @@ class FailedLogins:
 
     def add(self, channel: Channel) -> None:
         """Add a connection whose error response has been written."""
-        self._waiting.append((self._clock.ms() + self._delay_ms, channel))
-        self.reaper.poke()
+        due_ms = self._clock.ms() + self._delay_ms
+        self._waiting.append((due_ms, channel))
+        self.reaper.wake_by(due_ms)
 
     def _next_deadline(self) -> int | None:
         return self._waiting[0][0] if self._waiting else None
@@ -115,8 +116,9 @@ class LateLogins:
         self.reaper = Reaper(f"{name}-late-logins", self._next_deadline, self._close_due, clock)
 
     def add(self, channel: Channel) -> None:
-        self._waiting.append((self._clock.ms() + self._limit_ms, channel))
-        self.reaper.poke()
+        due_ms = self._clock.ms() + self._limit_ms
+        self._waiting.append((due_ms, channel))
+        self.reaper.wake_by(due_ms)
 
     def _next_deadline(self) -> int | None:
         waiting = self._waiting

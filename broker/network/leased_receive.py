@@ -95,7 +95,7 @@ class LeasedFrames(FramePool):
                 self._short_since_ms = now_ms
                 self._log_low(receive, size, now_ms)
             self._waiting.setdefault(receive)
-            self.reaper.poke()
+            self._wake_reaper()
         return lease
 
     def progressed(self, receive: "LeasedReceive") -> None:
@@ -103,7 +103,7 @@ class LeasedFrames(FramePool):
         self._arriving[receive] = self._clock.ms()
         self._arriving.move_to_end(receive)
         if self._waiting:
-            self.reaper.poke()
+            self._wake_reaper()
 
     def completed(self, receive: "LeasedReceive", frame: memoryview, lease: Lease) -> None:
         """Pass the lease to the complete frame, until `release`."""
@@ -169,6 +169,11 @@ class LeasedFrames(FramePool):
         if not self._waiting or not self._arriving:
             return None
         return max(next(iter(self._arriving.values())), self._short_since_ms) + self._stall_ms
+
+    def _wake_reaper(self) -> None:
+        deadline = self._next_deadline()
+        if deadline is not None:
+            self.reaper.wake_by(deadline)
 
     def _close_stalled(self, now_ms: int) -> None:
         while (due_ms := self._next_deadline()) is not None and due_ms <= now_ms:

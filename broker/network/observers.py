@@ -27,28 +27,5 @@ class ConnectionObserver(Protocol):
         """Record a throttle of a channel that exceeds a quota."""
 
 
-class ConnectionObservers:
-    """The registered observers; initially none."""
-
-    def __init__(self) -> None:
-        self.all: list[ConnectionObserver] = []
-
-    def opened(self, channel: Channel) -> None:
-        for each in self.all:
-            each.opened(channel)
-
-    def closed(self, channel: Channel, reason: str) -> None:
-        for each in self.all:
-            each.closed(channel, reason)
-
-    def refused(self, listener: str, address: str, rule: str, bound: float) -> None:
-        for each in self.all:
-            each.refused(listener, address, rule, bound)
-
-    def delayed(self, listener: str, address: str, throttle_ms: int, bound: float) -> None:
-        for each in self.all:
-            each.delayed(listener, address, throttle_ms, bound)
-
-    def throttled(self, channel: Channel, throttle: Throttle) -> None:
-        for each in self.all:
-            each.throttled(channel, throttle)
+ConnectionObservers = list[ConnectionObserver]
+"""The registered observers; initially none."""

@@ -1,19 +1,24 @@
-"""A task that sleeps until the next deadline, and wakes when an earlier one is added. It never polls.
+"""A task that sleeps until the next deadline. It never polls: the code that adds a deadline says so.
 
 One per purgatory (Kafka: ExpirationReaper-*), for the groups' deadlines, and per kind of throttle
 (ThrottledChannelReaper-*). Independent of what the deadlines mean.
 """
 
+import math
 from collections.abc import Callable
+from typing import Final
 
 import trio
 
 from broker.common.clock import Clock
 
+AWAKE: Final = -math.inf
+"""In place of the time until which the task sleeps. It asks for the next deadline before it sleeps."""
+
 
 class Reaper:
     """`next_deadline` returns milliseconds of the clock, or None; `fire` handles everything due at its
-    argument.
+    argument. `wake_by` is called with each deadline that is added.
     """
 
     def __init__(
@@ -27,25 +32,24 @@ class Reaper:
         self._next_deadline = next_deadline
         self._fire = fire
         self._clock = clock
-        self._asleep_until: int | None = 0
-        self._wake = trio.Event()
+        self._sleep = trio.CancelScope()
+        self._sleeps_until = AWAKE
 
-    def poke(self) -> None:
-        """Check for an earlier deadline. Call it after adding deadlines."""
-        deadline = self._next_deadline()
-        if deadline is not None and (self._asleep_until is None or deadline < self._asleep_until):
-            self._wake.set()
+    def wake_by(self, deadline_ms: int) -> None:
+        """Fire at `deadline_ms`, unless an earlier deadline is known already."""
+        if deadline_ms < self._sleeps_until:
+            self._sleeps_until = deadline_ms
+            left_ms = max(deadline_ms - self._clock.ms(), 0)
+            self._sleep.deadline = trio.current_time() + left_ms / 1000
 
     async def run(self) -> None:
         """Fire at every deadline until cancelled; deadlines not due by then remain."""
-        clock = self._clock
         while True:
-            self._fire(clock.ms())
-            if self._wake.is_set():
-                self._wake = trio.Event()
-            self._asleep_until = deadline = self._next_deadline()
-            if deadline is None:
-                await self._wake.wait()
-            else:
-                with trio.move_on_after(max(deadline - clock.ms(), 0) / 1000):
-                    await self._wake.wait()
+            deadline = self._next_deadline()
+            with trio.CancelScope() as self._sleep:
+                self._sleeps_until = math.inf
+                if deadline is not None:
+                    self.wake_by(deadline)
+                await trio.sleep_forever()
+            self._sleeps_until = AWAKE
+            self._fire(self._clock.ms())

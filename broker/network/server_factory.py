@@ -35,7 +35,6 @@ from broker.network.listener import Listener
 from broker.network.memory_pool import MemoryPool, memory_limit
 from broker.network.observers import ConnectionObservers
 from broker.network.processor import Processor, ProcessorServices, ProcessorSettings
-from broker.network.reaper import Reaper
 from broker.network.requests.client_usage import UsageTaps
 from broker.network.requests.request_channel import RequestChannel, Requests
 from broker.network.requests.request_log import RequestLog
@@ -171,7 +170,6 @@ class SocketServerParts(msgspec.Struct, frozen=True):
     logins: UserGates
     failures: Failures
     clock: TrioClock
-    reapers: Sequence[Reaper]
     disconnected: Callable[[str], None]
     mode: ServerMode = KAFKA
 
@@ -365,7 +363,6 @@ class ServerFactory:
             requests,
             self._parts.completion,
             responders=self.responders,
-            reapers=self._parts.reapers,
             throttling=self.throttling,
             clock=self._parts.clock,
             frames=self._resources[name.server].frames,
@@ -403,7 +400,7 @@ class ServerFactory:
                 logins=resources.users,
                 unauthenticated=resources.unauthenticated,
                 failures=self._parts.failures,
-                on_open=self._observers.opened,
+                on_open=self._opened,
                 on_close=self._on_close,
                 on_drop=listener.acceptor.gate.release,
             ),
@@ -411,6 +408,10 @@ class ServerFactory:
         processor.measure(self.request_time)
         self.responders.append(processor.responder)
         return processor
+
+    def _opened(self, channel: Channel) -> None:
+        for observer in self._observers:
+            observer.opened(channel)
 
     def _taps(self, name: str) -> Taps:
         """Return the taps on the requests of one API."""

@@ -7,7 +7,7 @@ applies changed settings at run time: it adds and removes listeners and resizes 
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
 
 import trio
@@ -50,7 +50,7 @@ class SocketServer:
 
     def __init__(self, parts: SocketServerParts) -> None:
         """Bind every port. Raises ConfigError with the listener's name if a port cannot be bound."""
-        self.observers = ConnectionObservers()
+        self.observers: ConnectionObservers = []
         self.resources = {
             name: ServerResources(
                 name, parts, self.observers, partial(self.selectors, name), lambda: self.handlers.deliver()
@@ -349,7 +349,8 @@ class SocketServer:
         attempt(resources.gate.release, channel.listener, channel.address)
         attempt(resources.users.release, channel)
         attempt(resources.unauthenticated.forget, channel)
-        attempt(self.observers.closed, channel, reason)
+        for observer in self.observers:
+            attempt(observer.closed, channel, reason)
         attempt(self._end_send, channel)
         attempt(self.throttling.forget, channel)
         attempt(self._parts.disconnected, channel.id)

@@ -17,7 +17,6 @@ from broker.network.reaper import Reaper
 from broker.network.requests.request_metrics import MeasuredRequest, MeasuredRoute, RequestMetrics
 from broker.network.supervisor import TaskStarter
 from broker.quotas.bandwidth import RateQuotaManager
-from broker.quotas.broker_quota import RULES
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.throttle_compliance import WatchedChannel
@@ -68,17 +67,15 @@ class Throttling:
         self._clock = clock
         self._observers = observers
         self._failures = failures
-        self._reapers = {
-            kind: self._reaper(REAPERS[kind], manager.throttled) for kind, manager in quotas.managers.items()
-        }
-        for kind, manager in quotas.managers.items():
-            manager.throttled.watch(self._reapers[kind].poke)
-        broker_wide = self._reaper(BROKER_QUOTA, quotas.broker.throttled)
-        self._reapers.update(dict.fromkeys(RULES, broker_wide))
-        self.started = self.ended = 0
-        self._compliance_reaper = Reaper(
-            THROTTLE_COMPLIANCE, quotas.throttle_compliance.next_deadline, self._check_compliance, clock
+        compliance = quotas.throttle_compliance
+        checks = Reaper(THROTTLE_COMPLIANCE, compliance.next_deadline, self._check_compliance, clock)
+        compliance.on_deadline = checks.wake_by
+        self._reapers = (
+            *(self._reaper(REAPERS[kind], each.throttled) for kind, each in quotas.managers.items()),
+            self._reaper(BROKER_QUOTA, quotas.broker.throttled),
+            checks,
         )
+        self.started = self.ended = 0
 
     def start(self, request: ThrottledRequest, throttle: Throttle, *, is_reported: bool = True) -> None:
         """Throttle the request's channel. Called while its response is pending; `is_reported` says whether
@@ -92,19 +89,13 @@ class Throttling:
         self.started += 1
         now_ms = self._clock.ms()
         self._quotas.throttle(channel, channel, throttle, now_ms)
-        self._observers.throttled(channel, throttle)
-        self._reapers[throttle.kind].poke()
+        for observer in self._observers:
+            observer.throttled(channel, throttle)
         if is_reported:
             throttle_compliance = self._quotas.throttle_compliance
             throttle_compliance.throttled(
                 channel, throttle.throttle_ms, now_ms, waiting=bytes_waiting(channel)
             )
-            self._compliance_reaper.poke()
-
-    def poke(self) -> None:
-        """Wake the reapers, since a throttle may end earlier than planned."""
-        for reaper in self._reapers.values():
-            reaper.poke()
 
     def apply_rules(self, channels: Callable[[], Iterable[Channel]]) -> Steps[None]:
         """Apply added and removed rules. Clients that now match another rule keep their debt; a client whose
@@ -155,7 +146,7 @@ class Throttling:
         self._quotas.forget(channel)
 
     def start_reapers(self, nursery: TaskStarter) -> None:
-        for reaper in (*dict.fromkeys(self._reapers.values()), self._compliance_reaper):
+        for reaper in self._reapers:
             nursery.start_soon(reaper.run, name=reaper.name)
 
     def _check_compliance(self, now_ms: int) -> None:
@@ -179,7 +170,9 @@ class Throttling:
                 self.ended += 1
                 channel.responder.end_throttling(channel)
 
-        return Reaper(name, throttled.next_deadline, free, self._clock)
+        reaper = Reaper(name, throttled.next_deadline, free, self._clock)
+        throttled.on_deadline = reaper.wake_by
+        return reaper
 
 
 class PipelinedThrottling(Throttling):
@@ -193,6 +186,7 @@ class PipelinedThrottling(Throttling):
         if channel.fd < 0:
             return
         if self._quotas.prolong(channel, throttle, self._clock.ms()):
-            self._observers.throttled(channel, throttle)
+            for observer in self._observers:
+                observer.throttled(channel, throttle)
         else:
             super().start(request, throttle, is_reported=is_reported)

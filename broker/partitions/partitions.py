@@ -142,6 +142,7 @@ class Partitions:
 
     def __init__(self, store: LogStore, defaults: Callable[[], TopicSettings]) -> None:
         self.store = store
+        self.overdue: Final = store.overdue
         self._defaults = defaults
         self.by_name: dict[str, HostedTopic] = {}
         self.by_id: dict[bytes, HostedTopic] = {}
@@ -215,7 +216,7 @@ class Partitions:
 
     def overdue_flushes(self) -> Sequence[Flush]:
         """Return the flushes that must finish before the last commit may be acknowledged (flush.messages)."""
-        return self.store.overdue_flushes() if self.store.has_overdue_flushes else ()
+        return self.store.overdue_flushes()
 
     def log(self, name: str, index: int) -> PartitionLog | None:
         topic = self.by_name.get(name)

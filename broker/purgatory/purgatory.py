@@ -193,12 +193,14 @@ class Purgatory(Generic[Op]):
         self.name = name
         self.purge_interval = purge_interval
         self._timer = Timer()
-        self._watchers: Watchers[Op] = Watchers()
+        self.watchers: Watchers[Op] = Watchers()
+        self.on_deadline: Callable[[int], None] = lambda _deadline_ms: None
+        """Called with each deadline that is added, in ms."""
 
     @property
     def watched(self) -> int:
         """Kafka's gauge PurgatorySize: listed (key, operation) pairs, including settled ones until purged."""
-        return self._watchers.count
+        return self.watchers.count
 
     @property
     def delayed(self) -> int:
@@ -209,9 +211,8 @@ class Purgatory(Generic[Op]):
         """Return True if the operation was ready and is completed, False if it waits from now on."""
         if operation.try_complete():
             return True
-        self._watchers.watch(keys, operation)
-        operation.expiration_ms = now_ms + operation.timeout_ms
-        self._timer.add(operation, now_ms)
+        self.watchers.watch(keys, operation)
+        self._start_timer(operation, now_ms)
         self._purge_if_due()
         return False
 
@@ -220,20 +221,19 @@ class Purgatory(Generic[Op]):
 
         Return the function that stops this; the operation calls it when it is settled.
         """
-        self._watchers.watch_any(operation)
-        return self._watchers.unwatch_any
+        self.watchers.watch_any(operation)
+        return self.watchers.unwatch_any
 
     @property
     def any_watchers(self) -> Collection[Op]:
         """The operations that are shown every key."""
-        return self._watchers.by_any
+        return self.watchers.by_any
 
     def try_complete_else_wait(self, operation: Op, now_ms: int) -> bool:
         """`try_complete_else_watch` for an operation that already watches every key."""
         if operation.try_complete():
             return True
-        operation.expiration_ms = now_ms + operation.timeout_ms
-        self._timer.add(operation, now_ms)
+        self._start_timer(operation, now_ms)
         return False
 
     def check_and_complete(self, key: Hashable, limit: int | None = None) -> list[Op]:
@@ -241,7 +241,7 @@ class Purgatory(Generic[Op]):
 
         If `limit` operations are returned, more may be ready, and the caller must call again.
         """
-        return self._watchers.check(key, limit)
+        return self.watchers.check(key, limit)
 
     def cancel(self, operation: Op) -> bool:
         """Cancel an operation whose client has disconnected. Return False if it was settled before."""
@@ -261,9 +261,14 @@ class Purgatory(Generic[Op]):
         """Return the time at which `expire` next has work; None when nothing waits."""
         return self._timer.next_deadline()
 
+    def _start_timer(self, operation: Op, now_ms: int) -> None:
+        operation.expiration_ms = deadline_ms = now_ms + operation.timeout_ms
+        self._timer.add(operation, now_ms)
+        self.on_deadline(deadline_ms)
+
     def _purge_if_due(self) -> None:
-        if len(self._watchers.lingering) > self.purge_interval:
-            self._watchers.purge()
+        if len(self.watchers.lingering) > self.purge_interval:
+            self.watchers.purge()
 
 
 def families(purgatories: Iterable[Purgatory[Any]]) -> Iterator[FamilySamples]:

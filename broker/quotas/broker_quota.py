@@ -95,8 +95,7 @@ class BrokerQuota:
 
     def configure(self, config: BrokerQuotaConfig, now_ms: int) -> None:
         """Apply new limits from the next request on. Usage is kept, except that disabling the quota clears
-        it, as in AutoMQ. Throttle times of throttled channels are recalculated for the new limits, so the
-        caller must read `throttled.next_deadline()` again.
+        it, as in AutoMQ. Throttle times of throttled channels are recalculated for the new limits.
         """
         self._bounds = {
             QuotaKind.BROKER_PRODUCE: config.produce_bytes,

@@ -166,7 +166,6 @@ class QuotaManager(Generic[S]):
             sensor = throttled.sensor
             if sensor in changed and sensor.rule is not None and sensor.shadow is None:
                 channels.change_bound(throttled, sensor.bound, sensor.rule, now_ms, self._max_throttle_ms())
-        channels.ends_moved()
 
     def whole_bound(self, sensor: ClientSensor) -> float:
         """Return the whole limit of which the sensor has a share, UNLIMITED without a limit."""
@@ -320,7 +319,6 @@ class QuotaManager(Generic[S]):
                 channels.end_early(throttled)
             else:
                 channels.change_bound(throttled, bound, governing, now_ms, self._max_throttle_ms())
-            channels.ends_moved()
             yield
 
     def _is_withdrawn(self, throttled: ThrottledChannel, bound: float) -> bool:

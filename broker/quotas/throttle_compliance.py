@@ -15,7 +15,7 @@ itself as unthrottled then and is seen to send; and when its next throttle begin
 flight, so no grace period is necessary. No throttle is ever shortened for this.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import Enum
 from heapq import heappop, heappush
 from typing import Final, NamedTuple
@@ -150,6 +150,8 @@ class ThrottleCompliance:
         self._clients: dict[tuple[str, str], ComplianceRecord] = {}
         self._checks: list[tuple[int, int, WatchedChannel]] = []
         self._serial = 0
+        self.on_deadline: Callable[[int], None] = lambda _due_ms: None
+        """Called with the time of each check, in ms."""
 
     def throttled(self, channel: Throttleable, throttle_ms: int, now_ms: int, *, waiting: int) -> None:
         """Handle a throttle whose response is about to be written. `waiting` is the number of the client's
@@ -269,6 +271,7 @@ class ThrottleCompliance:
 
     def _schedule_check(self, watch: WatchedChannel, due_ms: int) -> None:
         heappush(self._checks, (due_ms, watch.serial, watch))
+        self.on_deadline(due_ms)
 
     def _note(self, watch: WatchedChannel, *, early: bool) -> None:
         watch.note(early=early)

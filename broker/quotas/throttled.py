@@ -161,18 +161,11 @@ class ThrottledChannels:
     """
 
     def __init__(self) -> None:
-        self._on_change: Callable[[], None] = _no_op
+        self.on_deadline: Callable[[int], None] = lambda _end_ms: None
+        """Called with each end of a throttle, in ms, also with one that was moved."""
         self._queue: list[tuple[int, int, ThrottledChannel]] = []
         self._by_channel: dict[int, ThrottledChannel] = {}
         self._serial = 0
-
-    def watch(self, on_change: Callable[[], None]) -> None:
-        """Call `on_change` after ends were moved, since `next_deadline` may be earlier."""
-        self._on_change = on_change
-
-    def ends_moved(self) -> None:
-        """Report that ends were moved."""
-        self._on_change()
 
     def add(self, channel: Throttleable, token: object, throttle: Throttle, now_ms: int) -> None:
         """Throttle `channel` from now on; `pop_expired` returns `token` at the end.
@@ -299,6 +292,7 @@ class ThrottledChannels:
         if len(queue) > 2 * len(self._by_channel) + STALE:
             queue[:] = [entry for entry in queue if self._is_in_force(entry)]
             heapify(queue)
+        self.on_deadline(throttled.end_ms)
 
     def _is_in_force(self, entry: tuple[int, int, ThrottledChannel]) -> bool:
         _, serial, throttled = entry
@@ -311,7 +305,3 @@ class ThrottledChannels:
             return False
         del self._by_channel[key]
         return True
-
-
-def _no_op() -> None:
-    """Default of `watch`."""

@@ -192,7 +192,7 @@ class BrokerServer(Server):
         completion = Completion(
             config.broker.node_id, self.partitions, self.callbacks, self.fetches, self.produces
         )
-        server = self._bind_sockets(services, completion, logins, delayed.reapers, self._disconnected)
+        server = self._bind_sockets(services, completion, logins, self._disconnected)
         self.partitions.on_offline(server.clear_caches)
         hold_back_retries(self.retry_storm, server, config.broker_quotas)
         return server
@@ -232,8 +232,7 @@ class BrokerServer(Server):
         GroupChanges(groups, self.delayed.share_states, self.partitions, run_slices, now).register(
             self.control
         )
-        timer = self.delayed.transaction_timer
-        TransactionChanges(self.delayed.transactions, now, timer.poke).register(self.control)
+        TransactionChanges(self.delayed.transactions, now).register(self.control)
 
     def _follow_settings(self) -> None:
         super()._follow_settings()

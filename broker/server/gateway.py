@@ -4,7 +4,7 @@ Called by `app`, which runs them as it runs a broker. A gateway has the network,
 of a broker, and no logs and groups: those are the upstream cluster's.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -441,9 +441,7 @@ class GatewayServer(Server):
         completion = Completion(
             config.broker.node_id, NothingStaged(), self.callbacks, DelayedFetches(self.callbacks), produces
         )
-        return self._bind_sockets(
-            services, completion, logins, self._reapers, self.telemetry.state.manager.disconnected
-        )
+        return self._bind_sockets(services, completion, logins, self.telemetry.state.manager.disconnected)
 
     def _follow_settings(self) -> None:
         super()._follow_settings()
@@ -462,6 +460,8 @@ class GatewayServer(Server):
 
 class NothingStaged:
     """The appends of a server without logs."""
+
+    overdue: Collection[object] = ()
 
     def commit(self) -> None:
         """Do nothing: nothing is ever staged."""

@@ -302,7 +302,6 @@ def register_quota_listeners(
 
     def apply_broker_quotas(_old: object, new: BrokerQuotaConfig) -> None:
         quotas.configure_broker(new, clock.ms())
-        server.throttling.poke()
         hold_back_retries(retry_storm, server, new)
 
     live.on_change(

@@ -219,7 +219,7 @@ class Server(ABC):
             tokens,
             logins,
             self.callbacks,
-            self.telemetry.services,
+            self.telemetry.state,
         )
 
     def _bind_sockets(
@@ -227,7 +227,6 @@ class Server(ABC):
         services: HandlerServices,
         completion: Completion,
         logins: UserGates,
-        reapers: Sequence[Reaper],
         disconnected: Callable[[str], None],
     ) -> SocketServer:
         """Build the network that calls the handlers. Binds the ports of `listeners`."""
@@ -248,7 +247,6 @@ class Server(ABC):
                     logins,
                     self.failures,
                     self.clock,
-                    reapers,
                     disconnected,
                     self.mode,
                 )

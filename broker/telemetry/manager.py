@@ -63,6 +63,8 @@ class TelemetryManager:
         self._by_connection: dict[str, ClientInstance] = {}
         self._deadlines: list[tuple[int, int, ClientInstance]] = []
         self._entries = 0
+        self.on_deadline: Callable[[int], None] = lambda _deadline_ms: None
+        """Called with each deadline that is added, in ms."""
         self._warned_ms: int | None = None
         self._warned_of_prefixes_ms: int | None = None
 
@@ -250,6 +252,7 @@ class TelemetryManager:
         self._entries += 1
         instance.checked_at_ms = instance.deadline_ms
         heapq.heappush(self._deadlines, (instance.deadline_ms, self._entries, instance))
+        self.on_deadline(instance.deadline_ms)
 
     def _warn(self, evicted: ClientInstance, now_ms: int) -> None:
         if self._warned_ms is None or now_ms - self._warned_ms > WARNING_MS:

@@ -21,7 +21,6 @@ from broker.api.requests.outcome import AfterCommit, Delayed, EncodedResponse, O
 from broker.api.requests.services import (
     AdvertisedListener,
     GroupServices,
-    TelemetryServices,
     control_services,
     log_services,
 )
@@ -210,7 +209,7 @@ class Harness:
                 self.tokens,
                 UnlimitedLogins(),
                 self.callbacks,
-                TelemetryServices(Telemetry(config.telemetry), lambda: None),
+                Telemetry(config.telemetry),
             ),
             **log_services(
                 self.clock,

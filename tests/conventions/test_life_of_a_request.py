@@ -1,16 +1,25 @@
-"""The walk-through of a throttled Produce names functions that exist and quotes what they compute."""
+"""The walk-through of a throttled Produce names functions that exist, quotes what they compute, and lists the
+files that a request really enters.
+"""
 
 import ast
 import re
+import sys
 from pathlib import Path
+from types import FrameType
 from typing import Final
 
 import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.entity import Entity
 from broker.quotas.throttled import Throttle
+from broker.server.compiled import COMPILED
 from tests.conventions.sources import ROOT
+from tests.support.produce import PRODUCE_VERSION, batch_of, create_topic, produce_request
+from tests.support.running import running_broker
 
 PAGE: Final = ROOT / "docs" / "life-of-a-request.md"
 TEXT: Final = PAGE.read_text(encoding="utf-8")
@@ -102,3 +111,52 @@ def test_kafkas_rule_lets_the_next_burst_through_when_the_first_has_left_the_win
     throttles = [_produce(quotas, at_ms) for at_ms in [*range(0, 1_001, 100), 2_000, 4_000, 7_000, 11_000]]
     assert [each.throttle_ms for each in throttles if each] == [1_000, 2_000, 3_000, 4_000, 4_000]
     assert [_produce(quotas, at_ms) for at_ms in range(15_000, 15_800, 100)] == [None] * 8
+
+
+WALKERS: Final = re.compile(r"network-thread|kafka-request-handler|ThrottledChannelReaper-Produce")
+"""The tasks that handle the request."""
+
+FILES: Final = re.findall(r"`(broker/[\w/]+\.py)`", TEXT.partition("## The files")[2].partition("\n## ")[0])
+
+
+def _walk(frame: FrameType) -> str | None:
+    """Return the file of the broker that a task of the request enters, or None."""
+    path = Path(frame.f_code.co_filename)
+    if not path.is_relative_to(ROOT / "broker"):
+        return None
+    try:
+        task = trio.lowlevel.current_task()
+    except RuntimeError:  # between two tasks
+        return None
+    return str(path.relative_to(ROOT)) if WALKERS.search(task.name) else None
+
+
+@pytest.mark.skipif(COMPILED, reason="a profile function does not see what compiled code calls")
+async def test_the_page_lists_the_files_that_a_throttled_produce_enters(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    """With one record of 100 B. What a client repeats with each request is known from the ones before."""
+    entered: set[str] = set()
+
+    def profile(frame: FrameType, event: str, _argument: object) -> None:
+        if event == "call" and (file := _walk(frame)) is not None:
+            entered.add(file)
+
+    async with running_broker(tmp_path, "events.topics=requests,throttles") as broker:
+        client = await broker.connect("greedy")
+        await client.ask(create_topic(), 5)
+        broker.server.quotas.apply(Entity(client_id="greedy"), "producer_byte_rate", 100)
+        request = produce_request(batch_of(b"x" * 100))
+        for _ in range(9):
+            answer = await client.ask(request, PRODUCE_VERSION)
+            mock_clock.jump(answer.throttle_time_ms / 1_000)
+            await wait_all_tasks_blocked()
+        sys.setprofile(profile)
+        try:
+            answer = await client.ask(request, PRODUCE_VERSION)
+            mock_clock.jump(answer.throttle_time_ms / 1_000)
+            await wait_all_tasks_blocked()
+        finally:
+            sys.setprofile(None)
+        assert answer.throttle_time_ms > 0 and broker.server.views.quotas.throttled() == []
+    assert sorted(entered) == sorted(FILES)

@@ -34,23 +34,23 @@ def carry_out(jobs):
 
 def test_nothing_is_flushed_unless_a_topic_wants_it(store, log):
     fill(log, 5)
-    assert not store.has_overdue_flushes
+    assert not store.overdue
     assert store.due_flushes(NOW + 10**12) == []
 
 
 def test_answers_wait_for_a_flush_once_so_many_records_are_not_on_the_disk(store, synced):
     log = make(store, flush_messages=3)
     append(log, batch(b"a", b"b"))
-    assert not store.has_overdue_flushes
+    assert not store.overdue
     append(log, batch(b"c"))
-    assert store.has_overdue_flushes
+    assert store.overdue
     assert carry_out(store.overdue_flushes()) == 1
-    assert not store.has_overdue_flushes and store.overdue_flushes() == []
+    assert not store.overdue and store.overdue_flushes() == []
     assert log.recovery_point == 3 and synced == ["00000000000000000000.log"]
     append(log, batch(b"d", b"e"))
-    assert not store.has_overdue_flushes
+    assert not store.overdue
     append(log, batch(b"f", b"g"))
-    assert store.has_overdue_flushes
+    assert store.overdue
 
 
 def test_with_one_message_every_commit_is_flushed(store):

@@ -166,11 +166,11 @@ async def breaks_epoll_watches(scene: Scene) -> WireClient:
 async def breaks_opened(scene: Scene) -> WireClient:
     class Watcher:
         def opened(self, channel: Channel) -> None:
-            scene.broker.server.socket_server.observers.all.remove(self)  # type: ignore[arg-type]
+            scene.broker.server.socket_server.observers.remove(self)  # type: ignore[arg-type]
             scene.raised += 1
             raise Unforeseen
 
-    scene.broker.server.socket_server.observers.all.append(Watcher())  # type: ignore[arg-type]
+    scene.broker.server.socket_server.observers.append(Watcher())  # type: ignore[arg-type]
     return await scene.connect()
 
 

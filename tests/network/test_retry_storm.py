@@ -288,7 +288,7 @@ async def test_an_append_that_fails_at_the_commit_waits_as_well(
             assert isinstance(outcome, AfterCommit)
             outcomes.append(outcome.finish())
         assert [type(outcome) for outcome in outcomes] == [Response] * 5 + [Delayed]
-        assert gate.delayed.next_deadline() == 1_000
+        assert channel.waiting is not None and channel.waiting.expiration_ms == 1_000
         encoded = EncodedResponse(b"", None)
         assert gate.passed(encoded, PRODUCE, None, context) is encoded
 

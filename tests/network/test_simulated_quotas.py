@@ -133,6 +133,7 @@ async def test_a_day_of_a_thousand_clients_on_the_mock_clock_is_the_simulations(
             token.set()
 
     reaper = Reaper("throttled", throttled.next_deadline, free, clock)
+    throttled.on_deadline = reaper.wake_by
 
     async def insist(client_id: str) -> None:
         caller, size = Caller(client_id), int(client_id.split("-")[0])
@@ -145,7 +146,6 @@ async def test_a_day_of_a_thousand_clients_on_the_mock_clock_is_the_simulations(
                 continue
             unmuted = trio.Event()
             quotas.throttle(caller, unmuted, throttle, now_ms)
-            reaper.poke()
             await unmuted.wait()
 
     with trio.move_on_after(seconds - 0.0005):

@@ -157,7 +157,6 @@ async def test_a_limit_that_is_raised_ends_the_watch(broker: RunningBroker, mock
         await send(client, 30_000)
         assert (await throttled_ms(client) > 0) is (limit == 1_000_000)
         broker.server.quotas.apply(Entity(client_id=CLIENT), "producer_byte_rate", limit)
-        broker.server.socket_server.throttling.poke()
         for _ in range(10):
             await advance(mock_clock, 100)
     assert verdicts(broker) == (set(), {None})

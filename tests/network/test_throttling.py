@@ -106,7 +106,6 @@ async def test_a_removed_limit_frees_the_held_connection_at_once(
     await produce(greedy, 11_000)
     assert not await is_answered_now(greedy)
     broker.server.quotas.apply(Entity(client_id=GREEDY), "producer_byte_rate", None)
-    broker.server.socket_server.throttling.poke()
     await greedy.receive(3, 9)
     assert broker.server.views.quotas.throttled() == []
 

@@ -126,13 +126,14 @@ def test_a_throttled_client_waits_for_what_is_left_under_the_limit_that_is_answe
     scene.clock.advance(400)
     assert scene.manager.throttled.pop_expired(scene.clock.ms()) is None
     changes: list[int] = []
-    scene.manager.throttled.watch(lambda: changes.append(scene.clock.ms()))
+    (throttled,) = scene.manager.throttled.all()
+    scene.manager.throttled.on_deadline = changes.append
     if is_reset:
         scene.callback.reset = True
         scene.record("blue-1", "a", 1)
     else:
         scene.manager.sweep(scene.clock.ms())
-    assert changes == [scene.clock.ms()]
+    assert changes == [throttled.end_ms]
     if left_ms:
         scene.clock.advance(left_ms - 1)
         assert scene.manager.throttled.pop_expired(scene.clock.ms()) is None

@@ -194,8 +194,9 @@ def test_the_same_limit_again_changes_nothing_at_all() -> None:
     held_for(manager, 4_000)
     sensor, (throttled,) = manager.find("alice", "app"), manager.throttled.all()
     assert sensor is not None
-    pace, changes = sensor.pace, []
-    manager.throttled.watch(lambda: changes.append(1))
+    changes: list[int] = []
+    pace = sensor.pace
+    manager.throttled.on_deadline = changes.append
     before = (throttled.end_ms, throttled.due_ms, throttled.serial, throttled.bound)
     for passed_ms in (0, 1, 3_999):
         manager.set_bound("alice", None, 1_000, BASE_MS + passed_ms)

@@ -14,6 +14,7 @@ from broker.network.clock import TrioClock
 from broker.server.app import Started, run_server
 from broker.server.broker import BrokerServer
 from tests.support.machine_speed import WITHIN_S
+from tests.support.punctual import Punctuality
 from tests.support.wire import CLIENT_ID, WireClient, connect, connect_tls
 
 DRAIN_MS: Final = round(2_000 * WITHIN_S)
@@ -44,7 +45,10 @@ class RunningBroker:
 
 @asynccontextmanager
 async def running_broker(directory: Path, *overrides: str) -> AsyncIterator[RunningBroker]:
-    """Stops by its own drain when the block is left. Writes no events unless they are asked for."""
+    """Stops by its own drain when the block is left. Writes no events unless they are asked for.
+
+    Raises AssertionError if a reaper would have slept past a deadline.
+    """
     settings = [
         "listeners=PLAINTEXT://127.0.0.1:0",
         f"log.dirs={directory}",
@@ -55,12 +59,15 @@ async def running_broker(directory: Path, *overrides: str) -> AsyncIterator[Runn
     ]
     server = BrokerServer(load(None, settings, {}), TrioClock())
     stop = trio.Event()
+    punctuality = Punctuality(server)
     try:
         async with trio.open_nursery() as nursery:
             started: Started = await nursery.start(run_server, server, stop)
             try:
                 running = RunningBroker(server, started, stop)
+                trio.lowlevel.add_instrument(punctuality)
                 yield running
+                assert not punctuality.late
             finally:
                 for client in running.clients:
                     await trio.aclose_forcefully(client.stream)

@@ -108,8 +108,9 @@ class LogWorld:
         GroupChanges(self.groups, self.share_states, self.partitions, run_slices, self.now).register(
             self.control
         )
-        self.decided = 0
-        TransactionChanges(self.transactions, self.now, self._note_decided).register(self.control)
+        self.deadlines: list[int] = []
+        self.transactions.on_deadline = self.deadlines.append
+        TransactionChanges(self.transactions, self.now).register(self.control)
         info = ServerInfo(1, "0.1.0", (ClientEndpoint("127.0.0.1:9092"),), "http://127.0.0.1:8080/")
         self.cleaner = CleanerManager(self.log)
         self.logs = LogViews(
@@ -150,9 +151,6 @@ class LogWorld:
 
     def _failed(self, _group_id: str, error: Exception) -> None:
         raise error
-
-    def _note_decided(self) -> None:
-        self.decided += 1
 
     def now(self) -> Now:
         return Now(self.clock.ms(), self.clock.wall_ms())

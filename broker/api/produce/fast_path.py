@@ -369,7 +369,7 @@ class _FastProduce(AfterCommit):
         has_errors = self._has_errors
         if services.partitions.store.failures != self._failures:
             has_errors = True
-        if services.fetches.watched:
+        if services.fetches.watchers.count:
             for log in self.logs:
                 services.fetches.complete(log)
         quotas = services.quotas

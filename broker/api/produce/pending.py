@@ -158,7 +158,7 @@ class PendingProduce(AfterCommit):
             response.base_offset = staged.base_offset
             response.log_append_time_ms = staged.log_append_time
             response.log_start_offset = staged.log_start_offset
-            if services.fetches.watched:
+            if services.fetches.watchers.count:
                 services.fetches.complete(log)
         if not self.is_staged:
             return Sliced(self.stage_next(), None)

@@ -4,7 +4,7 @@
 class; the routes of `network` pass it to the handlers. The objects have no behaviour.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -175,13 +175,6 @@ class DelegationTokenServices(msgspec.Struct, frozen=True):
     tokens: DelegationTokens
 
 
-class TelemetryServices(msgspec.Struct, frozen=True):
-    """`expiry_moved` is called after a request: an instance may now expire earlier than all others."""
-
-    telemetry: Telemetry
-    expiry_moved: Callable[[], None]
-
-
 def control_services(
     node_id: int,
     endpoints: Endpoints,
@@ -192,7 +185,7 @@ def control_services(
     tokens: DelegationTokens,
     logins: Logins,
     callbacks: Callbacks,
-    telemetry: TelemetryServices,
+    telemetry: Telemetry,
 ) -> HandlerServices:
     """Build the services of the handlers that use neither logs nor groups."""
     return {
@@ -201,7 +194,7 @@ def control_services(
         ControlServices: ControlServices(node_id, control, security),
         LoginServices: LoginServices(control, security, unknown_users, tokens, logins, callbacks),
         DelegationTokenServices: DelegationTokenServices(control, security, tokens),
-        TelemetryServices: telemetry,
+        Telemetry: telemetry,
     }
 
 

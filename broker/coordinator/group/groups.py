@@ -184,6 +184,8 @@ class Groups:
         """The groups that calls are changing which have paused, and the number of those calls."""
         self.pending_states: dict[str, None] = {}
         """The share groups that may have states to initialize or to delete."""
+        self.on_pending_states: Callable[[int], None] = lambda _deadline_ms: None
+        """Called with 0, a deadline that is due, when `pending_states` grows."""
         self._cluster_topics = cluster_topics
         self._pending: PendingRequests = {}
         self._latest_ms = 0
@@ -359,6 +361,7 @@ class Groups:
         group = self.by_id.get(group_id)
         if isinstance(group, ShareGroup) and group.states.is_pending:
             self.pending_states[group_id] = None
+            self.on_pending_states(0)
 
 
 COORDINATOR_ERRORS: Final = {

@@ -7,6 +7,7 @@ A heartbeat only moves its timer's `at_ms`; the queue re-queues the timer when t
 thousand heartbeats cost a thousand assignments, and one queue entry per member.
 """
 
+from collections.abc import Callable
 from enum import Enum, auto
 from heapq import heappop, heappush
 from typing import Final, Protocol
@@ -74,12 +75,15 @@ class Timers:
     def __init__(self) -> None:
         self._queue: list[tuple[int, int, GroupTimer]] = []
         self._serial = 0
+        self.on_deadline: Callable[[int], None] = lambda _deadline_ms: None
+        """Called with each earlier time of a timer, in ms."""
 
     def set(self, timer: GroupTimer, at_ms: int) -> None:
         """Set or move the timer to `at_ms`."""
         timer.at_ms = at_ms
         if timer.queued_ms is None or at_ms < timer.queued_ms:
             self._push(timer, at_ms)
+            self.on_deadline(at_ms)
 
     def cancel(self, timer: GroupTimer) -> None:
         timer.at_ms = None

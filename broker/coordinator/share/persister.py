@@ -85,6 +85,8 @@ class ShareStatePersister:
         )
         self._prune_at_ms: int | None = None
         self.on_reset: Callable[[SharePartitionKey], None] = lambda _key: None
+        self.on_deadline: Callable[[int], None] = lambda _deadline_ms: None
+        """Called with the time of the next `prune`, in ms."""
 
     # What the group coordinator uses
 
@@ -233,6 +235,7 @@ class ShareStatePersister:
     def _prune_later(self) -> None:
         if self._prune_at_ms is None:
             self._prune_at_ms = self._clock.ms() + self._config.prune_interval_ms
+            self.on_deadline(self._prune_at_ms)
 
     @staticmethod
     def _staged(stage: Callable[[], StagedState]) -> StagedState:

@@ -123,6 +123,8 @@ class SharePartitions:
         self._loaded: dict[SharePartitionKey, SharePartition] = {}
         self._locks = Timer()
         self._leaving: deque[tuple[str, SharePartitionKey]] = deque()
+        self.on_deadline: Callable[[int], None] = lambda _deadline_ms: None
+        """Called with each deadline that is added, in ms."""
         persister.on_reset = self.drop
 
     def get(self, key: SharePartitionKey) -> SharePartition | None:
@@ -193,6 +195,7 @@ class SharePartitions:
         """Let a lock end in time, if it holds anything."""
         if lock.runs:
             self._locks.add(lock, self._clock.ms())
+            self.on_deadline(lock.expiration_ms)
 
     def next_deadline(self) -> int | None:
         """Return the monotonic time of the next `expire`, in ms."""
@@ -264,6 +267,8 @@ class SharePartitions:
     def release_soon(self, member: str, keys: Iterable[SharePartitionKey]) -> None:
         """Let the next calls of `expire` release everything that a member holds."""
         self._leaving.extend((member, key) for key in keys)
+        if self._leaving:
+            self.on_deadline(self._clock.ms())
 
     def _release_left(self) -> None:
         staged = []

@@ -155,6 +155,8 @@ class TransactionCoordinator:
         self._numbers = count()
         self._timeouts = Sweep(config.timeout_check_interval_ms)
         self._expiry = Sweep(config.expiry_check_interval_ms)
+        self.on_deadline: Callable[[int], None] = lambda _deadline_ms: None
+        """Called with each deadline that is added, in ms."""
 
     def __len__(self) -> int:
         return len(self._transactions)
@@ -204,6 +206,7 @@ class TransactionCoordinator:
                 raise NeedsProducerId
             data = TransactionData(producer_id, NO_EPOCH, timeout_ms, updated_ms=wall_ms)
             transaction = self._transactions[transactional_id] = Transaction(transactional_id, data)
+            self.on_deadline(self._next_check_ms())
         return changes.initialize(transaction, timeout_ms, known, new_producer_id, wall_ms)
 
     def add_partitions(
@@ -289,6 +292,7 @@ class TransactionCoordinator:
 
     def _complete(self, transaction: Transaction, now_ms: int) -> None:
         self._ready[transaction.transactional_id] = TransactionCompletion(transaction, now_ms)
+        self.on_deadline(now_ms)
 
     # Time
 
@@ -296,10 +300,13 @@ class TransactionCoordinator:
         """Return the monotonic time of the next due work, in ms; None if there is none."""
         if not self._transactions:
             return None
-        deadline = min(self._timeouts.due_ms, self._expiry.due_ms)
+        deadline = self._next_check_ms()
         if self._ready:
             return min(deadline, next(iter(self._ready.values())).due_ms)
         return min(deadline, self._delayed[0][0]) if self._delayed else deadline
+
+    def _next_check_ms(self) -> int:
+        return min(self._timeouts.due_ms, self._expiry.due_ms)
 
     def due_completions(self, now_ms: int) -> Iterator[TransactionCompletion]:
         """Yield the decided transactions whose next step is due."""

@@ -100,7 +100,7 @@ class EventWriter:
         self._transactions = TransactionEvents(max_rows)
         self._lost_changes = 0
         self._wanted: frozenset[str] = frozenset()
-        server.observers.all.append(self)
+        server.observers.append(self)
         control.subscribe(self._quota_changes.on_metadata_update)
         self.apply_config(config)
 

@@ -39,6 +39,7 @@ from broker.network.reaper import Reaper
 from broker.network.selector import UNWATCHED, Selector
 from broker.network.supervisor import Supervisor
 from broker.quotas.connections import (
+    BURST_MS,
     IP_RATE,
     PER_IP,
     PER_USER,
@@ -318,9 +319,10 @@ class ConnectionGate:
         """Count a refusal and log it with its burst, under this address or under `reported_as`."""
         now_ms = self.clock.ms()
         self.quotas.reject(listener, address, rule, now_ms)
-        self.observers.refused(listener.name, address, rule, bound)
+        for observer in self.observers:
+            observer.refused(listener.name, address, rule, bound)
         self._rejections.note(listener.name, reported_as or self.quotas.counted(address), rule, bound, now_ms)
-        self._rejection_reaper.poke()
+        self._rejection_reaper.wake_by(now_ms + BURST_MS)
 
     def reject_on(self, listener: str, address: str, rule: str, bound: float) -> None:
         """Count a refusal by the name of a listener, which may have been removed."""
@@ -441,7 +443,8 @@ class ListenerGate:
             case TooMany(maximum):
                 self._close(sock, peer, PER_IP, maximum)
             case Throttled(throttle_ms=throttle_ms, bound=bound):
-                self._gate.observers.delayed(self.name, peer[0], throttle_ms, bound)
+                for observer in self._gate.observers:
+                    observer.delayed(self.name, peer[0], throttle_ms, bound)
                 throttled = ThrottledSocket(sock, peer, now_ms + throttle_ms, bound, throttle_ms)
                 for evicted in self.throttled_sockets.add(throttled, self._gate.max_throttled):
                     self._close(evicted.sock, evicted.peer, IP_RATE, evicted.bound)

@@ -58,8 +58,9 @@ class UserGate:
     def delay(self, connection: Connection, throttle_ms: int, then: Then) -> None:
         """Call `then` after `throttle_ms`; it enters again or refuses."""
         self._serial += 1
-        heappush(self._delayed, (self._gate.clock.ms() + throttle_ms, self._serial, then, connection))
-        self.reaper.poke()
+        due_ms = self._gate.clock.ms() + throttle_ms
+        heappush(self._delayed, (due_ms, self._serial, then, connection))
+        self.reaper.wake_by(due_ms)
 
     def refuse(self, connection: Connection, user: str, refusal: UserRefusal) -> None:
         """Record a refusal in the metrics and the log."""

@@ -142,7 +142,7 @@ class Unmapping:
     def begin(self, mapping: mmap) -> None:
         """Return the mapping, which the caller no longer uses."""
         self._mappings.append(mapping)
-        self.reaper.poke()
+        self.reaper.wake_by(0)
 
     @property
     def left(self) -> int:

@@ -40,6 +40,7 @@ class FlushWaits:
 
         name = f"ExpirationReaper-{node_id}-{produces.name}"
         self.reaper = Reaper(name, produces.next_deadline, expire, clock)
+        produces.on_deadline = self.reaper.wake_by
 
     @property
     def queued(self) -> int:
@@ -65,7 +66,6 @@ class FlushWaits:
         for flush in flushes:
             self._queue(flush)
         self._is_filled.set()
-        self.reaper.poke()
         return at_once
 
     def _queue(self, flush: Flush) -> None:

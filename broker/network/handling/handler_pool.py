@@ -9,7 +9,7 @@ own runs long work in slices (`sliced_requests`) without occupying a handler: wo
 Handles outcomes and is independent of APIs: the route names the API's handler.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import CoroutineType
@@ -42,7 +42,6 @@ from broker.network.handling.flush_waits import FlushWaits, Waiting
 from broker.network.handling.large_messages import encode_large, handle_large
 from broker.network.handling.leader_followers import LeaderFollowers
 from broker.network.handling.sliced_requests import SLICED, Conclude, End, SlicedRequests
-from broker.network.reaper import Reaper
 from broker.network.requests.request_channel import Request, Requests
 from broker.network.requests.request_time import RequestTime
 from broker.network.responder import Responder
@@ -103,6 +102,10 @@ class SlowWaits:
 class AppendCommitter(Protocol):
     """The appends that handlers have staged. `partitions.partitions.Partitions` implements it."""
 
+    @property
+    def overdue(self) -> Collection[object]:
+        """Not empty if committed appends may be acknowledged only after `overdue_flushes`."""
+
     def commit(self) -> None: ...
 
     def overdue_flushes(self) -> Sequence[Flush]: ...
@@ -135,7 +138,6 @@ class HandlerPool:
         completion: Completion,
         *,
         responders: Sequence[Responder],
-        reapers: Sequence[Reaper],
         throttling: Throttling,
         clock: TrioClock,
         frames: FramePool,
@@ -151,7 +153,6 @@ class HandlerPool:
         self._requests = requests
         self._completion = completion
         self._responders = responders
-        self._reapers = reapers
         self._throttling = throttling
         self._clock = clock
         self._frames = frames
@@ -301,9 +302,8 @@ class HandlerPool:
             waiting, self._after_commit = self._after_commit, []
             if time is not None:
                 time.share([request for request, _ in waiting])
-            overdue = partitions.overdue_flushes()
-            if overdue:
-                waiting = self.flush_waits.delay(waiting, overdue)
+            if partitions.overdue:
+                waiting = self.flush_waits.delay(waiting, partitions.overdue_flushes())
                 self._last = self._clock.ns()
             self._finish(waiting)
         callbacks = self._callbacks
@@ -322,8 +322,6 @@ class HandlerPool:
                 responder.flush(begun)
                 now = self._clock.ns()
                 responder.delivering_ns += now - begun
-        for reaper in self._reapers:
-            reaper.poke()
 
     def flushed(self, flush: Flush) -> None:
         """Complete the requests that waited for a flush; answer with an error if it failed."""

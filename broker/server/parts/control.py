@@ -11,7 +11,6 @@ import trio
 
 from broker.api.requests.callbacks import Callbacks
 from broker.api.requests.retry_storm import RETRY_STORM, RetryStormGate
-from broker.api.requests.services import TelemetryServices
 from broker.common.clock import Clock
 from broker.common.errors import ApiError
 from broker.common.slices import Steps
@@ -140,7 +139,7 @@ def quota_callback(configuration: Configuration, clock: Clock) -> GuardedCallbac
 
 
 class ServerTelemetry:
-    """`services` are those of the handlers. Pushes are written to `records`, and their responses posted to
+    """Pushes are written to `records`, and their responses posted to
     `callbacks`; `deliver` makes the handlers take these.
     """
 
@@ -158,7 +157,7 @@ class ServerTelemetry:
         self.state = Telemetry(config)
         manager = self.state.manager
         self._reaper = Reaper("client-metrics-reaper", manager.next_deadline, manager.expire, clock)
-        self.services = TelemetryServices(self.state, self._reaper.poke)
+        manager.on_deadline = self._reaper.wake_by
         self._push_reader = PushReader(
             origin,
             self.state,
@@ -187,7 +186,9 @@ def retry_storm_reaper(gate: RetryStormGate, clock: TrioClock, deliver: Callable
         gate.delayed.complete_expired(now_ms)
         deliver()
 
-    return Reaper(RETRY_STORM, gate.delayed.next_deadline, expire, clock)
+    reaper = Reaper(RETRY_STORM, gate.delayed.next_deadline, expire, clock)
+    gate.delayed.on_deadline = reaper.wake_by
+    return reaper
 
 
 async def remove_expired_tokens(control: Control, interval_ms: int, clock: Clock) -> None:

@@ -70,8 +70,6 @@ class ShareGroups:
         clock: Clock,
     ) -> None:
         self._control = control
-        self.members_left: Callable[[], None] = lambda: None
-        """Wakes the timer of the locks."""
         self.persister = ShareStatePersister(config.share_coordinator, partitions, clock, self._create_topic)
         self.sessions = ShareSessions(config.share_partitions.max_sessions)
         self.share = SharePartitions(
@@ -100,7 +98,6 @@ class ShareGroups:
         """End the sessions of a closed connection; the lock timer releases what their members hold."""
         for session in self.sessions.disconnected(connection_id):
             self.share.release_soon(session.key.member_id, session.partitions)
-            self.members_left()
 
     async def _create_topic(self) -> None:
         topic = automatic_topic(SHARE_STATE_TOPIC, self._control.config)
@@ -141,12 +138,12 @@ def share_reapers(
 
     name = f"ExpirationReaper-{node_id}-ShareFetch"
     locks = Reaper("share-lock-timer", groups.share.next_deadline, expire_locks, clock)
-    groups.members_left = locks.poke
-    return (
-        Reaper(name, fetches.share.next_deadline, expire_fetches, clock),
-        locks,
-        Reaper("share-state-timer", groups.persister.next_deadline, prune, clock),
-    )
+    groups.share.on_deadline = locks.wake_by
+    waiting = Reaper(name, fetches.share.next_deadline, expire_fetches, clock)
+    fetches.share.on_deadline = waiting.wake_by
+    states = Reaper("share-state-timer", groups.persister.next_deadline, prune, clock)
+    groups.persister.on_deadline = states.wake_by
+    return waiting, locks, states
 
 
 class ShareGroupStateService:

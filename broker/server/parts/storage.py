@@ -119,20 +119,25 @@ class DelayedRequests:
             control, groups, callbacks, security, self.transactions, self.share_states, self.linger
         )
         fetch_reaper = f"ExpirationReaper-{config.broker.node_id}-Fetch"
-        self.transaction_timer = Reaper(
-            "transaction-timer", self.transactions.next_deadline, self._run_transactions, clock
+        fetch_timer = Reaper(fetch_reaper, self.fetches.next_deadline, self._expire_fetches, clock)
+        self.fetches.on_deadline = fetch_timer.wake_by
+        group_timer = Reaper("group-coordinator-timer", self._group_deadline, self._expire_members, clock)
+        groups.coordinator.groups.timers.on_deadline = group_timer.wake_by
+        self.linger.responses.on_deadline = group_timer.wake_by
+        states = self.share_states
+        states_timer = Reaper("share-group-states-timer", states.next_deadline, states.begin, clock)
+        groups.coordinator.groups.on_pending_states = states_timer.wake_by
+        transactions = self.transactions
+        transaction_timer = Reaper(
+            "transaction-timer", transactions.next_deadline, self._run_transactions, clock
         )
+        transactions.on_deadline = transaction_timer.wake_by
         self.reapers = (
-            Reaper(fetch_reaper, self.fetches.next_deadline, self._expire_fetches, clock),
+            fetch_timer,
             retry_storm_reaper(self.retry_storm, clock, deliver),
-            Reaper("group-coordinator-timer", self._group_deadline, self._expire_members, clock),
-            Reaper(
-                "share-group-states-timer",
-                self.share_states.next_deadline,
-                self.share_states.begin,
-                clock,
-            ),
-            self.transaction_timer,
+            group_timer,
+            states_timer,
+            transaction_timer,
             *share_reapers(self.share, self.fetches, config.broker.node_id, failures, clock, deliver),
         )
 

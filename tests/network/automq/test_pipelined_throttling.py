@@ -135,6 +135,5 @@ async def test_a_limit_that_is_removed_frees_the_connection_at_once(
     await correlation_ids(greedy, 2)
     await greedy.stream.send_all(request(3))
     broker.server.quotas.apply(Entity(client_id=GREEDY), "producer_byte_rate", None)
-    broker.server.socket_server.throttling.poke()
     assert await correlation_ids(greedy, 1) == [3]
     assert broker.server.views.quotas.throttled() == []

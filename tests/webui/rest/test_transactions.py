@@ -103,10 +103,11 @@ async def test_an_open_transaction_is_aborted_after_a_preview(http: Browserless,
     preview = ABORTED.check(await (await abort(http, query="?validate_only=true", body=producer)).get_json())
     assert preview["partitions"] == 2 and transaction.data.state is TransactionState.ONGOING
     assert preview["command"].endswith("forceTerminateTransaction --transactionalId open")
+    world.deadlines.clear()
     answer = await abort(http, body=producer)
     assert answer.status_code == 200 and ABORTED.check(await answer.get_json()) == preview
     assert (transaction.data.state, transaction.data.producer_epoch) == (TransactionState.PREPARE_ABORT, 1)
-    assert world.decided == 1 and world.transactions.decisions[ABORTED_BY_OPERATOR] == 1
+    assert world.deadlines == [world.clock.ms()] and world.transactions.decisions[ABORTED_BY_OPERATOR] == 1
     for _ in range(2):  # the markers, then the completion
         world.transactions.run(world.now())
     assert transaction.data.state is TransactionState.COMPLETE_ABORT
