@@ -10,7 +10,7 @@ from typing import Final
 
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
-from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.outcome import Outcome, Response
 from broker.common.errors import ErrorCode
 from broker.common.slices import Slices
 from broker.protocol.api_key import ApiKey

@@ -10,7 +10,7 @@ is false.
 from broker.api.a71_get_telemetry_subscriptions import telemetry_client
 from broker.api.registry import api
 from broker.api.requests.context import RequestContext
-from broker.api.requests.outcome import DELAYED, Outcome, Response, in_slices
+from broker.api.requests.outcome import DELAYED, Outcome, Response
 from broker.common.errors import ErrorCode
 from broker.common.slices import Slices
 from broker.protocol.api_key import ApiKey
@@ -19,9 +19,7 @@ from broker.telemetry.state import Push, Telemetry
 
 
 @api(ApiKey.PUSH_TELEMETRY, versions=(0, 0), services=Telemetry)
-def handle(
-    message: PushTelemetryRequest, context: RequestContext, telemetry: Telemetry
-) -> Slices[Outcome]:
+def handle(message: PushTelemetryRequest, context: RequestContext, telemetry: Telemetry) -> Slices[Outcome]:
     client = telemetry_client(context)
     size = len(message.metrics)
     error, instance = yield from telemetry.manager.push(

@@ -7,7 +7,7 @@ Kafka's mode is here, `network.automq.server_mode` has the other one (`socket.se
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 import msgspec

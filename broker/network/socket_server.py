@@ -7,7 +7,7 @@ applies changed settings at run time: it adds and removes listeners and resizes 
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 
 import trio

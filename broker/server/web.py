@@ -68,7 +68,6 @@ async def start_console(
         return knows_tokens.is_set() and server.is_ready and not stop.is_set()
 
     # Bind first: if this fails, no token has been issued, which is shown only once.
-    metadata = server.views.metadata
     backend = Backend(
         control=server.control,
         views=server.views,

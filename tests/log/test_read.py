@@ -4,7 +4,6 @@ import pytest
 
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.slices import run_through
-from broker.log.log_context import PositionLimit
 from broker.log.segment import PositionLimit
 from tests.log.harness import (
     NOW,

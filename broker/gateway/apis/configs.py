@@ -238,7 +238,7 @@ def handle_list(
     message: ListConfigResourcesRequest, context: RequestContext, services: ControlServices
 ) -> Outcome | Awaitable[Outcome]:
     if context.api_version == ONLY_CLIENT_METRICS or set(message.resource_types) == {OURS}:
-        return a74_list_config_resources.handle(message, context, services)
+        return in_slices(a74_list_config_resources.handle(message, context, services))
     return in_own_task(partial(_list, message.resource_types, context, services))
 
 
@@ -247,9 +247,8 @@ async def _list(wanted: list[int], context: RequestContext, services: ControlSer
     reply: ListConfigResourcesResponse = await ask(context, ListConfigResourcesRequest(theirs))
     if reply.error_code != ErrorCode.NONE or (wanted and OURS not in wanted):
         return encoded(Response(reply), len(reply.config_resources))
-    listed = await reply_of(
-        a74_list_config_resources.handle(ListConfigResourcesRequest([OURS]), context, services)
-    )
+    own = a74_list_config_resources.handle(ListConfigResourcesRequest([OURS]), context, services)
+    listed = await reply_of(in_slices(own))
     found = await run_slices(_of_others(reply.config_resources))
     reply.config_resources = [*found, *listed.config_resources]
     return encoded(Response(reply), len(reply.config_resources))

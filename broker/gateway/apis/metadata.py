@@ -19,7 +19,7 @@ import trio
 from broker.api.a10_find_coordinator import SHARE, SHARE_SINCE
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Outcome, Response
-from broker.api.security.client_security import CREATES_TOPICS
+from broker.api.security.client_security import CREATES_TOPICS, FOR_BROKERS
 from broker.common.errors import ErrorCode
 from broker.common.slice_runner import run_slices
 from broker.common.slices import SliceTimer
