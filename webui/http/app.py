@@ -9,7 +9,6 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from functools import partial
 from typing import Final, Never
 
 from quart import Response, request
@@ -33,8 +32,6 @@ from webui.http.request import (
     connection_of,
     limited_request,
     paced_connection,
-    queue_of,
-    refusal_of,
     request_info_of,
 )
 from webui.insights.reader import Reader
@@ -123,9 +120,7 @@ class NamePath(PathConverter):
 def build_app(console: Console) -> QuartTrio:
     app = QuartTrio("webui", static_folder=None, template_folder=None)
     limits = BodyLimits(ROUTES, console.settings.request_max_bytes)
-    app.asgi_http_class = paced_connection(
-        console.fair_queue, partial(queue_of, console), partial(refusal_of, limits)
-    )
+    app.asgi_http_class = paced_connection(console, limits)
     app.url_rule_class = MatchedRule
     app.url_map.converters["path"] = NamePath
     app.url_map.merge_slashes = False

@@ -22,7 +22,7 @@ from werkzeug.exceptions import RequestEntityTooLarge
 
 from broker.controller.commands import Role
 from webui.console import Console
-from webui.fair_queue import FairQueue, TurnKind
+from webui.fair_queue import TurnKind
 from webui.live.sse_client import StreamConnection
 from webui.problem import PROBLEM_TYPE, Problem
 from webui.rest.routes import ROUTES
@@ -79,11 +79,7 @@ class WholeSendConnection(TrioASGIHTTPConnection):
         await super().__call__(receive, send_whole)
 
 
-def paced_connection(
-    fair_queue: FairQueue,
-    queue_of: Callable[[HTTPScope], tuple[str, TurnKind]],
-    refusal_of: Callable[[HTTPScope], Problem | None],
-) -> type[TrioASGIHTTPConnection]:
+def paced_connection(console: Console, limits: "BodyLimits") -> type[TrioASGIHTTPConnection]:
     """Return a class of requests that wait for a turn of the kind and in the queue that `queue_of` returns.
 
     Requests that `refusal_of` refuses wait too, and do not reach the framework.
@@ -92,8 +88,8 @@ def paced_connection(
 
     class PacedConnection(WholeSendConnection):
         async def __call__(self, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
-            identity, kind = queue_of(self.scope)
-            turn = fair_queue.turn(identity, kind)
+            identity, kind = queue_of(console, self.scope)
+            turn = console.fair_queue.turn(identity, kind)
             try:
                 if turn.wait_s > 0:
                     received: list[ASGIReceiveEvent] = []
@@ -104,7 +100,7 @@ def paced_connection(
                     receive = _replayed(received, receive)
                 if not turn.granted:
                     await _refuse(send, OVERLOADED)
-                elif (problem := refusal_of(self.scope)) is not None:
+                elif (problem := refusal_of(limits, self.scope)) is not None:
                     refused.note(address_of(self.scope))
                     await _refuse(send, problem)
                 else:
