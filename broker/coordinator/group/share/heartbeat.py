@@ -121,7 +121,7 @@ def _member(group: ShareGroup, request: ShareHeartbeatRequest) -> ShareMember:
     if member is None:
         return ShareMember(request.member_id) if request.epoch == JOINS else group.member(request.member_id)
     epoch = request.epoch
-    if epoch in (member.epoch, member.previous_epoch):
+    if epoch == member.epoch or epoch == member.previous_epoch < member.epoch:
         return member
     previous = f", and it does not match the previous member epoch ({member.previous_epoch})"
     raise fenced("share", member, epoch, "" if epoch > member.epoch else previous)
