@@ -11,7 +11,7 @@ appendGroupMetadataErrorToResponseError; a thread there makes all changes, and n
 
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
-from typing import Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from msgspec.structs import replace
 
@@ -42,8 +42,8 @@ from broker.coordinator.group.messages import (
     SyncReply,
     Token,
 )
-from broker.coordinator.group.modern_changes import start_missing, start_session
-from broker.coordinator.group.modern_group import NO_EPOCH, ModernGroup
+from broker.coordinator.group.modern_changes import group_of_type, start_missing, start_session
+from broker.coordinator.group.modern_group import NO_EPOCH, DescribedModernGroup, ModernGroup, described
 from broker.coordinator.group.persistence import tombstone_of
 from broker.coordinator.group.records import GroupKey, decode_key
 from broker.coordinator.group.share.group import ShareGroup
@@ -63,6 +63,7 @@ TRIES: Final = 8
 """Times that a change is made before it is refused. Only a group's own members can undo it."""
 
 Result = TypeVar("Result")
+Kind = TypeVar("Kind", ConsumerGroup, ShareGroup)
 Returned = TypeVar("Returned", covariant=True)
 Heartbeat = TypeVar("Heartbeat", ConsumerHeartbeatRequest, ShareHeartbeatRequest)
 
@@ -273,6 +274,16 @@ class Groups:
         transition.reply(token, reply)
         self.note_states(request.group_id)
         return transition.effects
+
+    def described(
+        self, group_id: str, kind: type[Kind], assignor: Callable[[Kind], str]
+    ) -> DescribedModernGroup[Any]:
+        """Describe a consumer or share group, for the API of its type."""
+        try:
+            group = group_of_type(self.by_id, group_id, kind)
+        except ApiError as error:
+            return DescribedModernGroup(error.code, group_id, message=error.message)
+        return described(group, assignor(group))
 
     # Large groups
 
