@@ -1,7 +1,7 @@
 """What heartbeats, and members that leave, change in a consumer or share group: checks, epochs, the target
 assignment, the timers of members. (Kafka: GroupMetadataManager)
 
-Called by `heartbeat` and `epochs` of both types, and by `consumer.migration`. A refusal is an ApiError.
+Called by `heartbeat` of both types, `consumer.epochs` and `consumer.migration`. A refusal is an ApiError.
 """
 
 from collections.abc import Iterable, Mapping
