@@ -5,14 +5,13 @@ transition, lets a change of a large group pause, and undoes what could not be w
 
 A change of a large group is made in a copy that no other request sees. At the end the group takes it over in
 one step; if another request has changed the group meanwhile, the change begins anew. So a call that fails, is
-dropped with its client or ends with the broker has changed nothing. (Kafka: GroupMetadataManager; there a
-thread, which no client waits for, makes all changes of a group, and
-appendGroupMetadataErrorToResponseError)
+dropped with its client or ends with the broker has changed nothing. (Kafka: GroupMetadataManager, with
+appendGroupMetadataErrorToResponseError; a thread there makes all changes, and no client waits for it)
 """
 
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
-from typing import Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from msgspec.structs import replace
 
@@ -42,14 +41,16 @@ from broker.coordinator.group.messages import (
     SyncReply,
     Token,
 )
-from broker.coordinator.group.modern_changes import start_missing, start_session
-from broker.coordinator.group.modern_group import NO_EPOCH, ModernGroup
+from broker.coordinator.group.modern_changes import group_of_type, start_missing, start_session
+from broker.coordinator.group.modern_group import NO_EPOCH, DescribedModernGroup, ModernGroup, described
 from broker.coordinator.group.persistence import tombstone_of
-from broker.coordinator.group.rebalance import hand_out_assignments, prepare
 from broker.coordinator.group.records import GroupKey, decode_key
 from broker.coordinator.group.share.group import ShareGroup
 from broker.coordinator.group.timers import LaterTimers, SetsTimers, Timers
 from broker.coordinator.group.transition import PendingRequests, Transition
+
+GROUPS_AT_ONCE: Final = 256
+"""Groups or topics looked up between two pauses."""
 
 SMALL: Final = 512
 """Members, topics and partitions of a group whose changes need no pause, in all; ours."""
@@ -61,6 +62,7 @@ TRIES: Final = 8
 """Times that a change is made before it is refused. Only a group's own members can undo it."""
 
 Result = TypeVar("Result")
+Kind = TypeVar("Kind", ConsumerGroup, ShareGroup)
 Returned = TypeVar("Returned", covariant=True)
 Heartbeat = TypeVar("Heartbeat", ConsumerHeartbeatRequest, ShareHeartbeatRequest)
 
@@ -137,10 +139,6 @@ def _install(groups: GroupsById, found: AnyGroup | None, made: AnyGroup, transit
             replaced.clear()
     else:
         groups[made.group_id] = made
-
-
-GROUPS_AT_ONCE: Final = 256
-"""Groups or topics looked up between two pauses."""
 
 
 class SessionTimes(Protocol):
@@ -278,6 +276,16 @@ class Groups:
         self.note_states(request.group_id)
         return transition.effects
 
+    def described(
+        self, group_id: str, kind: type[Kind], assignor: Callable[[Kind], str]
+    ) -> DescribedModernGroup[Any]:
+        """Describe a consumer or share group, for the API of its type."""
+        try:
+            group = group_of_type(self.by_id, group_id, kind)
+        except ApiError as error:
+            return DescribedModernGroup(error.code, group_id, message=error.message)
+        return described(group, assignor(group))
+
     # Large groups
 
     def in_turn(self, group_id: str, member_id: str, now: Now) -> Steps[None]:
@@ -400,8 +408,8 @@ def _undo_effects(transition: Transition, groups: GroupsById, effects: Effects, 
             case GroupKey(group_id):
                 group = groups[group_id]
                 if isinstance(group, ClassicGroup) and group.state is ClassicGroupState.STABLE:
-                    hand_out_assignments(transition, group, {}, error)
-                    prepare(transition, group)
+                    rebalance.hand_out_assignments(transition, group, {}, error)
+                    rebalance.prepare(transition, group)
     for group_id, before in reversed(effects.replaced):
         if isinstance(before, ClassicGroup | ConsumerGroup | ShareGroup):
             groups[group_id] = before

@@ -1,21 +1,58 @@
 """What heartbeats, and members that leave, change in a consumer or share group: checks, epochs, the target
 assignment, the timers of members. (Kafka: GroupMetadataManager)
 
-Called by `heartbeat` and `epochs` of both types, and by `consumer.migration`. A refusal is an ApiError.
+Called by `heartbeat` of both types, `consumer.epochs` and `consumer.migration`. A refusal is an ApiError.
 """
 
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
+from msgspec.structs import replace
+
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.slices import Steps
 from broker.config.sections.groups import GroupConfig
-from broker.coordinator.group.consumer.assignment import Assignment
+from broker.coordinator.group.consumer.assignment import Assignment, subscribed_names
+from broker.coordinator.group.messages import ConsumerHeartbeatRequest, ShareHeartbeatRequest
 from broker.coordinator.group.modern_group import AnyMember, ModernGroup
 from broker.coordinator.group.timers import GroupTimer
 from broker.coordinator.group.transition import Transition
 
 Member = TypeVar("Member", bound=AnyMember)
+Group = TypeVar("Group", bound=ModernGroup[Any, Any])
+
+
+def group_of_type(
+    groups: Mapping[str, object], group_id: str, kind: type[Group], missing: str = "Group"
+) -> Group:
+    """Return a consumer or share group. Raises ApiError GROUP_ID_NOT_FOUND."""
+    group = groups.get(group_id)
+    if group is None:
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"{missing} {group_id} not found.")
+    if not isinstance(group, kind):
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a {kind.type} group.")
+    return group
+
+
+def updated(
+    transition: Transition,
+    member: Member,
+    request: ConsumerHeartbeatRequest | ShareHeartbeatRequest,
+    **others: object,
+) -> Steps[Member]:
+    """Return the member with what the request states. `others` are the fields of its type only."""
+    topics = member.topics
+    if request.topics is not None:
+        topics = yield from subscribed_names(request.topics, transition.topics.by_name)
+    rack_id = member.rack_id if request.rack_id is None else request.rack_id
+    return replace(  # type: ignore[type-var]
+        member,
+        rack_id=rack_id,
+        topics=topics,
+        client_id=request.client_id,
+        client_host=request.client_host,
+        **others,
+    )
 
 
 def store(

@@ -45,6 +45,9 @@ class AnyMember(Protocol):
     def member_id(self) -> str: ...
 
     @property
+    def rack_id(self) -> str | None: ...
+
+    @property
     def client_id(self) -> str: ...
 
     @property

@@ -1,4 +1,4 @@
-"""The committed offsets of groups of all types: commits, fetches, removals; and which topics a group reads.
+"""The committed offsets of groups of all types: committed, fetched, deleted; and the topics of a group.
 
 Those that a transaction commits are pending until its marker. The topics that the members of a classic group
 subscribe to are read from their metadata before offsets are deleted or expire. A generation only keeps its

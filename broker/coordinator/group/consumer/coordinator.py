@@ -26,7 +26,8 @@ from broker.coordinator.group.messages import (
     Now,
     Token,
 )
-from broker.coordinator.group.modern_group import JOINS, LEAVES, DescribedModernGroup, described
+from broker.coordinator.group.modern_changes import group_of_type
+from broker.coordinator.group.modern_group import JOINS, LEAVES, DescribedModernGroup
 from broker.coordinator.group.share.group import ShareGroup
 from broker.coordinator.group.transition import Transition
 
@@ -56,12 +57,10 @@ class ConsumerCoordinator:
 
     def described(self, group_id: str) -> DescribedModernGroup[ConsumerMember]:
         """Handle ConsumerGroupDescribe for one group."""
-        group = self._groups.get(group_id)
-        if isinstance(group, ConsumerGroup):
-            return described(group, preferred_assignor(group, self._config.assignors))
-        what = "not found." if group is None else "is not a consumer group."
-        message = f"Group {group_id} {what}"
-        return DescribedModernGroup(ErrorCode.GROUP_ID_NOT_FOUND, group_id, message=message)
+        assignors = self._config.assignors
+        return self._groups.described(
+            group_id, ConsumerGroup, lambda group: preferred_assignor(group, assignors)
+        )
 
     def _is_large(self, request: ConsumerHeartbeatRequest) -> bool:
         """Check a heartbeat, and return whether its change is too much for one piece. Raises ApiError."""
@@ -85,7 +84,7 @@ class ConsumerCoordinator:
         self, request: ConsumerHeartbeatRequest, transition: Transition, groups: GroupsById
     ) -> Steps[ModernHeartbeatReply]:
         if request.epoch in (LEAVES, LEAVES_FOR_NOW):
-            group = migration.consumer_group(groups, request.group_id)
+            group = group_of_type(groups, request.group_id, ConsumerGroup, "Consumer group")
             member = heartbeat.leaving_member(group, request)
             if request.epoch == LEAVES_FOR_NOW:
                 yield from heartbeat.leave_for_now(transition, group, member)
@@ -95,7 +94,7 @@ class ConsumerCoordinator:
         if request.epoch == JOINS:
             group = yield from migration.get_or_create_consumer(transition, groups, request.group_id)
         else:
-            group = migration.consumer_group(groups, request.group_id)
+            group = group_of_type(groups, request.group_id, ConsumerGroup, "Consumer group")
         if not request.member_id:
             request = replace(request, member_id=self._new_uuid())
         times = self._groups.times_of(group)

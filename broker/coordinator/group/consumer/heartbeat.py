@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.slices import Steps
-from broker.coordinator.group.consumer.assignment import Assignment, Topics, is_subset, subscribed_names
+from broker.coordinator.group.consumer.assignment import Assignment, Topics, is_subset
 from broker.coordinator.group.consumer.epochs import add_expressions, advance
 from broker.coordinator.group.consumer.group import ConsumerGroup
 from broker.coordinator.group.consumer.member import LEAVES_FOR_NOW, ConsumerMember, MemberState
@@ -23,6 +23,7 @@ from broker.coordinator.group.modern_changes import (
     refuse_empty,
     start_session,
     stop_timers,
+    updated,
 )
 from broker.coordinator.group.modern_group import JOINS, LEAVES
 from broker.coordinator.group.transition import Transition
@@ -224,23 +225,15 @@ def _updated(
     transition: Transition, member: ConsumerMember, request: ConsumerHeartbeatRequest
 ) -> Steps[ConsumerMember]:
     """Return the member with what the request states."""
-    topics = member.topics
-    if request.topics is not None:
-        topics = yield from subscribed_names(request.topics, transition.topics.by_name)
-    return replace(
+    timeout_ms = request.rebalance_timeout_ms
+    return updated(
+        transition,
         member,
+        request,
         instance_id=member.instance_id if request.instance_id is None else request.instance_id,
-        rack_id=member.rack_id if request.rack_id is None else request.rack_id,
-        rebalance_timeout_ms=(
-            member.rebalance_timeout_ms
-            if request.rebalance_timeout_ms == -1
-            else request.rebalance_timeout_ms
-        ),
-        topics=topics,
+        rebalance_timeout_ms=member.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
         regex=member.regex if request.regex is None else request.regex,
         assignor=member.assignor if request.assignor is None else request.assignor,
-        client_id=request.client_id,
-        client_host=request.client_host,
         classic=None,
     )
 

@@ -26,21 +26,17 @@ from broker.coordinator.group.consumer.group import CONSUMER_PROTOCOL_TYPE, Cons
 from broker.coordinator.group.consumer.member import ClassicProtocols, ConsumerMember
 from broker.coordinator.group.group import ClassicGroup, ClassicGroupMember, ClassicGroupState
 from broker.coordinator.group.messages import JoinReply, JoinRequest, LeaveReply, LeavingMember, SyncReply
-from broker.coordinator.group.modern_changes import bump, drop_members, start_session, stop_timers
+from broker.coordinator.group.modern_changes import (
+    bump,
+    drop_members,
+    group_of_type,
+    start_session,
+    stop_timers,
+)
 from broker.coordinator.group.modern_group import ModernGroup
 from broker.coordinator.group.persistence import encode, record_of, tombstone_of
 from broker.coordinator.group.records import KeyType, tombstone
 from broker.coordinator.group.transition import Transition
-
-
-def consumer_group(groups: GroupsById, group_id: str) -> ConsumerGroup:
-    """Return a consumer group. Raises ApiError GROUP_ID_NOT_FOUND."""
-    group = groups.get(group_id)
-    if group is None:
-        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group_id} not found.")
-    if not isinstance(group, ConsumerGroup):
-        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
-    return group
 
 
 def get_or_create_consumer(transition: Transition, groups: GroupsById, group_id: str) -> Steps[ConsumerGroup]:
@@ -51,7 +47,7 @@ def get_or_create_consumer(transition: Transition, groups: GroupsById, group_id:
     """
     found = groups.get(group_id)
     if isinstance(found, ModernGroup):
-        return consumer_group(groups, group_id)
+        return group_of_type(groups, group_id, ConsumerGroup)
     group = ConsumerGroup(group_id)
     if found is not None and not found.is_empty:
         _check_upgrade(transition, found)

@@ -25,8 +25,8 @@ from broker.coordinator.group.messages import (
     ShareStatesReply,
     Token,
 )
-from broker.coordinator.group.modern_changes import bump_if_changed
-from broker.coordinator.group.modern_group import LEAVES, DescribedModernGroup, described
+from broker.coordinator.group.modern_changes import bump_if_changed, group_of_type
+from broker.coordinator.group.modern_group import LEAVES, DescribedModernGroup
 from broker.coordinator.group.share import heartbeat
 from broker.coordinator.group.share.group import ShareGroup
 from broker.coordinator.group.share.member import ShareMember
@@ -46,11 +46,7 @@ class ShareCoordinator:
 
     def described(self, group_id: str) -> DescribedModernGroup[ShareMember]:
         """Handle ShareGroupDescribe for one group."""
-        try:
-            group = heartbeat.share_group(self._groups.by_id, group_id)
-        except ApiError as error:
-            return DescribedModernGroup(error.code, group_id, message=error.message)
-        return described(group, self._config.assignors[0])
+        return self._groups.described(group_id, ShareGroup, lambda _group: self._config.assignors[0])
 
     # States
 
@@ -132,7 +128,7 @@ class ShareCoordinator:
         self, request: ShareHeartbeatRequest, transition: Transition, groups: GroupsById
     ) -> Steps[ModernHeartbeatReply]:
         if request.epoch == LEAVES:
-            group = heartbeat.share_group(groups, request.group_id)
+            group = group_of_type(groups, request.group_id, ShareGroup)
             yield from heartbeat.remove_members(
                 transition, group, [group.member(request.member_id).member_id]
             )
@@ -162,7 +158,7 @@ class ShareCoordinator:
                 group = heartbeat.new_group(transition, groups, group_id)
                 yield from bump_if_changed(transition, group, is_bumped=True)
             else:
-                group = heartbeat.share_group(groups, group_id)
+                group = group_of_type(groups, group_id, ShareGroup)
             if is_empty and group.members:
                 raise ApiError(ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")
             states = yield from change(group.states)
@@ -176,7 +172,7 @@ class ShareCoordinator:
         transition = self._groups.transition(now)
         try:
             if isinstance(self._groups.get(group_id), ClassicGroup):
-                heartbeat.share_group(self._groups.by_id, group_id)
+                group_of_type(self._groups.by_id, group_id, ShareGroup)
             transition, deleting = yield from self._groups.changed(group_id, now, changed_states)
             reply = ShareStatesReply(ErrorCode.NONE, deleting=deleting)
         except ApiError as error:

@@ -9,8 +9,6 @@ at once. (Kafka: GroupMetadataManager.shareGroupHeartbeat, shareGroupLeave, shar
 
 from collections.abc import Iterable
 
-from msgspec.structs import replace
-
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.slices import Steps
 from broker.coordinator.group.any_group import GroupsById
@@ -18,7 +16,6 @@ from broker.coordinator.group.consumer.assignment import (
     Assignment,
     Subscriber,
     Topics,
-    subscribed_names,
     topic_ids,
 )
 from broker.coordinator.group.messages import ModernHeartbeatReply, ShareHeartbeatRequest
@@ -28,11 +25,13 @@ from broker.coordinator.group.modern_changes import (
     check_size,
     drop_members,
     fenced,
+    group_of_type,
     invalid,
     refuse_empty,
     set_targets,
     start_session,
     store,
+    updated,
 )
 from broker.coordinator.group.modern_group import JOINS, LEAVES
 from broker.coordinator.group.share.group import ShareGroup
@@ -64,7 +63,7 @@ def beat(
     is_known = request.member_id in group.members
     check_size(group, transition.share.max_size, "share", is_known=is_known)
     before = _member(group, request)
-    stated = yield from _updated(transition, before, request)
+    stated = yield from updated(transition, before, request)
     others = group.size - (before.size if is_known else 0)
     check_bytes(transition.config, others, before.size, stated.size)
     after = yield from _advance(transition, group, before, stated)
@@ -86,16 +85,6 @@ def changes_nothing(group: ShareGroup, request: ShareHeartbeatRequest, topics: T
     )
 
 
-def share_group(groups: GroupsById, group_id: str) -> ShareGroup:
-    """Return a share group. Raises ApiError GROUP_ID_NOT_FOUND."""
-    group = groups.get(group_id)
-    if group is None:
-        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
-    if not isinstance(group, ShareGroup):
-        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
-    return group
-
-
 def new_group(transition: Transition, groups: GroupsById, group_id: str) -> ShareGroup:
     """Return a new group, which is dropped again if its records cannot be written."""
     group = groups[group_id] = ShareGroup(group_id)
@@ -107,7 +96,7 @@ def group_to_join(transition: Transition, groups: GroupsById, request: ShareHear
     """Return the group, a new one if a member joins it. A group of another type stays one, even if empty."""
     group_id = request.group_id
     if group_id in groups:
-        return share_group(groups, group_id)
+        return group_of_type(groups, group_id, ShareGroup)
     if request.epoch != JOINS:
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Share group {group_id} not found.")
     return new_group(transition, groups, group_id)
@@ -121,26 +110,10 @@ def _member(group: ShareGroup, request: ShareHeartbeatRequest) -> ShareMember:
     if member is None:
         return ShareMember(request.member_id) if request.epoch == JOINS else group.member(request.member_id)
     epoch = request.epoch
-    if epoch in (member.epoch, member.previous_epoch):
+    if epoch == member.epoch or epoch == member.previous_epoch < member.epoch:
         return member
     previous = f", and it does not match the previous member epoch ({member.previous_epoch})"
     raise fenced("share", member, epoch, "" if epoch > member.epoch else previous)
-
-
-def _updated(
-    transition: Transition, member: ShareMember, request: ShareHeartbeatRequest
-) -> Steps[ShareMember]:
-    """Return the member with what the request states."""
-    topics = member.topics
-    if request.topics is not None:
-        topics = yield from subscribed_names(request.topics, transition.topics.by_name)
-    return replace(
-        member,
-        rack_id=member.rack_id if request.rack_id is None else request.rack_id,
-        topics=topics,
-        client_id=request.client_id,
-        client_host=request.client_host,
-    )
 
 
 def _advance(

@@ -1,7 +1,7 @@
 """The assignor of share groups: every partition goes to at least one member, and the members have about the
 same number. (Kafka: SimpleAssignor)
 
-Called by `epochs`. A member first gets the partition that the hash of its id selects, so that with more
+Called by `heartbeat`. A member first gets the partition that the hash of its id selects, so that with more
 members than partitions all of them have one; then what is left is dealt out, and members keep what they had.
 """
 
