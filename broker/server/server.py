@@ -158,6 +158,8 @@ class Server(ABC):
         self.unknown_users = UnknownUsers(metadata.store.scram_secret, self.control.image.scram)
         self.failures = Failures()
         self.endpoints: Endpoints = {}
+        self.logins = UserGates()
+        self.mutations = ControllerMutations(self.quotas.mutation, clock)
 
     @property
     @abstractmethod
@@ -206,18 +208,16 @@ class Server(ABC):
         network = self.config.network
         return self.mode.callbacks(network.queued_max_requests, network.num_io_threads)
 
-    def _control_services(
-        self, mutations: ControllerMutations, tokens: DelegationTokens, logins: UserGates
-    ) -> HandlerServices:
+    def _control_services(self, tokens: DelegationTokens) -> HandlerServices:
         return control_services(
             self.config.broker.node_id,
             self.endpoints,
             self.control,
-            mutations,
+            self.mutations,
             self.security,
             self.unknown_users,
             tokens,
-            logins,
+            self.logins,
             self.callbacks,
             self.telemetry.services,
         )
@@ -226,7 +226,6 @@ class Server(ABC):
         self,
         services: HandlerServices,
         completion: Completion,
-        logins: UserGates,
         reapers: Sequence[Reaper],
         disconnected: Callable[[str], None],
     ) -> SocketServer:
@@ -245,7 +244,7 @@ class Server(ABC):
                     self.security,
                     self.quotas,
                     self.server_quotas.connections,
-                    logins,
+                    self.logins,
                     self.failures,
                     self.clock,
                     reapers,

@@ -20,9 +20,9 @@ from broker.gateway.sharing.connection_lists import ANSWER_PREFIX, QUESTION_PREF
 from broker.gateway.sharing.member import LEASE_MS, SharingMember
 from broker.gateway.sharing.report import Report, UnreadableReport, check_size, read_report, write_report
 from broker.gateway.sharing.signing import Records, RefusedRecord
-from broker.gateway.sharing.summaries import Summaries
 from broker.gateway.sharing.summary import KEY_PREFIX, key_of, read_summary, write_summary
 from broker.gateway.sharing.topic_log import LogUnavailable, RecordTooLarge, TopicLog, TopicLogRecord
+from broker.gateway.sharing.views import Summaries
 
 logger = logging.getLogger(__name__)
 

@@ -1,7 +1,7 @@
 """Decides whether a client may do something, by ACLs and super users. (Kafka: StandardAuthorizer)
 
 broker.api asks it for each resource of a request. Its decisions are kept until the ACLs change, so that most
-cost one lookup. `server.listeners.metadata` applies the changes; `api.security.client_security` has the
+cost one lookup. `server.listeners` applies the changes; `api.security.client_security` has the
 authorizer, or None if `authorizer.class.name` is empty.
 """
 
