@@ -130,16 +130,6 @@ class BrokerServer(Server):
         self.server_views.close()
 
     @property
-    def is_replicated(self) -> bool:
-        """Whether changes of the metadata need more than this process."""
-        return False
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether clients can be served: always, once the broker runs."""
-        return True
-
-    @property
     def reapers(self) -> Sequence[Reaper]:
         """The reapers of delayed requests."""
         return self.delayed.reapers

@@ -162,14 +162,14 @@ class Server(ABC):
         self.mutations = ControllerMutations(self.quotas.mutation, clock)
 
     @property
-    @abstractmethod
     def is_replicated(self) -> bool:
         """Whether changes of the metadata need more than this process."""
+        return False
 
     @property
-    @abstractmethod
     def is_ready(self) -> bool:
         """Whether clients can be served, as far as that depends on others than this process."""
+        return True
 
     @property
     @abstractmethod

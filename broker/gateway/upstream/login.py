@@ -11,10 +11,10 @@ from typing import Any, Final, Protocol
 
 import trio
 
-from broker.common.errors import ApiError, ProtocolViolation
+from broker.common.errors import ApiError, ErrorCode, ProtocolViolation
 from broker.config.listeners import Address
 from broker.config.sections import UpstreamConfig
-from broker.gateway.upstream.errors import Reason, UpstreamError, name_of
+from broker.gateway.upstream.errors import Reason, UpstreamError
 from broker.gateway.upstream.frames import FAILURES, FrameStream, as_upstream_error
 from broker.gateway.upstream.security import UpstreamSecurity
 from broker.protocol import codec
@@ -65,15 +65,22 @@ async def log_in(talk: Talk, address: Address, credentials: ClientCredentials | 
             SaslAuthenticateRequest(message), AUTHENTICATE_VERSION
         )
         if reply.error_code:
-            raise UpstreamError(
-                Reason.CREDENTIALS, f"{address}: {reply.error_message or name_of(reply.error_code)}"
-            )
+            raise UpstreamError(Reason.CREDENTIALS, f"{address}: {_words(reply)}")
         try:
             message = login.answer(bytes(reply.auth_bytes))
         except ApiError as error:
             raise UpstreamError(Reason.CREDENTIALS, f"{address}: {error.message}") from error
         lifetime_ms = reply.session_lifetime_ms
     return lifetime_ms
+
+
+def _words(reply: SaslAuthenticateResponse) -> str:
+    if reply.error_message:
+        return reply.error_message
+    try:
+        return ErrorCode(reply.error_code).name
+    except ValueError:
+        return f"error {reply.error_code}"
 
 
 class FrameTalk:
