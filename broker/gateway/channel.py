@@ -10,7 +10,6 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
 from broker.config.listeners import Address
-from broker.gateway.credentials import SaslObserver
 from broker.gateway.routes import ForwardedRequest, Treatment
 from broker.network.connection.channel import ChannelResponder, MuteEvent, MuteState, NewConnection
 from broker.network.connection.read_ahead_channel import ENDED, THROTTLED, ReadAheadChannel
@@ -19,6 +18,7 @@ from broker.quotas.client_quotas import ClientQuotas, NodeQuotas
 
 if TYPE_CHECKING:
     from broker.gateway.client_receive import ClientReceive
+    from broker.gateway.logins import SaslObserver
 
 BLOCKED: Final = 8
 """The upstream broker does not take what was read."""

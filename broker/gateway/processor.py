@@ -25,11 +25,12 @@ from broker.gateway.kept_responses import KEPT_RESPONSE_BYTES, KeptResponses
 from broker.gateway.logins import ForwardedLogins
 from broker.gateway.node_scope import QuotasByNode
 from broker.gateway.own_topics import OwnTopics
-from broker.gateway.renewals import LoginRenewal, Renewals, UpstreamTalk
+from broker.gateway.renewals import Renewals, UpstreamTalk
 from broker.gateway.responses import metadata_beginning, rewritten
 from broker.gateway.routes import LOST, SASL, ForwardedRequest, ForwardRoutes
 from broker.gateway.upstream.connect import UpstreamSocket
 from broker.gateway.upstream.errors import Reason, UpstreamError
+from broker.gateway.upstream.login import LoginRenewal
 from broker.gateway.upstream_receive import ForwardedSend, UpstreamReceive
 from broker.network.connection.channel import Channel, MuteEvent, MuteState, bytes_waiting, has_ended
 from broker.network.connection.read_ahead_channel import ENDED, THROTTLED

@@ -32,7 +32,7 @@ from broker.metrics.rate import CounterRate
 from broker.network.clock import TrioClock
 from broker.network.connection.channel import Channel
 from broker.network.requests.request_metrics import quantiles_ms
-from broker.network.selector_metrics import totals_of
+from broker.network.server_metrics import totals_of
 from broker.network.socket_server import SocketServer
 from broker.quotas.throttled import Throttle
 from broker.views.upstream_views import ShareViews, UpstreamOf

@@ -2,7 +2,7 @@
 
 Each line imports only lines below it; an import contract in pyproject.toml has the same order.
 
-    idle_shares, selector_metrics   metrics of a socket server
+    server_metrics                  metrics of a socket server
     socket_server, automq           the listeners and planes of a server; AutoMQ's request pipeline
     server_factory                  builds them, of the classes of a mode; what the broker's and the
                                     controller's listeners do not share

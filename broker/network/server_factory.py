@@ -117,22 +117,14 @@ out: there it reads only the metadata log, for other brokers, and Weir has none.
 """
 
 
-class ServerPlane:
+class ServerPlane(msgspec.Struct, frozen=True):
     """`processors` is the number per listener; None means num.network.threads."""
 
-    def __init__(
-        self,
-        name: Plane,
-        requests: Requests,
-        handlers: HandlerPool,
-        registry: Registry,
-        processors: int | None,
-    ) -> None:
-        self.name = name
-        self.requests = requests
-        self.handlers = handlers
-        self.registry = registry
-        self.processors = processors
+    name: Plane
+    requests: Requests
+    handlers: HandlerPool
+    registry: Registry
+    processors: int | None
 
 
 def served_by(name: Plane, registry: Registry) -> Registry:

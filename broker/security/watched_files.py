@@ -1,6 +1,6 @@
 """Files that the operator names and that are read again when they change: certificates, keys, key sets.
 
-Used by `tls`, `issuer_keys`, gateway.upstream.security and gateway.sharing.cluster_keys.
+Used by `tls`, `issuer_keys`, gateway.upstream.security and gateway.sharing.signing.
 """
 
 import os

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from typing import Final
 
 from broker.api import registry
-from broker.api.requests.change_limits import ControllerMutations
 from broker.api.requests.services import log_services
 from broker.api.security.client_security import ClientSecurity
 from broker.common.slice_runner import OneAtATime, run_slices
@@ -22,7 +21,6 @@ from broker.controller.transaction_changes import TransactionChanges
 from broker.coordinator.group.messages import Now
 from broker.log.partition import PartitionLog
 from broker.monitoring.events.writer import LocalTopics
-from broker.network.acceptor.user_gate import UserGates
 from broker.network.automq.server_mode import automq
 from broker.network.clock import TrioClock
 from broker.network.handling.handler_pool import Completion
@@ -132,16 +130,6 @@ class BrokerServer(Server):
         self.server_views.close()
 
     @property
-    def is_replicated(self) -> bool:
-        """Whether changes of the metadata need more than this process."""
-        return False
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether clients can be served: always, once the broker runs."""
-        return True
-
-    @property
     def reapers(self) -> Sequence[Reaper]:
         """The reapers of delayed requests."""
         return self.delayed.reapers
@@ -172,15 +160,13 @@ class BrokerServer(Server):
     def _start_network(self) -> SocketServer:
         """Build the handlers' services and the network that calls the handlers. Binds every port."""
         config, delayed = self.config, self.delayed
-        logins = UserGates()
-        mutations = ControllerMutations(self.quotas.mutation, self.clock)
         services = {
-            **self._control_services(mutations, self.tokens, logins),
+            **self._control_services(self.tokens),
             **log_services(
                 self.clock,
                 config,
                 self.endpoints,
-                mutations,
+                self.mutations,
                 self.partitions,
                 self.fetches,
                 delayed.groups,
@@ -192,7 +178,7 @@ class BrokerServer(Server):
         completion = Completion(
             config.broker.node_id, self.partitions, self.callbacks, self.fetches, self.produces
         )
-        server = self._bind_sockets(services, completion, logins, self._disconnected)
+        server = self._bind_sockets(services, completion, self._disconnected)
         self.partitions.on_offline(server.clear_caches)
         hold_back_retries(self.retry_storm, server, config.broker_quotas)
         return server

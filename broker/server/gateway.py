@@ -14,7 +14,6 @@ import trio
 from msgspec.structs import replace
 
 from broker.api import registry
-from broker.api.requests.change_limits import ControllerMutations
 from broker.api.requests.delayed_operations import DelayedFetches, DelayedProduce
 from broker.api.requests.retry_storm import RetryStormGate
 from broker.api.security.client_security import ClientSecurity
@@ -36,30 +35,27 @@ from broker.gateway.node_request_time import NodeRequestTime
 from broker.gateway.node_scope import NodeThrottling, QuotasByNode
 from broker.gateway.own_topics import OwnTopics
 from broker.gateway.processor import GatewayProcessor, ListenerForwarding
-from broker.gateway.renewals import LoginRenewal
 from broker.gateway.routes import ForwardRoutes
 from broker.gateway.sharing.connection_lists import ConnectionLists
 from broker.gateway.sharing.member import SharingMember
 from broker.gateway.sharing.metadata_log import MetadataLog
 from broker.gateway.sharing.own_summaries import OwnSummaries
-from broker.gateway.sharing.signing import ClusterKeys, PlainRecords, Records, SignedRecords
-from broker.gateway.sharing.summaries import Summaries
+from broker.gateway.sharing.signing import ClusterKeys, Records, SignedRecords
 from broker.gateway.sharing.task import SharingTask
 from broker.gateway.sharing.topic_log import METADATA_TOPIC, SHARES_TOPIC, TopicLog
-from broker.gateway.sharing.views import SharedLimits
+from broker.gateway.sharing.views import SharedLimits, Summaries
 from broker.gateway.upstream.client import UpstreamClient
 from broker.gateway.upstream.cluster import UpstreamCluster
 from broker.gateway.upstream.connect import UpstreamSocket, open_connection
-from broker.gateway.upstream.errors import Reason, UpstreamError
+from broker.gateway.upstream.errors import Reason, ReconnectBackoff, UpstreamError
 from broker.gateway.upstream.identity import ClusterIdentity
-from broker.gateway.upstream.pace import ReconnectBackoff
+from broker.gateway.upstream.login import LoginRenewal
 from broker.gateway.upstream.security import UpstreamSecurity, check_credentials
 from broker.gateway.upstream_quotas import UpstreamQuotas
 from broker.gateway.upstream_views import UpstreamViews
 from broker.log.background_jobs import Flush
 from broker.metadata.changes import AuditFilter
 from broker.metadata.store import MetadataStore
-from broker.network.acceptor.user_gate import UserGates
 from broker.network.clock import TrioClock
 from broker.network.handling.handler_pool import Completion
 from broker.network.metadata_writer import MetadataWriter
@@ -301,7 +297,7 @@ class GatewayServer(Server):
     def _records_of(self, topic: str) -> Records:
         """Return the signer and verifier of the records of one of the gateways' topics."""
         keys = self._cluster_keys
-        records = PlainRecords() if keys is None else SignedRecords(topic, self._id, keys)
+        records = Records() if keys is None else SignedRecords(topic, self._id, keys)
         self._records[topic] = records
         return records
 
@@ -428,12 +424,10 @@ class GatewayServer(Server):
     def _start_network(self) -> SocketServer:
         """Build the services of the handlers and the network. Binds the ports of `listeners`."""
         config = self.config
-        logins = UserGates()
-        mutations = ControllerMutations(self.quotas.mutation, self.clock)
         counts = PartitionCounts(self.client, lambda: self.cluster.nodes, self.clock)
         services = {
-            **self._control_services(mutations, DelegationTokens(), logins),
-            MutationServices: MutationServices(mutations, counts, self._own_topics),
+            **self._control_services(DelegationTokens()),
+            MutationServices: MutationServices(self.mutations, counts, self._own_topics),
             OwnTopics: self._own_topics,
         }
         self._reapers = (retry_storm_reaper(self.retry_storm, self.clock, self.deliver),)
@@ -441,7 +435,7 @@ class GatewayServer(Server):
         completion = Completion(
             config.broker.node_id, NothingStaged(), self.callbacks, DelayedFetches(self.callbacks), produces
         )
-        return self._bind_sockets(services, completion, logins, self.telemetry.state.manager.disconnected)
+        return self._bind_sockets(services, completion, self.telemetry.state.manager.disconnected)
 
     def _follow_settings(self) -> None:
         super()._follow_settings()

@@ -158,16 +158,18 @@ class Server(ABC):
         self.unknown_users = UnknownUsers(metadata.store.scram_secret, self.control.image.scram)
         self.failures = Failures()
         self.endpoints: Endpoints = {}
+        self.logins = UserGates()
+        self.mutations = ControllerMutations(self.quotas.mutation, clock)
 
     @property
-    @abstractmethod
     def is_replicated(self) -> bool:
         """Whether changes of the metadata need more than this process."""
+        return False
 
     @property
-    @abstractmethod
     def is_ready(self) -> bool:
         """Whether clients can be served, as far as that depends on others than this process."""
+        return True
 
     @property
     @abstractmethod
@@ -206,18 +208,16 @@ class Server(ABC):
         network = self.config.network
         return self.mode.callbacks(network.queued_max_requests, network.num_io_threads)
 
-    def _control_services(
-        self, mutations: ControllerMutations, tokens: DelegationTokens, logins: UserGates
-    ) -> HandlerServices:
+    def _control_services(self, tokens: DelegationTokens) -> HandlerServices:
         return control_services(
             self.config.broker.node_id,
             self.endpoints,
             self.control,
-            mutations,
+            self.mutations,
             self.security,
             self.unknown_users,
             tokens,
-            logins,
+            self.logins,
             self.callbacks,
             self.telemetry.state,
         )
@@ -226,7 +226,6 @@ class Server(ABC):
         self,
         services: HandlerServices,
         completion: Completion,
-        logins: UserGates,
         disconnected: Callable[[str], None],
     ) -> SocketServer:
         """Build the network that calls the handlers. Binds the ports of `listeners`."""
@@ -244,7 +243,7 @@ class Server(ABC):
                     self.security,
                     self.quotas,
                     self.server_quotas.connections,
-                    logins,
+                    self.logins,
                     self.failures,
                     self.clock,
                     disconnected,

@@ -9,10 +9,10 @@ from broker.controller.rows.connections import ConnectionLimitRow, ConnectionRow
 from broker.metrics.rate import CounterRate
 from broker.network.automq.handler_queues import RequestQueues
 from broker.network.connection.channel import Channel, MuteState
-from broker.network.idle_shares import IdleShares
 from broker.network.memory_pool import MemoryPool
 from broker.network.requests.request_metrics import PHASES, ApiMetrics, quantiles_ms
-from broker.network.selector_metrics import (
+from broker.network.server_metrics import (
+    IdleShares,
     flow_totals,
     idle_connections,
     max_in_flight,

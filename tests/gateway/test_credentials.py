@@ -8,7 +8,7 @@ import pytest
 
 from broker.common.errors import ErrorCode, ProtocolViolation
 from broker.common.principal import ANONYMOUS
-from broker.gateway.credentials import AcceptedLogin, SaslObserver
+from broker.gateway.logins import AcceptedLogin, SaslObserver
 from broker.protocol.api_key import ApiKey
 from broker.protocol.codec import encode_request
 from broker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse

@@ -7,7 +7,7 @@ import pytest
 
 from broker.config.listeners import Plane
 from broker.network.handling.handler_pool import SlowWaits
-from broker.network.idle_shares import WINDOW_NS, Idle, IdleShares
+from broker.network.server_metrics import WINDOW_NS, Idle, IdleShares
 
 
 @dataclass

@@ -7,7 +7,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from broker.network.selector_metrics import MAX_CLIENTS, SelectorTotals, client_software, totals_of
+from broker.network.server_metrics import MAX_CLIENTS, SelectorTotals, client_software, totals_of
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest

@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from broker.network.connection.channel import Channel
-from broker.network.selector_metrics import MAX_CLIENTS, ciphers, totals_of
+from broker.network.server_metrics import MAX_CLIENTS, ciphers, totals_of
 from tests.network.test_login import MODULE, log_in
 from tests.support.certificates import certificates, tls_settings
 from tests.support.hostile import until

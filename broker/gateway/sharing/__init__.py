@@ -12,9 +12,8 @@ What one console shows of all gateways:
 
     summary, client_summary  a gateway's records for the others: connections, traffic, throttles; clients
     own_summaries     measures them
-    summaries         the last summary of each gateway
     connection_lists  connections of the others, asked for when a console shows them
-    views             gateways, shares and throttled connections, as the console shows them
+    views             the last summary of each gateway, and shares, as the console shows them
 
 Rules, subscriptions, tokens and their audit trail:
 

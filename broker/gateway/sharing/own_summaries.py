@@ -18,7 +18,7 @@ from broker.gateway.sharing.client_summary import MAX_ADDRESSES, MAX_CLIENTS, MA
 from broker.gateway.sharing.summary import MAX_CHANNELS, MAX_USES, Summary
 from broker.metrics.rate import CounterRate
 from broker.network.clock import TrioClock
-from broker.network.selector_metrics import totals_of
+from broker.network.server_metrics import totals_of
 from broker.network.socket_server import SocketServer
 from broker.quotas.accounts import Account
 from broker.quotas.client_quotas import ClientQuotas

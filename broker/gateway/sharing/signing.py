@@ -24,7 +24,7 @@ import logging
 from collections import Counter, deque
 from enum import StrEnum
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 import trio
 
@@ -202,26 +202,13 @@ class RefusedCounts:
             self._seconds.popleft()
 
 
-class Records(Protocol):
-    """Writes and reads the values of one topic's records. `refused` are those that are not accepted, counted
-    by the caller; `is_signed` says whether values have signatures.
+class Records:
+    """Writes and reads the values of one topic's records, here without signatures: ACLs of the cluster
+    protect the topics. (gateway.cluster.protection=acl)
+
+    `refused` are the records that are not accepted, counted by the caller; `is_signed` says whether values
+    have signatures.
     """
-
-    is_signed: bool
-    refused: RefusedCounts
-
-    def sign(self, key: bytes, value: bytes) -> Steps[bytes]:
-        """Return the value to append."""
-
-    def open(self, key: bytes, value: bytes) -> Steps[bytes]:
-        """Return the value that was signed; called once for each record. Raises RefusedRecord."""
-
-    def read_up_to(self, offset: int, now_ms: int) -> None:
-        """Note that everything before `offset` has been read."""
-
-
-class PlainRecords:
-    """Records without signatures: ACLs of the cluster protect the topics. (gateway.cluster.protection=acl)"""
 
     is_signed = False
 
@@ -229,26 +216,28 @@ class PlainRecords:
         self.refused = RefusedCounts()
 
     def sign(self, key: bytes, value: bytes) -> Steps[bytes]:
+        """Return the value to append."""
         yield from ()
         return value
 
     def open(self, key: bytes, value: bytes) -> Steps[bytes]:
+        """Return the value that was signed; called once for each record. Raises RefusedRecord."""
         yield from ()
         if value.startswith(MAGIC):
             raise RefusedRecord(Refusal.KEY, "a signed record, and this gateway has no key")
         return value
 
     def read_up_to(self, offset: int, now_ms: int) -> None:
-        """Nothing depends on it."""
+        """Note that everything before `offset` has been read."""
 
 
-class SignedRecords:
+class SignedRecords(Records):
     """The records of `topic`, signed with the first of `keys` as `writer`."""
 
     is_signed = True
 
     def __init__(self, topic: str, writer: str, keys: ClusterKeys) -> None:
-        self.refused = RefusedCounts()
+        super().__init__()
         self._topic = topic.encode()
         self._writer = writer.encode()
         self._keys = keys

@@ -20,9 +20,9 @@ from broker.gateway.sharing.connection_lists import ANSWER_PREFIX, QUESTION_PREF
 from broker.gateway.sharing.member import LEASE_MS, SharingMember
 from broker.gateway.sharing.report import Report, UnreadableReport, check_size, read_report, write_report
 from broker.gateway.sharing.signing import Records, RefusedRecord
-from broker.gateway.sharing.summaries import Summaries
 from broker.gateway.sharing.summary import KEY_PREFIX, key_of, read_summary, write_summary
 from broker.gateway.sharing.topic_log import LogUnavailable, RecordTooLarge, TopicLog, TopicLogRecord
+from broker.gateway.sharing.views import Summaries
 
 logger = logging.getLogger(__name__)
 
@@ -142,10 +142,8 @@ class SharingTask:
 
     async def _receive_record(self, key: bytes, value: bytes) -> None:
         """Raises UnreadableReport."""
-        if key.startswith(KEY_PREFIX):
-            self._receive_summary(key, value)
-        elif key.startswith(client_summary.KEY_PREFIX):
-            await self._receive_clients(key, value)
+        if key.startswith((KEY_PREFIX, client_summary.KEY_PREFIX)):
+            await self._receive_summary(key, value)
         elif key.startswith((QUESTION_PREFIX, ANSWER_PREFIX)):
             if self._lists is not None and self._is_caught_up:
                 self._lists.receive(key, value)
@@ -178,20 +176,15 @@ class SharingTask:
             self._warned_ms = now_ms
             logger.warning(what, extra={"offset": offset, "reason": reason})
 
-    def _receive_summary(self, key: bytes, value: bytes) -> None:
-        """Read the summary of another gateway, but none from before the start. Raises UnreadableReport."""
-        summaries = self._summaries
+    async def _receive_summary(self, key: bytes, value: bytes) -> None:
+        """Read a summary of another gateway, but none from before the start. Raises UnreadableReport."""
+        summaries, own = self._summaries, self._member.gateway
         if summaries is None or not summaries.keeps_others or not self._is_caught_up:
             return
-        if key != key_of(self._member.gateway):
-            summaries.receive(read_summary(value), self._clock.ms())
-
-    async def _receive_clients(self, key: bytes, value: bytes) -> None:
-        """As `_receive_summary`."""
-        summaries = self._summaries
-        if summaries is None or not summaries.keeps_others or not self._is_caught_up:
-            return
-        if key != client_key_of(self._member.gateway):
+        if key.startswith(KEY_PREFIX):
+            if key != key_of(own):
+                summaries.receive(read_summary(value), self._clock.ms())
+        elif key != client_key_of(own):
             clients = await run_slices(client_summary.read_in_steps(value))
             summaries.receive_clients(clients, self._clock.ms())
 

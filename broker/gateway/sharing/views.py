@@ -1,9 +1,17 @@
-"""The gateways of the cluster and their shares, as the console shows them."""
+"""The gateways of the cluster as one console shows them: their last summaries, and their shares.
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final
+A gateway that has written no summary for some seconds is lost.
+
+`task` fills `Summaries`, the console reads `SharedLimits`.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final, Generic, TypeVar
+
+from msgspec.structs import replace
 
 from broker.common.clock import Clock
+from broker.common.slices import Steps
 from broker.controller.rows.connections import AddressUse, ThrottledRow
 from broker.controller.rows.quotas import ClientUsage
 from broker.controller.rows.upstream import GatewayRow, GatewaySums, Incomplete, ShareRow
@@ -11,15 +19,113 @@ from broker.gateway.sharing.client_summary import ClientSummary
 from broker.gateway.sharing.connection_lists import ConnectionLists
 from broker.gateway.sharing.member import SharingMember
 from broker.gateway.sharing.report import WHOLE, LimitKey
-from broker.gateway.sharing.summaries import Summaries
+from broker.gateway.sharing.summary import Summary
+from broker.gateway.sharing.table import MAX_GATEWAYS
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.kinds import CLIENT_KEYS, KEY_OF
 from broker.quotas.remote_use import SHARED_KINDS, Clients, RemoteUse, remote_use
 from broker.views.connection_search import ConnectionQuery, RemoteConnections
 from broker.views.upstream_views import ShareViews
 
+KEPT_MS: Final = 5_000
+"""A gateway that has written no record for longer is lost. Records are written once a second."""
+
 MAX_REPORT_TIMES: Final = 1_000
 """Gateways whose last report's time is remembered, those that are gone included."""
+
+Record = TypeVar("Record")
+
+
+class LatestRecords(Generic[Record]):
+    """The latest record of each gateway, until the gateway is lost."""
+
+    def __init__(self) -> None:
+        # The gateway that wrote longest ago first.
+        self._records: dict[str, tuple[int, Record]] = {}
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def put(self, gateway: str, record: Record, now_ms: int) -> None:
+        """Take the next record of a gateway."""
+        self._records.pop(gateway, None)
+        self._records[gateway] = now_ms, record
+        if len(self._records) > MAX_GATEWAYS:
+            del self._records[next(iter(self._records))]
+        while now_ms - next(iter(self._records.values()))[0] > KEPT_MS:
+            del self._records[next(iter(self._records))]
+
+    def forget(self, gateway: str) -> None:
+        self._records.pop(gateway, None)
+
+    def each(self, now_ms: int) -> Iterator[tuple[int, Record]]:
+        """Yield the last record of each gateway that is not lost, and the milliseconds since it was read."""
+        for at_ms, record in list(self._records.values()):
+            if now_ms - at_ms <= KEPT_MS:
+                yield now_ms - at_ms, record
+
+    def by_gateway(self, now_ms: int) -> Mapping[str, Record]:
+        """Return the same by the gateway's id."""
+        return {name: record for name, (at_ms, record) in self._records.items() if now_ms - at_ms <= KEPT_MS}
+
+
+class Summaries:
+    """`own` is this gateway's last summary, None before the first. `measure_clients` makes the summary of its
+    clients and addresses; None if it writes none.
+    """
+
+    def __init__(
+        self,
+        measure: Callable[[], Steps[Summary]],
+        *,
+        keeps_others: bool,
+        measure_clients: Callable[[], Steps[ClientSummary]] | None = None,
+    ) -> None:
+        """`measure` makes this gateway's summary; with `keeps_others`, those of the others are kept."""
+        self.keeps_others = keeps_others
+        self.own: Summary | None = None
+        self.measure_clients = measure_clients
+        self._measure = measure
+        self._summaries = LatestRecords[Summary]()
+        self._clients = LatestRecords[ClientSummary]()
+
+    def measure(self) -> Steps[Summary]:
+        """Measure this gateway."""
+        summary = self.own = yield from self._measure()
+        return summary
+
+    def receive(self, summary: Summary, now_ms: int) -> None:
+        """Take the next summary of another gateway."""
+        self._summaries.put(summary.gateway, summary, now_ms)
+
+    def receive_clients(self, summary: ClientSummary, now_ms: int) -> None:
+        """Take the next summary of the clients and addresses of another gateway."""
+        self._clients.put(summary.gateway, summary, now_ms)
+
+    def forget(self, gateway: str) -> None:
+        """Remove a gateway that has stopped."""
+        self._summaries.forget(gateway)
+        self._clients.forget(gateway)
+
+    def others(self, now_ms: int) -> Mapping[str, Summary]:
+        """Return the last summary of each other gateway that is not lost."""
+        return self._summaries.by_gateway(now_ms)
+
+    def clients(self, now_ms: int) -> Mapping[str, ClientSummary]:
+        """Return the last summary of the clients and addresses of each other gateway that is not lost."""
+        return self._clients.by_gateway(now_ms)
+
+    def throttled(self, now_ms: int) -> Iterator[ThrottledRow]:
+        """Yield the throttled connections that the others list, with the remaining time at `now_ms`. One that
+        has no time left remains until the next summary shows whether it is throttled again.
+        """
+        for passed_ms, summary in self._summaries.each(now_ms):
+            for row in summary.channels:
+                yield replace(
+                    row,
+                    remaining_ms=max(row.remaining_ms - passed_ms, 0),
+                    since_ms=row.since_ms + passed_ms,
+                )
 
 
 class SharedLimits(ShareViews):
@@ -52,7 +158,7 @@ class SharedLimits(ShareViews):
     def gateways(self) -> Sequence[GatewayRow]:
         """Return the gateways that are there, this one first."""
         own, table = self._summaries.own, self._member.table
-        summaries = self._summaries.others(self._clock.ms())
+        summaries = self._others()
         rows = [GatewayRow(self._member.gateway, "", None)]
         if own is not None:
             rows = [GatewayRow(own.gateway, own.address, None, own.traffic)]
@@ -74,7 +180,7 @@ class SharedLimits(ShareViews):
 
     def others(self) -> GatewaySums:
         """Return the sums of the other gateways whose summaries are known."""
-        found = [each.traffic for each in self._summaries.others(self._clock.ms()).values()]
+        found = [each.traffic for each in self._others().values()]
         return GatewaySums(
             len(found),
             sum(each.connections for each in found),
@@ -86,12 +192,12 @@ class SharedLimits(ShareViews):
 
     def remote_use(self) -> RemoteUse:
         """Return the use of limits that the other gateways report."""
-        summaries = self._summaries.others(self._clock.ms())
+        summaries = self._others()
         return remote_use((gateway, summary.uses) for gateway, summary in summaries.items())
 
     def unlisted_use(self) -> int:
         """Return how many limits the other gateways use beside those that they list."""
-        return sum(each.unlisted_uses for each in self._summaries.others(self._clock.ms()).values())
+        return sum(each.unlisted_uses for each in self._others().values())
 
     def clients(self) -> Iterator[ClientUsage]:
         """Yield the clients that the other gateways list."""
@@ -117,7 +223,7 @@ class SharedLimits(ShareViews):
     def incomplete(self) -> Incomplete:
         """Return the gateways that list less than they have, or have not reported."""
         there = set(self._member.table.gateways) - {self._member.gateway}
-        summaries, clients = self._summaries.others(self._clock.ms()), self._clients()
+        summaries, clients = self._others(), self._clients()
         uses = frozenset(name for name, each in summaries.items() if each.unlisted_uses)
         more_clients = frozenset(name for name, each in clients.items() if each.unlisted_clients)
         more_addresses = frozenset(name for name, each in clients.items() if each.unlisted_addresses)
@@ -147,12 +253,15 @@ class SharedLimits(ShareViews):
 
     def unlisted_throttled(self) -> int:
         """Return how many more the other gateways throttle."""
-        found = self._summaries.others(self._clock.ms()).values()
+        found = self._others().values()
         return sum(max(each.traffic.throttled - len(each.channels), 0) for each in found)
 
     async def connections(self, query: ConnectionQuery) -> RemoteConnections:
         """Ask the other gateways for their connections."""
         return RemoteConnections() if self._lists is None else await self._lists.ask(query)
+
+    def _others(self) -> Mapping[str, Summary]:
+        return self._summaries.others(self._clock.ms())
 
     def _clients(self) -> Mapping[str, ClientSummary]:
         """Return the gateways always in the same order, whichever reported last."""

@@ -1,12 +1,12 @@
 """The upstream cluster: its nodes, connections to them, and the gateway's own requests.
 
-errors       UpstreamError, with a reason
+errors       UpstreamError, with a reason; when to try again
 security     TLS and credentials for upstream connections
 tcp          host names, and TCP connections to them
 frames       whole frames over a transport
-connect      opens a connection: TCP, TLS, and the gateway's login
+login        the gateway's own logins, at first and again
+connect      opens a connection: TCP, TLS, login
 connection   one pipelined connection for the gateway's own requests
-pace         when to try again
 client       requests to a node, or to any node
 conditions   the states of nodes and of the cluster, and one log line for each change
 cluster      the nodes of the cluster, kept fresh

@@ -10,8 +10,7 @@ from broker.config.listeners import Address
 from broker.config.sections import UpstreamConfig
 from broker.gateway.upstream.cluster import UpstreamCluster
 from broker.gateway.upstream.connection import UpstreamConnection
-from broker.gateway.upstream.errors import Reason, UpstreamError
-from broker.gateway.upstream.pace import ReconnectBackoff
+from broker.gateway.upstream.errors import Reason, ReconnectBackoff, UpstreamError
 from broker.gateway.upstream.security import UpstreamSecurity
 from broker.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from broker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse

@@ -28,8 +28,7 @@ from broker.gateway.upstream.conditions import (
     next_state,
 )
 from broker.gateway.upstream.connection import UpstreamConnection
-from broker.gateway.upstream.errors import Reason, UpstreamError
-from broker.gateway.upstream.pace import Alarm, ReconnectBackoff
+from broker.gateway.upstream.errors import Reason, ReconnectBackoff, UpstreamError
 from broker.gateway.upstream.security import UpstreamSecurity
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
@@ -118,6 +117,29 @@ def _check_number(connection: UpstreamConnection, brokers: Sequence[Any]) -> Non
 
 def _nodes(rows: Iterable[tuple[Any, ...]]) -> frozenset[UpstreamNode]:
     return frozenset(UpstreamNode(*row) for row in rows)
+
+
+class Alarm:
+    """A task's sleep that `ring` ends. A ring since the last `reset` ends the next sleep, too."""
+
+    def __init__(self) -> None:
+        self._rung = trio.Event()
+
+    def ring(self) -> None:
+        self._rung.set()
+
+    async def sleep(self, least_s: float, most_s: float) -> None:
+        """Sleep for `most_s`, or until `ring`, but at least `least_s`: thousands of clients can ring at
+        once.
+        """
+        now = trio.current_time()
+        await trio.sleep_until(now + least_s)
+        with trio.move_on_at(now + most_s):
+            await self._rung.wait()
+
+    def reset(self) -> None:
+        """Forget earlier rings: the task is about to do what they ask for."""
+        self._rung = trio.Event()
 
 
 class NodeWatch:

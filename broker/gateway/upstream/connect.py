@@ -2,42 +2,29 @@
 SslTransportLayer and SaslClientAuthenticator on the client's side)
 
 The processor of the gateway opens one connection per client connection, `upstream.connection` those of the
-gateway's own requests. `gateway.renewals` logs in again on those that clients use.
-
-A login sends SaslHandshake 1 and SaslAuthenticate 1, which every broker since Kafka 2.2 has, so that it needs
-no ApiVersions. (KIP-43, KIP-152, KIP-368)
+gateway's own requests.
 """
 
 import socket
-from typing import Any, Final, Protocol
+from typing import Final
 
 import msgspec
 import trio
 
-from broker.common.errors import ApiError, ProtocolViolation
 from broker.config.listeners import Address
 from broker.config.sections import UpstreamConfig
-from broker.gateway.upstream.errors import Reason, UpstreamError, name_of
-from broker.gateway.upstream.frames import FrameStream
+from broker.gateway.upstream.errors import Reason, UpstreamError
+from broker.gateway.upstream.frames import FAILURES, FrameStream, as_upstream_error
+from broker.gateway.upstream.login import FrameTalk, log_in
 from broker.gateway.upstream.security import UpstreamSecurity
 from broker.gateway.upstream.tcp import open_tcp
 from broker.network.connection.receive import EndOfStream
-from broker.network.connection.tls_socket import TlsError, TlsSocket
+from broker.network.connection.tls_socket import TlsSocket
 from broker.network.connection.transport import Transport
-from broker.protocol import codec
-from broker.protocol.api_key import response_header_version
-from broker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
-from broker.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from broker.security.client_login import ClientCredentials
 
 MAX_LOGIN_BYTES: Final = 65_536
 """The largest response; ours. It is read at once, and has a kilobyte usually."""
-
-MAX_OFFERED: Final = 200
-"""Characters of the broker's mechanisms that an error names."""
-
-HANDSHAKE_VERSION: Final = 1
-AUTHENTICATE_VERSION: Final = 1
 
 
 class UpstreamSocket(msgspec.Struct, frozen=True):
@@ -103,22 +90,6 @@ async def _open(
             plain.close()
 
 
-FAILURES: Final = (OSError, EndOfStream, ProtocolViolation)
-"""How an open connection fails."""
-
-
-def as_upstream_error(address: Address, error: Exception) -> UpstreamError:
-    """Return what one of FAILURES means."""
-    match error:
-        case TlsError():
-            return UpstreamError(Reason.TLS, f"{address}: {error}")
-        case EndOfStream():
-            return UpstreamError(Reason.CLOSED, f"{address}: closed by the broker")
-        case OSError():
-            return UpstreamError(Reason.CLOSED, f"{address}: {error.strerror or error}")
-    return UpstreamError(Reason.PROTOCOL, f"{address}: {error}")
-
-
 async def _start_tls(sock: socket.socket, address: Address, security: UpstreamSecurity) -> TlsSocket:
     """Put TLS over the socket. Raises TlsError, UpstreamError, OSError."""
     fd = sock.fileno()
@@ -139,67 +110,3 @@ async def _start_tls(sock: socket.socket, address: Address, security: UpstreamSe
     while not tls.flush():
         await trio.lowlevel.wait_writable(fd)
     return tls
-
-
-class Talk(Protocol):
-    """Sends one request after the other and waits for each response."""
-
-    async def ask(self, message: Any, version: int) -> Any:
-        """Send a request and return its response. Raises UpstreamError, and one of FAILURES."""
-
-
-async def log_in(talk: Talk, address: Address, credentials: ClientCredentials | None) -> int:
-    """Log in with SASL. Returns how many milliseconds the login lasts; 0: for ever.
-
-    Raises UpstreamError CREDENTIALS, and what `talk` raises.
-    """
-    if credentials is None:
-        raise UpstreamError(
-            Reason.CREDENTIALS, f"{address}: the broker requires a login; set upstream.sasl.jaas.config"
-        )
-    shaken: SaslHandshakeResponse = await talk.ask(
-        SaslHandshakeRequest(credentials.mechanism), HANDSHAKE_VERSION
-    )
-    if shaken.error_code:
-        offered = ", ".join(shaken.mechanisms)[:MAX_OFFERED] or "none"
-        raise UpstreamError(
-            Reason.CREDENTIALS,
-            f"{address}: the broker does not accept {credentials.mechanism}; it accepts {offered}",
-        )
-    login = credentials.login()
-    message: bytes | None = login.first()
-    lifetime_ms = 0
-    while message is not None:
-        reply: SaslAuthenticateResponse = await talk.ask(
-            SaslAuthenticateRequest(message), AUTHENTICATE_VERSION
-        )
-        if reply.error_code:
-            raise UpstreamError(
-                Reason.CREDENTIALS, f"{address}: {reply.error_message or name_of(reply.error_code)}"
-            )
-        try:
-            message = login.answer(bytes(reply.auth_bytes))
-        except ApiError as error:
-            raise UpstreamError(Reason.CREDENTIALS, f"{address}: {error.message}") from error
-        lifetime_ms = reply.session_lifetime_ms
-    return lifetime_ms
-
-
-class FrameTalk:
-    """Requests on a connection that has no other user."""
-
-    def __init__(self, frames: FrameStream, client_id: str) -> None:
-        self._frames = frames
-        self._client_id = client_id
-        self._correlation_id = 0
-
-    async def ask(self, message: Any, version: int) -> Any:
-        self._correlation_id += 1
-        key = message.API_KEY
-        parts = codec.encode_request(key, version)(message, self._correlation_id, self._client_id)
-        await self._frames.send(b"".join(parts))  # type: ignore[arg-type] # without records, all are bytes
-        frame = await self._frames.receive()
-        answered, at = codec.parse_response_header(frame, response_header_version(key, version))
-        if answered != self._correlation_id:
-            raise ProtocolViolation(f"correlation id {answered}, expected {self._correlation_id}")
-        return codec.decode_response(key, version)(frame, at)

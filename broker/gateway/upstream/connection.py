@@ -14,9 +14,16 @@ from broker.common.errors import ErrorCode, ProtocolViolation
 from broker.common.version import VERSION
 from broker.config.listeners import Address
 from broker.config.sections import UpstreamConfig
-from broker.gateway.upstream.connect import FAILURES, UpstreamSocket, as_upstream_error, open_connection
+from broker.gateway.upstream.connect import UpstreamSocket, open_connection
 from broker.gateway.upstream.errors import Reason, UpstreamError
-from broker.gateway.upstream.frames import DECODED_AT_ONCE, MAX_FRAME_BYTES, FrameStream, decoded
+from broker.gateway.upstream.frames import (
+    DECODED_AT_ONCE,
+    FAILURES,
+    MAX_FRAME_BYTES,
+    FrameStream,
+    as_upstream_error,
+    decoded,
+)
 from broker.gateway.upstream.security import UpstreamSecurity
 from broker.protocol import codec
 from broker.protocol.api_key import NAMES, ApiKey, response_header_version

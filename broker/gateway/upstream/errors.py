@@ -1,8 +1,9 @@
-"""The reasons why a request to an upstream broker, or a connection to it, failed."""
+"""The reasons why a request to an upstream broker, or a connection to it, failed; when to try again."""
 
 from enum import StrEnum
 
 from broker.common.errors import ErrorCode
+from broker.config.sections import UpstreamConfig
 
 
 class Reason(StrEnum):
@@ -42,3 +43,29 @@ def name_of(code: int) -> str:
         return ErrorCode(code).name
     except ValueError:
         return str(code)
+
+
+class ReconnectBackoff:
+    """The time to wait after each failed connection: twice as long as before, up to a limit. Without jitter,
+    since one gateway opens few connections of its own. (Kafka: reconnect.backoff.ms and its maximum)
+
+    Refused credentials are not tried more often than `upstream.metadata.max.age.ms`: some brokers lock users
+    out who try too often. Neither are brokers of another cluster.
+    """
+
+    def __init__(self, config: UpstreamConfig) -> None:
+        self._first_ms = config.reconnect_backoff_ms
+        self._most_ms = config.reconnect_backoff_max_ms
+        self._period_ms = config.metadata_max_age_ms
+        self._next_ms = self._first_ms
+
+    def after_s(self, error: UpstreamError) -> float:
+        """Return the seconds to wait after one more failure."""
+        now_ms, self._next_ms = self._next_ms, min(self._next_ms * 2, self._most_ms)
+        if error.reason in (Reason.CREDENTIALS, Reason.CLUSTER):
+            now_ms = max(now_ms, self._period_ms)
+        return now_ms / 1_000
+
+    def reset(self) -> None:
+        """Start again, after a success."""
+        self._next_ms = self._first_ms

@@ -9,7 +9,10 @@ import trio
 
 from broker.common.errors import ProtocolViolation
 from broker.common.slice_runner import run_slices
+from broker.config.listeners import Address
+from broker.gateway.upstream.errors import Reason, UpstreamError
 from broker.network.connection.receive import SIZE, EndOfStream, invalid_size
+from broker.network.connection.tls_socket import TlsError
 from broker.network.connection.transport import Readable, Transport
 from broker.protocol import codec
 from broker.protocol.dismantle import dismantle
@@ -27,6 +30,22 @@ DECODED_AT_ONCE: Final = 16 * 1024
 
 TLS_ALERT: Final = b"\x15\x03"
 """The bytes that a TLS listener sends to a client without TLS. As a size they are far above the limit."""
+
+
+FAILURES: Final = (OSError, EndOfStream, ProtocolViolation)
+"""How an open connection fails."""
+
+
+def as_upstream_error(address: Address, error: Exception) -> UpstreamError:
+    """Return what one of FAILURES means."""
+    match error:
+        case TlsError():
+            return UpstreamError(Reason.TLS, f"{address}: {error}")
+        case EndOfStream():
+            return UpstreamError(Reason.CLOSED, f"{address}: closed by the broker")
+        case OSError():
+            return UpstreamError(Reason.CLOSED, f"{address}: {error.strerror or error}")
+    return UpstreamError(Reason.PROTOCOL, f"{address}: {error}")
 
 
 class FrameStream:

@@ -11,9 +11,9 @@ from typing import Final
 from broker.config.listeners import Plane
 from broker.metrics.families import FamilySamples, MetricType, Sample, gauge
 from broker.network.automq.handler_queues import RequestQueues
-from broker.network.idle_shares import Idle
 from broker.network.leased_receive import LeasedFrames
 from broker.network.requests.request_channel import Requests
+from broker.network.server_metrics import Idle
 from broker.network.socket_server import SocketServer
 from broker.quotas.connection_metrics import label_of
 

@@ -22,7 +22,7 @@ from broker.monitoring.prometheus.sockets import (
 )
 from broker.monitoring.prometheus.throttling import broker_quota_families, throttle_compliance_families
 from broker.monitoring.prometheus.upstream import gateway_families, upstream_families
-from broker.network.idle_shares import IdleShares
+from broker.network.server_metrics import IdleShares
 from broker.purgatory import purgatory
 from broker.quotas import accounts
 from broker.quotas import quota_metrics as quotas

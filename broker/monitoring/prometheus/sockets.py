@@ -12,9 +12,9 @@ from broker.api.requests.callbacks import Callbacks
 from broker.metrics.families import MAX_SERIES, Families, FamilySamples, MetricType, Sample, counter, gauge
 from broker.metrics.rate import CounterRate
 from broker.network.failures import Failures
-from broker.network.idle_shares import Idle
 from broker.network.processor import Processor
-from broker.network.selector_metrics import (
+from broker.network.server_metrics import (
+    Idle,
     SelectorTotals,
     ciphers,
     client_software,

@@ -1,3 +1,3 @@
-"""Disk tasks: `tasks` flushes and applies retention, `log_mover` moves partitions between log directories,
-`metadata_writer` commits changes of the metadata.
+"""Disk tasks: `tasks` flushes and applies retention, `log_cleaner` compacts logs, `log_mover` moves
+partitions between log directories. `stores` opens metadata and logs.
 """

@@ -26,7 +26,7 @@ from broker.gateway.sharing.connection_lists import (
     write_question,
 )
 from broker.gateway.sharing.report import MAX_COUNT, UnreadableReport
-from broker.gateway.sharing.signing import PlainRecords
+from broker.gateway.sharing.signing import Records
 from broker.gateway.sharing.summary import MAX_NAME
 from broker.network.clock import TrioClock
 from broker.views.connection_search import ConnectionList, ConnectionQuery, RemoteConnections
@@ -45,7 +45,7 @@ class Gateway:
         self.log = MemoryLog(topic, append_s=0.01, read_s=0.005)
         self.others = others
         self.lists = ConnectionLists(
-            name, lambda: self.rows, lambda: self.others, self.log, TrioClock(), PlainRecords()
+            name, lambda: self.rows, lambda: self.others, self.log, TrioClock(), Records()
         )
 
     async def run(self, *, answers: bool = True) -> None:

@@ -19,10 +19,9 @@ from broker.gateway.sharing.client_summary import ClientSummary
 from broker.gateway.sharing.member import SharingMember
 from broker.gateway.sharing.own_summaries import OwnSummaries
 from broker.gateway.sharing.report import WHOLE
-from broker.gateway.sharing.signing import PlainRecords
-from broker.gateway.sharing.summaries import Summaries
+from broker.gateway.sharing.signing import Records
 from broker.gateway.sharing.task import SharingTask
-from broker.gateway.sharing.views import SharedLimits
+from broker.gateway.sharing.views import SharedLimits, Summaries
 from broker.metadata.store import MetadataStore
 from broker.network.clock import TrioClock
 from broker.quotas.client_quotas import ClientQuotas
@@ -78,7 +77,7 @@ class Gateway:
         own = OwnSummaries(name, server, self.quotas, (), self.clock)
         self.summaries = Summaries(own.summary, keeps_others=True, measure_clients=self._clients)
         self.shares = SharedLimits(self.member, self.summaries, self.quotas, self.clock)
-        self.task = SharingTask(self.member, self.log, self.clock, PlainRecords(), summaries=self.summaries)
+        self.task = SharingTask(self.member, self.log, self.clock, Records(), summaries=self.summaries)
         info = ServerInfo(1, "weir 1", (), "")
         self.live = QuotaLive(self.quotas, self.clock)
         self.live.clients = [client("bob", FREE, 1_000.0)]

@@ -16,7 +16,7 @@ from broker.controller.commands import AlterClientQuotas, QuotaAlteration, Quota
 from broker.controller.control import Control
 from broker.gateway.sharing.commits import Commit, read_commit, write_commit
 from broker.gateway.sharing.metadata_log import APPEND_AGAIN_S, COMMIT_S, WARNING_MS, MetadataLog
-from broker.gateway.sharing.signing import ClusterKeys, PlainRecords, SignedRecords
+from broker.gateway.sharing.signing import ClusterKeys, Records, SignedRecords
 from broker.metadata.actor import Actor, ChangeOrigin, Role
 from broker.metadata.changes import AuditFilter, AuditRow, Change, ChangeKind
 from broker.metadata.image import Image
@@ -66,9 +66,7 @@ class Gateway:
         self.log = MemoryLog(topic, append_s=0.02, read_s=0.01)
         (last,) = store.history(AuditFilter(limit=1))
         self.records = (
-            PlainRecords()
-            if keys is None
-            else SignedRecords("__weir_metadata", f"{name}-{uuid4().hex}", keys)
+            Records() if keys is None else SignedRecords("__weir_metadata", f"{name}-{uuid4().hex}", keys)
         )
         self.metadata = MetadataLog(name, self.log, self.local, last, TrioClock(), self.records)
         self.control = Control(store.image, load(None, (), {}), self.metadata)

@@ -10,7 +10,7 @@ from broker.gateway.sharing.signing import (
     MAX_WRITERS,
     WINDOW,
     ClusterKeys,
-    PlainRecords,
+    Records,
     Refusal,
     RefusedCounts,
     RefusedRecord,
@@ -164,7 +164,7 @@ def test_the_first_key_signs_and_all_verify():
 
 
 def test_plain_records_are_as_they_are_and_a_signed_one_is_recognized():
-    plain = PlainRecords()
+    plain = Records()
     (value,) = [_result(plain.sign(b"k", b"v"))]
     assert value == b"v"
     assert _result(plain.open(b"k", b"v")) == b"v"

@@ -3,9 +3,9 @@
 from msgspec.structs import replace
 
 from broker.common.slices import Steps, run_through
-from broker.gateway.sharing.summaries import KEPT_MS, Summaries
 from broker.gateway.sharing.summary import Summary
 from broker.gateway.sharing.table import MAX_GATEWAYS
+from broker.gateway.sharing.views import KEPT_MS, Summaries
 from tests.gateway.sharing.test_client_summary import SUMMARY as CLIENTS
 from tests.gateway.sharing.test_summary import CHANNEL, SUMMARY
 

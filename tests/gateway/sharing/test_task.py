@@ -17,10 +17,10 @@ from broker.gateway.sharing.client_summary import (
 )
 from broker.gateway.sharing.member import LEASE_MS, SharingMember
 from broker.gateway.sharing.report import WHOLE, LimitKey, Report, read_report
-from broker.gateway.sharing.signing import PlainRecords
-from broker.gateway.sharing.summaries import Summaries
+from broker.gateway.sharing.signing import Records
 from broker.gateway.sharing.summary import Summary, key_of, read_summary, write_summary
 from broker.gateway.sharing.task import MAX_BYTES, SharingTask
+from broker.gateway.sharing.views import Summaries
 from broker.network.clock import TrioClock
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.entity import Entity
@@ -63,7 +63,7 @@ class Gateway:
             self.member,
             self.log,
             self.clock,
-            PlainRecords(),
+            Records(),
             summaries=self.summaries if has_summaries else None,
         )
         self.measured = 0

@@ -9,9 +9,8 @@ from broker.common.slices import Steps, run_through
 from broker.controller.rows.upstream import GatewaySums, Incomplete
 from broker.gateway.sharing.member import SharingMember
 from broker.gateway.sharing.report import WHOLE, LimitKey, Line, Report
-from broker.gateway.sharing.summaries import KEPT_MS, Summaries
 from broker.gateway.sharing.summary import Summary
-from broker.gateway.sharing.views import MAX_REPORT_TIMES, SharedLimits
+from broker.gateway.sharing.views import KEPT_MS, MAX_REPORT_TIMES, SharedLimits, Summaries
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.entity import Entity
 from broker.quotas.kinds import QuotaKind

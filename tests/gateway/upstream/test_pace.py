@@ -4,8 +4,8 @@ import trio
 from trio.testing import MockClock
 
 from broker.config.sections import UpstreamConfig
-from broker.gateway.upstream.errors import Reason, UpstreamError
-from broker.gateway.upstream.pace import Alarm, ReconnectBackoff
+from broker.gateway.upstream.cluster import Alarm
+from broker.gateway.upstream.errors import Reason, ReconnectBackoff, UpstreamError
 
 
 def failure(reason: Reason = Reason.REFUSED) -> UpstreamError:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from broker.network.authentication import FailedLogins
 from broker.network.automq.channel import PipelinedChannel
-from broker.network.automq.processor import PipelinedResponder, Watermarks
+from broker.network.automq.server_mode import PipelinedResponder, Watermarks
 from broker.network.clock import TrioClock
 from broker.network.connection.channel import NewConnection
 from broker.network.connection.frame_pool import FramePool
