@@ -218,9 +218,8 @@ TABLES: Final = (
         "silver/throttles",
         "the throttles of one connection by one rule within a second, from one record of `__weir_throttles`",
         _RECORD,
-        f"{_EVENT} kind entity principal client_id connection listener address {_SOFTWARE} observed bound "
-        "count "
-        f"throttle_ms longest_ms obeys waited sent_early {_PLACE}",
+        f"{_EVENT} kind entity principal client_id connection listener address {_SOFTWARE} observed "
+        f"bound count throttle_ms longest_ms obeys waited sent_early {_PLACE}",
         {
             "kind": ("string", "", f"The kind of quota: `produce`, `fetch`, `request` and so on ({_FIELD})"),
             "entity": (
@@ -238,9 +237,8 @@ TABLES: Final = (
         "silver/connections",
         "connections that were opened, closed, refused or delayed, from one record of `__weir_connections`",
         _RECORD,
-        f"{_EVENT} event listener address principal client_id {_SOFTWARE} reason bound connection count "
-        "requests "
-        f"bytes_in bytes_out lived_ms delay_ms {_PLACE}",
+        f"{_EVENT} event listener address principal client_id {_SOFTWARE} reason bound connection "
+        f"count requests bytes_in bytes_out lived_ms delay_ms {_PLACE}",
         {
             "event": ("string", "", "`opened`, `closed`, `refused` or `throttled`"),
             "principal": ("string", "", "The user of a closed connection; empty if unknown"),
@@ -366,8 +364,7 @@ TABLES: Final = (
                 "string",
                 "",
                 "`one`: the clients used this version. `several`: each used several versions on that day. "
-                "`unknown`: "
-                "within a week, no closed connection, throttle or push named their software",
+                "`unknown`: within a week, no closed connection, throttle or push named their software",
             ),
             "clients": ("bigint", "clients", "Clients, a principal with a client id, that had such requests"),
         },
@@ -376,9 +373,8 @@ TABLES: Final = (
         "gold/throttling_per_minute",
         "the throttles of a client by one rule in a minute at one broker",
         "minute cluster node kind rule principal client_id",
-        "date minute cluster node kind rule principal client_id throttles throttle_ms longest_ms observed "
-        "bound "
-        "connections",
+        "date minute cluster node kind rule principal client_id throttles throttle_ms longest_ms "
+        "observed bound connections",
         {
             "kind": ("string", "", f"The kind of quota: `produce`, `fetch`, `request` and so on ({_FIELD})"),
             "observed": ("double", "of the kind", "The highest value that the quota measured"),
@@ -470,9 +466,8 @@ TABLES: Final = (
         "gold/throttle_compliance_per_day",
         "a throttled client and its software on a day, and whether it waited",
         f"date cluster principal client_id {_SOFTWARE}",
-        f"date cluster principal client_id {_SOFTWARE} connections throttles throttle_ms waited sent_early "
-        "early_share "
-        "obeys",
+        f"date cluster principal client_id {_SOFTWARE} connections throttles throttle_ms waited "
+        "sent_early early_share obeys",
         {
             "connections": ("bigint", "connections", "The number of throttled connections"),
             "early_share": (
@@ -484,8 +479,7 @@ TABLES: Final = (
                 "boolean",
                 "",
                 "Whether the client complies: false from two early sends that are at least half; true with "
-                "two "
-                "observations and at most one early send in eight; else null",
+                "two observations and at most one early send in eight; else null",
             ),
         },
     ),
