@@ -44,7 +44,6 @@ from broker.server.parts.control import (
     ServerQuotas,
     ServerTelemetry,
     remove_expired_tokens,
-    retry_storm_reaper,
 )
 from broker.server.server import ServerViews
 from broker.views.parts import ServerParts
@@ -56,6 +55,8 @@ ENTITY = (("client-id", "greedy"),)
 
 
 class NoAppends:
+    overdue: Sequence[object] = ()
+
     def commit(self) -> None: ...
 
     def overdue_flushes(self) -> Sequence[Flush]:
@@ -82,7 +83,6 @@ class ServerWithoutLogs:
         clients = self.quotas.clients
         callbacks = Callbacks(config.network.queued_max_requests)
         retry_storm = RetryStormGate(callbacks, clock)
-        reaper = retry_storm_reaper(retry_storm, clock, self.deliver)
         telemetry = ServerTelemetry(
             configuration, config.telemetry, Records(), callbacks, self.deliver, clock, EventOrigin(1, str)
         )
@@ -99,7 +99,7 @@ class ServerWithoutLogs:
             DelegationTokens(),
             logins,
             callbacks,
-            telemetry.services,
+            telemetry.state,
         )
         every = registry.load()
         apis = every.only([api.key for api in every if api.services in services])
@@ -118,7 +118,6 @@ class ServerWithoutLogs:
                 logins,
                 Failures(),
                 clock,
-                (reaper,),
                 telemetry.state.manager.disconnected,
             )
         )
