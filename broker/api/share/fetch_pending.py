@@ -1,14 +1,15 @@
-"""A ShareFetch in progress: how it reads and acquires, and how its response is built. (Kafka:
+"""A ShareFetch in progress: how it reads batches and acquires them, and how its response is built. (Kafka:
 DelayedShareFetch, ShareFetchUtils.processFetchResponse)
 
 `api.a78_share_fetch` creates it and completes it at once or, after a wait, through
 `api.requests.delayed_operations`. Of several waiting fetches the first one acquires what becomes available,
 and the others wait on. A response without the records that it would have, because of a quota, gives them
-back: they do not count as delivered.
+back: they do not count as delivered. Only the headers of large batches are read, so that records go from the
+page cache to the socket.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from broker.api.fetch.pending import WithheldRecords
 from broker.api.requests.byte_quotas import RecordedFetch, needs_the_disk
@@ -17,9 +18,8 @@ from broker.api.requests.outcome import Response
 from broker.api.requests.services import ShareServices
 from broker.api.share.acknowledgements import Failure
 from broker.common.errors import ApiError, ErrorCode
-from broker.coordinator.share.batches import LogBatch, aborted_of, batches_of
 from broker.coordinator.share.sessions import FIRST_EPOCH
-from broker.coordinator.share.share_partition import AcquiredRange, Lock, SharePartition
+from broker.coordinator.share.share_partition import AcquiredRange, Lock, SharePartition, Span
 from broker.coordinator.share.states import SharePartitionKey
 from broker.log.aborted_transactions import AbortedTransaction
 from broker.log.partition import PartitionLog
@@ -35,6 +35,83 @@ from broker.protocol.messages.share_fetch import (
     ShareFetchResponse,
 )
 from broker.quotas.throttled import Throttle
+from broker.records.control import marker_of
+from broker.records.header import HEADER_BYTES, TRANSACTIONAL_FLAG, header_at
+
+CHUNK: Final = 65_536
+"""Bytes that are read at once for the headers of small batches."""
+
+_MARKER_BYTES: Final = 256
+"""More than a control batch has."""
+
+
+class LogBatch(NamedTuple):
+    """A whole batch: its position from the start of the slice and its size in bytes. `producer_id` is -1
+    outside of transactions; `ends_abort`: it is the marker that aborts its producer's transaction.
+    """
+
+    span: Span
+    position: int
+    size: int
+    producer_id: int
+    ends_abort: bool
+
+
+def batches_of(records: FileSlice, end: int) -> list[LogBatch]:
+    """Return the whole batches that begin before offset `end`.
+
+    Raises ApiError CORRUPT_MESSAGE for an impossible length, UnreadableRegion.
+    """
+    found: list[LogBatch] = []
+    length = len(records)
+    chunk, chunk_at = b"", 0
+    at = 0
+    while at + HEADER_BYTES <= length:
+        if at + _MARKER_BYTES > chunk_at + len(chunk):
+            chunk_at = at
+            chunk = records.part(at, min(at + CHUNK, length)).read()
+        header = header_at(chunk, at - chunk_at)
+        if header.size < HEADER_BYTES or header.last_offset_delta < 0:
+            raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"Impossible batch length {header.length}")
+        if at + header.size > length or header.base_offset >= end:
+            break
+        in_transaction = header.attributes & TRANSACTIONAL_FLAG != 0
+        ends_abort = False
+        if header.is_control:
+            start = at - chunk_at
+            marker = marker_of(chunk[start : start + header.size])
+            ends_abort = marker is not None and not marker.is_commit
+        found.append(
+            LogBatch(
+                Span(header.base_offset, header.last_offset),
+                at,
+                header.size,
+                header.producer_id if in_transaction else -1,
+                ends_abort,
+            )
+        )
+        at += header.size
+    return found
+
+
+def aborted_of(batches: Sequence[LogBatch], aborted: Iterable[AbortedTransaction]) -> list[Span]:
+    """Return the batches with records of aborted transactions, without their markers."""
+    waiting = sorted(aborted, key=lambda each: each.first_offset, reverse=True)
+    if not waiting:
+        return []
+    producers: set[int] = set()
+    found = []
+    for batch in batches:
+        if batch.producer_id < 0:
+            continue
+        while waiting and waiting[-1].first_offset <= batch.span.last:
+            producers.add(waiting.pop().producer_id)
+        if batch.ends_abort:
+            producers.discard(batch.producer_id)
+        elif batch.producer_id in producers:
+            found.append(batch.span)
+    return found
+
 
 AT_ONCE: Final = 3
 """Reads in one go of a partition without any record to acquire, as where compaction has removed all; ours."""
