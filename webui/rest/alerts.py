@@ -75,15 +75,7 @@ RULE: Final = Record({"name": NAME, **_RULE_FIELDS, **schema_of(AlertRuleRow).fi
 RULES: Final = page_schema(RULE)
 REFUSED_RULE: Final = problem_schema(current=Maybe(RULE))
 
-_URL: Final = Text(max_length=4_096)
-DESTINATION: Final = Record(
-    {
-        **schema_of(DestinationRow).fields,
-        "kind": Text(choices=("", *DestinationKind)),
-        "url": _URL,
-        **schema_of(Delivery).fields,
-    }
-)
+DESTINATION: Final = Record({**schema_of(DestinationRow).fields, **schema_of(Delivery).fields})
 DESTINATIONS: Final = page_schema(DESTINATION)
 REFUSED_DESTINATION: Final = problem_schema(current=Maybe(DESTINATION))
 TESTED: Final = schema_of(Attempt)
@@ -313,7 +305,7 @@ ROUTES: Final = (
         body=Record(
             {
                 "kind": Text(choices=tuple(DestinationKind)),
-                "url": _URL,
+                "url": DESTINATION.fields["url"],
                 "headers": Names(Text(max_length=LONGEST_HEADER)),
             },
             optional=frozenset({"url", "headers"}),

@@ -20,7 +20,7 @@ from webui.quotas import (
 )
 from webui.rest.client_quotas import QUOTA, WANTED, reach_of, row_json
 from webui.rest.reach import REACH
-from webui.rest.replies import HEADERS, created, expected_version, no_content, path_of, versioned
+from webui.rest.replies import HEADERS, expected_version, no_content, path_of, stored, versioned
 from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
 from webui.schema import Flag, Invalid, Listing, Maybe, Record, Text
 from webui.tables.slices import run_in_slices
@@ -69,9 +69,8 @@ async def put_rule(call: Call) -> Reply:
     entry = QuotaAlteration(entity, ops, expected_version(call.headers), call.body.get("shadow", False))
     answer = await _alter(call, entry)
     row = await _row(call)
-    if existed or row is None:
-        return versioned(answer, 0 if row is None else row.version)
-    return created(answer, path_of("client-quotas", call.path_params["id"]), row.version)
+    path = path_of("client-quotas", call.path_params["id"])
+    return stored(answer, 0 if row is None else row.version, path, existed=existed or row is None)
 
 
 async def delete_rule(call: Call) -> Reply:

@@ -18,7 +18,7 @@ from webui.problem import Problem, problem_schema
 from webui.quotas import kafka_configs
 from webui.rest.client_quotas import VALUE
 from webui.rest.paging import page_query, page_schema, table_page
-from webui.rest.replies import HEADERS, created, expected_version, no_content, path_of, versioned
+from webui.rest.replies import HEADERS, expected_version, no_content, path_of, stored, versioned
 from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
 from webui.schema import COUNT, NAME, TIME, Flag, Listing, Record, Text
 from webui.tables.answers import as_json, schema_of
@@ -145,9 +145,8 @@ async def get_ip_quota(call: Call) -> Reply:
 async def put_ip_quota(call: Call) -> Reply:
     before = await _row(call)
     answer, version = await _alter(call, call.body[KEY])
-    if call.query["validate_only"] or (before is not None and before.limit is not None):
-        return versioned(answer, version)
-    return created(answer, path_of("ip-quotas", call.path_params["address"]), version)
+    existed = call.query["validate_only"] or (before is not None and before.limit is not None)
+    return stored(answer, version, path_of("ip-quotas", call.path_params["address"]), existed=existed)
 
 
 async def delete_ip_quota(call: Call) -> Reply:

@@ -9,7 +9,7 @@ from typing import Annotated, Protocol
 import msgspec
 
 from broker.controller.rows.fields import HIDDEN, Measured, Moment, Tags, one_of
-from broker.metadata.alerts import AlertRule
+from broker.metadata.alerts import AlertRule, DestinationKind
 
 Labels = Tags
 """What an alert is about, by name, such as (("group", "reports"),)."""
@@ -85,8 +85,8 @@ class DestinationRow(msgspec.Struct, frozen=True):
     """
 
     name: str
-    kind: str
-    url: str
+    kind: Annotated[str, one_of("", *DestinationKind)]
+    url: Annotated[str, msgspec.Meta(max_length=4_096)]
     header_names: tuple[str, ...]
     rules: tuple[str, ...]
     version: int

@@ -1,16 +1,20 @@
-// Access tokens: names, roles and expiry.
+// Access tokens: names, roles and expiry; and the sessions of browsers.
 
-import { get, proven } from "./api.js";
+import { get, proven, remove } from "./api.js";
 import { failed, h, iconButton, needs, replace, setText, skeleton } from "./dom.js";
 import { passwordPanel } from "./password_panel.js";
-import { sessionPanel } from "./session_panel.js";
 import { onKeys, startLive, toast } from "./shell.js";
-import { once, Table } from "./table.js";
+import { changed, once, Table } from "./table.js";
 import { expiryText, lifeField, PATH, proofField, question, secretPanel } from "./token_panels.js";
 import { ago, count as counted } from "./units.js";
 import { guardForm } from "./unsaved.js";
 
 const ROLES = ["viewer", "editor", "admin"];
+const SESSIONS = "/api/v1/sessions";
+const QUESTIONS = {
+  own: { text: "This logs out every browser that uses your token, including this one.", yes: "Log out everywhere" },
+  all: { text: "This logs out every browser of every token, including this one.", yes: "Log out all users" },
+};
 const SOON_MS = 7 * 86400_000;
 const REDRAWN_MS = 20_000;
 const box = document.getElementById("table");
@@ -31,7 +35,7 @@ const table = new Table({
   columns: [
     { label: "Name", size: "name", whole: "bare", cell: nameCell },
     { label: "Role", size: "role", cell: (row, td) => once(td, row.role, () => h("span.tag", { data: { role: row.role } }, row.role)) },
-    { label: "Created or renewed", size: "changed", cell: changedCell },
+    { label: "Created or renewed", size: "changed", cell: (row, td) => changed(td, row.changed_at, row.changed_by) },
     { label: "Expires", size: "expires", cell: expiresCell },
     { label: "Last used", size: "used", cell: usedCell },
     { label: "", size: "actions", whole: "bare", num: true, cell: actionsCell },
@@ -41,10 +45,6 @@ const table = new Table({
 function nameCell({ name, password_set_at: set }, td) {
   once(td, `${name} ${mine} ${set}`, () => h("span.two", h("span", h("b.name", name), name === mine && h("span.tag.you", "you")),
     h("span.quiet", { title: set && `Password set ${set}` }, set ? "token and password" : "token")));
-}
-
-function changedCell(row, td) {
-  once(td, `${row.changed_at} ${ago(row.changed_at)}`, () => h("span.two", { title: row.changed_at }, h("time", { datetime: row.changed_at }, ago(row.changed_at)), h("span.name", `by ${row.changed_by}`)));
 }
 
 function expiresCell(row, td) {
@@ -158,6 +158,40 @@ function add() {
   replace(adding, h("div.card.panel", form));
   guardForm(form, leave);
   name.focus();
+}
+
+/**
+ * Logs out all browsers of the current token, or of all tokens: `box` has a button for each action, and the confirmation
+ * appears below them.
+ */
+function sessionPanel(box) {
+  const below = h("div");
+  const buttons = Object.fromEntries(Object.keys(QUESTIONS).map((of) => [of, box.querySelector(`[data-of="${of}"]`)]));
+  needs("admin", buttons.all);
+  for (const [of, button] of Object.entries(buttons)) button.addEventListener("click", () => ask(of));
+  box.append(below);
+
+  function ask(of) {
+    const { text, yes } = QUESTIONS[of];
+    const trouble = h("div.field-error", { role: "alert" });
+    const leave = () => {
+      replace(below);
+      buttons[of].focus();
+    };
+    const run = async () => {
+      try {
+        await remove(`${SESSIONS}?of=${of}`);
+        location.assign("/");
+      } catch (problem) {
+        setText(trouble, problem.message);
+      }
+    };
+    const confirm = h("button.danger", { type: "button", onclick: run }, yes);
+    replace(below, h("div.editor", { onkeydown: (event) => event.key === "Escape" && leave() },
+      h("p", text, " Unsaved input is lost."), trouble,
+      h("div.buttons", confirm, h("button", { type: "button", onclick: leave }, "Cancel"))));
+    confirm.focus();
+  }
 }
 
 function show() {

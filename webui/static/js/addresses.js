@@ -1,11 +1,11 @@
 // IP quotas: every address that has a limit or connects, with its connection rate, throttles and rejections.
 
 import { AddressEditor, addressText, DEFAULT, limitText } from "./address_editor.js";
-import { empty, h, iconButton, needs, replace, setText } from "./dom.js";
+import { bar, empty, h, iconButton, needs, setText } from "./dom.js";
 import { Listing } from "./listing.js";
-import { once, Table } from "./table.js";
-import { ago, digits, group, missingText } from "./units.js";
-import { mayDiscard } from "./unsaved.js";
+import { changedCell, once, Table } from "./table.js";
+import { digits, group, missingText } from "./units.js";
+import { OpenPanel } from "./unsaved.js";
 
 const KEY = "connection_creation_rate";
 const RULES = {
@@ -14,12 +14,10 @@ const RULES = {
   connection_creation_rate: "rate exceeded",
 };
 const WHOLE = { broker: "Broker", controller: "Controller" };
-const adding = document.getElementById("adding");
 const limits = document.getElementById("limits");
 const note = document.getElementById("elsewhere");
 
-// The panel that is open below a row: {key, panel}.
-let open = null;
+const opened = new OpenPanel({ listing: () => list, above: document.getElementById("adding") });
 
 const list = new Listing({
   topic: "ip-quotas",
@@ -28,7 +26,7 @@ const list = new Listing({
   keyOf: (row) => row.address,
   sort: "address",
   none: nothing,
-  below: (key) => (open?.key === key ? open.element : null),
+  below: opened.below,
   arrived: ({ limits: rows, unlisted, unheard }) => {
     showLimits(rows);
     note.hidden = unlisted === 0 && unheard.length === 0;
@@ -42,7 +40,7 @@ const list = new Listing({
     { label: "Accepted", sort: "accepted", size: "count", num: true, cell: acceptedCell },
     { label: "Throttled", sort: "throttled", size: "count", num: true, cell: (row, td) => stopped(td, total(row, "throttled"), "Throttled because the address exceeded its connection rate") },
     { label: "Rejected", sort: "refused", size: "count", num: true, cell: (row, td) => stopped(td, total(row, "refused"), "Closed by a limit") },
-    { label: "Last changed", sort: "changed", size: "changed", cell: changedCell },
+    { label: "Last changed", sort: "changed", size: "changed", cell: lastChanged },
     { label: "", size: "actions", whole: "bare", num: true, cell: actionsCell },
   ],
 });
@@ -87,10 +85,8 @@ function rateCell(row, td) {
   const used = fastest !== null && bound ? fastest / bound : null;
   once(td, `${shown} ${used === null ? "" : Math.round(used * 100)} ${most?.gateway}`, () => {
     if (used === null) return where ? h("span.two", h("span", shown), where) : h("span", { class: fastest === null ? "quiet" : "" }, shown);
-    const fill = h("i");
-    fill.style.transform = `scaleX(${Math.min(1, used)})`;
     const level = used >= 1 ? "urgent" : used > 0.8 ? "watch" : "good";
-    return h("span.limit", { title: `${Math.round(used * 100)} % of ${limitText(bound)}` }, h("span", shown), h("span.bar", { data: { level } }, fill), where);
+    return h("span.limit", { title: `${Math.round(used * 100)} % of ${limitText(bound)}` }, h("span", shown), bar(used, level), where);
   });
 }
 
@@ -113,12 +109,10 @@ function stopped(td, times, title) {
   once(td, String(times), () => h("span", { title, class: times ? "warn" : "quiet" }, times ? group(times) : "–"));
 }
 
-function changedCell(row, td) {
+function lastChanged(row, td) {
   td.toggleAttribute("data-none", row.changed_at === null);
   if (row.changed_at === null) return void once(td, "none", () => h("span.quiet", "–"));
-  once(td, `${row.changed_at} ${ago(row.changed_at)}`, () =>
-    h("span.two.small", { title: `${new Date(row.changed_at).toLocaleString()} (${row.changed_at})` },
-      h("time", { datetime: row.changed_at }, ago(row.changed_at)), h("span.name", `by ${row.changed_by}`)));
+  changedCell(row, td);
 }
 
 function actionsCell(row, td) {
@@ -132,37 +126,12 @@ function actionsCell(row, td) {
   });
 }
 
-async function edit(row, removing = false) {
-  if (!(await mayDiscard(open?.panel))) return;
-  closeAll();
-  const close = () => {
-    closeAll();
-    list.table.rows.get(row.address)?.querySelector(".actions button")?.focus();
-  };
-  const panel = new AddressEditor({ row, removing, onclose: close, onedit: edit });
-  open = { key: row.address, panel, element: h("tr.panel", h("td", { colspan: list.table.columns.length }, panel.element)) };
-  list.show();
-  panel.focus();
+function edit(row, removing = false) {
+  opened.open(row.address, (onclose) => new AddressEditor({ row, removing, onclose, onedit: edit }));
 }
 
-async function add() {
-  if (!(await mayDiscard(open?.panel))) return;
-  closeAll();
-  const close = () => {
-    closeAll();
-    document.getElementById("add").focus();
-  };
-  const panel = new AddressEditor({ row: null, onclose: close, onedit: edit });
-  open = { key: null, panel };
-  replace(adding, h("div.card.panel", panel.element));
-  panel.focus();
-}
-
-function closeAll() {
-  open?.panel.close();
-  open = null;
-  replace(adding);
-  list.show();
+function add() {
+  opened.open(null, (onclose) => new AddressEditor({ row: null, onclose, onedit: edit }));
 }
 
 function nothing() {

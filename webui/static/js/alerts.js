@@ -1,8 +1,7 @@
 // Alerts: what fires now, the rules, the destinations of notifications, and what happened.
 
 import { get, post } from "./api.js";
-import { DestinationEditor, destinationRemoval } from "./alert_destination.js";
-import { RuleEditor, ruleRemoval, ruleSentence, valueText } from "./alert_rule.js";
+import { DestinationEditor, destinationRemoval, RuleEditor, ruleRemoval, ruleSentence, valueText } from "./alert_editors.js";
 import { empty, failed, h, iconButton, needs, replace, setText, skeleton } from "./dom.js";
 import { inPath } from "./names.js";
 import { onKeys, startLive, toast } from "./shell.js";

@@ -7,6 +7,7 @@ import { debounced, onKeys, startLive, UrlState } from "./shell.js";
 import { once, Table } from "./table.js";
 import { UndoPanel } from "./undo_panel.js";
 import { ago, clock, day } from "./units.js";
+import { OpenPanel } from "./unsaved.js";
 
 const PAGE = 50;
 const url = new UrlState({ q: "", kind: "", origin: "", order: "desc" });
@@ -18,8 +19,7 @@ let changes = null;
 let next = null;
 // The cursor of the last page that was read; null for the first.
 let last = null;
-// The panel that is open below a change: {key, panel, element}.
-let open = null;
+const opened = new OpenPanel({ listing: () => ({ table, show }), back: "button" });
 // The metadata version at which the newest changes were read.
 let version = null;
 
@@ -57,27 +57,8 @@ function fromCell({ origin, address }, td) {
 function undoCell(row, td) {
   td.toggleAttribute("data-none", row.final !== null);
   once(td, String(row.final), () => (row.final === null
-    ? needs(row.kind === "broker-config" || row.kind === "acl" ? "admin" : "editor", h("button.small", { type: "button", "aria-label": `Undo change ${row.id}`, onclick: () => undo(row) }, "Undo"))
+    ? needs(row.kind === "broker-config" || row.kind === "acl" ? "admin" : "editor", h("button.small", { type: "button", "aria-label": `Undo change ${row.id}`, onclick: () => opened.open(String(row.id), (onclose) => new UndoPanel({ change: row, onclose })) }, "Undo"))
     : h("span.quiet.small", { title: row.final }, row.final.includes("changed since") ? "superseded" : "")));
-}
-
-function undo(change) {
-  closePanel();
-  const key = String(change.id);
-  const close = () => {
-    closePanel();
-    table.rows.get(key)?.querySelector("button")?.focus();
-  };
-  const panel = new UndoPanel({ change, onclose: close });
-  open = { key, panel, element: h("tr.panel", h("td", { colspan: table.columns.length }, panel.element)) };
-  show();
-  panel.focus();
-}
-
-function closePanel() {
-  open?.panel.close();
-  open = null;
-  show();
 }
 
 function query() {
@@ -133,9 +114,9 @@ function show() {
   if (changes === null) return;
   table.showSort("when", url.values.order);
   setText(document.getElementById("older"), isRising() ? "Newer changes" : "Older changes");
-  table.show(changes, (key) => (open?.key === key ? open.element : null));
+  table.show(changes, opened.below);
   // The changes of one action stand together: only the first tells when and by whom.
-  changes.forEach(({ id, batch }, index) => table.rows.get(String(id)).classList.toggle("joined", index > 0 && batch === changes[index - 1].batch && open?.key !== String(changes[index - 1].id)));
+  changes.forEach(({ id, batch }, index) => table.rows.get(String(id)).classList.toggle("joined", index > 0 && batch === changes[index - 1].batch && opened.key !== String(changes[index - 1].id)));
   const shown = changes.length ? table.element : [filter, kind, origin].some((field) => field.value) ? NOTHING.filtered : NOTHING.empty;
   if (box.firstChild !== shown) replace(box, shown);
   pager.hidden = next === null;
@@ -156,7 +137,7 @@ function clear() {
 
 function choose(changed) {
   url.set(changed);
-  closePanel();
+  opened.close();
   load();
 }
 

@@ -2,10 +2,8 @@
 
 import { patch } from "./api.js";
 import { effect, read, sent, stateOf, formatValue, write } from "./broker_limits.js";
-import { Consequences } from "./consequences.js";
-import { h, replace, setText } from "./dom.js";
-import { debounced, toast } from "./shell.js";
-import { escape, guard } from "./unsaved.js";
+import { h, setText } from "./dom.js";
+import { Editor, undoable } from "./editor.js";
 
 const PATH = "/api/v1/broker-configs";
 const HINTS = { bytes: "no limit", rate: "no limit", whole: "no limit", ms: "1000", names: "none" };
@@ -17,25 +15,13 @@ function opOf({ key, kind }, value) {
   return text === undefined ? { key, remove: true } : { key, value: text };
 }
 
-export class BrokerLimitEditor {
+export class BrokerLimitEditor extends Editor {
   constructor({ setting, answer, onclose }) {
-    Object.assign(this, { setting, answer, onclose });
-    this.before = stateOf(setting.key, answer).value;
+    super({ setting, answer, onclose, before: stateOf(setting.key, answer).value });
     const id = `broker-limit-${(serial += 1)}`;
     this.input = this.field(id);
     this.note = h("span.note", { id: `${id}-note` });
-    this.effect = new Consequences(() => this.changed());
-    this.trouble = h("div.field-error", { role: "alert" });
-    this.save = h("button.primary", { type: "submit" }, "Save");
-    this.element = h("form.editor", { novalidate: true, onsubmit: (event) => this.submit(event), onkeydown: (event) => escape(event, this), oninput: () => this.changed() },
-      h("div.field", h("label", { for: id }, setting.label, h("span.quiet", ` ${setting.about ?? ""}`)), this.input, this.note),
-      this.effect.element,
-      this.trouble,
-      h("div.buttons", this.save, h("button", { type: "button", onclick: () => onclose() }, "Cancel")));
-    this.request = null;
-    this.previewSoon = debounced(() => this.preview(), 220);
-    this.changed();
-    guard(this);
+    this.build({ save: "Save", fields: h("div.field", h("label", { for: id }, setting.label, h("span.quiet", ` ${setting.about ?? ""}`)), this.input, this.note) });
   }
 
   field(id) {
@@ -54,61 +40,33 @@ export class BrokerLimitEditor {
     this.input.focus();
   }
 
-  close() {
-    this.request?.abort();
-    this.closed = true;
+  read() {
+    return read(this.setting.kind, this.input.value);
   }
 
-  changed() {
+  check() {
     const { kind } = this.setting;
-    const { value, error } = read(kind, this.input.value);
+    const { value, error } = this.read();
     const bad = error !== undefined;
     this.input.setAttribute("aria-invalid", String(bad));
     this.note.dataset.kind = bad ? "bad" : "";
     setText(this.note, error ?? (kind === "switch" ? "" : `${NOTES[kind]}; ${formatValue(kind, value ?? (kind === "names" ? [] : null))}`));
-    const ready = !bad && JSON.stringify(value) !== JSON.stringify(this.before);
-    this.save.disabled = !ready;
-    replace(this.trouble);
-    this.request?.abort();
-    if (ready) {
-      this.effect.wait();
-      return void this.previewSoon();
-    }
-    this.effect.hint(bad ? "" : "No changes yet.");
+    if (bad) return "";
+    return JSON.stringify(value) === JSON.stringify(this.before) ? "No changes yet." : null;
   }
 
   /** Asks the broker to validate the change. */
-  async preview() {
-    if (this.closed || this.save.disabled) return;
-    this.request = new AbortController();
-    const { value } = read(this.setting.kind, this.input.value);
-    try {
-      await patch(`${PATH}?validate_only=true`, { ops: [opOf(this.setting, value)] }, this.request.signal);
-      const [sentence, twice] = effect(this.setting, value, stateOf(this.setting.key, this.answer), this.answer);
-      this.effect.show(h("p", twice ? h("strong.warn", sentence) : sentence), commandOf(this.answer.command, this.setting, value));
-    } catch (problem) {
-      if (problem.name !== "AbortError") this.refused(problem);
-    }
+  async preview(signal) {
+    const { value } = this.read();
+    await patch(`${PATH}?validate_only=true`, { ops: [opOf(this.setting, value)] }, signal);
+    const [sentence, twice] = effect(this.setting, value, stateOf(this.setting.key, this.answer), this.answer);
+    return [h("p", twice ? h("strong.warn", sentence) : sentence), commandOf(this.answer.command, this.setting, value)];
   }
 
-  async submit(event) {
-    event.preventDefault();
-    if (this.save.disabled) return;
-    const { value } = read(this.setting.kind, this.input.value);
-    const { before, answer } = this;
-    this.request?.abort();
-    this.save.disabled = true;
-    this.saving = true;
-    try {
-      await patch(PATH, { ops: [opOf(this.setting, value)] }, undefined, answer.version);
-      this.onclose();
-      saved(this.setting, before);
-    } catch (problem) {
-      this.saving = false;
-      this.save.disabled = false;
-      this.follow(this.answer);
-      this.refused(problem);
-    }
+  async apply() {
+    const { setting, before, answer } = this;
+    await patch(PATH, { ops: [opOf(setting, this.read().value)] }, undefined, answer.version);
+    return undoable(`Saved ${setting.key}.`, () => patch(PATH, { ops: [opOf(setting, before)] }), `Restored ${setting.key}.`);
   }
 
   /** Takes over a newer state; the next save is based on it. */
@@ -124,8 +82,9 @@ export class BrokerLimitEditor {
   }
 
   refused(problem) {
-    setText(this.trouble, problem.status === 412 ? "The broker’s settings changed in the meantime; check them and save again." : problem.message);
-    this.effect.refused(problem);
+    this.follow(this.answer);
+    super.refused(problem);
+    if (problem.status === 412) setText(this.trouble, "The broker’s settings changed in the meantime; check them and save again.");
   }
 }
 
@@ -133,16 +92,4 @@ function commandOf(beginning, { key, kind }, value) {
   const text = sent(kind, value);
   if (text === undefined) return `${beginning} --delete-config ${key}`;
   return `${beginning} --add-config '${key}=${kind === "names" ? `[${text}]` : text}'`;
-}
-
-function saved(setting, before) {
-  const undo = async () => {
-    try {
-      await patch(PATH, { ops: [opOf(setting, before)] });
-      toast(`Restored ${setting.key}.`);
-    } catch (problem) {
-      toast(problem.message, { kind: "bad" });
-    }
-  };
-  toast(`Saved ${setting.key}.`, { action: { label: "Undo", run: undo } });
 }

@@ -3,7 +3,7 @@
 import { get } from "./api.js";
 import { BrokerLimitEditor } from "./broker_limit_editor.js";
 import { GROUPS, SETTINGS, stateOf, formatValue } from "./broker_limits.js";
-import { failed, h, icon, needs, replace, setText, skeleton } from "./dom.js";
+import { bar, failed, h, icon, limitLevel, needs, replace, setText, skeleton } from "./dom.js";
 import { startLive } from "./shell.js";
 import { once } from "./table.js";
 import { count, group, milliseconds } from "./units.js";
@@ -75,11 +75,8 @@ function useOf({ kind, key }, state, enabled) {
 
 function gauge(observed, limit, shown, when, more = null) {
   const used = limit === null ? null : limit === 0 ? 1 : observed / limit;
-  const bar = h("i");
-  bar.style.transform = `scaleX(${used === null ? 0 : Math.min(1, used)})`;
-  const level = used === null ? "measured" : used > 1 ? "urgent" : used > 0.8 ? "watch" : "good";
   const head = h("span.apart", h("span", `${shown} ${when}`), h("span.quiet", used === null ? "" : `${Math.round(used * 100)} %`));
-  return h("div.gauge", head, used === null ? null : h("span.bar", { data: { level } }, bar), more && h("span.quiet.small", more));
+  return h("div.gauge", head, used === null ? null : bar(used, limitLevel(used)), more && h("span.quiet.small", more));
 }
 
 async function toggle(key) {

@@ -6,6 +6,7 @@ import { Listing } from "./listing.js";
 import { toast } from "./shell.js";
 import { once } from "./table.js";
 import { ago, bytes, count, group } from "./units.js";
+import { OpenPanel } from "./unsaved.js";
 
 const STATES = {
   not_muted: ["reading", "The broker reads requests from it"],
@@ -18,8 +19,7 @@ const STATES = {
 const isGateway = document.body.dataset.gateway === "yes";
 const mayEdit = document.body.dataset.mayEdit === "yes";
 
-// The panel that is open below a row: {key, element}.
-let open = null;
+const opened = new OpenPanel({ listing: () => list });
 
 const keyOf = (row) => `${row.gateway} ${row.connection_id}`;
 
@@ -32,7 +32,7 @@ const list = new Listing({
   rising: ["since", "client", "principal", "address", "software", "listener", "upstream"],
   none: () => empty("connections", "No client is connected", "Point a Kafka client at the broker to see it here."),
   arrived: showElsewhere,
-  below: (key) => (open?.key === key ? open.element : null),
+  below: opened.below,
   columns: [
     { label: "Client", sort: "client", size: "client", whole: "bare", cell: clientCell },
     { label: "Address", sort: "address", size: "address", cell: (row, td) => once(td, row.address, () => h("span.mono.small", row.address)) },
@@ -90,26 +90,18 @@ function stateCell(row, td) {
 }
 
 function closeCell(row, td) {
-  once(td, `${row.gateway} ${row.connection_id}`, () => row.gateway ? h("span.quiet", { title: "The console of its own gateway closes it" }, "–") : h("span.actions", iconButton("close", `Close the connection of ${row.client_id || row.address}`, () => ask(row))));
+  once(td, `${row.gateway} ${row.connection_id}`, () => row.gateway ? h("span.quiet", { title: "The console of its own gateway closes it" }, "–") : h("span.actions", iconButton("close", `Close the connection of ${row.client_id || row.address}`, () => opened.open(keyOf(row), (leave) => question(row, leave)))));
 }
 
 /** Asks for confirmation: the client may have a request in flight. */
-function ask(row) {
-  const key = keyOf(row);
-  const leave = () => {
-    open = null;
-    list.show();
-    list.table.rows.get(key)?.querySelector(".actions button")?.focus();
-  };
+function question(row, leave) {
   const close = h("button.danger", { type: "button", onclick: () => run(row, leave) }, "Close connection");
-  const panel = h("div.editor", { onkeydown: (event) => event.key === "Escape" && leave() },
+  const element = h("div.editor", { onkeydown: (event) => event.key === "Escape" && leave() },
     h("h2", "Close the connection of ", h("span.chip", h("span", "client id"), h("span.name", row.client_id)), "?"),
     h("p", "Its request in flight gets no response. The client can reconnect at once; limit its address or user to keep it out."),
     h("p.quiet.mono.small", row.connection_id),
     h("div.buttons", close, h("button", { type: "button", onclick: leave }, "Keep it open")));
-  open = { key, element: h("tr.panel", h("td", { colspan: list.table.columns.length }, panel)) };
-  list.show();
-  close.focus();
+  return { element, focus: () => close.focus() };
 }
 
 async function run(row, leave) {

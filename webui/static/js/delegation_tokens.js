@@ -1,20 +1,21 @@
-// Delegation tokens: one row for each, without the HMAC that is its password.
+// Delegation tokens: one row for each, without the HMAC that is its password, and the form that expires one.
 
-import { expiryForm } from "./delegation_token_panel.js";
+import { proven } from "./api.js";
 import { empty, h, iconButton, needs, replace } from "./dom.js";
 import { Listing } from "./listing.js";
+import { inPath } from "./names.js";
 import { once } from "./table.js";
-import { expiryText } from "./token_panels.js";
+import { expiryText, ProvenForm } from "./token_panels.js";
 import { ago } from "./units.js";
-import { mayDiscard } from "./unsaved.js";
+import { OpenPanel } from "./unsaved.js";
 
 const SOON_MS = 3600_000;
 const REDRAWN_MS = 20_000;
 const on = document.getElementById("on");
 const off = document.getElementById("off");
+let serial = 0;
 
-// The open form: {key, panel, element}.
-let open = null;
+const opened = new OpenPanel({ listing: () => list });
 
 const list = new Listing({
   topic: "delegation-tokens",
@@ -28,7 +29,7 @@ const list = new Listing({
     off.hidden = enabled;
   },
   none: () => empty("delegation_tokens", "No delegation token", "A user who has logged in creates tokens with kafka-delegation-tokens.sh, or with a client's admin API. Here they can be seen and expired."),
-  below: (key) => (open?.key === key ? open.element : null),
+  below: opened.below,
   columns: [
     { label: "Owner", sort: "owner", size: "owner", whole: "bare", cell: ownerCell },
     { label: "May renew", size: "renewers", cell: renewersCell },
@@ -66,25 +67,39 @@ function moment(at, text, urgency = null) {
 
 function actionsCell(row, td) {
   td.row = row;
-  once(td, row.token_id, () => h("span.actions", needs("admin", iconButton("remove", `Expire ${row.token_id} of ${row.owner} now`, () => expire(td.row)))));
+  once(td, row.token_id, () => h("span.actions", needs("admin", iconButton("remove", `Expire ${row.token_id} of ${row.owner} now`, () => opened.open(td.row.token_id, (onclose) => new ExpiryForm(td.row, onclose))))));
 }
 
-async function expire(row) {
-  if (!(await mayDiscard(open?.panel))) return;
-  close();
-  const panel = expiryForm(row, () => {
-    close();
-    list.table.rows.get(row.token_id)?.querySelector(".actions button")?.focus();
-  });
-  open = { key: row.token_id, panel, element: h("tr.panel", h("td", { colspan: list.table.columns.length }, panel.element)) };
-  list.show();
-  panel.focus();
-}
+class ExpiryForm extends ProvenForm {
+  constructor(row, onclose) {
+    super({ row, onclose, version: row.version });
+    this.build({
+      id: `expire-${(serial += 1)}`,
+      title: ["Expire this token of ", h("span.chip", h("span", "owner"), h("span.name", row.owner)), " now?"],
+      save: "Expire token",
+      isDangerous: true,
+      fields: h("p", "Nobody can log in with it any more, and it cannot be restored. Connections that logged in with it stay open until it would have expired, ", expiryText(row), "; ",
+        h("a", { href: `/connections?${new URLSearchParams({ q: row.owner.replace(/^User:/, "") })}` }, "close them"), " to end them now."),
+    });
+  }
 
-function close() {
-  if (open) open.panel.closed = true;
-  open = null;
-  list.show();
+  async send(secret) {
+    await proven("DELETE", `/api/v1/delegation-tokens/${inPath(this.row.token_id)}`, { version: this.version, secret });
+    return [`Expired a token of ${this.row.owner}.`];
+  }
+
+  /** The token may have been renewed, expire earlier, or be gone (null). */
+  refused(problem) {
+    super.refused(problem);
+    if (problem.status !== 412) return;
+    const now = problem.document.current;
+    this.conflict({
+      text: now ? `${now.changed_by} changed this token ${ago(now.changed_at)}: it expires ${expiryText(now)}.` : "This token has expired in the meantime.",
+      kept: now ? "Keep the token" : "Close",
+      overwrite: now && (() => (this.version = now.version)),
+      over: "Expire it anyway",
+    });
+  }
 }
 
 replace(off, empty("delegation_tokens", "Delegation tokens are not enabled", "Set delegation.token.secret.key in the properties file and restart the broker. Users then create tokens with which a job logs in as they do, without their password."));

@@ -93,6 +93,18 @@ export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
+/** A bar that is filled up to `fraction`; a `level` colours it. */
+export function bar(fraction, level) {
+  const fill = h("i");
+  fill.style.transform = `scaleX(${Math.min(1, fraction)})`;
+  return h("span.bar", level ? { data: { level } } : null, fill);
+}
+
+/** The level of a limit of which this fraction is used. */
+export function limitLevel(used) {
+  return used > 1 ? "urgent" : used > 0.8 ? "watch" : "good";
+}
+
 export function icon(name) {
   return svg("svg.icon", { "aria-hidden": "true" }, svg("use", { href: `#i-${name}` }));
 }

@@ -1,6 +1,6 @@
 // The resolver's result: a verdict for each kind of limit, and the rules in lookup order.
 
-import { h } from "./dom.js";
+import { bar, h, limitLevel } from "./dom.js";
 import { entityKey, entityText, gatewayText, nodeText, ruleLink } from "./entity.js";
 import { about, count, digits, KEYS, milliseconds, rate } from "./units.js";
 
@@ -60,10 +60,7 @@ function use(key, { bound, observed }) {
   const text = `${shownRate(key, observed, bound ?? observed)} now`;
   if (bound === null) return h("p.quiet.small", text);
   const used = observed / bound;
-  const fill = h("i");
-  fill.style.transform = `scaleX(${Math.min(1, used)})`;
-  const level = used > 1 ? "urgent" : used > 0.8 ? "watch" : "good";
-  return [h("span.bar", { data: { level } }, fill), h("p.small.apart", h("span", text), h("span", `${Math.round(used * 100)} %`))];
+  return [bar(used, limitLevel(used)), h("p.small.apart", h("span", text), h("span", `${Math.round(used * 100)} %`))];
 }
 
 function rule({ matched, callback }) {

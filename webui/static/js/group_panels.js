@@ -1,14 +1,12 @@
 // The panels of a group: reset its offsets after a dry run, delete the offsets of a topic, delete the group.
 
 import { get, post, remove } from "./api.js";
-import { Consequences } from "./consequences.js";
 import { smallTable } from "./details.js";
 import { h, replace, setText } from "./dom.js";
+import { Editor, field, Form } from "./editor.js";
 import { inPath } from "./names.js";
 import { readPartitions } from "./partition_list.js";
-import { debounced, toast } from "./shell.js";
 import { count, group } from "./units.js";
-import { escape, guard } from "./unsaved.js";
 
 const TARGETS = {
   earliest: "the earliest offset",
@@ -35,80 +33,33 @@ export function readTarget(kind, typed) {
   return /^\d{1,15}$/.test(text) ? { to: { offset: Number(text) } } : { error: "Enter an offset, a whole number from 0 on." };
 }
 
-class GroupPanel {
-  constructor({ row, onclose }, { title, fields, save, isDangerous }) {
-    Object.assign(this, { row, onclose });
-    this.trouble = h("div.field-error", { role: "alert" });
-    this.save = h(isDangerous ? "button.danger" : "button.primary", { type: "submit" }, save);
-    this.element = h("form.editor", { novalidate: true, onsubmit: (event) => this.submit(event), onkeydown: (event) => escape(event, this), oninput: () => this.changed() },
-      h("h2", title, h("span.name", row.group_id)), fields, this.trouble,
-      h("div.buttons", this.save, h("button", { type: "button", onclick: () => onclose() }, "Cancel")));
-  }
-
-  focus() {
-    this.save.focus();
-  }
-
-  close() {
-    this.closed = true;
-  }
-
-  changed() {
-    setText(this.trouble, "");
-  }
-
-  refused(problem) {
-    const { members = [] } = problem.document ?? {};
-    const rows = members.map((each) => [h("span.name", each.client_id), h("span.name.mono", each.member_id), h("span.mono", each.address.replace(/^\//, ""))]);
-    replace(this.trouble, h("p", problem.message), members.length > 0 && smallTable("Members", [["Client", false], ["Member", false], ["Address", false]], rows));
-  }
-
-  async submit(event) {
-    event.preventDefault();
-    if (this.save.disabled) return;
-    this.save.disabled = true;
-    try {
-      toast(await this.apply());
-      this.onclose();
-    } catch (problem) {
-      this.save.disabled = false;
-      this.refused(problem);
-    }
-  }
+/** Says why the group cannot be changed, with its members if it is in use. */
+function showRefusal(trouble, problem) {
+  const { members = [] } = problem.document ?? {};
+  const rows = members.map((each) => [h("span.name", each.client_id), h("span.name.mono", each.member_id), h("span.mono", each.address.replace(/^\//, ""))]);
+  replace(trouble, h("p", problem.message), members.length > 0 && smallTable("Members", [["Client", false], ["Member", false], ["Address", false]], rows));
 }
 
-export class ResetPanel extends GroupPanel {
-  constructor(given) {
-    const kind = h("select", { id: "reset-kind" }, Object.entries(TARGETS).map(([value, text]) => h("option", { value }, text)));
-    const value = h("input", { id: "reset-value", type: "text", autocomplete: "off", "aria-describedby": "reset-value-note" });
-    const topic = h("select", { id: "reset-topic" }, h("option", { value: "" }, "all with committed offsets"));
-    const partitions = h("input", { id: "reset-partitions", type: "text", autocomplete: "off", placeholder: "all" });
-    const note = h("span.note", { id: "reset-value-note" });
-    const label = h("label", { for: "reset-value" });
-    const valueField = h("div.field", label, value, note);
-    const partitionsField = h("div.field", h("label", { for: "reset-partitions" }, "Partitions"), partitions);
-    const effect = new Consequences(() => this.changed());
-    super(given, {
-      title: "Reset the offsets of ",
+export class ResetPanel extends Editor {
+  constructor({ row, onclose }) {
+    super({ row, onclose });
+    this.kind = h("select", { id: "reset-kind" }, Object.entries(TARGETS).map(([value, text]) => h("option", { value }, text)));
+    this.value = h("input", { id: "reset-value", type: "text", autocomplete: "off", "aria-describedby": "reset-value-note" });
+    this.topic = h("select", { id: "reset-topic" }, h("option", { value: "" }, "all with committed offsets"));
+    this.partitions = h("input", { id: "reset-partitions", type: "text", autocomplete: "off", placeholder: "all" });
+    this.note = h("span.note", { id: "reset-value-note" });
+    this.label = h("label", { for: "reset-value" });
+    this.valueField = h("div.field", this.label, this.value, this.note);
+    this.partitionsField = field("Partitions", this.partitions);
+    this.build({
+      title: ["Reset the offsets of ", h("span.name", row.group_id)],
       save: "Reset offsets",
       fields: [
         h("p.quiet", "Possible while the group has no members. Members that start afterwards begin at the new offsets."),
-        h("div.reset-fields", h("div.field", h("label", { for: "reset-kind" }, "To"), kind), valueField, h("div.field", h("label", { for: "reset-topic" }, "Topics"), topic), partitionsField),
-        effect.element,
+        h("div.reset-fields", field("To", this.kind), this.valueField, field("Topics", this.topic), this.partitionsField),
       ],
     });
-    Object.assign(this, { kind, value, topic, partitions, note, label, valueField, partitionsField, effect });
-    this.serial = 0;
-    this.previewSoon = debounced(() => this.preview(), 220);
-    kind.addEventListener("change", () => {
-      value.value = "";
-      this.show();
-    });
-    topic.addEventListener("change", () => this.show());
-    this.show();
-    this.changed();
     this.load();
-    guard(this);
   }
 
   focus() {
@@ -143,35 +94,32 @@ export class ResetPanel extends GroupPanel {
     return { body: { to, topics: [{ topic: this.topic.value, ...(list.length && { partitions: list }) }] } };
   }
 
-  changed() {
+  changed(event) {
+    if (event?.target === this.kind) this.value.value = "";
+    this.show();
     super.changed();
-    this.serial += 1;
-    const { error } = this.read();
+    // What there is to reset is known after the dry run.
     this.save.disabled = true;
-    if (error !== undefined) return this.effect.hint(error);
-    this.effect.wait();
-    return void this.previewSoon();
   }
 
-  async preview() {
-    const { body, error } = this.read();
-    if (this.closed || error !== undefined) return;
-    const mine = (this.serial += 1);
-    try {
-      const { items, command } = await post(`${pathOf(this.row.group_id)}/offsets:reset?validate_only=true`, body);
-      if (mine !== this.serial) return;
-      this.save.disabled = items.length === 0;
-      this.effect.show(movesTable(items), command);
-    } catch (problem) {
-      if (mine !== this.serial) return;
-      this.effect.refused(problem);
-      this.refused(problem);
-    }
+  check() {
+    return this.read().error ?? null;
+  }
+
+  async preview(signal) {
+    const { items, command } = await post(`${pathOf(this.row.group_id)}/offsets:reset?validate_only=true`, this.read().body);
+    if (!signal.aborted) this.save.disabled = items.length === 0;
+    return [movesTable(items), command];
+  }
+
+  refused(problem) {
+    super.refused(problem);
+    showRefusal(this.trouble, problem);
   }
 
   async apply() {
     const { items } = await post(`${pathOf(this.row.group_id)}/offsets:reset`, this.read().body);
-    return `Reset ${count(items.length, "offset")} of ${this.row.group_id}.`;
+    return [`Reset ${count(items.length, "offset")} of ${this.row.group_id}.`];
   }
 }
 
@@ -186,25 +134,46 @@ function movesTable(items) {
     items.length > ROWS && h("p.quiet", `The first ${ROWS} are shown.`));
 }
 
-export class DeleteGroupPanel extends GroupPanel {
-  constructor(given) {
-    super(given, { title: "Delete the group ", save: "Delete group", isDangerous: true, fields: h("p", "Its committed offsets are deleted with it. A consumer that uses the group again begins where auto.offset.reset says.") });
+class DeletionPanel extends Form {
+  focus() {
+    this.save.focus();
+  }
+
+  refused(problem) {
+    showRefusal(this.trouble, problem);
+  }
+}
+
+export class DeleteGroupPanel extends DeletionPanel {
+  constructor({ row, onclose }) {
+    super({ row, onclose });
+    this.build({
+      title: ["Delete the group ", h("span.name", row.group_id)],
+      save: "Delete group",
+      isDangerous: true,
+      fields: h("p", "Its committed offsets are deleted with it. A consumer that uses the group again begins where auto.offset.reset says."),
+    });
   }
 
   async apply() {
     await remove(pathOf(this.row.group_id));
-    return `Deleted ${this.row.group_id}.`;
+    return [`Deleted ${this.row.group_id}.`];
   }
 }
 
-export class DeleteOffsetsPanel extends GroupPanel {
-  constructor(given) {
-    super(given, { title: ["Delete the offsets of ", h("span.name", given.topic), " in "], save: "Delete offsets", isDangerous: true, fields: h("p", "A consumer of this group that reads the topic again begins where auto.offset.reset says.") });
-    this.topic = given.topic;
+export class DeleteOffsetsPanel extends DeletionPanel {
+  constructor({ row, topic, onclose }) {
+    super({ row, topic, onclose });
+    this.build({
+      title: ["Delete the offsets of ", h("span.name", topic), " in ", h("span.name", row.group_id)],
+      save: "Delete offsets",
+      isDangerous: true,
+      fields: h("p", "A consumer of this group that reads the topic again begins where auto.offset.reset says."),
+    });
   }
 
   async apply() {
     await remove(`${pathOf(this.row.group_id)}/offsets?topic=${encodeURIComponent(this.topic)}`);
-    return `Deleted the offsets of ${this.topic}.`;
+    return [`Deleted the offsets of ${this.topic}.`];
   }
 }

@@ -1,17 +1,51 @@
-// Groups: consumer groups with their lag; a row opens to its members and offsets, and its panels change it.
+// Groups: consumer groups with their lag over time; a row opens to its members and offsets, and its panels change it.
 
 import { get } from "./api.js";
+import { LineChart } from "./chart.js";
 import { Details, smallTable } from "./details.js";
 import { empty, h, iconButton, needs, setText } from "./dom.js";
-import { LagChart } from "./lag_chart.js";
 import { DeleteGroupPanel, DeleteOffsetsPanel, pathOf, ResetPanel } from "./group_panels.js";
 import { Listing } from "./listing.js";
 import { once } from "./table.js";
-import { group } from "./units.js";
-import { mayDiscard } from "./unsaved.js";
+import { digits, group } from "./units.js";
+import { OpenPanel } from "./unsaved.js";
 
-// The open panel, {key, panel, element}.
-let edited = null;
+const AGAIN_MS = 10_000;
+const LEAST_S = 300;
+
+/** The lag of a group, or of all groups together, over time. */
+class LagChart extends LineChart {
+  constructor(container, { label, height = 150 }) {
+    super(container, { label, height, whole: true, format: digits, series: [{ key: "lag", label: "Lag (records)", tone: "out" }] });
+    this.again();
+  }
+
+  /** Loads at the next call, whenever the last one was. */
+  again() {
+    this.loaded = { group: undefined, at: -Infinity };
+  }
+
+  /** Shows the last `seconds` of `group`, null for all; loads them every ten seconds. Null if there is nothing new. */
+  async load(group, seconds) {
+    const { group: last, at } = this.loaded;
+    if (last === group && performance.now() - at < AGAIN_MS) return null;
+    this.loaded = { group, at: performance.now() };
+    const query = new URLSearchParams({ seconds, ...(group !== null && { group }) });
+    try {
+      const answer = await get(`/api/v1/groups:lag?${query}`);
+      if (this.loaded.group !== group) return null;
+      const times = answer.at_ms;
+      // A history that has just begun fills the chart.
+      const known = times.length ? (times.at(-1) - times[0]) / 1000 : 0;
+      this.show(answer, Math.min(seconds, Math.max(known, LEAST_S)));
+      return answer;
+    } catch {
+      return null; // the live mark says that the broker does not respond
+    }
+  }
+}
+
+const edited = new OpenPanel({ listing: () => list, back: ".opener" });
 
 const details = new Details({
   load: (row) => get(pathOf(row.group_id)),
@@ -30,7 +64,7 @@ const list = new Listing({
   sort: "name",
   rising: ["name", "state", "type"],
   none: () => empty("groups", "No groups yet", "Consumer groups and share groups appear here with their members and lag."),
-  below: (key) => (edited?.key === key ? edited.element : withChart(key)),
+  below: (key) => edited.below(key) ?? withChart(key),
   arrived: (answer) => {
     details.arrived(answer);
     showTotal();
@@ -73,23 +107,8 @@ function actionsCell(row, td) {
     needs("editor", iconButton("remove", `Delete ${row.group_id}`, () => open(DeleteGroupPanel, td.row)))));
 }
 
-async function open(Panel, row, more = {}) {
-  if (!(await mayDiscard(edited?.panel))) return;
-  close();
-  const onclose = () => {
-    close();
-    list.table.rows.get(row.group_id)?.querySelector(".opener")?.focus();
-  };
-  const panel = new Panel({ row, onclose, ...more });
-  edited = { key: row.group_id, panel, element: h("tr.panel", h("td", { colspan: list.table.columns.length }, panel.element)) };
-  list.show();
-  panel.focus();
-}
-
-function close() {
-  edited?.panel.close();
-  edited = null;
-  list.show();
+function open(Panel, row, more = {}) {
+  edited.open(row.group_id, (onclose) => new Panel({ row, onclose, ...more }));
 }
 
 function drawGroup({ consumers, offsets, assignor, protocol }, row) {

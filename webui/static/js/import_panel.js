@@ -1,7 +1,7 @@
 // Imports a file of rules: chosen or pasted, JSON or YAML. Its differences are shown before anything is applied.
 
 import { upload } from "./api.js";
-import { Consequences } from "./consequences.js";
+import { Consequences } from "./editor.js";
 import { h, replace, setText } from "./dom.js";
 import { debounced, toast } from "./shell.js";
 import { count, group } from "./units.js";

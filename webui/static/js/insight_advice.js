@@ -28,7 +28,6 @@ export function adviceSection({ warehouse, query, scope }) {
   const simulatedDay = new SimulatedDay(scope);
   return new Section({
     id: "advice",
-    path: "/api/v1/insights/advice",
     label: "Recommended quotas",
     keyOf: (row) => JSON.stringify([row.cluster, row.user, row.client_id, row.key]),
     none: "No recommendations: no client was active for 30 minutes on one of these days.",

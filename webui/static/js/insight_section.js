@@ -10,14 +10,15 @@ const NO_TABLE = "NO_TABLE";
 /** On a phone a row is as high as eight on a desk. */
 const FIRST_ROWS = matchMedia("(max-width: 960px)").matches ? 4 : 10;
 const MORE_ROWS = 50;
+const ROUTES = "/api/v1/insights";
 
 export class Section {
   /**
-   * `id` of its element, `path` of the REST API; `columns` as in Table; `none`: the text when nothing
+   * `id` of its element, and of its route unless there is a `path`; `columns` as in Table; `none`: the text when nothing
    * matches; `missing`: the text when there is no table; `above(answer)` and `below(rows)`: elements shown around
    * the rows; `query()`: additional parameters; `shown(rows)` is called when they are shown.
    */
-  constructor({ id, path, label, columns, keyOf, none, missing, above = () => null, below = () => null, query = () => ({}), shown = () => {} }) {
+  constructor({ id, path = `${ROUTES}/${id}`, label, columns, keyOf, none, missing, above = () => null, below = () => null, query = () => ({}), shown = () => {} }) {
     Object.assign(this, { id, path, none, missing, above, below, query, shown });
     this.box = document.getElementById(id);
     this.table = new Table({ label, columns, keyOf, onsort: (key) => this.sortBy(key) });

@@ -1,21 +1,20 @@
-// The tables of the Insights page about usage, throttles, latency, limits, connections and clients' own metrics: columns
-// and empty states.
+// The tables of the Insights page: columns and empty states.
 
-import { h, setText } from "./dom.js";
+import { bar, copyable, h, limitLevel, setText } from "./dom.js";
 import { entityChips, entityKey, ruleLink } from "./entity.js";
-import { client, clientOf, micros, number, placed, shortDuration, text, time } from "./insight_cells.js";
+import { client, clientOf, micros, money, number, placed, shortDuration, software, text, time } from "./insight_cells.js";
 import { Section } from "./insight_section.js";
 import { once } from "./table.js";
 import { bytes, duration, group, limitLabel, percent, rate } from "./units.js";
 
 /** `onwho(row)` filters the whole page by this tenant. */
-export function tenantColumn(onwho) {
+function tenantColumn(onwho) {
   const button = (row) => h("button.who-button", { type: "button", title: "Show only this tenant", onclick: () => onwho(row) }, entityChips(clientOf(row)));
   return { label: "Tenant", sort: "user", size: "who", whole: "bare", cell: (row, td) => once(td, entityKey(clientOf(row)), () => button(row)) };
 }
 
 /** A section with a row for each tenant, from the table of usage. */
-export function tenantSection({ onwho, columns, ...more }) {
+function tenantSection({ onwho, columns, ...more }) {
   return new Section({
     keyOf: (row) => `${row.user} ${row.client_id}`,
     none: "No client was active on these days.",
@@ -28,7 +27,6 @@ export function tenantSection({ onwho, columns, ...more }) {
 export function usageSection({ query, onwho }) {
   return tenantSection({
     id: "usage",
-    path: "/api/v1/insights/usage",
     label: "Usage per tenant",
     query,
     onwho,
@@ -47,7 +45,6 @@ export function usageSection({ query, onwho }) {
 export function throttlingSection({ query }) {
   return new Section({
     id: "throttling",
-    path: "/api/v1/insights/throttling",
     label: "Throttled clients and rules",
     keyOf: (row) => JSON.stringify([row.cluster, row.kind, row.rule, row.user, row.client_id]),
     none: "No client was throttled on these days.",
@@ -68,7 +65,6 @@ export function throttlingSection({ query }) {
 export function latencySection({ query }) {
   return new Section({
     id: "latency",
-    path: "/api/v1/insights/latency",
     label: "Duration of request phases",
     keyOf: (row) => `${row.api} ${row.phase}`,
     none: "No requests on these days.",
@@ -89,7 +85,6 @@ export function latencySection({ query }) {
 export function utilisationSection() {
   return new Section({
     id: "utilisation",
-    path: "/api/v1/insights/utilisation",
     label: "Utilisation of limits",
     keyOf: (row) => JSON.stringify([row.cluster, row.key, row.rule, row.sharer]),
     none: "No limit was in use on these days.",
@@ -107,16 +102,12 @@ export function utilisationSection() {
 }
 
 function fullness(peak) {
-  const bar = h("i");
-  bar.style.transform = `scaleX(${Math.min(1, peak ?? 0)})`;
-  const level = peak > 1 ? "urgent" : peak > 0.8 ? "watch" : "good";
-  return h("span", h("b", peak === null ? "–" : percent(peak)), h("span.bar", { data: { level } }, bar));
+  return h("span", h("b", peak === null ? "–" : percent(peak)), bar(peak ?? 0, limitLevel(peak)));
 }
 
 export function stormsSection() {
   return new Section({
     id: "storms",
-    path: "/api/v1/insights/storms",
     label: "Connection storms, newest first",
     keyOf: (row) => JSON.stringify([row.at, row.cluster, row.node, row.listener, row.address]),
     none: "No storms on these days.",
@@ -136,7 +127,6 @@ export function stormsSection() {
 export function lostSection() {
   return new Section({
     id: "lost",
-    path: "/api/v1/insights/lost",
     label: "Lost events by topic, the most first",
     keyOf: (row) => JSON.stringify([row.topic, row.cluster]),
     none: "No events were lost on these days.",
@@ -175,7 +165,6 @@ const MEASURES = { produce_bytes: ["Produced", bytes], fetch_bytes: ["Fetched", 
 export function offendersSection() {
   return new Section({
     id: "offenders",
-    path: "/api/v1/insights/offenders",
     label: "Top ten clients of each day, newest first",
     keyOf: (row) => JSON.stringify([row.day, row.cluster, row.by, row.rank]),
     none: "No client was active on these days.",
@@ -199,7 +188,6 @@ function plain(value) {
 export function clientMetricsSection({ query }) {
   return new Section({
     id: "client-metrics",
-    path: "/api/v1/insights/client-metrics",
     label: "Metrics that clients pushed",
     keyOf: (row) => JSON.stringify([row.metric, row.shape, row.user, row.client_id]),
     none: "No client pushed metrics on these days, or their rows do not tell the chosen cluster.",
@@ -217,4 +205,100 @@ export function clientMetricsSection({ query }) {
       time("Last", "last_at"),
     ],
   });
+}
+
+export function costSection({ query, onwho }) {
+  let currency = "";
+  const amount = (label, key) => number(label, key, (value) => money(value, currency));
+  return tenantSection({
+    id: "cost",
+    label: "Cost per tenant",
+    query,
+    onwho,
+    columns: [
+      number("Produced", "produce_bytes", bytes),
+      amount("Cost of it", "produced_cost"),
+      number("Fetched", "fetch_bytes", bytes),
+      amount("Cost of it", "fetched_cost"),
+      amount("Total cost", "cost"),
+      number("Share", "share", percent),
+    ],
+    above: (answer) => {
+      currency = answer.currency;
+      return prices(answer);
+    },
+  });
+}
+
+function prices({ price_per_gb_produced: produced, price_per_gb_fetched: fetched, currency }) {
+  if (produced === 0 && fetched === 0) {
+    return h("div.notice", { data: { kind: "warn" } },
+      h("p", "There are no prices. Set them in the broker’s configuration and restart it:"),
+      copyable("insights.price.per.gb.produced=0.05\ninsights.price.per.gb.fetched=0.02\ninsights.price.currency=EUR", "Example of prices"));
+  }
+  return h("p.quiet", `A gigabyte (10⁹ bytes) costs ${money(produced, currency)} produced and ${money(fetched, currency)} fetched.`);
+}
+
+const VERDICTS = { true: "yes", false: "no" };
+
+export function complianceSection({ query }) {
+  return new Section({
+    id: "throttle-compliance",
+    path: "/api/v1/insights/throttle-compliance:summary",
+    label: "Throttle time and compliance of clients, the longest throttled first",
+    keyOf: (row) => JSON.stringify([row.cluster, row.user, row.client_id, row.software_name, row.software_version]),
+    none: "No client was throttled on these days.",
+    missing: "No throttles recorded yet: the table does not exist.",
+    query,
+    columns: [
+      client,
+      { label: "Software", sort: "software_name", size: "rule", whole: true, cell: (row, td) => once(td, software(row), () => h("span.name", software(row))) },
+      { label: "Complies", sort: "obeys", size: "small", cell: ({ obeys }, td) => once(td, String(obeys), () => h("span.tag", { data: { obeys: String(obeys) } }, VERDICTS[obeys] ?? "unknown")) },
+      number("Throttles", "throttles"),
+      number("Total", "throttle_ms", shortDuration),
+      number("Waited", "waited"),
+      number("Sent early", "sent_early"),
+      { label: "Early share", sort: "early_share", size: "small", num: true, cell: ({ early_share: share }, td) => once(td, String(share), () => earlyShare(share)) },
+    ],
+  });
+}
+
+function earlyShare(share) {
+  if (share === null) return "–";
+  const level = share >= 0.5 ? "urgent" : share > 0.125 ? "watch" : "good";
+  return h("span", h("b", percent(share)), bar(share, level));
+}
+
+const ATTRIBUTIONS = {
+  several: ["several versions", "These clients used several versions on the same day"],
+  unknown: ["unknown", "No event told the software of these clients: they have not closed a connection, been throttled or pushed metrics"],
+};
+
+export function softwareSection({ query, shown }) {
+  return new Section({
+    id: "software",
+    path: "/api/v1/insights/latency-by-software",
+    label: "Duration of requests by client version",
+    keyOf: (row) => JSON.stringify([row.software_name, row.software_version, row.attribution, row.api]),
+    none: "No timed requests on these days.",
+    missing: "No data yet: the pipeline computes this table for whole days, once a client has closed a connection, been throttled or pushed metrics.",
+    query,
+    shown,
+    columns: [
+      { label: "Software", sort: "software_name", size: "who", whole: true, cell: (row, td) => once(td, `${software(row)} ${row.attribution}`, () => named(row)) },
+      text("API", "api", { size: "rule" }),
+      number("Clients", "clients"),
+      number("Requests", "timed"),
+      number("p50", "p50_us", micros),
+      number("p95", "p95_us", micros),
+      number("Worst p99", "p99_us", micros),
+      number("Longest", "max_us", micros),
+    ],
+  });
+}
+
+function named(row) {
+  const [label, title] = ATTRIBUTIONS[row.attribution] ?? [];
+  if (!label) return h("b.name", software(row));
+  return h("span.two", { title }, h("b.name", row.software_name || label), row.software_name && h("span", label));
 }

@@ -11,11 +11,12 @@ export class Listing {
   /**
    * `topic`: the live table's name; `columns`, `keyOf`, `label` as in Table; `nouns`: [one, many]; `sort`: the
    * default column; `rising`: columns that sort ascending first; `none()`: the empty state; `below(key)`: an
-   * element shown below a row; `onrow(row)` as in Table; `arrived(answer)`: called with each answer; `also`: further URL parameters of the
-   * page, with their defaults.
+   * element shown below a row; `onrow(row)` as in Table; `arrived(answer)`: called with each answer,
+   * `drawn(answer)` whenever its rows are drawn; `also`: further URL parameters of the page, with their defaults;
+   * `filtered`: what is shown if nothing matches.
    */
-  constructor({ topic, columns, keyOf, label, nouns, sort, rising = [sort], none, below = () => null, arrived = () => {}, topics = {}, also = {}, onrow = null }) {
-    Object.assign(this, { topic, nouns, natural: sort, rising, none, below, arrived, topics });
+  constructor({ topic, columns, keyOf, label, nouns, sort, rising = [sort], none, below = () => null, arrived = () => {}, drawn = () => {}, topics = {}, also = {}, onrow = null, filtered = null }) {
+    Object.assign(this, { topic, nouns, natural: sort, rising, none, below, arrived, drawn, topics });
     this.url = new UrlState({ q: "", shape: "", sort, order: "asc", offset: "0", ...also });
     this.box = document.getElementById("table");
     this.filter = document.getElementById("filter");
@@ -24,7 +25,7 @@ export class Listing {
     this.pager = document.getElementById("pager");
     this.table = new Table({ columns, keyOf, label, onrow, onsort: (key) => this.sortBy(key) });
     this.answer = null;
-    this.filtered = h("div.state", h("h2", "No match"), h("p", `No ${nouns[1]} match the search.`),
+    this.filtered = filtered ?? h("div.state", h("h2", "No match"), h("p", `No ${nouns[1]} match the search.`),
       h("button", { type: "button", onclick: () => this.clear() }, "Show all"));
   }
 
@@ -72,6 +73,7 @@ export class Listing {
     const { items, total, of } = this.answer;
     this.table.showSort(this.url.values.sort, this.url.values.order);
     this.table.show(items, this.below);
+    this.drawn(this.answer);
     const shown = items.length ? this.table.element : of ? this.filtered : (this.nothing ??= this.none());
     if (this.box.firstChild !== shown) replace(this.box, shown);
     const noun = this.nouns[of === 1 ? 0 : 1];

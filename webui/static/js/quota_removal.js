@@ -1,7 +1,7 @@
 // Removes rules, one or many, in one request, after a preview of the effect.
 
 import { patch } from "./api.js";
-import { showCommand } from "./consequences.js";
+import { showCommand } from "./editor.js";
 import { h, replace, setText } from "./dom.js";
 import { entityChips } from "./entity.js";
 import { reachLines } from "./quota_preview.js";

@@ -1,6 +1,7 @@
-// Confirms an edit and offers to undo it. Undo is another recorded edit.
+// What is said after an edit, which offers to undo it. Undo is another recorded edit.
 
 import { patch } from "./api.js";
+import { undoable } from "./editor.js";
 import { entityText } from "./entity.js";
 import { toast } from "./shell.js";
 import { count, group } from "./units.js";
@@ -11,22 +12,16 @@ const PATH = "/api/v1/client-quotas";
  * `result`: PATCH's result for the entity; `ops`: the operations; `before`: the previous limits;
  * `wasShadow`: whether they were in shadow mode.
  */
-export function saved(result, ops, before, wasShadow) {
-  const emptied = ops.length > 0 && ops.every((op) => op.remove) && !result.current.limits;
-  const text = `${emptied ? "Removed" : "Saved"} the limits of ${entityText(result.entity)}.`;
-  toast(text, { action: { label: "Undo", run: () => undo(result, ops, before, wasShadow) } });
-}
-
-async function undo({ entity, current }, ops, before, wasShadow) {
-  const back = ops.map(({ key }) => (before[key] ? { key, value: before[key].value } : { key, remove: true }));
+export function saved({ entity, current }, ops, before, wasShadow) {
+  const emptied = ops.length > 0 && ops.every((op) => op.remove) && !current.limits;
+  const what = `the limits of ${entityText(entity)}.`;
   const existed = Object.keys(before).length > 0;
   const mark = existed && wasShadow !== (current.shadow ?? false) ? { shadow: wasShadow } : {};
-  try {
-    await patch(PATH, { entries: [{ entity, ops: back, version: current.version ?? 0, ...mark }] });
-    toast(`Restored the limits of ${entityText(entity)}.`);
-  } catch (problem) {
-    toast(problem.status === 412 ? "The rule changed again in the meantime; nothing was undone." : problem.message, { kind: "bad" });
-  }
+  const back = () => {
+    const old = ops.map(({ key }) => (before[key] ? { key, value: before[key].value } : { key, remove: true }));
+    return patch(PATH, { entries: [{ entity, ops: old, version: current.version ?? 0, ...mark }] });
+  };
+  return undoable(`${emptied ? "Removed" : "Saved"} ${what}`, back, `Restored ${what}`, "The rule changed again in the meantime; nothing was undone.");
 }
 
 /** Confirms the removal of rules; `rows` as they were before. */

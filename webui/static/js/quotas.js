@@ -2,36 +2,58 @@
 
 import { get } from "./api.js";
 import { Sparkline } from "./chart.js";
-import { empty, h, iconButton, needs, refresh, replace, setText, skeleton } from "./dom.js";
+import { bar, empty, h, iconButton, limitLevel, needs, setText } from "./dom.js";
 import { entityChips, entityKey, entityText, nodeText, ruleLink } from "./entity.js";
 import { importMenu } from "./import_panel.js";
+import { Listing } from "./listing.js";
 import { QuotaEditor } from "./quota_editor.js";
 import { quotaImport } from "./quota_import.js";
 import { QuotaRemoval } from "./quota_removal.js";
 import { Selection } from "./selection.js";
-import { debounced, onKeys, startLive, toast, UrlState } from "./shell.js";
-import { once, Table } from "./table.js";
+import { toast } from "./shell.js";
+import { changedCell, once } from "./table.js";
 import { Unlimited } from "./unlimited.js";
-import { mayDiscard } from "./unsaved.js";
-import { UseHistory } from "./use_history.js";
+import { OpenPanel } from "./unsaved.js";
 import { ago, count as counted, digits, duration, group, KEYS, rate, rawRate } from "./units.js";
 
-const PAGE = 50;
 // The maximum that one request may change.
 const MAX_CHOSEN = 1000;
+const KEPT_S = 120;
+const BUTTON = (action) => `button[aria-label^="${action}"]`;
 
-const url = new UrlState({ q: "", shape: "", sort: "entity", order: "asc", offset: "0", rule: "", add: "" });
-const box = document.getElementById("table");
+/** The use of limits in the last minutes, as this page has seen it: by the second, for the lines in the rows. */
+class UseHistory {
+  constructor() {
+    this.series = new Map();
+  }
+
+  /** `rows`: [{key, values: {name: value}}], all that are shown; those of other rows are forgotten. */
+  add(rows, now = Date.now()) {
+    const second = Math.floor(now / 1000);
+    const kept = new Map();
+    for (const { key, values } of rows) {
+      for (const [name, value] of Object.entries(values)) {
+        const id = `${key} ${name}`;
+        const known = this.series.get(id) ?? { second, values: [] };
+        // An event that does not come says that nothing has changed.
+        const missed = Math.min(Math.max(second - known.second - 1, 0), KEPT_S);
+        const again = second === known.second && known.values.length ? known.values.slice(0, -1) : known.values;
+        const filled = [...again, ...Array(missed).fill(known.values.at(-1) ?? value), value];
+        kept.set(id, { second, values: filled.slice(-KEPT_S) });
+      }
+    }
+    this.series = kept;
+  }
+
+  /** The values of one row, a second apart, the oldest first. */
+  of(key, name) {
+    return this.series.get(`${key} ${name}`)?.values ?? [];
+  }
+}
+
 const adding = document.getElementById("adding");
-const filter = document.getElementById("filter");
-const shape = document.getElementById("shape");
-const count = document.getElementById("count");
-const pager = document.getElementById("pager");
 const mayEdit = document.body.dataset.mayEdit === "yes";
-
-let listing = null;
-// The panel that is open below a row: {key, panel}.
-let open = null;
+const opened = new OpenPanel({ listing: () => list, above: adding });
 const history = new UseHistory();
 
 const selection = new Selection({
@@ -43,10 +65,27 @@ const selection = new Selection({
   act: { label: "Remove limits…", run: removeChosen },
 });
 
-const table = new Table({
+const list = new Listing({
+  topic: "quotas",
   label: "Client quota rules",
+  nouns: ["rule", "rules"],
   keyOf: (row) => entityKey(row.entity),
-  onsort: sortBy,
+  sort: "entity",
+  also: { rule: "", add: "" },
+  topics: { unlimited: (answer) => unlimited.show(answer) },
+  none: () => empty("quotas", "No quotas yet", "Clients are unlimited. A quota limits the rate of a user, a client id, or both.",
+    needs("editor", h("button.primary", { type: "button", onclick: () => add() }, "Add the first quota"))),
+  filtered: empty("search", "No match", "No rules match the search.", h("button", { type: "button", onclick: clear }, "Show all rules")),
+  below: opened.below,
+  arrived: ({ items, unlisted }) => {
+    history.add(items.map(({ entity, limits }) => ({ key: entityKey(entity), values: usesOf(limits) })));
+    showUnlisted(unlisted);
+  },
+  drawn: ({ items, total }) => {
+    selection.show(items, total);
+    for (const [key, element] of list.table.rows) element.classList.toggle("pointed", key === pointed);
+    narrow(items);
+  },
   columns: [
     { label: "Rule", sort: "entity", size: "entity", whole: "bare", before: selection.head, cell: ruleCell },
     ...Object.entries(KEYS).map(([key, { column }]) => ({ label: column, sort: key, size: "limit", num: true, cell: (row, td) => limitCell(key, row, td) })),
@@ -84,14 +123,12 @@ function limitCell(key, row, td) {
 
 function limitFigure(key, limit, past) {
   const { value, observed, used, throttled } = limit;
-  const bar = h("i");
-  bar.style.transform = `scaleX(${Math.min(1, used ?? 0)})`;
-  const level = limit.shadow_throttles ? "measured" : used > 1 ? "urgent" : used > 0.8 ? "watch" : "good";
+  const level = limit.shadow_throttles ? "measured" : limitLevel(used);
   const where = nodeText(limit.upstream_node) ?? (limit.gateway && `at gateway ${limit.gateway}`);
   const title = observed === null ? rawRate(key, value) : `${rawRate(key, observed)} of ${rawRate(key, value)}${where ? ` ${where}` : ""}`;
   return h("span.limit", { title },
     h("span.apart", throttled > 0 ? h("a.throttled", { href: "/throttled" }, `${group(throttled)} throttled`) : h("span"), h("b", rate(key, value))),
-    h("span.bar", { data: { level } }, bar),
+    bar(used ?? 0, level),
     limit.overridden_by ? overridden(limit.overridden_by) : h("span.apart.use", useText(key, limit)),
     past.length > 1 && pastLine(key, value, past),
     limit.shadow_throttles && shadowText(limit.shadow_throttles));
@@ -126,12 +163,6 @@ function useText(key, { value, observed, used }) {
   return [h("span", rate(key, observed, value)), h("span", `${Math.round(used * 100)} %`)];
 }
 
-function changedCell(row, td) {
-  once(td, `${row.changed_at} ${ago(row.changed_at)}`, () =>
-    h("span.two.small", { title: `${new Date(row.changed_at).toLocaleString()} (${row.changed_at})` },
-      h("time", { datetime: row.changed_at }, ago(row.changed_at)), h("span.name", `by ${row.changed_by}`)));
-}
-
 function actionsCell(row, td) {
   td.row = row;
   once(td, "actions", () => {
@@ -143,32 +174,30 @@ function actionsCell(row, td) {
   });
 }
 
-/** `limit`: the field that gets the focus. */
-function edit(row, limit) {
-  const key = entityKey(row.entity);
-  openBelow(key, new QuotaEditor({ row, onclose: () => closePanel(key, "Edit"), onedit: (other) => edit(other) }), limit);
+/** `first`: the limit whose field gets the focus. */
+function edit(row, first) {
+  opened.open(entityKey(row.entity), (onclose) => new QuotaEditor({ row, first, onclose, onedit: (other) => edit(other) }), BUTTON("Edit"));
 }
 
 function remove(row) {
-  const key = entityKey(row.entity);
-  openBelow(key, new QuotaRemoval({ rows: [row], onclose: () => closePanel(key, "Remove") }));
+  opened.open(entityKey(row.entity), (onclose) => new QuotaRemoval({ rows: [row], onclose }), BUTTON("Remove"));
 }
 
 function removeChosen(rows) {
   const onclose = (done) => {
-    closeAll();
+    opened.close();
     if (done) selection.clear();
     else selection.bar.querySelector("button.danger")?.focus();
   };
-  openAbove(new QuotaRemoval({ rows, onclose }));
+  opened.open(null, () => new QuotaRemoval({ rows, onclose }));
 }
 
 /** All rules that match the filter, on any page; IP rules are on another page. */
 async function everyMatch() {
-  const { q, shape: kind } = url.values;
+  const { q, shape: kind } = list.url.values;
   try {
     const { items } = await get(`/api/v1/client-quotas?${new URLSearchParams({ search: q, ...(kind && { filter: kind }), limit: MAX_CHOSEN })}`);
-    if (listing.total > MAX_CHOSEN) toast(`${group(MAX_CHOSEN)} rules at a time.`);
+    if (list.answer.total > MAX_CHOSEN) toast(`${group(MAX_CHOSEN)} rules at a time.`);
     return items.filter(({ entity }) => !("ip" in entity));
   } catch (problem) {
     toast(problem.message, { kind: "bad" });
@@ -176,25 +205,8 @@ async function everyMatch() {
   }
 }
 
-async function openBelow(key, panel, limit) {
-  if (!(await mayDiscard(open?.panel))) return;
-  closeAll();
-  const cell = h("td", { colspan: table.columns.length }, panel.element);
-  open = { key, panel, element: h("tr.panel", cell) };
-  show();
-  panel.focus(limit);
-}
-
 function add(limits = {}, start = {}) {
-  return openAbove(new QuotaEditor({ row: null, limits, ...start, onclose: closeAdding, onedit: edit }));
-}
-
-async function openAbove(panel) {
-  if (!(await mayDiscard(open?.panel))) return;
-  closeAll();
-  open = { key: null, panel };
-  replace(adding, h("div.card.panel", panel.element));
-  panel.focus();
+  return opened.open(null, (onclose) => new QuotaEditor({ row: null, limits, ...start, onclose, onedit: edit }));
 }
 
 /** Opens the editor with a new rule for an unlimited client. */
@@ -203,87 +215,19 @@ async function limit(entity, use) {
   adding.scrollIntoView({ block: "nearest" });
 }
 
-function closeAdding() {
-  closeAll();
-  document.getElementById("add").focus();
-}
-
-function closePanel(key, action) {
-  const row = table.rows.get(key);
-  closeAll();
-  row?.querySelector(`button[aria-label^="${action}"]`)?.focus();
-}
-
-function closeAll() {
-  open?.panel.close();
-  open = null;
-  replace(adding);
-  show();
-}
-
-function sortBy(key) {
-  const same = url.values.sort === key;
-  const first = key === "entity" ? "asc" : "desc";
-  const order = !same ? first : url.values.order === "asc" ? "desc" : "asc";
-  ask({ sort: key, order, offset: "0" });
-}
-
-function ask(changes) {
-  url.set(changes);
-  const { q, shape: kind, sort, order, offset } = url.values;
-  live.open({ search: q, ...(kind && { filter: kind }), sort, order, offset, limit: PAGE });
-}
-
-function show() {
-  if (!listing) return;
-  table.showSort(url.values.sort, url.values.order);
-  table.show(listing.items, (key) => (open?.key === key ? open.element : null));
-  selection.show(listing.items, listing.total);
-  for (const [key, element] of table.rows) element.classList.toggle("pointed", key === pointed);
-  narrow();
-  const shown = listing.items.length ? table.element : nothing();
-  if (box.firstChild !== shown) replace(box, shown);
-  const { total, of } = listing;
-  setText(count, total === of ? (of ? counted(of, "rule") : "") : `${group(total)} of ${group(of)} rules`);
-  showPager();
-}
-
 /** The columns of limits that no shown rule has give their width to the names. */
-function narrow() {
-  const columns = table.element.querySelectorAll("col.size-limit");
-  Object.keys(KEYS).forEach((key, index) => columns[index].classList.toggle("unused", listing.items.every(({ limits }) => !(key in limits))));
+function narrow(items) {
+  const columns = list.table.element.querySelectorAll("col.size-limit");
+  Object.keys(KEYS).forEach((key, index) => columns[index].classList.toggle("unused", items.every(({ limits }) => !(key in limits))));
 }
 
 function usesOf(limits) {
   return Object.fromEntries(Object.entries(limits).filter(([, { observed }]) => observed !== null).map(([key, { observed }]) => [key, observed]));
 }
 
-const NOTHING = {
-  empty: empty("quotas", "No quotas yet", "Clients are unlimited. A quota limits the rate of a user, a client id, or both.",
-    needs("editor", h("button.primary", { type: "button", onclick: () => add() }, "Add the first quota"))),
-  filtered: empty("search", "No match", "No rules match the search.",
-    h("button", { type: "button", onclick: clear }, "Show all rules")),
-};
-
-function nothing() {
-  return listing.of ? NOTHING.filtered : NOTHING.empty;
-}
-
 function clear() {
-  filter.value = "";
-  shape.value = "";
-  ask({ q: "", shape: "", offset: "0", rule: "", add: "" });
-}
-
-function showPager() {
-  const { total, offset, limit, items } = listing;
-  pager.hidden = total <= limit && offset === 0;
-  if (pager.hidden) return;
-  const go = (to) => ask({ offset: String(Math.max(0, to)) });
-  refresh(pager,
-    h("span.quiet", items.length ? `${group(offset + 1)} to ${group(offset + items.length)} of ${group(total)}` : "Past the end"),
-    h("button", { type: "button", disabled: offset === 0, onclick: () => go(offset - limit) }, "Previous"),
-    h("button", { type: "button", disabled: offset + limit >= total, onclick: () => go(offset + limit) }, "Next"));
+  list.url.set({ rule: "", add: "" });
+  list.clear();
 }
 
 // A link from a throttled row names a rule: find and highlight it.
@@ -292,46 +236,31 @@ let pointed = null;
 function point() {
   let entity;
   try {
-    entity = JSON.parse(url.values.rule);
+    entity = JSON.parse(list.url.values.rule);
   } catch {
     return;
   }
   pointed = entityKey(entity);
   const name = Object.values(entity).find((one) => typeof one === "string");
-  if (name === undefined) url.values.shape = "default";
-  else url.values.q = name;
+  if (name === undefined) list.url.values.shape = "default";
+  else list.url.values.q = name;
 }
 
 // A link from another page proposes a rule: {"entity": {...}, "limits": {key: value}}. The editor opens with it, unsaved.
 function propose() {
   try {
-    const { entity, limits } = JSON.parse(url.values.add);
+    const { entity, limits } = JSON.parse(list.url.values.add);
     add(Object.fromEntries(Object.entries(limits).map(([key, value]) => [key, { value }])), { entity });
   } catch {
     // Ignore an invalid URL parameter.
   }
-  url.set({ add: "" });
+  list.url.set({ add: "" });
 }
 
-if (url.values.rule) point();
-filter.value = url.values.q;
-shape.value = url.values.shape;
-filter.addEventListener("input", debounced(() => ask({ q: filter.value.trim(), offset: "0" }), 180));
-shape.addEventListener("change", () => ask({ shape: shape.value, offset: "0" }));
+if (list.url.values.rule) point();
 needs("editor", document.getElementById("add")).addEventListener("click", () => add());
 needs("editor", document.getElementById("import"));
-importMenu(() => openAbove(quotaImport(closeAdding)));
-onKeys({ "/": () => filter.focus(), n: () => document.getElementById("add").click() });
-replace(box, skeleton());
+importMenu(() => opened.open(null, quotaImport));
 const unlimited = new Unlimited(document.getElementById("unlimited"), limit);
-const live = startLive(["quotas", "unlimited"], {
-  unlimited: (answer) => unlimited.show(answer),
-  quotas: (answer) => {
-    listing = answer;
-    history.add(answer.items.map(({ entity, limits }) => ({ key: entityKey(entity), values: usesOf(limits) })));
-    showUnlisted(answer.unlisted);
-    show();
-  },
-});
-ask({});
-if (url.values.add && mayEdit) propose();
+list.start({ n: () => document.getElementById("add").click() });
+if (list.url.values.add && mayEdit) propose();

@@ -8,7 +8,7 @@ import { RecordQuestion } from "./record_question.js";
 import { onKeys, startLive, UrlState } from "./shell.js";
 import { once, Table } from "./table.js";
 import { bytes, count, group } from "./units.js";
-import { mayDiscard } from "./unsaved.js";
+import { OpenPanel } from "./unsaved.js";
 
 const STOPS = {
   records: "stopped at the number of records",
@@ -23,12 +23,11 @@ const box = document.getElementById("records");
 const outcome = document.getElementById("outcome");
 const more = document.getElementById("more");
 const format = document.getElementById("format");
-const producing = document.getElementById("producing");
+const producer = new OpenPanel({ listing: () => ({ show: () => {} }), above: document.getElementById("producing"), opener: "produce" });
 
-// What was read: {topic, body, records, answer}; the key of the open record; the panel that produces.
+// What was read: {topic, body, records, answer}; the key of the open record.
 let reading = null;
 let opened = null;
-let panel = null;
 let serial = 0;
 
 const table = new Table({
@@ -149,25 +148,14 @@ function showMore() {
     h("button", { type: "button", onclick: () => read(topic, { ...rest, cursor: answer.next }, records) }, "Read on"));
 }
 
-async function openProducer() {
-  if (!(await mayDiscard(panel))) return;
-  closeProducer();
-  panel = new ProducePanel({
+function produce() {
+  producer.open(null, (onclose) => new ProducePanel({
     topic: question.topic.value.trim(),
-    onclose: closeProducer,
+    onclose,
     ondone: (topic, { partition, offset }) => {
       read(topic, { from: { offset }, partitions: [partition], limit: 1 });
     },
-  });
-  replace(producing, h("div.card.panel", panel.element));
-  panel.focus();
-}
-
-function closeProducer() {
-  panel?.close();
-  panel = null;
-  replace(producing);
-  document.getElementById("produce").focus();
+  }));
 }
 
 async function suggest() {
@@ -184,7 +172,7 @@ format.addEventListener("change", () => {
   url.set({ as: format.value });
   if (reading) show();
 });
-needs("editor", document.getElementById("produce")).addEventListener("click", openProducer);
+needs("editor", document.getElementById("produce")).addEventListener("click", produce);
 onKeys({ n: () => document.getElementById("produce").click(), "/": () => question.contains.focus() });
 startLive([], {}).open();
 suggest();

@@ -1,7 +1,7 @@
 // One setting of the broker: its documentation and sources, and its editor if it can be changed now.
 
 import { patch } from "./api.js";
-import { Consequences } from "./consequences.js";
+import { Consequences } from "./editor.js";
 import { h, needs, replace, setText } from "./dom.js";
 import { debounced, toast } from "./shell.js";
 import { bytes, duration, isBinary, settingText } from "./units.js";

@@ -6,7 +6,7 @@ import { dotted, SettingPanel, SOURCES } from "./setting_panel.js";
 import { debounced, onKeys, startLive, UrlState } from "./shell.js";
 import { once, Table } from "./table.js";
 import { group, settingText } from "./units.js";
-import { mayDiscard } from "./unsaved.js";
+import { OpenPanel } from "./unsaved.js";
 
 const PATH = "/api/v1/broker-configs";
 const SHAPES = {
@@ -23,8 +23,7 @@ const count = document.getElementById("count");
 
 let answer = null;
 let version = null;
-// The open panel: {key, panel, element}.
-let open = null;
+const opened = new OpenPanel({ listing: () => ({ table, show }), back: ".opener" });
 
 const table = new Table({
   label: "Broker settings",
@@ -41,7 +40,7 @@ const table = new Table({
 
 function nameCell(row, td) {
   td.row = row;
-  const isOpen = open?.key === row.name;
+  const isOpen = opened.key === row.name;
   once(td, `${row.name} ${isOpen}`, () => h("button.plain.opener", { type: "button", "aria-expanded": String(isOpen), onclick: () => toggle(td.row) },
     h("span.twist", { "aria-hidden": "true" }, "›"), h("span.mono.name", dotted(row.name))));
 }
@@ -56,22 +55,8 @@ function valueCell(row, td) {
 }
 
 async function toggle(row) {
-  if (!(await mayDiscard(open?.panel))) return;
-  const again = open?.key === row.name;
-  close();
-  if (again) return;
-  const panel = new SettingPanel({ row, answer, onclose: () => {
-    close();
-    table.rows.get(row.name)?.querySelector(".opener")?.focus();
-  }, onsaved: load });
-  open = { key: row.name, panel, element: h("tr.panel", h("td", { colspan: table.columns.length }, panel.element)) };
-  show();
-}
-
-function close() {
-  open?.panel.close();
-  open = null;
-  show();
+  const again = opened.key === row.name;
+  if ((await opened.leave()) && !again) opened.open(row.name, (onclose) => new SettingPanel({ row, answer, onclose, onsaved: load }));
 }
 
 function matching() {
@@ -85,9 +70,9 @@ const nothing = empty("search", "No match", "No settings match the search.", h("
 function show() {
   if (!answer) return;
   const rows = matching();
-  const kept = open && !rows.some(({ name }) => name === open.key) ? answer.items.filter(({ name }) => name === open.key) : [];
+  const kept = rows.some(({ name }) => name === opened.key) ? [] : answer.items.filter(({ name }) => name === opened.key);
   const shown = [...kept, ...rows];
-  table.show(shown, (key) => (open?.key === key ? open.element : null));
+  table.show(shown, opened.below);
   const content = shown.length ? table.element : nothing;
   if (box.firstChild !== content) replace(box, content);
   const of = answer.items.length;
@@ -104,7 +89,7 @@ function ask(changes) {
 async function load() {
   try {
     answer = await get(`${PATH}?limit=1000`);
-    open?.panel.follow(answer);
+    opened.panel?.follow(answer);
     show();
   } catch (problem) {
     if (answer === null) replace(box, failed(problem, load));

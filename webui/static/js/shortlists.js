@@ -1,7 +1,7 @@
 // The overview's two short lists: throttled clients, and rules close to their limit.
 
 import { BROKER_LIMIT_KEYS } from "./broker_rule.js";
-import { h, refresh } from "./dom.js";
+import { bar, h, limitLevel, refresh } from "./dom.js";
 import { entityKey, ruleLink } from "./entity.js";
 import { about, group, KEYS, rate } from "./units.js";
 
@@ -40,13 +40,11 @@ export function showNear(box, { items, of }) {
 }
 
 function nearRow({ key, entity, value, observed, used, shadow_throttles: measured }) {
-  const bar = h("i");
-  bar.style.transform = `scaleX(${Math.min(1, used)})`;
   // A rule in shadow mode never throttles, whatever its use.
-  const level = measured ? "measured" : used > 1 ? "urgent" : used > 0.8 ? "watch" : "good";
+  const level = measured ? "measured" : limitLevel(used);
   return h("li",
     ruleLink(entity),
     h("span.two.num",
       h("span", `${KEYS[key].label} ${rate(key, observed, value)} / ${rate(key, value)}`),
-      h("span.apart-bar", measured && "shadow", h("span.bar", { data: { level } }, bar), `${Math.round(used * 100)} %`)));
+      h("span.apart-bar", measured && "shadow", bar(used, level), `${Math.round(used * 100)} %`)));
 }

@@ -2,6 +2,7 @@
 // survive a live update.
 
 import { exchange, h, replace } from "./dom.js";
+import { ago } from "./units.js";
 
 export class Table {
   /**
@@ -96,4 +97,13 @@ export function once(td, key, make) {
   td.dataset.shown = key;
   if (td.firstChild) exchange(td, make());
   else replace(td, make());
+}
+
+/** A cell with the time of a change, and by whom. */
+export function changed(td, at, by, { spec = "span.two", title = at } = {}) {
+  once(td, `${at} ${ago(at)}`, () => h(spec, { title }, h("time", { datetime: at }, ago(at)), h("span.name", `by ${by}`)));
+}
+
+export function changedCell({ changed_at: at, changed_by: by }, td) {
+  changed(td, at, by, { spec: "span.two.small", title: `${new Date(at).toLocaleString()} (${at})` });
 }

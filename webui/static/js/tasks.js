@@ -1,7 +1,7 @@
 // Tasks: the broker's task tree, with resources and idle share of each task. The tasks of a nursery are folded until it is
 // opened; what is nearly full or hardly idle among them is shown in its row.
 
-import { empty, h, icon, replace, setText, skeleton } from "./dom.js";
+import { bar, empty, h, icon, replace, setText, skeleton } from "./dom.js";
 import { debounced, onKeys, startLive, UrlState } from "./shell.js";
 import { once, Table } from "./table.js";
 import { ago, count as counted, digits, group, percent } from "./units.js";
@@ -118,9 +118,7 @@ function nothing(row, title = null) {
 function owned({ name, now, capacity, peak }) {
   const text = [h("b", group(now)), capacity === null ? " " : ` of ${group(capacity)} `, name];
   const deepest = peak === null ? null : h("span.quiet", `peak ${group(peak)}`);
-  const fill = capacity === null ? null : h("span.bar", { data: { level: level(now / capacity) } }, h("i"));
-  if (fill) fill.firstChild.style.transform = `scaleX(${Math.min(1, now / capacity)})`;
-  return h("span.owned-one", h("span", h("span", text), deepest), fill);
+  return h("span.owned-one", h("span", h("span", text), deepest), capacity === null ? null : bar(now / capacity, level(now / capacity)));
 }
 
 /** Kafka's rule of thumb for idle threads: 60 % and more is healthy, under 50 % to be watched, under 20 % urgent. */
@@ -133,9 +131,7 @@ function idleCell(row, td) {
   td.toggleAttribute("data-none", shown === null);
   once(td, String(shown), () => {
     if (shown === null) return nothing(row, "Waits for a timer; no idle share is measured");
-    const fill = h("i");
-    fill.style.transform = `scaleX(${shown})`;
-    return h("span.idle", { title: `${digits(row.idle * 100)} % of the last second${row.isLeast ? ", the least of its tasks" : ""}` }, h("b", percent(shown)), h("span.bar", { data: { level: idleLevel(shown) } }, fill));
+    return h("span.idle", { title: `${digits(row.idle * 100)} % of the last second${row.isLeast ? ", the least of its tasks" : ""}` }, h("b", percent(shown)), bar(shown, idleLevel(shown)));
   });
 }
 

@@ -6,16 +6,15 @@ import { InstancePanel } from "./instance_panel.js";
 import { Listing } from "./listing.js";
 import { SubscriptionEditor } from "./subscription_editor.js";
 import { subscriptionImport } from "./subscription_import.js";
-import { once, Table } from "./table.js";
+import { changedCell, once, Table } from "./table.js";
 import { ago, everyText, group } from "./units.js";
-import { mayDiscard } from "./unsaved.js";
+import { OpenPanel } from "./unsaved.js";
 
-const adding = document.getElementById("adding");
 const box = document.getElementById("subscriptions");
 
-// The open panels, {key, panel, element}: a subscription's editor and a client's metrics.
-let edited = null;
-let opened = null;
+// A subscription's editor and a client's metrics.
+const edited = new OpenPanel({ listing: () => ({ table: rules, show: showSubscriptions }), above: document.getElementById("adding") });
+const opened = new OpenPanel({ listing: () => list });
 let subscriptions = [];
 
 const SORTS = {
@@ -51,11 +50,11 @@ const list = new Listing({
   sort: "client",
   rising: ["client", "software", "address"],
   none: () => empty("telemetry", "No client instances yet", "Clients that support KIP-714 (such as the Java client since 3.7 and librdkafka since 2.5) request their subscriptions when they connect."),
-  below: (key) => (opened?.key === key ? opened.element : null),
+  below: opened.below,
   arrived: (answer) => {
     subscriptions = answer.subscriptions;
     showSubscriptions();
-    const row = opened && answer.items.find(({ instance_id }) => instance_id === opened.key);
+    const row = answer.items.find(({ instance_id }) => instance_id === opened.key);
     if (row) opened.panel.arrived(row);
   },
   columns: [
@@ -85,12 +84,6 @@ function matchingCell({ matching }, td) {
   once(td, String(matching), () => h("b", { class: matching ? "" : "quiet", title: "Matching client instances now" }, group(matching)));
 }
 
-function changedCell(row, td) {
-  once(td, `${row.changed_at} ${ago(row.changed_at)}`, () =>
-    h("span.two.small", { title: `${new Date(row.changed_at).toLocaleString()} (${row.changed_at})` },
-      h("time", { datetime: row.changed_at }, ago(row.changed_at)), h("span.name", `by ${row.changed_by}`)));
-}
-
 function actionsCell(row, td) {
   td.row = row;
   once(td, "actions", () => h("span.actions",
@@ -100,7 +93,7 @@ function actionsCell(row, td) {
 
 function clientCell(row, td) {
   td.row = row;
-  const isOpen = opened?.key === row.instance_id;
+  const isOpen = opened.key === row.instance_id;
   once(td, `${row.client_id} ${row.address} ${isOpen}`, () =>
     h("button.plain.client", { type: "button", "aria-expanded": String(isOpen), onclick: () => toggle(td.row) },
       h("span.two", h("b.name", row.client_id), h("span.mono", `${row.principal} from ${row.address}`))));
@@ -140,61 +133,27 @@ function showSubscriptions() {
   const direction = way === "desc" ? -1 : 1;
   const rows = [...subscriptions].sort((one, other) => direction * (measure(one) < measure(other) ? -1 : measure(one) > measure(other) ? 1 : 0));
   rules.showSort(sorted, way);
-  rules.show(rows, (key) => (edited?.key === key ? edited.element : null));
+  rules.show(rows, edited.below);
   const nothing = () => empty("quotas", "No subscription yet", "Clients push metrics only for a subscription. A new subscription takes effect within five minutes, or when a client connects.",
     needs("editor", h("button.primary", { type: "button", onclick: () => add() }, "Add a subscription")));
   const shown = subscriptions.length ? rules.element : (showSubscriptions.nothing ??= nothing());
   if (box.firstChild !== shown) replace(box, shown);
 }
 
-async function edit(row, removing = false) {
-  if (!(await mayDiscard(edited?.panel))) return;
-  closeEditor();
-  const close = () => {
-    closeEditor();
-    rules.rows.get(row.name)?.querySelector(".actions button")?.focus();
-  };
-  const panel = new SubscriptionEditor({ row, removing, onclose: close, onedit: edit });
-  edited = { key: row.name, panel, element: h("tr.panel", h("td", { colspan: rules.columns.length }, panel.element)) };
-  showSubscriptions();
-  panel.focus();
+function edit(row, removing = false) {
+  edited.open(row.name, (onclose) => new SubscriptionEditor({ row, removing, onclose, onedit: edit }));
 }
 
 function add() {
-  return openAbove((onclose) => new SubscriptionEditor({ row: null, onclose, onedit: edit }));
-}
-
-async function openAbove(make) {
-  if (!(await mayDiscard(edited?.panel))) return;
-  closeEditor();
-  const panel = make(() => {
-    closeEditor();
-    document.getElementById("add").focus();
-  });
-  edited = { key: null, panel };
-  replace(adding, h("div.card.panel", panel.element));
-  panel.focus();
-}
-
-function closeEditor() {
-  edited?.panel.close();
-  edited = null;
-  replace(adding);
-  showSubscriptions();
+  edited.open(null, (onclose) => new SubscriptionEditor({ row: null, onclose, onedit: edit }));
 }
 
 function toggle(row) {
-  const again = opened?.key === row.instance_id;
-  opened?.panel.close();
-  opened = null;
-  if (!again) {
-    const panel = new InstancePanel(row);
-    opened = { key: row.instance_id, panel, element: h("tr.panel", h("td", { colspan: list.table.columns.length }, panel.element)) };
-  }
-  list.show();
+  if (opened.key === row.instance_id) opened.close();
+  else opened.open(row.instance_id, () => new InstancePanel(row));
 }
 
 needs("editor", document.getElementById("add")).addEventListener("click", () => add());
 needs("editor", document.getElementById("import"));
-importMenu(() => openAbove(subscriptionImport));
+importMenu(() => edited.open(null, subscriptionImport));
 list.start({ n: () => document.getElementById("add").click() });

@@ -1,4 +1,5 @@
-// Throttled now: connections, rules and remaining milliseconds, counted down here between updates.
+// Throttled now: connections, rules and remaining milliseconds, counted down here between updates; and the clients
+// throttled in the last hour.
 
 import { get } from "./api.js";
 import { BROKER_LIMIT_KEYS, BROKER_TAGS, BROKER_TYPES, brokerRuleLink, brokerRuleText } from "./broker_rule.js";
@@ -6,17 +7,40 @@ import { LineChart } from "./chart.js";
 import { empty, h, icon, replace, setText, skeleton } from "./dom.js";
 import { entityText, nodeText, ruleLink, tagChips, tagText } from "./entity.js";
 import { QuotaMarks } from "./quota_marks.js";
-import { showRecent } from "./recent_throttles.js";
 import { debounced, onKeys, startLive, UrlState } from "./shell.js";
 import { once, Table } from "./table.js";
-import { about, clock, digits, group, milliseconds, rate, rawRate } from "./units.js";
+import { about, ago, clock, count as counted, digits, group, milliseconds, rate, rawRate } from "./units.js";
+
+const TYPES = { produce: "produce", fetch: "fetch", request: "request time", controller_mutation: "controller mutations", connection_rate: "connection rate", ...BROKER_TAGS };
+
+/** Of clients throttled in the last hour: one line per client and rule, the latest first. */
+function showRecent(box, { items, of }) {
+  const lines = items.map((row) => [row, ago(row.last_at)]);
+  once(box, JSON.stringify([lines, of]), () => {
+    if (items.length === 0) return h("p.quiet.nothing", "No client was throttled.");
+    const more = of > items.length ? h("p.quiet.nothing", `and ${group(of - items.length)} more`) : null;
+    return [h("ul.recent-throttles", lines.map(recentLine)), more];
+  });
+}
+
+function recentLine([row, last]) {
+  const { client_id: client, principal, address, quota_type: type, entity, upstream_node: node, times, longest_ms: longest, worst, last_at: at } = row;
+  const without = () => (type in BROKER_TYPES ? brokerRuleLink(type) : h("span.quiet", "by the callback"));
+  const rule = Object.keys(entity).length ? ruleLink(entity) : without();
+  const most = worst === null ? "" : `, up to ${digits(worst)}× the limit`;
+  return h("li",
+    h("span.two", type === "connection_rate" ? h("b", "New connections") : h("b.name", client), h("span.name", principal ? `${principal}, ${address}` : address)),
+    h("span", h("span.tag", { data: { kind: type } }, TYPES[type] ?? type)),
+    node === null ? rule : h("span.two", rule, h("span", nodeText(node))),
+    h("span.two.num", { title: `${new Date(at).toLocaleString()} (${at})` },
+      h("span", counted(times, "time"), ", longest ", about(longest)), h("span", `${last}${most}`)));
+}
 
 const LINGER_MS = 4000;
 // A paced client is throttled for milliseconds many times a second: its row stays between two throttles.
 const BETWEEN_WAITS_MS = 1200;
 const FRAME_MS = 50;
 const LIMIT_KEYS = { produce: "producer_byte_rate", fetch: "consumer_byte_rate", request: "request_percentage", controller_mutation: "controller_mutation_rate", ...BROKER_LIMIT_KEYS };
-const TYPES = { produce: "produce", fetch: "fetch", request: "request time", controller_mutation: "controller mutations", connection_rate: "connection rate", ...BROKER_TAGS };
 const OBEYS = { true: "waits", false: "ignores throttle", null: "" };
 
 const url = new UrlState({ q: "", sort: "times", order: "desc" });

@@ -1,7 +1,9 @@
-// The confirmation below a token's row before it is renewed or revoked, and its secret, shown once.
+// Forms whose change needs the secret again: what they have in common, and the confirmation below a token's row before
+// it is renewed or revoked, with its secret, shown once.
 
 import { proven } from "./api.js";
 import { copyable, h, replace, setText } from "./dom.js";
+import { Form } from "./editor.js";
 import { inPath } from "./names.js";
 import { ago, clock, day } from "./units.js";
 import { guardForm } from "./unsaved.js";
@@ -60,6 +62,34 @@ function recentLogin(id, trouble) {
       return mine;
     },
   };
+}
+
+/** A form whose change needs the secret again. A subclass has `send(secret)`, which is as `apply()` of Form. */
+export class ProvenForm extends Form {
+  build({ id, fields, ...more }) {
+    this.trouble.id = `${id}-trouble`;
+    this.proof = proofField(`${id}-proof`, this.trouble);
+    super.build({ fields: [fields, this.proof.field], ...more });
+  }
+
+  focus() {
+    this.proof.input.focus();
+  }
+
+  apply() {
+    setText(this.trouble, "");
+    const secret = this.proof.read();
+    return secret === null ? undefined : this.send(secret);
+  }
+
+  refused(problem) {
+    if (!this.proof.refused(problem)) super.refused(problem);
+  }
+
+  conflict(choice) {
+    super.conflict(choice);
+    this.trouble.querySelector("button").focus();
+  }
 }
 
 export function expiryText({ expires_at: at }, now = Date.now()) {

@@ -1,12 +1,11 @@
 // The settings of a topic: value in force, source, default and meaning; some are set or removed together.
 
 import { get, patch } from "./api.js";
-import { Consequences } from "./consequences.js";
 import { failed, h, iconButton, needs, replace, setText } from "./dom.js";
-import { debounced, toast } from "./shell.js";
+import { Editor } from "./editor.js";
 import { pathOf } from "./topic_panels.js";
 import { count } from "./units.js";
-import { escape, guard } from "./unsaved.js";
+import { guard } from "./unsaved.js";
 
 const SOURCES = { topic: "this topic", "dynamic-broker": "this broker", "dynamic-default": "all brokers", file: "configuration file", default: "default" };
 
@@ -17,37 +16,28 @@ function inherited({ synonyms, default: builtIn }) {
   return unit ? `${below.value} ${unit}` : (below?.value ?? builtIn ?? "");
 }
 
-export class ConfigPanel {
+export class ConfigPanel extends Editor {
   constructor({ row, onclose }) {
-    Object.assign(this, { row, onclose, version: row.version });
+    super({ row, onclose, version: row.version });
     // The edits by key: a value, or null to remove the topic's own.
     this.edits = new Map();
-    this.rows = [];
+    this.rows = null;
     this.filter = h("input", { id: "config-filter", type: "search", autocomplete: "off", spellcheck: "false", placeholder: "Search settings" });
     this.own = h("input", { id: "config-own", type: "checkbox" });
     this.own.checked = Object.keys(row.configs).length > 0;
     this.list = h("tbody");
-    this.effect = new Consequences(() => this.changed());
-    this.trouble = h("div.field-error", { role: "alert" });
-    this.save = h("button.primary", { type: "submit", disabled: true }, "Save configuration");
     this.table = h("div.scroller", { tabindex: "0", role: "region", "aria-label": "Configuration" },
       h("table.small-table.configs", h("thead", h("tr", ["Config", "Value", "Source", "Without it", ""].map((label) => h("th", { scope: "col" }, label || h("span.hidden", "Actions"))))), this.list));
-    this.element = h("form.editor", { novalidate: true, onsubmit: (event) => this.submit(event), onkeydown: (event) => escape(event, this), oninput: (event) => this.typed(event) },
-      h("h2", "Configuration of ", h("span.name", row.name)),
-      h("div.toolbar", h("label.hidden", { for: "config-filter" }, "Search settings"), this.filter, h("label.check", this.own, "Only this topic’s own")),
-      this.table, this.effect.element, this.trouble,
-      h("div.buttons", this.save, h("button", { type: "button", onclick: () => onclose() }, "Cancel")));
-    this.serial = 0;
-    this.previewSoon = debounced(() => this.preview(), 220);
+    this.build({
+      title: ["Configuration of ", h("span.name", row.name)],
+      save: "Save configuration",
+      fields: [h("div.toolbar", h("label.hidden", { for: "config-filter" }, "Search settings"), this.filter, h("label.check", this.own, "Only this topic’s own")), this.table],
+    });
     this.load();
   }
 
   focus() {
     this.filter.focus();
-  }
-
-  close() {
-    this.closed = true;
   }
 
   async load() {
@@ -60,16 +50,21 @@ export class ConfigPanel {
     }
   }
 
-  typed(event) {
-    const { key } = event.target.dataset;
-    if (key !== undefined) {
-      this.edits.set(key, event.target.value);
-      this.changed();
-    } else this.draw();
+  /** An input of the search changes nothing. */
+  changed(event) {
+    const { key } = event?.target.dataset ?? {};
+    if (event && key === undefined) return this.draw();
+    if (event) this.edits.set(key, event.target.value);
+    return super.changed();
+  }
+
+  check() {
+    return this.edits.size ? null : "";
   }
 
   draw() {
     const wanted = this.filter.value.trim().toLowerCase();
+    if (!this.rows) return;
     const shown = this.rows.filter((each) => this.edits.has(each.name) || ((!this.own.checked || each.source === "topic") && (each.name.includes(wanted) || each.documentation.toLowerCase().includes(wanted))));
     replace(this.list, shown.length ? shown.map((each) => this.line(each)) : h("tr", h("td.quiet", { colspan: 5 }, this.own.checked ? "No setting of its own." : "No match.")));
   }
@@ -106,34 +101,23 @@ export class ConfigPanel {
     return [...this.edits].map(([key, value]) => (value === null ? { key, remove: true } : { key, value }));
   }
 
-  changed() {
-    setText(this.trouble, "");
-    this.serial += 1;
-    this.save.disabled = this.edits.size === 0;
-    if (this.save.disabled) return this.effect.hint("");
-    this.effect.wait();
-    return void this.previewSoon();
+  async preview(signal) {
+    const { command } = await patch(`${pathOf(this.row.name)}/configs?validate_only=true`, { ops: this.ops() }, signal, this.version);
+    return [h("p", `${count(this.edits.size, "setting")} change, in force at once.`), command];
   }
 
-  async preview() {
-    if (this.closed || !this.edits.size) return;
-    const mine = (this.serial += 1);
-    try {
-      const { command } = await patch(`${pathOf(this.row.name)}/configs?validate_only=true`, { ops: this.ops() }, undefined, this.version);
-      if (mine === this.serial) this.effect.show(h("p", `${count(this.edits.size, "setting")} change, in force at once.`), command);
-    } catch (problem) {
-      if (mine === this.serial) this.refused(problem);
-    }
+  async apply() {
+    await patch(`${pathOf(this.row.name)}/configs`, { ops: this.ops() }, undefined, this.version);
+    return [`Saved ${count(this.edits.size, "setting")} of ${this.row.name}.`];
   }
 
   refused(problem) {
-    this.effect.refused(problem);
-    if (problem.status === 412) return this.conflict(problem.document);
-    setText(this.trouble, problem.message);
+    super.refused(problem);
+    if (problem.status === 412) this.compare(problem.document);
   }
 
   /** Shows the settings as they are now beside the typed ones, and keeps both. */
-  conflict({ current }) {
+  compare({ current }) {
     this.save.disabled = true;
     const lines = current.map(({ name, value }) => h("tr", h("th", { scope: "row" }, h("code", name)), h("td.name", value ?? ""), h("td.name", this.edits.get(name) ?? "removed")));
     const again = async (isKept) => {
@@ -150,20 +134,5 @@ export class ConfigPanel {
     replace(this.trouble, h("div.conflict", h("p", "The topic was changed in the meantime."),
       h("table", h("thead", h("tr", ["Config", "Now", "Yours"].map((label) => h("th", { scope: "col" }, label)))), h("tbody", lines)),
       h("div.buttons", h("button", { type: "button", onclick: () => again(false) }, "Use current"), h("button", { type: "button", onclick: () => again(true) }, "Keep mine to overwrite"))));
-  }
-
-  async submit(event) {
-    event.preventDefault();
-    if (this.save.disabled) return;
-    this.save.disabled = true;
-    this.serial += 1;
-    try {
-      await patch(`${pathOf(this.row.name)}/configs`, { ops: this.ops() }, undefined, this.version);
-      toast(`Saved ${count(this.edits.size, "setting")} of ${this.row.name}.`);
-      this.onclose();
-    } catch (problem) {
-      this.save.disabled = false;
-      this.refused(problem);
-    }
   }
 }

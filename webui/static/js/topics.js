@@ -2,18 +2,15 @@
 
 import { get } from "./api.js";
 import { Details, smallTable } from "./details.js";
-import { empty, h, iconButton, icon, needs, replace, setText } from "./dom.js";
+import { empty, h, iconButton, icon, needs, setText } from "./dom.js";
 import { Listing } from "./listing.js";
 import { once } from "./table.js";
 import { ConfigPanel } from "./topic_configs.js";
 import { CreatePanel, DeletePanel, PartitionsPanel } from "./topic_panels.js";
 import { ago, bytes, count, group } from "./units.js";
-import { mayDiscard } from "./unsaved.js";
+import { OpenPanel } from "./unsaved.js";
 
-const adding = document.getElementById("adding");
-
-// The open panel, {key, panel, element}; the key of a new topic is null.
-let edited = null;
+const edited = new OpenPanel({ listing: () => list, above: document.getElementById("adding") });
 
 const details = new Details({
   load: (row) => get(`/api/v1/topics/${encodeURIComponent(row.name)}`),
@@ -29,7 +26,7 @@ const list = new Listing({
   sort: "name",
   none: () => empty("topics", "No topics yet", "Create one, or let the first client request create it.",
     needs("editor", h("button.primary", { type: "button", onclick: () => create() }, "Create a topic"))),
-  below: (key) => (edited?.key === key ? edited.element : details.below(key)),
+  below: (key) => edited.below(key) ?? details.below(key),
   arrived: details.arrived,
   columns: [
     { label: "Topic", sort: "name", size: "name", whole: "bare", cell: (row, td) => once(td, row.topic_id, () => details.opener(row, h("span.two", h("span.name", row.name), row.internal && h("span.whose", "Internal")))) },
@@ -63,40 +60,12 @@ function actionsCell(row, td) {
     needs("admin", iconButton("remove", `Delete ${row.name}`, () => open(DeletePanel, td.row)))));
 }
 
-async function open(Panel, row) {
-  if (!(await mayDiscard(edited?.panel))) return;
-  close();
-  const panel = new Panel({
-    row,
-    onclose: () => {
-      close();
-      list.table.rows.get(row.name)?.querySelector(".actions button")?.focus();
-    },
-  });
-  edited = { key: row.name, panel, element: h("tr.panel", h("td", { colspan: list.table.columns.length }, panel.element)) };
-  list.show();
-  panel.focus();
+function open(Panel, row) {
+  edited.open(row.name, (onclose) => new Panel({ row, onclose }));
 }
 
-async function create() {
-  if (!(await mayDiscard(edited?.panel))) return;
-  close();
-  const panel = new CreatePanel({
-    onclose: () => {
-      close();
-      document.getElementById("add").focus();
-    },
-  });
-  edited = { key: null, panel };
-  replace(adding, h("div.card.panel", panel.element));
-  panel.focus();
-}
-
-function close() {
-  edited?.panel.close();
-  edited = null;
-  replace(adding);
-  list.show();
+function create() {
+  edited.open(null, (onclose) => new CreatePanel({ onclose }));
 }
 
 function drawTopic({ partition_list: partitions, configs, topic_id: id }) {

@@ -1,18 +1,62 @@
-// Transactions: transactional ids; a row opens to its partitions, and an open transaction can be aborted.
+// Transactions: transactional ids; a row opens to its partitions, and an open transaction can be aborted after a
+// preview.
 
-import { get } from "./api.js";
+import { get, post } from "./api.js";
 import { Details, smallTable } from "./details.js";
 import { empty, h, iconButton, needs, setText } from "./dom.js";
+import { Editor } from "./editor.js";
 import { Listing } from "./listing.js";
+import { inPath } from "./names.js";
 import { once } from "./table.js";
-import { AbortPanel, pathOf } from "./transaction_panel.js";
 import { ago, count, duration, group } from "./units.js";
-import { mayDiscard } from "./unsaved.js";
+import { OpenPanel } from "./unsaved.js";
+
+function pathOf(name) {
+  return `/api/v1/transactions/${inPath(name)}`;
+}
+
+class AbortPanel extends Editor {
+  constructor({ row, onclose }) {
+    super({ row, onclose });
+    this.build({
+      title: ["Abort the transaction of ", h("span.name", row.transactional_id)],
+      save: "Abort transaction",
+      isDangerous: true,
+      fields: h("p", "Readers of committed records skip its records. The producer is fenced: its next request fails, and it must start anew."),
+    });
+  }
+
+  focus() {
+    this.buttons.lastChild.focus();
+  }
+
+  /** There is nothing to fill in: asks at once. */
+  changed() {
+    this.save.disabled = true;
+    this.effect.wait();
+    this.ask();
+  }
+
+  abort(query) {
+    const { transactional_id: name, producer_id, producer_epoch } = this.row;
+    return post(`${pathOf(name)}:abort${query}`, { producer_id, producer_epoch });
+  }
+
+  async preview() {
+    const { producer_id: id, producer_epoch: epoch, partitions, command } = await this.abort("?validate_only=true");
+    this.save.disabled = false;
+    return [h("p", "Aborts in ", h("b", count(partitions, "partition")), `, and fences producer ${group(id)} with epoch ${epoch}.`), command];
+  }
+
+  async apply() {
+    await this.abort("");
+    return [`Aborted the transaction of ${this.row.transactional_id}.`];
+  }
+}
 
 const ROWS = 200;
 
-// The open panel, {key, panel, element}.
-let edited = null;
+const edited = new OpenPanel({ listing: () => list, back: ".opener" });
 
 const details = new Details({
   load: (row) => get(pathOf(row.transactional_id)),
@@ -28,7 +72,7 @@ const list = new Listing({
   sort: "name",
   rising: ["name", "state", "client", "open"],
   none: () => empty("transactions", "No transaction yet", "Producers with a transactional.id appear here with their transactions."),
-  below: (key) => (edited?.key === key ? edited.element : details.below(key)),
+  below: (key) => edited.below(key) ?? details.below(key),
   arrived: details.arrived,
   columns: [
     { label: "Transactional id", sort: "name", size: "name", whole: "bare", cell: (row, td) => once(td, row.transactional_id, () => details.opener(row, h("span.name", row.transactional_id))) },
@@ -62,26 +106,7 @@ function partitionsCell({ partitions, holding_back: holding }, td) {
 function actionsCell(row, td) {
   td.row = row;
   const isOpen = row.state === "Ongoing";
-  once(td, `${row.transactional_id} ${isOpen}`, () => (isOpen ? h("span.actions", needs("admin", iconButton("abort", `Abort the transaction of ${row.transactional_id}`, () => open(td.row)))) : ""));
-}
-
-async function open(row) {
-  if (!(await mayDiscard(edited?.panel))) return;
-  close();
-  const onclose = () => {
-    close();
-    list.table.rows.get(row.transactional_id)?.querySelector(".opener")?.focus();
-  };
-  const panel = new AbortPanel({ row, onclose });
-  edited = { key: row.transactional_id, panel, element: h("tr.panel", h("td", { colspan: list.table.columns.length }, panel.element)) };
-  list.show();
-  panel.focus();
-}
-
-function close() {
-  edited?.panel.close();
-  edited = null;
-  list.show();
+  once(td, `${row.transactional_id} ${isOpen}`, () => (isOpen ? h("span.actions", needs("admin", iconButton("abort", `Abort the transaction of ${row.transactional_id}`, () => edited.open(td.row.transactional_id, (onclose) => new AbortPanel({ row: td.row, onclose }))))) : ""));
 }
 
 function drawPartitions({ partition_list: partitions, state }) {

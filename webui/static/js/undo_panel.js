@@ -2,7 +2,7 @@
 
 import { post, proven } from "./api.js";
 import { valueText } from "./audit_text.js";
-import { showCommand } from "./consequences.js";
+import { showCommand } from "./editor.js";
 import { h, replace, setText } from "./dom.js";
 import { reachLines } from "./quota_preview.js";
 import { toast } from "./shell.js";

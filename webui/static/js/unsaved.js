@@ -1,6 +1,7 @@
-// Typed edits are not lost unasked: not by Esc, by opening another editor, or by leaving the page.
+// The open panel of a page. Typed edits are not lost unasked: not by Esc, by opening another panel, or by leaving the
+// page.
 
-import { h } from "./dom.js";
+import { h, replace } from "./dom.js";
 
 // The values of each open panel's fields when it was opened.
 const opened = new Map();
@@ -69,6 +70,48 @@ export async function escape(event, panel) {
   // Else the same key closes the dialog that it opens.
   event.preventDefault();
   if (await mayDiscard(panel)) panel.onclose();
+}
+
+/** The one panel that is open in a page: below a row, whose `key` it has, or above the table, where it is null. */
+export class OpenPanel {
+  /**
+   * `listing()`: what has the `table` of the rows and `show()`, which draws them again; `above`: the place above it;
+   * `back`: what has the focus in a row after its panel is closed; `opener`: the id of what opens the panel above.
+   */
+  constructor({ listing, above = null, back = ".actions button", opener = "add" }) {
+    Object.assign(this, { listing, above, back, opener, key: undefined, panel: null, element: null });
+    this.below = (key) => (this.key === key ? this.element : null);
+  }
+
+  /** Opens what `make(onclose)` returns, unless the user keeps the panel that is open. */
+  async open(key, make, back = this.back) {
+    if (!(await this.leave())) return;
+    const panel = make(() => {
+      this.close();
+      const element = key === null ? document.getElementById(this.opener) : this.listing().table.rows.get(key)?.querySelector(back);
+      element?.focus();
+    });
+    Object.assign(this, { key, panel });
+    if (key === null) replace(this.above, h("div.card.panel", panel.element));
+    else this.element = h("tr.panel", h("td", { colspan: this.listing().table.columns.length }, panel.element));
+    this.listing().show();
+    panel.focus?.();
+  }
+
+  /** Closes the panel; false if the user keeps it. */
+  async leave() {
+    if (!(await mayDiscard(this.panel))) return false;
+    this.close();
+    return true;
+  }
+
+  close() {
+    if (this.panel) this.panel.closed = true;
+    this.panel?.close?.();
+    Object.assign(this, { key: undefined, panel: null, element: null });
+    if (this.above) replace(this.above);
+    this.listing().show();
+  }
 }
 
 window.addEventListener("beforeunload", (event) => {

@@ -1,6 +1,6 @@
 // Upstream: the cluster behind a gateway, its nodes, latency upstream and here, and the gateways with their shares.
 
-import { empty, h, replace, setText, skeleton } from "./dom.js";
+import { bar, empty, h, replace, setText, skeleton } from "./dom.js";
 import { entityChips } from "./entity.js";
 import { Listing } from "./listing.js";
 import { startLive } from "./shell.js";
@@ -166,13 +166,7 @@ const shares = document.getElementById("shares") && {
 
 function shareCell(row, td) {
   const part = row.limit ? row.share / row.limit : 0;
-  once(td, `${row.share} ${row.limit}`, () => h("span.share", h("span", rate(row.key, row.share, row.limit), h("span.quiet", ` ${percent(part)}`)), h("span.bar", bar(part))));
-}
-
-function bar(part) {
-  const fill = h("i");
-  fill.style.transform = `scaleX(${Math.min(1, part)})`;
-  return fill;
+  once(td, `${row.share} ${row.limit}`, () => h("span.share", h("span", rate(row.key, row.share, row.limit), h("span.quiet", ` ${percent(part)}`)), bar(part)));
 }
 
 if (shares) {

@@ -4,7 +4,7 @@ import { h, needs, replace, setText } from "./dom.js";
 import { entityKey } from "./entity.js";
 import { label } from "./explain_answer.js";
 import { debounced } from "./shell.js";
-import { KEYS, rawRate, readLimit } from "./units.js";
+import { rawRate, readLimit } from "./units.js";
 
 const ADDRESS_KEY = "connection_creation_rate";
 

@@ -1,0 +1,259 @@
+// The editors of alert rules and of destinations of notifications, and a rule as a sentence.
+
+import { put, remove } from "./api.js";
+import { h, iconButton, setText } from "./dom.js";
+import { field, Form, undoable } from "./editor.js";
+import { inPath } from "./names.js";
+import { digits, everyText, group, readEvery } from "./units.js";
+
+const CONDITIONS = {
+  throttled: { label: "A client is throttled longer than", unit: "ms", hint: "5 s", named: "client id, user or kind of quota", parts: (row) => ["a client", matched(row), ` is throttled longer than ${everyText(row.threshold)}`] },
+  "ignores-throttling": { label: "A client does not wait for its throttles, on more than", unit: "connections", hint: "0", named: "client id or user", parts: (row) => ["a client", matched(row), ` does not wait for its throttles on more than ${group(row.threshold)} connections`] },
+  lag: { label: "A group lags by more than", unit: "records", hint: "100000", named: "group", parts: (row) => ["a group", matched(row), ` lags by more than ${group(row.threshold)} records`] },
+  disk: { label: "A disk is fuller than", unit: "%", hint: "85", named: "directory", parts: (row) => ["the disk of a log directory", matched(row), ` is fuller than ${digits(row.threshold)} %`] },
+  "refused-records": { label: "Records that no gateway wrote, in a minute more than", unit: "records", hint: "0", named: "topic or reason", parts: (row) => ["a topic of the gateways", matched(row), ` has more than ${group(row.threshold)} records in a minute that no gateway wrote`] },
+};
+const SEVERITIES = ["info", "warning", "critical"];
+let serial = 0;
+
+const matched = ({ match }) => (match ? [" that matches ", h("span.name", match)] : "");
+
+/** The rule as a sentence. */
+export function ruleSentence(row) {
+  return h("span", CONDITIONS[row.condition].parts(row), row.for_ms ? ` for ${everyText(row.for_ms)}` : "");
+}
+
+export function valueText(condition, value) {
+  if (condition === "throttled") return everyText(Math.round(value));
+  if (condition === "disk") return `${digits(value)} %`;
+  return group(Math.round(value));
+}
+
+const rulePath = (name) => `/api/v1/alert-rules/${inPath(name)}`;
+
+export class RuleEditor extends Form {
+  constructor({ row, destinations, onclose }) {
+    super({ row, onclose, id: `alert-${(serial += 1)}`, version: row?.version ?? 0 });
+    const input = (name, value, more = {}) => {
+      const made = h("input", { id: `${this.id}-${name}`, type: "text", autocomplete: "off", spellcheck: "false", ...more });
+      made.value = value;
+      return made;
+    };
+    const select = (name, options, value) => {
+      const made = h("select", { id: `${this.id}-${name}` }, options.map(([each, label]) => h("option", { value: each }, label)));
+      made.value = value;
+      return made;
+    };
+    this.name = input("name", row?.name ?? "", { maxlength: "64", placeholder: "reports fall behind" });
+    this.condition = select("condition", Object.entries(CONDITIONS).map(([key, { label }]) => [key, label]), row?.condition ?? "lag");
+    this.threshold = input("threshold", row ? this.write(row.condition, row.threshold) : "", { "aria-describedby": `${this.id}-threshold-note` });
+    this.clear = input("clear", row?.clear === null || row?.clear === undefined ? "" : this.write(row.condition, row.clear), { placeholder: "the threshold", "aria-describedby": `${this.id}-clear-note` });
+    this.held = input("for", row?.for_ms ? everyText(row.for_ms) : "", { placeholder: "at once" });
+    this.calm = input("resolve", row?.resolve_after_ms ? everyText(row.resolve_after_ms) : "", { placeholder: "at once" });
+    this.match = input("match", row?.match ?? "", { maxlength: "256", placeholder: "all", "aria-describedby": `${this.id}-match-note` });
+    this.severity = select("severity", SEVERITIES.map((each) => [each, each]), row?.severity ?? "warning");
+    this.enabled = h("input", { id: `${this.id}-enabled`, type: "checkbox", checked: row ? row.enabled : true });
+    this.targets = destinations.map(({ name }) => ({ name, box: h("input", { type: "checkbox", checked: row?.destinations.includes(name) }) }));
+    this.thresholdNote = h("span.note", { id: `${this.id}-threshold-note` });
+    this.matchNote = h("span.note", { id: `${this.id}-match-note` });
+    this.build({
+      title: row ? ["Rule ", h("span.name", row.name)] : "New alert rule",
+      save: "Save rule",
+      fields: [
+        h("div.alert-fields",
+          row ? null : field("Name", this.name),
+          field("Fires when", this.condition),
+          field("Threshold", this.threshold, this.thresholdNote),
+          field("Only", this.match, this.matchNote),
+          field("For at least", this.held),
+          field("Resolved at", this.clear, "A lower value keeps an alert from coming and going."),
+          field("Resolved after", this.calm),
+          field("Severity", this.severity)),
+        h("fieldset.choices", h("legend", "Notify"), this.targets.length ? this.targets.map(({ name, box }) => h("label.check-field", box, h("span.name", name))) : h("span.quiet", "There is no destination yet; the alert is shown on this page.")),
+        h("label.check-field", { for: this.enabled.id }, this.enabled, "Enabled"),
+      ],
+    });
+  }
+
+  focus() {
+    (this.row ? this.threshold : this.name).focus();
+    this.element.scrollIntoView({ block: "nearest" });
+  }
+
+  write(condition, value) {
+    return condition === "throttled" ? everyText(value) : String(value);
+  }
+
+  changed() {
+    const { unit, hint, named } = CONDITIONS[this.condition.value];
+    setText(this.thresholdNote, unit === "ms" ? `such as ${hint}` : `${unit}, such as ${hint}`);
+    setText(this.matchNote, `A name of a ${named}; * and ? stand for any characters`);
+  }
+
+  /** The number in a field; undefined if it is none. */
+  read(control) {
+    const { unit } = CONDITIONS[this.condition.value];
+    if (unit === "ms") return readEvery(control.value) ?? undefined;
+    const text = control.value.trim().replace(/[\s\u202f_%]/g, "").replace(",", ".");
+    return /^\d+(\.\d+)?$/.test(text) ? Number(text) : undefined;
+  }
+
+  /** Undefined if a field is refused. */
+  body() {
+    for (const control of [this.name, this.threshold, this.clear, this.held, this.calm]) control.removeAttribute("aria-invalid");
+    if (!this.row && this.name.value.trim() === "") return this.refuse(this.name, "Enter a name.");
+    const { unit, hint } = CONDITIONS[this.condition.value];
+    const threshold = this.read(this.threshold);
+    if (threshold === undefined) return this.refuse(this.threshold, `Enter ${unit === "ms" ? "a duration" : "a number"}, such as ${hint}.`);
+    const clear = this.clear.value.trim() === "" ? null : this.read(this.clear);
+    if (clear === undefined) return this.refuse(this.clear, "Enter a number, or nothing for the threshold.");
+    const durations = [this.held, this.calm].map((control) => readEvery(control.value) ?? (control.value.trim() === "" ? 0 : undefined));
+    if (durations[0] === undefined) return this.refuse(this.held, "Enter a duration, such as 5 min.");
+    if (durations[1] === undefined) return this.refuse(this.calm, "Enter a duration, such as 5 min.");
+    return {
+      condition: this.condition.value, threshold, clear, for_ms: durations[0], resolve_after_ms: durations[1], match: this.match.value.trim(),
+      severity: this.severity.value, enabled: this.enabled.checked, destinations: this.targets.filter(({ box }) => box.checked).map(({ name }) => name),
+    };
+  }
+
+  async apply() {
+    setText(this.trouble, "");
+    const body = this.body();
+    if (!body) return undefined;
+    const name = this.row?.name ?? this.name.value.trim();
+    await put(rulePath(name), body, this.version);
+    return undoable(`Saved ${name}.`, () => (this.row ? put(rulePath(name), bodyOf(this.row)) : remove(rulePath(name))), `Restored ${name}.`);
+  }
+
+  /** A concurrent change: shows it and lets the user choose. */
+  refused(problem) {
+    super.refused(problem);
+    if (problem.status !== 412) return;
+    const current = problem.document.current ?? null;
+    const changed = () => [`${current.changed_by} changed this rule in the meantime: `, ruleSentence(current), "."];
+    this.conflict({
+      text: current === null ? "This rule was removed in the meantime." : this.row ? changed() : "A rule of this name exists already.",
+      isGone: current === null,
+      overwrite: () => (this.version = current?.version ?? 0),
+    });
+  }
+}
+
+const bodyOf = ({ condition, threshold, clear, for_ms, resolve_after_ms, match, severity, destinations, enabled }) => ({ condition, threshold, clear, for_ms, resolve_after_ms, match, severity, destinations, enabled });
+
+/** Asks before a rule is removed. */
+export function ruleRemoval(row, onclose) {
+  return new Removal({ row, onclose, path: rulePath(row.name), noun: "rule", text: "Its alerts are resolved, and no new one fires.", back: () => put(rulePath(row.name), bodyOf(row), 0) });
+}
+
+/** `back` puts the removed thing back; without it, it cannot be. */
+class Removal extends Form {
+  constructor({ text, ...given }) {
+    super(given);
+    this.build({ title: [`Remove ${this.noun} `, h("span.name", this.row.name), "?"], fields: h("p", text), save: `Remove ${this.noun}`, isDangerous: true });
+  }
+
+  focus() {
+    this.save.focus();
+  }
+
+  async apply() {
+    const { name, version } = this.row;
+    await remove(this.path, version);
+    return this.back ? undoable(`Removed ${name}.`, this.back, `Restored ${name}.`) : [`Removed ${name}.`];
+  }
+
+  refused(problem) {
+    setText(this.trouble, problem.status === 412 ? `The ${this.noun} changed in the meantime; close this and look at it again.` : problem.message);
+  }
+}
+
+const KINDS = { webhook: "Webhook (JSON)", alertmanager: "Alertmanager" };
+
+const destinationPath = (name) => `/api/v1/alert-destinations/${inPath(name)}`;
+
+/** What is secret is never shown again: an empty field keeps it. */
+export class DestinationEditor extends Form {
+  constructor({ row, onclose }) {
+    super({ row, onclose, version: row?.version ?? 0 });
+    const id = `destination-${(serial += 1)}`;
+    this.name = h("input", { id: `${id}-name`, type: "text", maxlength: "64", autocomplete: "off", spellcheck: "false", placeholder: "on-call" });
+    this.kind = h("select", { id: `${id}-kind` }, Object.entries(KINDS).map(([key, label]) => h("option", { value: key }, label)));
+    this.kind.value = row?.kind || "webhook";
+    this.kind.addEventListener("change", () => this.explain());
+    this.url = h("input", { id: `${id}-url`, type: "text", inputmode: "url", autocomplete: "off", spellcheck: "false", autocapitalize: "off", maxlength: "2048", placeholder: row ? `as it is: ${row.url}` : "https://hooks.example/…", "aria-describedby": `${id}-url-note` });
+    this.note = h("span.note", { id: `${id}-url-note` });
+    this.headers = h("div.header-rows");
+    this.keeps = row?.header_names.length ? h("input", { id: `${id}-keep`, type: "checkbox", checked: true, onchange: () => this.showHeaders() }) : null;
+    this.more = h("button.small", { type: "button", onclick: () => this.addHeader() }, "Add a header");
+    this.headerBox = h("div", this.headers, this.more);
+    this.build({
+      title: row ? ["Destination ", h("span.name", row.name)] : "New destination",
+      save: "Save destination",
+      fields: [
+        h("div.alert-fields", row ? null : field("Name", this.name), field("Kind", this.kind), field("URL", this.url, this.note)),
+        this.keeps && h("label.check-field", { for: this.keeps.id }, this.keeps, h("span", "Keep the headers ", h("span.name", row.header_names.join(", ")))),
+        this.headerBox,
+        h("p.quiet.small", "The URL and the headers are encrypted in the metadata, and nobody can read them later."),
+      ],
+    });
+    this.explain();
+    this.showHeaders();
+  }
+
+  focus() {
+    (this.row ? this.url : this.name).focus();
+    this.element.scrollIntoView({ block: "nearest" });
+  }
+
+  explain() {
+    setText(this.note, this.kind.value === "alertmanager" ? "The base URL; alerts are posted to /api/v2/alerts below it." : "Alerts are posted to this URL as JSON.");
+  }
+
+  showHeaders() {
+    this.headerBox.hidden = Boolean(this.keeps?.checked);
+  }
+
+  addHeader() {
+    const name = h("input", { type: "text", "aria-label": "Header name", autocomplete: "off", spellcheck: "false", placeholder: "Authorization" });
+    const value = h("input", { type: "password", "aria-label": "Header value", autocomplete: "new-password", spellcheck: "false" });
+    const line = h("div.pair", name, value, iconButton("close", "Remove this header", () => line.remove()));
+    this.headers.append(line);
+    name.focus();
+  }
+
+  body() {
+    const headers = {};
+    for (const line of this.headers.children) {
+      const [name, value] = [...line.querySelectorAll("input")].map((input) => input.value);
+      if (name.trim() || value) headers[name.trim()] = value;
+    }
+    return { kind: this.kind.value, ...(this.url.value.trim() && { url: this.url.value.trim() }), ...(!this.keeps?.checked && { headers }) };
+  }
+
+  async apply() {
+    setText(this.trouble, "");
+    this.name.removeAttribute("aria-invalid");
+    this.url.removeAttribute("aria-invalid");
+    if (!this.row && this.name.value.trim() === "") return this.refuse(this.name, "Enter a name.");
+    if (!this.row && this.url.value.trim() === "") return this.refuse(this.url, "Enter a URL.");
+    const name = this.row?.name ?? this.name.value.trim();
+    await put(destinationPath(name), this.body(), this.version);
+    return [`Saved ${name}. Send a test to see whether it arrives.`];
+  }
+
+  refused(problem) {
+    super.refused(problem);
+    if (problem.status !== 412) return void (/URL/.test(problem.message) && this.refuse(this.url, problem.message));
+    const current = problem.document.current ?? null;
+    this.conflict({
+      text: current === null ? "This destination was removed in the meantime." : this.row ? `${current.changed_by} changed this destination in the meantime.` : "A destination of this name exists already.",
+      isGone: current === null,
+      overwrite: () => (this.version = current?.version ?? 0),
+    });
+  }
+}
+
+export function destinationRemoval(row, onclose) {
+  return new Removal({ row, onclose, path: destinationPath(row.name), noun: "destination", text: "Nothing is sent there any more. This cannot be undone: its URL and headers are secret." });
+}
