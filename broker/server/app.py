@@ -96,7 +96,7 @@ async def run_server(
     trio.lowlevel.add_instrument(server.server_views.loop_idle)
     server.server_views.task_tree.begin()
     server.server_views.update_bootstrap()
-    stopped = trio.Event()
+    stopped, console_ends = trio.Event(), trio.Event()
     alerting = _alerting(server)
     async with open_supervisor() as storage:
         storage.start_soon(server.metadata.writer.last_error.wait, name="fatal-errors")
@@ -126,7 +126,7 @@ async def run_server(
                         await server.socket_server.start_connection_quotas(acceptors)
                         server.socket_server.start_acceptors(acceptors)
                         server.start_ports(acceptors)
-                        console_started = await start_console(server, console, stop, alerting)
+                        console_started = await start_console(server, console, stop, console_ends, alerting)
                         await server.socket_server.wait_started()
                         with bounded_collections(), prompt_switches():
                             task_status.started(Started(server.server_views.info, console_started, stopped))
@@ -135,7 +135,7 @@ async def run_server(
                         acceptors.cancel_scope.cancel()
                     await _drain(server)
                     processors.cancel_scope.cancel()
-                    console.cancel_scope.cancel()
+                    console_ends.set()
                 await server.socket_server.end_requests()
             await server.events.finish()
             timers.cancel_scope.cancel()

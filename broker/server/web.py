@@ -44,12 +44,13 @@ class ConsoleStarted:
 
 
 async def start_console(
-    server: Server, nursery: Supervisor, stop: trio.Event, alerting: Alerting
+    server: Server, nursery: Supervisor, stop: trio.Event, ends: trio.Event, alerting: Alerting
 ) -> ConsoleStarted | None:
     """Start the console, None if none is configured, and issue the administrator's token.
 
-    Raises ConfigError if it cannot be bound, or for unusable certificates. It serves until cancelled: during
-    a drain, /readyz reports the drain and the pages show the remaining requests.
+    Raises ConfigError if it cannot be bound, or for unusable certificates. It serves until `ends` is
+    set, and finishes the requests in hand. After `stop`, which begins the drain, /readyz reports it and the
+    pages show the remaining requests.
     """
     settings = server.config.console
     if settings.listener is None:
@@ -77,7 +78,7 @@ async def start_console(
         ready=is_ready,
         alerts=alerting,
     )
-    serve = partial(serve_console, shutdown=trio.Event(), tls=_encryption(settings))
+    serve = partial(serve_console, shutdown=ends, tls=_encryption(settings))
     host, port = await nursery.start(serve, backend, settings, name=WEB_SERVER)
     await server.metadata_ready()
     secret = server.config.security.admin_token

@@ -273,7 +273,6 @@ class Groups:
             transition = self.undone(transition, error.code)
             reply = ModernHeartbeatReply(error.code, message=error.message)
         transition.reply(token, reply)
-        self.note_states(request.group_id)
         return transition.effects
 
     def described(

@@ -42,7 +42,10 @@ class ShareCoordinator:
 
     def heartbeat(self, request: ShareHeartbeatRequest, token: Token, now: Now) -> Steps[Effects]:
         """Handle a ShareGroupHeartbeat. The reply follows at once. Pauses where the group is large."""
-        return self._groups.beat(request, token, now, self._is_large, partial(self._beat, request))
+        beat = self._groups.beat(request, token, now, self._is_large, partial(self._beat, request))
+        effects = yield from beat
+        self._groups.note_states(request.group_id)
+        return effects
 
     def described(self, group_id: str) -> DescribedModernGroup[ShareMember]:
         """Handle ShareGroupDescribe for one group."""

@@ -4,9 +4,11 @@ import pytest
 
 from broker.common.errors import ErrorCode
 from broker.common.slices import run_through
+from broker.coordinator.group.messages import ConsumerHeartbeatRequest, ShareHeartbeatRequest
+from broker.coordinator.group.share.group import ShareGroup
 from broker.coordinator.group.share.state_partitions import NamedPartitions, StatePartitions
 from tests.coordinator.group.conversation import Ask
-from tests.coordinator.group.share.sharers import by_id, by_name, topic_id
+from tests.coordinator.group.share.sharers import Sharers, by_id, by_name, topic_id
 
 T, U = topic_id("t"), topic_id("u")
 
@@ -139,3 +141,16 @@ def test_what_is_not_being_initialized_is_not_completed():
     completed = run_through(states.completed(done, {}))
     assert completed == StatePartitions(named("t", 0), named("t", 1))
     assert not states.has_any([U])
+
+
+def test_a_heartbeat_of_the_consumer_protocol_starts_no_change_of_a_share_groups_states() -> None:
+    sharers = Sharers()
+    coordinator = sharers.coordinator
+    group = coordinator.groups.by_id["g"] = ShareGroup("g")
+    group.states = StatePartitions(initializing={b"t" * 16: NamedPartitions("t", frozenset({0}))})
+    heartbeat = ConsumerHeartbeatRequest("g", "m", 0, rebalance_timeout_ms=1_000, topics=("t",), owned={})
+    effects = run_through(coordinator.consumer.heartbeat(heartbeat, "token", sharers.now))
+    assert effects.replies[0][1].error == ErrorCode.GROUP_ID_NOT_FOUND
+    assert coordinator.share.take_pending_states() == []
+    run_through(coordinator.share.heartbeat(ShareHeartbeatRequest("g", "m", 1), "token", sharers.now))
+    assert coordinator.share.take_pending_states() == ["g"]
