@@ -35,6 +35,9 @@ logger = logging.getLogger(__name__)
 QUOTA_EXPIRY_SECONDS: Final = 30
 RELEASE_EVERY_S: Final = 0.05
 
+CONSOLE_END_S: Final = 5.0
+"""A stop waits so long for the console, which itself gives requests in hand 3 s."""
+
 
 class Started(msgspec.Struct, frozen=True):
     """The state that `run_broker` reports once it serves clients. `server` has the listeners; `console` is
@@ -136,6 +139,7 @@ async def run_server(
                     await _drain(server)
                     processors.cancel_scope.cancel()
                     console_ends.set()
+                    console.cancel_scope.deadline = trio.current_time() + CONSOLE_END_S
                 await server.socket_server.end_requests()
             await server.events.finish()
             timers.cancel_scope.cancel()

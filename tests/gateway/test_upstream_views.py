@@ -50,11 +50,6 @@ def is_connected(gateway: RunningGateway, count: int) -> bool:
     return summary.connected == count
 
 
-def test_the_conditions_are_those_of_the_cluster() -> None:
-    assert [str(each) for each in UpstreamCondition] == [str(each) for each in UpstreamCondition]
-    assert [each.is_failing for each in UpstreamCondition] == [each.is_failing for each in UpstreamCondition]
-
-
 async def test_a_cluster_of_two_nodes(tmp_path: Path) -> None:
     async with serving(tmp_path, 2) as (cluster, gateway):
         await until(lambda: is_connected(gateway, 2))
