@@ -121,3 +121,17 @@ def test_a_group_shows_its_type_and_a_consumer_group_its_members(
     expect(details).to_contain_text("mobile")
     expect(details).to_contain_text("10.0.0.7")
     expect(details).to_contain_text("Consumer group, protocol consumer, assignor uniform")
+
+
+def test_a_reset_that_is_refused_keeps_its_dry_run(groups: Any, expect: Any) -> None:
+    problem = '{"status": 503, "title": "Unavailable", "detail": "The broker is busy."}'
+    groups.route(
+        "**/offsets:reset",
+        lambda route: route.fulfill(status=503, content_type="application/problem+json", body=problem),
+    )
+    groups.get_by_label("Reset offsets of reports", exact=True).click()
+    moves = groups.locator("form.editor .reach table")
+    expect(moves).to_be_visible()
+    groups.locator("form.editor button[type=submit]").click()
+    expect(groups.locator("form.editor .field-error")).to_have_text("The broker is busy.")
+    expect(moves).to_be_visible()

@@ -81,8 +81,9 @@ export class AddressEditor extends Editor {
     return [reachText(reach, this.value(), this.before !== null || this.address() === DEFAULT), command];
   }
 
-  async apply() {
-    const answer = await this.edit(false);
+  async apply(signal) {
+    this.asked = this.value();
+    const answer = await this.edit(false, signal);
     return saved(answer?.current ?? { address: this.address(), version: 0, [KEY]: null }, this.before);
   }
 
@@ -93,7 +94,7 @@ export class AddressEditor extends Editor {
     const now = current[KEY];
     this.conflict({
       text: now === null ? "This limit was removed in the meantime." : `${current.changed_by} changed this limit in the meantime.`,
-      versions: h("table", h("tbody", h("tr", h("th", { scope: "row" }, "Now"), h("td", limitText(now))), h("tr", h("th", { scope: "row" }, "Yours"), h("td", limitText(this.value()))))),
+      versions: h("table", h("tbody", h("tr", h("th", { scope: "row" }, "Now"), h("td", limitText(now))), h("tr", h("th", { scope: "row" }, "Yours"), h("td", limitText(this.asked))))),
       isGone: now === null,
       overwrite: () => Object.assign(this, { version: current.version, before: now }),
       keep: () => (now === null ? this.onclose() : this.onedit(current)),

@@ -69,12 +69,13 @@ export function undoable(text, back, restored, stale = null) {
 }
 
 /**
- * A form with a button that saves. A subclass calls `build()` in its constructor and has `apply()`, which saves and
+ * A form with a button that saves. A subclass calls `build()` in its constructor and has `apply(signal)`, which saves and
  * resolves to what the toast says then, or to undefined if it refuses the input; `changed()` is called at each input.
+ * Closing it while it saves aborts `signal`; what was saved nevertheless is said.
  */
 export class Form {
   constructor(given) {
-    Object.assign(this, given, { closed: false, saving: false });
+    Object.assign(this, given, { closed: false, saving: false, sent: null });
     this.trouble = h("div.field-error", { role: "alert" });
   }
 
@@ -90,6 +91,7 @@ export class Form {
 
   close() {
     this.closed = true;
+    this.sent?.abort();
   }
 
   changed() {}
@@ -98,13 +100,15 @@ export class Form {
     event?.preventDefault();
     if (this.save.disabled) return;
     this.save.disabled = this.saving = true;
+    this.sent = new AbortController();
     try {
-      const said = await this.apply();
+      const said = await this.apply(this.sent.signal);
       if (said) {
-        this.onclose();
+        if (!this.closed) this.onclose();
         toast(...said);
       } else this.save.disabled = this.buttons.hidden = false;
     } catch (problem) {
+      if (this.closed) return;
       this.save.disabled = this.saving = this.buttons.hidden = false;
       this.refused(problem);
     }
@@ -135,6 +139,7 @@ export class Form {
     const again = () => {
       overwrite();
       this.save.disabled = false;
+      this.changed();
       this.submit();
     };
     this.buttons.hidden = true;
@@ -186,7 +191,9 @@ export class Editor extends Form {
       const shown = await this.preview(signal);
       if (!signal.aborted) this.effect.show(...shown);
     } catch (problem) {
-      if (!signal.aborted) this.refused(problem);
+      if (signal.aborted) return;
+      this.effect.refused(problem);
+      this.refused(problem);
     }
   }
 
@@ -195,8 +202,9 @@ export class Editor extends Form {
     return super.submit(event);
   }
 
-  refused(problem) {
-    this.effect.refused(problem);
-    super.refused(problem);
+  /** The preview was of the version before. */
+  conflict(given) {
+    this.effect.show(null, "");
+    super.conflict(given);
   }
 }

@@ -107,9 +107,9 @@ export class QuotaEditor extends Editor {
     return [[warnings.map((warning) => h("p.warn", warning, ".")), lines], command];
   }
 
-  async apply() {
-    const ops = this.ops();
-    const { results } = await patch(PATH, this.entries(ops));
+  async apply(signal) {
+    const ops = (this.asked = this.ops());
+    const { results } = await patch(PATH, this.entries(ops), signal);
     return saved(results[0], ops, this.before, this.wasShadow);
   }
 
@@ -129,7 +129,7 @@ export class QuotaEditor extends Editor {
   choose(current) {
     const exists = Boolean(current.limits);
     const theirs = exists ? current.limits : {};
-    const lines = this.ops().map(({ key, value }) => h("tr",
+    const lines = this.asked.map(({ key, value }) => h("tr",
       h("th", { scope: "row" }, KEYS[key].label),
       h("td", shown(key, theirs[key]?.value)),
       h("td", shown(key, value))));

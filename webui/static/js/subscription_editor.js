@@ -76,8 +76,8 @@ export class SubscriptionEditor extends Editor {
     return [this.removing ? null : reachText(reach), command];
   }
 
-  async apply() {
-    const answer = await this.edit(false);
+  async apply(signal) {
+    const answer = await this.edit(false, signal);
     return saved(answer?.current ?? null, this.row, this.named);
   }
 
