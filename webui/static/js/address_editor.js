@@ -71,7 +71,7 @@ export class AddressEditor extends Editor {
   }
 
   edit(validate, signal) {
-    const value = this.value();
+    const value = (this.asked = this.value());
     const path = pathOf(this.address(), validate);
     return value === null ? remove(path, this.version, signal) : put(path, { [KEY]: value }, this.version, signal);
   }
@@ -82,7 +82,6 @@ export class AddressEditor extends Editor {
   }
 
   async apply(signal) {
-    this.asked = this.value();
     const answer = await this.edit(false, signal);
     return saved(answer?.current ?? { address: this.address(), version: 0, [KEY]: null }, this.before);
   }

@@ -101,7 +101,7 @@ export class QuotaEditor extends Editor {
   }
 
   async preview(signal) {
-    const ops = this.ops();
+    const ops = (this.asked = this.ops());
     const { results: [{ reach, warnings, command }] } = await patch(`${PATH}?validate_only=true`, this.entries(ops), signal);
     const lines = reach ? reachLines(reach, ops, { limits: this.before, ongentler: (key, value) => this.fill(key, value) }) : h("p.quiet", "The quota callback receives this rule and decides its effect.");
     return [[warnings.map((warning) => h("p.warn", warning, ".")), lines], command];
