@@ -163,7 +163,7 @@ test-timed: $(VENV)/dev
 	$(BIN)/pytest $(TIMEOUT) -m "timed and not slow" $(ARGS)
 
 # These packages have the compiled modules, and every kind of bad input.
-HOT_TESTS := $(addprefix tests/,server/test_compiled.py metrics purgatory records protocol log partitions coordinator/test_group_service.py coordinator/test_offsets_log.py coordinator/test_producer_ids.py api network gateway)
+HOT_TESTS := $(addprefix tests/,server/test_compiled.py metrics purgatory records protocol log partitions coordinator/test_group_service.py coordinator/test_offsets_log.py coordinator/transaction/test_producer_ids.py api network gateway)
 
 # What replaces a method is left out there, and runs afterwards.
 test-compiled: export WEIR_OPT_LEVEL := 0

@@ -1,5 +1,6 @@
 """Which suites a change can leave out of CI."""
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -70,3 +71,18 @@ def test_all_suites_run_if_what_they_share_has_changed(repository: Path, shared:
 def test_a_change_that_is_not_committed_counts(repository: Path) -> None:
     (repository / "pipeline" / "file").write_text("changed")
     assert touches(repository, "pipeline", CI_BASE="HEAD")
+
+
+def test_every_test_and_folder_that_a_target_names_exists() -> None:
+    root = Path(__file__).parents[1]
+    makefile = (root / "Makefile").read_text(encoding="utf-8")
+    paths = []
+    for prefix, names in re.findall(r"\$\((?:addprefix|patsubst %,) ?(tests/[^,]*),([^$]+?)\)", makefile):
+        paths += [prefix.replace("%", name) if "%" in prefix else prefix + name for name in names.split()]
+    paths += re.findall(r"(?<=[ ,])tests/[\w/]+(?:\.py)?(?=[ )])", makefile)
+    for given in re.findall(r"if needs \S+ ([^;]+);", (root / ".ci/run").read_text(encoding="utf-8")):
+        for path in given.replace("\\", " ").split():
+            folder, _, names = path.rstrip("}").partition("{")
+            paths += [folder + name for name in names.split(",")]
+    assert len(paths) > 20
+    assert [path for path in paths if not (root / path).exists()] == []
