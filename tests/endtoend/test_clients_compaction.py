@@ -84,7 +84,7 @@ def produce(
     for key, value in records:
         producer.produce(topic, value, key, on_delivery=lambda error, _message: errors.append(error))
     assert producer.flush(TIMEOUT) == 0
-    assert errors == [None] * len(records)
+    assert len(errors) == len(records) and all(error is None for error in errors), errors
 
 
 def close_segment(broker: BrokerProcess, topic: str) -> None:
