@@ -2,14 +2,15 @@
 members, kills, and a group that changes its protocol under load.
 """
 
-import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.support.broker_process import BrokerProcess, within
@@ -33,13 +34,17 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
 
 
 class Members:
-    """The consumers of a test; each is closed at its end."""
+    """The consumers of a test; each is closed at its end.
+
+    Each is polled by a thread of its own, as in an application. A commit waits behind the JoinGroup of its
+    connection, which waits until all other members have been polled: one thread for all would wait for ever.
+    """
 
     def __init__(self, broker: BrokerProcess) -> None:
         self.broker = broker
         self.admin = AdminClient({"bootstrap.servers": broker.plain, "reconnect.backoff.max.ms": 500})
-        self.open: list[Consumer] = []
-        self.read: dict[tuple[int, int], int] = {}
+        self.open: dict[Consumer, Polling] = {}
+        self.read: Counter[tuple[int, int]] = Counter()
 
     def add(self, *topics: str, protocol: str = "consumer", **settings: Any) -> Consumer:
         """Subscribe a new consumer of the group "g" that reads from the start and commits itself."""
@@ -48,35 +53,55 @@ class Members:
             {**common, "group.protocol": protocol, "auto.offset.reset": "earliest", **settings}
         )
         consumer.subscribe(list(topics))
-        self.open.append(consumer)
+        self.open[consumer] = Polling(consumer, self.read)
         return consumer
 
     def close(self, consumer: Consumer) -> None:
-        self.open.remove(consumer)
+        self.open.pop(consumer).stop()
         consumer.close()
 
-    def poll(self) -> None:
-        """Poll every consumer once, and count the records by partition and offset."""
-        for consumer in self.open:
-            message = consumer.poll(0.02)
-            if message is not None and message.error() is None:
-                place = message.partition(), message.offset()
-                self.read[place] = self.read.get(place, 0) + 1
-                with suppress(KafkaException):  # while the group rebalances; it is read again
-                    consumer.commit(message=message, asynchronous=False)
-
     def until(self, is_so: Callable[[], bool]) -> None:
-        end = time.monotonic() + 40
-        while not is_so():
-            assert time.monotonic() < end, [sorted(map(str, each.assignment())) for each in self.open]
-            self.poll()
+        within(60, is_so, "what the test waits for")
 
     def assigned(self) -> list[list[int]]:
-        return sorted(sorted(each.partition for each in consumer.assignment()) for consumer in self.open)
+        return sorted(sorted(each.partition for each in polling.assigned) for polling in self.open.values())
+
+    def committed(self) -> list[int]:
+        """Return the committed offsets in order of partition."""
+        (future,) = self.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions("g")]).values()
+        found = sorted(future.result(TIMEOUT).topic_partitions, key=lambda each: each.partition)
+        return [each.offset for each in found]
 
     def described(self) -> Any:
         (future,) = self.admin.describe_consumer_groups(["g"]).values()
         return future.result(TIMEOUT)
+
+
+class Polling:
+    """A thread that polls a consumer and commits each record, which it counts by partition and offset. Only
+    it calls the consumer, whose assignment as of the last poll is `assigned`.
+    """
+
+    def __init__(self, consumer: Consumer, read: Counter[tuple[int, int]]) -> None:
+        self._consumer, self._read = consumer, read
+        self.assigned: list[TopicPartition] = []
+        self._is_stopped = False
+        self._thread = Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Return when the last commit is done."""
+        self._is_stopped = True
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._is_stopped:
+            message = self._consumer.poll(0.1)
+            self.assigned = self._consumer.assignment()
+            if message is not None and message.error() is None:
+                self._read[message.partition(), message.offset()] += 1
+                with suppress(KafkaException):  # while the group rebalances; it is read again
+                    self._consumer.commit(message=message, asynchronous=False)
 
 
 @pytest.fixture
@@ -107,8 +132,7 @@ def test_members_join_commit_and_leave(broker: BrokerProcess, members: Members) 
     assert [len(each.assignment.topic_partitions) for each in group.members] == [2, 2]
     members.close(first)
     members.until(lambda: members.assigned() == [[0, 1, 2, 3]])
-    committed = members.open[0].committed([TopicPartition("read", each) for each in range(4)], TIMEOUT)
-    assert [each.offset for each in committed] == [10, 10, 10, 10]
+    assert members.committed() == [10, 10, 10, 10]
     # Every record was committed before the partition moved, so that nobody has read it again.
     assert set(members.read.values()) == {1}
 
@@ -118,18 +142,18 @@ def test_a_regular_expression_finds_new_topics(broker: BrokerProcess, members: M
     members.until(lambda: members.assigned() == [[0, 1, 2, 3]])
     for future in members.admin.create_topics([NewTopic("ready", 1, 1)]).values():
         future.result(TIMEOUT)
-    members.until(lambda: "ready" in {each.topic for each in consumer.assignment()})
+    members.until(lambda: "ready" in {each.topic for each in members.open[consumer].assigned})
 
 
 def test_a_static_member_keeps_its_partitions(broker: BrokerProcess, members: Members) -> None:
     one = members.add("read", **{"group.instance.id": "one"})
     members.add("read", **{"group.instance.id": "two"})
     members.until(lambda: members.assigned() == [[0, 1], [2, 3]])
-    before = sorted(each.partition for each in one.assignment())
+    before = sorted(each.partition for each in members.open[one].assigned)
     members.close(one)
     again = members.add("read", **{"group.instance.id": "one"})
-    members.until(lambda: bool(again.assignment()))
-    assert sorted(each.partition for each in again.assignment()) == before
+    members.until(lambda: bool(members.open[again].assigned))
+    assert sorted(each.partition for each in members.open[again].assigned) == before
 
 
 def test_members_carry_on_after_a_kill(broker: BrokerProcess, members: Members) -> None:
