@@ -29,6 +29,7 @@ from broker.common.slices import Slices, advance, run_through
 from broker.config.load import load
 from broker.config.sections.groups import group_times
 from broker.config.sections.share_groups import share_group_times
+from broker.config.sections.streams_groups import streams_group_settings
 from broker.controller.control import Control
 from broker.coordinator.group.consumer.assignment import ClusterTopics
 from broker.coordinator.group.messages import Now
@@ -172,6 +173,9 @@ class Harness:
             ),
             lambda group_id: share_group_times(
                 self.control.image.group_configs.get(group_id, {}), config.share_groups
+            ),
+            lambda group_id: streams_group_settings(
+                self.control.image.group_configs.get(group_id, {}), config.streams_groups
             ),
         )
         self.linger = AppendLinger(config.groups.append_linger_ms, self.callbacks, self.clock)

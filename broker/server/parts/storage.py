@@ -11,6 +11,7 @@ from broker.api.requests.services import GroupServices
 from broker.api.security.client_security import ClientSecurity
 from broker.config.sections.groups import group_times
 from broker.config.sections.share_groups import share_group_times
+from broker.config.sections.streams_groups import streams_group_settings
 from broker.config.table import BrokerConfig
 from broker.controller.control import Control
 from broker.coordinator.group.consumer.assignment import ClusterTopics
@@ -102,6 +103,9 @@ class DelayedRequests:
             ),
             lambda group_id: share_group_times(
                 control.image.group_configs.get(group_id, {}), config.share_groups
+            ),
+            lambda group_id: streams_group_settings(
+                control.image.group_configs.get(group_id, {}), config.streams_groups
             ),
         )
         self.transactions = TransactionService(config.transactions, partitions, groups)
