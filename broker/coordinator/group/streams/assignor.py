@@ -18,7 +18,12 @@ import msgspec
 
 from broker.common.slices import Steps, sorted_in_steps
 from broker.coordinator.group.streams.configured import ConfiguredSubtopology, ConfiguredTopology
-from broker.coordinator.group.streams.java_order import LoadQueue, hash_map_order, sorted_as_java
+from broker.coordinator.group.streams.java_order import (
+    LoadQueue,
+    computed_order,
+    hash_map_order,
+    sorted_as_java,
+)
 
 Tasks = Mapping[str, frozenset[int]]
 """The partitions by subtopology id, without empty sets. It is never modified."""
@@ -180,7 +185,8 @@ class _Assignment:
         for member_id in order:
             processes.setdefault(members[member_id].process_id, []).append(member_id)
             yield
-        for process_id in (yield from hash_map_order(processes, len(members))):
+        of_members = (members[member_id].process_id for member_id in order)
+        for process_id in (yield from computed_order(of_members, len(members))):
             process = _Process()
             self._processes.append(process)
             for member_id in (yield from hash_map_order(processes[process_id])):

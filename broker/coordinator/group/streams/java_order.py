@@ -12,26 +12,28 @@ from broker.coordinator.group.java_hash import java_hash
 DEFAULT_CAPACITY: Final = 16
 _LOAD_FACTOR: Final = 0.75
 _TREE_LENGTH: Final = 8
-"""A longer bin makes a table grow that is below `_TREE_CAPACITY`."""
+"""Keys in a bin from which a table of fewer than `_TREE_CAPACITY` bins grows."""
 _TREE_CAPACITY: Final = 64
 
 
+Bins = dict[int, list[tuple[int, str]]]
+"""The keys of a hash map by the number of their bin, each with its hash."""
+
+
 def hash_map_order(keys: Iterable[str], capacity: int = DEFAULT_CAPACITY) -> Steps[list[str]]:
-    """Return the distinct keys in the order of a `java.util.HashMap` to which they are added in this order.
+    """Return the distinct keys in the order of a `java.util.HashMap` to which `put` adds them in this order.
     `capacity` is what the map is created with.
 
-    Left out: from 64 bins on, Java makes a tree of a bin of more than 8 keys. Its order is not followed.
+    Left out: Java makes a tree of a bin of more than 8 keys if the table has 64 bins. Its order, which only
+    chosen names could get, is not followed.
     """
-    size = 1
-    while size < capacity:
-        size *= 2
-    bins: dict[int, list[tuple[int, str]]] = {}
+    size = _table_size(capacity)
+    bins: Bins = {}
     seen: set[str] = set()
     for key in keys:
         if key not in seen:
             seen.add(key)
-            code = java_hash(key) & 0xFFFFFFFF
-            code ^= code >> 16
+            code = _spread_hash(key)
             some = bins.setdefault(code & (size - 1), [])
             some.append((code, key))
             if len(some) > _TREE_LENGTH and size < _TREE_CAPACITY:
@@ -41,20 +43,57 @@ def hash_map_order(keys: Iterable[str], capacity: int = DEFAULT_CAPACITY) -> Ste
                 size *= 2
                 bins = yield from _redistributed(bins, size)
         yield
-    found = []
-    for at in range(size):
-        found += [key for _, key in bins.get(at, ())]
+    return (yield from _listed(bins, size))
+
+
+def computed_order(keys: Iterable[str], capacity: int) -> Steps[list[str]]:
+    """`hash_map_order` of a map to which `computeIfAbsent` adds the keys: it adds at the front of a bin, and
+    the table grows at the next call, also if that adds nothing. Left out: trees, of 8 keys or more.
+    """
+    size = _table_size(capacity)
+    bins: Bins = {}
+    seen: set[str] = set()
+    for key in keys:
+        if len(seen) > int(size * _LOAD_FACTOR):
+            size *= 2
+            bins = yield from _redistributed(bins, size)
+        if key not in seen:
+            seen.add(key)
+            code = _spread_hash(key)
+            some = bins.setdefault(code & (size - 1), [])
+            some.insert(0, (code, key))
+            if len(some) >= _TREE_LENGTH and size < _TREE_CAPACITY:
+                size *= 2
+                bins = yield from _redistributed(bins, size)
+        yield
+    return (yield from _listed(bins, size))
+
+
+def _table_size(capacity: int) -> int:
+    size = 1
+    while size < capacity:
+        size *= 2
+    return size
+
+
+def _spread_hash(key: str) -> int:
+    code = java_hash(key) & 0xFFFFFFFF
+    return code ^ code >> 16
+
+
+def _redistributed(bins: Bins, size: int) -> Steps[Bins]:
+    found: Bins = {}
+    for some in bins.values():
+        for each in some:
+            found.setdefault(each[0] & (size - 1), []).append(each)
         yield
     return found
 
 
-def _redistributed(
-    bins: dict[int, list[tuple[int, str]]], size: int
-) -> Steps[dict[int, list[tuple[int, str]]]]:
-    found: dict[int, list[tuple[int, str]]] = {}
-    for some in bins.values():
-        for each in some:
-            found.setdefault(each[0] & (size - 1), []).append(each)
+def _listed(bins: Bins, size: int) -> Steps[list[str]]:
+    found: list[str] = []
+    for at in range(size):
+        found += [key for _, key in bins.get(at, ())]
         yield
     return found
 
