@@ -95,8 +95,8 @@ def test_missing_internal_topics_are_to_be_created_as_stated():
 
 def test_missing_internal_topics_are_named_in_the_order_of_javas_map():
     found = configured(reads("0", "a", changelogs=["x-4", "x-3", "x-1", "x-2"]), a=1)
-    assert found.error.detail == "Internal topics are missing: x-1, x-2, x-3 and 1 additional topics"
-    assert list(found.internal_topics_to_create) == ["x-1", "x-2", "x-3", "x-4"]
+    assert found.error.detail == "Internal topics are missing: x-2, x-1, x-4 and 1 additional topics"
+    assert list(found.internal_topics_to_create) == ["x-2", "x-1", "x-4", "x-3"]
 
 
 def test_only_what_is_missing_is_created():
