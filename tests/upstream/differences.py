@@ -9,7 +9,7 @@ _DYNAMIC_ONLY: Final = "in Kafka it is only a dynamic setting (DynamicConfig)"
 _BOUNDED: Final = "more would exhaust the process"
 
 MESSAGES: Final = {
-    "TxnOffsetCommitRequest: *": "kio has not renamed generation_id yet, which is the same on the wire",
+    "TxnOffsetCommitRequest*": "kio has not renamed generation_id yet, which is the same on the wire",
     "Share* flexible from": "kio does not have their version 0, which no broker serves",
 }
 
