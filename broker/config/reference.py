@@ -25,6 +25,7 @@ _TITLES: Final = {
     "groups": "Consumer groups",
     "consumer_groups": "Consumer groups of the consumer protocol",
     "share_groups": "Share groups",
+    "streams_groups": "Streams groups",
     "transactions": "Transactions",
     "share_partitions": "Share groups: the records in flight",
     "share_coordinator": "Share groups: the topic with their states",
