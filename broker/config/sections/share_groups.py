@@ -142,10 +142,7 @@ RENEW_ACKNOWLEDGE: Final = Setting(
     "refused with INVALID_RECORD_STATE.",
 )
 
-NO_DEAD_LETTERS: Final = (
-    "there are no dead letter queues, as in a Kafka cluster with share.version 1: a record that cannot be "
-    "delivered is archived"
-)
+NO_DEAD_LETTERS: Final = "there are no dead letter queues: a record that cannot be delivered is archived"
 DEAD_LETTER_TOPIC: Final = Setting(
     "errors.deadletterqueue.topic.name",
     "",
