@@ -169,6 +169,7 @@ def build_in_steps(values: Mapping[str, str]) -> Steps[BrokerConfig]:
     config.groups.check()
     config.consumer_groups.check()
     config.share_groups.check()
+    config.streams_groups.check()
     config.share_partitions.check(config.share_groups.max_size)
     config.upstream.check()
     _check_tokens(config)

@@ -137,6 +137,7 @@ def test_the_broker_can_allow_more_deliveries_than_its_own_limit():
                 config.consumer_groups,
                 config.share_groups,
                 config.share_partitions,
+                config.streams_groups,
             )
 
 
