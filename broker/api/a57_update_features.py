@@ -4,9 +4,9 @@ FeatureControlManager)
 Versions 0-2; version 1 adds the upgrade type and `validate_only`. Version 0 only upgrades: as in Kafka,
 `allow_downgrade` has no effect. An update to the present level succeeds and changes nothing; any other is
 INVALID_UPDATE_VERSION with Kafka's reason, but for downgrades: Kafka lowers a level where no metadata would
-be lost, and here it is fixed. kraft.version and streams.version, which Kafka knows too, have level 0. Of a
-feature that is named twice the last update counts, as in Kafka. The first error is that of the response,
-which then has no results; otherwise each update has a result, up to version 1 (KIP-1022).
+be lost, and here it is fixed. kraft.version, which Kafka knows too, has level 0. Of a feature that is named
+twice the last update counts, as in Kafka. The first error is that of the response, which then has no results;
+otherwise each update has a result, up to version 1 (KIP-1022).
 """
 
 from typing import Final
@@ -31,8 +31,6 @@ from broker.security.acl.acl import Operation
 NO_RESULTS_SINCE: Final = 2
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = UPGRADE_TYPES = (1, 2, 3)
 METADATA_VERSION: Final = "metadata.version"
-SAME_METADATA_SINCE: Final = 23
-"""The least metadata.version whose metadata are those of the finalized one: Kafka can go back to it."""
 
 
 @api(ApiKey.UPDATE_FEATURES, versions=(0, 2), services=ControlServices)
@@ -88,8 +86,9 @@ def _problem(update: FeatureUpdateKey, node_id: int) -> str:
             "Can't downgrade the version of this feature without setting the upgrade type to either safe or "
             "unsafe downgrade."
         )
-    elif name == METADATA_VERSION and level < SAME_METADATA_SINCE:
-        return f"Invalid metadata.version {level}. {_LOSSES[how]}"
+    elif name == METADATA_VERSION:
+        # Each lower level has other metadata than this one.
+        return f"Unsupported metadata.version downgrade from {feature.level} to {level}. {_LOSSES[how]}"
     else:
         reason = f"This broker has only version {feature.level}."
     return f"Invalid update version {level} for feature {name}. {reason}" if reason else ""

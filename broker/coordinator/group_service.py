@@ -17,7 +17,7 @@ from broker.config.sections.share_groups import ShareGroupConfig
 from broker.coordinator.group.consumer.assignment import ClusterTopics
 from broker.coordinator.group.coordinator import GroupCoordinator
 from broker.coordinator.group.expiry import OnTimerFailure
-from broker.coordinator.group.groups import TimesOf
+from broker.coordinator.group.groups import StreamsSettingsOf, TimesOf
 from broker.coordinator.group.messages import CommittedOffset, Effects, Now, Record
 from broker.coordinator.group.records import decode_key
 from broker.coordinator.offsets_log import OffsetsLog
@@ -31,6 +31,8 @@ logger = logging.getLogger(__name__)
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 
+
+UNKNOWN_LAG: Final = -1
 
 ShareSummary = Callable[[str, bytes, int], ShareStateSummary | None]
 """Returns what is known of the state of a share partition: by group id, topic id and partition."""
@@ -76,11 +78,14 @@ class GroupService:
         topics: Callable[[], ClusterTopics],
         times_of: TimesOf,
         share_times_of: TimesOf,
+        streams_settings_of: StreamsSettingsOf,
     ) -> None:
-        """`topics` returns the topics of the cluster, `times_of` the settings of a consumer group, and
-        `share_times_of` those of a share group.
+        """`topics` returns the topics of the cluster, `times_of` the settings of a consumer group,
+        `share_times_of` those of a share group and `streams_settings_of` those of a streams group.
         """
-        self.coordinator = GroupCoordinator(config, consumer, share, topics, times_of, share_times_of)
+        self.coordinator = GroupCoordinator(
+            config, consumer, share, topics, times_of, share_times_of, streams_settings_of
+        )
         self.next_deadline = self.coordinator.next_deadline
         self._partitions = partitions
         self._logs = TopicLogs(OFFSETS_TOPIC, partitions, OffsetsLog, logger, "consumer groups")
@@ -173,6 +178,15 @@ class GroupService:
                     behind += max(end - committed.offset, 0)
                 yield
         return behind
+
+    def share_lag(self, topic: str, index: int, summary: ShareStateSummary) -> int:
+        """Return the number of records of a share partition that a group has still to complete; -1 if it is
+        unknown. Opens no log. (KIP-1226)
+        """
+        end = self._partitions.end_offset(topic, index)
+        if end is None or summary.complete < 0:
+            return UNKNOWN_LAG
+        return end - summary.start_offset - summary.complete
 
     def positions(self, group_id: str) -> Steps[Mapping[str, Mapping[int, CommittedOffset]]]:
         """Return where a group reads on, by topic and partition: its committed offsets, or the start offsets

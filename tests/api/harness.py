@@ -24,11 +24,13 @@ from broker.api.requests.services import (
     control_services,
     log_services,
 )
+from broker.api.requests.streams_topics import StreamsTopics
 from broker.api.security.client_security import ClientSecurity
 from broker.common.slices import Slices, advance, run_through
 from broker.config.load import load
 from broker.config.sections.groups import group_times
 from broker.config.sections.share_groups import share_group_times
+from broker.config.sections.streams_groups import streams_group_settings
 from broker.controller.control import Control
 from broker.coordinator.group.consumer.assignment import ClusterTopics
 from broker.coordinator.group.messages import Now
@@ -42,7 +44,7 @@ from broker.metadata.store import MetadataStore
 from broker.metrics.rate import Window
 from broker.partitions.partitions import Partitions
 from broker.protocol import codec
-from broker.protocol.api_key import response_header_version
+from broker.protocol.api_key import ApiKey, response_header_version
 from broker.protocol.codec import parse_response_header
 from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from broker.protocol.schema import Message
@@ -65,6 +67,9 @@ from tests.support.headers import parse_request_header
 Reply = TypeVar("Reply", bound=Message)
 
 WALL_MS = 1_700_000_000_000
+
+NAMED = {ApiKey.OFFSET_COMMIT: 9, ApiKey.OFFSET_FETCH: 9, ApiKey.TXN_OFFSET_COMMIT: 5}
+"""The last versions in which topics have names, where `Harness.ask` uses these by default."""
 
 
 def join(parts: Iterable[Any]) -> bytes:
@@ -173,7 +178,11 @@ class Harness:
             lambda group_id: share_group_times(
                 self.control.image.group_configs.get(group_id, {}), config.share_groups
             ),
+            lambda group_id: streams_group_settings(
+                self.control.image.group_configs.get(group_id, {}), config.streams_groups
+            ),
         )
+        self.streams_topics = StreamsTopics(self.control, self.clock)
         self.linger = AppendLinger(config.groups.append_linger_ms, self.callbacks, self.clock)
         self.states = FakeShareStates()
         self.share_states = ShareGroupStateService(
@@ -226,6 +235,7 @@ class Harness:
                     self.transactions,
                     self.share_states,
                     self.linger,
+                    self.streams_topics,
                 ),
                 self.quotas,
                 self.replication,
@@ -293,7 +303,7 @@ class Harness:
         asking = Asking()
         context = asking.context
         context.api_key = key
-        context.api_version = entry.max_version if version is None else version
+        context.api_version = NAMED.get(entry.key, entry.max_version) if version is None else version
         assert entry.min_version <= context.api_version <= entry.max_version
         context.connection = connection or Connection()
         context.client_id = client_id

@@ -16,7 +16,7 @@ from broker.coordinator.group.consumer import records
 from broker.coordinator.group.consumer.assignment import Assignment, Topics, overlap
 from broker.coordinator.group.consumer.member import ConsumerMember, ConsumerTimers, ResolvedExpression
 from broker.coordinator.group.messages import CONSUMER, CommitRequest, Record
-from broker.coordinator.group.modern_group import ModernGroup
+from broker.coordinator.group.modern_group import PartitionGroup
 from broker.coordinator.group.records import GroupKeys, KeyType, ModernKey, tombstone
 
 logger = logging.getLogger(__name__)
@@ -94,7 +94,7 @@ class ConsumerGroupState(Enum):
     STABLE = "Stable"
 
 
-class ConsumerGroup(ModernGroup[ConsumerMember, ConsumerTimers]):
+class ConsumerGroup(PartitionGroup[ConsumerMember, ConsumerTimers]):
     """A consumer group.
 
     `owners` has the partitions that are assigned or still to be revoked. `expressions` are the subscribed
@@ -182,13 +182,16 @@ class ConsumerGroup(ModernGroup[ConsumerMember, ConsumerTimers]):
         return self._check_epoch(member, request.generation_id)
 
     def check_transactional_commit(self, request: CommitRequest) -> ErrorCode:
-        """Check a TxnOffsetCommit, which knows no member epochs."""
+        """Check a TxnOffsetCommit; one of a producer that states no member is accepted."""
         if request.generation_id < 0 and not self.members:
+            return ErrorCode.NONE
+        if request.generation_id == -1 and not request.member_id and request.instance_id is None:
             return ErrorCode.NONE
         member = self.members.get(request.member_id)
         if member is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        return ErrorCode.NONE if request.generation_id == member.epoch else ErrorCode.ILLEGAL_GENERATION
+        error = self._check_epoch(member, request.generation_id)
+        return error if not error or request.knows_member_epochs else ErrorCode.ILLEGAL_GENERATION
 
     def check_fetch(self, member_id: str | None, epoch: int) -> ErrorCode:
         """Check an OffsetFetch, which states a member only if it comes from one."""
