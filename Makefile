@@ -89,8 +89,15 @@ $(VENV)/dev: pyproject.toml requirements/dev.txt
 	$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@ $(VENV)/runtime
 
+# The first start is interpreted, and does not wait for the build that the next one uses.
 run: $(VENV)/runtime
-	@exec $(BIN)/weir serve $(ARGS)
+	@nice -n 19 $(BIN)/python -m deploy.compiled_build </dev/null & exec $(BIN)/weir serve $(ARGS)
+
+# An environment of its own: the broker runs while it is installed.
+$(VENV)-compile/ready: requirements/build.txt requirements/compile.txt
+	@$(BIN)/python -m venv $(VENV)-compile
+	PIP_DISABLE_PIP_VERSION_CHECK=1 $(VENV)-compile/bin/pip install --quiet $(LOCKED) requirements/build.txt $(LOCKED) requirements/compile.txt
+	@touch $@
 
 $(VENV)/compile: pyproject.toml requirements/compile.txt $(VENV)/runtime
 	$(PIP) $(LOCKED) requirements/compile.txt
@@ -103,7 +110,7 @@ compiled: $(VENV)/compile interpreted
 	@find broker -name '*.so' -exec touch -r build/began {} +
 
 interpreted:
-	@rm -rf build
+	@rm -rf build $(VENV)/compiled
 	@find broker -name '*.so' -delete
 
 wheel: $(VENV)/compile
@@ -300,4 +307,4 @@ image-test: $(VENV)/dev
 	tests/image/run $(ARGS)
 
 clean: interpreted
-	rm -rf $(VENV) $(VENV)-docs $(VENV)-sbom site .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build benchmarks/build
+	rm -rf $(VENV) $(VENV)-compile $(VENV)-docs $(VENV)-sbom site .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build benchmarks/build
