@@ -41,9 +41,9 @@ CHECKS   := types style async imports dockerfile conventions
 .PHONY: help run test check $(CHECKS) format compiled interpreted wheel dist test-compiled lock audit bench bench-quick demo demo-gateway docs pictures sbom soak image-test test-timed test-clients test-clients-more test-gateway test-pipeline pipeline jars jars-s3 test-all upstream clean
 
 help:
-	@echo "make run [ARGS=...]    install what is needed and start the broker and its console"
+	@echo "make run [ARGS=...]    install what is needed and start the broker and its console; compiles for the next start"
 	@echo "make compiled          compile the hot modules of this checkout (needs a C compiler and Python's headers)"
-	@echo "make interpreted       remove what make compiled built"
+	@echo "make interpreted       remove what make compiled and make run built"
 	@echo "make wheel             a wheel with the compiled modules, into dist (needs what make compiled needs)"
 	@echo "make dist              a source distribution, and a wheel for every machine, into dist"
 	@echo "make sbom              what a broker consists of, in CycloneDX's format, into dist"
@@ -90,8 +90,15 @@ $(VENV)/dev: pyproject.toml requirements/dev.txt
 	$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@ $(VENV)/runtime
 
+# The first start is interpreted, and does not wait for the build that the next one uses.
 run: $(VENV)/runtime
-	@exec $(BIN)/weir serve $(ARGS)
+	@nice -n 19 $(BIN)/python -m deploy.compiled_build </dev/null & exec $(BIN)/weir serve $(ARGS)
+
+# An environment of its own: the broker runs while it is installed.
+$(VENV)-compile/ready: requirements/build.txt requirements/compile.txt
+	@$(BIN)/python -m venv $(VENV)-compile
+	PIP_DISABLE_PIP_VERSION_CHECK=1 $(VENV)-compile/bin/pip install --quiet $(LOCKED) requirements/build.txt $(LOCKED) requirements/compile.txt
+	@touch $@
 
 $(VENV)/compile: pyproject.toml requirements/compile.txt $(VENV)/runtime
 	$(PIP) $(LOCKED) requirements/compile.txt
@@ -104,7 +111,7 @@ compiled: $(VENV)/compile interpreted
 	@find broker -name '*.so' -exec touch -r build/began {} +
 
 interpreted:
-	@rm -rf build
+	@rm -rf build $(VENV)/compiled
 	@find broker -name '*.so' -delete
 
 wheel: $(VENV)/compile
@@ -305,4 +312,4 @@ image-test: $(VENV)/dev
 	tests/image/run $(ARGS)
 
 clean: interpreted
-	rm -rf $(VENV) $(VENV)-docs $(VENV)-sbom site .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build benchmarks/build
+	rm -rf $(VENV) $(VENV)-compile $(VENV)-docs $(VENV)-sbom site .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build benchmarks/build

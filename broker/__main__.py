@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 import click
 import trio
 
+from broker import start
 from broker.common import logs
 from broker.common.errors import ConfigError, FatalExitError
 from broker.common.version import VERSION
@@ -89,7 +90,14 @@ _WEIR_COMPLETE=fish_source weir | source.
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]}, epilog=SHELLS)
-@click.version_option(f"{VERSION}, {compiled.KIND}", prog_name="weir")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=lambda context, _option, is_asked: _show_version(context, is_asked),
+    help="Show the version, whether the hot modules are compiled, and if not, why. Then exit.",
+)
 def main() -> None:
     """Weir: a Kafka-wire broker that protects a shared cluster from its own tenants."""
     changed = compiled.newer_source()
@@ -98,6 +106,14 @@ def main() -> None:
             f"the compiled modules are older than {changed}: `make compiled` builds them anew, "
             "`make interpreted` removes them"
         )
+
+
+def _show_version(context: click.Context, is_asked: bool) -> None:
+    if not is_asked or context.resilient_parsing:
+        return
+    why = "" if compiled.COMPILED else f": {start.why_interpreted()}"
+    click.echo(f"weir, version {VERSION}, {compiled.KIND}{why}")
+    context.exit()
 
 
 file_argument = click.argument(

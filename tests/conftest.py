@@ -71,6 +71,7 @@ WAITING: Final = pytest.StashKey[int]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    os.environ["WEIR_BUILD"] = "no"  # the programs that tests start are these sources
     try:
         quarter = quarter_of(os.environ.get(ROTATION, ""), config.rootpath)
     except ValueError as error:

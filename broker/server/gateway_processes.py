@@ -104,7 +104,7 @@ class Processes:
 
     async def _run_once(self, index: int) -> int:
         """Run a process to its end. Returns its status, negative for a signal. If cancelled, kills it."""
-        command = [sys.executable, "-m", "broker", "gateway", *self._arguments]
+        command = [sys.executable, "-m", "broker.start", "gateway", *self._arguments]
         for setting in overrides_of(index, self._config):
             command += ["--override", setting]
         # Not through Trio, which forks in a thread: the system stops the process when that thread ends.

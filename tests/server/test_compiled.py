@@ -18,6 +18,7 @@ import broker
 from broker.__main__ import main
 from broker.common.version import VERSION
 from broker.server.compiled import COMPILED, KIND, newer_source
+from broker.start import why_interpreted
 
 ROOT: Final = Path(__file__).parents[2]
 MODULES: Final = tuple(
@@ -65,7 +66,8 @@ def test_only_the_build_of_a_checkout_is_compared(built: str) -> None:
 
 def test_the_version_says_which_kind_runs() -> None:
     answer = CliRunner().invoke(main, ["--version"])
-    assert answer.output == f"weir, version {VERSION}, {KIND}\n"
+    why = "" if COMPILED else f": {why_interpreted()}"
+    assert answer.output == f"weir, version {VERSION}, {KIND}{why}\n"
     assert (KIND == "compiled") is COMPILED
 
 
