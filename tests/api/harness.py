@@ -24,6 +24,7 @@ from broker.api.requests.services import (
     control_services,
     log_services,
 )
+from broker.api.requests.streams_topics import StreamsTopics
 from broker.api.security.client_security import ClientSecurity
 from broker.common.slices import Slices, advance, run_through
 from broker.config.load import load
@@ -178,6 +179,7 @@ class Harness:
                 self.control.image.group_configs.get(group_id, {}), config.streams_groups
             ),
         )
+        self.streams_topics = StreamsTopics(self.control, self.clock)
         self.linger = AppendLinger(config.groups.append_linger_ms, self.callbacks, self.clock)
         self.states = FakeShareStates()
         self.share_states = ShareGroupStateService(
@@ -230,6 +232,7 @@ class Harness:
                     self.transactions,
                     self.share_states,
                     self.linger,
+                    self.streams_topics,
                 ),
                 self.quotas,
                 self.replication,

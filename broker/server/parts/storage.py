@@ -34,6 +34,7 @@ from broker.server.disk.stores import open_logs
 from broker.server.disk.tasks import BackgroundThreads, start_storage
 from broker.server.parts.control import retry_storm_reaper
 from broker.server.parts.share_groups import ShareGroups, ShareGroupStateService, share_reapers
+from broker.server.parts.streams_topics import StreamsTopicCreation
 
 logger = logging.getLogger(__name__)
 
@@ -119,8 +120,16 @@ class DelayedRequests:
             self._report_timer,
         )
         self.linger = AppendLinger(config.groups.append_linger_ms, callbacks, clock)
+        self.streams_topics = StreamsTopicCreation(control, clock)
         self.groups = GroupServices(
-            control, groups, callbacks, security, self.transactions, self.share_states, self.linger
+            control,
+            groups,
+            callbacks,
+            security,
+            self.transactions,
+            self.share_states,
+            self.linger,
+            self.streams_topics.topics,
         )
         fetch_reaper = f"ExpirationReaper-{config.broker.node_id}-Fetch"
         fetch_timer = Reaper(fetch_reaper, self.fetches.next_deadline, self._expire_fetches, clock)

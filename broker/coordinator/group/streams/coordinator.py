@@ -84,18 +84,6 @@ class StreamsCoordinator:
             status=None if configured is None else configured.error,
         )
 
-    def check_description(self, group_id: str, member_id: str, topology_epoch: int) -> None:
-        """Check a description of the topology that a member sends. Raises ApiError."""
-        group = group_of_type(self._groups.by_id, group_id, StreamsGroup)
-        group.member(member_id)
-        current = -1 if group.topology is None else group.topology.epoch
-        if topology_epoch != current:
-            raise ApiError(
-                ErrorCode.INVALID_REQUEST,
-                f"Topology epoch {topology_epoch} does not match the group's current topology epoch "
-                f"{current}.",
-            )
-
     def _is_large(self, request: StreamsHeartbeatRequest) -> bool:
         """Check a heartbeat, and return whether its change is too much for one piece. Raises ApiError."""
         heartbeat.check_request(request)

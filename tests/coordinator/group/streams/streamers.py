@@ -24,9 +24,7 @@ INTERVAL_MS = 5_000
 SESSION_MS = 45_000
 DELAY_MS = 3_000
 
-COUNTS = Topology(
-    0, (Subtopology("0", ("t",), state_changelog_topics=(TopicInfo("app-counts-changelog"),)),)
-)
+COUNTS = Topology(0, (Subtopology("0", ("t",), state_changelog_topics=(TopicInfo("app-counts-changelog"),)),))
 """One subtopology with state, which reads `t`."""
 
 
@@ -36,7 +34,10 @@ def tasks(
     warmup: Mapping[str, set[int]] | None = None,
 ) -> TaskSets:
     return TaskSets(
-        *({each: frozenset(some[each]) for each in some} for some in (active or {}, standby or {}, warmup or {}))
+        *(
+            {each: frozenset(some[each]) for each in some}
+            for some in (active or {}, standby or {}, warmup or {})
+        )
     )
 
 
