@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trio.testing
 
 from broker.coordinator.group.messages import Endpoint
 from broker.coordinator.group.streams.assignor import NOTHING
@@ -255,7 +256,7 @@ async def test_offsets_and_then_the_group_are_deleted(http: Browserless, committ
 
 
 async def test_a_group_of_a_thousand_members_is_told_in_slices(
-    http: Browserless, world: LogWorld, broker: LoggedBroker
+    http: Browserless, world: LogWorld, mock_clock: trio.testing.MockClock
 ) -> None:
     topology = Topology(0, (Subtopology("0", ("wide",)),))
     for number in range(1_000):
