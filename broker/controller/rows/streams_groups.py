@@ -4,7 +4,7 @@ from typing import Annotated, Final
 
 import msgspec
 
-from broker.controller.rows.fields import AnyText, Configs, one_of
+from broker.controller.rows.fields import LEFT_OUT, AnyText, Configs, one_of
 
 MOST: Final = msgspec.Meta(max_length=1_000_000)
 
@@ -76,8 +76,8 @@ class MemberTaskRow(msgspec.Struct, frozen=True):
     partition: int
     role: TaskRole | None
     target: TaskRole | None
-    offset: int | None = None
-    end_offset: int | None = None
+    offset: Annotated[int | None, LEFT_OUT] = None
+    end_offset: Annotated[int | None, LEFT_OUT] = None
 
 
 class StreamsMemberRow(msgspec.Struct, frozen=True):

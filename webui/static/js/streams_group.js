@@ -106,7 +106,7 @@ function isMoving({ role, target }) {
 
 function taskChip({ subtopology, partition, role, target, offset, end_offset: end }) {
   const name = `${subtopology}_${partition}`;
-  const restored = offset === null ? "" : end === null ? `state restored to offset ${group(offset)}` : `state restored to ${group(offset)} of ${group(end)}`;
+  const restored = offset === undefined ? "" : end === undefined ? `state restored to offset ${group(offset)}` : `state restored to ${group(offset)} of ${group(end)}`;
   if (role === target) return h("span.task", { title: restored || null }, name);
   const [mark, words] = target === null ? ["↗", "leaves this member"] : role === null ? ["↘", "comes to this member"] : ["⇄", `becomes ${ROLES[target]}`];
   return h("span.task", { data: { moves: words }, title: [words, restored].filter(Boolean).join("; ") }, h("span", { "aria-hidden": "true" }, `${mark} `), name, h("span.hidden", ` ${words}`));
