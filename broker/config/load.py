@@ -169,7 +169,8 @@ def build_in_steps(values: Mapping[str, str]) -> Steps[BrokerConfig]:
     config.groups.check()
     config.consumer_groups.check()
     config.share_groups.check()
-    config.share_partitions.check()
+    config.streams_groups.check()
+    config.share_partitions.check(config.share_groups.max_size)
     config.upstream.check()
     _check_tokens(config)
     local = frozenset(each.name for each in config.network.resolved_listeners() if each.is_local)
@@ -185,6 +186,16 @@ def _check_tokens(config: BrokerConfig) -> None:
         if not security.jwks_endpoint_url:
             allowed = f"a URL, required by {OAUTHBEARER} on the listener {listener.name}"
             raise ConfigError(JWKS_URL, "", allowed)
+        for name, is_expected, is_any_allowed in (
+            ("audience", security.expected_audiences, security.allow_unverified_audience),
+            ("issuer", security.expected_issuer, security.allow_unverified_issuer),
+        ):
+            if not (is_expected or is_any_allowed):
+                allowed = (
+                    f"the {name} of the tokens that {OAUTHBEARER} takes on the listener {listener.name}; "
+                    f"sasl.oauthbearer.allow.unverified.{name}=true allows any"
+                )
+                raise ConfigError(f"sasl.oauthbearer.expected.{name}", "", allowed)
 
 
 _OfListeners = Mapping[str, Sequence[tuple[str, str]]]

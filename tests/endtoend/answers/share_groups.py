@@ -9,9 +9,8 @@ GROUP: Final = "sharing"
 NONE: Final = "no-such-group"
 NEVER: Final = "never-joined"
 UNKNOWN_ID: Final = b"\7" * 16
-V1: Final = (1,)
 
-NO_RESULTS: Final = "Kafka 4.1.1 answers without an error and without the results of partitions"
+NO_RESULTS: Final = "Kafka answers without an error and without the results of partitions"
 NO_MEMBER_ID: Final = "Kafka fails with UNKNOWN_SERVER_ERROR where the member id is no id"
 
 
@@ -38,7 +37,7 @@ def reset(group: str, *indexes: int, topic: str = TOPIC) -> dict[str, Any]:
 
 CASES: Final = (
     *(
-        Case("ShareGroupHeartbeat", heartbeat(**changes), V1)
+        Case("ShareGroupHeartbeat", heartbeat(**changes))
         for changes in (
             {"group_id": ""},
             {"member_id": ""},
@@ -50,12 +49,11 @@ CASES: Final = (
             {"rack_id": ""},
         )
     ),
-    Case("ShareGroupDescribe", {"group_ids": [NONE, ""]}, V1),
+    Case("ShareGroupDescribe", {"group_ids": [NONE, ""]}),
     *(
         Case(
             "ShareFetch",
             {"group_id": group, "member_id": member, "share_session_epoch": epoch},
-            V1,
             differs=NO_MEMBER_ID,
         )
         for group, member, epoch in ((GROUP, "m", 3), ("", "m", 0), (GROUP, "", 0))
@@ -64,14 +62,13 @@ CASES: Final = (
         Case(
             "ShareAcknowledge",
             {"group_id": GROUP, "member_id": "AAAAAAAAAAAAAAAAAAAAAQ", "share_session_epoch": epoch},
-            V1,
         )
         for epoch in (0, 5)
     ),
     Case("AlterShareGroupOffsets", reset(NEVER, 0), differs=NO_RESULTS),
-    Case("ShareGroupHeartbeat", heartbeat(), V1),
+    Case("ShareGroupHeartbeat", heartbeat()),
     Case("AlterShareGroupOffsets", reset(GROUP, 0), differs=NO_RESULTS),
-    Case("ShareGroupHeartbeat", heartbeat(member_epoch=-1), V1),
+    Case("ShareGroupHeartbeat", heartbeat(member_epoch=-1)),
     Case("AlterShareGroupOffsets", reset(GROUP, 0), differs=NO_RESULTS),
     Case("AlterShareGroupOffsets", reset(GROUP, 0, 9), differs=NO_RESULTS),
     Case("AlterShareGroupOffsets", reset(GROUP, 0, topic=ABSENT)),
