@@ -21,7 +21,7 @@ from broker.controller.rows.topics import (
     TransactionRow,
 )
 from broker.coordinator.group.messages import CONSUMER as CONSUMER_TYPE
-from broker.coordinator.group.messages import SHARE, CommittedOffset
+from broker.coordinator.group.messages import SHARE, STREAMS, CommittedOffset
 from broker.coordinator.group_service import GroupService
 from broker.coordinator.transaction.state import DECIDED, NAMES, TopicPartition, Transaction, TransactionState
 from broker.coordinator.transaction_service import TransactionService
@@ -30,6 +30,7 @@ from broker.log.partition import PartitionLog
 from broker.metadata.image import Image, Topic
 from broker.partitions.partitions import Partitions
 from broker.protocol.codec import decode_data_in_slices
+from broker.views.streams_groups import streams_group, streams_members
 
 CONSUMER = "consumer"
 VERSION_BYTES = 2
@@ -201,7 +202,8 @@ def group_detail(groups: GroupService, partitions: Partitions, group_id: str) ->
     found = groups.coordinator.overview(group_id)
     if found is None:
         return None
-    members = []
+    members: list[MemberRow] = []
+    streams = None
     if found.group_type == CONSUMER_TYPE:
         consumers = groups.coordinator.consumer.described(group_id)
         protocol_type, assignor = CONSUMER, consumers.assignor
@@ -224,6 +226,11 @@ def group_detail(groups: GroupService, partitions: Partitions, group_id: str) ->
             assigned = yield from _named(sharer.assigned, partitions)
             members.append(MemberRow(sharer.member_id, None, sharer.client_id, sharer.client_host, assigned))
             yield
+    elif found.group_type == STREAMS:
+        threads = groups.coordinator.streams.described(group_id)
+        protocol_type, assignor = STREAMS, threads.assignor
+        streams = yield from streams_group(threads)
+        members = yield from streams_members(threads, partitions)
     else:
         described = groups.coordinator.classic.described(group_id, missing_is_error=True)
         protocol_type, assignor = described.protocol_type, described.protocol
@@ -236,7 +243,7 @@ def group_detail(groups: GroupService, partitions: Partitions, group_id: str) ->
     offsets = yield from _offsets((yield from groups.positions(group_id)), partitions)
     lag = sum(each.lag or 0 for each in offsets)
     row = GroupRow(group_id, found.state, protocol_type, len(members), lag, found.group_type)
-    return GroupDetail(row, assignor, tuple(members), tuple(offsets))
+    return GroupDetail(row, assignor, tuple(members), tuple(offsets), streams)
 
 
 def _offsets(

@@ -39,7 +39,11 @@ from broker.coordinator.group.messages import (
     Now,
     OffsetToCommit,
     ShareHeartbeatRequest,
+    StreamsHeartbeatReply,
+    StreamsHeartbeatRequest,
 )
+from broker.coordinator.group.streams.assignor import NOTHING, TaskSets
+from broker.coordinator.group.streams.topology import Topology
 from broker.coordinator.group_service import OFFSETS_TOPIC, GroupService
 from broker.coordinator.transaction.state import TransactionChange, TransactionClient
 from broker.coordinator.transaction_service import TRANSACTIONS_TOPIC, TransactionService
@@ -67,6 +71,11 @@ COMMANDS = (
     AbortTransaction,
 )
 WALL_MS = 1_700_000_000_000
+STREAMS_AT_ONCE = (
+    "group.streams.initial.rebalance.delay.ms=0",
+    "group.streams.assignment.interval.ms=0",
+)
+"""Overrides with which the tasks of streams groups are assigned at once."""
 TRANSACTIONAL = 0x10
 """The attribute of a batch in a transaction."""
 
@@ -244,6 +253,27 @@ class LogWorld:
         )
         effects = run_through(self.groups.coordinator.consumer.heartbeat(request, object(), self.now()))
         self.groups.write_now(effects, self.now())
+
+    def stream(
+        self, group: str, member_id: str, topology: Topology, process_id: str = "", **fields: Any
+    ) -> StreamsHeartbeatReply:
+        """Let a member of a streams group join, of a process of its own unless stated."""
+        joins = {"rebalance_timeout_ms": 60_000, "owned": NOTHING, "topology": topology}
+        process_id = process_id or f"process-{member_id}"
+        return self.stream_on(group, member_id, 0, process_id=process_id, **(joins | fields))
+
+    def stream_on(
+        self, group: str, member_id: str, epoch: int, owned: TaskSets | None = None, **fields: Any
+    ) -> StreamsHeartbeatReply:
+        """Send a heartbeat of a member of a streams group."""
+        if OFFSETS_TOPIC not in self.partitions.by_name:
+            self.topic(OFFSETS_TOPIC)
+        now, client = self.now(), {"client_id": "app", "client_host": "/10.0.0.7"}
+        request = StreamsHeartbeatRequest(group, member_id, epoch, owned=owned, **(client | fields))
+        effects = run_through(self.groups.coordinator.streams.heartbeat(request, object(), now))
+        ((_, reply),) = self.groups.write_now(effects, now).replies
+        assert isinstance(reply, StreamsHeartbeatReply)
+        return reply
 
     def transact(
         self,

@@ -14,6 +14,16 @@ from broker.controller.rows.connections import (
     SelectorRow,
     ThrottledRow,
 )
+from broker.controller.rows.streams_groups import (
+    EndpointRow,
+    InternalTopicRow,
+    MemberTaskRow,
+    StatusRow,
+    StreamsGroupRow,
+    StreamsMemberRow,
+    SubtopologyRow,
+    TopologyRow,
+)
 from broker.controller.rows.topics import (
     CommittedRow,
     GroupDetail,
@@ -217,6 +227,53 @@ def group(name: str, *clients: str, lag: int = 40, topic: str = "orders") -> Gro
     state = "Stable" if clients else "Empty"
     row = GroupRow(name, state, "consumer", len(clients), lag * len(clients))
     return GroupDetail(row, "range" if clients else "", members, offsets)
+
+
+def streams_group(
+    name: str, *clients: str, topology: TopologyRow | None = None, status: StatusRow | None = None
+) -> GroupDetail:
+    """Two members of one process for each client, with a task that moves from the first to the second."""
+    members = []
+    for client in clients:
+        for thread in range(2):
+            kept = tuple(MemberTaskRow("0", index, "active", "active") for index in (thread, thread + 2))
+            roles = (None, "active") if thread else ("active", None)
+            standby = MemberTaskRow("1", 1 - thread, "standby", "standby", 900, 1_000)
+            streams = StreamsMemberRow(
+                f"process-{client}",
+                1,
+                EndpointRow(f"{client}.example", 8_443),
+                (("zone", "a"),),
+                (
+                    *kept,
+                    MemberTaskRow("1", thread, "standby", "active"),
+                    standby,
+                    MemberTaskRow("2", 0, *roles),
+                ),
+            )
+            read = tuple(("orders", task.partition) for task in kept)
+            members.append(MemberRow(f"{client}-{thread}", None, client, "/10.0.0.7", read, streams))
+    state = "NotReady" if status else "Reconciling" if members else "Empty"
+    row = GroupRow(name, state, "streams", len(members), 40, "streams")
+    offsets = (CommittedRow("orders", 0, 960, 1_000, 40),)
+    return GroupDetail(row, "sticky", tuple(members), offsets, StreamsGroupRow(topology, status))
+
+
+def subtopology(number: int, *sources: str, **changes: Any) -> SubtopologyRow:
+    """One with four tasks that reads topics."""
+    return replace(SubtopologyRow(str(number), 4, sources, (), (), ()), **changes)
+
+
+def word_count(source: str = "orders", application: str = "word-count") -> TopologyRow:
+    """Two subtopologies, connected by a repartition topic, and one beside them."""
+    repartition, changelog = f"{application}-counts-repartition", f"{application}-counts-changelog"
+    counts = subtopology(
+        1,
+        repartition_source_topics=(InternalTopicRow(repartition, 4),),
+        changelog_topics=(InternalTopicRow(changelog, 4),),
+    )
+    splits = subtopology(0, source, repartition_sink_topics=(repartition,))
+    return TopologyRow(1, (splits, counts, subtopology(2, "clicks", tasks=1)))
 
 
 def upstream_node(node_id: int = 1, **changes: Any) -> UpstreamNodeRow:

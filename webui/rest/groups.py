@@ -5,12 +5,13 @@ broker.controller checks roles and states, and records changes.
 """
 
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from broker.common.errors import ApiError, ErrorCode
+from broker.common.slices import Steps
 from broker.controller.commands import Role
 from broker.controller.group_changes import (
     MAX_PARTITIONS,
@@ -22,7 +23,8 @@ from broker.controller.group_changes import (
     TopicPartitions,
 )
 from broker.controller.rows.client_endpoint import ClientEndpoint
-from broker.controller.rows.topics import CommittedRow, GroupRow, MemberRow
+from broker.controller.rows.streams_groups import StreamsGroupRow
+from broker.controller.rows.topics import CommittedRow, GroupDetail, GroupRow, MemberRow
 from webui.problem import PROBLEM, Problem, problem_schema
 from webui.rest.paging import page_query, page_schema, table_page
 from webui.rest.record_json import LATEST_MOMENT
@@ -30,7 +32,7 @@ from webui.rest.replies import no_content
 from webui.rest.routing import Call, PathName, Query, Reply, ResponseSpec, Route
 from webui.rest.upstream import refuse_for_gateway
 from webui.schema import COUNT, NAME, Flag, Invalid, Listing, Number, OneOf, Record, Text
-from webui.tables.answers import as_json, schema_of
+from webui.tables.answers import as_json, as_json_in_steps, schema_of
 from webui.tables.json_output import utc
 from webui.tables.listing import Table
 from webui.tables.slices import collect, run_in_slices
@@ -69,13 +71,18 @@ LAG: Final = Record(
 )
 LONGEST_LAG_S: Final = 86_400
 GROUP: Final = schema_of(GroupRow, "Group")
-GROUP_DETAIL: Final = schema_of(
-    GroupRow,
-    "GroupDetail",
-    assignor=NAME,
-    consumers=Listing(schema_of(MemberRow), max_items=1_000_000),
-    offsets=Listing(schema_of(CommittedRow), max_items=1_000_000),
+GROUP_DETAIL: Final = msgspec.structs.replace(
+    schema_of(
+        GroupRow,
+        "GroupDetail",
+        assignor=NAME,
+        consumers=Listing(schema_of(MemberRow), max_items=1_000_000),
+        offsets=Listing(schema_of(CommittedRow), max_items=1_000_000),
+        streams=schema_of(StreamsGroupRow, "StreamsGroup"),
+    ),
+    optional=frozenset({"streams"}),
 )
+"""`streams` is that of streams groups; others have none."""
 GROUP_PAGE: Final = page_schema(GROUP)
 
 GROUPS: Final[Table[GroupRow]] = Table(
@@ -106,20 +113,20 @@ async def group(call: Call) -> Reply:
     detail = await run_in_slices(call.views.topics.group(call.path_params["group"]))
     if detail is None:
         raise Problem(404, "Group not found.")
-    consumers = await collect(consumers_json(detail.members))
+    consumers = await run_in_slices(_all_in_steps(detail.members))
     offsets = await collect(map(as_json, detail.offsets))
     found = {"assignor": detail.assignor, "consumers": consumers, "offsets": offsets}
+    if detail.streams is not None:
+        found["streams"] = await run_in_slices(as_json_in_steps(detail.streams))
     return Reply(as_json(detail.group) | found)
 
 
-def consumers_json(members: Iterable[MemberRow]) -> Iterator[dict[str, Any] | None]:
-    """Yield None after every partition of a member."""
-    for member in members:
-        assigned: list[dict[str, Any]] = []
-        for topic, partition in member.assigned:
-            assigned.append({"topic": topic, "partition": partition})
-            yield None
-        yield msgspec.structs.asdict(member) | {"assigned": assigned}
+def _all_in_steps(rows: Iterable[msgspec.Struct]) -> Steps[list[dict[str, Any]]]:
+    found = []
+    for row in rows:
+        found.append((yield from as_json_in_steps(row)))
+        yield
+    return found
 
 
 async def lag(call: Call) -> Reply:
@@ -142,22 +149,36 @@ async def reset(call: Call) -> Reply:
     if not command.validate_only:
         call.console.live.refresh()
     detail = await run_in_slices(call.views.topics.group(group))
-    is_share = detail is not None and detail.group.group_type == "share"
-    line = reset_command(call.views.server_info().endpoint, command, is_share=is_share)
+    line = reset_command(call.views.server_info().endpoint, command, moves, detail)
     return Reply({"items": await collect(map(as_json, moves)), "command": line})
 
 
-def reset_command(endpoint: ClientEndpoint, command: ResetOffsets, *, is_share: bool) -> str:
+def reset_command(
+    endpoint: ClientEndpoint,
+    command: ResetOffsets,
+    moves: Sequence[OffsetMove],
+    group: GroupDetail | None,
+) -> str:
     """Return the line of Kafka's tool that does the same, for a POSIX shell; empty if no tool can do it."""
-    if is_share and command.kind not in OF_SHARE_GROUPS:
+    group_type = "consumer" if group is None else group.group.group_type
+    if group_type == "share" and command.kind not in OF_SHARE_GROUPS:
         return ""
-    tool = "kafka-share-groups.sh" if is_share else "kafka-consumer-groups.sh"
+    is_of_streams = group_type == "streams"
+    if is_of_streams and any(each.before is None for each in moves):
+        return ""  # the tool resets only offsets that exist
+    tool = {"share": "kafka-share-groups.sh", "streams": "kafka-streams-groups.sh"}.get(
+        group_type, "kafka-consumer-groups.sh"
+    )
     words = [*endpoint.tool(tool), "--reset-offsets"]
     words += ["--group", command.group_id]
-    for each in command.topics:
+    topics = command.topics
+    if is_of_streams and not topics and not _are_sources(moves, group):
+        topics = _topics_of(moves)  # --all-input-topics leaves out repartition topics
+    for each in topics:
         chosen = f":{','.join(map(str, each.partitions))}" if each.partitions else ""
-        words += ["--topic", f"{each.topic}{chosen}"]
-    words += [] if command.topics else ["--all-topics"]
+        words += ["--input-topic" if is_of_streams else "--topic", f"{each.topic}{chosen}"]
+    if not topics:
+        words.append("--all-input-topics" if is_of_streams else "--all-topics")
     match command.kind:
         case ResetKind.EARLIEST | ResetKind.LATEST:
             words.append(f"--to-{command.kind}")
@@ -168,6 +189,22 @@ def reset_command(endpoint: ClientEndpoint, command: ResetOffsets, *, is_share: 
         case ResetKind.OFFSET:
             words += ["--to-offset", str(command.value)]
     return shlex.join([*words, "--execute"])
+
+
+def _are_sources(moves: Sequence[OffsetMove], group: GroupDetail | None) -> bool:
+    """Return whether all of the topics are source topics of the group's topology."""
+    topology = None if group is None or group.streams is None else group.streams.topology
+    others = {each.topic for each in moves}
+    for subtopology in () if topology is None else topology.subtopologies:
+        others.difference_update(subtopology.source_topics)
+    return not others
+
+
+def _topics_of(moves: Sequence[OffsetMove]) -> tuple[TopicPartitions, ...]:
+    found: dict[str, list[int]] = {}
+    for each in moves:
+        found.setdefault(each.topic, []).append(each.partition)
+    return tuple(TopicPartitions(topic, tuple(partitions)) for topic, partitions in found.items())
 
 
 async def delete_group(call: Call) -> Reply:
@@ -212,7 +249,7 @@ ROUTES: Final = (
     Route(
         "GET /api/v1/groups",
         "listGroups",
-        "Consumer groups, with their lag.",
+        "Groups of all types, with their lag.",
         groups,
         {
             200: ResponseSpec("A page of groups; `lag` is the number of uncommitted records", GROUP_PAGE),
@@ -223,9 +260,18 @@ ROUTES: Final = (
     Route(
         "GET /api/v1/groups/{group}",
         "getGroup",
-        "One group, with its members, their assignments and its offsets.",
+        "One group, with its members, their assignments and its offsets; a streams group with its topology "
+        "and tasks.",
         group,
-        {200: ResponseSpec("The group", GROUP_DETAIL), 404: _MISSING},
+        {
+            200: ResponseSpec(
+                "The group. A streams group has `streams`, and so have its members: the topology, the status "
+                "that its members receive if its topics do not suit it, and each task with its role now "
+                "(null: not yet) and in the target assignment (null: no longer)",
+                GROUP_DETAIL,
+            ),
+            404: _MISSING,
+        },
         path_params=_GROUP,
     ),
     Route(
@@ -260,7 +306,7 @@ ROUTES: Final = (
             200: ResponseSpec(
                 "Each partition's old and new offset; `end` is the end of the partition; `command` is the "
                 "same for Kafka's tool (of 4.2 for share groups), empty where it has none: a share group's "
-                "offset, or a shift",
+                "offset, or a shift, or an offset that a streams group has not committed",
                 RESET,
             ),
             404: _GONE,

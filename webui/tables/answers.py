@@ -1,16 +1,18 @@
 """The JSON of a row and its schema, both read from the row's class: its fields are declared once.
 
-`schema_of` is for the OpenAPI document and the tests, `as_json` for the answers. Names and order of the
-fields are those of the row; broker.controller.rows.fields has the types that are shown in another form.
+`schema_of` is for the OpenAPI document and the tests, `as_json` for the answers, `as_json_in_steps` for rows
+with long lists. Names and order of the fields are those of the row; broker.controller.rows.fields has the
+types that are shown in another form.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
 from msgspec import inspect
 from msgspec.structs import astuple
 
+from broker.common.slices import SLICE, Steps
 from webui.quotas import ANY_ENTITY, ENTITY
 from webui.schema import NAME, Flag, Listing, Maybe, Names, Number, Record, Schema, Text
 from webui.tables.json_output import finite, utc
@@ -54,6 +56,41 @@ def as_json(row: msgspec.Struct) -> dict[str, Any]:
     for name in hidden:
         del shown[name]
     return shown
+
+
+def as_json_in_steps(row: msgspec.Struct) -> Steps[dict[str, Any]]:
+    """Return what `as_json` returns. Pauses after each row that the row contains, and in long lists."""
+    plan = _plans.get(type(row)) or _plan_of(type(row))
+    converts = dict(plan.converts)
+    shown: dict[str, Any] = {}
+    for name, value in zip(plan.names, astuple(row), strict=True):
+        if name in plan.hidden or (value is None and name in plan.left_out):
+            continue
+        convert = converts.get(name)
+        if value is None or convert is None:
+            shown[name] = value
+        elif isinstance(value, msgspec.Struct):
+            shown[name] = yield from as_json_in_steps(value)
+        elif isinstance(plan.fields[name], Listing):
+            shown[name] = yield from _listed_in_steps(value, convert)
+        else:
+            shown[name] = convert(value)
+        yield
+    return shown
+
+
+def _listed_in_steps(values: Sequence[Any], convert: Convert) -> Steps[list[Any]]:
+    """Return what `convert` makes of a list, whose elements it converts one by one."""
+    found: list[Any] = []
+    if values and isinstance(values[0], msgspec.Struct):
+        for each in values:
+            found.append((yield from as_json_in_steps(each)))
+            yield
+        return found
+    for at in range(0, len(values), SLICE):
+        found += convert(values[at : at + SLICE])
+        yield
+    return found
 
 
 def schema_of(row: type[msgspec.Struct], title: str = "", **more: Schema) -> Record:

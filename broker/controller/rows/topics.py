@@ -5,6 +5,7 @@ from typing import Annotated
 import msgspec
 
 from broker.controller.rows.fields import LEFT_OUT, Configs, Hex, Moment
+from broker.controller.rows.streams_groups import StreamsGroupRow, StreamsMemberRow
 
 
 class TopicRow(msgspec.Struct, frozen=True):
@@ -30,7 +31,7 @@ class TopicSize(msgspec.Struct, frozen=True):
 
 class GroupRow(msgspec.Struct, frozen=True):
     """`protocol` is the type of the members' protocol, `group_type` is "classic", "consumer"
-    (KIP-848) or "share" (KIP-932).
+    (KIP-848), "share" (KIP-932) or "streams" (KIP-1071).
     """
 
     group_id: str
@@ -78,7 +79,8 @@ class PartitionRow(msgspec.Struct, frozen=True):
 
 class MemberRow(msgspec.Struct, frozen=True):
     """One member of a group. `assigned` are the (topic, partition) pairs of its assignment, if the group is
-    one of consumers.
+    one of consumers, or those that the active tasks of a member of a streams group read. `streams`: None for
+    other groups.
     """
 
     member_id: str
@@ -89,6 +91,7 @@ class MemberRow(msgspec.Struct, frozen=True):
         tuple[tuple[str, int], ...],
         msgspec.Meta(max_length=1_000_000, extra={"pairs": ("topic", "partition")}),
     ]
+    streams: Annotated[StreamsMemberRow | None, LEFT_OUT, msgspec.Meta(title="StreamsMember")] = None
 
 
 class CommittedRow(msgspec.Struct, frozen=True):
@@ -105,10 +108,13 @@ class CommittedRow(msgspec.Struct, frozen=True):
 
 
 class GroupDetail(msgspec.Struct, frozen=True):
+    """`streams`: None for groups of other types."""
+
     group: GroupRow
     assignor: str
     members: tuple[MemberRow, ...]
     offsets: tuple[CommittedRow, ...]
+    streams: StreamsGroupRow | None = None
 
 
 class TransactionRow(msgspec.Struct, frozen=True):

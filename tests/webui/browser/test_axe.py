@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from broker.controller.alerts import AlertCondition, AlertRule
+from broker.controller.rows.streams_groups import StatusRow
 from broker.security.acl.acl import Operation
 from tests.security.acl.acls import allow, deny
 from tests.webui.browser.conftest import DESK, PHONE, ServedConsole, Watched, watched
 from tests.webui.browser.test_pages import PATHS
 from tests.webui.fakes import FakeBroker
-from tests.webui.rows import NOW_MS, transaction
+from tests.webui.rows import NOW_MS, streams_group, transaction, word_count
 from tests.webui.simulation import Simulation
 
 axe_base: Any = pytest.importorskip("axe_playwright_python.base", reason="no axe")
@@ -139,6 +140,25 @@ def test_axe_finds_nothing_on_full_pages_with_something_open(
             page.get_by_label(name).or_(page.get_by_role("button", name=name)).first.click()
 
     looked_at(browser, served, PATHS, opening, looks)
+
+
+@each_look
+def test_axe_finds_nothing_on_streams_groups(
+    browser: Any, served: ServedConsole, broker: FakeBroker, looks: Sequence[Look]
+) -> None:
+    missing = StatusRow("MISSING_SOURCE_TOPICS", "Source topics orders are missing.")
+    broker.group_rows = [
+        streams_group("full", "east", "west", topology=word_count()),
+        streams_group("not-ready", topology=word_count(), status=missing),
+        streams_group("empty"),
+    ]
+
+    def opening(opened: Watched, path: str) -> None:
+        opened.go(path).get_by_role("button", name=path.partition("=")[2], exact=True).click()
+        opened.page.locator(".details").get_by_text("Streams group, protocol streams").wait_for()
+
+    paths = [f"/groups?q={each.group.group_id}" for each in broker.group_rows]
+    looked_at(browser, served, paths, opening, looks)
 
 
 @each_look

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from broker.common.slices import SLICE, run_through
 from broker.controller.rows.broker import BrokerMetrics, Overview, PhaseRow, QueueRow, TaskRow
 from broker.controller.rows.connections import ConnectionRow, ThrottledRow
 from broker.controller.rows.fields import (
@@ -32,7 +33,7 @@ from webui.rest.connections import CONNECTION
 from webui.rest.overview import OVERVIEW, TASK
 from webui.rest.usage import THROTTLED
 from webui.schema import Text
-from webui.tables.answers import as_json, schema_of
+from webui.tables.answers import as_json, as_json_in_steps, schema_of
 
 QUEUES = (QueueRow("requests", 1, 500, 9),)
 PHASES = (PhaseRow("PRODUCE", "TotalTimeMs", 3, 0.5, float("nan")),)
@@ -181,6 +182,21 @@ def test_each_type_is_shown_in_its_form_in_the_order_of_the_fields() -> None:
     full = as_json(replace(ROW, more=Part(3.0), last_ms=NOW_MS))
     assert (full["more"], full["last_at"]) == ({"rate": 3.0}, "2027-01-15T08:00:00.000Z")
     schema_of(Row).check(full)
+
+
+def test_steps_make_the_same_answer() -> None:
+    full = replace(ROW, more=Part(3.0), last_ms=NOW_MS, parts=(Part(2.0), Part(3.0)), more_parts=[Part(1.0)])
+    for row in (ROW, full):
+        assert list(run_through(as_json_in_steps(row)).items()) == list(as_json(row).items())
+
+
+@pytest.mark.parametrize("count", [0, 1, SLICE - 1, SLICE, SLICE + 1, 4 * SLICE])
+def test_long_lists_are_converted_in_steps(count: int) -> None:
+    pairs = tuple(("r", number) for number in range(count))
+    row = replace(ROW, counts=pairs, parts=(Part(1.0),) * count)
+    few = sum(1 for _ in as_json_in_steps(replace(ROW, counts=(), parts=())))
+    assert sum(1 for _ in as_json_in_steps(row)) == few + 2 * count + -(-count // SLICE)
+    assert run_through(as_json_in_steps(row)) == as_json(row)
 
 
 def test_the_schema_contains_the_limits_of_each_type() -> None:

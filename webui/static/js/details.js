@@ -43,7 +43,16 @@ export class Details {
 
   async again() {
     const { open } = this;
-    if (!open || performance.now() - open.at < AGAIN_MS) return;
+    if (!open) return;
+    const early = open.at + AGAIN_MS - performance.now();
+    if (early > 0) {
+      // The last change is not left out.
+      open.waiting ??= setTimeout(() => {
+        open.waiting = null;
+        if (this.open === open) this.again();
+      }, early);
+      return;
+    }
     open.at = performance.now();
     try {
       const answer = await this.load(open.row);

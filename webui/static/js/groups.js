@@ -6,6 +6,7 @@ import { Details, smallTable } from "./details.js";
 import { empty, h, iconButton, needs, setText } from "./dom.js";
 import { DeleteGroupPanel, DeleteOffsetsPanel, pathOf, ResetPanel } from "./group_panels.js";
 import { Listing } from "./listing.js";
+import { streamsGroup } from "./streams_group.js";
 import { once } from "./table.js";
 import { digits, group } from "./units.js";
 import { OpenPanel } from "./unsaved.js";
@@ -63,7 +64,7 @@ const list = new Listing({
   keyOf: (row) => row.group_id,
   sort: "name",
   rising: ["name", "state", "type"],
-  none: () => empty("groups", "No groups yet", "Consumer groups and share groups appear here with their members and lag."),
+  none: () => empty("groups", "No groups yet", "Groups of consumers, share consumers and Kafka Streams applications appear here with their members and lag."),
   below: (key) => edited.below(key) ?? withChart(key),
   arrived: (answer) => {
     details.arrived(answer);
@@ -111,7 +112,8 @@ function open(Panel, row, more = {}) {
   edited.open(row.group_id, (onclose) => new Panel({ row, onclose, ...more }));
 }
 
-function drawGroup({ consumers, offsets, assignor, protocol }, row) {
+function drawGroup(answer, row) {
+  const { consumers, offsets, assignor, protocol, streams } = answer;
   const readers = new Map();
   for (const { client_id: client, assigned } of consumers) {
     for (const { topic, partition } of assigned) {
@@ -119,7 +121,7 @@ function drawGroup({ consumers, offsets, assignor, protocol }, row) {
       readers.set(key, [...(readers.get(key) ?? []), client]);
     }
   }
-  const members = consumers.map((member) => [
+  const members = () => consumers.map((member) => [
     h("span.two", h("b.name", member.client_id), h("span.name.mono", member.instance_id ?? member.member_id)),
     h("span.mono.small", member.address.replace(/^\//, "")),
     member.assigned.length ? partitionsText(member.assigned) : h("span.quiet", "nothing"),
@@ -128,12 +130,13 @@ function drawGroup({ consumers, offsets, assignor, protocol }, row) {
     h("span.name", topic), String(partition), group(committed), end === null ? "–" : group(end), lag === null ? "–" : h(lag > 0 ? "b" : "span", group(lag)),
     readers.has(`${topic} ${partition}`) ? h("span.name", readers.get(`${topic} ${partition}`).join(", ")) : h("span.quiet", "none"),
   ]);
+  const plain = () => consumers.length ? smallTable("Members", [["Member", false], ["Address", false], ["Reads", false]], members()) : h("p.quiet", "No members now; the offsets are kept.");
   return [
-    consumers.length ? smallTable("Members", [["Member", false], ["Address", false], ["Reads", false]], members) : h("p.quiet", "No members now; the offsets are kept."),
+    streams ? streamsGroup(answer) : plain(),
     offsets.length ? smallTable("Offsets", [["Topic", false], ["Partition", true], [row.group_type === "share" ? "Start" : "Committed", true], ["End", true], ["Lag (records)", true], ["Read by", false]], rows) : h("p.quiet", row.group_type === "share" ? "No start offsets yet." : "No committed offsets yet."),
     offsets.length > 0 && h("div.buttons", [...new Set(offsets.map(({ topic }) => topic))].slice(0, 20).map((topic) =>
       needs("editor", h("button.small", { type: "button", onclick: () => open(DeleteOffsetsPanel, row, { topic }) }, "Delete the offsets of ", h("span.name", topic))))),
-    h("p.quiet.small", [`${{ consumer: "Consumer", share: "Share" }[row.group_type] ?? "Classic"} group`, protocol && `protocol ${protocol}`, assignor && `assignor ${assignor}`].filter(Boolean).join(", ")),
+    h("p.quiet.small", [`${{ consumer: "Consumer", share: "Share", streams: "Streams" }[row.group_type] ?? "Classic"} group`, protocol && `protocol ${protocol}`, assignor && `assignor ${assignor}`].filter(Boolean).join(", ")),
   ];
 }
 

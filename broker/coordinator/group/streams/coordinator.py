@@ -27,13 +27,14 @@ from broker.coordinator.group.streams.assignor import TaskSets
 from broker.coordinator.group.streams.configured import ConfiguredTopology
 from broker.coordinator.group.streams.group import StreamsGroup
 from broker.coordinator.group.streams.member import LEAVES_FOR_NOW, RestoredOffsets, StreamsMember
+from broker.coordinator.group.streams.status import Status
 from broker.coordinator.group.streams.topology import Topology, read_names
 from broker.coordinator.group.transition import Transition
 
 
 class DescribedStreamsGroup(msgspec.Struct, frozen=True):
-    """`configured` is the topology with its topics, None if they do not suit it. `targets` and `offsets` are
-    by member id. `error` and `message` are set if the id is not that of a streams group.
+    """`configured` is the topology with its topics, None if they do not suit it; `status` says why. `targets`
+    and `offsets` are by member id. `error` and `message` are set if the id is not that of a streams group.
     """
 
     error: ErrorCode
@@ -48,6 +49,7 @@ class DescribedStreamsGroup(msgspec.Struct, frozen=True):
     targets: Mapping[str, TaskSets] = {}
     offsets: Mapping[str, RestoredOffsets] = {}
     message: str | None = None
+    status: Status | None = None
 
 
 class StreamsCoordinator:
@@ -79,6 +81,7 @@ class StreamsCoordinator:
             tuple(group.members.values()),
             dict(group.targets),
             dict(group.task_offsets),
+            status=None if configured is None else configured.error,
         )
 
     def _is_large(self, request: StreamsHeartbeatRequest) -> bool:
