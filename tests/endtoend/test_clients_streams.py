@@ -1,4 +1,4 @@
-"""Kafka Streams, exactly once: what tests/endtoend/jvm_clients/kafka/WordCount.java does with a broker."""
+"""Kafka Streams, exactly once: what tests/endtoend/jvm_clients/streams/WordCount.java does with a broker."""
 
 import json
 import random
@@ -30,7 +30,7 @@ RATE: Final = 40_000
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return classpath("kafka", tmp_path_factory.mktemp("classes"))
+    return classpath("streams", tmp_path_factory.mktemp("classes"))
 
 
 @pytest.fixture
