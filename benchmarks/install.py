@@ -15,6 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from broker.common.version import KAFKA_VERSION
+
 HERE: Final = Path(__file__).resolve().parent
 LOAD_PROGRAM: Final = HERE / "build" / "load"
 KAFKA_LIBS: Final = HERE / "peers" / "kafka" / "libs"
@@ -89,12 +91,17 @@ def install_load_program() -> None:
 def install_kafka() -> None:
     recipe = HERE / "install" / "kafka" / "pom.xml"
     stamp = KAFKA_LIBS.parent / "installed"
-    if _stale(stamp, recipe):
+    if _stale(stamp, recipe) or stamp.read_text() != KAFKA_VERSION:
         shutil.rmtree(KAFKA_LIBS, ignore_errors=True)
-        _call(
-            "mvn", "-B", "-q", "-f", recipe, "dependency:copy-dependencies", f"-DoutputDirectory={KAFKA_LIBS}"
-        )
-        stamp.touch()
+        fetch_kafka(KAFKA_VERSION, KAFKA_LIBS)
+        stamp.write_text(KAFKA_VERSION)
+
+
+def fetch_kafka(version: str, into: Path) -> None:
+    """Copy the jars of this version of Kafka into a folder."""
+    options = (f"-Dkafka.version={version}", f"-DoutputDirectory={into}")
+    recipe = HERE / "install" / "kafka" / "pom.xml"
+    _call("mvn", "-B", "-q", "-f", recipe, "dependency:copy-dependencies", *options)
 
 
 def install_kfake() -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.install import KAFKA_LIBS, KFAKE_PROGRAM, tansu_program
+from broker.common.version import KAFKA_VERSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +166,7 @@ PEERS: Final = {
         # A JVM compiles the common path of all requests for some 20 s, a load's own path for some seconds.
         Peer(
             "kafka",
-            "Kafka 4.1.1",
+            f"Kafka {KAFKA_VERSION}",
             "files, page cache",
             _kafka_command,
             _prepare_kafka,

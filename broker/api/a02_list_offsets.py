@@ -1,11 +1,12 @@
 """ListOffsets: looks up the earliest, the latest or a timestamp's offset of a partition.
 
-Versions 1-10. Special timestamps: -1 latest, -2 earliest, -3 the record with the largest timestamp (from
-version 7), -4 the earliest on this broker's disk (from 8), -5 the latest in tiered storage (from 9; always
-offset -1). A special timestamp in an older version, and any other one below 0, is UNSUPPORTED_VERSION; a
-repeated partition has one entry, with INVALID_REQUEST. With isolation level 1 (from 2), records from the last
-stable offset on are left out, and that offset is the latest. Left out: followers (a replica id is treated as
-a consumer); `timeout_ms` of version 10, because there is no remote storage.
+Versions 1-11. Special timestamps: -1 latest, -2 earliest, -3 the record with the largest timestamp (from
+version 7), -4 the earliest on this broker's disk (from 8), -5 the latest in tiered storage (from 9) and -6
+the earliest that is to be moved there (from 11, KIP-1023), both always offset -1. A special timestamp in an
+older version, and any other one below 0, is UNSUPPORTED_VERSION; a repeated partition has one entry, with
+INVALID_REQUEST. With isolation level 1 (from 2), records from the last stable offset on are left out, and
+that offset is the latest. Left out: followers (a replica id is treated as a consumer); `timeout_ms` (from
+10), because there is no remote storage.
 """
 
 from typing import Final
@@ -35,8 +36,16 @@ EARLIEST: Final = -2
 MAX_TIMESTAMP: Final = -3
 EARLIEST_LOCAL: Final = -4
 LATEST_TIERED: Final = -5
+EARLIEST_PENDING_UPLOAD: Final = -6
 
-SINCE: Final = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
+SINCE: Final = {
+    LATEST: 1,
+    EARLIEST: 1,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
 """First version that supports each special timestamp."""
 NEVER: Final = 1 << 15
 """Greater than every version."""
@@ -46,7 +55,7 @@ NO_OFFSET: Final = -1
 READ_COMMITTED: Final = 1
 
 
-@api(ApiKey.LIST_OFFSETS, versions=(1, 10), services=PartitionServices)
+@api(ApiKey.LIST_OFFSETS, versions=(1, 11), services=PartitionServices)
 def handle(
     message: ListOffsetsRequest, context: RequestContext, services: PartitionServices
 ) -> Slices[Outcome]:
@@ -125,7 +134,7 @@ def _find(timestamp: int, log: PartitionLog, isolation: int) -> Slices[tuple[int
         return NO_TIMESTAMP, _end_of(log, isolation)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return NO_TIMESTAMP, log.log_start_offset
-    if timestamp == LATEST_TIERED:
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return NO_TIMESTAMP, NO_OFFSET
     search = log.max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
     found = yield from search

@@ -1,10 +1,12 @@
 """OffsetCommit: commits offsets of a group.
 
-Versions 2-9. Each partition succeeds or fails alone; an unknown partition is UNKNOWN_TOPIC_OR_PARTITION. More
-than 256 offsets are written in several batches. The retention time of versions 2 to 4 is stored with the
+Versions 2-10. Each partition succeeds or fails alone; an unknown partition is UNKNOWN_TOPIC_OR_PARTITION.
+More than 256 offsets are written in several batches. The retention time of versions 2 to 4 is stored with the
 offset; version 6 adds the leader epoch, 7 static members (KIP-345). From 9 an unknown group is
 GROUP_ID_NOT_FOUND, and a member of a consumer group states its epoch (KIP-848): another one than its own is
-STALE_MEMBER_EPOCH, and an older version is UNSUPPORTED_VERSION. Left out: topic ids (version 10).
+STALE_MEMBER_EPOCH, and an older version is UNSUPPORTED_VERSION. Version 10 names topics by id, and an unknown
+one is UNKNOWN_TOPIC_ID. Left out: commits with an earlier epoch of partitions that a member has had since
+then (KIP-1251).
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -35,10 +37,13 @@ from broker.security.acl.acl import Operation
 AT_ONCE: Final = 256
 """Offsets written in one batch; our own limit. One takes 5 us."""
 
+NAMED_UNTIL: Final = 9
+"""The last version whose topics have names; later ones have ids."""
+
 RESPONSE: Final = (OffsetCommitResponse, OffsetCommitResponseTopic, OffsetCommitResponsePartition)
 
 
-@api(ApiKey.OFFSET_COMMIT, versions=(2, 9), services=GroupServices)
+@api(ApiKey.OFFSET_COMMIT, versions=(2, 10), services=GroupServices)
 def handle(message: OffsetCommitRequest, context: RequestContext, services: GroupServices) -> Slices[Outcome]:
     refusal = group_refusal(message.group_id, context, services)
     if not refusal and len(message.group_id) > LONGEST_NAME:
@@ -62,6 +67,7 @@ def handle(message: OffsetCommitRequest, context: RequestContext, services: Grou
             lambda some, token: offsets.commit(replace(request, offsets=some), token, now_of(context)),
             context,
             services,
+            by_id=context.api_version > NAMED_UNTIL,
         )
     )
 
@@ -81,23 +87,32 @@ def commit_offsets(
     context: RequestContext,
     services: GroupServices,
     producer: tuple[int, int] | None = None,
+    *,
+    by_id: bool,
 ) -> Slices[Outcome]:
     """Commit the offsets of a request, AT_ONCE with each call of `commit`. For TxnOffsetCommit too.
 
     `make` are the classes of the response, and of a topic and a partition in it. With a `refusal`, no offset
-    is committed. `producer`: the id and epoch in whose transaction the offsets are.
+    is committed. `producer`: the id and epoch in whose transaction the offsets are. `by_id`: the topics have
+    ids instead of names.
     """
     response, topic_of, entry_of = make
     reply = response()
+    image = services.control.image
     offsets: list[OffsetToCommit] = []
     accepted: list[Any] = []
     for topic in topics:
         yield None
+        known = image.topics_by_id.get(topic.topic_id) if by_id else image.topics.get(topic.name)
+        name = known.name if by_id and known is not None else topic.name
         denied = refusal
-        if refusal not in DENIALS:
-            is_allowed = services.security.allows_topic(context, Operation.READ, topic.name)
+        if refusal in DENIALS:
+            pass
+        elif by_id and known is None:
+            denied = ErrorCode.UNKNOWN_TOPIC_ID
+        else:
+            is_allowed = services.security.allows_topic(context, Operation.READ, name)
             denied = ErrorCode.NONE if is_allowed else ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        known = services.control.image.topics.get(topic.name)
         count = 0 if known is None else known.partitions
         entries = []
         for each in topic.partitions:
@@ -113,14 +128,14 @@ def commit_offsets(
             accepted.append(entry)
             offsets.append(
                 OffsetToCommit(
-                    topic.name,
+                    name,
                     index,
                     each.committed_offset,
                     each.committed_leader_epoch,
                     each.committed_metadata,
                 )
             )
-        reply.topics.append(topic_of(topic.name, partitions=entries))
+        reply.topics.append(topic_of(topic.name, topic.topic_id, entries))
     if not offsets:
         return Response(reply)
     committing = consumed(accepted, AT_ONCE)

@@ -1,10 +1,11 @@
 """OffsetFetch: returns committed offsets of groups.
 
-Versions 1-9. A null topic list (from 2) selects every committed offset. A partition without a committed
+Versions 1-10. A null topic list (from 2) selects every committed offset. A partition without a committed
 offset has offset -1 and no error. Version 1 has no group error, so each partition carries it; from 8 a
-request names several groups, each with its own error. With `require_stable` (7), a partition
-whose offset an open transaction has committed is UNSTABLE_OFFSET_COMMIT. From 9 a member of a consumer group
-states its id and epoch (KIP-848): UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH. Left out: topic ids (version 10).
+request names several groups, each with its own error. With `require_stable` (7), a partition whose offset an
+open transaction has committed is UNSTABLE_OFFSET_COMMIT. From 9 a member of a consumer group states its id
+and epoch (KIP-848): UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH. Version 10 names topics by id, and an unknown one
+is UNKNOWN_TOPIC_ID.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -32,18 +33,21 @@ from broker.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
+from broker.protocol.schema import ZERO_UUID
 from broker.security.acl.acl import Operation
 
 MEMBERS_SINCE: Final = 9
+IDS_SINCE: Final = 10
 
 UNSTABLE: Final = ErrorCode.UNSTABLE_OFFSET_COMMIT
 NOTHING_COMMITTED: Final = CommittedOffset(-1, -1, "", -1)
 
 Topics = Sequence[OffsetFetchRequestTopic] | Sequence[OffsetFetchRequestTopics] | None
-CommittedOffsets = Iterator[tuple[str, ErrorCode, Iterable[tuple[int, CommittedOffset]]]]
+CommittedOffsets = Iterator[tuple[str, bytes, ErrorCode, Iterable[tuple[int, CommittedOffset]]]]
+"""Name and id of each topic, its error, and the offsets of its partitions."""
 
 
-@api(ApiKey.OFFSET_FETCH, versions=(1, 9), services=GroupServices)
+@api(ApiKey.OFFSET_FETCH, versions=(1, 10), services=GroupServices)
 def handle(message: OffsetFetchRequest, context: RequestContext, services: GroupServices) -> Slices[Outcome]:
     error = ErrorCode.NONE if services.groups.is_available else ErrorCode.NOT_COORDINATOR
     if context.api_version >= 8:
@@ -74,7 +78,7 @@ def handle(message: OffsetFetchRequest, context: RequestContext, services: Group
 
     stored = services.groups.coordinator.offsets
     topics = []
-    for name, refusal, offsets in found:
+    for name, _, refusal, offsets in found:
         partitions = yield from mapped(partial(partition, name, refusal or error), offsets)
         topics.append(OffsetFetchResponseTopic(name, partitions))
         yield None
@@ -109,9 +113,9 @@ def _group(
         )
 
     topics = []
-    for name, refusal, offsets in _find(group_id, requested.topics, context, services):
+    for name, topic_id, refusal, offsets in _find(group_id, requested.topics, context, services):
         partitions = yield from mapped(partial(partition, name, refusal), offsets)
-        topics.append(OffsetFetchResponseTopics(name, partitions=partitions))
+        topics.append(OffsetFetchResponseTopics(name, topic_id, partitions))
         yield None
     return OffsetFetchResponseGroup(requested.group_id, topics)
 
@@ -124,18 +128,33 @@ def _find(
     A named topic that the client may not describe has an error and no offsets; a list of all omits it.
     """
     committed, security = services.groups.coordinator.offsets.committed(group_id), services.security
+    image, by_id = services.control.image, context.api_version >= IDS_SINCE
     if topics is None:
         for name, offsets in list(committed.items()):  # it may change between two slices
+            known = image.topics.get(name) if by_id else None
+            if by_id and known is None:
+                continue
             if security.allows_topic(context, Operation.DESCRIBE, name, logs=False):
-                yield name, ErrorCode.NONE, list(offsets.items())
+                topic_id = ZERO_UUID if known is None else known.topic_id
+                yield name, topic_id, ErrorCode.NONE, list(offsets.items())
         return
     for topic in topics:
-        if security.allows_topic(context, Operation.DESCRIBE, topic.name):
-            found = committed.get(topic.name, {})
-            yield topic.name, ErrorCode.NONE, _offsets_of(topic.partition_indexes, found)
+        name, topic_id = topic.name, ZERO_UUID
+        if by_id:
+            assert isinstance(topic, OffsetFetchRequestTopics)
+            topic_id = topic.topic_id
+            known = image.topics_by_id.get(topic_id)
+            if known is None:
+                refusal = ErrorCode.UNKNOWN_TOPIC_ID
+                yield name, topic_id, refusal, _offsets_of(topic.partition_indexes, {})
+                continue
+            name = known.name
+        if security.allows_topic(context, Operation.DESCRIBE, name):
+            found = committed.get(name, {})
+            yield name, topic_id, ErrorCode.NONE, _offsets_of(topic.partition_indexes, found)
         else:
             refusal = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            yield topic.name, refusal, _offsets_of(topic.partition_indexes, {})
+            yield name, topic_id, refusal, _offsets_of(topic.partition_indexes, {})
 
 
 def _offsets_of(
@@ -146,4 +165,4 @@ def _offsets_of(
 
 def _without_offsets(topics: Iterable[OffsetFetchRequestTopic] | None) -> CommittedOffsets:
     for topic in topics or ():
-        yield topic.name, ErrorCode.NONE, _offsets_of(topic.partition_indexes, {})
+        yield topic.name, ZERO_UUID, ErrorCode.NONE, _offsets_of(topic.partition_indexes, {})

@@ -1,9 +1,10 @@
 """WriteTxnMarkers: ends a producer's transaction in partitions, on behalf of a coordinator or an operator.
 
-Version 1. kafka-transactions.sh aborts a transaction with it that its coordinator no longer knows. Requires
-the admin role. A marker with an epoch that is too old is INVALID_PRODUCER_EPOCH, one of an earlier
+Versions 1-2. kafka-transactions.sh aborts a transaction with it that its coordinator no longer knows.
+Requires the admin role. A marker with an epoch that is too old is INVALID_PRODUCER_EPOCH, one of an earlier
 coordinator TRANSACTION_COORDINATOR_FENCED. A marker without a transaction sets the producer's epoch only.
-Each partition succeeds or fails alone.
+Each partition succeeds or fails alone. Version 2 has the transaction's version: from 2 on, the epoch must be
+higher than that of the ongoing transaction (KIP-1228).
 """
 
 from typing import Final
@@ -35,7 +36,7 @@ MarkerToWrite = tuple[WritableTxnMarker, str, WritableTxnMarkerPartitionResult]
 """A marker, its topic, and the result of its partition."""
 
 
-@api(ApiKey.WRITE_TXN_MARKERS, versions=(1, 1), services=TransactionServices)
+@api(ApiKey.WRITE_TXN_MARKERS, versions=(1, 2), services=TransactionServices)
 def handle(
     message: WriteTxnMarkersRequest, context: RequestContext, services: TransactionServices
 ) -> Slices[Outcome]:
@@ -86,7 +87,7 @@ def _write(
             if log is None:
                 result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 continue
-            kind = Marker(marker.transaction_result, marker.coordinator_epoch)
+            kind = Marker(marker.transaction_result, marker.coordinator_epoch, marker.transaction_version)
             staged = log.stage_marker(kind, marker.producer_id, marker.producer_epoch, context.wall_ms)
         except ApiError as error:
             result.error_code = error.code

@@ -1,10 +1,12 @@
 """TxnOffsetCommit: commits offsets of a group in a transaction. (KIP-98, KIP-447)
 
-Versions 0-5. The offsets take effect with the transaction's commit marker; until then, OffsetFetch of stable
+Versions 0-6. The offsets take effect with the transaction's commit marker; until then, OffsetFetch of stable
 offsets is UNSTABLE_OFFSET_COMMIT. Each partition succeeds or fails alone. Member and generation (from 3) are
 checked if they are stated; a member of a consumer group states its epoch as the generation. The transaction
 must have the group's partition; version 5 adds it (KIP-890), and before version 4 the error is
-INVALID_TXN_STATE.
+INVALID_TXN_STATE. Version 6 names topics by id (KIP-1319), of which an unknown one is UNKNOWN_TOPIC_ID; a
+generation of an unknown group is GROUP_ID_NOT_FOUND, and another epoch of a member STALE_MEMBER_EPOCH, before
+that ILLEGAL_GENERATION.
 """
 
 from collections.abc import Awaitable, Sequence
@@ -37,9 +39,10 @@ RESPONSE: Final = (TxnOffsetCommitResponse, TxnOffsetCommitResponseTopic, TxnOff
 
 ABORTABLE_SINCE: Final = 4
 ADDS_SINCE: Final = 5
+IDS_SINCE: Final = 6
 
 
-@api(ApiKey.TXN_OFFSET_COMMIT, versions=(0, 5), services=GroupServices)
+@api(ApiKey.TXN_OFFSET_COMMIT, versions=(0, 6), services=GroupServices)
 def handle(
     message: TxnOffsetCommitRequest, context: RequestContext, services: GroupServices
 ) -> Outcome | Awaitable[Outcome]:
@@ -71,8 +74,15 @@ def _commit(
     message: TxnOffsetCommitRequest, context: RequestContext, services: GroupServices, error: ErrorCode
 ) -> Slices[Outcome]:
     """Commit the offsets, unless the request is refused or the partition could not be added: `error`."""
+    by_id = context.api_version >= IDS_SINCE
     request = CommitRequest(
-        message.group_id, message.generation_id, message.member_id, message.group_instance_id, ()
+        message.group_id,
+        message.generation_id,
+        message.member_id,
+        message.group_instance_id,
+        (),
+        knows_missing_groups=by_id,
+        knows_member_epochs=by_id,
     )
     transactional_id = message.transactional_id
     producer = message.producer_id, message.producer_epoch
@@ -88,7 +98,11 @@ def _commit(
         )
 
     refusal = _told(error, context.api_version)
-    return (yield from commit_offsets(message.topics, RESPONSE, refusal, commit, context, services, producer))
+    return (
+        yield from commit_offsets(
+            message.topics, RESPONSE, refusal, commit, context, services, producer, by_id=by_id
+        )
+    )
 
 
 def _refusal(message: TxnOffsetCommitRequest, context: RequestContext, services: GroupServices) -> ErrorCode:

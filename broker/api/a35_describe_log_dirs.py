@@ -1,10 +1,11 @@
 """DescribeLogDirs: the partitions of each log directory with their sizes and moves.
 
-Versions 1-4. A null topic list selects all. Every directory has an entry, even an empty one: the Java client
+Versions 1-5. A null topic list selects all. Every directory has an entry, even an empty one: the Java client
 takes a response without entries for an authorization error. An offline directory is KAFKA_STORAGE_ERROR. The
 copy of a moving partition is a future replica; its lag is the missing bytes, to within an index entry. A
 partition that has no files yet has size 0, in the directory where the next new partition goes. Version 4 adds
-the total and usable bytes of the volume. (KIP-113, KIP-827)
+the total and usable bytes of the volume, and 5 whether the directory gets no new partitions (KIP-1066), which
+is never so. (KIP-113, KIP-827)
 """
 
 from collections.abc import Collection, Iterable
@@ -36,7 +37,7 @@ Described = dict[str, list[DescribeLogDirsPartition]]
 """By topic."""
 
 
-@api(ApiKey.DESCRIBE_LOG_DIRS, versions=(1, 4), services=PartitionServices)
+@api(ApiKey.DESCRIBE_LOG_DIRS, versions=(1, 5), services=PartitionServices)
 def handle(
     message: DescribeLogDirsRequest, context: RequestContext, services: PartitionServices
 ) -> Slices[Outcome]:

@@ -1,10 +1,11 @@
 """DeleteGroups: deletes empty groups and their offsets.
 
-Versions 0-2. Each group succeeds or fails alone: GROUP_ID_NOT_FOUND, or NON_EMPTY_GROUP while it has members.
+Versions 0-3. Each group succeeds or fails alone: GROUP_ID_NOT_FOUND, or NON_EMPTY_GROUP while it has members.
 Requires the editor role, or DELETE by an ACL; GROUP_AUTHORIZATION_FAILED does not reveal which groups exist.
 A group with many offsets is deleted in several steps, unlike in Kafka: if a member joins meanwhile, the
 answer is NON_EMPTY_GROUP, and the offsets deleted by then stay deleted. The states of the share partitions of
-a share group are deleted first; if one cannot be, the group stays and has the error.
+a share group are deleted first; if one cannot be, the group stays and has the error. Version 3 can have a
+message with the error; no error here has one, as in Kafka for these groups.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -34,7 +35,7 @@ GROUP_COST: Final = 1
 """The cost of deleting a group without offsets, in offsets."""
 
 
-@api(ApiKey.DELETE_GROUPS, versions=(0, 2), services=GroupServices)
+@api(ApiKey.DELETE_GROUPS, versions=(0, 3), services=GroupServices)
 def handle(
     message: DeleteGroupsRequest, context: RequestContext, services: GroupServices
 ) -> Slices[Outcome | Awaitable[Outcome]]:

@@ -31,8 +31,6 @@ from broker.security.acl.acl import Operation
 NO_RESULTS_SINCE: Final = 2
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = UPGRADE_TYPES = (1, 2, 3)
 METADATA_VERSION: Final = "metadata.version"
-SAME_METADATA_SINCE: Final = 23
-"""The least metadata.version whose metadata are those of the finalized one: Kafka can go back to it."""
 
 
 @api(ApiKey.UPDATE_FEATURES, versions=(0, 2), services=ControlServices)
@@ -88,8 +86,9 @@ def _problem(update: FeatureUpdateKey, node_id: int) -> str:
             "Can't downgrade the version of this feature without setting the upgrade type to either safe or "
             "unsafe downgrade."
         )
-    elif name == METADATA_VERSION and level < SAME_METADATA_SINCE:
-        return f"Invalid metadata.version {level}. {_LOSSES[how]}"
+    elif name == METADATA_VERSION:
+        # Each lower level has other metadata than this one.
+        return f"Unsupported metadata.version downgrade from {feature.level} to {level}. {_LOSSES[how]}"
     else:
         reason = f"This broker has only version {feature.level}."
     return f"Invalid update version {level} for feature {name}. {reason}" if reason else ""

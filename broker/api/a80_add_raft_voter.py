@@ -1,8 +1,9 @@
 """AddRaftVoter: adds a voter to the quorum of the metadata log, of which this broker is the only one.
 (KIP-853)
 
-Version 0. UNSUPPORTED_VERSION, as in a Kafka with kraft.version 0; another cluster's id is
+Versions 0-1. UNSUPPORTED_VERSION, as in a Kafka with kraft.version 0; another cluster's id is
 INCONSISTENT_CLUSTER_ID, and a voter without id or directory INVALID_REQUEST.
+`ack_when_committed` of version 1 has no effect.
 
 Left out: the check that the voter names the controller's listener, which this broker does not have.
 """
@@ -59,7 +60,7 @@ def refusal(
     )
 
 
-@api(ApiKey.ADD_RAFT_VOTER, versions=(0, 0), services=ControlServices)
+@api(ApiKey.ADD_RAFT_VOTER, versions=(0, 1), services=ControlServices)
 def handle(message: AddRaftVoterRequest, context: RequestContext, services: ControlServices) -> Outcome:
     why = refusal(message, context, services, change="Add")
     return Response(AddRaftVoterResponse(error_code=why.code, error_message=why.message))

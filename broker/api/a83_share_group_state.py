@@ -97,7 +97,7 @@ def read(
         if asked.leader_epoch <= state.leader_epoch:
             return None
         return services.persister.stage_write(
-            key, StateWrite(state.state_epoch, asked.leader_epoch, NOT_SET, ())
+            key, StateWrite(state.state_epoch, asked.leader_epoch, NOT_SET, (), state.stated)
         )
 
     make = (
@@ -108,7 +108,7 @@ def read(
     return (yield from _answer(message.group_id, message.topics, make, handle, context, services))
 
 
-@api(ApiKey.WRITE_SHARE_GROUP_STATE, versions=(0, 0), services=ShareStateServices)
+@api(ApiKey.WRITE_SHARE_GROUP_STATE, versions=(0, 1), services=ShareStateServices)
 def write(
     message: writing.WriteShareGroupStateRequest,
     context: RequestContext,
@@ -116,14 +116,21 @@ def write(
 ) -> Slices[Outcome]:
     """WriteShareGroupState: changes the stored state of a share partition.
 
-    Version 0. FENCED_STATE_EPOCH and FENCED_LEADER_EPOCH refuse a writer that is out of date; a share
+    Versions 0-1. FENCED_STATE_EPOCH and FENCED_LEADER_EPOCH refuse a writer that is out of date; a share
     partition that is not initialized, and a range or state that no record can have, are an INVALID_REQUEST.
-    The start offset never moves back. (KIP-932)
+    The start offset never moves back. Version 1 states the number of records from it on whose delivery is
+    complete (KIP-1226); otherwise the states have it. (KIP-932)
     """
 
     def handle(key: SharePartitionKey, asked: Any, _result: Any) -> WrittenState:
         batches = [_batch(each) for each in asked.state_batches]
-        change = StateWrite(asked.state_epoch, asked.leader_epoch, asked.start_offset, batches)
+        change = StateWrite(
+            asked.state_epoch,
+            asked.leader_epoch,
+            asked.start_offset,
+            batches,
+            max(asked.delivery_complete_count, NOT_SET),
+        )
         return services.persister.stage_write(key, change)
 
     make = (
@@ -158,7 +165,7 @@ def delete(
     return (yield from _answer(message.group_id, message.topics, make, handle, context, services))
 
 
-@api(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, versions=(0, 0), services=ShareStateServices)
+@api(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, versions=(0, 1), services=ShareStateServices)
 def read_summary(
     message: summary.ReadShareGroupStateSummaryRequest,
     context: RequestContext,
@@ -166,14 +173,16 @@ def read_summary(
 ) -> Slices[Outcome]:
     """ReadShareGroupStateSummary: returns the start offset of a share group in a partition, and its epochs.
 
-    Version 0. A share partition that is not initialized has start offset -1 and state epoch 0. (KIP-932)
+    Versions 0-1. A share partition that is not initialized has start offset -1 and state epoch 0. Version 1
+    has the number of records from the start offset on whose delivery is complete. (KIP-932, KIP-1226)
     """
 
     def handle(key: SharePartitionKey, _asked: Any, result: Any) -> None:
         found = services.persister.summary(*key)
         result.start_offset = NOT_SET
         if found is not None:
-            result.start_offset, result.state_epoch, result.leader_epoch = found
+            result.start_offset, result.state_epoch, result.leader_epoch = found[:3]
+            result.delivery_complete_count = found.complete
 
     make = (
         summary.ReadShareGroupStateSummaryResponse,

@@ -1,9 +1,10 @@
 """DescribeShareGroupOffsets: returns the start offset of each share partition of a group. (KIP-932)
 
-Version 0. All share partitions that have a state, or the named ones: one without a state begins at -1. As in
-Kafka, a group that does not exist has none, and no error. The group's DESCRIBE operation is required, and
+Versions 0-1. All share partitions that have a state, or the named ones: one without a state begins at -1. As
+in Kafka, a group that does not exist has none, and no error. The group's DESCRIBE operation is required, and
 that of each topic: of all share partitions, those of other topics are left out. A group that is repeated gets
-INVALID_REQUEST, because a request could name a group with many share partitions 100,000 times.
+INVALID_REQUEST, because a request could name a group with many share partitions 100,000 times. Version 1 has
+the number of records that are not complete, the lag, or -1 without a start offset (KIP-1226).
 """
 
 from collections.abc import Iterable
@@ -32,7 +33,7 @@ from broker.security.acl.acl import Operation
 NO_OFFSET: Final = -1
 
 
-@api(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, versions=(0, 0), services=GroupServices)
+@api(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, versions=(0, 1), services=GroupServices)
 def handle(
     message: DescribeShareGroupOffsetsRequest, context: RequestContext, services: GroupServices
 ) -> Slices[Outcome]:
@@ -105,6 +106,7 @@ def _topic(
         summary = None if topic_id == ZERO_UUID else services.share.summary(group_id, topic_id, index)
         if summary is not None:
             partition.start_offset, partition.leader_epoch = summary.start_offset, summary.leader_epoch
+            partition.lag = services.groups.share_lag(name, index, summary)
         described.partitions.append(partition)
         yield None
     return described

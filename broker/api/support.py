@@ -1,7 +1,7 @@
 """Writes docs/protocol-support.md from the registry: `python -m broker.api.support`. A test compares the two.
 
 The header of a handler's file says what the handler does and leaves out. The page collects these headers and
-compares the served versions with those of Apache Kafka 4.1 brokers.
+compares the served versions with those of Apache Kafka's brokers.
 """
 
 import re
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from broker.api.registry import Api, Registry, load
+from broker.common.version import KAFKA_VERSION
 from broker.protocol.api_key import NAMES, ApiKey
 
 PATH: Final = Path(__file__).parents[2] / "docs" / "protocol-support.md"
@@ -47,7 +48,7 @@ NEWER: Final = {ApiKey.SHARE_FETCH: 2, ApiKey.SHARE_ACKNOWLEDGE: 2}
 """The last versions of APIs that are served as Kafka 4.2 has them."""
 
 
-_HEAD: Final = """\
+_HEAD: Final = f"""\
 # Protocol support
 
 Generated from the headers of `broker/api/a*.py` by `python -m broker.api.support`; do not edit it by hand.
@@ -56,9 +57,9 @@ ApiVersions announces exactly the served versions. A request in another version,
 its connection. The exception is ApiVersions: it answers UNSUPPORTED_VERSION in the format of
 version 0, with its own range.
 
-`make test-clients` sends more than 850 valid and invalid requests to Weir and to Kafka 4.1.1, in every
-version, and compares the answers but for the words of errors. `tests/endtoend/answers` lists the requests,
-and says why where an answer differs on purpose.
+`make test-clients` sends more than 850 valid and invalid requests to Weir and to Kafka {KAFKA_VERSION},
+in every version, and compares the answers but for the words of errors. `tests/endtoend/answers` lists the
+requests, and says why where an answer differs on purpose.
 """
 
 _TAIL: Final = """
@@ -74,7 +75,7 @@ access there (KIP-1071). Kafka Streams uses consumer groups here, as it does wit
 
 def render(registry: Registry) -> str:
     served = {entry.key.value: entry for entry in registry}
-    parts = [_HEAD, "\n| key | API | served | Kafka 4.1 |\n|---|---|---|---|\n"]
+    parts = [_HEAD, f"\n| key | API | served | Kafka {KAFKA_VERSION} |\n|---|---|---|---|\n"]
     parts.extend(_row(entry) for entry in served.values())
     parts.append("\n## What each API does, and what it leaves out\n")
     for entry in served.values():

@@ -26,7 +26,7 @@ from broker.common.errors import ErrorCode
 from broker.gateway.responses import decoded, encoded
 from broker.protocol.api_key import ApiKey
 from broker.protocol.codec import known_versions
-from broker.protocol.messages.api_versions import ApiVersion
+from broker.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 from broker.protocol.schema import Buffer
 
 Versions = tuple[int, int]
@@ -106,6 +106,9 @@ INTERNAL: Final = frozenset(
 Not WriteTxnMarkers, which Kafka's admin client sends to abort a transaction.
 """
 
+STATES_NODE: Final = 5
+"""The first version of ApiVersions in which a client states its node, which the gateway checks. (KIP-1242)"""
+
 ADVERTISED_MIN: Final[dict[int, int]] = {ApiKey.PRODUCE: 0}
 """Kafka and Weir advertise Produce from 0 but serve it from 3: librdkafka tests for it. (KAFKA-18659)"""
 
@@ -162,10 +165,20 @@ def intersect(
     `response` is that of the upstream broker, without its size; the result is whole, with its size, and has
     at least this throttle time. Raises ProtocolViolation if the response is damaged.
     """
-    # A broker that does not know the request's version answers in version 0. (KIP-511)
-    refused = bytes(response[4:6]) == _UNSUPPORTED
-    version = 0 if refused else request_version
+    version = 0 if is_refused(response) else request_version
     message, correlation_id = decoded(response, ApiKey.API_VERSIONS, version)
+    limit(message, local, missing, versions_of)
+    message.throttle_time_ms = max(message.throttle_time_ms, throttle_time_ms)
+    return encoded(message, version, correlation_id)
+
+
+def limit(
+    message: ApiVersionsResponse,
+    local: Mapping[int, Versions],
+    missing: Mapping[int, Versions],
+    versions_of: Forwardable,
+) -> None:
+    """Change the APIs of a decoded response to those of `intersect`."""
     offered = {
         each.api_key: each
         for upstream in message.api_keys
@@ -178,8 +191,13 @@ def intersect(
             | {key: ApiVersion(key, *versions) for key, versions in local.items()}
         )
     message.api_keys = [offered[key] for key in sorted(offered)]
-    message.throttle_time_ms = max(message.throttle_time_ms, throttle_time_ms)
-    return encoded(message, version, correlation_id)
+
+
+def is_refused(response: Buffer) -> bool:
+    """Return whether the upstream broker does not know the version of the request: then it answers in version
+    0. (KIP-511)
+    """
+    return bytes(response[4:6]) == _UNSUPPORTED
 
 
 _UNSUPPORTED: Final = int(ErrorCode.UNSUPPORTED_VERSION).to_bytes(2, "big")

@@ -14,6 +14,7 @@ from broker.gateway.routes import ForwardedRequest, Treatment
 from broker.network.connection.channel import ChannelResponder, MuteEvent, MuteState, NewConnection
 from broker.network.connection.read_ahead_channel import ENDED, THROTTLED, ReadAheadChannel
 from broker.network.connection.receive import Receive
+from broker.network.connection.tls_socket import TlsSocket
 from broker.quotas.client_quotas import ClientQuotas, NodeQuotas
 
 if TYPE_CHECKING:
@@ -96,6 +97,11 @@ class GatewayChannel(ReadAheadChannel):
         self.upstream_address: Address | None = None
         self.login: SaslObserver | None = None
         super().__init__(sock, responder, receive, connection)
+
+    @property
+    def server_name(self) -> str | None:
+        """The host name in the client's TLS handshake, if it has one."""
+        return self.sock.server_name if isinstance(self.sock, TlsSocket) else None
 
     @property
     def has_ended(self) -> bool:

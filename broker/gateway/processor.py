@@ -35,7 +35,6 @@ from broker.gateway.upstream_receive import ForwardedSend, UpstreamReceive
 from broker.network.connection.channel import Channel, MuteEvent, MuteState, bytes_waiting, has_ended
 from broker.network.connection.read_ahead_channel import ENDED, THROTTLED
 from broker.network.connection.receive import EndOfStream, Frame, Receive
-from broker.network.connection.tls_socket import TlsSocket
 from broker.network.failures import FailedStep
 from broker.network.processor import BUFFERED, Processor, ProcessorServices, ProcessorSettings
 from broker.network.requests.request_time import RequestTime
@@ -46,7 +45,7 @@ from broker.network.supervisor import TaskStarter
 from broker.network.throttling import Throttling
 from broker.protocol.api_key import ApiKey
 from broker.protocol.client_id import client_id_and_body
-from broker.protocol.codec import decode_request, known_versions
+from broker.protocol.codec import decode_request
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.quotas.client_quotas import ClientQuotas
 
@@ -59,7 +58,8 @@ Ours. A client whose Fetch is not answered sends it again on another connection.
 
 ENDED_STREAM: Final = "closed by the peer"
 
-LAST_API_VERSIONS: Final = known_versions(ApiKey.API_VERSIONS)[1]
+NAMES_SOFTWARE: Final = 3
+"""The first version of ApiVersions that names the client's software."""
 
 KEPT_SOFTWARE: Final = 64
 KEPT_SOFTWARE_BYTES: Final = 256
@@ -311,8 +311,8 @@ class GatewayProcessor(Processor):
     async def _open(self, channel: GatewayChannel) -> None:
         """Open the upstream connection of a client, or close the client's connection."""
         try:
-            if channel.node_id is None and isinstance(channel.sock, TlsSocket) and channel.sock.server_name:
-                channel.node_id = self._forwarding.node_of_name(channel.sock.server_name)
+            if channel.node_id is None and channel.server_name:
+                channel.node_id = self._forwarding.node_of_name(channel.server_name)
             opened = await self._forwarding.connect(channel.node_id)
         except UpstreamError as error:
             await trio.sleep(self._forwarding.backoff_seconds(channel.node_id, error))
@@ -418,7 +418,7 @@ class GatewayProcessor(Processor):
 
     def _note_software(self, request: ForwardedRequest, frame: memoryview) -> None:
         version = request.route.version
-        if not 3 <= version <= LAST_API_VERSIONS:
+        if version < NAMES_SOFTWARE:
             return
         channel, text = request.channel, bytes(frame[8:])
         software = self._software.get((version, text))

@@ -1,6 +1,6 @@
 """Replaces the addresses of upstream brokers in responses by those that the client must use.
 
-Called by the gateway for each response with addresses. These are all responses of Kafka 4.1 with a host and a
+Called by the gateway for each response with addresses. These are all responses of Kafka with a host and a
 port that a broker sends to clients: Produce from 10, Metadata, FindCoordinator, DescribeQuorum from 2,
 DescribeCluster, ShareFetch and ShareAcknowledge. (Fetch has addresses from 16, after its records:
 api_versions advertises up to 15.) The hosts in DescribeGroups, ACLs and the endpoints of Kafka Streams

@@ -14,7 +14,7 @@ import trio
 from broker.api.registry import Registry
 from broker.api.requests.context import RequestContext
 from broker.common.errors import ProtocolViolation
-from broker.gateway.api_versions import Forwardable, forwardable, is_allowed, judged
+from broker.gateway.api_versions import STATES_NODE, Forwardable, forwardable, is_allowed, judged
 from broker.gateway.kept_responses import KeptResponse
 from broker.gateway.responses import Rewriter, max_response, plain_ending, rewriter
 from broker.gateway.throttle_time import throttle_offset
@@ -267,8 +267,9 @@ class ForwardRoutes:
         if key in SASL:
             return Treatment.WHOLE if self._forwards_logins else Treatment.LOCAL
         if key == ApiKey.API_VERSIONS:
-            # The handler answers versions that only later clients know, as a broker does. (KIP-511)
-            return Treatment.WHOLE if is_allowed(key, version) else Treatment.LOCAL
+            # Handlers check what clients state, and answer versions that only later clients know, as a broker
+            # does. (KIP-511)
+            return Treatment.WHOLE if version < STATES_NODE else Treatment.LOCAL
         if key in RECORDS:
             # Handlers answer the few that name a topic of the gateways, or that come from a replica; see
             # `client_receive`.

@@ -1,6 +1,6 @@
 """Writes docs/gateway-protocol.md: `python -m broker.gateway.support`. A test compares the two.
 
-The page says what clients of a Kafka 4.1 cluster can use through the gateway, and what the gateway does to
+The page says what clients of a Kafka cluster can use through the gateway, and what the gateway does to
 it. Versions and addresses are those of api_versions and responses.
 """
 
@@ -10,6 +10,7 @@ from typing import Final
 
 from broker.api.security.client_security import ACCESS
 from broker.api.support import KAFKA
+from broker.common.version import KAFKA_VERSION
 from broker.gateway.api_versions import INTERNAL, READ, forwardable, judged
 from broker.gateway.responses import rewriter
 from broker.metadata.actor import Role
@@ -64,7 +65,7 @@ NOTES: Final = {
     ApiKey.PUSH_TELEMETRY: "answered by the gateway",
 }
 
-_HEAD: Final = """\
+_HEAD: Final = f"""\
 # What passes through the gateway
 
 Generated from `broker/gateway` by `python -m broker.gateway.support`; do not edit it by hand.
@@ -73,7 +74,7 @@ A client may use an API in the versions that the upstream broker supports, withi
 Requests and responses are forwarded as they are, but for what the table says. In every response with
 `throttle_time_ms`, the client sees the longer one of the upstream broker's throttle time and the gateway's.
 
-| key | API | Kafka 4.1 | through the gateway | what the gateway does |
+| key | API | Kafka {KAFKA_VERSION} | through the gateway | what the gateway does |
 |---|---|---|---|---|
 """
 
@@ -111,7 +112,7 @@ cluster's `auto.create.topics.enable` were off. Share coordinators (FindCoordina
 and a Fetch with a replica id is refused to everybody.
 
 What the gateway cannot judge it does not forward there: APIs that are not on this page, versions that Kafka
-4.1 does not have, and Fetch from version 15, in which only the replica id is new.
+does not have, and Fetch from version 15, in which only the replica id is new.
 
 ## Differences that clients can see from a cluster without a gateway
 

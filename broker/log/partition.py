@@ -240,7 +240,7 @@ class PartitionLog:
         if producer_id >= 0:
             in_transaction = attributes & TRANSACTIONAL_FLAG != 0
             if marker is not None:
-                self.producers.check_end(producer_id, epoch, marker.coordinator_epoch)
+                self.producers.check_end(producer_id, epoch, marker)
             elif internal:
                 self.producers.check_epoch(producer_id, epoch)
             else:

@@ -21,6 +21,7 @@ from crc32c import crc32c
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.idle import idlest
 from broker.common.slices import Steps
+from broker.records.control import NEW_EPOCH_SINCE, Marker
 
 MAX_PRODUCERS: Final = 2_048
 """Producers of a partition; one more evicts the eighth of them that was idle longest. Ours, as clients choose
@@ -34,6 +35,9 @@ RETAINED_BATCHES: Final = 5
 
 Kafka's ProducerStateEntry.NUM_BATCHES_TO_RETAIN.
 """
+
+LAST_EPOCH: Final = 0x7FFF
+"""The last epoch of a producer id."""
 
 _SEQUENCE_MAX: Final = 0x7FFF_FFFF
 
@@ -198,14 +202,22 @@ class ProducerStates:
         if known is not None and epoch < known.epoch:
             raise _old_epoch(producer_id, epoch, known.epoch)
 
-    def check_end(self, producer_id: int, epoch: int, coordinator_epoch: int) -> None:
-        """Check a marker. Raises ApiError INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED."""
+    def check_end(self, producer_id: int, epoch: int, marker: Marker) -> None:
+        """Check a marker. Raises ApiError INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED.
+
+        One that must have a new epoch may be written again with the same one when its transaction has ended.
+        """
         self.check_epoch(producer_id, epoch)
         known = self._producers.get(producer_id)
-        if known is not None and coordinator_epoch < known.coordinator_epoch:
+        if known is None:
+            return
+        is_repeated = known.first_offset < 0 or epoch == LAST_EPOCH
+        if marker.transaction_version >= NEW_EPOCH_SINCE and epoch == known.epoch and not is_repeated:
+            raise _old_epoch(producer_id, epoch, known.epoch)
+        if marker.coordinator_epoch < known.coordinator_epoch:
             raise ApiError(
                 ErrorCode.TRANSACTION_COORDINATOR_FENCED,
-                f"Invalid coordinator epoch for producer {producer_id}: {coordinator_epoch} (zombie),"
+                f"Invalid coordinator epoch for producer {producer_id}: {marker.coordinator_epoch} (zombie),"
                 f" {known.coordinator_epoch} (current)",
             )
 

@@ -1,7 +1,8 @@
 """Generates the modules in messages/ from kio's schemas: `python -m broker.protocol.derive [--check]`.
 
 Run by a developer after a kio upgrade; tests/protocol/test_derive.py compares the result with the committed
-files. The only module of the broker that imports kio. Writes the text as ruff formats it.
+files. The only module of the broker that imports kio; `newer` has what kio does not know yet. Writes the text
+as ruff formats it.
 
 Differences from kio: one class per struct instead of one per struct and version; timedelta and datetime
 fields become plain milliseconds and regain the `_ms` of their Kafka name; error codes become int, UUIDs 16
@@ -26,6 +27,8 @@ import kio
 from kio.schema.index import api_key_map, schema_name_map
 from kio.serial._introspect import classify_field, is_optional
 
+from broker.protocol import newer
+from broker.protocol.newer import FieldVersion
 from broker.protocol.schema import FIXED, Field
 
 UNSET = dataclasses.MISSING
@@ -42,7 +45,8 @@ NOT_SERVED = frozenset((4, 5, 6, 7, 52, 53, 54, 56, 58, 59, 62, 63, 67, 70, 73, 
 
 To add an API, remove its key and derive its module.
 """
-SERVED = frozenset(name for key, name in api_key_map.items() if key not in NOT_SERVED) | {
+KEYS = {name: key for key, name in api_key_map.items()} | {name: key for key, (name, _) in newer.APIS.items()}
+SERVED = frozenset(name for name, key in KEYS.items() if key not in NOT_SERVED) | {
     "consumer_protocol_assignment",
     "consumer_protocol_subscription",
 }
@@ -72,16 +76,6 @@ TOGETHER = {
 """The modules of several APIs, of which one reads back what another writes. Each other API has its own."""
 MODULE_OF = {name: module for module, names in TOGETHER.items() for name in names}
 EPOCH = datetime.datetime.fromtimestamp(0, datetime.UTC)
-
-
-class FieldVersion(NamedTuple):
-    """A field in one version of kio's schema."""
-
-    type: str
-    array: bool
-    nullable: bool
-    tag: int | None
-    default: object
 
 
 Versions = Mapping[int, Mapping[str, FieldVersion]]
@@ -124,21 +118,18 @@ def main(arguments: list[str] | None = None) -> int:
 def derive() -> dict[str, str]:
     """Return the text of every file in messages/, by file name."""
     header = HEADER.format(version=kio.__version__)
-    keys = {name: key for key, name in api_key_map.items()}
     modules: dict[str, Apis] = {}
     apis: list[str] = []
     data: list[str] = []
-    for name, versions in sorted(schema_name_map.items(), key=lambda item: (keys.get(item[0], 999), item[0])):
-        if name not in SERVED:
-            continue
+    for name in sorted(SERVED, key=lambda name: (KEYS.get(name, 999), name)):
         module = MODULE_OF.get(name, name)
-        schemas = {kind: schema for kind in KINDS if (schema := _read_schema(versions, kind))}
+        schemas = {kind: schema for kind in KINDS if (schema := _read_schema(name, kind))}
         if "request" in schemas:
-            apis.append(f'{keys[name]}: ("{module}", "{schemas["request"].name.removesuffix("Request")}"),')
+            apis.append(f'{KEYS[name]}: ("{module}", "{schemas["request"].name.removesuffix("Request")}"),')
             _separate_names(schemas["request"], schemas["response"])
         else:
             data.append(f'"{name}": "{schemas["data"].name}",')
-        modules.setdefault(module, []).append((keys.get(name), schemas))
+        modules.setdefault(module, []).append((KEYS.get(name), schemas))
     files = {f"{module}.py": render_module(module, found, header) for module, found in modules.items()}
     files["__init__.py"] = render_index(apis, data, _throttle_times(), header)
     return files
@@ -147,9 +138,9 @@ def derive() -> dict[str, str]:
 def _throttle_times() -> list[str]:
     """Return a line for each API whose responses have a throttle time: versions, and offset in the body."""
     lines = []
-    for module, versions in schema_name_map.items():
-        schema = _read_schema(versions, "response")
-        if schema is None or module not in set(api_key_map.values()):
+    for name, key in KEYS.items():
+        schema = _read_schema(name, "response")
+        if schema is None:
             continue
         places = {
             version: place
@@ -161,7 +152,6 @@ def _throttle_times() -> list[str]:
         since, until, (place,) = min(places), max(places), set(places.values())
         if len(places) != until - since + 1:
             raise ValueError(f"{schema.name} has no throttle time in a version between {since} and {until}")
-        key = next(key for key, name in api_key_map.items() if name == module)
         lines.append(f"{key}: ({since}, {until}, {place}),")
     return sorted(lines, key=lambda line: int(line.partition(":")[0]))
 
@@ -182,10 +172,13 @@ def _read(path: Path) -> str | None:
     return path.read_text(encoding="utf-8") if path.exists() else None
 
 
-def _read_schema(versions: Mapping[int, Mapping[Any, str]], kind: str) -> Schema | None:
+def _read_schema(api: str, kind: str) -> Schema | None:
+    if api not in schema_name_map:
+        return _newer_api(api, kind)
     structs: dict[str, dict[int, dict[str, FieldVersion]]] = {}
     name = ""
     flexible: list[int] = []
+    versions = schema_name_map[api]
     for version in sorted(versions):
         for entity_type, path in versions[version].items():
             if entity_type.name == kind:
@@ -196,7 +189,26 @@ def _read_schema(versions: Mapping[int, Mapping[Any, str]], kind: str) -> Schema
                     flexible.append(version)
     if not structs:
         return None
+    if api in newer.VERSIONS:
+        _add_newer(api, max(versions), structs)
     return Schema(name, min(flexible, default=None), structs)
+
+
+def _newer_api(api: str, kind: str) -> Schema | None:
+    structs = newer.APIS[KEYS[api]][1].get(kind)
+    if structs is None:
+        return None
+    return Schema(list(structs)[-1], 0, {name: {0: dict(fields)} for name, fields in structs.items()})
+
+
+def _add_newer(api: str, last: int, structs: dict[str, dict[int, dict[str, FieldVersion]]]) -> None:
+    """Add the version that follows the last one of kio."""
+    version, changes = newer.VERSIONS[api]
+    if version != last + 1:
+        raise ValueError(f"{api}: kio has versions up to {last}, so that {version} is not the next one")
+    for name, versions in structs.items():
+        if last in versions:
+            versions[version] = newer.changed(name, versions[last], changes)
 
 
 def _collect(entity: Any, version: int, structs: dict[str, dict[int, dict[str, FieldVersion]]]) -> None:

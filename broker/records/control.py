@@ -16,16 +16,22 @@ from broker.records.walk import records
 ABORT: Final = 0
 COMMIT: Final = 1
 
+NEW_EPOCH_SINCE: Final = 2
+"""The first version of transactions whose markers have a new epoch. (KIP-890)"""
+
 _KEY: Final = Struct(">hh")
 _VALUE: Final = Struct(">hi")
 _VERSION: Final = 0
 
 
 class Marker(NamedTuple):
-    """The end of a producer's transaction: committed, else aborted."""
+    """The end of a producer's transaction: committed, else aborted. `transaction_version` says whether it
+    has a new epoch of the producer; 0 if that is not checked. (KIP-1228)
+    """
 
     is_commit: bool
     coordinator_epoch: int
+    transaction_version: int = 0
 
 
 def build_marker(marker: Marker, producer_id: int, producer_epoch: int, now_wall_ms: int) -> memoryview:

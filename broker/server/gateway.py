@@ -23,6 +23,8 @@ from broker.config.sections import SecurityConfig, UpstreamConfig
 from broker.config.sections.gateway import check_node_ports
 from broker.config.table import BrokerConfig
 from broker.controller.control import Committer
+from broker.gateway.apis import api_versions
+from broker.gateway.apis.api_versions import ClientsView
 from broker.gateway.apis.mutations import MutationServices
 from broker.gateway.apis.partition_counts import PartitionCounts
 from broker.gateway.apis.registry import LISTS_CLIENT_METRICS, add_apis
@@ -151,6 +153,7 @@ class GatewayServer(Server):
         )
 
         self.registry = _local_apis(config)
+        self.registry.add(api_versions.entry(self._clients_view()))
         self._own_topics = OwnTopics(waits=config.quotas.scope == "cluster")
         self._own_topics.changed = self._reconsider_topics
         self._answered = add_apis(
@@ -396,7 +399,7 @@ class GatewayServer(Server):
             lambda node_id: self.node_ports.advertised(listener, node_id),
             lambda: self.node_ports.version,
             self._local_versions,
-            LISTS_CLIENT_METRICS if ApiKey.LIST_CONFIG_RESOURCES in self._answered else {},
+            self._missing_versions(),
             lambda node_id, error: self._backoff_of(node_id).after_s(error),
             self._by_node,
             self._own_topics,
@@ -410,11 +413,25 @@ class GatewayServer(Server):
 
     def _local_versions(self) -> dict[int, tuple[int, int]]:
         """Return the versions of the APIs that the gateway answers whatever the upstream brokers know."""
-        return {
-            entry.key: (entry.advertised_min, entry.max_version)
-            for entry in self._always_answered
-            if entry.key != ApiKey.API_VERSIONS
-        }
+        return {entry.key: (entry.advertised_min, entry.max_version) for entry in self._always_answered}
+
+    def _missing_versions(self) -> dict[int, tuple[int, int]]:
+        """Return the versions of APIs that are offered although an upstream broker does not know them."""
+        return LISTS_CLIENT_METRICS if ApiKey.LIST_CONFIG_RESOURCES in self._answered else {}
+
+    def _clients_view(self) -> ClientsView:
+        def node_of(channel: GatewayChannel) -> int | None:
+            if channel.node_id is None and channel.server_name:
+                return self.node_ports.node_of_name(channel.listener, channel.server_name)
+            return channel.node_id
+
+        return ClientsView(
+            lambda: self.cluster.expected_id,
+            node_of,
+            self._local_versions,
+            self._missing_versions,
+            lambda listener: self._routes[listener].versions_of,
+        )
 
     def _log_in_upstream_with(self, upstream: UpstreamConfig) -> None:
         """Use new credentials from now on, and find out whether the nodes accept them."""
@@ -482,8 +499,8 @@ def _check_authorizer(config: SecurityConfig) -> None:
 
 
 def _local_apis(config: BrokerConfig) -> registry.Registry:
-    """Return the APIs that the gateway answers itself."""
-    wanted = [ApiKey.API_VERSIONS]
+    """Return the APIs that the gateway answers itself, as a broker does."""
+    wanted: list[ApiKey] = []
     if config.gateway.quotas == "local":
         wanted += QUOTA_APIS
     if config.telemetry.enabled:

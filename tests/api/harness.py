@@ -42,7 +42,7 @@ from broker.metadata.store import MetadataStore
 from broker.metrics.rate import Window
 from broker.partitions.partitions import Partitions
 from broker.protocol import codec
-from broker.protocol.api_key import response_header_version
+from broker.protocol.api_key import ApiKey, response_header_version
 from broker.protocol.codec import parse_response_header
 from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from broker.protocol.schema import Message
@@ -65,6 +65,9 @@ from tests.support.headers import parse_request_header
 Reply = TypeVar("Reply", bound=Message)
 
 WALL_MS = 1_700_000_000_000
+
+NAMED = {ApiKey.OFFSET_COMMIT: 9, ApiKey.OFFSET_FETCH: 9, ApiKey.TXN_OFFSET_COMMIT: 5}
+"""The last versions in which topics have names, where `Harness.ask` uses these by default."""
 
 
 def join(parts: Iterable[Any]) -> bytes:
@@ -293,7 +296,7 @@ class Harness:
         asking = Asking()
         context = asking.context
         context.api_key = key
-        context.api_version = entry.max_version if version is None else version
+        context.api_version = NAMED.get(entry.key, entry.max_version) if version is None else version
         assert entry.min_version <= context.api_version <= entry.max_version
         context.connection = connection or Connection()
         context.client_id = client_id

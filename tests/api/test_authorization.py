@@ -315,7 +315,9 @@ CASES: dict[str, Case] = {
             "readers",
             1,
             0,
-            topics=[TxnOffsetCommitRequestTopic("orders", [TxnOffsetCommitRequestPartition(0, 5)])],
+            topics=[
+                TxnOffsetCommitRequestTopic("orders", partitions=[TxnOffsetCommitRequestPartition(0, 5)])
+            ],
         ),
         TRANSACTION_FAILED,
         ((transaction(Op.WRITE), group(Op.READ), topic(Op.READ)),),

@@ -10,7 +10,6 @@ from broker.api.a18_api_versions import FEATURES, NEVER_FINALIZED
 from broker.api.a43_elect_leaders import PREFERRED, UNCLEAN
 from broker.api.a57_update_features import (
     SAFE_DOWNGRADE,
-    SAME_METADATA_SINCE,
     UNSAFE_DOWNGRADE,
     UPGRADE,
 )
@@ -142,10 +141,9 @@ NO_UPGRADE = (
         ("group.version", 1, UNSAFE_DOWNGRADE + 1, UNKNOWN_TYPE),
         ("group.version", 2, UPGRADE, "Local controller 1 only supports versions 0-1"),
         ("group.version", -1, UPGRADE, NEGATIVE),
-        ("metadata.version", 6, SAFE_DOWNGRADE, "Local controller 1 only supports versions 7-27"),
-        ("metadata.version", 28, UPGRADE, "Local controller 1 only supports versions 7-27"),
-        ("metadata.version", 26, UPGRADE, NO_UPGRADE),
-        ("metadata.version", 23, SAFE_DOWNGRADE, "This broker has only version 27."),
+        ("metadata.version", 6, SAFE_DOWNGRADE, "Local controller 1 only supports versions 7-33"),
+        ("metadata.version", 34, UPGRADE, "Local controller 1 only supports versions 7-33"),
+        ("metadata.version", 32, UPGRADE, NO_UPGRADE),
         ("group.version", 0, SAFE_DOWNGRADE, "This broker has only version 1."),
         ("group.version", 0, UNSAFE_DOWNGRADE, "This broker has only version 1."),
         ("kraft.version", 1, UPGRADE, "Local controller 1 does not support this feature."),
@@ -179,10 +177,13 @@ async def test_a_refused_level_has_kafkas_reason(
 async def test_a_metadata_version_with_other_metadata_is_refused_as_such(
     harness: Harness, how: int, reason: str
 ) -> None:
-    update = FeatureUpdateKey("metadata.version", SAME_METADATA_SINCE - 1, upgrade_type=how)
-    reply = await harness.ask(UpdateFeaturesRequest(feature_updates=[update]), 2)
-    assert reply.error_code == ErrorCode.INVALID_UPDATE_VERSION
-    assert reply.error_message.endswith(f": Invalid metadata.version 22. {reason}")
+    level = FEATURES["metadata.version"].level
+    for lower in (FEATURES["metadata.version"].least, level - 1):
+        update = FeatureUpdateKey("metadata.version", lower, upgrade_type=how)
+        reply = await harness.ask(UpdateFeaturesRequest(feature_updates=[update]), 2)
+        assert reply.error_code == ErrorCode.INVALID_UPDATE_VERSION
+        why = f": Unsupported metadata.version downgrade from {level} to {lower}. {reason}"
+        assert reply.error_message.endswith(why)
 
 
 @pytest.mark.parametrize("feature", sorted(NEVER_FINALIZED))

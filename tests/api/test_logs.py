@@ -24,7 +24,7 @@ from broker.protocol.messages.offset_for_leader_epoch import (
 )
 from tests.api.harness import WALL_MS, Harness
 
-LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = range(-1, -7, -1)
 
 
 @pytest.fixture
@@ -62,6 +62,7 @@ async def offset(
         (MAX_TIMESTAMP, (0, 5_000, 2, 0)),
         (EARLIEST_LOCAL, (0, -1, 0, 0)),
         (LATEST_TIERED, (0, -1, -1, -1)),
+        (EARLIEST_PENDING_UPLOAD, (0, -1, -1, -1)),
         (0, (0, 1_000, 0, 0)),
         (1_000, (0, 1_000, 0, 0)),
         (1_001, (0, 1_010, 1, 0)),
@@ -94,7 +95,10 @@ async def test_an_empty_partition_begins_and_ends_at_0(
 
 @pytest.mark.parametrize(
     ("timestamp", "first"),
-    [(LATEST, 1), (EARLIEST, 1), (MAX_TIMESTAMP, 7), (EARLIEST_LOCAL, 8), (LATEST_TIERED, 9)],
+    [
+        *((LATEST, 1), (EARLIEST, 1), (MAX_TIMESTAMP, 7), (EARLIEST_LOCAL, 8), (LATEST_TIERED, 9)),
+        (EARLIEST_PENDING_UPLOAD, 11),
+    ],
 )
 async def test_a_special_time_has_a_first_version(orders: Harness, timestamp: int, first: int) -> None:
     for version in range(1, 11):
@@ -102,7 +106,7 @@ async def test_a_special_time_has_a_first_version(orders: Harness, timestamp: in
         assert error == (ErrorCode.NONE if version >= first else ErrorCode.UNSUPPORTED_VERSION)
 
 
-@pytest.mark.parametrize("timestamp", [LATEST_TIERED - 1, -(1 << 63)])
+@pytest.mark.parametrize("timestamp", [EARLIEST_PENDING_UPLOAD - 1, -(1 << 63)])
 async def test_an_unknown_special_time_is_not_supported(orders: Harness, timestamp: int) -> None:
     for version in (1, 10):
         error, *_ = await offset(orders, timestamp, version=version)

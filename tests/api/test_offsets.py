@@ -256,3 +256,59 @@ async def test_commits_of_many_are_refused_one_by_one(ready: Harness) -> None:
     (topic,) = (await ready.ask(request)).topics
     invalid, unknown = ErrorCode.INVALID_GROUP_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert [each.error_code for each in topic.partitions] == [invalid, invalid, unknown]
+
+
+def by_id(topic_id: bytes, offset: int, *partitions: int, generation: int = -1) -> OffsetCommitRequest:
+    parts = [OffsetCommitRequestPartition(index, offset) for index in partitions]
+    topic = OffsetCommitRequestTopic(topic_id=topic_id, partitions=parts)
+    return OffsetCommitRequest(GROUP, generation, topics=[topic])
+
+
+async def fetched_by_id(harness: Harness, *topic_ids: bytes) -> list[tuple[bytes, list[tuple[int, int]]]]:
+    """Return the offsets and errors of partition 0 of these topics, or without any of all topics."""
+    wanted = [OffsetFetchRequestTopics(topic_id=each, partition_indexes=[0]) for each in topic_ids]
+    group = OffsetFetchRequestGroup(GROUP, topics=wanted or None)
+    (reply,) = (await harness.ask(OffsetFetchRequest(groups=[group]), 10)).groups
+    assert reply.error_code == ErrorCode.NONE
+    return [
+        (topic.topic_id, [(each.committed_offset, each.error_code) for each in topic.partitions])
+        for topic in reply.topics
+    ]
+
+
+async def test_version_10_commits_and_fetches_by_id(ready: Harness) -> None:
+    topic_id = ready.control.image.topics["orders"].topic_id
+    reply = await ready.ask(by_id(topic_id, 42, 0, 1, 2), 10)
+    (topic,) = reply.topics
+    assert topic.topic_id == topic_id
+    assert [each.error_code for each in topic.partitions] == [0, 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert await committed(ready) == 42
+    assert await fetched_by_id(ready, topic_id) == [(topic_id, [(42, 0)])]
+    assert await fetched_by_id(ready) == [(topic_id, [(42, 0), (42, 0)])]
+
+
+@pytest.mark.parametrize("unknown", [bytes(16), b"\1" * 16])
+async def test_an_unknown_id_is_neither_committed_nor_fetched(ready: Harness, unknown: bytes) -> None:
+    reply = await ready.ask(by_id(unknown, 42, 0), 10)
+    assert [each.error_code for each in reply.topics[0].partitions] == [ErrorCode.UNKNOWN_TOPIC_ID]
+    assert reply.topics[0].topic_id == unknown
+    assert await fetched_by_id(ready, unknown) == [(unknown, [(-1, ErrorCode.UNKNOWN_TOPIC_ID)])]
+    assert await fetched_by_id(ready) == []
+
+
+async def test_a_topic_that_is_created_again_has_none_of_the_offsets_of_its_former_id(ready: Harness) -> None:
+    former = ready.control.image.topics["orders"].topic_id
+    await ready.ask(by_id(former, 42, 0), 10)
+    await ready.ask(DeleteTopicsRequest([DeleteTopicState("orders")], [], 1_000))
+    await ready.create_topic("orders", 2)
+    topic_id = ready.control.image.topics["orders"].topic_id
+    assert await fetched_by_id(ready, former, topic_id) == [
+        (former, [(-1, ErrorCode.UNKNOWN_TOPIC_ID)]),
+        (topic_id, [(-1, 0)]),
+    ]
+
+
+async def test_a_generation_of_an_unknown_group_is_told_by_id_too(ready: Harness) -> None:
+    topic_id = ready.control.image.topics["orders"].topic_id
+    reply = await ready.ask(by_id(topic_id, 42, 0, generation=1), 10)
+    assert [each.error_code for each in reply.topics[0].partitions] == [ErrorCode.GROUP_ID_NOT_FOUND]

@@ -400,8 +400,8 @@ async def test_share_groups_are_a_finalized_feature(harness):
     reply = await harness.ask(ApiVersionsRequest("test", "1"))
     finalized = {each.name: each.max_version_level for each in reply.finalized_features}
     supported = {each.name: (each.min_version, each.max_version) for each in reply.supported_features}
-    assert finalized["share.version"] == 1
-    assert supported["share.version"] == (0, 1)
+    assert finalized["share.version"] == 2
+    assert supported["share.version"] == (0, 2)
 
 
 async def test_topics_that_the_client_may_not_describe_stay_hidden(tmp_path):

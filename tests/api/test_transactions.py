@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -435,6 +436,19 @@ async def test_offsets_of_unknown_members_are_refused(harness: Harness) -> None:
     )
     assert await producer.commit_offset("g", 5, partition=9) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert await producer.commit_offset("", 5) == ErrorCode.INVALID_GROUP_ID
+
+
+async def test_version_6_names_topics_by_id_and_knows_the_errors_of_members(harness: Harness) -> None:
+    producer = await producer_on(harness)
+    topic_id = harness.control.image.topics["events"].topic_id
+    commit = partial(producer.commit_offset, "g", 5, version=6)
+    assert await commit(topic=b"\1" * 16) == ErrorCode.UNKNOWN_TOPIC_ID
+    assert await commit(topic=bytes(16)) == ErrorCode.UNKNOWN_TOPIC_ID
+    assert await commit(topic=topic_id, partition=9) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert await commit(topic=topic_id, generation_id=3, member_id="m") == ErrorCode.GROUP_ID_NOT_FOUND
+    assert await commit(topic=topic_id) == 0
+    assert await producer.end(commit=True) == 0
+    assert await _offset(harness, "g") == (5, 0)
 
 
 async def _offset(harness: Harness, group: str, *, stable: bool = False) -> tuple[int, int]:

@@ -15,6 +15,7 @@ from broker.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from broker.protocol.schema import ZERO_UUID
 from broker.records.build import NewRecord, build_batch
 from broker.records.control import marker_of
 from broker.records.header import TRANSACTIONAL_FLAG, header_at
@@ -116,17 +117,30 @@ class TransactionalProducer:
         return int((await self.harness.ask(request)).error_code)
 
     async def commit_offset(
-        self, group: str, offset: int, *, topic: str = "events", partition: int = 0, **member: Any
+        self,
+        group: str,
+        offset: int,
+        *,
+        topic: str | bytes = "events",
+        partition: int = 0,
+        version: int | None = None,
+        **member: Any,
     ) -> int:
+        """Commit an offset of a topic, which from version 6 has an id."""
+        name, topic_id = (topic, ZERO_UUID) if isinstance(topic, str) else ("", topic)
         request = TxnOffsetCommitRequest(
             self.transactional_id,
             group,
             self.producer_id,
             self.epoch,
-            topics=[TxnOffsetCommitRequestTopic(topic, [TxnOffsetCommitRequestPartition(partition, offset)])],
+            topics=[
+                TxnOffsetCommitRequestTopic(
+                    name, topic_id, [TxnOffsetCommitRequestPartition(partition, offset)]
+                )
+            ],
             **member,
         )
-        reply = await self.harness.ask(request, OFFSETS[self.client_version])
+        reply = await self.harness.ask(request, version or OFFSETS[self.client_version])
         return int(reply.topics[0].partitions[0].error_code)
 
     async def end(self, *, commit: bool, run: bool = True) -> int:

@@ -68,7 +68,7 @@ def test_an_untouched_topic_has_every_setting_from_the_default() -> None:
 def test_a_default_that_the_broker_has_in_no_setting_of_this_unit_has_no_synonym(
     key: str, value: str
 ) -> None:
-    """As Kafka 4.1.1 answers: log.retention.ms is null, as log.retention.hours is 168."""
+    """As Kafka answers: log.retention.ms is null, as log.retention.hours is 168."""
     row = rows(world(), TOPIC)[key]
     assert (row.value, row.source, sources(row)) == (value, ConfigSource.DEFAULT, [])
 

@@ -1,4 +1,4 @@
-"""What compose.cluster.yaml tells Kafka's image is a configuration of the Kafka that it names.
+"""What compose.cluster.yaml tells Kafka's image is a configuration of Kafka.
 
 The class that the image of Kafka starts with makes a configuration of the environment. Needs Java 17 and
 `python -m benchmarks.install kafka`.
@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from benchmarks.install import KAFKA_LIBS
+from broker.common.version import KAFKA_VERSION
 from tests.conventions.sources import ROOT
 from tests.support import kafka_tools
 
@@ -85,6 +86,12 @@ def test_kafka_knows_every_name(tmp_path: Path) -> None:
         assert {name.removeprefix("KAFKA_").lower().replace("_", ".") for name in names} <= known
 
 
-def test_the_version_is_the_one_of_the_jars() -> None:
+def test_the_image_is_not_newer_than_the_jars() -> None:
+    """Those whose names and configuration are looked at here."""
     version = SERVICES["kafka-1"]["image"].rpartition(":")[2]
-    assert (KAFKA_LIBS / f"kafka_2.13-{version}.jar").exists()
+    assert _numbers(version) <= _numbers(KAFKA_VERSION)
+    assert (KAFKA_LIBS / f"kafka_2.13-{KAFKA_VERSION}.jar").exists()
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(each) for each in version.split(".")]

@@ -1,4 +1,4 @@
-"""Logins by delegation token with the Python clients, at Weir and at Kafka 4.1.
+"""Logins by delegation token with the Python clients, at Weir and at Kafka.
 
 A token is a SCRAM login with its id as the user and its HMAC as the password, and with the extension
 `tokenauth=true` in the client's first message. None of the clients sends the extension by itself:

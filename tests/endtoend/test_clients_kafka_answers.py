@@ -1,4 +1,4 @@
-"""Weir answers what Kafka 4.1 answers, message by message, in every version of every API.
+"""Weir answers what Kafka answers, message by message, in every version of every API.
 
 Where an answer differs on purpose, its case says why.
 """

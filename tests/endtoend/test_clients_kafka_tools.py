@@ -1,4 +1,4 @@
-"""The tools of Apache Kafka 4.1, and with them its Java client: kafka-topics, kafka-consumer-groups,
+"""The tools of Apache Kafka, and with them its Java client: kafka-topics, kafka-consumer-groups,
 kafka-configs, kafka-console-consumer, kafka-producer-perf-test, kafka-dump-log and others.
 
 Each tool starts a Java machine, which takes seconds; `tests.support.kafka_tools` says where they come from.

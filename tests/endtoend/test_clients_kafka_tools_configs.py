@@ -1,4 +1,4 @@
-"""kafka-configs of Apache Kafka 4.1 for every kind of entity: set, shown, changed, removed, and refused."""
+"""kafka-configs of Apache Kafka for every kind of entity: set, shown, changed, removed, and refused."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Delegation tokens with the tool and the client of Apache Kafka 4.1: created, listed, renewed, used for a
+"""Delegation tokens with the tool and the client of Apache Kafka: created, listed, renewed, used for a
 login, kept over a crash, and removed.
 """
 

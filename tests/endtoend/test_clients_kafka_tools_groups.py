@@ -1,4 +1,4 @@
-"""kafka-consumer-groups of Apache Kafka 4.1: every way to look at a group and to move its offsets."""
+"""kafka-consumer-groups of Apache Kafka: every way to look at a group and to move its offsets."""
 
 from collections.abc import Iterator
 

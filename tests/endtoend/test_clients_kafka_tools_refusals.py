@@ -1,4 +1,4 @@
-"""The tools of Apache Kafka 4.1 for what Weir does not have: each is told so at once and says it in words,
+"""The tools of Apache Kafka for what Weir does not have: each is told so at once and says it in words,
 and none hangs.
 """
 

@@ -27,7 +27,7 @@ from tests.gateway.frames import CORRELATION_ID, frame_of, read
 from tests.support.random_messages import RandomMessages
 
 TELEMETRY = {ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: (0, 0), ApiKey.PUSH_TELEMETRY: (0, 0)}
-NEWER = 93
+NEWER = 95
 """The first key that Kafka had not assigned when the codec's schemas were derived."""
 
 
@@ -92,13 +92,13 @@ def test_offered_versions_are_allowed(api_key):
 
 
 def test_the_gateways_own_versions_win_over_upstreams_in_the_order_of_keys():
-    upstream = {72: (0, 3), 3: (0, 13), 0: (3, 13), 93: (0, 1)}
+    upstream = {72: (0, 3), 3: (0, 13), 0: (3, 13), 95: (0, 1)}
     assert list(offered(upstream, local=TELEMETRY).items()) == [
         (0, (3, 13)),
         (3, (0, 13)),
         (71, (0, 0)),
         (72, (0, 0)),
-        (93, (0, 1)),
+        (95, (0, 1)),
     ]
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from broker.common.errors import ErrorCode
 from broker.gateway.api_versions import INTERNAL
 from broker.gateway.client_receive import MAX_WHOLE, MIN_SIZE
 from broker.gateway.forwarder import SCRATCH_BYTES, SMALL_BYTES
@@ -89,6 +90,33 @@ async def test_versions_are_those_of_both_with_telemetry(tmp_path: Path) -> None
         assert [each.api_key for each in again.api_keys] == sorted(offered)
         (channel,) = gateway.server.socket_server.channels()
         assert (channel.software_name, channel.software_version) == ("suite", "1")
+
+
+async def test_a_client_is_told_to_look_elsewhere_unless_it_means_this_node(tmp_path: Path) -> None:
+    """KIP-1242: the upstream broker knows nothing of the gateway's ports."""
+    async with both(tmp_path) as (broker, gateway):
+        metadata = await (await gateway.connect()).ask(MetadataRequest([], False), 9)
+        (node,) = metadata.brokers
+        bootstrap, at_node = await gateway.connect(), await gateway.connect(port=node.port)
+        cases = [
+            (bootstrap, None, -1, ErrorCode.NONE),
+            (at_node, None, -1, ErrorCode.NONE),
+            (at_node, metadata.cluster_id, node.node_id, ErrorCode.NONE),
+            (bootstrap, metadata.cluster_id, node.node_id, ErrorCode.REBOOTSTRAP_REQUIRED),
+            (at_node, metadata.cluster_id, node.node_id + 1, ErrorCode.REBOOTSTRAP_REQUIRED),
+            (at_node, "another", node.node_id, ErrorCode.REBOOTSTRAP_REQUIRED),
+            (at_node, None, node.node_id, ErrorCode.INVALID_REQUEST),
+            (at_node, metadata.cluster_id, -1, ErrorCode.INVALID_REQUEST),
+        ]
+        direct = await (await broker.connect()).ask(ApiVersionsRequest("suite", "1"), 4)
+        older = await bootstrap.ask(ApiVersionsRequest("suite", "1"), 4)
+        for client, cluster_id, node_id, expected in cases:
+            answer = await client.ask(ApiVersionsRequest("suite", "5", cluster_id, node_id), 5)
+            assert answer.error_code == expected, (cluster_id, node_id)
+            assert answer.api_keys == ([] if expected else older.api_keys)
+            assert answer.finalized_features == ([] if expected else direct.finalized_features)
+        softwares = {channel.software_version for channel in gateway.server.socket_server.channels()}
+        assert "5" in softwares
 
 
 async def test_a_later_version_of_api_versions_is_answered_with_the_known_ones(tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ def test_the_head_of_a_fetch_response_is_enough():
 
 @pytest.mark.parametrize(
     ("key", "version"),
-    [(ApiKey.SASL_HANDSHAKE, 1), (ApiKey.METADATA, 2), (ApiKey.METADATA, 14), (93, 0), (-1, 0)],
+    [(ApiKey.SASL_HANDSHAKE, 1), (ApiKey.METADATA, 2), (ApiKey.METADATA, 14), (95, 0), (-1, 0)],
 )
 def test_a_response_without_a_known_throttle_time_stays(key, version):
     assert throttle_offset(key, version) is None

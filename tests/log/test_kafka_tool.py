@@ -1,6 +1,6 @@
 """Kafka's own dump tool reads what the log writes. Needs Java, and Kafka's jars where WEIR_KAFKA_LIBS says:
 
-mvn dependency:copy-dependencies -DoutputDirectory=DIR    # of kafka_2.13 and kafka-tools, 4.1.1
+mvn dependency:copy-dependencies -DoutputDirectory=DIR    # of kafka_2.13 and kafka-tools
 """
 
 import os
@@ -32,7 +32,8 @@ pytestmark = [
 
 def dump(*files: Path, options: tuple[str, ...] = ()) -> str:
     names = ",".join(str(file) for file in files)
-    command = ["java", "-cp", f"{LIBS}/*", "kafka.tools.DumpLogSegments", "--files", names, *options]
+    tool = ("java", "-cp", f"{LIBS}/*", "org.apache.kafka.tools.DumpLogSegments")
+    command = [*tool, "--files", names, *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     return done.stdout
 

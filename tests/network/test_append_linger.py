@@ -21,7 +21,7 @@ from tests.support.wire import WireClient
 HEARTBEAT = ConsumerGroupHeartbeatRequest.API_KEY
 VERSION = 1
 LINGER_MS = 5
-"""The default of `group.coordinator.append.linger.ms`, as in Kafka 4.1."""
+"""The default of `group.coordinator.append.linger.ms`, as in Kafka."""
 
 
 @pytest.fixture

@@ -77,7 +77,7 @@ async def test_clients_do_not_write_where_the_coordinator_does(broker: RunningBr
 async def test_no_more_replicas_are_required_than_there_are(
     broker: RunningBroker, replicas: str, acks: int
 ) -> None:
-    """As in Kafka 4.1, where a partition requires at most as many in sync as it has."""
+    """As in Kafka, where a partition requires at most as many in sync as it has."""
     client = await broker.connect()
     config = CreatableTopicConfig("min.insync.replicas", replicas)
     await client.ask(CreateTopicsRequest([CreatableTopic("safe", 1, 1, configs=[config])], 5_000, False), 5)

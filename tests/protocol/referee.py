@@ -50,7 +50,7 @@ class Schema(NamedTuple):
         return API_KEYS[self.name]
 
 
-NAMES = sorted(SERVED)
+NAMES = sorted(SERVED & schema_name_map.keys())
 
 
 def schemas(name: str) -> Iterator[Schema]:

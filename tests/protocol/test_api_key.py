@@ -35,7 +35,7 @@ def test_agrees_with_the_headers_of_kio(name):
 def test_names_are_those_of_the_messages():
     assert {key: NAMES[key] for key in APIS} == {key: prefix for key, (_, prefix) in APIS.items()}
     assert NAMES[4] == "LeaderAndIsr"
-    assert sorted(NAMES) == list(range(93))
+    assert sorted(NAMES) == list(range(95))
 
 
 def test_the_answer_to_api_versions_never_has_tags():
@@ -53,7 +53,7 @@ def test_some_apis_are_never_flexible():
     assert response_header_version(ApiKey.OFFSET_DELETE, 32767) == 0
 
 
-@pytest.mark.parametrize("api_key", [-1, 93, 32767])
+@pytest.mark.parametrize("api_key", [-1, 95, 32767])
 def test_a_key_that_kafka_never_gave_out_is_a_violation(api_key):
     with pytest.raises(ProtocolViolation, match=str(api_key)):
         request_header_version(api_key, 0)

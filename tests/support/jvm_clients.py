@@ -18,6 +18,7 @@ from typing import IO, Final, Self, TypeVar
 
 import pytest
 
+from broker.common.version import KAFKA_VERSION
 from tests.support.machine_speed import WITHIN_S
 
 ROOT: Final = Path(__file__).parents[2]
@@ -43,11 +44,19 @@ def classpath(kind: str, built: Path) -> str:
     """The jars of this pom.xml, and its sources compiled into `built`."""
     recipe, jars = SOURCES / kind / "pom.xml", JARS / kind
     stamp = jars / "installed"
-    if not stamp.exists() or stamp.stat().st_mtime < recipe.stat().st_mtime:
+    if (
+        not stamp.exists()
+        or stamp.stat().st_mtime < recipe.stat().st_mtime
+        or stamp.read_text() != KAFKA_VERSION
+    ):
         shutil.rmtree(jars, ignore_errors=True)
-        copy = ("dependency:copy-dependencies", f"-DoutputDirectory={jars}")
+        copy = (
+            "dependency:copy-dependencies",
+            f"-DoutputDirectory={jars}",
+            f"-Dkafka.version={KAFKA_VERSION}",
+        )
         subprocess.run(["mvn", "-B", "-q", "-f", recipe, *copy], check=True, timeout=BUILT_WITHIN_S)
-        stamp.touch()
+        stamp.write_text(KAFKA_VERSION)
     sources = sorted((SOURCES / kind).glob("*.java"))
     command = ["javac", "-Xlint:all,-processing", "-Werror", "-cp", f"{jars}/*", "-d", built, *sources]
     subprocess.run(command, check=True, timeout=BUILT_WITHIN_S)

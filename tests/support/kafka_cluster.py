@@ -1,4 +1,4 @@
-"""A cluster of Apache Kafka 4.1 on this machine: one to three combined nodes (KRaft), each a process.
+"""A cluster of Apache Kafka on this machine: one to three combined nodes (KRaft), each a process.
 
 Used by tests/endtoend/gateway, which puts gateways in front of it. The jars are those of
 `python -m benchmarks.install kafka`; `kafka_tools.pytestmark` leaves tests out where they are missing.

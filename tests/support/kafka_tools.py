@@ -1,4 +1,4 @@
-"""Runs the tools of Apache Kafka 4.1 against a broker process, each in a Java machine of its own.
+"""Runs the tools of Apache Kafka against a broker process, each in a Java machine of its own.
 
 Used by tests/endtoend. The jars are there where `python -m benchmarks.install kafka` has brought them;
 `pytestmark` leaves a module's tests out elsewhere.
@@ -30,11 +30,11 @@ pytestmark = [
 
 TOPICS: Final = "org.apache.kafka.tools.TopicCommand"
 GROUPS: Final = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
-CONFIGS: Final = "kafka.admin.ConfigCommand"
+CONFIGS: Final = "org.apache.kafka.tools.ConfigCommand"
 CLIENT_METRICS: Final = "org.apache.kafka.tools.ClientMetricsCommand"
 CONSUMER: Final = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 PRODUCER: Final = "org.apache.kafka.tools.ProducerPerformance"
-DUMP: Final = "kafka.tools.DumpLogSegments"
+DUMP: Final = "org.apache.kafka.tools.DumpLogSegments"
 OFFSETS: Final = "org.apache.kafka.tools.GetOffsetShell"
 DELETE_RECORDS: Final = "org.apache.kafka.tools.DeleteRecordsCommand"
 LOG_DIRS: Final = "org.apache.kafka.tools.LogDirsCommand"

@@ -57,6 +57,6 @@ def set_by_kafka_configs(broker: BrokerProcess, entity: Entity, limit: int | Non
         what += ["--entity-type", KAFKA_TYPES[kind]]
         what += ["--entity-default"] if name is None else ["--entity-name", name]
     command = ["java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{KAFKA_LIBS}/*"]
-    command += ["kafka.admin.ConfigCommand", "--bootstrap-server", broker.plain, "--alter", *what]
+    command += ["org.apache.kafka.tools.ConfigCommand", "--bootstrap-server", broker.plain, "--alter", *what]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=os.environ)
     assert done.returncode == 0, done.stdout + done.stderr

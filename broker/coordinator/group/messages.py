@@ -110,13 +110,14 @@ class OffsetToCommit(NamedTuple):
 
 
 class CommitRequest(msgspec.Struct, frozen=True):
-    """OffsetCommit.
+    """OffsetCommit, and TxnOffsetCommit.
 
     A generation of -1 comes from a client with manual assignment, or from an operator.
 
-    `retention_ms` of -1 selects the broker's retention. `knows_missing_groups` (9 and later): a generation of
-    a missing group gets GROUP_ID_NOT_FOUND, in earlier versions ILLEGAL_GENERATION. `knows_member_epochs` (9
-    and later): a member of the consumer protocol may commit.
+    `retention_ms` of -1 selects the broker's retention. `knows_missing_groups` (9 and later, 6 and later
+    in a transaction): a generation of a missing group gets GROUP_ID_NOT_FOUND, in earlier versions
+    ILLEGAL_GENERATION. `knows_member_epochs` (the same versions): a member of the consumer protocol may
+    commit, in a transaction in earlier versions too, where another epoch is an ILLEGAL_GENERATION.
     """
 
     group_id: str

@@ -177,10 +177,7 @@ class GroupOffsets:
         transition = groups.transition(now)
         group = groups.get(request.group_id)
         if group is None and request.generation_id >= 0:
-            missing = (
-                ErrorCode.GROUP_ID_NOT_FOUND if request.knows_missing_groups else ErrorCode.ILLEGAL_GENERATION
-            )
-            transition.reply(token, CommitReply((missing,) * len(request.offsets)))
+            transition.reply(token, _without_group(request))
             return transition.effects
         if group is None:
             group = groups.get_or_create(request.group_id)
@@ -196,8 +193,7 @@ class GroupOffsets:
         transition = self._groups.transition(now)
         group = self._groups.get(request.group_id)
         if group is None and request.generation_id >= 0:
-            missing = (ErrorCode.ILLEGAL_GENERATION,) * len(request.offsets)
-            transition.reply(token, CommitReply(missing))
+            transition.reply(token, _without_group(request))
         else:
             _commit_in_transaction(transition, group, request, token)
         return transition.effects
@@ -333,6 +329,12 @@ def partitions_of(group: AnyGroup) -> Iterator[tuple[str, int]]:
     for topic in list(group.offsets):
         for partition in list(group.offsets.get(topic, ())):
             yield topic, partition
+
+
+def _without_group(request: CommitRequest) -> CommitReply:
+    """Return the reply to a member of a group that does not exist."""
+    error = ErrorCode.GROUP_ID_NOT_FOUND if request.knows_missing_groups else ErrorCode.ILLEGAL_GENERATION
+    return CommitReply((error,) * len(request.offsets))
 
 
 def _commit(transition: Transition, group: AnyGroup, request: CommitRequest, token: Token) -> None:

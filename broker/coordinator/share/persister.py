@@ -43,12 +43,15 @@ RETRY_MS: Final = 10_000
 
 
 class StateWrite(NamedTuple):
-    """A change of a state. `start_offset` is -1 if it stays."""
+    """A change of a state. `start_offset` is -1 if it stays. `complete` is the number of records from the
+    start offset on whose delivery is complete; -1 if the writer does not state it.
+    """
 
     state_epoch: int
     leader_epoch: int
     start_offset: int
     batches: Sequence[StateBatch]
+    complete: int = NOT_SET
 
 
 class WrittenState(NamedTuple):
@@ -109,7 +112,7 @@ class ShareStatePersister:
         state = self.state(SharePartitionKey(group_id, topic_id, partition))
         if state is None:
             return None
-        return ShareStateSummary(state.start_offset, state.state_epoch, state.leader_epoch)
+        return ShareStateSummary(state.start_offset, state.state_epoch, state.leader_epoch, state.complete)
 
     async def delete(self, group_id: str, topic_id: bytes, partition: int) -> None:
         """Forget a state; durable on return. Without one, nothing happens.
@@ -172,7 +175,8 @@ class ShareStatePersister:
         if write.state_epoch != -1 and state.state_epoch > write.state_epoch:
             raise ApiError(ErrorCode.FENCED_STATE_EPOCH)
         start = write.start_offset if write.start_offset > state.start_offset else NOT_SET
-        update = ShareUpdate(state.snapshot_epoch, write.leader_epoch, start, tuple(write.batches))
+        batches, stated = tuple(write.batches), _stated(state, write)
+        update = ShareUpdate(state.snapshot_epoch, write.leader_epoch, start, batches, stated)
         wall_ms = self._clock.wall_ms()
         return WrittenState(log, self._staged(lambda: log.stage_update(key, kept, update, wall_ms)))
 
@@ -252,6 +256,17 @@ class ShareStatePersister:
             return self._logs.of(coordinator_key(key))
         except ApiError as error:
             raise ApiError(LOG_ERRORS.get(error.code, error.code), error.message) from error
+
+
+def _stated(state: ShareState, write: StateWrite) -> int:
+    """Return the number of complete records after a write that may come late. (Kafka:
+    ShareCoordinatorShard.generateShareStateRecord)
+    """
+    if write.complete == NOT_SET or write.start_offset > state.start_offset:
+        return write.complete
+    if write.start_offset == state.start_offset:
+        return max(write.complete, state.complete)
+    return state.complete
 
 
 def partition_of(key: SharePartitionKey, count: int) -> int:

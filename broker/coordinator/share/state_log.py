@@ -15,7 +15,14 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from broker.common.errors import ApiError, ErrorCode
-from broker.coordinator.share.states import STORED, RecordState, SharePartitionKey, StateBatch, combined
+from broker.coordinator.share.states import (
+    NOT_SET,
+    STORED,
+    RecordState,
+    SharePartitionKey,
+    StateBatch,
+    combined,
+)
 from broker.coordinator.topic_logs import read_batches
 from broker.log.partition import PartitionLog
 from broker.log.staged import Staged
@@ -33,12 +40,15 @@ _VALUE_VERSION: Final = 0
 _SNAPSHOT: Final = Struct(">hiiiqqq")
 _UPDATE: Final = Struct(">hiiq")
 _BATCH: Final = Struct(">qqbh")
+_COMPLETE: Final = 0
+"""The tag of the number of records whose delivery is complete. (Kafka 4.2)"""
 
 
 class ShareState(NamedTuple):
     """The stored state of a share partition. `batches` are sorted and do not overlap; times in ms.
 
-    `start_offset` is NOT_SET until the first fetch decides it.
+    `start_offset` is NOT_SET until the first fetch decides it. `stated` is the number of complete records
+    that the last writer stated; NOT_SET if it stated none, so that `batches` have it.
     """
 
     snapshot_epoch: int
@@ -48,6 +58,16 @@ class ShareState(NamedTuple):
     created_ms: int
     written_ms: int
     batches: tuple[StateBatch, ...]
+    stated: int = NOT_SET
+
+    @property
+    def complete(self) -> int:
+        """The number of records from the start offset on that are never delivered again; NOT_SET without a
+        start offset.
+        """
+        if self.stated != NOT_SET or self.start_offset == NOT_SET:
+            return self.stated
+        return sum(each.last - each.first + 1 for each in self.batches if each.state.is_terminal)
 
     def after(self, update: "ShareUpdate") -> "ShareState":
         """Return the state after an update. The start offset never moves back."""
@@ -56,16 +76,18 @@ class ShareState(NamedTuple):
             start_offset=start,
             leader_epoch=max(self.leader_epoch, update.leader_epoch),
             batches=combined(self.batches, update.batches, start),
+            stated=update.stated,
         )
 
 
 class ShareUpdate(NamedTuple):
-    """A change of a state. `start_offset` is NOT_SET if it stays."""
+    """A change of a state. `start_offset` is NOT_SET if it stays; `stated` as in ShareState."""
 
     snapshot_epoch: int
     leader_epoch: int
     start_offset: int
     batches: tuple[StateBatch, ...]
+    stated: int = NOT_SET
 
 
 def encode_key(kind: int, key: SharePartitionKey) -> bytes:
@@ -77,12 +99,12 @@ def encode_key(kind: int, key: SharePartitionKey) -> bytes:
 
 def encode_snapshot(state: ShareState) -> bytes:
     fixed = _SNAPSHOT.pack(_VALUE_VERSION, *state[:6])
-    return b"".join((fixed, *_batches(state.batches), b"\0"))
+    return b"".join((fixed, *_batches(state.batches), _tagged(state.stated)))
 
 
 def encode_update(update: ShareUpdate) -> bytes:
     fixed = _UPDATE.pack(_VALUE_VERSION, *update[:3])
-    return b"".join((fixed, *_batches(update.batches), b"\0"))
+    return b"".join((fixed, *_batches(update.batches), _tagged(update.stated)))
 
 
 def decode_key(key: bytes) -> tuple[int, SharePartitionKey] | None:
@@ -100,13 +122,17 @@ def decode_snapshot(value: bytes) -> ShareState:
     reader, fixed = _begin(value, _SNAPSHOT)
     snapshot_epoch, state_epoch, leader_epoch, start, created_ms, written_ms = fixed
     batches = combined((), _read_batches(reader), start)
-    return ShareState(snapshot_epoch, state_epoch, leader_epoch, start, created_ms, written_ms, batches)
+    stated = _stated(reader)
+    return ShareState(
+        snapshot_epoch, state_epoch, leader_epoch, start, created_ms, written_ms, batches, stated
+    )
 
 
 def decode_update(value: bytes) -> ShareUpdate:
     """Raises UnreadableRecord."""
     reader, (snapshot_epoch, leader_epoch, start) = _begin(value, _UPDATE)
-    return ShareUpdate(snapshot_epoch, leader_epoch, start, tuple(_read_batches(reader)))
+    batches = tuple(_read_batches(reader))
+    return ShareUpdate(snapshot_epoch, leader_epoch, start, batches, _stated(reader))
 
 
 def _begin(value: bytes, form: Struct) -> tuple[FlexibleFields, tuple[int, ...]]:
@@ -129,6 +155,16 @@ def _read_batches(reader: FlexibleFields) -> Iterable[StateBatch]:
             raise UnreadableRecord(f"invalid state batch {first} to {last}, state {state}")
         yield StateBatch(first, last, RecordState(state), count)
         reader.skip_tagged()
+
+
+def _tagged(stated: int) -> bytes:
+    """Encode the tagged fields of a value."""
+    return b"\0" if stated == NOT_SET else b"\1" + bytes((_COMPLETE, _INT32.size)) + _INT32.pack(stated)
+
+
+def _stated(reader: FlexibleFields) -> int:
+    value = reader.tagged().get(_COMPLETE)
+    return NOT_SET if value is None else StoredFields(value).integer(_INT32)
 
 
 logger = logging.getLogger(__name__)

@@ -101,11 +101,14 @@ def _outside(old: Iterable[StateBatch], new: list[StateBatch]) -> Iterator[State
 
 
 class ShareStateSummary(NamedTuple):
-    """`start_offset` is -1 until the partition's leader has chosen it."""
+    """`start_offset` is -1 until the partition's leader has chosen it. `complete` is the number of records
+    from it on that are never delivered again, or -1. (KIP-1226: DeliveryCompleteCount)
+    """
 
     start_offset: int
     state_epoch: int
     leader_epoch: int
+    complete: int = NOT_SET
 
 
 class ShareStates(Protocol):

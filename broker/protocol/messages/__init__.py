@@ -81,6 +81,7 @@ APIS = {
     90: ("share_group_offsets", "DescribeShareGroupOffsets"),
     91: ("share_group_offsets", "AlterShareGroupOffsets"),
     92: ("share_group_offsets", "DeleteShareGroupOffsets"),
+    94: ("unregister_controller", "UnregisterController"),
 }
 
 DATA = {
@@ -102,7 +103,7 @@ THROTTLE_TIMES = {
     14: (1, 5, 0),
     15: (1, 6, 0),
     16: (1, 5, 0),
-    18: (1, 4, -4),
+    18: (1, 5, -4),
     19: (2, 7, 0),
     20: (1, 6, 0),
     21: (0, 2, 0),
@@ -111,7 +112,7 @@ THROTTLE_TIMES = {
     24: (0, 5, 0),
     25: (0, 4, 0),
     26: (0, 5, 0),
-    28: (0, 5, 0),
+    28: (0, 6, 0),
     29: (1, 3, 0),
     30: (1, 3, 0),
     31: (1, 3, 0),
@@ -124,7 +125,7 @@ THROTTLE_TIMES = {
     39: (1, 2, 10),
     40: (1, 2, 10),
     41: (1, 3, -4),
-    42: (0, 2, 0),
+    42: (0, 3, 0),
     43: (0, 2, 0),
     44: (0, 1, 0),
     45: (0, 1, 0),
@@ -165,6 +166,7 @@ THROTTLE_TIMES = {
     90: (0, 1, 0),
     91: (0, 0, 0),
     92: (0, 0, 0),
+    94: (0, 0, 0),
 }
 """First and last known version with `throttle_time_ms`, and its offset in the body, by API key.
 

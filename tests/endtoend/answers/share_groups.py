@@ -11,7 +11,7 @@ NEVER: Final = "never-joined"
 UNKNOWN_ID: Final = b"\7" * 16
 V1: Final = (1,)
 
-NO_RESULTS: Final = "Kafka 4.1.1 answers without an error and without the results of partitions"
+NO_RESULTS: Final = "Kafka answers without an error and without the results of partitions"
 NO_MEMBER_ID: Final = "Kafka fails with UNKNOWN_SERVER_ERROR where the member id is no id"
 
 

@@ -1,4 +1,4 @@
-"""What the gateway answers in part, in front of Kafka 4.1: requests about topics and configurations, and the
+"""What the gateway answers in part, in front of Kafka: requests about topics and configurations, and the
 cluster's quotas, which it follows.
 """
 

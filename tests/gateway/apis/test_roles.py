@@ -35,7 +35,7 @@ from tests.support.random_messages import RandomMessages
 from tests.support.running_gateway import RunningGateway, running_gateway
 from tests.support.wire import WireClient
 
-NEWER = 93
+NEWER = 95
 """The first key that the codec does not know."""
 
 TOPIC, BROKER, LOGGER, GROUP = (

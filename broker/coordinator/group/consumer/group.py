@@ -182,13 +182,16 @@ class ConsumerGroup(ModernGroup[ConsumerMember, ConsumerTimers]):
         return self._check_epoch(member, request.generation_id)
 
     def check_transactional_commit(self, request: CommitRequest) -> ErrorCode:
-        """Check a TxnOffsetCommit, which knows no member epochs."""
+        """Check a TxnOffsetCommit; one of a producer that states no member is accepted."""
         if request.generation_id < 0 and not self.members:
+            return ErrorCode.NONE
+        if request.generation_id == -1 and not request.member_id and request.instance_id is None:
             return ErrorCode.NONE
         member = self.members.get(request.member_id)
         if member is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        return ErrorCode.NONE if request.generation_id == member.epoch else ErrorCode.ILLEGAL_GENERATION
+        error = self._check_epoch(member, request.generation_id)
+        return error if not error or request.knows_member_epochs else ErrorCode.ILLEGAL_GENERATION
 
     def check_fetch(self, member_id: str | None, epoch: int) -> ErrorCode:
         """Check an OffsetFetch, which states a member only if it comes from one."""
