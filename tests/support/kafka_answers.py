@@ -70,7 +70,8 @@ REQUESTS: Final = requests()
 class Case:
     """One request. `differs` says why the answers differ; then they must, in some version.
 
-    `versions` limits those that are tried; `keeps` are fields of the answer that later cases use. With
+    `versions` limits those that are tried; `keeps` are fields of an answer without error that later cases
+    use, by their own names or those in `names`. With
     `until_same` the request is repeated until the answers agree: Kafka applies some changes after its answer.
     With `until` each broker is asked until its answer has these fields. An `unread` request waits for others:
     it has a connection of its own, and its answer is not compared.
@@ -81,6 +82,7 @@ class Case:
     versions: Sequence[int] | None = None
     differs: str = ""
     keeps: tuple[str, ...] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
     until_same: bool = False
     until: Body = field(default_factory=dict)
     unread: bool = False
@@ -208,7 +210,9 @@ async def compare(case: Case, kafka: Side, weir: Side) -> list[str]:
             continue
         answers = [await side.ask_until(case.api, case.body, version, case.until) for side in (kafka, weir)]
         for side, answer in zip((kafka, weir), answers, strict=True):
-            side.kept.update({name: answer[name] for name in case.keeps if name in answer})
+            if not answer.get("error_code"):
+                found_names = (name for name in case.keeps if name in answer)
+                side.kept.update({case.names.get(name, name): answer[name] for name in found_names})
         different = list(differences(*map(comparable, answers)))
         deadline = trio.current_time() + PATIENCE_S
         while different and case.until_same and trio.current_time() < deadline:
