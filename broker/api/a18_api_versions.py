@@ -3,12 +3,12 @@
 Versions 0-5. A higher version gets UNSUPPORTED_VERSION in the format of version 0, with the range of
 ApiVersions itself, so that the client can retry (KIP-511). From 3 the client names its software, which the
 connection stores, and the response has these features: metadata.version, finalized at 33 (4.4-IV2),
-transaction.version at 2 (KIP-890), group.version at 1 (KIP-848), share.version at 2 (KIP-932, KIP-1191) and
-eligible.leader.replicas.version at 1 (KIP-966). A minimum level of 0 is told as 1 below version 4, whose
-clients cannot read it. From 5 the client may state the cluster and the node that it means to reach: where
-this is another one, REBOOTSTRAP_REQUIRED makes it look for its cluster again (KIP-1242). Left out:
-kraft.version, because there is no quorum of controllers; Kafka supports 0 and 1, and begins with 0. So
-`kafka-features.sh upgrade --release-version`, which names it, is refused as a whole.
+transaction.version at 2 (KIP-890), group.version at 1 (KIP-848), share.version at 2 (KIP-932, KIP-1191),
+streams.version at 1 (KIP-1071) and eligible.leader.replicas.version at 1 (KIP-966). A minimum level of 0 is
+told as 1 below version 4, whose clients cannot read it. From 5 the client may state the cluster and the node
+that it means to reach: where this is another one, REBOOTSTRAP_REQUIRED makes it look for its cluster again
+(KIP-1242). Left out: kraft.version, because there is no quorum of controllers; Kafka supports 0 and 1, and
+begins with 0. So `kafka-features.sh upgrade --release-version`, which names it, is refused as a whole.
 """
 
 import re
@@ -45,20 +45,21 @@ FEATURES: Final = {
     "group.version": Feature(0, 1),
     "metadata.version": Feature(7, 33),
     "share.version": Feature(0, 2),
+    "streams.version": Feature(0, 1),
     "transaction.version": Feature(0, BUMPS_EPOCH),
 }
 """Each with the levels of Kafka 4.4.0, whose new clusters finalize the same.
 
 `eligible.leader.replicas.version` 1: min.insync.replicas is a default of the whole cluster, and an only
 replica stays the leader (KIP-966). `group.version` 1: consumer groups (KIP-848). `metadata.version` 33:
-4.4-IV2, whose requests and settings are served. `share.version` 2: share groups (KIP-932).
-`transaction.version` 2: producers get a new epoch with each transaction and add partitions by writing to them
-(KIP-890).
+4.4-IV2, whose requests and settings are served. `share.version` 2: share groups (KIP-932). `streams.version`
+1: streams groups (KIP-1071). `transaction.version` 2: producers get a new epoch with each transaction and add
+partitions by writing to them (KIP-890).
 """
 
-NEVER_FINALIZED: Final = frozenset({"kraft.version", "streams.version"})
-"""Features of Kafka 4.4 that this broker does not support, so that their level is 0: it has neither a quorum
-of controllers nor streams groups.
+NEVER_FINALIZED: Final = frozenset({"kraft.version"})
+"""Features of Kafka 4.4 that this broker does not support, so that their level is 0: it has no quorum of
+controllers.
 """
 
 FEATURES_EPOCH: Final = 0

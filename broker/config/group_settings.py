@@ -16,6 +16,20 @@ from broker.config.sections.share_groups import (
     ShareGroupConfig,
     SharePartitionConfig,
 )
+from broker.config.sections.streams_groups import (
+    ASSIGNMENT_INTERVAL,
+    ASSIGNOR_NAME,
+    INITIAL_DELAY,
+    OFFLOAD,
+    RACK_TAGS,
+    RECOVERY_LAG,
+    STANDBY_REPLICAS,
+    STREAMS,
+    TASK_OFFSET_INTERVAL,
+    WARMUP_REPLICAS,
+    StreamsGroupConfig,
+    check_streams_group,
+)
 from broker.config.setting import Setting
 from broker.config.table import SETTINGS
 
@@ -25,12 +39,22 @@ _OF_BROKER: Final = (
     f"{SHARE}.{SESSION}",
     f"{SHARE}.{HEARTBEAT}",
     f"{SHARE}.{LOCK_DURATION}",
+    f"{STREAMS}.{SESSION}",
+    f"{STREAMS}.{HEARTBEAT}",
+    STANDBY_REPLICAS,
+    INITIAL_DELAY,
+    ASSIGNMENT_INTERVAL,
+    OFFLOAD,
+    TASK_OFFSET_INTERVAL,
+    WARMUP_REPLICAS,
+    RACK_TAGS,
+    RECOVERY_LAG,
 )
 """The settings whose defaults are settings of the broker."""
 
 GROUP_SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(
     {key: SETTINGS[f"group.{key}"] for key in _OF_BROKER}
-    | {OFFSET_RESET.key: OFFSET_RESET, ISOLATION_LEVEL.key: ISOLATION_LEVEL}
+    | {each.key: each for each in (OFFSET_RESET, ISOLATION_LEVEL, ASSIGNOR_NAME)}
 )
 """The setting that has the default and the kind of each setting of a group."""
 
@@ -40,6 +64,7 @@ def check_group_configs(
     consumer: ConsumerGroupConfig,
     share: ShareGroupConfig,
     partitions: SharePartitionConfig,
+    streams: StreamsGroupConfig,
 ) -> None:
     """Check the settings of one group. Raises ConfigError."""
     for key, text in configs.items():
@@ -47,3 +72,4 @@ def check_group_configs(
     consumer.times.check_group(configs, CONSUMER)
     share.times.check_group(configs, SHARE)
     partitions.record_lock_duration.check_group(configs, f"{SHARE}.{LOCK_DURATION}")
+    check_streams_group(configs, streams)

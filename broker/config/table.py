@@ -28,6 +28,7 @@ from broker.config.sections import (
     ShareCoordinatorConfig,
     ShareGroupConfig,
     SharePartitionConfig,
+    StreamsGroupConfig,
     TelemetryConfig,
     TlsConfig,
     TopicDefaults,
@@ -54,6 +55,7 @@ class BrokerConfig:
     groups: GroupConfig = field(default_factory=GroupConfig)
     consumer_groups: ConsumerGroupConfig = field(default_factory=ConsumerGroupConfig)
     share_groups: ShareGroupConfig = field(default_factory=ShareGroupConfig)
+    streams_groups: StreamsGroupConfig = field(default_factory=StreamsGroupConfig)
     transactions: TransactionConfig = field(default_factory=TransactionConfig)
     share_partitions: SharePartitionConfig = field(default_factory=SharePartitionConfig)
     share_coordinator: ShareCoordinatorConfig = field(default_factory=ShareCoordinatorConfig)

@@ -38,7 +38,6 @@ _BY_REASON: Final = {
         "unclean.leader.election.interval.ms",
     ),
     "there is no tiered storage": ("remote.",),
-    "there are no streams groups": ("group.streams.",),
     "one thread does this": (
         "num.recovery.threads.per.data.dir",
         "num.replica.alter.log.dirs.threads",
@@ -47,6 +46,7 @@ _BY_REASON: Final = {
     "the broker loads no Java classes": (
         "alter.config.policy.class.name",
         "create.topic.policy.class.name",
+        "group.streams.topology.description.plugin.class",
         "group.share.persister.class.name",
         "principal.builder.class",
         "sasl.server.callback.handler.class",

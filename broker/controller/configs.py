@@ -201,7 +201,11 @@ def _apply_to_group(ops: tuple[ConfigOp, ...], current: Mapping[str, str], at: S
         _apply_op(op, setting, wanted.get(op.key, ""), wanted)
     try:
         check_group_configs(
-            wanted, at.config.consumer_groups, at.config.share_groups, at.config.share_partitions
+            wanted,
+            at.config.consumer_groups,
+            at.config.share_groups,
+            at.config.share_partitions,
+            at.config.streams_groups,
         )
     except ConfigError as error:
         raise ApiError(ErrorCode.INVALID_CONFIG, invalid_value(error)) from error

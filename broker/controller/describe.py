@@ -133,6 +133,8 @@ def _describe_group(name: str, image: Image, configuration: Configuration) -> li
     configs = image.group_configs.get(name, {})
     rows = []
     for key, setting in GROUP_SETTINGS.items():
+        if setting.internal and key not in configs:
+            continue
         default = setting.write(setting.default)
         synonyms = [
             each

@@ -5,7 +5,6 @@ their codes and messages.) With one broker, every partition has one replica, on 
 created when the image changes.
 """
 
-import re
 import secrets
 from collections.abc import Sequence
 from typing import Any, Final
@@ -29,15 +28,12 @@ from broker.controller.commands import (
 from broker.controller.plan import Plan, Situation, repeated, repeated_in_steps
 from broker.metadata.actor import ChangeOrigin, Role
 from broker.metadata.changes import Change, ChangeKind
-from broker.metadata.image import OUR_TOPICS, Topic, is_reserved
+from broker.metadata.image import OUR_TOPICS, Topic, is_reserved, name_problem
 
 MAX_PARTITIONS: Final = 10_000
 """Per request. (Kafka: MAX_PARTITIONS_PER_BATCH)"""
 
 ONLY_BY_WEIR: Final = f"Only Weir itself creates topics whose names begin with {OUR_TOPICS}."
-
-MAX_NAME_LENGTH: Final = 249
-_LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+\Z")
 
 
 class _Allowance:
@@ -344,18 +340,9 @@ def check_topic_version(topic: Topic, expected: int | None) -> None:
 
 def validate_topic_name(name: str) -> None:
     """Raise ApiError INVALID_TOPIC_EXCEPTION for an invalid name."""
-    if not name:
-        problem = "the empty string is not allowed"
-    elif name in (".", ".."):
-        problem = f"'{name}' is not allowed"
-    elif len(name) > MAX_NAME_LENGTH:
-        limit = MAX_NAME_LENGTH
-        problem = f"the length of '{name[:limit]}...' is longer than the max allowed length {limit}"
-    elif not _LEGAL.match(name):
-        problem = f"{name!a} contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
-    else:
-        return
-    raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {problem}")
+    problem = name_problem(name)
+    if problem is not None:
+        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {problem}")
 
 
 def collision_key(name: str) -> str:

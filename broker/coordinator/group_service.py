@@ -17,7 +17,7 @@ from broker.config.sections.share_groups import ShareGroupConfig
 from broker.coordinator.group.consumer.assignment import ClusterTopics
 from broker.coordinator.group.coordinator import GroupCoordinator
 from broker.coordinator.group.expiry import OnTimerFailure
-from broker.coordinator.group.groups import TimesOf
+from broker.coordinator.group.groups import StreamsSettingsOf, TimesOf
 from broker.coordinator.group.messages import CommittedOffset, Effects, Now, Record
 from broker.coordinator.group.records import decode_key
 from broker.coordinator.offsets_log import OffsetsLog
@@ -78,11 +78,14 @@ class GroupService:
         topics: Callable[[], ClusterTopics],
         times_of: TimesOf,
         share_times_of: TimesOf,
+        streams_settings_of: StreamsSettingsOf,
     ) -> None:
-        """`topics` returns the topics of the cluster, `times_of` the settings of a consumer group, and
-        `share_times_of` those of a share group.
+        """`topics` returns the topics of the cluster, `times_of` the settings of a consumer group,
+        `share_times_of` those of a share group and `streams_settings_of` those of a streams group.
         """
-        self.coordinator = GroupCoordinator(config, consumer, share, topics, times_of, share_times_of)
+        self.coordinator = GroupCoordinator(
+            config, consumer, share, topics, times_of, share_times_of, streams_settings_of
+        )
         self.next_deadline = self.coordinator.next_deadline
         self._partitions = partitions
         self._logs = TopicLogs(OFFSETS_TOPIC, partitions, OffsetsLog, logger, "consumer groups")

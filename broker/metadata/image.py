@@ -7,6 +7,7 @@ typed as `Mapping` and never modified.
 
 import dataclasses
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeVar
@@ -26,6 +27,9 @@ INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__share_group_state",
 OUR_TOPICS: Final = "__weir_"
 """The prefix of the topics for the broker's own events."""
 
+MAX_NAME_LENGTH: Final = 249
+_LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+\Z")
+
 _K = TypeVar("_K")
 _V = TypeVar("_V")
 
@@ -40,6 +44,20 @@ def is_reserved(topic: str) -> bool:
     them, as Kafka takes periods and underscores for equal.
     """
     return topic.replace(".", "_").startswith(OUR_TOPICS)
+
+
+def name_problem(name: str) -> str | None:
+    """Return why no topic can have this name, or None. (Kafka: Topic.validate)"""
+    if not name:
+        return "the empty string is not allowed"
+    if name in (".", ".."):
+        return f"'{name}' is not allowed"
+    if len(name) > MAX_NAME_LENGTH:
+        limit = MAX_NAME_LENGTH
+        return f"the length of '{name[:limit]}...' is longer than the max allowed length {limit}"
+    if not _LEGAL.match(name):
+        return f"{name!a} contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+    return None
 
 
 class Stamp(NamedTuple):

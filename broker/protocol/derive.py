@@ -40,8 +40,8 @@ MILLISECONDS = {"timedelta_i32": "int32", "timedelta_i64": "int64", "datetime_i6
 WIRE_TYPES = MILLISECONDS | {"error_code": "int16"}
 THROTTLE_TIME = "throttle_time_ms"
 KINDS = ("request", "response", "data")
-NOT_SERVED = frozenset((4, 5, 6, 7, 52, 53, 54, 56, 58, 59, 62, 63, 67, 70, 73, 82, 88, 89))
-"""The API keys without a module: retired ones, those of controllers, and those of streams groups.
+NOT_SERVED = frozenset((4, 5, 6, 7, 52, 53, 54, 56, 58, 59, 62, 63, 67, 70, 73, 82))
+"""The API keys without a module: retired ones, and those of controllers.
 
 To add an API, remove its key and derive its module.
 """
@@ -190,7 +190,7 @@ def _read_schema(api: str, kind: str) -> Schema | None:
     if not structs:
         return None
     if api in newer.VERSIONS:
-        _add_newer(api, max(versions), structs)
+        _add_newer(api, kind, max(versions), structs)
     return Schema(name, min(flexible, default=None), structs)
 
 
@@ -201,7 +201,9 @@ def _newer_api(api: str, kind: str) -> Schema | None:
     return Schema(list(structs)[-1], 0, {name: {0: dict(fields)} for name, fields in structs.items()})
 
 
-def _add_newer(api: str, last: int, structs: dict[str, dict[int, dict[str, FieldVersion]]]) -> None:
+def _add_newer(
+    api: str, kind: str, last: int, structs: dict[str, dict[int, dict[str, FieldVersion]]]
+) -> None:
     """Add the version that follows the last one of kio."""
     version, changes = newer.VERSIONS[api]
     if version != last + 1:
@@ -209,6 +211,8 @@ def _add_newer(api: str, last: int, structs: dict[str, dict[int, dict[str, Field
     for name, versions in structs.items():
         if last in versions:
             versions[version] = newer.changed(name, versions[last], changes)
+    for name, fields in newer.ADDED.get(api, {}).get(kind, {}).items():
+        structs[name] = {version: dict(fields)}
 
 
 def _collect(entity: Any, version: int, structs: dict[str, dict[int, dict[str, FieldVersion]]]) -> None:
@@ -219,6 +223,7 @@ def _collect(entity: Any, version: int, structs: dict[str, dict[int, dict[str, F
         if kafka_type is None:
             _collect(found.type_, version, structs)
         name = f"{field.name}_ms" if kafka_type in MILLISECONDS else field.name
+        name = newer.RENAMED.get((entity.__name__, name), name)
         # kio has None for the zero UUID and for time -1; neither is null on the wire.
         nullable = is_optional(field) and kafka_type != "datetime_i64"
         fields[name] = FieldVersion(

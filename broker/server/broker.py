@@ -48,6 +48,7 @@ from broker.server.parts.control import (
 )
 from broker.server.parts.share_groups import SHARE_GROUP_STATES
 from broker.server.parts.storage import DelayedRequests, ServerStorage
+from broker.server.parts.streams_topics import STREAMS_TOPICS
 from broker.server.server import Server
 from broker.views.parts import LogParts
 
@@ -138,6 +139,7 @@ class BrokerServer(Server):
         """Start the tasks of the logs, of share groups and of the metadata."""
         self.storage.start(nursery, self.socket_server.handlers)
         nursery.start_soon(self.delayed.share_states.run, name=SHARE_GROUP_STATES)
+        nursery.start_soon(self.delayed.streams_topics.run, name=STREAMS_TOPICS)
         if self.tokens.enabled:
             interval_ms = self.config.security.delegation_token_expiry_check_interval_ms
             nursery.start_soon(remove_expired_tokens, self.control, interval_ms, self.clock, name=EXPIRY_TASK)

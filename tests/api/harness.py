@@ -24,11 +24,13 @@ from broker.api.requests.services import (
     control_services,
     log_services,
 )
+from broker.api.requests.streams_topics import StreamsTopics
 from broker.api.security.client_security import ClientSecurity
 from broker.common.slices import Slices, advance, run_through
 from broker.config.load import load
 from broker.config.sections.groups import group_times
 from broker.config.sections.share_groups import share_group_times
+from broker.config.sections.streams_groups import streams_group_settings
 from broker.controller.control import Control
 from broker.coordinator.group.consumer.assignment import ClusterTopics
 from broker.coordinator.group.messages import Now
@@ -176,7 +178,11 @@ class Harness:
             lambda group_id: share_group_times(
                 self.control.image.group_configs.get(group_id, {}), config.share_groups
             ),
+            lambda group_id: streams_group_settings(
+                self.control.image.group_configs.get(group_id, {}), config.streams_groups
+            ),
         )
+        self.streams_topics = StreamsTopics(self.control, self.clock)
         self.linger = AppendLinger(config.groups.append_linger_ms, self.callbacks, self.clock)
         self.states = FakeShareStates()
         self.share_states = ShareGroupStateService(
@@ -229,6 +235,7 @@ class Harness:
                     self.transactions,
                     self.share_states,
                     self.linger,
+                    self.streams_topics,
                 ),
                 self.quotas,
                 self.replication,

@@ -13,6 +13,7 @@ from broker.api.registry import Registry
 from broker.api.requests.callbacks import Callbacks
 from broker.api.requests.change_limits import ControllerMutations
 from broker.api.requests.delayed_operations import AppendLinger, DelayedFetches, DelayedShareFetches
+from broker.api.requests.streams_topics import StreamsTopics
 from broker.api.security.client_security import ClientSecurity, Logins
 from broker.common.clock import Clock
 from broker.config.table import BrokerConfig
@@ -128,7 +129,7 @@ class TransactionServices(msgspec.Struct, frozen=True):
 
 
 class GroupServices(msgspec.Struct, frozen=True):
-    """`share` has the states of share groups."""
+    """`share` has the states of share groups, `streams` the internal topics of Streams applications."""
 
     control: Control
     groups: GroupService
@@ -137,6 +138,7 @@ class GroupServices(msgspec.Struct, frozen=True):
     transactions: TransactionService
     share: ShareGroupStates
     linger: AppendLinger
+    streams: StreamsTopics
 
 
 class ShareServices(msgspec.Struct, frozen=True):

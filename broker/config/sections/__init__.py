@@ -15,6 +15,7 @@ from broker.config.sections.network import AutomqConfig, NetworkConfig
 from broker.config.sections.quotas import BrokerQuotaConfig, QuotaConfig, ReplicationConfig, TopicThrottles
 from broker.config.sections.security import KerberosConfig, SecurityConfig
 from broker.config.sections.share_groups import ShareCoordinatorConfig, ShareGroupConfig, SharePartitionConfig
+from broker.config.sections.streams_groups import StreamsGroupConfig
 from broker.config.sections.telemetry import TelemetryConfig
 from broker.config.sections.tls import TlsConfig
 from broker.config.sections.topics import TopicDefaults, TopicSettings
@@ -43,6 +44,7 @@ __all__ = [
     "ShareCoordinatorConfig",
     "ShareGroupConfig",
     "SharePartitionConfig",
+    "StreamsGroupConfig",
     "TelemetryConfig",
     "TlsConfig",
     "TopicDefaults",

@@ -30,6 +30,7 @@ from broker.coordinator.group.messages import (
     Token,
 )
 from broker.coordinator.group.share.group import ShareGroup
+from broker.coordinator.group.streams.group import StreamsGroup
 from broker.coordinator.group.timers import GroupTimer, TimerKind
 from broker.coordinator.group.transition import Transition
 
@@ -55,12 +56,12 @@ class ClassicCoordinator:
             transition.reply(token, JoinReply(error, request.member_id))
             return transition.effects
         found = groups.get(request.group_id)
-        if isinstance(found, ShareGroup):
+        if isinstance(found, ShareGroup) or (isinstance(found, StreamsGroup) and found.members):
             transition.reply(token, JoinReply(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, ""))
             return transition.effects
         if isinstance(found, ConsumerGroup) and found.members:
             return (yield from self._join_consumers(found, request, token, now))
-        if isinstance(found, ConsumerGroup):
+        if isinstance(found, ConsumerGroup | StreamsGroup):
             migration.to_empty_classic(transition, groups.by_id, found)
         group = groups.get_or_create_classic(request.group_id)
         membership.join(transition, group, request, token, self._new_id(request))
@@ -73,7 +74,7 @@ class ClassicCoordinator:
         """
         transition = self._groups.transition(now)
         group = self._groups.get(request.group_id)
-        if group is None or isinstance(group, ShareGroup):
+        if group is None or isinstance(group, ShareGroup | StreamsGroup):
             transition.reply(token, SyncReply(_missing(request.group_id)))
         elif isinstance(group, ConsumerGroup):
             transition.reply(token, (yield from classic_members.sync(transition, group, request)))
@@ -86,7 +87,7 @@ class ClassicCoordinator:
     ) -> ErrorCode:
         """Handle a Heartbeat, which only restarts the member's session."""
         group = self._groups.get(group_id)
-        if group is None or isinstance(group, ShareGroup):
+        if group is None or isinstance(group, ShareGroup | StreamsGroup):
             return _missing(group_id)
         transition = self._groups.transition(now)
         if isinstance(group, ConsumerGroup):
@@ -151,9 +152,9 @@ class ClassicCoordinator:
         return ErrorCode.NONE
 
     def _is_blank(self, group_id: str) -> bool:
-        """Return whether a classic member cannot have an id yet: no group, or an empty consumer group."""
+        """Return whether no classic member has an id yet: no group, or an empty one of another type."""
         group = self._groups.get(group_id)
-        return group is None or (isinstance(group, ConsumerGroup) and group.is_empty)
+        return group is None or (isinstance(group, ConsumerGroup | StreamsGroup) and group.is_empty)
 
     def _new_id(self, request: JoinRequest) -> str:
         return "" if request.member_id else f"{request.instance_id or request.client_id}-{self._new_uuid()}"

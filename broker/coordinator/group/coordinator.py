@@ -1,8 +1,8 @@
 """The group coordinator: this broker's groups of all types.
 
-Called by `coordinator.group_service`, which writes the records and sends the responses. `classic`, `consumer`
-and `share` handle what members of each type request, `offsets` the committed offsets, all of them over one
-`groups`; here is what concerns groups of any type.
+Called by `coordinator.group_service`, which writes the records and sends the responses. `classic`,
+`consumer`, `share` and `streams` handle what members of each type request, `offsets` the committed offsets,
+all of them over one `groups`; here is what concerns groups of any type.
 
 A call returns at once. A JoinGroup or SyncGroup whose token is not among the replies is pending: a later call
 returns its reply. A call whose records could not be written is rolled back. (Kafka: GroupCoordinatorService)
@@ -20,20 +20,21 @@ from broker.coordinator.group.classic import ClassicCoordinator
 from broker.coordinator.group.consumer.assignment import ClusterTopics
 from broker.coordinator.group.consumer.coordinator import ConsumerCoordinator
 from broker.coordinator.group.expiry import OffsetRetention, TimerExpiry
-from broker.coordinator.group.groups import GROUPS_AT_ONCE, Groups, TimesOf
+from broker.coordinator.group.groups import GROUPS_AT_ONCE, Groups, StreamsSettingsOf, TimesOf
 from broker.coordinator.group.messages import DeleteReply, Effects, GroupOverview, ListedGroup, Now, Token
 from broker.coordinator.group.modern_group import ModernGroup
 from broker.coordinator.group.offsets import GroupOffsets
 from broker.coordinator.group.share.coordinator import ShareCoordinator
+from broker.coordinator.group.streams.coordinator import StreamsCoordinator
 from broker.coordinator.group.transition import Transition
 
 
 class GroupCoordinator:
     """The coordinator, one per broker.
 
-    `topics` returns the topics of the cluster, `times_of` the settings of a consumer group and
-    `share_times_of` those of a share group. `new_uuid` makes the part of a member id that distinguishes
-    members with the same client id.
+    `topics` returns the topics of the cluster, `times_of` the settings of a consumer group, `share_times_of`
+    those of a share group and `streams_settings_of` those of a streams group. `new_uuid` makes the part of a
+    member id that distinguishes members with the same client id.
     """
 
     def __init__(
@@ -44,13 +45,15 @@ class GroupCoordinator:
         topics: Callable[[], ClusterTopics],
         times_of: TimesOf,
         share_times_of: TimesOf,
+        streams_settings_of: StreamsSettingsOf,
         new_uuid: Callable[[], str] = lambda: str(uuid4()),
     ) -> None:
         self._config = config
-        self.groups = Groups(config, consumer, share, topics, times_of, share_times_of)
+        self.groups = Groups(config, consumer, share, topics, times_of, share_times_of, streams_settings_of)
         self.classic = ClassicCoordinator(self.groups, config, new_uuid)
         self.consumer = ConsumerCoordinator(self.groups, consumer, new_uuid)
         self.share = ShareCoordinator(self.groups, share)
+        self.streams = StreamsCoordinator(self.groups)
         self.offsets = GroupOffsets(self.groups)
         self._retention = OffsetRetention(self.groups, config)
         expiry = TimerExpiry(self.groups, self.classic, self._retention)

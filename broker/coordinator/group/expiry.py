@@ -26,7 +26,10 @@ from broker.coordinator.group.offsets import (
     partitions_of,
     subscribed_topics,
 )
+from broker.coordinator.group.share.group import ShareGroup
 from broker.coordinator.group.share.heartbeat import remove_members
+from broker.coordinator.group.streams.group import StreamsGroup
+from broker.coordinator.group.streams.heartbeat import times_up
 from broker.coordinator.group.timers import GroupTimer, TimerKind
 from broker.coordinator.group.transition import Transition
 
@@ -277,11 +280,13 @@ class TimerExpiry:
 
 
 def _members_expired(timers: Sequence[GroupTimer], transition: Transition, groups: GroupsById) -> Steps[None]:
-    """Remove the members of a consumer or share group whose timers are due: they sent no heartbeat, or did
-    not revoke, join or sync in time. Pauses for each member. Raises _RestartedError.
+    """Remove the members of a group whose timers are due: they sent no heartbeat, or did not revoke, join or
+    sync in time. Pauses for each member. Raises _RestartedError.
     """
     group = groups.get(timers[0].group_id)
-    if isinstance(group, ModernGroup) and (expired := expired_members(group, timers)):
+    if isinstance(group, StreamsGroup):
+        yield from times_up(transition, group, timers)
+    elif isinstance(group, ConsumerGroup | ShareGroup) and (expired := expired_members(group, timers)):
         if isinstance(group, ConsumerGroup):
             yield from migration.remove_members(transition, groups, group, expired)
         else:

@@ -1,6 +1,6 @@
 """The table of the groups of this broker, with their timers and pending requests.
 
-Used by the coordinators of the three types of groups, by `offsets` and by `expiry`. Begins each call with a
+Used by the coordinators of the four types of groups, by `offsets` and by `expiry`. Begins each call with a
 transition, lets a change of a large group pause, and undoes what could not be written.
 
 A change of a large group is made in a copy that no other request sees. At the end the group takes it over in
@@ -19,6 +19,7 @@ from broker.common.errors import ApiError, ErrorCode
 from broker.common.slices import PAUSE, Steps, run_through
 from broker.config.sections.groups import ConsumerGroupConfig, GroupConfig
 from broker.config.sections.share_groups import ShareGroupConfig
+from broker.config.sections.streams_groups import StreamsGroupSettings
 from broker.coordinator.group import rebalance
 from broker.coordinator.group.any_group import AnyGroup, GroupsById
 from broker.coordinator.group.consumer import migration
@@ -38,6 +39,8 @@ from broker.coordinator.group.messages import (
     Reply,
     ShareHeartbeatRequest,
     ShareStatesReply,
+    StreamsHeartbeatReply,
+    StreamsHeartbeatRequest,
     SyncReply,
     Token,
 )
@@ -46,6 +49,8 @@ from broker.coordinator.group.modern_group import NO_EPOCH, DescribedModernGroup
 from broker.coordinator.group.persistence import tombstone_of
 from broker.coordinator.group.records import GroupKey, decode_key
 from broker.coordinator.group.share.group import ShareGroup
+from broker.coordinator.group.streams.group import StreamsGroup
+from broker.coordinator.group.streams.heartbeat import resume_timers
 from broker.coordinator.group.timers import LaterTimers, SetsTimers, Timers
 from broker.coordinator.group.transition import PendingRequests, Transition
 
@@ -64,7 +69,8 @@ TRIES: Final = 8
 Result = TypeVar("Result")
 Kind = TypeVar("Kind", ConsumerGroup, ShareGroup)
 Returned = TypeVar("Returned", covariant=True)
-Heartbeat = TypeVar("Heartbeat", ConsumerHeartbeatRequest, ShareHeartbeatRequest)
+Heartbeat = TypeVar("Heartbeat", ConsumerHeartbeatRequest, ShareHeartbeatRequest, StreamsHeartbeatRequest)
+HeartbeatReply = TypeVar("HeartbeatReply", ModernHeartbeatReply, StreamsHeartbeatReply)
 
 Begin = Callable[[SetsTimers], Transition]
 
@@ -78,7 +84,7 @@ class GroupChange(Protocol[Returned]):
 
 
 def is_large(
-    group: ConsumerGroup | ShareGroup | None, stated: Iterable[Collection[str]], topics: Topics
+    group: ModernGroup[Any, Any, Any] | None, stated: Iterable[Collection[str]], topics: Topics
 ) -> bool:
     """Return whether a change of the group needs pauses. `stated` are topics that it may add."""
     found = [*stated] if group is None else [group.subscribed, *stated]
@@ -142,7 +148,7 @@ def _install(groups: GroupsById, found: AnyGroup | None, made: AnyGroup, transit
 
 
 class SessionTimes(Protocol):
-    """The settings of one group of the consumer protocol, or of one share group."""
+    """The settings of one group whose partitions or tasks the coordinator assigns."""
 
     @property
     def session_timeout_ms(self) -> int: ...
@@ -152,14 +158,15 @@ class SessionTimes(Protocol):
 
 
 TimesOf = Callable[[str], SessionTimes]
-"""Returns the settings of the group with this id."""
+StreamsSettingsOf = Callable[[str], StreamsGroupSettings]
+"""Return the settings of the group with this id."""
 
 
 class Groups:
     """The groups, one table per broker.
 
-    `cluster_topics` returns the topics of the cluster, `times_of` the settings of a consumer group and
-    `share_times_of` those of a share group.
+    `cluster_topics` returns the topics of the cluster, `times_of` the settings of a consumer group,
+    `share_times_of` those of a share group and `streams_settings_of` those of a streams group.
     """
 
     def __init__(
@@ -170,12 +177,14 @@ class Groups:
         cluster_topics: Callable[[], ClusterTopics],
         times_of: TimesOf,
         share_times_of: TimesOf,
+        streams_settings_of: StreamsSettingsOf,
     ) -> None:
         self._config = config
         self._consumer = consumer
         self._share = share
         self._times_of = times_of
         self._share_times_of = share_times_of
+        self.streams_settings_of = streams_settings_of
         self.by_id: GroupsById = {}
         self.timers = Timers()
         self.changing: dict[str, int] = {}
@@ -195,8 +204,10 @@ class Groups:
         """The topics of the cluster by name."""
         return self._cluster_topics().by_name
 
-    def times_of(self, group: ConsumerGroup | ShareGroup) -> SessionTimes:
+    def times_of(self, group: ConsumerGroup | ShareGroup | StreamsGroup) -> SessionTimes:
         """Return the settings of a group."""
+        if isinstance(group, StreamsGroup):
+            return self.streams_settings_of(group.group_id)
         times_of = self._share_times_of if isinstance(group, ShareGroup) else self._times_of
         return times_of(group.group_id)
 
@@ -256,10 +267,12 @@ class Groups:
         token: Token,
         now: Now,
         is_large: Callable[[Heartbeat], bool],
-        change: GroupChange[ModernHeartbeatReply],
+        change: GroupChange[HeartbeatReply],
+        refused: Callable[[ErrorCode, str | None], HeartbeatReply],
     ) -> Steps[Effects]:
-        """Handle a heartbeat of a consumer or share group. The reply follows at once. Pauses where the group
-        is large: of several such calls, each goes on to its end before the next one does.
+        """Handle a heartbeat of a group that is not a classic one. The reply follows at once. Pauses where
+        the group is large: of several such calls, each goes on to its end before the next one does. `refused`
+        makes the reply with an error.
         """
         transition = self.transition(now)
         try:
@@ -271,7 +284,7 @@ class Groups:
             migration.dismiss(transition)
         except ApiError as error:
             transition = self.undone(transition, error.code)
-            reply = ModernHeartbeatReply(error.code, message=error.message)
+            reply = refused(error.code, error.message)
         transition.reply(token, reply)
         return transition.effects
 
@@ -359,6 +372,8 @@ class Groups:
             start_missing(transition, group, self.times_of(group).session_timeout_ms)
             if isinstance(group, ConsumerGroup):
                 start_revocations(transition, group)
+            elif isinstance(group, StreamsGroup):
+                resume_timers(transition, group, self.streams_settings_of(group_id))
             self.note_states(group_id)
         elif group is not None:
             rebalance.resume(transition, group)
@@ -410,7 +425,7 @@ def _undo_effects(transition: Transition, groups: GroupsById, effects: Effects, 
                     rebalance.hand_out_assignments(transition, group, {}, error)
                     rebalance.prepare(transition, group)
     for group_id, before in reversed(effects.replaced):
-        if isinstance(before, ClassicGroup | ConsumerGroup | ShareGroup):
+        if isinstance(before, ClassicGroup | ConsumerGroup | ShareGroup | StreamsGroup):
             groups[group_id] = before
         else:
             groups.pop(group_id, None)
@@ -420,6 +435,8 @@ def _refusal(reply: Reply, error: ErrorCode) -> Reply:
     match reply:
         case ModernHeartbeatReply(ErrorCode.NONE):
             return ModernHeartbeatReply(error)
+        case StreamsHeartbeatReply(ErrorCode.NONE):
+            return StreamsHeartbeatReply(error)
         case ShareStatesReply(ErrorCode.NONE):
             return ShareStatesReply(error)
         case JoinReply(ErrorCode.NONE, member_id):

@@ -11,6 +11,10 @@ from typing import Final, NamedTuple
 import msgspec
 
 from broker.common.errors import ErrorCode
+from broker.coordinator.group.streams.assignor import TaskOffsets, TaskSets
+from broker.coordinator.group.streams.configured import EndpointPartitions
+from broker.coordinator.group.streams.status import Status
+from broker.coordinator.group.streams.topology import TopicInfo, Topology
 
 NO_EPOCH = -1
 
@@ -167,6 +171,41 @@ class ShareHeartbeatRequest(msgspec.Struct, frozen=True):
     client_host: str = ""
 
 
+class Endpoint(NamedTuple):
+    """Where an instance of a Streams application answers queries of its state."""
+
+    host: str
+    port: int
+
+
+class StreamsHeartbeatRequest(msgspec.Struct, frozen=True):
+    """StreamsGroupHeartbeat.
+
+    None means that the field has not changed, and so does a rebalance timeout of -1. `owned` are the tasks
+    that the member runs. `endpoint_epoch` is that of the endpoints that it knows. `knows_missing_tags` (1 and
+    later): the client understands the status MISSING_CLIENT_TAGS.
+    """
+
+    group_id: str
+    member_id: str
+    epoch: int
+    endpoint_epoch: int = -1
+    instance_id: str | None = None
+    rack_id: str | None = None
+    rebalance_timeout_ms: int = -1
+    topology: Topology | None = None
+    owned: TaskSets | None = None
+    process_id: str | None = None
+    endpoint: Endpoint | None = None
+    client_tags: Mapping[str, str] | None = None
+    task_offsets: TaskOffsets | None = None
+    task_end_offsets: TaskOffsets | None = None
+    shuts_down: bool = False
+    client_id: str = ""
+    client_host: str = ""
+    knows_missing_tags: bool = True
+
+
 Token = Hashable
 """Identifies a request; anything but None. The reply carries the same token."""
 
@@ -241,6 +280,30 @@ class ModernHeartbeatReply(NamedTuple):
     message: str | None = None
 
 
+def refused_heartbeat(error: ErrorCode, message: str | None) -> ModernHeartbeatReply:
+    return ModernHeartbeatReply(error, message=message)
+
+
+class StreamsHeartbeatReply(NamedTuple):
+    """To a member of a streams group. `tasks` and `endpoints` are None if the member need not be told:
+    its own tasks, and where those of all members with an endpoint are. `creates` are the internal topics that
+    the application lacks; `message` explains an error.
+    """
+
+    error: ErrorCode
+    message: str | None = None
+    member_id: str = ""
+    epoch: int = 0
+    interval_ms: int = 0
+    task_offset_interval_ms: int = 0
+    recovery_lag: int = -1
+    statuses: tuple[Status, ...] = ()
+    tasks: TaskSets | None = None
+    endpoint_epoch: int = 0
+    endpoints: Sequence[tuple[Endpoint, EndpointPartitions]] | None = None
+    creates: Mapping[str, TopicInfo] = {}
+
+
 class ShareStatesReply(NamedTuple):
     """The reply to a change of the share partitions of a group that have a state.
 
@@ -254,6 +317,7 @@ class ShareStatesReply(NamedTuple):
 
 Reply = (
     ModernHeartbeatReply
+    | StreamsHeartbeatReply
     | ShareStatesReply
     | JoinReply
     | SyncReply
@@ -304,6 +368,7 @@ class DescribedGroup(msgspec.Struct, frozen=True):
 CLASSIC: Final = "classic"
 CONSUMER: Final = "consumer"
 SHARE: Final = "share"
+STREAMS: Final = "streams"
 """The types of groups."""
 
 

@@ -1,7 +1,7 @@
-"""What heartbeats, and members that leave, change in a consumer or share group: checks, epochs, the target
-assignment, the timers of members. (Kafka: GroupMetadataManager)
+"""What heartbeats, and members that leave, change in a consumer, share or streams group: checks, epochs, the
+target assignment, the timers of members. (Kafka: GroupMetadataManager)
 
-Called by `heartbeat` of both types, `consumer.epochs` and `consumer.migration`. A refusal is an ApiError.
+Called by `heartbeat` of each type, `consumer.epochs` and `consumer.migration`. A refusal is an ApiError.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,20 +12,20 @@ from msgspec.structs import replace
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.slices import Steps
 from broker.config.sections.groups import GroupConfig
-from broker.coordinator.group.consumer.assignment import Assignment, subscribed_names
+from broker.coordinator.group.consumer.assignment import subscribed_names
 from broker.coordinator.group.messages import ConsumerHeartbeatRequest, ShareHeartbeatRequest
-from broker.coordinator.group.modern_group import AnyMember, ModernGroup
+from broker.coordinator.group.modern_group import AnyMember, ModernGroup, Target
 from broker.coordinator.group.timers import GroupTimer
 from broker.coordinator.group.transition import Transition
 
 Member = TypeVar("Member", bound=AnyMember)
-Group = TypeVar("Group", bound=ModernGroup[Any, Any])
+Group = TypeVar("Group", bound=ModernGroup[Any, Any, Any])
 
 
 def group_of_type(
     groups: Mapping[str, object], group_id: str, kind: type[Group], missing: str = "Group"
 ) -> Group:
-    """Return a consumer or share group. Raises ApiError GROUP_ID_NOT_FOUND."""
+    """Return a group of this type. Raises ApiError GROUP_ID_NOT_FOUND."""
     group = groups.get(group_id)
     if group is None:
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"{missing} {group_id} not found.")
@@ -56,7 +56,7 @@ def updated(
 
 
 def store(
-    transition: Transition, group: ModernGroup[Member, Any], before: Member, member: Member
+    transition: Transition, group: ModernGroup[Member, Any, Any], before: Member, member: Member
 ) -> Steps[Member]:
     """Store and record what a member states, if that has changed, and return the member as the group has it.
     `before` is the member so far, or a new one.
@@ -70,14 +70,16 @@ def store(
     return member
 
 
-def bump(transition: Transition, group: ModernGroup[Any, Any], metadata_hash: int) -> None:
+def bump(transition: Transition, group: ModernGroup[Any, Any, Any], metadata_hash: int) -> None:
     """Begin an epoch of the group, whose next heartbeat computes the assignment."""
     transition.keep(group)
     group.set_epoch(group.epoch + 1, metadata_hash)
     transition.record(group.epoch_record())
 
 
-def bump_if_changed(transition: Transition, group: ModernGroup[Any, Any], *, is_bumped: bool) -> Steps[None]:
+def bump_if_changed(
+    transition: Transition, group: ModernGroup[Any, Any, Any], *, is_bumped: bool
+) -> Steps[None]:
     """Begin an epoch if a member (`is_bumped`) or a subscribed topic has changed."""
     topics = transition.topics.by_name
     found = yield from group.subscribers.metadata_hash(topics)
@@ -87,7 +89,7 @@ def bump_if_changed(transition: Transition, group: ModernGroup[Any, Any], *, is_
 
 
 def set_targets(
-    transition: Transition, group: ModernGroup[Any, Any], targets: dict[str, Assignment]
+    transition: Transition, group: ModernGroup[Any, Any, Target], targets: dict[str, Target]
 ) -> Steps[None]:
     """Replace the target assignment by that of the group's epoch, and record what has changed."""
     transition.keep(group)
@@ -100,7 +102,7 @@ def set_targets(
 
 
 def drop_members(
-    transition: Transition, group: ModernGroup[Any, Any], member_ids: Iterable[str]
+    transition: Transition, group: ModernGroup[Any, Any, Any], member_ids: Iterable[str]
 ) -> Steps[None]:
     """Remove members. The caller begins an epoch: the next heartbeat assigns their partitions to others.
     Pauses for each member.
@@ -113,7 +115,7 @@ def drop_members(
             transition.record(record)
 
 
-def expired_members(group: ModernGroup[Any, Any], timers: Iterable[GroupTimer]) -> Mapping[str, None]:
+def expired_members(group: ModernGroup[Any, Any, Any], timers: Iterable[GroupTimer]) -> Mapping[str, None]:
     """Return the members whose timers are due. A timer may be that of an earlier member of the same id."""
     return {
         timer.member_id: None
@@ -123,28 +125,28 @@ def expired_members(group: ModernGroup[Any, Any], timers: Iterable[GroupTimer]) 
 
 
 def start_session(
-    transition: Transition, group: ModernGroup[Any, Any], member: AnyMember, session_timeout_ms: int
+    transition: Transition, group: ModernGroup[Any, Any, Any], member: AnyMember, session_timeout_ms: int
 ) -> None:
     """Restart the member's session; `session_timeout_ms` is that of the group."""
     timer = group.timers_of(member.member_id).session
     transition.set_timer(timer, member.session_ms(session_timeout_ms))
 
 
-def stop_timers(transition: Transition, group: ModernGroup[Any, Any], member_id: str) -> None:
+def stop_timers(transition: Transition, group: ModernGroup[Any, Any, Any], member_id: str) -> None:
     """Cancel and forget the timers of a member that is gone."""
     for timer in group.timers.pop(member_id, ()):
         transition.timers.cancel(timer)
 
 
-def start_missing(transition: Transition, group: ModernGroup[Any, Any], session_timeout_ms: int) -> None:
+def start_missing(transition: Transition, group: ModernGroup[Any, Any, Any], session_timeout_ms: int) -> None:
     """Start the sessions that the members of a loaded or restored group lack."""
     for member_id, member in group.members.items():
         if group.timers_of(member_id).session.at_ms is None:
             start_session(transition, group, member, session_timeout_ms)
 
 
-def check_size(group: ModernGroup[Any, Any], most: int, what: str, *, is_known: bool) -> None:
-    """Apply `group.consumer.max.size` or `group.share.max.size`. `what` is the type of the group."""
+def check_size(group: ModernGroup[Any, Any, Any], most: int, what: str, *, is_known: bool) -> None:
+    """Apply `group.consumer.max.size` or that of another type. `what` is the type of the group."""
     if len(group.members) >= most and not is_known:
         raise ApiError(
             ErrorCode.GROUP_MAX_SIZE_REACHED,

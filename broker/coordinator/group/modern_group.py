@@ -1,5 +1,5 @@
-"""What consumer groups and share groups have in common: members that state their topics, their subscriptions,
-epochs, target assignment, timers and records. (Kafka: ModernGroup)
+"""What consumer groups, share groups and streams groups have in common: members with subscriptions, epochs, a
+target assignment, timers and records. (Kafka: ModernGroup)
 
 Members and assignments are replaced and never modified. What happens to such a group is in `modern_changes`.
 """
@@ -63,9 +63,6 @@ class AnyMember(Protocol):
     def epoch(self) -> int: ...
 
     @property
-    def assigned(self) -> Assignment: ...
-
-    @property
     def size(self) -> int:
         """The bytes of its names, for `group.max.bytes`."""
 
@@ -91,6 +88,9 @@ class MemberTimers:
 
 
 Timers = TypeVar("Timers", bound=MemberTimers)
+
+Target = TypeVar("Target")
+"""What a member is to have: partitions by topic id, or tasks."""
 
 
 Key = tuple[tuple[str, ...], str]
@@ -218,8 +218,8 @@ def bytes_of(names: Collection[str]) -> int:
     return len("".join(names).encode())
 
 
-class ModernGroup(Generic[Member, Timers]):
-    """A group whose members state their topics, and reach the target assignment with their heartbeats.
+class ModernGroup(Generic[Member, Timers, Target]):
+    """A group whose members reach the target assignment with their heartbeats.
 
     `copy` keeps the state before a call at the cost of its dictionaries. `keys` are the types of its records.
     `epoch` increases with each change of members, subscriptions or topics; `target_epoch` is the epoch that
@@ -232,6 +232,7 @@ class ModernGroup(Generic[Member, Timers]):
     type: ClassVar[str]
     protocol_type: ClassVar[str]
     keys: ClassVar[GroupKeys]
+    no_target: ClassVar[Any]
 
     __slots__ = (
         "_state",
@@ -257,7 +258,7 @@ class ModernGroup(Generic[Member, Timers]):
         self.assigned_ms: int | None = None
         self.metadata_hash = 0
         self.members: dict[str, Member] = {}
-        self.targets: dict[str, Assignment] = {}
+        self.targets: dict[str, Target] = {}
         self.known_topics: Topics | None = None
         self.subscribers = Subscriptions()
         self.size = 0
@@ -315,8 +316,8 @@ class ModernGroup(Generic[Member, Timers]):
         return None
 
     @property
-    def subscribed(self) -> Mapping[str, int]:
-        """The number of subscriptions by topic name."""
+    def subscribed(self) -> Mapping[str, object]:
+        """The names of the topics that the members read, each with something of its type of group."""
         return self.subscribers.topics
 
     @property
@@ -333,8 +334,9 @@ class ModernGroup(Generic[Member, Timers]):
             )
         return member
 
-    def target_of(self, member_id: str) -> Assignment:
-        return self.targets.get(member_id, NO_PARTITIONS)
+    def target_of(self, member_id: str) -> Target:
+        target: Target = self.targets.get(member_id, self.no_target)
+        return target
 
     def topics_of(self, member: Member) -> Collection[str]:
         """Return the topics that a member subscribes to by name and by regular expression."""
@@ -380,7 +382,7 @@ class ModernGroup(Generic[Member, Timers]):
         self.epoch, self.metadata_hash = epoch, metadata_hash
         self._state = None
 
-    def set_targets(self, targets: dict[str, Assignment], epoch: int) -> None:
+    def set_targets(self, targets: dict[str, Target], epoch: int) -> None:
         self.targets, self.target_epoch = targets, epoch
         self._state = None
 
@@ -400,9 +402,16 @@ class ModernGroup(Generic[Member, Timers]):
         key = ModernKey(self.keys.target, self.group_id)
         return encode_key(key), epoch_value(self.target_epoch) + NO_TAGS
 
-    def target_record(self, member_id: str, target: Assignment) -> Steps[Record]:
-        value = head() + (yield from assignment(target)) + NO_TAGS
+    def target_record(self, member_id: str, target: Target) -> Steps[Record]:
+        value = yield from self.encoded_target(target)
         return encode_key(ModernKey(self.keys.target_of_member, self.group_id, member_id)), value
+
+    @abstractmethod
+    def encoded_target(self, target: Target) -> Steps[bytes]: ...
+
+    @abstractmethod
+    def decoded_target(self, value: bytes) -> Target:
+        """Raises UnreadableRecord."""
 
     def member_tombstones(self, member_id: str) -> list[Record]:
         keys = self.keys
@@ -427,9 +436,9 @@ class ModernGroup(Generic[Member, Timers]):
         """
         name, keys = key.name, self.keys
         if key.type == keys.target:
-            self.target_epoch = NO_EPOCH if value is None else decode_target_epoch(value)
+            self.replay_target_epoch(value)
         elif key.type == keys.target_of_member and value is not None:
-            self.targets[name] = decode_target(value)
+            self.targets[name] = self.decoded_target(value)
         elif key.type == keys.target_of_member:
             self.targets.pop(name, None)
         elif key.type == keys.member and value is None:
@@ -440,6 +449,10 @@ class ModernGroup(Generic[Member, Timers]):
                 self.members[name] = member.without_assignment()
         else:
             self.replay_own(key, value)
+
+    def replay_target_epoch(self, value: bytes | None) -> None:
+        """Raises UnreadableRecord."""
+        self.target_epoch = NO_EPOCH if value is None else decode_target_epoch(value)
 
     @abstractmethod
     def replay_own(self, key: ModernKey, value: bytes | None) -> None:
@@ -466,6 +479,20 @@ class ModernGroup(Generic[Member, Timers]):
             self.metadata_hash = ~self.metadata_hash  # it differs from that of the topics
 
 
+class PartitionGroup(ModernGroup[Member, Timers, Assignment]):
+    """A group whose members state their topics, and are assigned partitions."""
+
+    no_target = NO_PARTITIONS
+
+    __slots__ = ()
+
+    def encoded_target(self, target: Assignment) -> Steps[bytes]:
+        return head() + (yield from assignment(target)) + NO_TAGS
+
+    def decoded_target(self, value: bytes) -> Assignment:
+        return decode_target(value)
+
+
 class DescribedModernGroup(msgspec.Struct, Generic[Member], frozen=True):
     """`targets` are by member id. `error` and `message` are set if the id is not that of such a group."""
 
@@ -480,7 +507,7 @@ class DescribedModernGroup(msgspec.Struct, Generic[Member], frozen=True):
     message: str | None = None
 
 
-def described(group: ModernGroup[Member, Any], assignor: str) -> DescribedModernGroup[Member]:
+def described(group: PartitionGroup[Member, Any], assignor: str) -> DescribedModernGroup[Member]:
     return DescribedModernGroup(
         ErrorCode.NONE,
         group.group_id,

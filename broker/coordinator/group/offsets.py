@@ -39,6 +39,7 @@ from broker.coordinator.group.records import (
     encode_offset_value,
 )
 from broker.coordinator.group.share.group import ShareGroup
+from broker.coordinator.group.streams.group import StreamsGroup
 from broker.coordinator.group.transition import Transition
 
 _INT16 = struct.Struct(">h")
@@ -218,9 +219,11 @@ class GroupOffsets:
         return NO_OFFSETS if group is None else group.offsets
 
     def check_fetch(self, group_id: str, member_id: str | None, epoch: int) -> ErrorCode:
-        """Return the error of an OffsetFetch that states a member; classic groups do not check it."""
+        """Return the error of an OffsetFetch that states a member; other groups do not check it."""
         group = self._groups.get(group_id)
-        return group.check_fetch(member_id, epoch) if isinstance(group, ConsumerGroup) else ErrorCode.NONE
+        if isinstance(group, ConsumerGroup | StreamsGroup):
+            return group.check_fetch(member_id, epoch)
+        return ErrorCode.NONE
 
     def check_delete(self, group_id: str) -> ErrorCode:
         """Return the top-level error of an OffsetDelete, before any partition is checked."""

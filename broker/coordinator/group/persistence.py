@@ -25,6 +25,7 @@ from broker.coordinator.group.records import (
     encode_member,
 )
 from broker.coordinator.group.share.group import ShareGroup
+from broker.coordinator.group.streams.group import StreamsGroup
 from broker.records.stored_fields import UnreadableRecord
 
 
@@ -135,10 +136,11 @@ def _forget_members(groups: GroupsById, group: AnyGroup) -> None:
         simple.offsets = group.offsets
 
 
-KINDS: Final[Mapping[KeyType, type[ConsumerGroup | ShareGroup]]] = {
+KINDS: Final[Mapping[KeyType, type[ConsumerGroup | ShareGroup | StreamsGroup]]] = {
     KeyType.EXPRESSION: ConsumerGroup,
     **dict.fromkeys(ConsumerGroup.keys, ConsumerGroup),
     **dict.fromkeys(ShareGroup.keys, ShareGroup),
+    **dict.fromkeys(StreamsGroup.keys, StreamsGroup),
 }
 """The types of groups by those of their records."""
 

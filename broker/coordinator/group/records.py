@@ -1,10 +1,10 @@
 """Records of __consumer_offsets in Kafka's format: keys, offsets and classic groups, and the fields that the
 values of groups of the other types have in common.
 
-Used by `transition` to write and by `persistence` to read; the members of consumer and share groups are in
-`consumer.records` and `share.records`. A key has plain strings. A value of a classic group, or of an offset,
-has them too; the others begin with their version, and have compact lengths and tagged fields. (Kafka:
-OffsetCommitKey 1, OffsetCommitValue 3 or 1, GroupMetadataKey 2, GroupMetadataValue 3)
+Used by `transition` to write and by `persistence` to read; the members of the other types are in
+`consumer.records`, `share.records` and `streams.records`. A key has plain strings. A value of a classic
+group, or of an offset, has them too; the others begin with their version, and have compact lengths and tagged
+fields. (Kafka: OffsetCommitKey 1, OffsetCommitValue 3 or 1, GroupMetadataKey 2, GroupMetadataValue 3)
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -48,6 +48,13 @@ class KeyType(IntEnum):
     SHARE_CURRENT = 14
     SHARE_STATES = 15
 
+    STREAMS_GROUP = 17
+    STREAMS_MEMBER = 19
+    STREAMS_TARGET = 20
+    STREAMS_TARGET_OF_MEMBER = 21
+    STREAMS_CURRENT = 22
+    STREAMS_TOPOLOGY = 23
+
 
 NAMED: Final = frozenset(
     {
@@ -58,6 +65,9 @@ NAMED: Final = frozenset(
         KeyType.SHARE_MEMBER,
         KeyType.SHARE_TARGET_OF_MEMBER,
         KeyType.SHARE_CURRENT,
+        KeyType.STREAMS_MEMBER,
+        KeyType.STREAMS_TARGET_OF_MEMBER,
+        KeyType.STREAMS_CURRENT,
     }
 )
 """The types whose keys have a name."""

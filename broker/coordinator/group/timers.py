@@ -25,7 +25,9 @@ class TimerKind(Enum):
     SYNC_PHASE = auto()
     RETENTION = auto()
     MEMBER = auto()
-    """Of a member of a consumer or share group, which is removed when it is due."""
+    """Of a member of a consumer, share or streams group, which is removed when it is due."""
+    INITIAL = auto()
+    """Of the first assignment of a streams group."""
 
 
 class GroupTimer:

@@ -78,9 +78,12 @@ APIS = {
     85: ("write_share_group_state", "WriteShareGroupState"),
     86: ("delete_share_group_state", "DeleteShareGroupState"),
     87: ("read_share_group_state_summary", "ReadShareGroupStateSummary"),
+    88: ("streams_group_heartbeat", "StreamsGroupHeartbeat"),
+    89: ("streams_group_describe", "StreamsGroupDescribe"),
     90: ("share_group_offsets", "DescribeShareGroupOffsets"),
     91: ("share_group_offsets", "AlterShareGroupOffsets"),
     92: ("share_group_offsets", "DeleteShareGroupOffsets"),
+    93: ("streams_group_topology_description_update", "StreamsGroupTopologyDescriptionUpdate"),
     94: ("unregister_controller", "UnregisterController"),
 }
 
@@ -161,11 +164,12 @@ THROTTLE_TIMES = {
     80: (0, 1, 0),
     81: (0, 0, 0),
     82: (0, 0, 0),
-    88: (0, 0, 0),
-    89: (0, 0, 0),
+    88: (0, 1, 0),
+    89: (0, 1, 0),
     90: (0, 1, 0),
     91: (0, 0, 0),
     92: (0, 0, 0),
+    93: (0, 0, 0),
     94: (0, 0, 0),
 }
 """First and last known version with `throttle_time_ms`, and its offset in the body, by API key.

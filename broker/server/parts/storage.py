@@ -11,6 +11,7 @@ from broker.api.requests.services import GroupServices
 from broker.api.security.client_security import ClientSecurity
 from broker.config.sections.groups import group_times
 from broker.config.sections.share_groups import share_group_times
+from broker.config.sections.streams_groups import streams_group_settings
 from broker.config.table import BrokerConfig
 from broker.controller.control import Control
 from broker.coordinator.group.consumer.assignment import ClusterTopics
@@ -33,6 +34,7 @@ from broker.server.disk.stores import open_logs
 from broker.server.disk.tasks import BackgroundThreads, start_storage
 from broker.server.parts.control import retry_storm_reaper
 from broker.server.parts.share_groups import ShareGroups, ShareGroupStateService, share_reapers
+from broker.server.parts.streams_topics import StreamsTopicCreation
 
 logger = logging.getLogger(__name__)
 
@@ -103,6 +105,9 @@ class DelayedRequests:
             lambda group_id: share_group_times(
                 control.image.group_configs.get(group_id, {}), config.share_groups
             ),
+            lambda group_id: streams_group_settings(
+                control.image.group_configs.get(group_id, {}), config.streams_groups
+            ),
         )
         self.transactions = TransactionService(config.transactions, partitions, groups)
         self.share = ShareGroups(config, control, partitions, self.fetches, quotas, security, clock)
@@ -115,8 +120,16 @@ class DelayedRequests:
             self._report_timer,
         )
         self.linger = AppendLinger(config.groups.append_linger_ms, callbacks, clock)
+        self.streams_topics = StreamsTopicCreation(control, clock)
         self.groups = GroupServices(
-            control, groups, callbacks, security, self.transactions, self.share_states, self.linger
+            control,
+            groups,
+            callbacks,
+            security,
+            self.transactions,
+            self.share_states,
+            self.linger,
+            self.streams_topics.topics,
         )
         fetch_reaper = f"ExpirationReaper-{config.broker.node_id}-Fetch"
         fetch_timer = Reaper(fetch_reaper, self.fetches.next_deadline, self._expire_fetches, clock)

@@ -14,6 +14,7 @@ from broker.common.errors import ErrorCode
 from broker.common.slices import run_through
 from broker.config.sections.groups import ConsumerGroupConfig, GroupConfig
 from broker.config.sections.share_groups import ShareGroupConfig
+from broker.config.sections.streams_groups import StreamsGroupConfig, streams_group_settings
 from broker.coordinator.group.consumer.assignment import NO_TOPICS
 from broker.coordinator.group.coordinator import GroupCoordinator
 from broker.coordinator.group.messages import (
@@ -50,18 +51,23 @@ class Ask:
 
 
 class Conversation:
-    """`consumer` has the settings of consumer groups, `share` those of share groups."""
+    """`consumer` has the settings of consumer groups, `share` and `streams` those of the others;
+    `group_configs` are those of single groups.
+    """
 
     def __init__(
         self,
         *,
         consumer: ConsumerGroupConfig | None = None,
         share: ShareGroupConfig | None = None,
+        streams: StreamsGroupConfig | None = None,
         **config: int,
     ) -> None:
         self.config = GroupConfig(**config)
         self.consumer = consumer or ConsumerGroupConfig()
         self.share = share or ShareGroupConfig()
+        self.streams = streams or StreamsGroupConfig()
+        self.group_configs: dict[str, dict[str, str]] = {}
         self.topics = NO_TOPICS
         numbers = count(1)
         self.coordinator = GroupCoordinator(
@@ -71,6 +77,7 @@ class Conversation:
             lambda: self.topics,
             lambda _group_id: self.consumer,
             lambda _group_id: self.share,
+            lambda group_id: streams_group_settings(self.group_configs.get(group_id, {}), self.streams),
             new_uuid=lambda: str(next(numbers)),
         )
         self.elapsed = 0

@@ -25,10 +25,12 @@ from broker.coordinator.group.messages import (
     ModernHeartbeatReply,
     Now,
     Token,
+    refused_heartbeat,
 )
 from broker.coordinator.group.modern_changes import group_of_type
 from broker.coordinator.group.modern_group import JOINS, LEAVES, DescribedModernGroup
 from broker.coordinator.group.share.group import ShareGroup
+from broker.coordinator.group.streams.group import StreamsGroup
 from broker.coordinator.group.transition import Transition
 
 
@@ -53,7 +55,9 @@ class ConsumerCoordinator:
         """Handle a ConsumerGroupHeartbeat. The reply follows at once. Pauses where the group is large: of
         several such calls, each goes on to its end before the next one does.
         """
-        return self._groups.beat(request, token, now, self._is_large, partial(self._beat, request))
+        return self._groups.beat(
+            request, token, now, self._is_large, partial(self._beat, request), refused_heartbeat
+        )
 
     def described(self, group_id: str) -> DescribedModernGroup[ConsumerMember]:
         """Handle ConsumerGroupDescribe for one group."""
@@ -66,7 +70,7 @@ class ConsumerCoordinator:
         """Check a heartbeat, and return whether its change is too much for one piece. Raises ApiError."""
         heartbeat.check_request(request, self._config.assignors)
         group = self._groups.get(request.group_id)
-        if isinstance(group, ShareGroup):
+        if isinstance(group, ShareGroup | StreamsGroup):
             return False
         if isinstance(group, ClassicGroup):
             if request.epoch != JOINS:

@@ -16,7 +16,7 @@ from broker.coordinator.group.consumer import records
 from broker.coordinator.group.consumer.assignment import Assignment, Topics, overlap
 from broker.coordinator.group.consumer.member import ConsumerMember, ConsumerTimers, ResolvedExpression
 from broker.coordinator.group.messages import CONSUMER, CommitRequest, Record
-from broker.coordinator.group.modern_group import ModernGroup
+from broker.coordinator.group.modern_group import PartitionGroup
 from broker.coordinator.group.records import GroupKeys, KeyType, ModernKey, tombstone
 
 logger = logging.getLogger(__name__)
@@ -94,7 +94,7 @@ class ConsumerGroupState(Enum):
     STABLE = "Stable"
 
 
-class ConsumerGroup(ModernGroup[ConsumerMember, ConsumerTimers]):
+class ConsumerGroup(PartitionGroup[ConsumerMember, ConsumerTimers]):
     """A consumer group.
 
     `owners` has the partitions that are assigned or still to be revoked. `expressions` are the subscribed

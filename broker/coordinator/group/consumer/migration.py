@@ -36,6 +36,7 @@ from broker.coordinator.group.modern_changes import (
 from broker.coordinator.group.modern_group import ModernGroup
 from broker.coordinator.group.persistence import encode, record_of, tombstone_of
 from broker.coordinator.group.records import KeyType, tombstone
+from broker.coordinator.group.streams.group import StreamsGroup
 from broker.coordinator.group.transition import Transition
 
 
@@ -55,7 +56,7 @@ def get_or_create_consumer(transition: Transition, groups: GroupsById, group_id:
     transition.effects.replaced.append((group_id, found))
     if found is not None:
         group.offsets = found.offsets
-        _stop_classic_timers(transition, found)
+        stop_classic_timers(transition, found)
         transition.record(tombstone_of(found))
         yield from _record_all(transition, group)
     groups[group_id] = group
@@ -71,8 +72,8 @@ def dismiss(transition: Transition) -> None:
             _dismiss(transition, group)
 
 
-def to_empty_classic(transition: Transition, groups: GroupsById, group: ConsumerGroup) -> None:
-    """Make an empty consumer group a new classic one, which a member of that protocol joins."""
+def to_empty_classic(transition: Transition, groups: GroupsById, group: ConsumerGroup | StreamsGroup) -> None:
+    """Make an empty group of another type a new classic one, which a member of that protocol joins."""
     run_through(_put_classic(transition, groups, group, ClassicGroup(group.group_id)))
 
 
@@ -193,7 +194,8 @@ def _dismiss(transition: Transition, group: ClassicGroup) -> None:
         transition.complete_pending(group.syncing, member_id, SyncReply(again))
 
 
-def _stop_classic_timers(transition: Transition, group: ClassicGroup) -> None:
+def stop_classic_timers(transition: Transition, group: ClassicGroup) -> None:
+    """Cancel the timers of a classic group that becomes one of another type."""
     members = (member.session for member in group.members.values())
     for timer in (group.join_timer, group.sync_timer, *group.pending_join.values(), *members):
         transition.timers.cancel(timer)
@@ -261,7 +263,10 @@ def _downgrade(transition: Transition, groups: GroupsById, group: ConsumerGroup)
 
 
 def _put_classic(
-    transition: Transition, groups: GroupsById, group: ConsumerGroup, classic: ClassicGroup
+    transition: Transition,
+    groups: GroupsById,
+    group: ConsumerGroup | StreamsGroup,
+    classic: ClassicGroup,
 ) -> Steps[None]:
     transition.keep(group)
     for record in (yield from group.tombstones()):

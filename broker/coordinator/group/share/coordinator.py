@@ -24,6 +24,7 @@ from broker.coordinator.group.messages import (
     ShareHeartbeatRequest,
     ShareStatesReply,
     Token,
+    refused_heartbeat,
 )
 from broker.coordinator.group.modern_changes import bump_if_changed, group_of_type
 from broker.coordinator.group.modern_group import LEAVES, DescribedModernGroup
@@ -32,6 +33,7 @@ from broker.coordinator.group.share.group import ShareGroup
 from broker.coordinator.group.share.member import ShareMember
 from broker.coordinator.group.share.records import states_record
 from broker.coordinator.group.share.state_partitions import ByTopicId, StatePartitions
+from broker.coordinator.group.streams.group import StreamsGroup
 from broker.coordinator.group.transition import Transition
 
 
@@ -42,7 +44,9 @@ class ShareCoordinator:
 
     def heartbeat(self, request: ShareHeartbeatRequest, token: Token, now: Now) -> Steps[Effects]:
         """Handle a ShareGroupHeartbeat. The reply follows at once. Pauses where the group is large."""
-        beat = self._groups.beat(request, token, now, self._is_large, partial(self._beat, request))
+        beat = self._groups.beat(
+            request, token, now, self._is_large, partial(self._beat, request), refused_heartbeat
+        )
         effects = yield from beat
         self._groups.note_states(request.group_id)
         return effects
@@ -120,7 +124,7 @@ class ShareCoordinator:
         """Check a heartbeat, and return whether its change is too much for one piece. Raises ApiError."""
         heartbeat.check_request(request)
         group = self._groups.get(request.group_id)
-        if isinstance(group, ClassicGroup | ConsumerGroup):
+        if isinstance(group, ClassicGroup | ConsumerGroup | StreamsGroup):
             return False
         topics = self._groups.topics
         if group is not None and heartbeat.changes_nothing(group, request, topics):

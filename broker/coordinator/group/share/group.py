@@ -11,7 +11,7 @@ from broker.common.errors import ErrorCode
 from broker.common.slices import Steps, sorted_in_steps
 from broker.coordinator.group.consumer.assignment import Topics
 from broker.coordinator.group.messages import SHARE, CommitRequest, Record
-from broker.coordinator.group.modern_group import MemberTimers, ModernGroup
+from broker.coordinator.group.modern_group import MemberTimers, PartitionGroup
 from broker.coordinator.group.records import GroupKeys, KeyType, ModernKey
 from broker.coordinator.group.share import records
 from broker.coordinator.group.share.member import ShareMember
@@ -27,7 +27,7 @@ class ShareGroupState(Enum):
     STABLE = "Stable"
 
 
-class ShareGroup(ModernGroup[ShareMember, MemberTimers]):
+class ShareGroup(PartitionGroup[ShareMember, MemberTimers]):
     """A share group, of which several members can have the same partition.
 
     `states` are the share partitions that have a state: only those are assigned, and a change of them begins

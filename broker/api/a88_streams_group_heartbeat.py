@@ -1,0 +1,318 @@
+"""StreamsGroupHeartbeat: a member of a streams group joins, learns its tasks, gives some up, or leaves.
+(KIP-1071)
+
+Versions 0-1. Version 1 has the acceptable recovery lag, and the status of missing client tags (KIP-1331: no
+plugin stores topology descriptions, so that none is asked for). The client makes its member id. The group's
+READ operation is required, and DESCRIBE of each topic of the topology. The internal topics that the
+application lacks are created if the client may CREATE them; the response does not wait, and has the status
+MISSING_INTERNAL_TOPICS. Left out: topologies that change, regular expressions and warm-up tasks, as in Kafka.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+from broker.api.registry import api
+from broker.api.requests.context import RequestContext
+from broker.api.requests.group_replies import LONGEST_NAME, GroupRequest, conclude, now_of
+from broker.api.requests.group_requests import group_refusal
+from broker.api.requests.outcome import Outcome, Response
+from broker.api.requests.pacing import pieces
+from broker.api.requests.services import GroupServices
+from broker.api.security.client_security import CREATES_TOPICS
+from broker.common.errors import ApiError, ErrorCode
+from broker.common.slices import Slices, Steps
+from broker.coordinator.group.messages import Endpoint, StreamsHeartbeatReply, StreamsHeartbeatRequest
+from broker.coordinator.group.streams import topology as topologies
+from broker.coordinator.group.streams.assignor import TaskOffsets, Tasks, TaskSets
+from broker.coordinator.group.streams.status import Status, StatusCode
+from broker.coordinator.group.streams.topology import CopartitionGroup, Subtopology, TopicInfo, Topology
+from broker.metadata.image import is_reserved
+from broker.protocol.api_key import ApiKey
+from broker.protocol.messages import streams_group_heartbeat as wire
+from broker.protocol.messages.streams_group_heartbeat import (
+    StreamsGroupHeartbeatRequest,
+    StreamsGroupHeartbeatResponse,
+)
+from broker.security.acl.acl import Operation
+
+MISSING_TAGS_SINCE: Final = 1
+
+SHOWN_ERRORS: Final = 3
+"""Topics whose errors a status states, as in Kafka."""
+
+ERROR_INTERVALS: Final = 2
+"""Heartbeats for which a topic that could not be created is not tried again, as in Kafka."""
+
+MOST_TAGS: Final = 100
+"""Client tags of one member; ours."""
+
+
+@api(ApiKey.STREAMS_GROUP_HEARTBEAT, versions=(0, 1), services=GroupServices)
+def handle(
+    message: StreamsGroupHeartbeatRequest, context: RequestContext, services: GroupServices
+) -> Slices[Outcome]:
+    try:
+        if refusal := group_refusal(message.group_id, context, services):
+            raise ApiError(refusal)
+        _check_names(message, context)
+        topology = yield from _topology(message.topology, context, services)
+        endpoint = message.user_endpoint
+        request = StreamsHeartbeatRequest(
+            message.group_id,
+            message.member_id,
+            message.member_epoch,
+            message.endpoint_information_epoch,
+            message.instance_id,
+            message.rack_id,
+            message.rebalance_timeout_ms,
+            topology,
+            (yield from _owned(message)),
+            message.process_id,
+            None if endpoint is None else Endpoint(endpoint.host, endpoint.port),
+            _tags(message.client_tags),
+            (yield from _offsets(message.task_offsets)),
+            (yield from _offsets(message.task_end_offsets)),
+            message.shutdown_application,
+            context.client_id or "",
+            f"/{context.connection.address}",
+            knows_missing_tags=context.api_version >= MISSING_TAGS_SINCE,
+        )
+    except ApiError as error:
+        return Response(StreamsGroupHeartbeatResponse(error_code=error.code, error_message=error.message))
+    group_request = GroupRequest(context, partial(_response, context, services))
+    effects = yield from services.groups.coordinator.streams.heartbeat(
+        request, group_request, now_of(context)
+    )
+    outcome = conclude(effects, group_request, services)
+    return services.linger.delayed(outcome, context)
+
+
+def _check_names(message: StreamsGroupHeartbeatRequest, context: RequestContext) -> None:
+    """Raises ApiError."""
+    if len(message.group_id) > LONGEST_NAME:
+        raise ApiError(ErrorCode.INVALID_GROUP_ID)
+    tags = message.client_tags or ()
+    if len(tags) > MOST_TAGS:
+        raise _invalid(f"ClientTags has more than {MOST_TAGS} tags.")
+    host = message.user_endpoint.host if message.user_endpoint is not None else None
+    names = (message.member_id, message.instance_id, message.rack_id, message.process_id, host)
+    texts = (context.client_id, *names, *(text for tag in tags for text in (tag.key, tag.value)))
+    if any(len(text or "") > LONGEST_NAME for text in texts):
+        raise _invalid(f"A name has more than {LONGEST_NAME} characters.")
+
+
+def _invalid(message: str) -> ApiError:
+    return ApiError(ErrorCode.INVALID_REQUEST, message)
+
+
+def _tags(tags: Sequence[wire.KeyValue] | None) -> Mapping[str, str] | None:
+    if tags is None:
+        return None
+    found = {tag.key: tag.value for tag in tags}
+    if len(found) < len(tags):
+        raise _invalid("ClientTags has a key more than once.")
+    return found
+
+
+def _topology(
+    message: wire.Topology | None, context: RequestContext, services: GroupServices
+) -> Slices[Topology | None]:
+    """Read and check the topology. Raises ApiError."""
+    if message is None:
+        return None
+    subtopologies = []
+    for each in message.subtopologies:
+        subtopologies.append((yield from _subtopology(each)))
+    topology = Topology(message.epoch, tuple(subtopologies))
+    most = services.control.config.groups.max_group_bytes
+    if (yield from topologies.size_of(topology)) > most:
+        raise ApiError(ErrorCode.STREAMS_INVALID_TOPOLOGY, f"The topology has more than {most} bytes.")
+    yield from topologies.check(topology)
+    seen = set()
+    for name in _names(topology):
+        if name not in seen:
+            seen.add(name)
+            if not services.security.allows_topic(context, Operation.DESCRIBE, name):
+                raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        yield None
+    return topology
+
+
+def _names(topology: Topology) -> Iterator[str]:
+    for subtopology in topology.subtopologies:
+        yield from topologies.read_names(subtopology)
+        yield from subtopology.repartition_sink_topics
+
+
+def _subtopology(message: wire.Subtopology) -> Slices[Subtopology]:
+    groups = []
+    for group in message.copartition_groups:
+        groups.append(
+            CopartitionGroup(
+                tuple(group.source_topics),
+                tuple(group.source_topic_regex),
+                tuple(group.repartition_source_topics),
+            )
+        )
+        yield None
+    return Subtopology(
+        message.subtopology_id,
+        tuple(message.source_topics),
+        tuple(message.source_topic_regex),
+        (yield from _topic_infos(message.state_changelog_topics)),
+        tuple(message.repartition_sink_topics),
+        (yield from _topic_infos(message.repartition_source_topics)),
+        tuple(groups),
+    )
+
+
+def _topic_infos(topics: Iterable[wire.TopicInfo]) -> Slices[tuple[TopicInfo, ...]]:
+    found = []
+    for topic in topics:
+        configs = []
+        for some in pieces(topic.topic_configs):
+            configs += [(config.key, config.value) for config in some]
+            yield None
+        found.append(TopicInfo(topic.name, topic.partitions, topic.replication_factor, tuple(configs)))
+    return tuple(found)
+
+
+def _owned(message: StreamsGroupHeartbeatRequest) -> Slices[TaskSets | None]:
+    """Return the tasks that the member runs, None if it states none. Raises ApiError."""
+    stated = message.active_tasks, message.standby_tasks, message.warmup_tasks
+    if all(each is None for each in stated):
+        return None
+    tasks = []
+    for each in stated:
+        if each is None:
+            raise _invalid("If one task-type is non-null, all must be non-null.")
+        tasks.append((yield from _tasks(each)))
+    return TaskSets(*tasks)
+
+
+def _tasks(stated: Iterable[wire.TaskIds]) -> Slices[Tasks]:
+    found: dict[str, set[int]] = {}
+    for each in stated:
+        for some in pieces(each.partitions):
+            found.setdefault(each.subtopology_id, set()).update(some)
+            yield None
+    tasks: dict[str, frozenset[int]] = {}
+    for subtopology_id, indexes in found.items():
+        tasks[subtopology_id] = frozenset(indexes)
+        yield None
+    return tasks
+
+
+def _offsets(stated: Iterable[wire.TaskOffset] | None) -> Slices[TaskOffsets | None]:
+    """Raises ApiError."""
+    if stated is None:
+        return None
+    found: dict[str, dict[int, int]] = {}
+    for each in stated:
+        of_subtopology = found.setdefault(each.subtopology_id, {})
+        if each.partition in of_subtopology:
+            raise _invalid(
+                f"Task offsets contain a duplicate entry for subtopology {each.subtopology_id} and partition "
+                f"{each.partition}."
+            )
+        of_subtopology[each.partition] = each.offset
+        yield None
+    return found
+
+
+def _response(
+    context: RequestContext, services: GroupServices, reply: StreamsHeartbeatReply
+) -> Steps[StreamsGroupHeartbeatResponse]:
+    """Return the response, and let the internal topics be created that are missing."""
+    if reply.error:
+        return StreamsGroupHeartbeatResponse(error_code=reply.error, error_message=reply.message)
+    statuses = list(reply.statuses)
+    if reply.creates:
+        statuses = yield from _create(reply, statuses, context, services)
+    tasks = reply.tasks
+    endpoints = None
+    if reply.endpoints is not None:
+        endpoints = []
+        for endpoint, partitions in reply.endpoints:
+            endpoints.append(
+                wire.EndpointToPartitions(
+                    wire.Endpoint(endpoint.host, endpoint.port),
+                    (yield from _partitions(partitions.active)),
+                    (yield from _partitions(partitions.standby)),
+                )
+            )
+    return StreamsGroupHeartbeatResponse(
+        member_id=reply.member_id,
+        member_epoch=reply.epoch,
+        heartbeat_interval_ms=reply.interval_ms,
+        task_offset_interval_ms=reply.task_offset_interval_ms,
+        acceptable_recovery_lag=reply.recovery_lag,
+        status=[wire.Status(status.code, status.detail) for status in statuses],
+        active_tasks=None if tasks is None else (yield from task_ids(wire.TaskIds, tasks.active)),
+        standby_tasks=None if tasks is None else (yield from task_ids(wire.TaskIds, tasks.standby)),
+        warmup_tasks=None if tasks is None else (yield from task_ids(wire.TaskIds, tasks.warmup)),
+        endpoint_information_epoch=reply.endpoint_epoch,
+        partitions_by_user_endpoint=endpoints,
+    )
+
+
+def task_ids(make: Callable[[str, list[int]], Any], tasks: Tasks) -> Steps[list[Any]]:
+    """Return the tasks by subtopology, in order."""
+    found = []
+    for subtopology_id in sorted(tasks):
+        found.append(make(subtopology_id, sorted(tasks[subtopology_id])))
+        yield
+    return found
+
+
+def _partitions(partitions: Iterable[tuple[str, tuple[int, ...]]]) -> Steps[list[wire.TopicPartition]]:
+    found = []
+    for topic, indexes in partitions:
+        found.append(wire.TopicPartition(topic, list(indexes)))
+        yield
+    return found
+
+
+def _create(
+    reply: StreamsHeartbeatReply, statuses: list[Status], context: RequestContext, services: GroupServices
+) -> Steps[list[Status]]:
+    """Let the missing topics be created if the client may create all of them. Return the statuses, with why a
+    topic cannot be created.
+    """
+    denied = yield from _denied(reply.creates, context, services)
+    if denied:
+        return _with_detail(statuses, f"Unauthorized to CREATE on topics {', '.join(denied)}.")
+    actor = services.security.actor(context, automatic=True)
+    services.streams.create(reply.creates, actor, ERROR_INTERVALS * reply.interval_ms)
+    errors = services.streams.errors(reply.creates)
+    if not errors:
+        return statuses
+    shown = ", ".join(f"{name} ({error})" for name, error in list(errors.items())[:SHOWN_ERRORS])
+    more = len(errors) - SHOWN_ERRORS
+    return _with_detail(statuses, f"Creation failed: {shown}{f' and {more} more' if more > 0 else ''}.")
+
+
+def _denied(topics: Iterable[str], context: RequestContext, services: GroupServices) -> Steps[list[str]]:
+    """Return the topics that the client may not create."""
+    security = services.security
+    if security.actor(context, authorized=True).role < CREATES_TOPICS:
+        return list(topics)
+    if security.allows_cluster(context, Operation.CREATE, logs=False):
+        return [name for name in topics if is_reserved(name)]
+    denied = []
+    for name in topics:
+        if is_reserved(name) or not security.allows_topic(context, Operation.CREATE, name):
+            denied.append(name)
+        yield
+    return denied
+
+
+def _with_detail(statuses: list[Status], detail: str) -> list[Status]:
+    """Return the statuses with a further detail of the missing internal topics."""
+    missing = StatusCode.MISSING_INTERNAL_TOPICS
+    if all(status.code is not missing for status in statuses):
+        return [*statuses, Status(missing, detail)]
+    return [
+        Status(missing, f"{each.detail}; {detail}") if each.code is missing else each for each in statuses
+    ]
