@@ -4,8 +4,9 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tests.endtoend.answers.groups import BY_GROUP, commit, fetch, join
+from tests.endtoend.answers.members import RANGE
 from tests.endtoend.answers.topics import create
-from tests.support.kafka_answers import Body, Case, Side
+from tests.support.kafka_answers import Body, Case, Side, kept
 
 LINES: Final = "streams-lines"
 """A topic with three partitions."""
@@ -19,7 +20,9 @@ NONE: Final = "streams-none"
 ONE: Final = "streams-one"
 TWO: Final = "streams-two"
 STANDBYS: Final = "streams-standbys"
+FIRST: Final = "streams-first"
 STATIC: Final = "streams-static"
+TRANSACTION: Final = "streams-transaction"
 OLD: Final = "streams-old"
 WAITING: Final = "streams-waiting"
 COUNTING: Final = "streams-counting"
@@ -28,10 +31,13 @@ ENDPOINTS: Final = "streams-endpoints"
 CONFIGURED: Final = "streams-configured"
 DELAYED: Final = "streams-delayed"
 TAGGED: Final = "streams-tagged"
-WARM: Final = "streams-warm"
+PROGRESS: Final = "streams-progress"
 SHUT: Final = "streams-shut"
 CLASSIC: Final = "streams-classic"
 CONSUMERS: Final = "streams-consumers"
+
+UNREADABLE: Final = "Kafka fails with UNKNOWN_SERVER_ERROR on a topology that it cannot read"
+FORGOTTEN: Final = "Kafka forgets what it computed beside the records when the first heartbeat made a group"
 
 V0: Final = (0,)
 V1: Final = (1,)
@@ -147,8 +153,8 @@ def describe(*groups: str, **more: Any) -> Body:
     return {"group_ids": list(groups), **more}
 
 
-def described(*groups: str) -> Case:
-    return Case("StreamsGroupDescribe", describe(*groups), V1)
+def described(*groups: str, differs: str = "") -> Case:
+    return Case("StreamsGroupDescribe", describe(*groups), V1, differs)
 
 
 def beat(body: Body, versions: tuple[int, ...] = V1, **more: Any) -> Case:
@@ -169,6 +175,11 @@ def configure(group: str, **settings: str | None) -> Case:
 
 def deleted(*groups: str) -> Case:
     return Case("DeleteGroups", {"groups_names": list(groups)}, (2,))
+
+
+def made(topic: str, partitions: int) -> Case:
+    """Create it with a version whose answer has no settings."""
+    return Case("CreateTopics", create(topic, partitions), (4,))
 
 
 def exists(*topics: str) -> Case:
@@ -305,17 +316,10 @@ LIFE: Final = (
     ),
     deleted(ONE),
     *(
-        Case(
-            api,
-            {
-                "group_id": ONE,
-                "generation_id": epoch_of(ONE, "a"),
-                "member_id": "a",
-                "members": [{"member_id": "a"}],
-            },
-        )
-        for api in ("Heartbeat", "SyncGroup", "LeaveGroup")
+        Case(api, {"group_id": ONE, "generation_id": epoch_of(ONE, "a"), "member_id": "a"})
+        for api in ("Heartbeat", "SyncGroup")
     ),
+    Case("LeaveGroup", {"group_id": ONE, "member_id": "a", "members": [{"member_id": "a"}]}),
     Case("JoinGroup", join(group_id=ONE), (4, 9)),
     Case(
         "ConsumerGroupHeartbeat",
@@ -352,6 +356,41 @@ LIFE: Final = (
     beat(beats(ONE)),
 )
 """One member from its join to the deletion of its group."""
+
+PRODUCER: Final = {"producer_id": kept("producer_id"), "producer_epoch": kept("producer_epoch")}
+
+
+def in_transaction(member: str, epoch: Any, **more: Any) -> Case:
+    body = {"transactional_id": TRANSACTION, "group_id": TRANSACTION, **PRODUCER, "generation_id": epoch}
+    partitions = [{"partition_index": 0, "committed_offset": 8}]
+    topics = [{"name": LINES, "partitions": partitions}]
+    return Case("TxnOffsetCommit", body | {"member_id": member, "topics": topics} | more, (3, 4, 5))
+
+
+IN_TRANSACTIONS: Final = (
+    beat(joins(TRANSACTION)),
+    Case(
+        "InitProducerId",
+        {"transactional_id": TRANSACTION, "transaction_timeout_ms": 60_000},
+        (4,),
+        keeps=("producer_id", "producer_epoch"),
+    ),
+    Case("AddOffsetsToTxn", {"transactional_id": TRANSACTION, **PRODUCER, "group_id": TRANSACTION}, (3,)),
+    *(
+        in_transaction(member, epoch)
+        for member, epoch in (
+            *(("a", epoch_of(TRANSACTION, "a", plus)) for plus in (0, -1, 1)),
+            *(("unknown", epoch_of(TRANSACTION, "a")), ("", -1), ("a", -1)),
+        )
+    ),
+    in_transaction("a", epoch_of(TRANSACTION, "a"), group_instance_id="i"),
+    Case("OffsetFetch", fetch(TRANSACTION), BY_GROUP),
+    Case("EndTxn", {"transactional_id": TRANSACTION, **PRODUCER, "committed": True}, (3,)),
+    Case("OffsetFetch", fetch(TRANSACTION), BY_GROUP, until_same=True),
+    beat(leaves(TRANSACTION)),
+    deleted(TRANSACTION),
+)
+"""Offsets that a member commits in a transaction."""
 
 MOVES: Final = (
     beat(joins(TWO)),
@@ -400,10 +439,9 @@ MOVES: Final = (
 """Tasks that go from member to member."""
 
 WITH_STANDBYS: Final = (
-    Case("CreateTopics", create(f"{STANDBYS}-store-changelog", 3), (6,)),
     configure(STANDBYS, num_standby_replicas="1"),
     beat(joins(STANDBYS, "a", store(STANDBYS))),
-    described(STANDBYS),
+    described(STANDBYS, differs=FORGOTTEN),
     beat(joins(STANDBYS, "b", store(STANDBYS))),
     beat(owns(STANDBYS, "a", 0, 1, 2)),
     beat(owns(STANDBYS, "a", 0, 1)),
@@ -455,7 +493,6 @@ STATIC_MEMBERS: Final = (
 )
 
 TOPOLOGIES: Final = (
-    Case("CreateTopics", create(f"{OLD}-store-changelog", 3), (6,)),
     beat(joins(OLD, "a", store(OLD, epoch=3))),
     beat(joins(OLD, "b", store(OLD, epoch=2))),
     beat(beats(OLD, "b")),
@@ -478,12 +515,30 @@ TOPOLOGIES: Final = (
     described(NONE),
     beat(leaves(NONE)),
     deleted(NONE),
-    beat(joins(NONE, "a", topology(subtopology("0", LINES), subtopology("0", LINES)))),
-    deleted(NONE),
-    beat(joins(NONE, "a", topology(subtopology("0", LINES, copartition_groups=[{"source_topics": [5]}])))),
+    *(
+        beat(joins(NONE, "a", of), differs=UNREADABLE)
+        for of in (
+            topology(subtopology("0", LINES), subtopology("0", LINES)),
+            topology(subtopology("0", LINES, copartition_groups=[{"source_topics": [5]}])),
+        )
+    ),
     deleted(NONE),
 )
 """Members whose topology is another than that of the group."""
+
+CHANGELOG: Final = f"{COUNTING}-words-changelog"
+REFUSED_LOG: Final = topology(
+    subtopology("0", LINES, state_changelog_topics=[internal(f"{NONE}-log", no_such_key="1")])
+)
+NOT_MADE: Final = {
+    "status_code": 3,
+    "status_detail": f"Internal topics are missing: {NONE}-log; Creation failed: {NONE}-log "
+    "(Unknown topic config name: no.such.key).",
+}
+NOT_THREE: Final = {
+    "status_code": 2,
+    "status_detail": f"Existing topic {CHANGELOG} has different number of partitions: expected 3, found 2",
+}
 
 MISSING: Final = (
     beat(joins(WAITING, "a", topology(subtopology("0", LINES, LATE)))),
@@ -492,8 +547,9 @@ MISSING: Final = (
     Case("ListGroups", {"types_filter": ["streams"], "states_filter": ["not_ready", "NotReady"]}, (5,)),
     beat(owns(WAITING, "a", 9)),
     beat(joins(WAITING, "b", topology(subtopology("0", LINES, LATE)))),
-    Case("CreateTopics", create(LATE, 4), (6,)),
-    beat(beats(WAITING, "a"), until={"status": []}),
+    beat(beats(WAITING)),
+    made(LATE, 4),
+    beat(beats(WAITING), until={"status": []}),
     beat(beats(WAITING, "b")),
     described(WAITING),
     *(beat(leaves(WAITING, member)) for member in "ab"),
@@ -523,29 +579,29 @@ MISSING: Final = (
     beat(joins(COUNTING, "b", count(COUNTING))),
     beat(beats(COUNTING, "a")),
     described(COUNTING),
-    Case("DeleteTopics", {"topics": [{"name": f"{COUNTING}-words-changelog"}], "timeout_ms": 5_000}, (6,)),
-    beat(beats(COUNTING, "a")),
     *(beat(leaves(COUNTING, member)) for member in "ab"),
-    Case("CreateTopics", create(f"{COUNTING}-words-changelog", 2), (6,)),
-    beat(joins(COUNTING, "a", count(COUNTING))),
+    Case("DeleteTopics", {"topics": [{"name": CHANGELOG}], "timeout_ms": 5_000}, (6,)),
+    exists(CHANGELOG),
+    made(CHANGELOG, 2),
+    exists(CHANGELOG),
+    beat(joins(COUNTING, "a", count(COUNTING)), until={"status": [NOT_THREE]}),
     described(COUNTING),
     beat(leaves(COUNTING)),
     deleted(COUNTING),
-    beat(
-        joins(
-            NONE,
-            "a",
-            topology(
-                subtopology("0", LINES, state_changelog_topics=[internal(f"{NONE}-log", no_such_key="1")])
-            ),
-        )
-    ),
+    beat(joins(NONE, "a", REFUSED_LOG)),
+    beat(beats(NONE), until={"status": [NOT_MADE]}),
     beat(leaves(NONE)),
     deleted(NONE),
 )
 """Topics that are missing, that do not fit, and that the broker creates."""
 
 QUERIES: Final = (
+    beat(joins(FIRST, user_endpoint={"host": "one", "port": 1}), differs=FORGOTTEN),
+    beat(leaves(FIRST)),
+    deleted(FIRST),
+    # The group is there before a member has an endpoint.
+    beat(joins(ENDPOINTS, "z")),
+    beat(leaves(ENDPOINTS, "z")),
     beat(joins(ENDPOINTS, "a", user_endpoint={"host": "one", "port": 65_535})),
     beat(beats(ENDPOINTS)),
     beat(beats(ENDPOINTS, endpoint_information_epoch=1)),
@@ -564,6 +620,12 @@ QUERIES: Final = (
     deleted(ENDPOINTS),
 )
 """Endpoints of Interactive Queries."""
+
+SETTINGS_OF_GROUPS: Final = (
+    *("heartbeat.interval.ms", "session.timeout.ms", "num.standby.replicas", "num.warmup.replicas"),
+    *("initial.rebalance.delay.ms", "assignment.interval.ms", "task.offset.interval.ms"),
+    *("acceptable.recovery.lag", "assignor.offload.enable", "assignor.name", "rack.aware.assignment.tags"),
+)
 
 SETTINGS: Final = (
     *(
@@ -597,7 +659,19 @@ SETTINGS: Final = (
             ("no_such_key", "1"),
         )
     ),
-    Case("DescribeConfigs", {"resources": [{"resource_type": GROUP, "resource_name": CONFIGURED}]}, (4,)),
+    Case(
+        "DescribeConfigs",
+        {
+            "resources": [
+                {
+                    "resource_type": GROUP,
+                    "resource_name": CONFIGURED,
+                    "configuration_keys": [f"streams.{key}" for key in SETTINGS_OF_GROUPS],
+                }
+            ]
+        },
+        (4,),
+    ),
     beat(joins(CONFIGURED)),
     beat(joins(CONFIGURED), V0),
     described(CONFIGURED),
@@ -618,7 +692,6 @@ SETTINGS: Final = (
     *(beat(leaves(DELAYED, member)) for member in "abc"),
     deleted(DELAYED),
     configure(TAGGED, rack_aware_assignment_tags="zone,cluster", num_standby_replicas="1"),
-    Case("CreateTopics", create(f"{TAGGED}-store-changelog", 3), (6,)),
     beat(joins(TAGGED, "a", store(TAGGED))),
     beat(joins(TAGGED, "a", store(TAGGED)), V0),
     *(
@@ -638,49 +711,48 @@ SETTINGS: Final = (
 )
 """The settings of groups."""
 
-WARMUPS: Final = (
-    Case("CreateTopics", create(f"{WARM}-store-changelog", 3), (6,)),
-    configure(WARM, acceptable_recovery_lag="100"),
-    beat(joins(WARM, "a", store(WARM))),
+OFFSETS_OF_TASKS: Final = (
+    configure(PROGRESS, acceptable_recovery_lag="100"),
+    beat(joins(PROGRESS, "a", store(PROGRESS))),
     beat(
         owns(
-            WARM,
+            PROGRESS,
             "a",
             0,
             1,
             2,
-            **offset(WARM, (0, 1_000), (1, 1_000), (2, 1_000)),
-            **offset(WARM, (0, 1_000), (1, 1_000), (2, 1_000), kind="task_end_offsets"),
+            **offset(PROGRESS, (0, 1_000), (1, 1_000), (2, 1_000)),
+            **offset(PROGRESS, (0, 1_000), (1, 1_000), (2, 1_000), kind="task_end_offsets"),
         )
     ),
-    described(WARM),
-    beat(joins(WARM, "b", store(WARM))),
-    described(WARM),
-    beat(owns(WARM, "a", 0, 1, 2)),
-    beat(beats(WARM, "b")),
-    described(WARM),
+    described(PROGRESS, differs=FORGOTTEN),
+    beat(joins(PROGRESS, "b", store(PROGRESS))),
+    described(PROGRESS),
+    beat(owns(PROGRESS, "a", 0, 1, 2)),
+    beat(beats(PROGRESS, "b")),
+    described(PROGRESS),
     beat(
         beats(
-            WARM,
+            PROGRESS,
             "b",
-            **offset(WARM, (2, 899)),
-            **offset(WARM, (2, 1_000), kind="task_end_offsets"),
+            **offset(PROGRESS, (2, 899)),
+            **offset(PROGRESS, (2, 1_000), kind="task_end_offsets"),
         )
     ),
-    beat(beats(WARM, "a")),
-    beat(beats(WARM, "b", **offset(WARM, (2, 900)))),
-    beat(beats(WARM, "a")),
-    described(WARM),
-    beat(owns(WARM, "a", 0, 1)),
-    beat(beats(WARM, "a")),
-    beat(beats(WARM, "b")),
-    beat(beats(WARM, "b")),
-    described(WARM),
-    beat(beats(WARM, "b", **offset(WARM, (7, 900), of="9"))),
-    *(beat(leaves(WARM, member)) for member in "ab"),
-    deleted(WARM),
+    beat(beats(PROGRESS, "a")),
+    beat(beats(PROGRESS, "b", **offset(PROGRESS, (2, 900)))),
+    beat(beats(PROGRESS, "a")),
+    described(PROGRESS),
+    beat(owns(PROGRESS, "a", 0, 1)),
+    beat(beats(PROGRESS, "a")),
+    beat(beats(PROGRESS, "b")),
+    beat(beats(PROGRESS, "b")),
+    described(PROGRESS),
+    beat(beats(PROGRESS, "b", **offset(PROGRESS, (7, 900), of="9"))),
+    *(beat(leaves(PROGRESS, member)) for member in "ab"),
+    deleted(PROGRESS),
 )
-"""Tasks that a member restores before it takes them over."""
+"""Offsets of tasks, which Kafka 4.4 describes, and because of which it moves no task."""
 
 SHUTDOWN: Final = (
     beat(joins(SHUT)),
@@ -700,7 +772,9 @@ OTHER_PROTOCOLS: Final = (
     Case("OffsetCommit", commit(CLASSIC, (0, 5), topic=LINES), (8,)),
     beat(beats(CLASSIC)),
     described(CLASSIC),
-    Case("JoinGroup", join(group_id=CLASSIC, protocol_type="other"), (4,), keeps=("member_id",)),
+    Case("JoinGroup", join(group_id=CLASSIC, protocols=[RANGE]), (3,), keeps=("member_id",)),
+    beat(joins(CLASSIC)),
+    Case("LeaveGroup", {"group_id": CLASSIC, "member_id": kept("member_id")}, (2,)),
     beat(joins(CLASSIC)),
     Case("OffsetFetch", fetch(CLASSIC), BY_GROUP),
     described(CLASSIC),
@@ -726,11 +800,12 @@ OTHER_PROTOCOLS: Final = (
 )
 """Groups of another protocol."""
 
+STORES: Final = tuple(f"{each}-store-changelog" for each in (STANDBYS, OLD, TAGGED, PROGRESS))
+
 CASES: Final = (
-    Case("CreateTopics", create(LINES, 3), (6,)),
-    Case("CreateTopics", create(WIDE, 4), (6,)),
-    exists(LINES, WIDE),
-    *(REFUSED + LIFE + MOVES + WITH_STANDBYS + STATIC_MEMBERS + TOPOLOGIES + MISSING),
-    *(QUERIES + SETTINGS + WARMUPS + SHUTDOWN + OTHER_PROTOCOLS),
+    *(made(name, count) for name, count in ((LINES, 3), (WIDE, 4), *((each, 3) for each in STORES))),
+    exists(LINES, WIDE, *STORES),
+    *(REFUSED + LIFE + IN_TRANSACTIONS + MOVES + WITH_STANDBYS + STATIC_MEMBERS + TOPOLOGIES + MISSING),
+    *(QUERIES + SETTINGS + OFFSETS_OF_TASKS + SHUTDOWN + OTHER_PROTOCOLS),
 )
 """Requests whose answers are compared with Kafka's, in this order."""
