@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
@@ -20,6 +20,15 @@ from tests.support.jvm_clients import JavaProcess
 
 TIMEOUT_S: Final = 30
 PARTITIONS: Final = 4
+STREAMS_GROUPS: Final = (
+    "group.initial.rebalance.delay.ms=100",
+    "group.streams.initial.rebalance.delay.ms=100",
+    "group.streams.min.heartbeat.interval.ms=1000",
+    "group.streams.heartbeat.interval.ms=1000",
+    "group.streams.min.session.timeout.ms=6000",
+    "group.streams.session.timeout.ms=6000",
+)
+"""Settings of a broker, which notices within six seconds that an instance was killed."""
 
 
 class Results(ABC):
@@ -27,6 +36,8 @@ class Results(ABC):
 
     Topics and the application have the prefix `name`, if there is one.
     """
+
+    program: ClassVar[str]
 
     def __init__(self, bootstrap: str, *topics: str, name: str = "") -> None:
         self.bootstrap = bootstrap
@@ -132,7 +143,7 @@ WORDS: Final = [f"word-{number}" for number in range(40)]
 class Words(Results):
     """What is written to "lines", and the counts that WordCount.java must have made of it."""
 
-    program: Final = "WordCount"
+    program = "WordCount"
 
     def __init__(self, bootstrap: str, name: str = "") -> None:
         super().__init__(bootstrap, "lines", "counts", name=name)
@@ -160,7 +171,7 @@ CUSTOMERS: Final = [f"customer-{number}" for number in range(50)]
 class Orders(Results):
     """Orders of customers, and the revenue by region that Revenue.java must have made of them."""
 
-    program: Final = "Revenue"
+    program = "Revenue"
 
     def __init__(self, bootstrap: str, name: str) -> None:
         super().__init__(bootstrap, "orders", "customers", "revenue", name=name)
@@ -210,8 +221,8 @@ def settings(results: Results, state: Path, *more: str) -> Sequence[str]:
     )
 
 
-def application(path: str, results: Results, state: Path, *more: str, program: str) -> JavaProcess:
-    return JavaProcess(path, program, *settings(results, state, *more))
+def application(path: str, results: Results, state: Path, *more: str) -> JavaProcess:
+    return JavaProcess(path, results.program, *settings(results, state, *more))
 
 
 def store(*applications: JavaProcess) -> Counter[str]:
