@@ -66,6 +66,7 @@ READ: Final = frozenset(
         ApiKey.LIST_CONFIG_RESOURCES,
         ApiKey.SHARE_FETCH,
         ApiKey.SHARE_ACKNOWLEDGE,
+        ApiKey.STREAMS_GROUP_HEARTBEAT,
         ApiKey.DELETE_RECORDS,
         ApiKey.WRITE_TXN_MARKERS,
         ApiKey.CREATE_ACLS,

@@ -47,6 +47,9 @@ NOTES: Final = {
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: _OWN,
     ApiKey.ELECT_LEADERS: _OWN,
     ApiKey.SHARE_FETCH: "refuses `__weir_metadata` and `__weir_shares`",
+    ApiKey.STREAMS_GROUP_HEARTBEAT: (
+        "TOPIC_AUTHORIZATION_FAILED if the topology has internal topics that the client may not create"
+    ),
     ApiKey.DESCRIBE_CONFIGS: _CLIENT_METRICS,
     ApiKey.ALTER_CONFIGS: f"{_CLIENT_METRICS}; {_OWN}",
     ApiKey.INCREMENTAL_ALTER_CONFIGS: f"{_CLIENT_METRICS}; {_OWN}",

@@ -13,7 +13,7 @@ from broker.api.requests.services import ControlServices
 from broker.api.security.client_security import ACCESS
 from broker.config.table import BrokerConfig
 from broker.gateway.api_versions import INTERNAL
-from broker.gateway.apis import metadata, own_topics
+from broker.gateway.apis import metadata, own_topics, streams_groups
 from broker.gateway.apis.asking import Addresses, Handle
 from broker.gateway.apis.configs import CONFIG_APIS, ConfigResources, answers_list, handle_list
 from broker.gateway.apis.mutations import (
@@ -79,6 +79,11 @@ def add_apis(
         ApiKey.FIND_COORDINATOR,
         metadata.find_coordinator_handler(roles, addresses),
         metadata.answers_find_coordinator(roles),
+    )
+    apis.add(
+        ApiKey.STREAMS_GROUP_HEARTBEAT,
+        streams_groups.heartbeat_handler(roles),
+        streams_groups.answers_heartbeat(roles),
     )
     names_own = own_topics.answers_own(own)
     # client_receive decides which Produce and Fetch the gateway answers.

@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from broker.common.slices import Steps, sorted_in_steps
+from broker.common.slices import SLICE, Steps, sorted_in_steps
 from broker.coordinator.group.streams.configured import ConfiguredSubtopology, ConfiguredTopology
 from broker.coordinator.group.streams.java_order import (
     LoadQueue,
@@ -156,6 +156,7 @@ class _Assignment:
         self._processes: list[_Process] = []
         self._before: dict[int, _Member] = {}
         self._with_state: dict[int, list[_Member]] = {}
+        self._active_share = self._total_share = _Share(0, 1)
 
     # What there is
 
@@ -200,7 +201,7 @@ class _Assignment:
                 yield
         yield from self._rank_candidates(members, order)
 
-    def _existing(self, tasks: Mapping[str, Iterator[int] | frozenset[int]]) -> Iterator[int | None]:
+    def _existing(self, tasks: Tasks) -> Iterator[int | None]:
         """Yield the numbers of the tasks, None for one that does not exist."""
         for subtopology_id, partitions in tasks.items():
             first, count = self._first.get(subtopology_id, 0), self._counts.get(subtopology_id, 0)
@@ -225,10 +226,12 @@ class _Assignment:
             for subtopology_id, by_partition in offsets.items():
                 first, count = self._first.get(subtopology_id, 0), self._counts.get(subtopology_id, 0)
                 own = standby.get(subtopology_id, frozenset())
-                for partition, offset in by_partition.items():
+                for at, (partition, offset) in enumerate(by_partition.items(), 1):
                     if 0 <= partition < count and partition not in own:
                         candidates.setdefault(first + partition, []).append((1, -offset, number))
-                    yield
+                    if at % SLICE == 0:
+                        yield
+                yield
         ranked = [self._members[member_id] for member_id in order]
         while candidates:
             task, some = candidates.popitem()
@@ -297,13 +300,14 @@ class _Assignment:
         are lower. A standby is not in a process that has the task.
         """
         found: _Member | None = None
-        for member in self._with_state.get(task, ()):
+        for number, member in enumerate(self._with_state.get(task, ()), 1):
             process = member.process
             if not (is_standby and task in process.tasks) and (
                 found is None or (process.load < found.process.load and member.load < found.load)
             ):
                 found = member
-            yield
+            if number % SLICE == 0:
+                yield
         return found
 
     # Standbys

@@ -85,7 +85,7 @@ def test_records_are_read_as_they_were_written():
     for (key, _), *_ in RECORDS:
         decoded = decode_key(key)
         assert decoded is not None and encode_key(decoded) == key
-    assert decode_key(bytes.fromhex("0011 0001 67 0001 6d")) is None
+    assert decode_key(bytes.fromhex("0012 0001 67 0001 6d")) is None
 
 
 DECODERS = {

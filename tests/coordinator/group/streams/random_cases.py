@@ -26,10 +26,10 @@ COLLIDING: Final = ("AaAa", "AaBB", "BBAa", "BBBB", "AaC#", "BBC#", "C#Aa", "C#B
 
 
 def order_case(seed: int) -> Case:
-    """Keys of a hash map. At most five have one hash: a long bin may become a tree."""
+    """Keys of a hash map. At most four have one hash: a long bin may become a tree."""
     chance = random.Random(seed)
     keys = [_name(chance) for _ in range(chance.choice((0, 3, 11, 12, 13, 40, 120)))]
-    keys += chance.sample(COLLIDING, chance.randrange(6))
+    keys += chance.sample(COLLIDING, chance.randrange(5))
     chance.shuffle(keys)
     keys += chance.choices(keys, k=3) if keys else []
     return {
@@ -44,20 +44,22 @@ def _name(chance: random.Random) -> str:
     return "".join(chance.choice("abcXYZ09-é\U0001f600\uff21") for _ in range(chance.randrange(1, 9)))
 
 
-def assign_case(seed: int) -> Case:
-    """A group without history, one that has lost and won members, or one whose members report anything."""
+def assign_case(seed: int, size: int = 1) -> Case:
+    """A group without history, one that has lost and won members, or one whose members report anything.
+    `size` multiplies members and tasks.
+    """
     chance = random.Random(seed)
     subtopologies = [
-        [each, chance.choice((1, 2, 3, 5, 8, 20)), chance.random() < 0.6]
+        [each, size * chance.choice((1, 2, 3, 5, 8, 20)), chance.random() < 0.6]
         for each in chance.sample(
             ("0", "1", "2", "3", "10", "11", "a\uff21", "a\U0001f600"), chance.randint(1, 5)
         )
     ]
     standbys = chance.choice((0, 0, 1, 1, 2, 3))
-    processes = [f"process-{chance.randrange(1000)}" for _ in range(chance.randint(1, 9))]
+    processes = [f"process-{chance.randrange(1000)}" for _ in range(size * chance.randint(1, 9))]
     case = {
         "kind": "assign",
-        "members": _members(chance, chance.choice((1, 2, 3, 6, 15, 30)), processes),
+        "members": _members(chance, size * chance.choice((1, 2, 3, 6, 15, 30)), processes),
         "subtopologies": subtopologies,
         "standbys": standbys,
     }
@@ -70,7 +72,10 @@ def assign_case(seed: int) -> Case:
 
 
 def _members(chance: random.Random, count: int, processes: list[str]) -> list[Case]:
-    ids = [chance.choice((f"member-{chance.randrange(10_000)}", *COLLIDING[:2])) for _ in range(count)]
+    ids = [
+        chance.choice(COLLIDING[:4]) if chance.random() < 0.1 else f"member-{chance.randrange(10_000)}"
+        for _ in range(count)
+    ]
     return [
         {"id": each, "process": chance.choice(processes), "active": {}, "standby": {}, "offsets": {}}
         for each in dict.fromkeys(ids)
@@ -130,10 +135,8 @@ def configure_case(seed: int) -> Case:
         for each in ids
     ]
     wild = chance.random() < 0.2
-    for name in {
-        *repartition,
-        *(info["name"] for each in subtopologies for info in each["stateChangelogTopics"]),
-    }:
+    changelogs = [info["name"] for each in subtopologies for info in each["stateChangelogTopics"]]
+    for name in dict.fromkeys([*repartition, *changelogs]):
         if chance.random() < (0.3 if wild else 0.02):
             topics[name] = chance.choice((1, 2, 3, 4, 6))
     case = {

@@ -1,0 +1,175 @@
+"""Large streams groups: no piece of a change holds the thread for long, and nobody sees half of one."""
+
+import pytest
+
+from broker.common.errors import ErrorCode
+from broker.common.slices import run_through
+from broker.config.sections.streams_groups import StreamsGroupConfig
+from broker.coordinator.group.messages import Endpoint
+from broker.coordinator.group.streams.topology import Subtopology, TopicInfo, Topology
+from tests.coordinator.group.conversation import Ask
+from tests.coordinator.group.streams.streamers import DELAY_MS, SESSION_MS, Streamers, Thread, settle
+from tests.coordinator.group.test_isolation import each_step_is_a_slice, expiring, lines_of_longest_piece
+
+MANY = 2_000
+NAMES = tuple(f"topic-{number:04}" for number in range(MANY))
+CHANGELOGS = tuple(f"app-{number:04}-changelog" for number in range(MANY))
+
+WIDE = Topology(0, (Subtopology("0", NAMES, (), tuple(map(TopicInfo, CHANGELOGS))),))
+"""One subtopology that reads all topics."""
+
+DEEP = Topology(
+    0,
+    tuple(
+        Subtopology(f"{number:04}", (name,), (), (TopicInfo(changelog),))
+        for number, (name, changelog) in enumerate(zip(NAMES, CHANGELOGS, strict=True))
+    ),
+)
+"""A subtopology for each topic."""
+
+PIECE_LINES = 4 * MANY
+"""Lines of Python between two pauses."""
+
+__all__ = ["each_step_is_a_slice"]
+
+
+def crowded(**streams: int) -> Streamers:
+    at_once = {"initial_rebalance_delay_ms": 0, "assignment_interval_ms": 0}
+    talk = Streamers(max_group_bytes=2_097_152, streams=StreamsGroupConfig(**(at_once | streams)))
+    talk.set_topics(**dict.fromkeys((*NAMES, *CHANGELOGS), 1))
+    return talk
+
+
+def entering(talk: Streamers, member_id: str, topology: Topology) -> tuple[int, int]:
+    """Let a member enter, and return the lines of the longest piece, and the number of pauses."""
+    ask, steps = talk.begin(
+        member_id,
+        0,
+        topology=topology,
+        rebalance_timeout_ms=60_000,
+        owned=Thread(talk, "x").running,
+        process_id=f"process-{member_id}",
+        endpoint=Endpoint(member_id, 1),
+        endpoint_epoch=-1,
+    )
+    lines, pauses, effects = lines_of_longest_piece(steps)
+    talk._take(effects)
+    assert ask.reply.error is ErrorCode.NONE
+    return lines, pauses
+
+
+@pytest.mark.parametrize("topology", [WIDE, DEEP])
+def test_members_of_a_large_application_enter_in_pieces(topology):
+    talk = crowded()
+    lines, pauses = zip(*(entering(talk, each, topology) for each in "abc"), strict=True)
+    assert max(lines) < PIECE_LINES
+    assert pauses[0] > 3 * MANY
+    assert talk.reborn().snapshot() == talk.snapshot()
+
+
+@pytest.mark.parametrize("topology", [WIDE, DEEP])
+def test_members_of_a_large_application_move_their_tasks_in_pieces(topology):
+    talk = crowded()
+    threads = [Thread(talk, each, topology=topology) for each in "ab"]
+    for each in threads:
+        each.enter()
+        each.act()
+    ask, steps = talk.begin("a", threads[0].epoch, owned=threads[0].running, endpoint_epoch=-1)
+    lines, _, effects = lines_of_longest_piece(steps)
+    talk._take(effects)
+    assert lines < PIECE_LINES
+    assert ask.reply.error is ErrorCode.NONE
+    settle(*threads)
+    assert talk.reborn().snapshot() == talk.snapshot()
+
+
+@pytest.mark.usefixtures("each_step_is_a_slice")
+def test_members_of_a_large_application_leave_and_expire_in_pieces():
+    talk = crowded()
+    for each in "abc":
+        entering(talk, each, DEEP)
+    ask, steps = talk.begin("a", -1)
+    lines, _, effects = lines_of_longest_piece(steps)
+    talk._take(effects)
+    assert (ask.reply.error, lines < PIECE_LINES) == (ErrorCode.NONE, True)
+    talk.elapsed += SESSION_MS
+    lines, _, effects = lines_of_longest_piece(expiring(talk))
+    talk._take(effects)
+    assert lines < PIECE_LINES
+    assert not talk.group().members
+    assert talk.reborn().snapshot() == talk.snapshot()
+
+
+@pytest.mark.usefixtures("each_step_is_a_slice")
+def test_the_delayed_assignment_of_a_large_application_is_made_in_pieces():
+    talk = crowded(initial_rebalance_delay_ms=DELAY_MS)
+    for each in "ab":
+        entering(talk, each, DEEP)
+    talk.elapsed += DELAY_MS
+    lines, pauses, effects = lines_of_longest_piece(expiring(talk))
+    talk._take(effects)
+    assert lines < PIECE_LINES
+    assert pauses > MANY
+    assert sorted(len(target.active) for target in talk.group().targets.values()) == [MANY // 2, MANY // 2]
+
+
+def test_many_members_enter_in_pieces():
+    talk = crowded()
+    count = 600
+    talk.set_topics(**{"t": count, "app-counts-changelog": count})
+    for number in range(count - 1):
+        talk.enter(f"m{number:03}", f"p{number % 50}")
+    ask, steps = talk.begin(
+        "last",
+        0,
+        topology=talk.group().topology.topology,
+        rebalance_timeout_ms=60_000,
+        owned=Thread(talk, "x").running,
+        process_id="p0",
+    )
+    lines, pauses, effects = lines_of_longest_piece(steps)
+    talk._take(effects)
+    assert ask.reply.error is ErrorCode.NONE
+    assert lines < 10 * count
+    assert pauses > 2 * count
+    assert {len(target.active["0"]) for target in talk.group().targets.values()} == {1}
+
+
+def test_a_change_that_is_dropped_has_changed_nothing():
+    talk = crowded()
+    entering(talk, "a", DEEP)
+    before, deadline = talk.snapshot(), talk.coordinator.next_deadline()
+    _, steps = talk.begin("a", -1)
+    for _ in range(30):
+        next(steps)
+    steps.close()
+    assert talk.snapshot() == before
+    assert talk.coordinator.next_deadline() == deadline
+
+
+def test_a_change_begins_anew_if_the_group_has_changed_meanwhile():
+    talk = crowded()
+    for each in "ab":
+        entering(talk, each, DEEP)
+    ask, steps = talk.begin("a", -1)
+    for _ in range(30):
+        next(steps)
+    talk.beat("b", -1)
+    assert talk.end(ask, steps).error is ErrorCode.NONE
+    assert not talk.group().members
+    assert talk.reborn().snapshot() == talk.snapshot()
+
+
+def test_a_large_change_that_cannot_be_written_is_undone():
+    talk = crowded()
+    entering(talk, "a", DEEP)
+    before = talk.snapshot()
+    ask = Ask()
+    _, steps = talk.begin("a", -1)
+    effects = run_through(steps)
+    undone = talk.coordinator.roll_back(effects, ErrorCode.KAFKA_STORAGE_ERROR, talk.now)
+    assert [reply.error for _, reply in undone.replies] == [ErrorCode.NOT_COORDINATOR]
+    assert ask.parked
+    assert talk.snapshot() == before
+    talk.wait(SESSION_MS)
+    assert not talk.group().members
