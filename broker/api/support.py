@@ -11,41 +11,39 @@ from typing import Final
 
 from broker.api.registry import Api, Registry, load
 from broker.common.version import KAFKA_VERSION
-from broker.protocol.api_key import NAMES, ApiKey
+from broker.protocol.api_key import NAMES
 
 PATH: Final = Path(__file__).parents[2] / "docs" / "protocol-support.md"
 
 KAFKA: Final = {
     key: versions
     for versions, keys in {
-        "0": (46, 47, 50, 51, 61, 64, 65, 71, 72, 75, 80, 81, 83, 84, 85, 86, 87, 90, 91, 92),
-        "0-1": (17, 44, 45, 48, 49, 68, 69, 74),
-        "0-2": (21, 33, 36, 42, 43, 55, 57, 60, 66),
-        "0-3": (37,),
-        "0-4": (12, 18, 25),
-        "0-5": (13, 14, 16, 22, 24, 26, 28),
-        "0-6": (10, 15),
+        "0": (46, 47, 50, 51, 61, 64, 65, 71, 72, 75, 81, 83, 84, 86, 91, 92, 93, 94),
+        "0-1": (17, 44, 45, 48, 49, 68, 69, 74, 80, 85, 87, 88, 89, 90),
+        "0-2": (21, 33, 36, 43, 55, 57, 60, 66),
+        "0-3": (37, 42),
+        "0-4": (12, 25),
+        "0-5": (13, 14, 16, 18, 22, 24, 26),
+        "0-6": (10, 15, 28),
         "0-9": (11,),
         "0-13": (3,),
-        "1": (27, 76, 77, 78, 79),
-        "1-2": (34, 39, 40),
+        "1": (76, 77),
+        "1-2": (27, 34, 39, 40, 78, 79),
         "1-3": (29, 30, 31, 38, 41),
-        "1-4": (32, 35),
+        "1-4": (32,),
+        "1-5": (35,),
         "1-6": (20,),
-        "1-9": (9,),
-        "1-10": (2,),
+        "1-10": (9,),
+        "1-11": (2,),
         "2-4": (23,),
         "2-7": (19,),
-        "2-9": (8,),
+        "2-10": (8,),
         "3-13": (0,),
         "4-18": (1,),
     }.items()
     for key in keys
 }
-"""The versions that an Apache Kafka 4.1 broker serves, by key."""
-
-NEWER: Final = {ApiKey.SHARE_FETCH: 2, ApiKey.SHARE_ACKNOWLEDGE: 2}
-"""The last versions of APIs that are served as Kafka 4.2 has them."""
+"""The versions that a Kafka broker serves, by key."""
 
 
 _HEAD: Final = f"""\
@@ -63,13 +61,11 @@ requests, and says why where an answer differs on purpose.
 """
 
 _TAIL: Final = """
-## Unstable in Kafka 4.1
+## Unstable in Kafka
 
-Kafka 4.1 brokers serve these only with `unstable.api.versions.enable`, and Weir does not: version 10 of
-OffsetCommit and OffsetFetch, which has topic ids, version 6 of InitProducerId, which prepares transactions of
-two phases (KIP-939), and StreamsGroupHeartbeat (88) and StreamsGroupDescribe (89), whose groups are an early
-access there (KIP-1071). Kafka Streams uses consumer groups here, as it does with Kafka by default; with
-`group.protocol=streams` it ends with UnsupportedVersionException.
+Kafka brokers serve version 6 of InitProducerId, which prepares transactions of two phases (KIP-939), only
+with `unstable.api.versions.enable`, and Weir does not. Kafka Streams uses consumer groups here, as it does
+with Kafka by default; with `group.protocol=streams` it ends with UnsupportedVersionException.
 """
 
 
@@ -82,7 +78,7 @@ def render(registry: Registry) -> str:
         parts.append(f"\n### {NAMES[entry.key]} ({entry.key.value})\n\n{_prose(entry.doc)}\n")
     missing = list(_missing(served))
     if missing:
-        parts.append("\n## Not served\n\nKafka 4.1 brokers also serve:\n\n")
+        parts.append("\n## Not served\n\nKafka brokers also serve:\n\n")
         parts.extend(f"- {NAMES[key]} ({key}): {versions}\n" for key, versions in missing)
     parts.append(_TAIL)
     return "".join(parts)

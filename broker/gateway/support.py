@@ -36,7 +36,10 @@ NOTES: Final = {
     ApiKey.FIND_COORDINATOR: "COORDINATOR_NOT_AVAILABLE if the coordinator has no address",
     ApiKey.SASL_HANDSHAKE: f"reads the mechanism; not version 0, whose tokens are no requests; {_LOGIN}",
     ApiKey.SASL_AUTHENTICATE: f"reads the principal, which counts once the broker has accepted it; {_LOGIN}",
-    ApiKey.API_VERSIONS: "offers the versions of this page, and the APIs that the gateway answers",
+    ApiKey.API_VERSIONS: (
+        "offers the versions of this page, and the APIs that the gateway answers; checks the cluster and the "
+        "node that a client states, and serves version 5 whatever the upstream broker knows"
+    ),
     ApiKey.CREATE_TOPICS: f"refuses topics of Weir; {_MUTATIONS}",
     ApiKey.DELETE_TOPICS: f"{_MUTATIONS}; {_OWN}",
     ApiKey.CREATE_PARTITIONS: f"{_MUTATIONS}; {_OWN}",

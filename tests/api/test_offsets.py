@@ -299,7 +299,7 @@ async def test_an_unknown_id_is_neither_committed_nor_fetched(ready: Harness, un
 async def test_a_topic_that_is_created_again_has_none_of_the_offsets_of_its_former_id(ready: Harness) -> None:
     former = ready.control.image.topics["orders"].topic_id
     await ready.ask(by_id(former, 42, 0), 10)
-    await ready.ask(DeleteTopicsRequest([DeleteTopicState("orders")], [], 1_000))
+    await ready.ask(DeleteTopicsRequest(topics=[DeleteTopicState("orders")]))
     await ready.create_topic("orders", 2)
     topic_id = ready.control.image.topics["orders"].topic_id
     assert await fetched_by_id(ready, former, topic_id) == [

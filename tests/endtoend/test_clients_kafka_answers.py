@@ -80,11 +80,9 @@ def _port(address: str) -> int:
 
 
 async def _prepare(*ports: int) -> None:
-    """Create the topic, let Kafka serve share groups, and wait until it has each coordinator."""
+    """Create the topics, and wait until Kafka has each coordinator."""
     for port in ports:
         side = Side(port)
-        share = {"feature": "share.version", "max_version_level": 1, "upgrade_type": 1}
-        await side.ask("UpdateFeatures", {"feature_updates": [share]}, 2)
         for kind, key in ((0, "g"), (1, "t"), (2, "g:AAAAAAAAAAAAAAAAAAAAAQ:0")):
             body = {"key_type": kind, "coordinator_keys": [key]}
             await _until_it_succeeds(side, "FindCoordinator", body, 6)

@@ -66,7 +66,6 @@ share.coordinator.state.topic.num.partitions=3
 share.coordinator.state.topic.replication.factor={replicas}
 share.coordinator.state.topic.min.isr={in_sync}
 group.initial.rebalance.delay.ms=200
-group.coordinator.rebalance.protocols=classic,consumer,share
 group.consumer.min.heartbeat.interval.ms=500
 group.consumer.heartbeat.interval.ms=500
 message.max.bytes=12000000
@@ -262,9 +261,7 @@ class KafkaCluster:
             for name, password in USERS.items()
         ]
         command = java("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(node.properties))
-        done = subprocess.run(
-            [*command, "--feature=share.version=1", *users], capture_output=True, text=True, check=False
-        )
+        done = subprocess.run([*command, *users], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
 
 

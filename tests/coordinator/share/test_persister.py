@@ -13,7 +13,16 @@ from broker.coordinator.share.persister import (
     coordinator_key,
     partition_of,
 )
-from broker.coordinator.share.state_log import SPARE, decode_key, decode_snapshot, decode_update
+from broker.coordinator.share.state_log import (
+    SPARE,
+    ShareState,
+    ShareUpdate,
+    decode_key,
+    decode_snapshot,
+    decode_update,
+    encode_snapshot,
+    encode_update,
+)
 from broker.coordinator.share.states import RecordState, SharePartitionKey, StateBatch
 from broker.log.partition import PartitionLog
 from broker.records.build import NewRecord, build_batch
@@ -43,9 +52,15 @@ class Stored:
         await self.persister.initialize(*(key or self.key), start_offset)
 
     def write(
-        self, *batches: StateBatch, start: int = -1, state_epoch: int = 0, leader_epoch: int = 0
+        self,
+        *batches: StateBatch,
+        start: int = -1,
+        state_epoch: int = 0,
+        leader_epoch: int = 0,
+        complete: int = -1,
     ) -> ErrorCode:
-        written = self.persister.stage_write(self.key, StateWrite(state_epoch, leader_epoch, start, batches))
+        change = StateWrite(state_epoch, leader_epoch, start, batches, complete)
+        written = self.persister.stage_write(self.key, change)
         self.persister.commit()
         return self.persister.settle(written)
 
@@ -71,7 +86,7 @@ async def test_a_state_is_initialized_read_and_deleted(stored: Stored) -> None:
     persister = stored.persister
     assert persister.summary(*stored.key) is None and not persister.is_available
     await stored.initialize(7)
-    assert persister.summary(*stored.key) == ShareStateSummary(7, 0, 0)
+    assert persister.summary(*stored.key) == ShareStateSummary(7, 0, 0, 0)
     await stored.initialize(-1)
     assert persister.summary(*stored.key) == ShareStateSummary(-1, 1, 0)
     assert stored.reset == [stored.key, stored.key]
@@ -104,7 +119,56 @@ async def test_the_start_offset_never_moves_back(stored: Stored) -> None:
     stored.write(StateBatch(10, 12, ACKNOWLEDGED, 1), start=6)
     value = records_of(stored.log)[-1][1]
     assert value is not None and decode_update(value).start_offset == -1
-    assert stored.persister.summary(*stored.key) == ShareStateSummary(9, 0, 0)
+    assert stored.persister.summary(*stored.key) == ShareStateSummary(9, 0, 0, 3)
+
+
+async def test_what_is_never_delivered_again_is_counted_from_the_start_offset_on(stored: Stored) -> None:
+    await stored.initialize(5)
+    archived = StateBatch(20, 20, RecordState.ARCHIVED, 1)
+    stored.write(StateBatch(5, 6, AVAILABLE, 1), StateBatch(10, 12, ACKNOWLEDGED, 1), archived)
+    assert stored.persister.summary(*stored.key) == ShareStateSummary(5, 0, 0, 4)
+    stored.write(start=11)
+    assert stored.persister.summary(*stored.key) == ShareStateSummary(11, 0, 0, 3)
+
+
+@pytest.mark.parametrize(
+    ("start", "complete", "expected"),
+    [
+        (9, 3, (9, 4)),  # late: the higher number applies
+        (9, 5, (9, 5)),
+        (8, 7, (9, 4)),  # of an earlier start offset
+        (10, 2, (10, 2)),
+        (10, 0, (10, 0)),
+        (9, -1, (9, 0)),  # not stated: no batch is complete
+    ],
+)
+@pytest.mark.parametrize("updates", [0, 500])
+async def test_a_writer_may_state_the_number(
+    stored: Stored, start: int, complete: int, expected: tuple[int, int], updates: int
+) -> None:
+    stored.updates = updates
+    stored.restart()
+    await stored.initialize(9)
+    stored.write(start=9, complete=4)
+    stored.write(start=start, complete=complete)
+    for _ in range(2):
+        found = stored.persister.summary(*stored.key)
+        assert found is not None and (found.start_offset, found.complete) == expected
+        stored.restart()
+
+
+def test_a_stated_number_is_a_tagged_field_as_in_kafka() -> None:
+    """ShareUpdateValue and ShareSnapshotValue of Kafka 4.4.0 with DeliveryCompleteCount 3."""
+    update = ShareUpdate(1, 2, 7, (), 3)
+    assert (
+        encode_update(update).hex()
+        == "0000" + "00000001" + "00000002" + f"{7:016x}" + "01" + "01000400000003"
+    )
+    assert decode_update(encode_update(update)) == update
+    state = ShareState(1, 4, 2, 7, 8, 9, (), 3)
+    assert encode_snapshot(state)[-7:].hex() == "01000400000003"
+    assert decode_snapshot(encode_snapshot(state)) == state
+    assert encode_update(update._replace(stated=-1))[-2:].hex() == "0100"
 
 
 @pytest.mark.parametrize("updates", [0, 1, 3])
