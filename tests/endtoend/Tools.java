@@ -14,18 +14,17 @@ import org.apache.kafka.common.utils.internals.Exit;
 public final class Tools {
   private static final class Ended extends Error {
     private static final long serialVersionUID = 1;
-    final int status;
-
-    Ended(int status) {
-      this.status = status;
-    }
   }
+
+  private static int first;
 
   private Tools() {}
 
   public static void main(String[] arguments) throws Exception {
     Exit.setExitProcedure((status, message) -> {
-      throw new Ended(status);
+      // A tool that catches this error exits again.
+      first = first < 0 ? status : first;
+      throw new Ended();
     });
     PrintStream terminal = System.out;
     BufferedReader input = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
@@ -43,12 +42,13 @@ public final class Tools {
   }
 
   private static int run(String tool, String[] arguments) throws Exception {
+    first = -1;
     try {
       Class.forName(tool).getMethod("main", String[].class).invoke(null, (Object) arguments);
-      return 0;
+      return Math.max(first, 0);
     } catch (InvocationTargetException error) {
-      if (error.getCause() instanceof Ended ended) {
-        return ended.status;
+      if (error.getCause() instanceof Ended) {
+        return first;
       }
       throw error;
     }
