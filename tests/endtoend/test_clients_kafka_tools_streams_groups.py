@@ -240,7 +240,9 @@ async def until_done(side: Side, api: str, body: Body, version: int) -> None:
     """Ask again while the broker's coordinator or the group's topics are not there."""
     for _ in range(600):
         answer = await side.ask(api, body, version)
-        codes = [each["error_code"] for topic in answer.get("topics", ()) for each in topic["partitions"]]
+        codes = [
+            each["error_code"] for topic in answer.get("topics", ()) for each in topic.get("partitions", ())
+        ]
         codes += [each["error_code"] for each in answer.get("coordinators", ())]
         if not any((*codes, answer.get("error_code"), answer.get("status"))):
             return
@@ -324,7 +326,8 @@ def records_of(directories: Iterable[Path]) -> list[tuple[Any, Any]]:
         for line in dumped.splitlines():
             if f'"{RECORDED}"' in line:
                 key, _, value = line[line.index(" key: ") + 6 :].partition(" payload: ")
-                found.append((json.loads(key), _without_own(json.loads(value))))
+                decoded = None if value == "<DELETE>" else _without_own(json.loads(value))
+                found.append((json.loads(key), decoded))
     return found
 
 
