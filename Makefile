@@ -38,7 +38,7 @@ export SOURCE_DATE_EPOCH
 CHECKS   := types style async imports dockerfile conventions
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check $(CHECKS) format compiled interpreted wheel dist test-compiled lock audit bench bench-quick demo demo-gateway docs pictures sbom soak image-test test-timed test-clients test-clients-more test-gateway test-pipeline pipeline jars jars-s3 test-all clean
+.PHONY: help run test check $(CHECKS) format compiled interpreted wheel dist test-compiled lock audit bench bench-quick demo demo-gateway docs pictures sbom soak image-test test-timed test-clients test-clients-more test-gateway test-pipeline pipeline jars jars-s3 test-all upstream clean
 
 help:
 	@echo "make run [ARGS=...]    install what is needed and start the broker and its console"
@@ -67,6 +67,7 @@ help:
 	@echo "make bench-quick BASE=COMMIT  this checkout beside a commit, in five minutes (needs cc)"
 	@echo "make soak [ARGS=...]   30 minutes of mixed load with kill -9, full disks and clock steps: is anything lost?"
 	@echo "make lock              write the locked versions and hashes of what pyproject.toml pins anew"
+	@echo "make upstream          what the newest Kafka changes against the one that Weir follows (needs Java 17, Maven, the network)"
 	@echo "make audit             look the locked versions up among known vulnerabilities (needs the network)"
 	@echo "make image-test        build the container images and use them (needs a Docker daemon, or root on Debian)"
 	@echo "                       ARGS=broker leaves out the pipeline's"
@@ -173,7 +174,7 @@ test-compiled: $(VENV)/dev compiled
 
 test-clients: $(VENV)/dev
 	$(BIN)/python -m benchmarks.install kafka
-	$(BIN)/pytest $(BY_FILE) tests/endtoend/test_clients_kafka_tools*.py tests/endtoend/test_clients_kafka_answers.py tests/endtoend/test_clients_streams_groups.py tests/endtoend/gateway/test_clients_records.py $(ARGS)
+	$(BIN)/pytest $(BY_FILE) tests/endtoend/test_clients_kafka_tools*.py tests/endtoend/test_clients_kafka_answers.py tests/endtoend/test_clients_streams_groups.py tests/endtoend/gateway/test_clients_records.py tests/upstream $(ARGS)
 
 test-clients-more: $(VENV)/dev
 	$(BIN)/python -m benchmarks.install kafka || echo "No Apache Kafka here: Kafka Streams is not compared."
@@ -246,6 +247,10 @@ BUILD_REQUIRES = $$($(PYTHON) -c 'import tomllib; print(*tomllib.load(open("pypr
 # Asks about each locked version, so it needs the network, and is no part of `make test`.
 audit: $(VENV)/dev
 	$(BIN)/python requirements/audit.py requirements/*.txt
+
+# Once a week. ARGS=4.3.0 compares that version, ARGS="4.1.1 4.3.0" the second with the first.
+upstream: $(VENV)/dev
+	@$(BIN)/python -m tests.upstream $(ARGS)
 
 $(VENV)-lock/tools: Makefile
 	@test -x $(VENV)-lock/bin/python || $(PYTHON) -m venv $(VENV)-lock

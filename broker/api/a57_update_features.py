@@ -4,9 +4,9 @@ FeatureControlManager)
 Versions 0-2; version 1 adds the upgrade type and `validate_only`. Version 0 only upgrades: as in Kafka,
 `allow_downgrade` has no effect. An update to the present level succeeds and changes nothing; any other is
 INVALID_UPDATE_VERSION with Kafka's reason, but for downgrades: Kafka lowers a level where no metadata would
-be lost, and here it is fixed. kraft.version and streams.version, which Kafka knows too, have level 0. Of a
-feature that is named twice the last update counts, as in Kafka. The first error is that of the response,
-which then has no results; otherwise each update has a result, up to version 1 (KIP-1022).
+be lost, and here it is fixed. kraft.version, which Kafka knows too, has level 0. Of a feature that is named
+twice the last update counts, as in Kafka. The first error is that of the response, which then has no results;
+otherwise each update has a result, up to version 1 (KIP-1022).
 """
 
 from typing import Final

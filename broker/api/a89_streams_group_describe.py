@@ -1,8 +1,8 @@
 """StreamsGroupDescribe: the state of streams groups, their topologies, and their members' tasks. (KIP-1071)
 
-Versions 0-1. Version 1 has the assignor, and the description of the topology, which is never stored:
-Kafka has plugins for it. A group that does not exist or is of another type is GROUP_ID_NOT_FOUND. If the client may not
-describe a topic of the topology, the group is TOPIC_AUTHORIZATION_FAILED. An id that is repeated gets
+Versions 0-1. Version 1 has the assignor, and the description of the topology, which is never stored: Kafka
+has plugins for it. A group that does not exist or is of another type is GROUP_ID_NOT_FOUND. If the client may
+not describe a topic of the topology, the group is TOPIC_AUTHORIZATION_FAILED. An id that is repeated gets
 INVALID_REQUEST, as in DescribeGroups.
 """
 

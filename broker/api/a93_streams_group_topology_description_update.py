@@ -1,7 +1,7 @@
 """StreamsGroupTopologyDescriptionUpdate: a member sends the description of its topology. (KIP-1331)
 
-Version 0. Kafka stores descriptions with a plugin, if the broker has one; this broker answers as Kafka
-does without: UNSUPPORTED_VERSION. No heartbeat asks for a description. The group's READ operation is required.
+Version 0. Kafka stores descriptions with a plugin, if the broker has one; this broker answers as Kafka does
+without: UNSUPPORTED_VERSION. No heartbeat asks for a description. The group's READ operation is required.
 """
 
 from typing import Final

@@ -64,8 +64,7 @@ _TAIL: Final = """
 ## Unstable in Kafka
 
 Kafka brokers serve version 6 of InitProducerId, which prepares transactions of two phases (KIP-939), only
-with `unstable.api.versions.enable`, and Weir does not. Kafka Streams uses consumer groups here, as it does
-with Kafka by default; with `group.protocol=streams` it ends with UnsupportedVersionException.
+with `unstable.api.versions.enable`, and Weir does not.
 """
 
 

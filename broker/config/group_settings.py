@@ -4,23 +4,28 @@ Called by `controller` to alter and to describe them.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
-from broker.config.sections.groups import CONSUMER, HEARTBEAT, SESSION, ConsumerGroupConfig
+from broker.config.kinds import integer
+from broker.config.sections.groups import ASSIGNMENT, CONSUMER, HEARTBEAT, SESSION, ConsumerGroupConfig
 from broker.config.sections.share_groups import (
+    DEAD_LETTER_RECORDS,
+    DEAD_LETTER_TOPIC,
+    DELIVERY_LIMIT,
     ISOLATION_LEVEL,
     LOCK_DURATION,
+    MAX_LOCKS,
     OFFSET_RESET,
+    RENEW_ACKNOWLEDGE,
     SHARE,
     ShareGroupConfig,
     SharePartitionConfig,
 )
 from broker.config.sections.streams_groups import (
-    ASSIGNMENT_INTERVAL,
     ASSIGNOR_NAME,
     INITIAL_DELAY,
-    OFFLOAD,
     RACK_TAGS,
     RECOVERY_LAG,
     STANDBY_REPLICAS,
@@ -33,18 +38,26 @@ from broker.config.sections.streams_groups import (
 from broker.config.setting import Setting
 from broker.config.table import SETTINGS
 
+OFFLOAD: Final = "assignor.offload.enable"
+
 _OF_BROKER: Final = (
     f"{CONSUMER}.{SESSION}",
     f"{CONSUMER}.{HEARTBEAT}",
+    f"{CONSUMER}.{ASSIGNMENT}",
+    f"{CONSUMER}.{OFFLOAD}",
     f"{SHARE}.{SESSION}",
     f"{SHARE}.{HEARTBEAT}",
+    f"{SHARE}.{ASSIGNMENT}",
+    f"{SHARE}.{OFFLOAD}",
     f"{SHARE}.{LOCK_DURATION}",
+    f"{SHARE}.{DELIVERY_LIMIT}",
+    f"{SHARE}.{MAX_LOCKS}",
     f"{STREAMS}.{SESSION}",
     f"{STREAMS}.{HEARTBEAT}",
     STANDBY_REPLICAS,
     INITIAL_DELAY,
-    ASSIGNMENT_INTERVAL,
-    OFFLOAD,
+    f"{STREAMS}.{ASSIGNMENT}",
+    f"{STREAMS}.{OFFLOAD}",
     TASK_OFFSET_INTERVAL,
     WARMUP_REPLICAS,
     RACK_TAGS,
@@ -52,9 +65,32 @@ _OF_BROKER: Final = (
 )
 """The settings whose defaults are settings of the broker."""
 
+_KINDS: Final = {
+    f"{SHARE}.{LOCK_DURATION}": integer(1_000),
+    f"{SHARE}.{DELIVERY_LIMIT}": integer(2),
+    f"{SHARE}.{MAX_LOCKS}": integer(100),
+}
+"""The kinds of those whose range is not that of the broker's setting, which other settings limit."""
+
+
+def _of_broker(key: str) -> Setting:
+    setting = SETTINGS[f"group.{key}"]
+    return replace(setting, kind=_KINDS.get(key, setting.kind))
+
+
 GROUP_SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(
-    {key: SETTINGS[f"group.{key}"] for key in _OF_BROKER}
-    | {each.key: each for each in (OFFSET_RESET, ISOLATION_LEVEL, ASSIGNOR_NAME)}
+    {key: _of_broker(key) for key in _OF_BROKER}
+    | {
+        each.key: each
+        for each in (
+            OFFSET_RESET,
+            ISOLATION_LEVEL,
+            RENEW_ACKNOWLEDGE,
+            DEAD_LETTER_TOPIC,
+            DEAD_LETTER_RECORDS,
+            ASSIGNOR_NAME,
+        )
+    }
 )
 """The setting that has the default and the kind of each setting of a group."""
 
@@ -71,5 +107,5 @@ def check_group_configs(
         GROUP_SETTINGS[key].read(text, key=key)
     consumer.times.check_group(configs, CONSUMER)
     share.times.check_group(configs, SHARE)
-    partitions.record_lock_duration.check_group(configs, f"{SHARE}.{LOCK_DURATION}")
+    partitions.check_group(configs)
     check_streams_group(configs, streams)

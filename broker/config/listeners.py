@@ -168,10 +168,8 @@ _ENDPOINT_FORM: Final = (
     "a list of NAME://host:port, such as PLAINTEXT://127.0.0.1:9092; a port is from 0 to 65535; at most "
     f"{MAX_LISTENERS} listeners"
 )
-LISTENERS: Final = list_of(
-    _read_endpoint, _ENDPOINT_FORM, least=1, most=MAX_LISTENERS, type_=ConfigType.STRING
-)
-ADVERTISED: Final = list_of(_read_endpoint, _ENDPOINT_FORM, most=MAX_LISTENERS, type_=ConfigType.STRING)
+LISTENERS: Final = list_of(_read_endpoint, _ENDPOINT_FORM, least=1, most=MAX_LISTENERS)
+ADVERTISED: Final = list_of(_read_endpoint, _ENDPOINT_FORM, most=MAX_LISTENERS)
 PROTOCOL_MAP: Final = list_of(
     _read_protocol,
     f"a list of NAME:protocol, protocol one of {', '.join(SecurityProtocol)}",
@@ -179,7 +177,7 @@ PROTOCOL_MAP: Final = list_of(
     type_=ConfigType.STRING,
 )
 LISTENER_NAME: Final = ConfigKind(ConfigType.STRING, "a listener name, or nothing at all", _read_name)
-LISTENER_NAMES: Final = list_of(_read_name, "a list of listener names", type_=ConfigType.STRING)
+LISTENER_NAMES: Final = list_of(_read_name, "a list of listener names")
 OPTIONAL_ADDRESS: Final = ConfigKind(
     ConfigType.STRING,
     "host:port with a port from 0 to 65535, or nothing at all",

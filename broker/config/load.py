@@ -185,6 +185,16 @@ def _check_tokens(config: BrokerConfig) -> None:
         if not security.jwks_endpoint_url:
             allowed = f"a URL, required by {OAUTHBEARER} on the listener {listener.name}"
             raise ConfigError(JWKS_URL, "", allowed)
+        for name, is_expected, is_any_allowed in (
+            ("audience", security.expected_audiences, security.allow_unverified_audience),
+            ("issuer", security.expected_issuer, security.allow_unverified_issuer),
+        ):
+            if not (is_expected or is_any_allowed):
+                allowed = (
+                    f"the {name} of the tokens that {OAUTHBEARER} takes on the listener {listener.name}; "
+                    f"sasl.oauthbearer.allow.unverified.{name}=true allows any"
+                )
+                raise ConfigError(f"sasl.oauthbearer.expected.{name}", "", allowed)
 
 
 _OfListeners = Mapping[str, Sequence[tuple[str, str]]]

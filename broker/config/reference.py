@@ -4,10 +4,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from broker.config.sections import ReplicationConfig, TopicSettings, TopicThrottles
-from broker.config.sections.topics import TieredStorage
+from broker.config.group_settings import GROUP_SETTINGS
+from broker.config.sections import ReplicationConfig, SharePartitionConfig, TopicSettings, TopicThrottles
+from broker.config.sections.topics import DeadLetters, TieredStorage
 from broker.config.setting import LISTENER_PREFIX, Setting, settings_of
-from broker.config.table import SECTION_TYPES
+from broker.config.table import SECTION_TYPES, SETTINGS
 
 PATH: Final = Path(__file__).parents[2] / "docs" / "configuration.md"
 
@@ -24,6 +25,7 @@ _TITLES: Final = {
     "groups": "Consumer groups",
     "consumer_groups": "Consumer groups of the consumer protocol",
     "share_groups": "Share groups",
+    "streams_groups": "Streams groups",
     "transactions": "Transactions",
     "share_partitions": "Share groups: the records in flight",
     "share_coordinator": "Share groups: the topic with their states",
@@ -89,13 +91,23 @@ def render() -> str:
         if section is TopicSettings:
             parts.append("\nOnly topics have these keys:\n")
             parts += _entries(TieredStorage)
+            parts += _entries(DeadLetters)
+        if section is SharePartitionConfig:
+            parts.append("\nOnly groups have these keys:\n")
+            for setting in GROUP_SETTINGS.values():
+                if setting.key not in SETTINGS:
+                    parts += _entry(setting)
     return "".join(parts)
 
 
 def _entries(section: type) -> Iterator[str]:
     for _, setting in settings_of(section):
-        yield f"\n### `{_heading(setting)}`\n\n{setting.doc}\n\n"
-        yield from (f"- {line}\n" for line in _facts(setting))
+        yield from _entry(setting)
+
+
+def _entry(setting: Setting) -> Iterator[str]:
+    yield f"\n### `{_heading(setting)}`\n\n{setting.doc}\n\n"
+    yield from (f"- {line}\n" for line in _facts(setting))
 
 
 def _heading(setting: Setting) -> str:

@@ -133,15 +133,9 @@ def _describe_group(name: str, image: Image, configuration: Configuration) -> li
     configs = image.group_configs.get(name, {})
     rows = []
     for key, setting in GROUP_SETTINGS.items():
-        if setting.internal and key not in configs:
+        if setting.internal and key not in configs and setting.key not in configuration.static:
             continue
-        default = setting.write(setting.default)
-        synonyms = [
-            each
-            for each in _broker_synonyms(setting, image, configuration)
-            if each.source is not ConfigSource.DEFAULT
-        ]
-        synonyms.append(ConfigSynonym(key, default, ConfigSource.DEFAULT))
+        synonyms = list(_broker_synonyms(setting, image, configuration))
         if key in configs:
             synonyms.insert(0, ConfigSynonym(key, configs[key], ConfigSource.GROUP))
         rows.append(_row(key, setting, synonyms, read_only=False))
@@ -182,11 +176,12 @@ def _describe_broker(name: str, image: Image, configuration: Configuration) -> S
         ]
     _check_broker_id(name, node_id, f"expected {node_id} or empty string, but received {name}")
     rows: list[ConfigRow] = []
+    places = _places(image, configuration)
     for setting in SETTINGS.values():
         yield
-        if not setting.per_listener:
+        is_hidden = setting.internal and not any(setting.key in values for values, _ in places)
+        if not setting.per_listener and not is_hidden:
             rows.extend(_describe_spellings(setting, image, configuration))
-    places = _places(image, configuration)
     for key in dict.fromkeys(key for values, _ in places for key in values):
         yield
         known = setting_of(key)

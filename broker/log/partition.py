@@ -166,7 +166,7 @@ class PartitionLog:
         bounded = settings.message_timestamp_before_max_ms < _UNLIMITED and not self._uses_append_time
         if settings.compacts or bounded or settings.recompresses or settings.record_validation == "full":
             self.inspects_from = int(Codec.NONE)
-        elif settings.record_validation == "compressed":
+        elif settings.record_validation == "compressed" or settings.limits_records:
             self.inspects_from = int(Codec.GZIP)
         else:
             self.inspects_from = CODEC_MASK + 1
@@ -332,7 +332,13 @@ class PartitionLog:
         if not self._uses_append_time:
             earliest_ms = now_wall_ms - settings.message_timestamp_before_max_ms
             latest_ms = min(now_wall_ms + self._max_ahead_ms, _UNLIMITED)
-        rules = RecordRules(settings.compacts, earliest_ms, latest_ms, settings.max_message_records)
+        rules = RecordRules(
+            settings.compacts,
+            earliest_ms,
+            latest_ms,
+            settings.max_message_records,
+            settings.max_decompressed_message_bytes,
+        )
         largest = yield from check_records(records, rules)
         if largest != header[8] and not self._uses_append_time:
             stamp_max_timestamp(records, largest)

@@ -25,6 +25,12 @@ _COPIED: Final = 1_048_576
 UNBOUNDED: Final = 1 << 70
 """Beyond every timestamp, on either side of 0."""
 
+UNLIMITED_RECORD: Final = 2_147_483_639
+"""The default of `max.decompressed.message.bytes`, which no batch reaches."""
+
+LONGEST_PLAIN: Final = 8_191
+"""Bytes of a plain record, at most."""
+
 MAX_NAMED_RECORDS: Final = 1_000
 """Records that a response names, at most; ours. A batch may have a quarter of a million."""
 
@@ -34,14 +40,15 @@ _SHOWN: Final = 3
 class RecordRules(NamedTuple):
     """The record rules of a topic, times in ms.
 
-    `max_parts` limits the records and their headers together. A record without a timestamp (-1) is never too
-    early.
+    `max_parts` limits the records and their headers together, `max_record_bytes` each record of a compressed
+    batch, as Kafka counts it: without its length. A record without a timestamp (-1) is never too early.
     """
 
     keys_needed: bool
     earliest_ms: int
     latest_ms: int
     max_parts: int
+    max_record_bytes: int = UNLIMITED_RECORD
 
 
 def check_records(batch: Buffer, rules: RecordRules) -> Slices[int]:
@@ -49,8 +56,8 @@ def check_records(batch: Buffer, rules: RecordRules) -> Slices[int]:
 
     Raises RecordsRefused: INVALID_RECORD (no key), INVALID_TIMESTAMP (before `earliest_ms` or after
     `latest_ms`). Raises ApiError: INVALID_RECORD (offsets that do not increase by one, data that its codec
-    cannot decompress, another number of records than in the header, or a record whose length does not match
-    its parts), MESSAGE_TOO_LARGE (too many parts), RECORD_LIST_TOO_LARGE.
+    cannot decompress, another number of records than in the header, a record whose length does not match its
+    parts, or that is too long), MESSAGE_TOO_LARGE (too many parts), RECORD_LIST_TOO_LARGE.
     """
     try:
         return (yield from _check_records(batch, rules))
@@ -75,18 +82,21 @@ def _check_records(batch: Buffer, rules: RecordRules) -> Slices[int]:
     size = len(data)
     if size <= _COPIED:
         data = bytes(data)
+    most = rules.max_record_bytes if header.codec else UNLIMITED_RECORD
     at = done = 0
     largest = -UNBOUNDED
     resting = SLICE
     while done < count:
         stop = min(done + resting, count)
-        at, before, largest = pass_plain_records(
-            data, at, done, stop, largest, base, least_delta, rules.keys_needed
-        )
+        before = done
+        if most >= LONGEST_PLAIN:
+            at, before, largest = pass_plain_records(
+                data, at, done, stop, largest, base, least_delta, rules.keys_needed
+            )
         resting -= before - done
         done = before
         if done < stop:
-            at, end, delta, headers, is_refused = _check_record(data, at, done, base, rules)
+            at, end, delta, headers, is_refused = _check_record(data, at, done, base, rules, most)
             if is_refused:
                 raise (yield from refusal_of_records(header, data, rules))
             largest = max(largest, delta)
@@ -212,7 +222,7 @@ def pass_plain_records(
 
 
 def _check_record(
-    data: Buffer, at: int, expected: int, base: int, rules: RecordRules
+    data: Buffer, at: int, expected: int, base: int, rules: RecordRules, most: int
 ) -> tuple[int, int, int, int, bool]:
     """Return the position of the headers, the end, the timestamp less `base`, the number of headers, and
     whether the rules refuse the record.
@@ -221,6 +231,10 @@ def _check_record(
     end = start + length
     if length < 0 or end > len(data):
         raise corrupt_record("its length exceeds the batch")
+    if length > most:
+        raise ApiError(
+            ErrorCode.INVALID_RECORD, f"A record has {length} bytes, more than max.decompressed.message.bytes"
+        )
     delta, at = read_varint(data, start + 1)
     offset_delta, at = read_int(data, at)
     key_length, at = read_int(data, at)

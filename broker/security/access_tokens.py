@@ -2,9 +2,8 @@
 Kafka: ValidatorAccessTokenValidator, ClaimValidationUtils)
 
 Called by `oauthbearer`. Pure. Reasons are for the operator's log and show nothing of a token. The signature
-is checked before the claims are read. As in Kafka, a token that names audiences is refused where none is
-expected. Unlike Kafka, a token that was issued in the future is refused, and so is a user name of more than
-LONGEST_NAME characters.
+is checked before the claims are read. Unlike Kafka, a token that was issued in the future is refused, and so
+is a user name of more than LONGEST_NAME characters.
 """
 
 import binascii
@@ -39,7 +38,7 @@ class InvalidToken(Exception):  # noqa: N818 - says what the token is
 
 
 class TokenRules(msgspec.Struct, frozen=True):
-    """The requirements of a listener on tokens. `issuer` "": any."""
+    """The requirements of a listener on tokens. `audiences` (), `issuer` "": any."""
 
     audiences: tuple[str, ...] = ()
     issuer: str = ""
@@ -130,10 +129,10 @@ def _check_times(claims: Mapping[str, Any], skew_ms: int, wall_ms: int) -> int:
 def _check_parties(claims: Mapping[str, Any], rules: TokenRules) -> None:
     if rules.issuer and claims.get("iss") != rules.issuer:
         raise InvalidToken("the token is of another issuer")
+    if not rules.audiences:
+        return
     audience = claims.get("aud")
     audiences = [audience] if isinstance(audience, str) else audience
-    if audiences is None and not rules.audiences:
-        return
     if not isinstance(audiences, list) or not any(each in rules.audiences for each in audiences):
         raise InvalidToken("the token is for another audience")
 

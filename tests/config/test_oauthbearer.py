@@ -7,6 +7,8 @@ from broker.config.load import build_config, load
 from broker.config.sections.security import JWKS_URL, key_file
 
 SASL = {"listeners": "SASL_PLAINTEXT://127.0.0.1:0", "sasl.enabled.mechanisms": "PLAIN,OAUTHBEARER"}
+AUDIENCE, ISSUER = "sasl.oauthbearer.expected.audience", "sasl.oauthbearer.expected.issuer"
+EXPECTED = {AUDIENCE: "kafka", ISSUER: "https://id.example"}
 
 
 @pytest.mark.parametrize(
@@ -62,11 +64,26 @@ def test_keys_may_be_nowhere_else(url: str) -> None:
 
 def test_oauthbearer_needs_keys_on_the_listeners_where_it_is_enabled() -> None:
     with pytest.raises(ConfigError, match="required by OAUTHBEARER on the listener SASL_PLAINTEXT"):
-        build_config(SASL)
-    build_config({**SASL, JWKS_URL: "https://id.example/keys"})
-    build_config({**SASL, f"listener.name.sasl_plaintext.{JWKS_URL}": "https://id.example/keys"})
+        build_config({**SASL, **EXPECTED})
+    build_config({**SASL, **EXPECTED, JWKS_URL: "https://id.example/keys"})
+    build_config({**SASL, **EXPECTED, f"listener.name.sasl_plaintext.{JWKS_URL}": "https://id.example/keys"})
     build_config({**SASL, "listener.name.sasl_plaintext.sasl.enabled.mechanisms": "PLAIN"})
     build_config({**SASL, "listeners": "PLAINTEXT://127.0.0.1:0"})
+
+
+@pytest.mark.parametrize("prefix", ["", "listener.name.sasl_plaintext."])
+@pytest.mark.parametrize("missing", [AUDIENCE, ISSUER])
+def test_oauthbearer_needs_an_audience_and_an_issuer_unless_any_is_allowed(missing: str, prefix: str) -> None:
+    texts = {**SASL, JWKS_URL: "https://id.example/keys", **EXPECTED}
+    value = texts.pop(missing)
+    with pytest.raises(ConfigError) as refused:
+        build_config(texts)
+    assert refused.value.key == missing
+    any_allowed = missing.replace("expected", "allow.unverified")
+    with pytest.raises(ConfigError):
+        build_config({**texts, prefix + any_allowed: "false"})
+    build_config({**texts, prefix + any_allowed: "true"})
+    build_config({**texts, prefix + missing: value})
 
 
 @pytest.mark.parametrize(

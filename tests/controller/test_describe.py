@@ -41,7 +41,7 @@ def sources(row: ConfigRow) -> list[tuple[str, str | None, int]]:
 
 def test_an_untouched_topic_has_every_setting_from_the_default() -> None:
     found = rows(world(), TOPIC)
-    assert len(found) == 35 and list(found) == sorted(found)
+    assert len(found) == 39 and list(found) == sorted(found)
     row = found["retention.bytes"]
     assert (row.value, row.source, row.is_default, row.read_only, row.sensitive) == (
         "-1",
@@ -143,11 +143,11 @@ def test_each_spelling_of_a_brokers_key_has_a_row_in_its_own_unit() -> None:
 @pytest.mark.parametrize(
     ("key", "type_"),
     [
-        ("listeners", 2),
-        ("advertised.listeners", 2),
+        ("listeners", 7),
+        ("advertised.listeners", 7),
         ("listener.security.protocol.map", 2),
-        ("controller.listener.names", 2),
-        ("log.dirs", 2),
+        ("controller.listener.names", 7),
+        ("log.dirs", 7),
         ("client.quota.callback.class", 8),
         ("share.coordinator.state.topic.min.isr", 4),
         ("share.coordinator.state.topic.replication.factor", 4),

@@ -19,6 +19,7 @@ from broker.metadata.image import Image
 from tests.controller.world import World
 
 SESSION, HEARTBEAT = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
+INTERVAL = "consumer.assignment.interval.ms"
 GROUP = ConfigResource(ResourceType.GROUP, "readers")
 
 
@@ -46,6 +47,10 @@ def times(world: World) -> GroupTimes:
         (HEARTBEAT, "5000", ErrorCode.NONE),
         (HEARTBEAT, "15000", ErrorCode.NONE),
         (HEARTBEAT, "15001", ErrorCode.INVALID_CONFIG),
+        (INTERVAL, "-1", ErrorCode.INVALID_CONFIG),
+        (INTERVAL, "0", ErrorCode.NONE),
+        (INTERVAL, "15000", ErrorCode.NONE),
+        (INTERVAL, "15001", ErrorCode.INVALID_CONFIG),
         (SESSION, "long", ErrorCode.INVALID_CONFIG),
         ("consumer.max.size", "1", ErrorCode.INVALID_CONFIG),
     ],
@@ -66,7 +71,7 @@ def test_a_list_operation_is_refused(world):
 def test_a_groups_settings_precede_the_brokers_until_they_are_deleted(world):
     alter(world, SESSION, "50000")
     alter(world, HEARTBEAT, "7000")
-    assert times(world) == (50_000, 7_000)
+    assert times(world) == (50_000, 7_000, 1_000)
     rows = {row.name: row for row in describe(GROUP, world.image, world.configuration)}
     assert (rows[SESSION].value, rows[SESSION].source) == ("50000", ConfigSource.GROUP)
     assert [each.source for each in rows[SESSION].synonyms] == [ConfigSource.GROUP, ConfigSource.DEFAULT]
@@ -74,7 +79,7 @@ def test_a_groups_settings_precede_the_brokers_until_they_are_deleted(world):
     assert found[ResourceType.GROUP] == ["readers"]
     alter(world, SESSION, None, OpType.DELETE)
     alter(world, HEARTBEAT, None, OpType.DELETE)
-    assert times(world) == (45_000, 5_000)
+    assert times(world) == (45_000, 5_000, 1_000)
     assert world.image.group_configs == {}
 
 

@@ -34,6 +34,7 @@ def test_kafkas_client_logs_in_with_a_token(tmp_path: Path, monkeypatch: pytest.
         "sasl.enabled.mechanisms=OAUTHBEARER",
         f"sasl.oauthbearer.jwks.endpoint.url={write_key_set(tmp_path)}",
         f"sasl.oauthbearer.expected.audience={AUDIENCE}",
+        "sasl.oauthbearer.allow.unverified.issuer=true",
         "connections.max.reauth.ms=2000",
     )
     with BrokerProcess(tmp_path / "data", *broker_settings) as broker:

@@ -346,4 +346,6 @@ def test_kafkas_own_reader_finds_the_records_that_kafka_writes(
     directories = (weir.directory, kafka.nodes[1].properties.parent / "data-1")
     found, expected = (records_of(each.glob("__consumer_offsets-*")) for each in directories)
     assert {int(key["type"]) for key, _ in expected} == {17, 19, 20, 21, 22, 23}
-    assert found == expected
+    # Kafka removes the topology (23) after the group (17).
+    assert found[-1][0]["type"] == "17" and expected[-1][0]["type"] == "23"
+    assert found[:-2] == expected[:-2] and sorted(map(str, found[-2:])) == sorted(map(str, expected[-2:]))

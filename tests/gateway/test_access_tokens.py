@@ -19,6 +19,7 @@ async def test_a_client_logs_in_with_a_token(tmp_path: Path) -> None:
         "sasl.enabled.mechanisms=OAUTHBEARER",
         f"sasl.oauthbearer.jwks.endpoint.url={write_key_set(tmp_path)}",
         f"sasl.oauthbearer.expected.audience={AUDIENCE}",
+        "sasl.oauthbearer.allow.unverified.issuer=true",
     )
     async with fake_cluster(1) as cluster:
         (node,) = cluster.live

@@ -36,6 +36,8 @@ def refusal(log: PartitionLog, made: Any) -> ErrorCode:
         ({"record_validation": "header"}, []),
         ({"record_validation": "header", "cleanup_policy": ("compact",)}, [0, 1, 2, 3, 4]),
         ({"record_validation": "header", "message_timestamp_before_max_ms": HOUR}, [0, 1, 2, 3, 4]),
+        ({"record_validation": "header", "max_decompressed_message_bytes": 2_147_483_639}, []),
+        ({"record_validation": "header", "max_decompressed_message_bytes": 2_147_483_638}, [1, 2, 3, 4]),
     ],
     ids=str,
 )

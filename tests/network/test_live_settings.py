@@ -87,6 +87,28 @@ async def test_the_most_records_in_a_batch(broker: RunningBroker) -> None:
     assert await error_of_produce(broker, count=4) is ErrorCode.NONE
 
 
+@takes_effect("max.decompressed.message.bytes")
+async def test_the_largest_record_of_a_compressed_batch(broker: RunningBroker) -> None:
+    async def errors() -> list[ErrorCode]:
+        """How batches with one record of this many bytes are answered."""
+        found = []
+        for size in (99, 100, 101):
+            value = b"v" * (size - 7)  # what a record has besides
+            batch = build_batch([NewRecord(None, value, wall_ms(broker))], codec=Codec.GZIP)
+            answer = await broker.clients[0].ask(produce_request(batch), PRODUCE_VERSION)
+            found.append(ErrorCode(answer.responses[0].partition_responses[0].error_code))
+        return found
+
+    good, bad = ErrorCode.NONE, ErrorCode.INVALID_RECORD
+    assert await errors() == [good, good, good]
+    await alter(broker, max_decompressed_message_bytes="100")
+    assert await errors() == [good, good, bad]
+    await alter(broker, record_validation="header")
+    assert await errors() == [good, good, bad]
+    await alter(broker, max_decompressed_message_bytes=None)
+    assert await errors() == [good, good, good]
+
+
 @takes_effect("record.validation")
 async def test_of_which_batches_the_records_are_read(broker: RunningBroker) -> None:
     async def refused() -> tuple[ErrorCode, ErrorCode]:

@@ -33,6 +33,8 @@ async def test_how_far_rolls_are_spread(broker: RunningBroker) -> None:
     "log.local.retention.bytes",
     "log.local.retention.ms",
     "log.preallocate",
+    "log.remote.copy.lag.bytes",
+    "log.remote.copy.lag.ms",
     "min.insync.replicas",
     "unclean.leader.election.enable",
 )
@@ -44,6 +46,8 @@ async def test_a_key_without_effect_is_accepted_with_a_warning(
         "log.local.retention.bytes": "1",
         "log.local.retention.ms": "1",
         "log.preallocate": "true",
+        "log.remote.copy.lag.bytes": "1",
+        "log.remote.copy.lag.ms": "1",
         "min.insync.replicas": "2",
         "unclean.leader.election.enable": "true",
     }

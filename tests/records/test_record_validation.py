@@ -19,6 +19,7 @@ from broker.records.build import NewRecord, build_batch
 from broker.records.compression import Codec, compress
 from broker.records.header import HEADER_BYTES
 from broker.records.inspect import UNBOUNDED, RecordRules, check_records
+from broker.records.varint import read_int
 from broker.records.walk import records
 from tests.records.test_compression import xerial
 from tests.support.batches import TIME, packed_as, record, recounted, varint
@@ -269,6 +270,18 @@ def test_one_flipped_bit_is_refused_or_changes_no_count(codec: Codec, at: int, b
     if isinstance(verdict(batch), ErrorCode):
         return
     assert [each.offset for each in records(batch)] == list(range(10))
+
+
+@pytest.mark.parametrize("value", [20, 20_000])
+@pytest.mark.parametrize("codec", ALL)
+def test_a_record_of_a_compressed_batch_has_a_size_limit(codec: Codec, value: int) -> None:
+    """As Kafka counts it: without the length before it. Uncompressed batches have only that of the batch."""
+    long = record(1, value=b"v" * value)
+    length, _ = read_int(long, 0)
+    batch = packed_as(bytes(compress(codec, record(0) + long + record(2))), codec, 3)
+    for most in (length - 1, length, length + 1):
+        refused = most < length and codec is not Codec.NONE
+        assert verdict(batch, FREE._replace(max_record_bytes=most)) == (INVALID if refused else TIME)
 
 
 def test_the_header_s_count_is_not_believed_before_it_is_bounded() -> None:

@@ -167,8 +167,9 @@ def test_scopes_that_kafka_refuses(scope: Any) -> None:
         (7, ("kafka",), False),
         ([7, ["kafka"]], ("kafka",), False),
         (None, (), True),
-        ("kafka", (), False),
-        ([], (), False),
+        ("kafka", (), True),
+        ([], (), True),
+        (7, (), True),
     ],
 )
 def test_the_audience_is_one_of_those_expected(

@@ -13,6 +13,7 @@ from broker.common.errors import ErrorCode
 from broker.common.slice_runner import run_slices
 from broker.common.slices import Steps, run_through
 from broker.config.load import load
+from broker.config.sections.streams_groups import streams_group_settings
 from broker.controller.commands import (
     Actor,
     Command,
@@ -92,6 +93,7 @@ class LogWorld:
             lambda: ClusterTopics(self.control.image.topics, self.control.image.version),
             lambda _group_id: config.consumer_groups,
             lambda _group_id: config.share_groups,
+            lambda _group_id: streams_group_settings({}, config.streams_groups),
         )
         self.groups.load(self.now())
         self.transactions = TransactionService(config.transactions, self.partitions, self.groups)

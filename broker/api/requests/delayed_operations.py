@@ -201,7 +201,7 @@ class AppendLinger:
 
     def delayed(self, outcome: Outcome, context: RequestContext) -> Outcome:
         """Return `outcome`, whose response waits if it depends on a commit that succeeds."""
-        if not self._linger_ms or not isinstance(outcome, AfterCommit):
+        if self._linger_ms <= 0 or not isinstance(outcome, AfterCommit):
             return outcome
         return MappedCommit(outcome, partial(self._written, context))
 

@@ -42,7 +42,7 @@ class _Pending(NamedTuple):
 
 
 class StreamsTopics:
-    """The topics that are to be created, one object per broker. `on_pending` is called when there are some."""
+    """The topics that are to be created, one object per broker. `on_pending` is called with each."""
 
     def __init__(self, control: Control, clock: Clock) -> None:
         self._control = control

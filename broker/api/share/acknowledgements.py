@@ -10,7 +10,7 @@ from broker.api.requests.outcome import Outcome, StagedAppends
 from broker.api.requests.services import ShareServices
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.slices import Slices
-from broker.coordinator.share.share_partition import Acknowledgement, are_known
+from broker.coordinator.share.share_partition import RENEW, Acknowledgement, are_known
 from broker.coordinator.share.share_partitions import StagedChange
 from broker.coordinator.share.states import SharePartitionKey
 from broker.security.acl.acl import Operation
@@ -21,6 +21,8 @@ MOST_PARTITIONS: Final = 2_000
 MOST_BATCHES: Final = 2_000
 """Batches of acknowledgements that one request can have for a partition; ours. Kafka's clients send one for
 records that follow each other."""
+
+NO_RENEWALS: Final = "The group's share.renew.acknowledge.enable is false"
 
 AT_ONCE: Final = 64
 """Partitions whose changes are written in one commit; ours."""
@@ -147,6 +149,8 @@ class Acknowledging:
         share = services.share.get(key)
         if share is None:
             return Failure(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if self._renews and not services.share.settings_of(self._group_id).renews and _renew(batches):
+            return Failure(ErrorCode.INVALID_RECORD_STATE, NO_RENEWALS)
         acknowledgements = [
             Acknowledgement(each.first_offset, each.last_offset, each.acknowledge_types) for each in batches
         ]
@@ -159,6 +163,11 @@ class Acknowledging:
         except ApiError as error:
             return Failure(error.code, error.message)
         return Failure()
+
+
+def _renew(batches: Sequence[_Batch]) -> bool:
+    """Return whether a batch renews locks."""
+    return any(RENEW in each.acknowledge_types for each in batches)
 
 
 def _are_valid(batches: Sequence[_Batch], *, renews: bool) -> bool:

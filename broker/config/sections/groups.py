@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from broker.common.errors import ConfigError
-from broker.config.kinds import INT_MAX, choices_of, integer, long, one_of
+from broker.config.kinds import BOOLEAN, INT_MAX, choices_of, integer, long, one_of
 from broker.config.setting import Setting
 
 SESSION, HEARTBEAT = "session.timeout.ms", "heartbeat.interval.ms"
+ASSIGNMENT: Final = "assignment.interval.ms"
 
 
 class Limited(NamedTuple):
@@ -42,17 +43,19 @@ class Limited(NamedTuple):
 
 
 class MemberTimes(NamedTuple):
-    """The broker's session timeout and heartbeat interval of groups whose partitions it assigns. Consumer and
-    share groups have the same keys with another prefix: `consumer`, `share`.
+    """The broker's session timeout, heartbeat interval and assignment interval of groups whose partitions it
+    assigns. Consumer and share groups have the same keys with another prefix: `consumer`, `share`.
     """
 
     session: Limited
     heartbeat: Limited
+    assignment: Limited = Limited(0, 1_000, 15_000)
 
     def check(self, prefix: str) -> None:
         """Check the rules between the broker's keys. Raises ConfigError."""
         self.session.check(f"group.{prefix}", SESSION)
         self.heartbeat.check(f"group.{prefix}", HEARTBEAT)
+        self.assignment.check(f"group.{prefix}", ASSIGNMENT)
         _check_order(f"group.{prefix}", self.heartbeat.value, self.session.value)
 
     def of_group(self, configs: Mapping[str, str], prefix: str) -> "GroupTimes":
@@ -60,21 +63,24 @@ class MemberTimes(NamedTuple):
         return GroupTimes(
             self.session.of_group(configs, f"{prefix}.{SESSION}"),
             self.heartbeat.of_group(configs, f"{prefix}.{HEARTBEAT}"),
+            self.assignment.of_group(configs, f"{prefix}.{ASSIGNMENT}"),
         )
 
     def check_group(self, configs: Mapping[str, str], prefix: str) -> None:
         """Check the settings of a group, which are whole numbers. Raises ConfigError."""
         self.session.check_group(configs, f"{prefix}.{SESSION}")
         self.heartbeat.check_group(configs, f"{prefix}.{HEARTBEAT}")
+        self.assignment.check_group(configs, f"{prefix}.{ASSIGNMENT}")
         times = self.of_group(configs, prefix)
         _check_order(prefix, times.heartbeat_interval_ms, times.session_timeout_ms)
 
 
 class GroupTimes(NamedTuple):
-    """The session timeout and heartbeat interval of one group."""
+    """The session timeout, heartbeat interval and assignment interval of one group."""
 
     session_timeout_ms: int
     heartbeat_interval_ms: int
+    assignment_interval_ms: int
 
 
 def _check_order(prefix: str, heartbeat_ms: int, session_ms: int) -> None:
@@ -97,9 +103,13 @@ class GroupConfig:
     initial_rebalance_delay_ms: int = Setting(
         "group.initial.rebalance.delay.ms", 3_000, integer(0), "ms"
     ).described("How long the first rebalance of an empty group waits for more members.")
-    append_linger_ms: int = Setting("group.coordinator.append.linger.ms", 5, integer(0), "ms").described(
-        "How long the response to a ConsumerGroupHeartbeat waits that changed the group. Its records are "
-        "written at once; Kafka collects those of this time, of all group requests, in one write."
+    append_linger_ms: int = Setting("group.coordinator.append.linger.ms", 5, integer(-1), "ms").described(
+        "How long the response to a ConsumerGroupHeartbeat waits that changed the group; -1 or 0: not at "
+        "all. Its records are written at once; Kafka collects those of this time, of all group requests, in "
+        "one write, and with -1 those of requests that arrive together.",
+        kafka_default="-1",
+        why="A consumer of librdkafka that unsubscribes when it is told to give up partitions may fail if it "
+        "is told so earlier.",
     )
     max_size: int = Setting("group.max.size", 1_000, integer(1)).described(
         "Maximum number of members of one group.",
@@ -187,8 +197,22 @@ class ConsumerGroupConfig:
     ).described(
         "Members that join a large consumer group (more than 512 members, topics and partitions in all) "
         "within this time of its last assignment are assigned partitions together, with the first heartbeat "
-        "after that time. In a smaller group each is at once. Kafka waits in groups of any size."
+        "after that time. In a smaller group each is at once. Kafka waits in groups of any size. A group's "
+        "own `consumer.assignment.interval.ms` takes precedence."
     )
+    min_assignment_interval_ms: int = Setting(
+        "group.consumer.min.assignment.interval.ms", 0, integer(0), "ms"
+    ).described("The shortest `consumer.assignment.interval.ms` of a group.")
+    max_assignment_interval_ms: int = Setting(
+        "group.consumer.max.assignment.interval.ms", 15_000, integer(0), "ms"
+    ).described("The longest `consumer.assignment.interval.ms` of a group.")
+    assignor_offload: bool = Setting(
+        "group.consumer.assignor.offload.enable",
+        True,
+        BOOLEAN,
+        inert="the broker assigns the partitions of a large group in pieces",
+        internal=True,
+    ).described("Whether a thread in the background assigns the partitions of a consumer group.")
     max_size: int = Setting("group.consumer.max.size", 1_000, integer(1)).described(
         "Maximum number of members of one consumer group. A member that exceeds it is refused with "
         "GROUP_MAX_SIZE_REACHED.",
@@ -226,6 +250,9 @@ class ConsumerGroupConfig:
             Limited(self.min_session_timeout_ms, self.session_timeout_ms, self.max_session_timeout_ms),
             Limited(
                 self.min_heartbeat_interval_ms, self.heartbeat_interval_ms, self.max_heartbeat_interval_ms
+            ),
+            Limited(
+                self.min_assignment_interval_ms, self.assignment_interval_ms, self.max_assignment_interval_ms
             ),
         )
 

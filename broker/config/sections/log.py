@@ -5,7 +5,7 @@ that can differ by topic are in .topics.
 from dataclasses import dataclass
 from sys import float_info
 
-from broker.config.kinds import BOOLEAN, LONG_MAX, TEXT, ConfigType, decimal, integer, list_of, long, one_of
+from broker.config.kinds import BOOLEAN, LONG_MAX, TEXT, decimal, integer, list_of, long, one_of
 from broker.config.setting import Setting
 
 
@@ -14,7 +14,7 @@ class LogConfig:
     dirs: tuple[str, ...] = Setting(
         "log.dirs",
         ("./data",),
-        list_of(TEXT.read, "a list of directories", least=1, type_=ConfigType.STRING),
+        list_of(TEXT.read, "a list of directories", least=1),
         also=(("log.dir", 1),),
         default_spelling="log.dir",
     ).described(

@@ -93,10 +93,22 @@ class OAuthBearerKeys(ListenerSection):
         list_of(str, "a list of audiences"),
         listener_too=True,
         null_default=True,
-    ).described("Audiences of which a token must name one. Empty: a token must name none, as in Kafka.")
+    ).described(
+        "Audiences of which a token must name one. OAUTHBEARER needs one, unless "
+        "sasl.oauthbearer.allow.unverified.audience is true."
+    )
+    allow_unverified_audience: bool = Setting(
+        "sasl.oauthbearer.allow.unverified.audience", False, BOOLEAN, listener_too=True
+    ).described("Whether tokens are taken for any audience if no audience is expected.")
     expected_issuer: str = Setting(
         "sasl.oauthbearer.expected.issuer", "", TEXT, listener_too=True, null_default=True
-    ).described("The issuer that a token must name. Empty: any issuer whose key signed it.")
+    ).described(
+        "The issuer that a token must name. OAUTHBEARER needs one, unless "
+        "sasl.oauthbearer.allow.unverified.issuer is true."
+    )
+    allow_unverified_issuer: bool = Setting(
+        "sasl.oauthbearer.allow.unverified.issuer", False, BOOLEAN, listener_too=True
+    ).described("Whether tokens of any issuer whose key signed them are taken if no issuer is expected.")
     clock_skew_seconds: int = Setting(
         "sasl.oauthbearer.clock.skew.seconds", 30, integer(0), "s", listener_too=True
     ).described("How much the clocks of issuer and broker may differ, when a token's times are checked.")

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from broker.config.kinds import ConfigKind, ConfigType, choices_of, integer, one_of, short
+from broker.common.errors import ConfigError
+from broker.config.kinds import BOOLEAN, TEXT, ConfigKind, ConfigType, choices_of, integer, one_of, short
 from broker.config.sections.groups import GroupTimes, Limited, MemberTimes
 from broker.config.setting import Setting
 
@@ -46,8 +47,22 @@ class ShareGroupConfig:
     ).described(
         "Members that join a large share group (more than 512 members, topics and partitions in all) within "
         "this time of its last assignment are assigned partitions together, with the first heartbeat after "
-        "that time. In a smaller group each is at once. Kafka waits in groups of any size."
+        "that time. In a smaller group each is at once. Kafka waits in groups of any size. A group's own "
+        "`share.assignment.interval.ms` takes precedence."
     )
+    min_assignment_interval_ms: int = Setting(
+        "group.share.min.assignment.interval.ms", 0, integer(0), "ms"
+    ).described("The shortest `share.assignment.interval.ms` of a group.")
+    max_assignment_interval_ms: int = Setting(
+        "group.share.max.assignment.interval.ms", 15_000, integer(0), "ms"
+    ).described("The longest `share.assignment.interval.ms` of a group.")
+    assignor_offload: bool = Setting(
+        "group.share.assignor.offload.enable",
+        True,
+        BOOLEAN,
+        inert="the broker assigns the partitions of a large group in pieces",
+        internal=True,
+    ).described("Whether a thread in the background assigns the partitions of a share group.")
     max_size: int = Setting("group.share.max.size", 200, integer(1, 1_000)).described(
         "Maximum number of members of one share group. A member that exceeds it is refused with "
         "GROUP_MAX_SIZE_REACHED."
@@ -62,6 +77,9 @@ class ShareGroupConfig:
             Limited(self.min_session_timeout_ms, self.session_timeout_ms, self.max_session_timeout_ms),
             Limited(
                 self.min_heartbeat_interval_ms, self.heartbeat_interval_ms, self.max_heartbeat_interval_ms
+            ),
+            Limited(
+                self.min_assignment_interval_ms, self.assignment_interval_ms, self.max_assignment_interval_ms
             ),
         )
 
@@ -116,6 +134,35 @@ ISOLATION_LEVEL: Final = Setting(
     doc="Whether the group reads the records of transactions that are not committed.",
 )
 
+RENEW_ACKNOWLEDGE: Final = Setting(
+    "share.renew.acknowledge.enable",
+    True,
+    BOOLEAN,
+    doc="Whether members can renew the locks of the records that they hold (KIP-1222); if not, a renewal is "
+    "refused with INVALID_RECORD_STATE.",
+)
+
+NO_DEAD_LETTERS: Final = (
+    "there are no dead letter queues, as in a Kafka cluster with share.version 1: a record that cannot be "
+    "delivered is archived"
+)
+DEAD_LETTER_TOPIC: Final = Setting(
+    "errors.deadletterqueue.topic.name",
+    "",
+    TEXT,
+    inert=NO_DEAD_LETTERS,
+    doc="The topic for records that are rejected, or delivered too often (KIP-1191). Empty: none.",
+)
+DEAD_LETTER_RECORDS: Final = Setting(
+    "errors.deadletterqueue.copy.record.enable",
+    False,
+    BOOLEAN,
+    inert=NO_DEAD_LETTERS,
+    doc="Whether the dead letter queue has the records themselves, or only where they are.",
+)
+INTERNAL_NAME: Final = "__"
+"""What the name of a dead letter queue cannot begin with."""
+
 
 def share_group_times(configs: Mapping[str, str], config: ShareGroupConfig) -> GroupTimes:
     """Return the times of the members of a share group with these settings of its own."""
@@ -123,6 +170,8 @@ def share_group_times(configs: Mapping[str, str], config: ShareGroupConfig) -> G
 
 
 LOCK_DURATION: Final = "record.lock.duration.ms"
+DELIVERY_LIMIT: Final = "delivery.count.limit"
+MAX_LOCKS: Final = "partition.max.record.locks"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,14 +190,34 @@ class SharePartitionConfig:
     ).described("The longest `share.record.lock.duration.ms` of a group.")
     delivery_count_limit: int = Setting("group.share.delivery.count.limit", 5, integer(2, 10)).described(
         "How often a record is delivered to the members of a share group. After the last delivery, a record "
-        "that is released or whose lock ends is archived."
+        "that is released or whose lock ends is archived. A group's own `share.delivery.count.limit` takes "
+        "precedence."
     )
+    min_delivery_count_limit: int = Setting(
+        "group.share.min.delivery.count.limit", 2, integer(2, 5)
+    ).described("The smallest `share.delivery.count.limit` of a group.")
+    max_delivery_count_limit: int = Setting(
+        "group.share.max.delivery.count.limit", 10, integer(5, 25)
+    ).described("The largest `share.delivery.count.limit` of a group.")
     max_record_locks: int = Setting(
         "group.share.partition.max.record.locks", 2_000, integer(100, 10_000), "records"
     ).described(
         "Maximum number of records of a partition that are in flight in a share group. The records of one "
-        "batch are acquired together, so that there can be more."
+        "batch are acquired together, so that there can be more. A group's own "
+        "`share.partition.max.record.locks` takes precedence."
     )
+    min_max_record_locks: int = Setting(
+        "group.share.min.partition.max.record.locks", 100, integer(100, 2_000), "records"
+    ).described("The smallest `share.partition.max.record.locks` of a group.")
+    max_max_record_locks: int = Setting(
+        "group.share.max.partition.max.record.locks", 4_000, integer(2_000, 10_000), "records"
+    ).described("The largest `share.partition.max.record.locks` of a group.")
+    dead_letter_topic_prefix: str = Setting(
+        "errors.deadletterqueue.topic.name.prefix", "dlq.", TEXT, inert=NO_DEAD_LETTERS
+    ).described("What the name of a dead letter queue that is created by itself begins with.")
+    creates_dead_letter_topics: bool = Setting(
+        "errors.deadletterqueue.auto.create.topics.enable", False, BOOLEAN, inert=NO_DEAD_LETTERS
+    ).described("Whether dead letter queues are created by themselves.")
     max_sessions: int = Setting("group.share.max.share.sessions", 2_000, integer(1), "sessions").described(
         "Maximum number of share sessions. A member that exceeds it is refused with "
         "SHARE_SESSION_LIMIT_REACHED."
@@ -160,9 +229,38 @@ class SharePartitionConfig:
             self.min_record_lock_duration_ms, self.record_lock_duration_ms, self.max_record_lock_duration_ms
         )
 
+    @property
+    def delivery_limit(self) -> Limited:
+        return Limited(
+            self.min_delivery_count_limit, self.delivery_count_limit, self.max_delivery_count_limit
+        )
+
+    @property
+    def record_locks(self) -> Limited:
+        return Limited(self.min_max_record_locks, self.max_record_locks, self.max_max_record_locks)
+
+    @property
+    def _limited(self) -> tuple[tuple[Limited, str], ...]:
+        return (
+            (self.record_lock_duration, LOCK_DURATION),
+            (self.delivery_limit, DELIVERY_LIMIT),
+            (self.record_locks, MAX_LOCKS),
+        )
+
     def check(self) -> None:
         """Check the rules between keys. Raises ConfigError."""
-        self.record_lock_duration.check("group.share", LOCK_DURATION)
+        for limited, name in self._limited:
+            limited.check("group.share", name)
+
+    def check_group(self, configs: Mapping[str, str]) -> None:
+        """Check the settings of one group, which can be read. Raises ConfigError."""
+        for limited, name in self._limited:
+            limited.check_group(configs, f"{SHARE}.{name}")
+        topic = configs.get(DEAD_LETTER_TOPIC.key, "").strip()
+        if topic.startswith(INTERNAL_NAME):
+            raise ConfigError(
+                DEAD_LETTER_TOPIC.key, topic, f"a name that does not begin with {INTERNAL_NAME}"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +281,7 @@ class ShareCoordinatorConfig:
         "share.coordinator.state.topic.segment.bytes", 104_857_600, integer(1), "bytes"
     ).described("Segment size of __share_group_state.")
     updates_per_snapshot: int = Setting(
-        "share.coordinator.snapshot.update.records.per.snapshot", 500, integer(0), "records"
+        "share.coordinator.snapshot.update.records.per.snapshot", 500, integer(0, 500), "records"
     ).described(
         "Records with changes of one share partition that are written between two with its whole state."
     )
@@ -208,11 +306,11 @@ class ShareCoordinatorConfig:
     ).described("Bytes of __share_group_state that are read at once at the start.")
     append_linger_ms: int = Setting(
         "share.coordinator.append.linger.ms",
-        5,
-        integer(0),
+        -1,
+        integer(-1),
         "ms",
         inert="the writes of all requests that are handled together are one",
-    ).described("How long a write waits for others.")
+    ).described("How long a write waits for others; -1: for those that arrive together.")
     threads: int = Setting(
         "share.coordinator.threads", 1, integer(1), inert="the handlers of requests do this work"
     ).described("Threads of the share coordinator.")

@@ -22,8 +22,6 @@ STORED_REPLICAS, STORED_TAGS = "num.standby.replicas", "rack.aware.assignment.ta
 
 STANDBY_REPLICAS: Final = f"{STREAMS}.{STORED_REPLICAS}"
 RACK_TAGS: Final = f"{STREAMS}.{STORED_TAGS}"
-ASSIGNMENT_INTERVAL: Final = f"{STREAMS}.assignment.interval.ms"
-OFFLOAD: Final = f"{STREAMS}.assignor.offload.enable"
 TASK_OFFSET_INTERVAL: Final = f"{STREAMS}.task.offset.interval.ms"
 WARMUP_REPLICAS: Final = f"{STREAMS}.num.warmup.replicas"
 RECOVERY_LAG: Final = f"{STREAMS}.acceptable.recovery.lag"
@@ -105,7 +103,7 @@ class StreamsGroupConfig:
         "group.streams.assignor.offload.enable",
         True,
         BOOLEAN,
-        inert="the broker assigns tasks with pauses",
+        inert="the broker assigns the tasks of a large group in pieces",
         internal=True,
     ).described("Whether a thread in the background assigns the tasks.")
     task_offset_interval_ms: int = Setting(
@@ -144,6 +142,9 @@ class StreamsGroupConfig:
             Limited(
                 self.min_heartbeat_interval_ms, self.heartbeat_interval_ms, self.max_heartbeat_interval_ms
             ),
+            Limited(
+                self.min_assignment_interval_ms, self.assignment_interval_ms, self.max_assignment_interval_ms
+            ),
         )
 
     @property
@@ -151,9 +152,6 @@ class StreamsGroupConfig:
         """The ranges of other settings of a group, by its key."""
         return {
             STANDBY_REPLICAS: Limited(0, self.num_standby_replicas, self.max_standby_replicas),
-            ASSIGNMENT_INTERVAL: Limited(
-                self.min_assignment_interval_ms, self.assignment_interval_ms, self.max_assignment_interval_ms
-            ),
             TASK_OFFSET_INTERVAL: Limited(
                 self.min_task_offset_interval_ms, self.task_offset_interval_ms, INT_MAX
             ),
@@ -199,7 +197,7 @@ def streams_group_settings(configs: Mapping[str, str], config: StreamsGroupConfi
         times.session_timeout_ms,
         times.heartbeat_interval_ms,
         int(configs.get(INITIAL_DELAY, config.initial_rebalance_delay_ms)),
-        limits[ASSIGNMENT_INTERVAL].of_group(configs, ASSIGNMENT_INTERVAL),
+        times.assignment_interval_ms,
         limits[TASK_OFFSET_INTERVAL].of_group(configs, TASK_OFFSET_INTERVAL),
         int(configs.get(RECOVERY_LAG, config.acceptable_recovery_lag)),
         limits[STANDBY_REPLICAS].of_group(configs, STANDBY_REPLICAS),

@@ -20,6 +20,7 @@ from broker.config.kinds import (
     one_of,
 )
 from broker.config.sections.quotas import TopicThrottles
+from broker.config.sections.share_groups import NO_DEAD_LETTERS
 from broker.config.setting import Setting, settings_of
 
 NO_TIERED_STORAGE: Final = "this broker has no tiered storage"
@@ -29,6 +30,9 @@ LEAST_SEGMENT: Final = 14
 _HOURS = 3_600_000
 _MINUTES = 60_000
 
+
+LARGEST_RECORD: Final = 2_147_483_639
+"""As much as Kafka can allocate."""
 
 _PRODUCER: Final = "producer"
 _CODECS: Final = {"uncompressed": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
@@ -127,6 +131,27 @@ class TopicSettings:
     index_interval_bytes: int = Setting(
         "log.index.interval.bytes", 4_096, integer(0), "bytes", topic_key="index.interval.bytes", dynamic=True
     ).described("Bytes of records between two index entries.")
+    remote_copy_lag_bytes: int = Setting(
+        "log.remote.copy.lag.bytes",
+        -1,
+        long(-1),
+        "bytes",
+        topic_key="remote.copy.lag.bytes",
+        dynamic=True,
+        inert=NO_TIERED_STORAGE,
+    ).described(
+        "How many bytes of newer records a segment waits for before it is copied to remote storage; -1: as "
+        "local.retention.bytes."
+    )
+    remote_copy_lag_ms: int = Setting(
+        "log.remote.copy.lag.ms",
+        0,
+        long(-1),
+        "ms",
+        topic_key="remote.copy.lag.ms",
+        dynamic=True,
+        inert=NO_TIERED_STORAGE,
+    ).described("How long a segment waits before it is copied to remote storage; -1: as local.retention.ms.")
     local_retention_bytes: int = Setting(
         "log.local.retention.bytes",
         -2,
@@ -159,6 +184,19 @@ class TopicSettings:
     max_message_bytes: int = Setting(
         "message.max.bytes", 1_048_588, integer(0), "bytes", topic_key="max.message.bytes", dynamic=True
     ).described("Maximum size of a batch, after compression.")
+    max_decompressed_message_bytes: int = Setting(
+        "max.decompressed.message.bytes",
+        LARGEST_RECORD,
+        integer(1, LARGEST_RECORD),
+        "bytes",
+        topic_key="max.decompressed.message.bytes",
+        dynamic=True,
+    ).described(
+        "Maximum size of one record of a compressed batch, without compression; a batch with a larger record "
+        "is refused with INVALID_RECORD. Below the default, the records of compressed batches are always "
+        "read, whatever `record.validation` says. Records that are stored already stay readable; in Kafka, "
+        "their compaction and lookups by timestamp fail."
+    )
     max_message_records: int = Setting(
         "message.max.records",
         262_144,
@@ -322,6 +360,11 @@ class TopicSettings:
         return _CODECS.get(self.compression_type, codec)
 
     @property
+    def limits_records(self) -> bool:
+        """Whether the size of single records is limited."""
+        return self.max_decompressed_message_bytes < LARGEST_RECORD
+
+    @property
     def compression_level(self) -> int | None:
         """The level of `compression_type`; None if it has none."""
         match self.compression_type:
@@ -383,6 +426,21 @@ class TieredStorage:
 
 
 @dataclass(frozen=True, slots=True)
+class DeadLetters:
+    """Dead letter queues of share groups (KIP-1191), which this broker does not have. Topic-only, as in
+    Kafka.
+    """
+
+    group_enable: bool = Setting(
+        "errors.deadletterqueue.group.enable",
+        False,
+        BOOLEAN,
+        topic_key="errors.deadletterqueue.group.enable",
+        inert=NO_DEAD_LETTERS,
+    ).described("Whether the topic can be the dead letter queue of a share group.")
+
+
+@dataclass(frozen=True, slots=True)
 class InternalSettings:
     """Settings for tests, as Kafka has them."""
 
@@ -396,7 +454,7 @@ class InternalSettings:
     ).described("The topic's `segment.bytes` if it is set: smaller segments than that allows, for tests.")
 
 
-TOPIC_ONLY: Final = (TopicThrottles, TieredStorage, InternalSettings)
+TOPIC_ONLY: Final = (TopicThrottles, TieredStorage, DeadLetters, InternalSettings)
 """Sections whose keys have no default of the broker."""
 
 TOPIC_SETTINGS: Final[dict[str, Setting]] = {

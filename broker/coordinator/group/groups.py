@@ -156,6 +156,9 @@ class SessionTimes(Protocol):
     @property
     def heartbeat_interval_ms(self) -> int: ...
 
+    @property
+    def assignment_interval_ms(self) -> int: ...
+
 
 TimesOf = Callable[[str], SessionTimes]
 StreamsSettingsOf = Callable[[str], StreamsGroupSettings]
@@ -317,7 +320,7 @@ class Groups:
         self.changing[group_id] = self.changing.get(group_id, 0) + 1
         try:
             transition, result = yield from _change_copy(
-                self.by_id, self.timers, group_id, partial(self._divided_transition, now), change
+                self.by_id, self.timers, group_id, partial(self._divided_transition, group_id, now), change
             )
             self._note_assignment(group_id, transition)
             return transition, result
@@ -326,9 +329,11 @@ class Groups:
             if not self.changing[group_id]:
                 del self.changing[group_id]
 
-    def _divided_transition(self, now: Now, timers: SetsTimers) -> Transition:
+    def _divided_transition(self, group_id: str, now: Now, timers: SetsTimers) -> Transition:
         transition = self.transition(now, timers)
-        transition.is_divided = True
+        group = self.by_id.get(group_id)
+        if isinstance(group, ConsumerGroup | ShareGroup):
+            transition.assignment_interval_ms = self.times_of(group).assignment_interval_ms
         return transition
 
     def _note_assignment(self, group_id: str, transition: Transition) -> None:

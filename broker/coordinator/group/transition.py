@@ -53,15 +53,15 @@ class Changing(Protocol):
 
 
 class Transition:
-    """A call in progress. `pending` and `timers` belong to the coordinator and outlive it. `is_divided`:
-    it changes a large group.
+    """A call in progress. `pending` and `timers` belong to the coordinator and outlive it. The
+    `assignment_interval_ms` is that of a large group, and 0 for any other.
     """
 
     __slots__ = (
+        "assignment_interval_ms",
         "config",
         "consumer",
         "effects",
-        "is_divided",
         "now_ms",
         "pending",
         "share",
@@ -89,7 +89,7 @@ class Transition:
         self.now_ms = now.ms
         self.wall_ms = now.wall_ms
         self.effects = Effects()
-        self.is_divided = False
+        self.assignment_interval_ms = 0
 
     def reply(self, token: Token, reply: Reply) -> None:
         self.effects.replies.append((token, reply))
@@ -125,13 +125,11 @@ class Transition:
             replaced.append((group.group_id, group.copy()))
             group.revision += 1
 
-    def is_too_soon(self, assigned_ms: int | None, config: ConsumerGroupConfig | ShareGroupConfig) -> bool:
+    def is_too_soon(self, assigned_ms: int | None) -> bool:
         """Return whether a new member of a large group waits for the next assignment, as the last one was at
         `assigned_ms`. (KIP-1263)
         """
-        if not self.is_divided or assigned_ms is None:
-            return False
-        return self.now_ms < assigned_ms + config.assignment_interval_ms
+        return assigned_ms is not None and self.now_ms < assigned_ms + self.assignment_interval_ms
 
     def set_timer(self, timer: GroupTimer, delay_ms: int) -> None:
         self.timers.set(timer, self.now_ms + delay_ms)

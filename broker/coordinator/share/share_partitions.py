@@ -16,12 +16,15 @@ from broker.common.clock import Clock
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.slices import Slices
 from broker.config.sections.share_groups import (
+    DELIVERY_LIMIT,
     EARLIEST,
     ISOLATION_LEVEL,
     LATEST,
     LOCK_DURATION,
+    MAX_LOCKS,
     OFFSET_RESET,
     READ_COMMITTED,
+    RENEW_ACKNOWLEDGE,
     SHARE,
     SharePartitionConfig,
     duration_ms,
@@ -32,14 +35,18 @@ from broker.coordinator.share.persister import (
     StateWrite,
     WrittenState,
 )
-from broker.coordinator.share.share_partition import Lock, ShareLimits, SharePartition, StateChange
+from broker.coordinator.share.share_partition import (
+    DEFAULT_LIMITS,
+    Lock,
+    ShareLimits,
+    SharePartition,
+    StateChange,
+)
 from broker.coordinator.share.state_log import ShareState
 from broker.coordinator.share.states import NOT_SET, SharePartitionKey
 from broker.log.partition import PartitionLog
 from broker.partitions.partitions import LEADER_EPOCH, Partitions
 from broker.purgatory.timing_wheel import Timer
-
-RECORD_LOCK_DURATION: Final = f"{SHARE}.{LOCK_DURATION}"
 
 
 class ShareSettings(NamedTuple):
@@ -49,6 +56,9 @@ class ShareSettings(NamedTuple):
     auto_offset_reset: str = LATEST
     is_committed: bool = False
     """Whether the group reads committed records only."""
+    renews: bool = True
+    """Whether members can renew their locks."""
+    limits: ShareLimits = DEFAULT_LIMITS
 
 
 SettingsOf = Callable[[str], ShareSettings]
@@ -56,13 +66,18 @@ SettingsOf = Callable[[str], ShareSettings]
 
 
 def share_settings(configs: Mapping[str, str], config: SharePartitionConfig) -> ShareSettings:
-    """Return the settings of a group with these configs of its own, which are valid. A lock duration outside
-    the broker's range, which may have changed since, counts as the limit.
+    """Return the settings of a group with these configs of its own, which are valid. A number outside the
+    broker's range, which may have changed since, counts as the limit.
     """
     return ShareSettings(
-        config.record_lock_duration.of_group(configs, RECORD_LOCK_DURATION),
+        config.record_lock_duration.of_group(configs, f"{SHARE}.{LOCK_DURATION}"),
         configs.get(OFFSET_RESET.key, LATEST).strip(),
         configs.get(ISOLATION_LEVEL.key, "").strip() == READ_COMMITTED,
+        RENEW_ACKNOWLEDGE.read(configs.get(RENEW_ACKNOWLEDGE.key, "true")),
+        ShareLimits(
+            config.delivery_limit.of_group(configs, f"{SHARE}.{DELIVERY_LIMIT}"),
+            config.record_locks.of_group(configs, f"{SHARE}.{MAX_LOCKS}"),
+        ),
     )
 
 
@@ -107,7 +122,6 @@ class SharePartitions:
 
     def __init__(
         self,
-        config: SharePartitionConfig,
         partitions: Partitions,
         persister: ShareStatePersister,
         settings_of: SettingsOf,
@@ -115,7 +129,6 @@ class SharePartitions:
         wake: Callable[[SharePartition], None],
     ) -> None:
         self.settings_of = settings_of
-        self._limits = ShareLimits(config.delivery_count_limit, config.max_record_locks)
         self._partitions = partitions
         self._persister = persister
         self._clock = clock
@@ -128,15 +141,18 @@ class SharePartitions:
         persister.on_reset = self.drop
 
     def get(self, key: SharePartitionKey) -> SharePartition | None:
-        """Return the share partition if it was read."""
-        return self._loaded.get(key)
+        """Return the share partition if it was read, with the limits that its group has now."""
+        known = self._loaded.get(key)
+        if known is not None:
+            known.limits = self.settings_of(key.group_id).limits
+        return known
 
     def load(self, key: SharePartitionKey, log: PartitionLog) -> Slices[SharePartition]:
         """Return the share partition; read its state if necessary, and decide where it starts.
 
         Where it starts is stored before anything is delivered. Raises ApiError.
         """
-        known = self._loaded.get(key)
+        known = self.get(key)
         if known is not None:
             return known
         if self._read(key).start_offset == NOT_SET:
@@ -147,7 +163,8 @@ class SharePartitions:
         known = self._loaded.get(key)
         if known is None:
             state = self._read(key)
-            known = SharePartition(state.start_offset, state.batches, self._limits, state.state_epoch)
+            limits = self.settings_of(key.group_id).limits
+            known = SharePartition(state.start_offset, state.batches, limits, state.state_epoch)
             self._loaded[key] = known
         known.forget_before(log.log_start_offset)
         return known
@@ -211,7 +228,7 @@ class SharePartitions:
         changes = []
         for lock in self._locks.advance(now_ms, LOCKS_AT_ONCE):
             assert isinstance(lock, Lock)
-            partition = self._loaded.get(lock.key)
+            partition = self.get(lock.key)
             if partition is not None:
                 changes.append((lock.key, partition, partition.expired(lock)))
         self._store_now(changes)
@@ -251,7 +268,7 @@ class SharePartitions:
         """Stage the release of everything that a member holds in a share partition; None if it holds nothing,
         or if that cannot be stored, so that its lock releases it.
         """
-        partition = self._loaded.get(key)
+        partition = self.get(key)
         if partition is None:
             return None
         try:

@@ -73,7 +73,6 @@ class ShareGroups:
         self.persister = ShareStatePersister(config.share_coordinator, partitions, clock, self._create_topic)
         self.sessions = ShareSessions(config.share_partitions.max_sessions)
         self.share = SharePartitions(
-            config.share_partitions,
             partitions,
             self.persister,
             self._settings_of,

@@ -7,6 +7,8 @@ import pytest
 from broker.api.share.acknowledgements import AT_ONCE, MOST_BATCHES, MOST_PARTITIONS
 from broker.common.errors import ErrorCode
 from broker.coordinator.share.persister import SHARE_STATE_TOPIC
+from broker.coordinator.share.share_partition import ShareLimits
+from broker.coordinator.share.share_partitions import ShareSettings
 from broker.coordinator.share.states import SharePartitionKey
 from broker.protocol.messages.share_acknowledge import AcknowledgementBatch as Acknowledged
 from broker.protocol.messages.share_acknowledge import (
@@ -500,3 +502,33 @@ async def test_a_client_that_goes_away_in_any_pause_leaves_records_to_others(
             break
         pauses += 1
     assert pauses > 0
+
+
+@pytest.mark.parametrize("by", ["fetch", "acknowledge"])
+async def test_a_group_can_forbid_renewals(harness: Harness, by: str) -> None:
+    harness.append("orders", 4)
+    member = Member(harness)
+    assert await member.acquired() == [(0, 3, 1)]
+    harness.share.share.settings_of = lambda _group: ShareSettings(renews=False)
+    renewed = ((0, 1, [ACCEPT]), (2, 3, [RENEW]))
+    if by == "fetch":
+        (partition,) = (await member.renew(*renewed)).responses[0].partitions
+        assert partition.acknowledge_error_code == ErrorCode.INVALID_RECORD_STATE
+    else:
+        refused = await member.acknowledge(*renewed, renews=True)
+        assert code_of(refused) == ErrorCode.INVALID_RECORD_STATE
+    assert code_of(await member.acknowledge((0, 3, [ACCEPT]), renews=True)) == 0
+
+
+async def test_new_limits_of_a_group_count_at_once(harness: Harness) -> None:
+    """As in Kafka: a change applies to the records that are in flight."""
+    harness.append("orders", 1)
+    member = Member(harness)
+    assert await member.acquired() == [(0, 0, 1)]
+    harness.share.share.settings_of = lambda _group: ShareSettings(limits=ShareLimits(deliveries=2))
+    assert await member.acquired((0, 0, [RELEASE])) == [(0, 0, 2)]
+    assert await member.acquired((0, 0, [RELEASE])) == []
+    harness.share.share.settings_of = lambda _group: ShareSettings(limits=ShareLimits(locks=100))
+    for _ in range(101):
+        harness.append("orders", 1)
+    assert sum(last - first + 1 for first, last, _ in await member.acquired()) == 100

@@ -1,4 +1,4 @@
-"""Internal topics of Streams applications that the upstream cluster would create for the gateway's clients."""
+"""Internal topics that the upstream cluster would create for a Streams application behind the gateway."""
 
 from pathlib import Path
 

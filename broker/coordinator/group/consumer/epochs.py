@@ -82,7 +82,7 @@ def _waits(
         return False
     if member.member_id in group.targets and (before.topics, before.regex) != (member.topics, member.regex):
         return False
-    return transition.is_too_soon(group.assigned_ms, transition.consumer)
+    return transition.is_too_soon(group.assigned_ms)
 
 
 def _assign(transition: Transition, group: ConsumerGroup) -> Steps[None]:

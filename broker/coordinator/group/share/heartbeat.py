@@ -130,7 +130,7 @@ def _advance(
     if is_bumped or group.known_topics is not topics:
         yield from bump_if_changed(transition, group, is_bumped=is_bumped)
     keeps = member.member_id not in group.targets or before.topics == member.topics
-    waits = keeps and transition.is_too_soon(group.assigned_ms, transition.share)
+    waits = keeps and transition.is_too_soon(group.assigned_ms)
     if group.epoch > group.target_epoch and not waits:
         yield from _assign(transition, group)
     if member.epoch != group.target_epoch:

@@ -287,7 +287,10 @@ class StreamsGroup(ModernGroup[StreamsMember, StreamsTimers, TaskSets]):
         member = self.members.get(member_id)
         if member is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        return ErrorCode.NONE if self._may_commit(member, request) else ErrorCode.ILLEGAL_GENERATION
+        if self._may_commit(member, request):
+            return ErrorCode.NONE
+        knows = request.knows_member_epochs
+        return ErrorCode.STALE_MEMBER_EPOCH if knows else ErrorCode.ILLEGAL_GENERATION
 
     def check_fetch(self, member_id: str | None, epoch: int) -> ErrorCode:
         """Check an OffsetFetch, which states a member only if it comes from one."""

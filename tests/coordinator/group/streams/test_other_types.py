@@ -1,6 +1,7 @@
 """Streams groups beside groups of other types: conversions of empty groups, the other APIs, offsets."""
 
 import pytest
+from msgspec.structs import replace
 
 from broker.common.errors import ErrorCode
 from broker.common.slices import run_through
@@ -209,17 +210,20 @@ def test_an_empty_group_takes_offsets_of_anybody(talk):
     [
         ("a", 3, ErrorCode.NONE),
         ("a", 2, ErrorCode.NONE),
-        ("a", 1, ErrorCode.ILLEGAL_GENERATION),
-        ("a", 4, ErrorCode.ILLEGAL_GENERATION),
+        ("a", 1, ErrorCode.STALE_MEMBER_EPOCH),
+        ("a", 4, ErrorCode.STALE_MEMBER_EPOCH),
         ("c", 3, ErrorCode.UNKNOWN_MEMBER_ID),
         ("", -1, ErrorCode.NONE),
-        ("a", -1, ErrorCode.ILLEGAL_GENERATION),
+        ("a", -1, ErrorCode.STALE_MEMBER_EPOCH),
     ],
 )
 def test_a_transaction_commits_as_a_member_does(talk, member_id, epoch, error):
     two(talk)
     request = CommitRequest("g", epoch, member_id, None, (OffsetToCommit("t", 0, 5),))
     assert talk.group().check_transactional_commit(request) is error
+    before = replace(request, knows_member_epochs=False)
+    told = ErrorCode.ILLEGAL_GENERATION if error is ErrorCode.STALE_MEMBER_EPOCH else error
+    assert talk.group().check_transactional_commit(before) is told
 
 
 def test_a_client_that_knows_no_member_epochs_cannot_commit(talk):
