@@ -33,6 +33,8 @@ OFFSETS_TOPIC: Final = "__consumer_offsets"
 
 
 UNKNOWN_LAG: Final = -1
+LEAST_LAG: Final = -1 << 63
+"""The least number that a message can have."""
 
 ShareSummary = Callable[[str, bytes, int], ShareStateSummary | None]
 """Returns what is known of the state of a share partition: by group id, topic id and partition."""
@@ -181,12 +183,12 @@ class GroupService:
 
     def share_lag(self, topic: str, index: int, summary: ShareStateSummary) -> int:
         """Return the number of records of a share partition that a group has still to complete; -1 if it is
-        unknown. Opens no log. (KIP-1226)
+        unknown, and another negative number if the group starts behind the end. Opens no log. (KIP-1226)
         """
         end = self._partitions.end_offset(topic, index)
         if end is None or summary.complete < 0:
             return UNKNOWN_LAG
-        return end - summary.start_offset - summary.complete
+        return max(end - summary.start_offset - summary.complete, LEAST_LAG)
 
     def positions(self, group_id: str) -> Steps[Mapping[str, Mapping[int, CommittedOffset]]]:
         """Return where a group reads on, by topic and partition: its committed offsets, or the start offsets

@@ -23,6 +23,7 @@ from broker.protocol.messages.describe_quorum import (
 from broker.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from broker.protocol.messages.raft_voters import AddRaftVoterRequest, RemoveRaftVoterRequest
 from broker.protocol.messages.unregister_broker import UnregisterBrokerRequest
+from broker.protocol.messages.unregister_controller import UnregisterControllerRequest
 from broker.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from tests.api.harness import WALL_MS, Harness
 
@@ -225,6 +226,47 @@ async def test_no_broker_can_be_removed(harness: Harness, broker: int, error: Er
     assert str(broker) in reply.error_message
 
 
+@pytest.mark.parametrize(
+    ("controller", "error", "why"),
+    [
+        (0, ErrorCode.CONTROLLER_ID_NOT_REGISTERED, "Controller ID 0 is not currently registered."),
+        (1, ErrorCode.INVALID_REQUEST, "Controller cannot unregister itself while it is active."),
+        (-1, ErrorCode.CONTROLLER_ID_NOT_REGISTERED, "Controller ID -1 is not currently registered."),
+    ],
+)
+async def test_no_controller_can_be_removed(
+    harness: Harness, controller: int, error: ErrorCode, why: str
+) -> None:
+    reply = await harness.ask(UnregisterControllerRequest(controller))
+    assert (reply.error_code, reply.error_message) == (error, why)
+
+
+@pytest.mark.parametrize(
+    ("cluster_id", "node_id", "error"),
+    [
+        (None, -1, ErrorCode.NONE),
+        ("ours", 1, ErrorCode.NONE),
+        ("ours", 0, ErrorCode.REBOOTSTRAP_REQUIRED),
+        ("ours", 2, ErrorCode.REBOOTSTRAP_REQUIRED),
+        ("another", 1, ErrorCode.REBOOTSTRAP_REQUIRED),
+        ("", 1, ErrorCode.REBOOTSTRAP_REQUIRED),
+        ("x" * 32_000, 1, ErrorCode.REBOOTSTRAP_REQUIRED),
+        (None, 1, ErrorCode.INVALID_REQUEST),
+        (None, -2, ErrorCode.INVALID_REQUEST),
+        ("ours", -1, ErrorCode.INVALID_REQUEST),
+    ],
+)
+async def test_a_client_is_told_to_look_elsewhere_unless_it_means_this_broker(
+    harness: Harness, cluster_id: str | None, node_id: int, error: ErrorCode
+) -> None:
+    stated = harness.control.image.cluster_id if cluster_id == "ours" else cluster_id
+    reply = await harness.ask(ApiVersionsRequest("tests", "1", stated, node_id))
+    assert reply.error_code == error
+    assert bool(reply.api_keys) == bool(reply.finalized_features) == (not error)
+    older = await harness.ask(ApiVersionsRequest("tests", "1", stated, node_id), 4)
+    assert older.error_code == ErrorCode.NONE
+
+
 VOTER = bytes(15) + b"\1"
 
 
@@ -238,8 +280,9 @@ async def test_the_voters_stay(harness: Harness, change: str, ending: str) -> No
             if change == "Add"
             else RemoveRaftVoterRequest(cluster_id, voter_id, directory)
         )
-        reply = await harness.ask(request, 0)
-        return reply.error_code, reply.error_message
+        replies = [await harness.ask(request, version) for version in ((0, 1) if change == "Add" else (0,))]
+        (found,) = {(reply.error_code, reply.error_message) for reply in replies}
+        return found
 
     unsupported = f"Cluster doesn't support {ending} voter because the kraft.version feature is 0"
     for cluster_id in (None, ours):

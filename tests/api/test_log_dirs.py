@@ -22,6 +22,7 @@ async def sizes(
 ) -> Sizes:
     reply = await harness.ask(DescribeLogDirsRequest(topics), version)
     assert {each.error_code for each in (reply, *reply.results)} == {ErrorCode.NONE}
+    assert not any(each.is_cordoned for each in reply.results)
     return {
         result.log_dir: {
             topic.name: {each.partition_index: each.partition_size for each in topic.partitions}
@@ -31,7 +32,7 @@ async def sizes(
     }
 
 
-@pytest.mark.parametrize("version", [1, 2, 3, 4])
+@pytest.mark.parametrize("version", [1, 2, 3, 4, 5])
 async def test_a_directory_without_partitions_has_an_entry(
     harness: Harness, tmp_path: Path, version: int
 ) -> None:

@@ -81,6 +81,7 @@ from broker.protocol.messages.share_group_offsets import (
     DeleteShareGroupOffsetsRequestTopic,
 )
 from broker.protocol.messages.unregister_broker import UnregisterBrokerRequest
+from broker.protocol.messages.unregister_controller import UnregisterControllerRequest
 from broker.protocol.messages.update_features import UpdateFeaturesRequest
 from broker.protocol.messages.write_share_group_state import PartitionData as WrittenPartition
 from broker.protocol.messages.write_share_group_state import WriteShareGroupStateRequest, WriteStateData
@@ -207,6 +208,7 @@ NEEDS: dict[str, tuple[Role, Message, int | None]] = {
     "elections": (Role.ADMIN, ElectLeadersRequest(topic_partitions=[TopicPartitions("orders", [0])]), None),
     "features": (Role.ADMIN, UpdateFeaturesRequest(), None),
     "brokers removed": (Role.ADMIN, UnregisterBrokerRequest(7), None),
+    "controllers removed": (Role.ADMIN, UnregisterControllerRequest(7), None),
     "voters added": (Role.ADMIN, AddRaftVoterRequest(), None),
     "voters removed": (Role.ADMIN, RemoveRaftVoterRequest(), None),
 }

@@ -203,6 +203,23 @@ async def test_offsets_are_described(harness):
     assert await offsets(harness, None, "unknown") == []
 
 
+@pytest.mark.parametrize(
+    ("start", "complete", "lag"),
+    [(4, 0, 6), (4, 6, 0), (4, 3, 3), (10, 0, 0), (15, 0, -5), (4, -1, -1), (2**63 - 1, 2**31 - 1, -(2**63))],
+)
+async def test_version_1_has_the_lag(harness, start, complete, lag):
+    await ready(harness)
+    harness.append("orders", *range(10))
+    key = GROUP, harness.control.image.topics["orders"].topic_id, 0
+    harness.states.starts[key], harness.states.complete[key] = start, complete
+    wanted = DescribeShareGroupOffsetsRequestGroup(
+        GROUP, [DescribeShareGroupOffsetsRequestTopic("orders", [0, 9])]
+    )
+    for version, told in ((1, [lag, -1]), (0, [-1, -1])):
+        (found,) = (await harness.ask(DescribeShareGroupOffsetsRequest([wanted]), version)).groups
+        assert [each.lag for each in found.topics[0].partitions] == told
+
+
 async def test_a_repeated_group_is_refused(harness):
     await ready(harness)
     groups = [DescribeShareGroupOffsetsRequestGroup(GROUP)] * 2

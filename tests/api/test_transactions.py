@@ -517,6 +517,24 @@ async def test_an_operator_ends_a_transaction_with_markers(harness: Harness) -> 
     assert await mark(0, 3) == ErrorCode.INVALID_PRODUCER_EPOCH
 
 
+@pytest.mark.parametrize("version", [0, 1, 2])
+async def test_a_marker_of_transaction_version_2_has_a_new_epoch(harness: Harness, version: int) -> None:
+    """KIP-1228."""
+    producer = await producer_on(harness)
+    await producer.write(b"a")
+
+    async def mark(epoch: int) -> int:
+        topics = [WritableTxnMarkerTopic("events", [0])]
+        marker = WritableTxnMarker(producer.producer_id, epoch, False, topics, 0, version)
+        reply = await harness.ask(WriteTxnMarkersRequest([marker]), 2)
+        return int(reply.markers[0].topics[0].partitions[0].error_code)
+
+    assert await mark(0) == (ErrorCode.INVALID_PRODUCER_EPOCH if version == 2 else 0)
+    assert await mark(1) == 0
+    assert await mark(1) == 0  # again, of a transaction that has ended
+    assert await mark(0) == ErrorCode.INVALID_PRODUCER_EPOCH
+
+
 async def test_deleted_records_may_be_of_an_open_transaction(harness: Harness) -> None:
     producer = await producer_on(harness)
     await producer.write(b"a")

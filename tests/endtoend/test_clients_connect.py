@@ -27,7 +27,7 @@ INTERNAL: Final = {"connect-configs": 1, "connect-offsets": 5, "connect-status":
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return classpath("kafka", tmp_path_factory.mktemp("classes"))
+    return classpath("connect", tmp_path_factory.mktemp("classes"))
 
 
 @pytest.fixture

@@ -19,6 +19,8 @@ from tests.endtoend.answers import (
     records,
     sessions,
     share_groups,
+    streams_groups,
+    streams_walks,
     topics,
     transactions,
     zombies,
@@ -42,12 +44,14 @@ SETTINGS: Final = (
     "group.consumer.heartbeat.interval.ms=500",
     "message.max.bytes=12000000",
     "min.insync.replicas=1",
+    "group.streams.initial.rebalance.delay.ms=0",
+    "group.streams.assignment.interval.ms=0",
 )
 OWN: Final = ("events.topics=",)
 
 AREAS: Final = (
     *(records, topics, configs, quotas_and_users, groups, transactions, share_groups),
-    *(zombies, members, sessions),
+    *(zombies, members, sessions, streams_groups, streams_walks),
 )
 
 

@@ -56,7 +56,7 @@ Row = tuple[int, Any, Any, Any]
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return classpath("kafka", tmp_path_factory.mktemp("classes"))
+    return classpath("connect", tmp_path_factory.mktemp("classes"))
 
 
 @pytest.fixture

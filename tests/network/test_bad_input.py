@@ -110,7 +110,7 @@ async def test_a_body_that_cannot_be_read_ends_the_connection_with_one_line(
     assert await is_served(polite)
 
 
-@pytest.mark.parametrize("version", [5, 99, 0x7FFF])
+@pytest.mark.parametrize("version", [6, 99, 0x7FFF])
 async def test_an_unknown_version_of_api_versions_is_answered_in_format_0_with_the_range(
     broker: RunningBroker, version: int
 ) -> None:
@@ -119,7 +119,7 @@ async def test_an_unknown_version_of_api_versions_is_answered_in_format_0_with_t
     correlation_id, answer = await client.receive(18, 0)
     assert correlation_id == 1
     assert answer.error_code == 35
-    assert [(each.api_key, each.min_version, each.max_version) for each in answer.api_keys] == [(18, 0, 4)]
+    assert [(each.api_key, each.min_version, each.max_version) for each in answer.api_keys] == [(18, 0, 5)]
     assert (await client.ask(ApiVersionsRequest("tester", "1"), 4)).error_code == 0
 
 

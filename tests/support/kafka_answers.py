@@ -1,12 +1,14 @@
 """Compares the answers of Weir and Apache Kafka to the same requests, in every version that both serve.
 
 Not compared: the words of errors, and what belongs to one broker (ids, addresses, sizes, throttle times).
+Neither are the epochs of groups, which begin at 1 in Kafka and at 0 here; requests state what they were told.
 Lists are compared without their order, which in Kafka is often that of a hash table.
 """
 
 import importlib
 import json
 import pkgutil
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -21,17 +23,20 @@ LOOK_EVERY_S: Final = 0.05
 
 OF_ONE_BROKER: Final = frozenset(
     {
+        "assignment_epoch",
         "batch_index_error_message",
         "client_instance_id",
         "cluster_id",
         "documentation",
         "error_message",
+        "group_epoch",
         "high_watermark",
         "last_caught_up_timestamp",
         "last_fetch_timestamp",
         "leader",
         "log_dir",
         "log_end_offset",
+        "member_epoch",
         "member_id",
         "nodes",
         "partition_size",
@@ -46,6 +51,9 @@ OF_ONE_BROKER: Final = frozenset(
     }
 )
 """Fields that are not compared."""
+
+IN_ANY_ORDER: Final = frozenset({"status_detail"})
+"""Texts that are compared as sets of words: they name topics in the order of a hash table."""
 
 Body = Mapping[str, Any]
 """The fields of a request by name; a value may be a function of the `Side`."""
@@ -70,7 +78,8 @@ REQUESTS: Final = requests()
 class Case:
     """One request. `differs` says why the answers differ; then they must, in some version.
 
-    `versions` limits those that are tried; `keeps` are fields of the answer that later cases use. With
+    `versions` limits those that are tried; `keeps` are fields of an answer without error that later cases
+    use, by their own names or those in `names`; what is null is not kept. With
     `until_same` the request is repeated until the answers agree: Kafka applies some changes after its answer.
     With `until` each broker is asked until its answer has these fields. An `unread` request waits for others:
     it has a connection of its own, and its answer is not compared.
@@ -81,6 +90,7 @@ class Case:
     versions: Sequence[int] | None = None
     differs: str = ""
     keeps: tuple[str, ...] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
     until_same: bool = False
     until: Body = field(default_factory=dict)
     unread: bool = False
@@ -179,7 +189,11 @@ def as_json(value: Any) -> Any:
 def comparable(value: Any) -> Any:
     """Return the part of an answer that two brokers have in common, with sorted lists and null as empty."""
     if isinstance(value, dict):
-        return {key: comparable(each) for key, each in value.items() if key not in OF_ONE_BROKER}
+        return {
+            key: sorted(re.findall(r"\w[\w.-]*", each)) if key in IN_ANY_ORDER else comparable(each)
+            for key, each in value.items()
+            if key not in OF_ONE_BROKER
+        }
     if isinstance(value, list):
         return sorted(map(comparable, value), key=json.dumps) or ""
     return "" if value is None else value
@@ -208,7 +222,9 @@ async def compare(case: Case, kafka: Side, weir: Side) -> list[str]:
             continue
         answers = [await side.ask_until(case.api, case.body, version, case.until) for side in (kafka, weir)]
         for side, answer in zip((kafka, weir), answers, strict=True):
-            side.kept.update({name: answer[name] for name in case.keeps if name in answer})
+            if not answer.get("error_code"):
+                told = [name for name in case.keeps if answer.get(name) is not None]
+                side.kept.update({case.names.get(name, name): answer[name] for name in told})
         different = list(differences(*map(comparable, answers)))
         deadline = trio.current_time() + PATIENCE_S
         while different and case.until_same and trio.current_time() < deadline:

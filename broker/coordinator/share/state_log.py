@@ -44,6 +44,10 @@ _COMPLETE: Final = 0
 """The tag of the number of records whose delivery is complete. (Kafka 4.2)"""
 
 
+MAX_COMPLETE: Final = 0x7FFF_FFFF
+"""The highest number of complete records that a message can have."""
+
+
 class ShareState(NamedTuple):
     """The stored state of a share partition. `batches` are sorted and do not overlap; times in ms.
 
@@ -67,7 +71,8 @@ class ShareState(NamedTuple):
         """
         if self.stated != NOT_SET or self.start_offset == NOT_SET:
             return self.stated
-        return sum(each.last - each.first + 1 for each in self.batches if each.state.is_terminal)
+        complete = sum(each.last - each.first + 1 for each in self.batches if each.state.is_terminal)
+        return min(complete, MAX_COMPLETE)
 
     def after(self, update: "ShareUpdate") -> "ShareState":
         """Return the state after an update. The start offset never moves back."""

@@ -46,8 +46,8 @@ class Leader:
         self.topic_id = harness.partitions.by_name["orders"].topic_id
         self.partition = 0
 
-    async def _ask(self, message: Any) -> Any:
-        (topic,) = (await self.harness.ask(message)).results
+    async def _ask(self, message: Any, version: int | None = None) -> Any:
+        (topic,) = (await self.harness.ask(message, version)).results
         (partition,) = topic.partitions
         assert (topic.topic_id, partition.partition) == (self.topic_id, self.partition)
         return partition
@@ -62,12 +62,19 @@ class Leader:
         return await self._ask(ReadShareGroupStateRequest(self.group, topics))
 
     async def write(
-        self, *batches: Batch, state_epoch: int = 0, leader_epoch: int = 0, start: int = -1
+        self,
+        *batches: Batch,
+        state_epoch: int = 0,
+        leader_epoch: int = 0,
+        start: int = -1,
+        complete: int = -1,
+        version: int | None = None,
     ) -> int:
         states = [StateBatch(*each) for each in batches]
-        asked = WrittenPartition(self.partition, state_epoch, leader_epoch, start, state_batches=states)
+        asked = WrittenPartition(self.partition, state_epoch, leader_epoch, start, complete, states)
         topics = [WriteStateData(self.topic_id, [asked])]
-        return int((await self._ask(WriteShareGroupStateRequest(self.group, topics))).error_code)
+        written = await self._ask(WriteShareGroupStateRequest(self.group, topics), version)
+        return int(written.error_code)
 
     async def delete(self) -> int:
         topics = [DeleteStateData(self.topic_id, [DeletedPartition(self.partition)])]
@@ -77,6 +84,12 @@ class Leader:
         topics = [ReadStateSummaryData(self.topic_id, [SummarizedPartition(self.partition)])]
         found = await self._ask(ReadShareGroupStateSummaryRequest(self.group, topics))
         return found.error_code, found.start_offset, found.state_epoch, found.leader_epoch
+
+    async def complete(self, version: int = 1) -> int:
+        """Return the number of records whose delivery is complete."""
+        topics = [ReadStateSummaryData(self.topic_id, [SummarizedPartition(self.partition)])]
+        found = await self._ask(ReadShareGroupStateSummaryRequest(self.group, topics), version)
+        return int(found.delivery_complete_count)
 
 
 async def test_a_state_from_its_initialization_to_its_deletion(harness: Harness) -> None:
@@ -97,6 +110,33 @@ async def test_a_state_from_its_initialization_to_its_deletion(harness: Harness)
     assert await leader.summary() == (0, 12, 3, 0)
     assert await leader.delete() == 0
     assert await leader.summary() == (0, -1, 0, 0)
+
+
+async def test_version_1_has_the_number_of_complete_records(harness: Harness) -> None:
+    leader = Leader(harness, "others")
+    assert await leader.complete() == -1
+    assert await leader.initialize(3, -1) == 0
+    assert await leader.complete() == -1
+    assert await leader.initialize(4, 10) == 0
+    assert await leader.complete() == 0
+    assert await leader.write((10, 14, 2, 1), (15, 15, 4, 2), state_epoch=4) == 0
+    assert await leader.complete() == 6
+    assert await leader.write(state_epoch=4, start=10, complete=9) == 0
+    assert (await leader.complete(), await leader.complete(0)) == (9, -1)
+    assert (await leader.read(7)).error_code == 0  # stores the leader's epoch
+    assert await leader.complete() == 9
+    assert await leader.write(state_epoch=4, leader_epoch=7, start=16, version=0) == 0
+    assert await leader.complete() == 0
+
+
+@pytest.mark.parametrize(
+    ("last", "expected"), [(2**31 - 3, 2**31 - 2), (2**31 - 2, 2**31 - 1), (2**31, 2**31 - 1)]
+)
+async def test_the_number_fits_the_message(harness: Harness, last: int, expected: int) -> None:
+    leader = Leader(harness, "others")
+    await leader.initialize(0, 0)
+    assert await leader.write((0, last, 2, 1)) == 0
+    assert await leader.complete() == expected
 
 
 async def test_epochs_fence_leaders_that_are_out_of_date(harness: Harness) -> None:

@@ -3,14 +3,13 @@
 from typing import Any, Final
 
 from tests.endtoend.answers.topics import ABSENT, TOPIC
-from tests.support.kafka_answers import Case
+from tests.support.kafka_answers import Case, kept, topic_id
 
 NONE: Final = "no-such-group"
 NEW: Final = "consumers"
 SIMPLE: Final = "simple"
 
 LEFT_GROUP: Final = "Kafka keeps the empty group of a refused JoinGroup"
-BAD_METADATA: Final = "Kafka fails with UNKNOWN_SERVER_ERROR on a subscription that it cannot read"
 
 
 def join(**changes: Any) -> dict[str, Any]:
@@ -25,15 +24,17 @@ def join(**changes: Any) -> dict[str, Any]:
 
 def commit(group: str, *partitions: tuple[int, int], topic: str = TOPIC, **more: Any) -> dict[str, Any]:
     rows = [{"partition_index": index, "committed_offset": offset} for index, offset in partitions]
-    return {"group_id": group, "topics": [{"name": topic, "partitions": rows}], **more}
+    named = {"name": topic, "topic_id": topic_id(topic), "partitions": rows}
+    return {"group_id": group, "topics": [named], **more}
 
 
 def fetch(group: str, *indexes: int, **more: Any) -> dict[str, Any]:
     """Fetch all offsets if no partition is named."""
-    topics = [{"name": TOPIC, "partition_indexes": list(indexes)}] if indexes else None
+    named = {"name": TOPIC, "topic_id": topic_id(TOPIC), "partition_indexes": list(indexes)}
+    topics = [named] if indexes else None
     return {
         "group_id": group,
-        "topics": topics,
+        "topics": topics and [{key: named[key] for key in ("name", "partition_indexes")}],
         "groups": [{"group_id": group, "topics": topics, **more}],
     }
 
@@ -44,8 +45,11 @@ def heartbeat(**changes: Any) -> dict[str, Any]:
 
 FIRST: Final = {"rebalance_timeout_ms": 5_000, "subscribed_topic_names": [TOPIC], "topic_partitions": []}
 
-ALL: Final = range(2, 10)
-BY_GROUP: Final = (9,)
+EPOCH: Final = kept("member_epoch")
+"""That of the member whose first heartbeat was answered last."""
+
+ALL: Final = range(2, 11)
+BY_GROUP: Final = (9, 10)
 
 CASES: Final = (
     *(
@@ -81,6 +85,9 @@ CASES: Final = (
     Case("OffsetCommit", commit(NONE, (0, 1), generation_id_or_member_epoch=5, member_id="m")),
     Case("OffsetCommit", commit(SIMPLE, (0, 1), (9, 1))),
     Case("OffsetCommit", commit(SIMPLE, (0, 1), topic=ABSENT)),
+    Case(
+        "OffsetCommit", {"group_id": SIMPLE, "topics": [{"topic_id": bytes(16), "partitions": [{}]}]}, (10,)
+    ),
     Case("OffsetCommit", commit(SIMPLE, (1, -5))),
     Case("OffsetCommit", commit("", (0, 1))),
     Case("OffsetFetch", fetch(SIMPLE), ALL),
@@ -119,8 +126,8 @@ CASES: Final = (
             FIRST | {"rack_id": ""},
         )
     ),
-    Case("ConsumerGroupHeartbeat", heartbeat(**FIRST), (1,)),
-    Case("ConsumerGroupHeartbeat", heartbeat(member_epoch=1), (1,)),
+    Case("ConsumerGroupHeartbeat", heartbeat(**FIRST), (1,), keeps=("member_epoch",)),
+    Case("ConsumerGroupHeartbeat", heartbeat(member_epoch=EPOCH), (1,)),
     Case("ConsumerGroupHeartbeat", heartbeat(member_epoch=9), (1,)),
     Case("ConsumerGroupDescribe", {"group_ids": [NEW], "include_authorized_operations": True}),
     Case("DescribeGroups", {"groups": [NEW]}),
@@ -130,15 +137,14 @@ CASES: Final = (
     Case("ListGroups", {"types_filter": ["no such type"]}, (5,)),
     Case("DeleteGroups", {"groups_names": [NEW]}),
     Case("Heartbeat", {"group_id": NEW, "generation_id": 1, "member_id": "m"}),
-    Case("OffsetCommit", commit(NEW, (0, 1), generation_id_or_member_epoch=1, member_id="m")),
+    Case("OffsetCommit", commit(NEW, (0, 1), generation_id_or_member_epoch=EPOCH, member_id="m")),
     Case("OffsetCommit", commit(NEW, (0, 1), generation_id_or_member_epoch=7, member_id="m")),
     Case("OffsetCommit", commit(NEW, (0, 1))),
     *(
         Case("OffsetFetch", fetch(NEW, member_id=member, member_epoch=epoch), BY_GROUP)
-        for member, epoch in (("m", 1), ("m", 9), ("other", 1))
+        for member, epoch in (("m", EPOCH), ("m", 9), ("other", EPOCH))
     ),
-    Case("JoinGroup", join(group_id=NEW), (0,), differs=BAD_METADATA),
-    Case("JoinGroup", join(group_id=NEW), (4,)),
+    *(Case("JoinGroup", join(group_id=NEW), (version,)) for version in (0, 4)),
     Case("ConsumerGroupHeartbeat", heartbeat(member_epoch=-1), (1,)),
     Case("DeleteGroups", {"groups_names": [NEW]}),
 )

@@ -3,7 +3,7 @@
 import struct
 from typing import Any, Final
 
-from tests.endtoend.answers.groups import ALL, FIRST, commit, fetch, join
+from tests.endtoend.answers.groups import ALL, EPOCH, FIRST, commit, fetch, join
 from tests.endtoend.answers.topics import ABSENT, TOPIC
 from tests.support.kafka_answers import Body, Case, kept
 
@@ -149,17 +149,17 @@ FENCED: Final = (
 )
 
 EPOCHS: Final = (
-    Case("ConsumerGroupHeartbeat", beat(**FIRST), (1,)),
+    Case("ConsumerGroupHeartbeat", beat(**FIRST), (1,), keeps=("member_epoch",)),
     *(
         Case("ConsumerGroupHeartbeat", beat(**changes), (1,))
         for changes in (
             {"member_id": "unknown", "member_epoch": 3},
-            {"member_epoch": 2},
+            {"member_epoch": lambda side: side.kept["member_epoch"] + 1},
             {"member_epoch": 0},
-            {"member_epoch": 1, "subscribed_topic_regex": "("},
-            {"member_epoch": 1, "server_assignor": "unknown"},
-            {"member_epoch": 1, "topic_partitions": []},
-            {"member_epoch": 1, "topic_partitions": [{"topic_id": b"\7" * 16, "partitions": [0]}]},
+            {"member_epoch": EPOCH, "subscribed_topic_regex": "("},
+            {"member_epoch": EPOCH, "server_assignor": "unknown"},
+            {"member_epoch": EPOCH, "topic_partitions": []},
+            {"member_epoch": EPOCH, "topic_partitions": [{"topic_id": b"\7" * 16, "partitions": [0]}]},
             {"member_id": "s", "instance_id": "i", **FIRST},
             {"member_id": "other", "instance_id": "i", **FIRST},
             {"member_id": "other", "instance_id": "i", "member_epoch": 2},
@@ -172,8 +172,8 @@ EPOCHS: Final = (
     ),
     Case("OffsetDelete", delete(MODERN)),
     Case("ShareGroupHeartbeat", beat(subscribed_topic_names=[TOPIC]), (1,)),
-    Case("OffsetCommit", commit(MODERN, (0, 1), generation_id_or_member_epoch=9, member_id="a"), (8, 9)),
-    Case("OffsetFetch", fetch(MODERN, 0, member_id="a", member_epoch=9), (9,)),
+    Case("OffsetCommit", commit(MODERN, (0, 1), generation_id_or_member_epoch=9, member_id="a"), (8, 9, 10)),
+    Case("OffsetFetch", fetch(MODERN, 0, member_id="a", member_epoch=9), (9, 10)),
     Case("JoinGroup", joins(MODERN, protocols=[{"name": "other", "metadata": subscription(TOPIC)}]), (3, 9)),
     Case("JoinGroup", joins(MODERN, protocol_type="connect"), (3, 9)),
     Case("Heartbeat", {"group_id": MODERN, "generation_id": 1, "member_id": "unknown"}),

@@ -15,7 +15,7 @@ V1: Final = (1,)
 SHARING: Final = "share-sessions"
 MEMBER: Final = "AAAAAAAAAAAAAAAAAAAABQ"
 OTHER: Final = "AAAAAAAAAAAAAAAAAAAABg"
-ACCEPT, RELEASE, UNKNOWN_TYPE = 1, 2, 9
+ACCEPT, RELEASE, RENEW, UNKNOWN_TYPE = 1, 2, 4, 9
 UNKNOWN_TOPIC: Final = "Kafka fails with UNKNOWN_SERVER_ERROR on a topic id that it does not know"
 NO_ID: Final = b"\7" * 16
 
@@ -84,7 +84,8 @@ def share(epoch: int, *partitions: Body, member: str = MEMBER, topic: Any = None
 
 def acknowledges(epoch: int, *partitions: Body, **more: Any) -> Body:
     body = share(epoch, *partitions, **more)
-    return {key: body[key] for key in ("group_id", "member_id", "share_session_epoch", "topics")}
+    keys = ("group_id", "member_id", "share_session_epoch", "topics", "is_renew_ack")
+    return {key: body[key] for key in keys if key in body}
 
 
 def rows(index: int, *batches: tuple[int, int, list[int]]) -> Body:
@@ -141,4 +142,36 @@ SHARE: Final = (
     Case("ShareGroupHeartbeat", share_heartbeat(MEMBER, -1), V1),
 )
 
-CASES: Final = (*FETCH, *SHARE)
+RENEWS: Final = {"is_renew_ack": True}
+FETCHES_NOTHING: Final = {"max_bytes": 0, "max_records": 0}
+V2: Final = (2,)
+
+
+def renews(epoch: int, *partitions: Body, **more: Any) -> Body:
+    return share(epoch, *partitions, **(RENEWS | FETCHES_NOTHING | more))
+
+
+SECOND: Final = (
+    Case("ShareGroupHeartbeat", share_heartbeat(MEMBER, 0, subscribed_topic_names=[SHARED])),
+    Case("Produce", produce(batch(5), SHARED), (9,)),
+    Case("ShareFetch", share(0, rows(0), share_acquire_mode=2), V2),
+    Case("ShareFetch", share(0, rows(0), share_acquire_mode=-1), V2),
+    Case("ShareFetch", share(0, rows(0), share_acquire_mode=1, max_records=2, **WAITS), V2),
+    *(
+        Case("ShareFetch", renews(1, rows(0, (0, 9, [RENEW])), **changes), V2)
+        for changes in ({"max_bytes": 1}, {"max_records": 1}, {"min_bytes": 1}, {"max_wait_ms": 1})
+    ),
+    Case("DescribeShareGroupOffsets", {"groups": [{"group_id": SHARING, "topics": None}]}),
+    Case("ShareAcknowledge", acknowledges(1, rows(0, (90, 91, [RENEW])), **RENEWS), V2),
+    Case("ShareAcknowledge", acknowledges(2, rows(0, (3, 3, [RENEW]))), V2),
+    Case("ShareAcknowledge", acknowledges(3, rows(0, (3, 3, [RENEW]))), V1),
+    Case("ShareAcknowledge", acknowledges(4, rows(0, (3, 3, [RENEW])), **RENEWS), V2),
+    Case("ShareAcknowledge", acknowledges(5, rows(0, (3, 3, [ACCEPT])), **RENEWS), V2),
+    Case("ShareFetch", renews(6, rows(0, (4, 4, [RENEW]))), V2),
+    Case("ShareFetch", renews(7, rows(0, (4, 4, [UNKNOWN_TYPE]))), V2),
+    Case("ShareFetch", share(8, rows(0, (4, 4, [RENEW])), max_wait_ms=0), V2),
+    Case("ShareAcknowledge", acknowledges(-1), V2),
+    Case("ShareGroupHeartbeat", share_heartbeat(MEMBER, -1)),
+)
+
+CASES: Final = (*FETCH, *SHARE, *SECOND)

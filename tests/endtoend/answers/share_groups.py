@@ -3,15 +3,15 @@
 from typing import Any, Final
 
 from tests.endtoend.answers.topics import ABSENT, TOPIC
-from tests.support.kafka_answers import Case
+from tests.support.kafka_answers import Case, topic_id
 
 GROUP: Final = "sharing"
 NONE: Final = "no-such-group"
+STORED: Final = "stored"
 NEVER: Final = "never-joined"
 UNKNOWN_ID: Final = b"\7" * 16
 
-NO_RESULTS: Final = "Kafka answers without an error and without the results of partitions"
-NO_MEMBER_ID: Final = "Kafka fails with UNKNOWN_SERVER_ERROR where the member id is no id"
+NO_GROUP: Final = "Kafka opens a share session of a group without a name"
 
 
 def heartbeat(**changes: Any) -> dict[str, Any]:
@@ -28,6 +28,28 @@ def states(group: str, **partition: int) -> dict[str, Any]:
         "group_id": group,
         "topics": [{"topic_id": UNKNOWN_ID, "partitions": [{"partition": 0, **partition}]}],
     }
+
+
+def stored(**partition: Any) -> dict[str, Any]:
+    """The state of the second partition of a topic for a group that no member has joined."""
+    return {
+        "group_id": STORED,
+        "topics": [{"topic_id": topic_id(TOPIC), "partitions": [{"partition": 1, **partition}]}],
+    }
+
+
+def written(start: int, complete: int, *batches: tuple[int, int, int], epoch: int = 1) -> dict[str, Any]:
+    """A write that states the number of complete records. A batch: first and last offset, and state."""
+    return stored(
+        state_epoch=epoch,
+        leader_epoch=0,
+        start_offset=start,
+        delivery_complete_count=complete,
+        state_batches=[
+            {"first_offset": first, "last_offset": last, "delivery_state": state, "delivery_count": 1}
+            for first, last, state in batches
+        ],
+    )
 
 
 def reset(group: str, *indexes: int, topic: str = TOPIC) -> dict[str, Any]:
@@ -54,7 +76,7 @@ CASES: Final = (
         Case(
             "ShareFetch",
             {"group_id": group, "member_id": member, "share_session_epoch": epoch},
-            differs=NO_MEMBER_ID,
+            differs="" if group else NO_GROUP,
         )
         for group, member, epoch in ((GROUP, "m", 3), ("", "m", 0), (GROUP, "", 0))
     ),
@@ -65,12 +87,12 @@ CASES: Final = (
         )
         for epoch in (0, 5)
     ),
-    Case("AlterShareGroupOffsets", reset(NEVER, 0), differs=NO_RESULTS),
+    Case("AlterShareGroupOffsets", reset(NEVER, 0)),
     Case("ShareGroupHeartbeat", heartbeat()),
-    Case("AlterShareGroupOffsets", reset(GROUP, 0), differs=NO_RESULTS),
+    Case("AlterShareGroupOffsets", reset(GROUP, 0)),
     Case("ShareGroupHeartbeat", heartbeat(member_epoch=-1)),
-    Case("AlterShareGroupOffsets", reset(GROUP, 0), differs=NO_RESULTS),
-    Case("AlterShareGroupOffsets", reset(GROUP, 0, 9), differs=NO_RESULTS),
+    Case("AlterShareGroupOffsets", reset(GROUP, 0)),
+    Case("AlterShareGroupOffsets", reset(GROUP, 0, 9)),
     Case("AlterShareGroupOffsets", reset(GROUP, 0, topic=ABSENT)),
     Case("DeleteShareGroupOffsets", {"group_id": NONE, "topics": [{"topic_name": TOPIC}]}),
     Case("DeleteShareGroupOffsets", {"group_id": GROUP, "topics": [{"topic_name": ABSENT}]}),
@@ -78,5 +100,30 @@ CASES: Final = (
     Case("ReadShareGroupStateSummary", states("x", leader_epoch=0)),
     Case("DeleteShareGroupState", states("x")),
     Case("WriteShareGroupState", states("x", partition=-1, state_epoch=0, leader_epoch=0, start_offset=0)),
+    Case("InitializeShareGroupState", stored(state_epoch=1, start_offset=5)),
+    *(
+        case
+        for body in (
+            written(5, 2, (5, 6, 2)),
+            written(5, 1),
+            written(4, 9),
+            written(7, 0, (9, 9, 4)),
+            written(-1, 5),
+            written(7, 5, epoch=0),
+        )
+        for case in (
+            Case("WriteShareGroupState", body, (1,)),
+            Case("ReadShareGroupStateSummary", stored(leader_epoch=0)),
+        )
+    ),
+    Case("ReadShareGroupState", stored(leader_epoch=1)),
+    Case("ReadShareGroupStateSummary", stored(leader_epoch=1)),
+    *(
+        Case("DescribeShareGroupOffsets", {"groups": [{"group_id": group, "topics": topics}]})
+        for group in (STORED, NONE, "")
+        for topics in (None, [{"topic_name": TOPIC, "partitions": [1, 0, 9]}], [{"topic_name": ABSENT}])
+    ),
+    Case("DeleteShareGroupState", stored()),
+    Case("ReadShareGroupStateSummary", stored(leader_epoch=0)),
     Case("GetTelemetrySubscriptions", {"client_instance_id": bytes(16)}),
 )

@@ -11,8 +11,11 @@ SHARED: Final = "shared"
 COMPACTED: Final = "compacted"
 NO_ID: Final = b"\7" * 16
 
+STATED: Final = {"client_software_name": "suite", "client_software_version": "1"}
+
 IMPLICIT_QUIRK: Final = "Kafka does not see that two new topics of one request collide"
 FIXED_LEVELS: Final = "A level is fixed here, and can be lowered in Kafka"
+NO_STREAMS: Final = "There are no streams groups here"
 NO_BROKERS: Final = "versions 10 and 11 with an id: Kafka's answer has no brokers"
 
 
@@ -195,10 +198,14 @@ CASES: Final = (
     Case("DeleteRecords", trim("__consumer_offsets", 0, 0)),
     Case("ListOffsets", offsets((0, -1), (1, -2), (9, -1))),
     *(Case("ListOffsets", offsets((0, time))) for time in (-3, -4, -5, -6, -7, 5)),
+    *(Case("ListOffsets", offsets((index, -6), epoch=0)) for index in (0, 1, 9)),
     Case("ListOffsets", offsets((0, -1), epoch=5)),
     Case("ListOffsets", offsets((0, -1), name=ABSENT)),
     *(Case("ListOffsets", offsets((0, time), epoch=0)) for time in (-1, -2, 0, 1 << 62, -(1 << 62))),
-    *(Case("ListOffsets", offsets((0, time)) | {"isolation_level": 1}) for time in (-1, -2, -3, -4, -5, 5)),
+    *(
+        Case("ListOffsets", offsets((0, time)) | {"isolation_level": 1})
+        for time in (-1, -2, -3, -4, -5, -6, 5)
+    ),
     *(Case("ListOffsets", offsets((0, -1)) | {"replica_id": replica}) for replica in (-2, -3, 1, 5)),
     Case("ListOffsets", offsets((0, -1), (0, -2))),
     Case("ListOffsets", {"replica_id": -1, "topics": offsets((0, -1))["topics"] * 2}),
@@ -253,6 +260,21 @@ CASES: Final = (
         {"dirs": [{"path": "/absent", "topics": [{"name": TOPIC, "partitions": [0, 9]}]}]},
     ),
     Case("UnregisterBroker", {"broker_id": 99}),
+    Case("DescribeLogDirs", {"topics": [{"topic": TOPIC, "partitions": [0, 9]}]}),
+    *(Case("UnregisterController", {"controller_id": node}) for node in (1, 99, -1)),
+    *(
+        Case("ApiVersions", STATED | stated, (5,))
+        for stated in (
+            {"cluster_id": "another", "node_id": 1},
+            {"cluster_id": "another", "node_id": 99},
+            {"cluster_id": "", "node_id": 1},
+            {"cluster_id": "another"},
+            {"node_id": 1},
+            {"node_id": -2},
+            {"client_software_name": "", "cluster_id": "another", "node_id": 1},
+            {"client_software_version": "-"},
+        )
+    ),
     *(
         Case("DescribeQuorum", {"topics": [{"topic_name": name, "partitions": [{"partition_index": index}]}]})
         for name, index in (("__cluster_metadata", 0), (TOPIC, 0), ("__cluster_metadata", 1))
@@ -265,13 +287,12 @@ CASES: Final = (
                 for name, levels in (
                     ("no.such.feature", (-1, 0, 1)),
                     ("", (0, 1)),
-                    ("metadata.version", (-1, 6, 7, 26, 27, 28)),
+                    ("metadata.version", (-1, 6, 7, 32, 33, 34)),
                     ("transaction.version", (-1, 0, 2, 3, 9)),
                     ("group.version", (0, 1, 2)),
-                    ("share.version", (0, 2)),
+                    ("share.version", (0, 1, 2, 3)),
                     ("eligible.leader.replicas.version", (0, 1, 2)),
                     ("kraft.version", (-1, 0, 2)),
-                    ("streams.version", (0, 1)),
                 )
                 for level in levels
             ),
@@ -287,15 +308,18 @@ CASES: Final = (
         for updates in (
             [("transaction.version", 2, UPGRADE)],
             *([("group.version", 1, how)] for how in (0, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE, 4)),
-            *([("metadata.version", 22, how)] for how in (SAFE_DOWNGRADE, UNSAFE_DOWNGRADE)),
+            *(
+                [("metadata.version", level, how)]
+                for level in (7, 32)
+                for how in (SAFE_DOWNGRADE, UNSAFE_DOWNGRADE)
+            ),
             [("group.version", 2, SAFE_DOWNGRADE)],
-            [("streams.version", 0, SAFE_DOWNGRADE)],
         )
     ),
     *(
         Case("UpdateFeatures", features((name, level, how), validate_only=True), CHECKS_ONLY, differs)
         for name, level, how, differs in (
-            ("metadata.version", 26, SAFE_DOWNGRADE, FIXED_LEVELS),
+            ("streams.version", 1, UPGRADE, NO_STREAMS),
             ("group.version", 0, UNSAFE_DOWNGRADE, FIXED_LEVELS),
             ("kraft.version", 1, UPGRADE, "There is no quorum of controllers here"),
         )

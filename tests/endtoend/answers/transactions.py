@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from tests.endtoend.answers.topics import ABSENT, TOPIC
-from tests.support.kafka_answers import Body, Case, kept
+from tests.support.kafka_answers import Body, Case, kept, topic_id
 
 ID: Final = "transferred"
 PRODUCER: Final = {"producer_id": kept("producer_id"), "producer_epoch": kept("producer_epoch")}
@@ -29,8 +29,22 @@ def end(transactional_id: str, producer: Body) -> dict[str, Any]:
 
 def commit(transactional_id: str, group: str, producer: Body, **more: Any) -> dict[str, Any]:
     partitions = [{"partition_index": 0, "committed_offset": 1}]
-    topics = [{"name": TOPIC, "partitions": partitions}]
+    topics = [{"name": TOPIC, "topic_id": topic_id(TOPIC), "partitions": partitions}]
     return {"transactional_id": transactional_id, "group_id": group, **producer, "topics": topics, **more}
+
+
+UNKNOWN_TOPIC: Final = {"topic_id": b"\7" * 16, "partitions": [{"partition_index": 0}]}
+
+
+def marker(producer: Body, version: int, epoch: int) -> dict[str, Any]:
+    """The end of a transaction of this version, with the producer's epoch changed by so much."""
+    return {
+        **producer,
+        "producer_epoch": lambda side: side.kept["producer_epoch"] + epoch,
+        "transaction_result": True,
+        "topics": [{"name": TOPIC, "partition_indexes": [0]}],
+        "transaction_version": version,
+    }
 
 
 OTHER: Final = {"producer_id": 123_456, "producer_epoch": 0}
@@ -81,4 +95,12 @@ CASES: Final = (
         },
     ),
     Case("AddOffsetsToTxn", {"transactional_id": ID, **PRODUCER, "group_id": ""}, differs=EMPTY_GROUP),
+    Case("InitProducerId", init("by-id"), (5,), keeps=KEPT),
+    Case("TxnOffsetCommit", commit("by-id", "of-ids", PRODUCER, generation_id=4, member_id="m"), (5, 6)),
+    Case("TxnOffsetCommit", commit("by-id", "of-ids", PRODUCER, topics=[UNKNOWN_TOPIC]), (6,)),
+    Case("TxnOffsetCommit", commit("by-id", "of-ids", PRODUCER), (6,)),
+    *(
+        Case("WriteTxnMarkers", {"markers": [marker(PRODUCER, version, epoch)]}, (2,))
+        for version, epoch in ((2, -1), (0, -1), (1, 0), (2, 0), (2, 0), (2, 1), (2, 1), (0, 0))
+    ),
 )

@@ -11,7 +11,8 @@ Key = tuple[str, bytes, int]
 
 
 class FakeShareStates:
-    """`starts` are the start offsets of the states; `calls` are all calls in order.
+    """`starts` are the start offsets of the states, `complete` the numbers of their complete records; `calls`
+    are all calls in order.
 
     The calls of `refused` fail. While `gate` is set to an event, calls wait for it.
     """
@@ -19,6 +20,7 @@ class FakeShareStates:
     def __init__(self) -> None:
         self.starts: dict[Key, int] = {}
         self.epochs: dict[Key, int] = {}
+        self.complete: dict[Key, int] = {}
         self.calls: list[tuple[str, str, bytes, int]] = []
         self.refused: dict[tuple[bytes, int], ErrorCode] = {}
         self.gate: trio.Event | None = None
@@ -33,7 +35,7 @@ class FakeShareStates:
         key = group_id, topic_id, partition
         if key not in self.starts:
             return None
-        return ShareStateSummary(self.starts[key], self.epochs.get(key, 1), 0)
+        return ShareStateSummary(self.starts[key], self.epochs.get(key, 1), 0, self.complete.get(key, -1))
 
     async def delete(self, group_id: str, topic_id: bytes, partition: int) -> None:
         await self._call("delete", group_id, topic_id, partition)

@@ -1,24 +1,18 @@
-import java.io.BufferedReader;
-import java.io.InputStreamReader;
-import java.time.Duration;
 import java.util.Arrays;
 import java.util.Map;
 import java.util.Properties;
 import java.util.TreeMap;
 import org.apache.kafka.common.Metric;
 import org.apache.kafka.common.MetricName;
-import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.StoreQueryParameters;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.errors.InvalidStateStoreException;
-import org.apache.kafka.streams.errors.StreamsUncaughtExceptionHandler.StreamThreadExceptionResponse;
 import org.apache.kafka.streams.kstream.Consumed;
 import org.apache.kafka.streams.kstream.Grouped;
 import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.Produced;
-import org.apache.kafka.streams.processor.StateRestoreListener;
 import org.apache.kafka.streams.state.KeyValueIterator;
 import org.apache.kafka.streams.state.QueryableStoreTypes;
 import org.apache.kafka.streams.state.ReadOnlyKeyValueStore;
@@ -26,39 +20,22 @@ import org.apache.kafka.streams.state.ReadOnlyKeyValueStore;
 /**
  * Counts the words of the topic "lines" in "counts", by way of a repartition and a store with a changelog.
  *
- * The arguments are settings. Says its states, restored partitions and errors, and answers the lines "store" and
- * "throttle" of its input; its end closes the application.
+ * The settings "lines" and "counts" name other topics. Answers the lines "store" and "throttle" of its input.
  */
 public final class WordCount {
   private static final String STORE = "words";
 
   public static void main(String[] arguments) throws Exception {
-    Properties settings = new Properties();
-    for (String each : arguments) {
-      int at = each.indexOf('=');
-      settings.put(each.substring(0, at), each.substring(at + 1));
-    }
+    Properties settings = Application.settings(arguments);
     StreamsBuilder builder = new StreamsBuilder();
-    builder.stream("lines", Consumed.with(Serdes.String(), Serdes.String()))
+    builder.stream(settings.getProperty("lines", "lines"), Consumed.with(Serdes.String(), Serdes.String()))
         .flatMapValues(line -> Arrays.asList(line.split(" ")))
         .groupBy((key, word) -> word, Grouped.with("by-word", Serdes.String(), Serdes.String()))
         .count(Materialized.as(STORE))
         .toStream()
-        .to("counts", Produced.with(Serdes.String(), Serdes.Long()));
-    KafkaStreams streams = new KafkaStreams(builder.build(), settings);
-    streams.setStateListener((now, before) -> say("state " + now));
-    streams.setGlobalStateRestoreListener(new Restored());
-    streams.setUncaughtExceptionHandler(error -> {
-      Throwable cause = error.getCause() == null ? error : error.getCause();
-      say("error " + cause.toString().replace('\n', ' '));
-      return StreamThreadExceptionResponse.SHUTDOWN_CLIENT;
-    });
-    streams.start();
-    BufferedReader input = new BufferedReader(new InputStreamReader(System.in));
-    for (String line = input.readLine(); line != null; line = input.readLine()) {
-      say(line + " " + (line.equals("store") ? store(streams) : throttle(streams)));
-    }
-    streams.close(Duration.ofSeconds(60));
+        .to(settings.getProperty("counts", "counts"), Produced.with(Serdes.String(), Serdes.Long()));
+    Application.run(builder.build(), settings,
+        (streams, line) -> line.equals("store") ? store(streams) : "" + throttle(streams));
   }
 
   /** What the store of this instance has, once it is not between two assignments. */
@@ -92,23 +69,5 @@ public final class WordCount {
       }
     }
     return Math.round(longest);
-  }
-
-  private static synchronized void say(String line) {
-    System.out.println(line);
-    System.out.flush();
-  }
-
-  private static final class Restored implements StateRestoreListener {
-    @Override
-    public void onRestoreStart(TopicPartition partition, String store, long from, long to) {}
-
-    @Override
-    public void onBatchRestored(TopicPartition partition, String store, long to, long records) {}
-
-    @Override
-    public void onRestoreEnd(TopicPartition partition, String store, long records) {
-      say("restored " + records);
-    }
   }
 }
