@@ -3,7 +3,7 @@
 Versions 0-5. A higher version gets UNSUPPORTED_VERSION in the format of version 0, with the range of
 ApiVersions itself, so that the client can retry (KIP-511). From 3 the client names its software, which the
 connection stores, and the response has these features: metadata.version, finalized at 33 (4.4-IV2),
-transaction.version at 2 (KIP-890), group.version at 1 (KIP-848), share.version at 2 (KIP-932, KIP-1191) and
+transaction.version at 2 (KIP-890), group.version at 1 (KIP-848), share.version at 2 (KIP-932) and
 eligible.leader.replicas.version at 1 (KIP-966). A minimum level of 0 is told as 1 below version 4, whose
 clients cannot read it. From 5 the client may state the cluster and the node that it means to reach: where
 this is another one, REBOOTSTRAP_REQUIRED makes it look for its cluster again (KIP-1242). Left out:
