@@ -1,10 +1,11 @@
 """WriteTxnMarkers: ends a producer's transaction in partitions, on behalf of a coordinator or an operator.
 
 Versions 1-2. kafka-transactions.sh aborts a transaction with it that its coordinator no longer knows.
-Requires the admin role. A marker with an epoch that is too old is INVALID_PRODUCER_EPOCH, one of an earlier
-coordinator TRANSACTION_COORDINATOR_FENCED. A marker without a transaction sets the producer's epoch only.
-Each partition succeeds or fails alone. Version 2 has the transaction's version: from 2 on, the epoch must be
-higher than that of the ongoing transaction (KIP-1228).
+Requires the admin role. A producer id or epoch below 0 is INVALID_REQUEST (Kafka: UNKNOWN_SERVER_ERROR), an
+epoch that is too old INVALID_PRODUCER_EPOCH, one of an earlier coordinator TRANSACTION_COORDINATOR_FENCED. A
+marker without a transaction sets the producer's epoch only. Each partition succeeds or fails alone. Version 2
+has the transaction's version: from 2 on, the epoch must be higher than that of the ongoing transaction
+(KIP-1228).
 """
 
 from typing import Final
@@ -87,6 +88,8 @@ def _write(
             if log is None:
                 result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 continue
+            if marker.producer_id < 0 or marker.producer_epoch < 0:
+                raise ApiError(ErrorCode.INVALID_REQUEST)
             kind = Marker(marker.transaction_result, marker.coordinator_epoch, marker.transaction_version)
             staged = log.stage_marker(kind, marker.producer_id, marker.producer_epoch, context.wall_ms)
         except ApiError as error:

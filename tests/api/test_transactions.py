@@ -510,6 +510,7 @@ async def test_an_operator_ends_a_transaction_with_markers(harness: Harness) -> 
         return int(reply.markers[0].topics[0].partitions[0].error_code)
 
     assert await mark(0, 3, partition=7) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert await mark(-1, 3) == ErrorCode.INVALID_REQUEST
     assert await mark(0, 3) == 0
     assert (await visible(harness), (await fetched(harness)).last_stable_offset) == ([], 2)
     assert await mark(0, 2) == ErrorCode.TRANSACTION_COORDINATOR_FENCED

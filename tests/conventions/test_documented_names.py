@@ -188,6 +188,7 @@ OF_CLIENTS: Final = frozenset(
         "linger.ms",
         "max.poll.interval.ms",
         "max.request.size",
+        "metadata.cluster.check.enable",
         "metadata.recovery.strategy",
         "request.timeout.ms",
         "sasl.jaas.config",

@@ -129,7 +129,7 @@ def test_offsets_are_asked_for_and_records_deleted(broker: BrokerProcess, tmp_pa
     assert (offset("earliest"), offset("latest")) == ("cut:0:4", "cut:0:10")
     assert offset("max-timestamp").startswith("cut:0:")
     assert offset("1000") == "cut:0:4"
-    assert offset("-5") == ""
+    assert offset("-5") == offset("-6") == offset("earliest-pending-upload") == ""
     assert "OffsetOutOfRangeException" in delete_up_to(11)
     assert "partition: cut-0\tlow_watermark: 10" in delete_up_to(-1)
     assert "Could not match any topic-partitions" in refused(broker, OFFSETS, "--topic", "missing")

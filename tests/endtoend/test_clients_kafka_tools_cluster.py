@@ -56,8 +56,8 @@ def test_features_are_returned_and_not_changed(broker: BrokerProcess) -> None:
         for name, least, most in (
             ("eligible.leader.replicas", "0", "1"),
             ("group", "0", "1"),
-            ("metadata", "3.3-IV3", "4.1-IV1"),
-            ("share", "0", "1"),
+            ("metadata", "3.3-IV3", "4.4-IV2"),
+            ("share", "0", "2"),
             ("transaction", "0", "2"),
         )
     ]
@@ -66,7 +66,7 @@ def test_features_are_returned_and_not_changed(broker: BrokerProcess) -> None:
     for change, feature, why in (
         ("downgrade", "transaction.version=1", "This broker has only version 2."),
         ("upgrade", "transaction.version=3", "Local controller 1 only supports versions 0-2"),
-        ("disable", "share.version", "This broker has only version 1."),
+        ("disable", "share.version", "This broker has only version 2."),
     ):
         assert why in refused(broker, FEATURES, change, "--feature", feature)
 
@@ -75,4 +75,6 @@ def test_the_only_broker_is_not_removed(broker: BrokerProcess) -> None:
     where = ("--bootstrap-server", broker.plain)
     status, output, complained = call(CLUSTER, "unregister", *where, "--id", "1")
     assert status != 0 and "cannot be removed" in output + complained
+    status, output, complained = call(CLUSTER, "unregister-controller", *where, "--id", "1")
+    assert status != 0 and "Controller cannot unregister itself" in output + complained
     assert "Cluster ID" in run(CLUSTER, "cluster-id", *where)

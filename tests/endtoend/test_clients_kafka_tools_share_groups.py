@@ -69,9 +69,9 @@ def consumer(broker: BrokerProcess, group: str) -> Iterator[subprocess.Popen[str
 
 
 def offsets(broker: BrokerProcess, group: str) -> list[list[str]]:
-    """Return topic, partition and start offset."""
+    """Return topic, partition, start offset and lag."""
     described = rows(ask(broker, SHARE_GROUPS, "--describe", "--group", group, "--offsets"))
-    return sorted(row[1:4] for row in described if row[:1] == [group])
+    return sorted(row[1:5] for row in described if row[:1] == [group])
 
 
 def test_a_share_consumer_reads_and_leaves_an_empty_group(broker: BrokerProcess) -> None:
@@ -81,6 +81,9 @@ def test_a_share_consumer_reads_and_leaves_an_empty_group(broker: BrokerProcess)
     assert ["left", "Share", "share"] in rows(ask(broker, ALL_GROUPS, "--list", "--share"))
     assert "left" not in ask(broker, GROUPS, "--list")
     assert sum(int(row[2]) for row in offsets(broker, "left")) == 10
+    assert {row[3] for row in offsets(broker, "left")} == {"0"}
+    produce(broker, "left", 5)
+    assert sum(int(row[3]) for row in offsets(broker, "left")) == 5
     # The records of the group are those that Kafka's own reader expects.
     (directory,) = broker.directory.glob("__consumer_offsets-0")
     dumped = run(DUMP, "--offsets-decoder", "--files", str(next(directory.glob("*.log"))))
@@ -139,4 +142,4 @@ def test_a_member_goes_on_after_a_kill(broker: BrokerProcess) -> None:
 def test_the_feature_is_finalized(broker: BrokerProcess) -> None:
     described = rows(ask(broker, FEATURES, "describe"))
     feature = next(row for row in described if "share.version" in row)
-    assert feature[feature.index("FinalizedVersionLevel:") + 1] == "1"
+    assert feature[feature.index("FinalizedVersionLevel:") + 1] == "2"

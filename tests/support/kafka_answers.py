@@ -23,6 +23,7 @@ LOOK_EVERY_S: Final = 0.05
 
 OF_ONE_BROKER: Final = frozenset(
     {
+        "acknowledge_error_message",
         "assignment_epoch",
         "batch_index_error_message",
         "client_instance_id",

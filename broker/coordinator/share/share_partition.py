@@ -345,11 +345,13 @@ class SharePartition:
         return self._change(runs)
 
     def release(self, member: str) -> StateChange:
-        """Begin to make everything available that the member holds; it counts as not delivered."""
+        """Begin to make everything available that the member holds; it counts as delivered, as from Kafka 4.4
+        on.
+        """
         runs = []
         for each in self._runs:
             if each.lock is not None and each.to is None and each.lock.member == member:
-                each.to = _AVAILABLE, max(each.count - 1, 0)
+                each.to = self._available(each.count)
                 runs.append(each)
         return self._change(runs)
 

@@ -24,7 +24,6 @@ from broker.gateway.api_versions import Forwardable, Versions, is_refused, limit
 from broker.gateway.apis.asking import ask_whole, in_own_task
 from broker.gateway.channel import GatewayChannel
 from broker.gateway.responses import decoded
-from broker.gateway.upstream.errors import Reason, UpstreamError
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
@@ -77,9 +76,8 @@ async def _ask(view: ClientsView, message: ApiVersionsRequest, context: RequestC
     asked = ApiVersionsRequest(name, software_version)
     for version in ASKED_VERSIONS:
         frame = await ask_whole(context, asked, version)
-        if version and is_refused(frame):
-            continue
-        reply, _ = decoded(frame, ApiKey.API_VERSIONS, version)
-        limit(reply, view.local(), view.missing(), view.versions_of(context.connection.listener))
-        return Response(reply, update_connection=update_connection)
-    raise UpstreamError(Reason.VERSION, "the upstream broker does not know ApiVersions 0")
+        if not is_refused(frame):
+            break
+    reply, _ = decoded(frame, ApiKey.API_VERSIONS, version)
+    limit(reply, view.local(), view.missing(), view.versions_of(context.connection.listener))
+    return Response(reply, update_connection=update_connection)

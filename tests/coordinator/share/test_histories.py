@@ -63,9 +63,7 @@ class Model:
 
     def gave_back(self, member: str) -> None:
         for offset in [each for each, holder in self.holders.items() if holder == member]:
-            del self.holders[offset], self.until[offset]
-            self.current[offset] -= 1
-            self.counts[offset] = self.current[offset]
+            self.acknowledged(member, offset, RELEASE)
 
     def passed(self, now_ms: int) -> None:
         for offset in [each for each, until in self.until.items() if until <= now_ms]:

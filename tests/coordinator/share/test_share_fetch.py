@@ -127,7 +127,7 @@ async def test_a_closed_session_releases_what_its_member_holds(harness: Harness)
     one, two = Member(harness, "a"), Member(harness, "b")
     await one.acquired()
     await one.acknowledge((0, 3, [ACCEPT]), epoch=-1)
-    assert await two.acquired() == [(4, 9, 1)]
+    assert await two.acquired() == [(4, 9, 2)]
     assert (await one.fetch()).error_code == ErrorCode.SHARE_SESSION_NOT_FOUND
 
 
@@ -137,7 +137,7 @@ async def test_a_fetch_with_the_last_epoch_closes_the_session(harness: Harness) 
     await one.acquired()
     reply = await one.fetch((0, 3, [ACCEPT]), epoch=-1, wait_ms=1_000)
     assert acquired_in(reply) == []
-    assert await two.acquired() == [(4, 9, 1)]
+    assert await two.acquired() == [(4, 9, 2)]
 
 
 async def test_a_closed_connection_releases_what_its_members_hold(harness: Harness) -> None:
@@ -151,7 +151,7 @@ async def test_a_closed_connection_releases_what_its_members_hold(harness: Harne
     assert waiting.outcome is None
     harness.share.disconnected(one.connection.id)
     harness.advance(0)
-    assert acquired_in(harness.answer(waiting)) == [(0, 9, 1)]
+    assert acquired_in(harness.answer(waiting)) == [(0, 9, 2)]
     assert (await one.fetch()).error_code == ErrorCode.SHARE_SESSION_NOT_FOUND
 
 

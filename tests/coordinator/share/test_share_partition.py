@@ -300,15 +300,26 @@ def test_a_lock_that_ends_during_a_write_releases_if_the_write_fails() -> None:
     assert group.states == (StateBatch(0, 9, AVAILABLE, 1),)
 
 
-def test_a_member_that_leaves_gives_back_deliveries() -> None:
+def test_what_a_member_that_leaves_gives_back_counts_as_delivered() -> None:
     group = Group(tens(20))
     group.fetch(records=10)
     group.fetch("b", records=10)
     change = group.partition.release("a")
-    assert change.batches == (StateBatch(0, 9, AVAILABLE, 0),)
+    assert change.batches == (StateBatch(0, 9, AVAILABLE, 1),)
     group.partition.complete(change, is_stored=True)
-    assert group.states == (StateBatch(0, 9, AVAILABLE, 0), StateBatch(10, 19, ACQUIRED, 1))
-    assert group.fetch("b") == [AcquiredRange(0, 9, 1)]
+    assert group.states == (StateBatch(0, 9, AVAILABLE, 1), StateBatch(10, 19, ACQUIRED, 1))
+    assert group.fetch("b") == [AcquiredRange(0, 9, 2)]
+
+
+def test_the_limit_of_deliveries_holds_for_members_that_leave() -> None:
+    group = Group(tens(10))
+    for deliveries in range(1, 6):
+        assert group.fetch() == [AcquiredRange(0, 9, deliveries)]
+        change = group.partition.release("a")
+        state = ARCHIVED if deliveries == 5 else AVAILABLE
+        assert change.batches == (StateBatch(0, 9, state, deliveries),)
+        group.partition.complete(change, is_stored=True)
+    assert group.fetch() == []
 
 
 def test_records_that_were_not_sent_are_given_back() -> None:

@@ -17,6 +17,7 @@ MEMBER: Final = "AAAAAAAAAAAAAAAAAAAABQ"
 OTHER: Final = "AAAAAAAAAAAAAAAAAAAABg"
 ACCEPT, RELEASE, RENEW, UNKNOWN_TYPE = 1, 2, 4, 9
 UNKNOWN_TOPIC: Final = "Kafka fails with UNKNOWN_SERVER_ERROR on a topic id that it does not know"
+UNKNOWN_MODE: Final = "Kafka fails with UNKNOWN_SERVER_ERROR on a mode that it does not know"
 NO_ID: Final = b"\7" * 16
 
 
@@ -154,8 +155,10 @@ def renews(epoch: int, *partitions: Body, **more: Any) -> Body:
 SECOND: Final = (
     Case("ShareGroupHeartbeat", share_heartbeat(MEMBER, 0, subscribed_topic_names=[SHARED])),
     Case("Produce", produce(batch(5), SHARED), (9,)),
-    Case("ShareFetch", share(0, rows(0), share_acquire_mode=2), V2),
-    Case("ShareFetch", share(0, rows(0), share_acquire_mode=-1), V2),
+    *(
+        Case("ShareFetch", share(0, rows(0), share_acquire_mode=mode), V2, differs=UNKNOWN_MODE)
+        for mode in (2, -1)
+    ),
     Case("ShareFetch", share(0, rows(0), share_acquire_mode=1, max_records=2, **WAITS), V2),
     *(
         Case("ShareFetch", renews(1, rows(0, (0, 9, [RENEW])), **changes), V2)

@@ -11,6 +11,8 @@ STORED: Final = "stored"
 NEVER: Final = "never-joined"
 UNKNOWN_ID: Final = b"\7" * 16
 
+NO_NAME: Final = "Kafka fails with UNKNOWN_SERVER_ERROR on a group without a name"
+NAMED: Final = [{"topic_name": TOPIC, "partitions": [1, 0, 9]}]
 NO_GROUP: Final = "Kafka opens a share session of a group without a name"
 
 
@@ -120,9 +122,11 @@ CASES: Final = (
     Case("ReadShareGroupStateSummary", stored(leader_epoch=1)),
     *(
         Case("DescribeShareGroupOffsets", {"groups": [{"group_id": group, "topics": topics}]})
-        for group in (STORED, NONE, "")
-        for topics in (None, [{"topic_name": TOPIC, "partitions": [1, 0, 9]}], [{"topic_name": ABSENT}])
+        for group in (STORED, NONE)
+        for topics in (None, NAMED, [{"topic_name": ABSENT}])
     ),
+    Case("DescribeShareGroupOffsets", {"groups": [{"group_id": "", "topics": None}]}),
+    Case("DescribeShareGroupOffsets", {"groups": [{"group_id": "", "topics": NAMED}]}, differs=NO_NAME),
     Case("DeleteShareGroupState", stored()),
     Case("ReadShareGroupStateSummary", stored(leader_epoch=0)),
     Case("GetTelemetrySubscriptions", {"client_instance_id": bytes(16)}),

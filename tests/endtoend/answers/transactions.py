@@ -10,6 +10,7 @@ PRODUCER: Final = {"producer_id": kept("producer_id"), "producer_epoch": kept("p
 KEPT: Final = ("producer_id", "producer_epoch")
 WITH_EPOCH: Final = (3, 4, 5)
 
+NO_EPOCH: Final = "Kafka fails with UNKNOWN_SERVER_ERROR on an epoch below 0"
 EMPTY_GROUP: Final = "Kafka lets a group without a name take part"
 
 
@@ -99,8 +100,9 @@ CASES: Final = (
     Case("TxnOffsetCommit", commit("by-id", "of-ids", PRODUCER, generation_id=4, member_id="m"), (5, 6)),
     Case("TxnOffsetCommit", commit("by-id", "of-ids", PRODUCER, topics=[UNKNOWN_TOPIC]), (6,)),
     Case("TxnOffsetCommit", commit("by-id", "of-ids", PRODUCER), (6,)),
+    Case("WriteTxnMarkers", {"markers": [marker(PRODUCER, 2, -1)]}, differs=NO_EPOCH),
     *(
         Case("WriteTxnMarkers", {"markers": [marker(PRODUCER, version, epoch)]}, (2,))
-        for version, epoch in ((2, -1), (0, -1), (1, 0), (2, 0), (2, 0), (2, 1), (2, 1), (0, 0))
+        for version, epoch in ((1, 0), (2, 0), (2, 0), (2, 1), (2, 1), (0, 0))
     ),
 )
