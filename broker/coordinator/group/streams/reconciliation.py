@@ -108,8 +108,9 @@ def _next(
         yield
     assigned = yield from _tasks(found)
     waits = any(part.waits for part in parts.values())
-    for each in (revoked, found, parts):
-        yield from freed(each)
+    yield from freed(revoked)
+    yield from freed(found)
+    yield from freed(parts)
     if revokes:
         return member.moved(MemberState.UNREVOKED_TASKS, epoch, assigned, revoking)
     state = MemberState.UNRELEASED_TASKS if waits else MemberState.STABLE
