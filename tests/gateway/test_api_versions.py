@@ -125,7 +125,7 @@ def test_an_unsupported_version_comes_in_the_layout_of_version_0(version):
     message = ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, [ApiVersion(ApiKey.API_VERSIONS, 0, 7)])
     made = read(intersect(frame_of(message, 0), version, TELEMETRY), ApiKey.API_VERSIONS, 0)
     assert made.error_code == ErrorCode.UNSUPPORTED_VERSION
-    assert made.api_keys == [ApiVersion(ApiKey.API_VERSIONS, 0, 4)]
+    assert made.api_keys == [ApiVersion(ApiKey.API_VERSIONS, 0, 5)]
 
 
 def test_a_response_with_another_error_gets_no_apis():
@@ -134,7 +134,7 @@ def test_a_response_with_another_error_gets_no_apis():
     assert made == message
 
 
-@pytest.mark.parametrize("version", range(5))
+@pytest.mark.parametrize("version", range(6))
 def test_a_truncated_response_is_a_violation_at_every_byte(version):
     messages = RandomMessages(seed=version)
     for _ in range(20):

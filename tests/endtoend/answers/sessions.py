@@ -13,6 +13,7 @@ KEPT: Final = ("session_id",)
 
 V1: Final = (1,)
 SHARING: Final = "share-sessions"
+LIMITED: Final = "share-limits"
 MEMBER: Final = "AAAAAAAAAAAAAAAAAAAABQ"
 OTHER: Final = "AAAAAAAAAAAAAAAAAAAABg"
 ACCEPT, RELEASE, RENEW, UNKNOWN_TYPE = 1, 2, 4, 9
@@ -152,29 +153,36 @@ def renews(epoch: int, *partitions: Body, **more: Any) -> Body:
     return share(epoch, *partitions, **(RENEWS | FETCHES_NOTHING | more))
 
 
+def second(api: str, body: Body, versions: tuple[int, ...] = V2, differs: str = "") -> Case:
+    return Case(api, body | {"group_id": LIMITED}, versions, differs)
+
+
 SECOND: Final = (
-    Case("ShareGroupHeartbeat", share_heartbeat(MEMBER, 0, subscribed_topic_names=[SHARED])),
+    Case("IncrementalAlterConfigs", incremental(GROUP, LIMITED, EARLIEST)),
+    second("ShareGroupHeartbeat", share_heartbeat(MEMBER, 0, subscribed_topic_names=[SHARED]), V1),
     Case("Produce", produce(batch(5), SHARED), (9,)),
+    *(second("ShareFetch", share(0, rows(0), share_acquire_mode=mode), V2, UNKNOWN_MODE) for mode in (2, -1)),
+    second("ShareFetch", share(0, rows(0), share_acquire_mode=1, max_records=2, **WAITS)),
     *(
-        Case("ShareFetch", share(0, rows(0), share_acquire_mode=mode), V2, differs=UNKNOWN_MODE)
-        for mode in (2, -1)
-    ),
-    Case("ShareFetch", share(0, rows(0), share_acquire_mode=1, max_records=2, **WAITS), V2),
-    *(
-        Case("ShareFetch", renews(1, rows(0, (0, 9, [RENEW])), **changes), V2)
+        second("ShareFetch", renews(1, rows(0, (0, 9, [RENEW])), **changes))
         for changes in ({"max_bytes": 1}, {"max_records": 1}, {"min_bytes": 1}, {"max_wait_ms": 1})
     ),
-    Case("DescribeShareGroupOffsets", {"groups": [{"group_id": SHARING, "topics": None}]}),
-    Case("ShareAcknowledge", acknowledges(1, rows(0, (90, 91, [RENEW])), **RENEWS), V2),
-    Case("ShareAcknowledge", acknowledges(2, rows(0, (3, 3, [RENEW]))), V2),
-    Case("ShareAcknowledge", acknowledges(3, rows(0, (3, 3, [RENEW]))), V1),
-    Case("ShareAcknowledge", acknowledges(4, rows(0, (3, 3, [RENEW])), **RENEWS), V2),
-    Case("ShareAcknowledge", acknowledges(5, rows(0, (3, 3, [ACCEPT])), **RENEWS), V2),
-    Case("ShareFetch", renews(6, rows(0, (4, 4, [RENEW]))), V2),
-    Case("ShareFetch", renews(7, rows(0, (4, 4, [UNKNOWN_TYPE]))), V2),
-    Case("ShareFetch", share(8, rows(0, (4, 4, [RENEW])), max_wait_ms=0), V2),
-    Case("ShareAcknowledge", acknowledges(-1), V2),
-    Case("ShareGroupHeartbeat", share_heartbeat(MEMBER, -1)),
+    second("ShareAcknowledge", acknowledges(1, rows(0, (90, 91, [RENEW])), **RENEWS)),
+    second("ShareAcknowledge", acknowledges(2, rows(0, (0, 0, [RENEW])))),
+    second("ShareAcknowledge", acknowledges(3, rows(0, (0, 0, [RENEW]))), V1),
+    second("ShareAcknowledge", acknowledges(4, rows(0, (0, 0, [RENEW])), **RENEWS)),
+    second("ShareAcknowledge", acknowledges(5, rows(0, (0, 0, [ACCEPT])), **RENEWS)),
+    second("ShareFetch", renews(6, rows(0, (1, 1, [RENEW])))),
+    second("ShareFetch", renews(7, rows(0, (1, 1, [UNKNOWN_TYPE])))),
+    second("ShareFetch", share(8, rows(0, (1, 1, [RENEW])))),
+    second("ShareAcknowledge", acknowledges(9, rows(0, (1, 1, [RELEASE])))),
+    second("ShareFetch", share(10, rows(0), share_acquire_mode=1, max_records=1)),
+    second("ShareAcknowledge", acknowledges(-1)),
+    second("ShareFetch", share(0, rows(0), share_acquire_mode=1, max_records=3, **WAITS)),
+    second("ShareAcknowledge", acknowledges(1, rows(0, (2, 3, [ACCEPT])))),
+    Case("DescribeShareGroupOffsets", {"groups": [{"group_id": LIMITED, "topics": None}]}, until_same=True),
+    second("ShareAcknowledge", acknowledges(-1)),
+    second("ShareGroupHeartbeat", share_heartbeat(MEMBER, -1), V1),
 )
 
 CASES: Final = (*FETCH, *SHARE, *SECOND)

@@ -12,7 +12,7 @@ NEVER: Final = "never-joined"
 UNKNOWN_ID: Final = b"\7" * 16
 
 NO_NAME: Final = "Kafka fails with UNKNOWN_SERVER_ERROR on a group without a name"
-NAMED: Final = [{"topic_name": TOPIC, "partitions": [1, 0, 9]}]
+NAMED: Final = [{"topic_name": TOPIC, "partitions": [1, 0]}]
 NO_GROUP: Final = "Kafka opens a share session of a group without a name"
 
 

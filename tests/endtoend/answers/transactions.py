@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from tests.endtoend.answers.topics import ABSENT, TOPIC
+from tests.endtoend.answers.topics import ABSENT, COMPACTED, TOPIC
 from tests.support.kafka_answers import Body, Case, kept, topic_id
 
 ID: Final = "transferred"
@@ -43,7 +43,7 @@ def marker(producer: Body, version: int, epoch: int) -> dict[str, Any]:
         **producer,
         "producer_epoch": lambda side: side.kept["producer_epoch"] + epoch,
         "transaction_result": True,
-        "topics": [{"name": TOPIC, "partition_indexes": [0]}],
+        "topics": [{"name": COMPACTED, "partition_indexes": [0]}],
         "transaction_version": version,
     }
 
