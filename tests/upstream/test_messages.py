@@ -9,21 +9,15 @@ import pytest
 
 from broker.api.registry import load
 from broker.api.support import KAFKA
-from broker.common.version import KAFKA_VERSION
 from broker.protocol.messages import APIS
 from broker.protocol.schema import Field, Message, Struct, in_version
 from tests.support import kafka_tools
 from tests.upstream.differences import MESSAGES, unexplained
-from tests.upstream.jars import Tables, read_version
+from tests.upstream.jars import Tables
 
 pytestmark = kafka_tools.pytestmark
 
 NONE: Final = range(0)
-
-
-@pytest.fixture(scope="module")
-def kafka() -> Tables:
-    return read_version(KAFKA_VERSION)
 
 
 class Known(NamedTuple):

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 import pytest
 
-from broker.common.version import KAFKA_VERSION
 from broker.config.group_settings import GROUP_SETTINGS
 from broker.config.sections.topics import TOPIC_SETTINGS
 from broker.config.setting import Setting
@@ -18,7 +17,7 @@ from broker.config.unknown_keys import why_without_effect
 from broker.telemetry.subscription import SETTINGS as SUBSCRIPTION_SETTINGS
 from tests.support import kafka_tools
 from tests.upstream import differences
-from tests.upstream.jars import Tables, read_version
+from tests.upstream.jars import Tables
 
 pytestmark = kafka_tools.pytestmark
 
@@ -31,11 +30,6 @@ NUMBER: Final = r"-?[0-9.]+"
 RANGE: Final = re.compile(rf"\[({NUMBER})?,?\.\.\.,?({NUMBER})?\]")
 HIGHEST: Final = 2**15 - 1
 """The least of the highest numbers of a type: a range that ends there or higher has no end of its own."""
-
-
-@pytest.fixture(scope="module")
-def kafka() -> Tables:
-    return read_version(KAFKA_VERSION)
 
 
 def compared(kind: str, key: str, setting: Setting, kafka: Mapping[str, Any]) -> Iterator[str]:
