@@ -41,9 +41,9 @@ CHECKS   := types style async imports dockerfile conventions
 .PHONY: help run test check $(CHECKS) format compiled interpreted wheel dist test-compiled lock audit bench bench-quick demo demo-gateway docs pictures sbom soak image-test test-timed test-clients test-clients-more test-gateway test-pipeline pipeline jars jars-s3 test-all clean
 
 help:
-	@echo "make run [ARGS=...]    install what is needed and start the broker and its console"
+	@echo "make run [ARGS=...]    install what is needed and start the broker and its console; compiles for the next start"
 	@echo "make compiled          compile the hot modules of this checkout (needs a C compiler and Python's headers)"
-	@echo "make interpreted       remove what make compiled built"
+	@echo "make interpreted       remove what make compiled and make run built"
 	@echo "make wheel             a wheel with the compiled modules, into dist (needs what make compiled needs)"
 	@echo "make dist              a source distribution, and a wheel for every machine, into dist"
 	@echo "make sbom              what a broker consists of, in CycloneDX's format, into dist"

@@ -26,7 +26,7 @@ def test_the_reason_was_checked_for_this_version():
     """With another version: does a session tell its process now? Then use that, and delete pipeline/jvm.py;
     else change the number here.
     """
-    assert version("pyspark") == "4.1.1"
+    assert version("pyspark") == "4.2.0"
     assert [name for name in dir(SparkSession) if "proc" in name.lower() or "pid" in name.lower()] == []
 
 

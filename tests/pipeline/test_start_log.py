@@ -48,10 +48,10 @@ def _run_padded(line: str, padding: int) -> str:
 NO_HOST = "\tHost maven.example not found. url=https://maven.example/io/delta/a.pom\n"
 NO_ANSWER = "\tServer access error at url https://maven.example/a.pom (java.net.ConnectException: refused)\n"
 UNRESOLVED = """\
-\t\tmodule not found: io.delta#delta-spark_4.1_2.13;4.1.0
-\t:: io.delta#delta-spark_4.1_2.13;4.1.0: not found
+\t\tmodule not found: io.delta#delta-spark_4.2_2.13;4.4.0
+\t:: io.delta#delta-spark_4.2_2.13;4.4.0: not found
 Exception in thread "main" java.lang.RuntimeException: [unresolved dependency: \
-io.delta#delta-spark_4.1_2.13;4.1.0: not found]
+io.delta#delta-spark_4.2_2.13;4.4.0: not found]
 \tat org.apache.spark.deploy.SparkSubmitUtils$.resolveMavenCoordinates(SparkSubmit.scala:1528)
 """
 
@@ -60,7 +60,7 @@ io.delta#delta-spark_4.1_2.13;4.1.0: not found]
     ("written", "reason"),
     [
         ("", NOT_STARTED.format("the JVM ended")),
-        (UNRESOLVED, NOT_FETCHED.format("io.delta:delta-spark_4.1_2.13:4.1.0 was not found")),
+        (UNRESOLVED, NOT_FETCHED.format("io.delta:delta-spark_4.2_2.13:4.4.0 was not found")),
         (NO_HOST + UNRESOLVED, NOT_FETCHED.format("Host maven.example not found")),
         (
             NO_ANSWER + UNRESOLVED,

@@ -37,7 +37,13 @@ class Authority:
         (self.directory / "openssl.cnf").write_text(_CONFIG)
         self.certificate = self.directory / "ca.pem"
         self._key = self.directory / "ca.key"
-        self._make(self._key, self.certificate, f"/CN={name}", "basicConstraints=critical,CA:TRUE")
+        # From Python 3.13 on, clients want the usage of the key, and the id of the key that signed.
+        signs = (
+            "basicConstraints=critical,CA:TRUE",
+            "keyUsage=critical,keyCertSign",
+            "subjectKeyIdentifier=hash",
+        )
+        self._make(self._key, self.certificate, f"/CN={name}", signs)
 
     def sign(
         self,
@@ -56,9 +62,11 @@ class Authority:
             key,
             certificate,
             subject,
-            "subjectAltName="
-            + ",".join(f"DNS:{each}" for each in ("localhost", *names))
-            + ",IP:127.0.0.1,IP:::1",
+            (
+                ",".join(("subjectAltName=DNS:localhost", *(f"DNS:{each}" for each in names)))
+                + ",IP:127.0.0.1,IP:::1",
+                "authorityKeyIdentifier=keyid",
+            ),
             "-CA",
             str(self.certificate),
             "-CAkey",
@@ -76,7 +84,7 @@ class Authority:
         key: Path,
         certificate: Path,
         subject: str,
-        extension: str,
+        extensions: Sequence[str],
         *more: str,
         password: str | None = None,
         algorithm: str = "ec",
@@ -85,7 +93,8 @@ class Authority:
         locked = ("-passout", f"pass:{password}") if password else ("-nodes",)
         arguments = (
             *("-config", str(self.directory / "openssl.cnf"), "-newkey", *kind, *locked, "-days", "2"),
-            *("-keyout", str(key), "-out", str(certificate), "-subj", subject, "-addext", extension),
+            *("-keyout", str(key), "-out", str(certificate), "-subj", subject),
+            *(word for extension in extensions for word in ("-addext", extension)),
         )
         subprocess.run(["openssl", "req", "-x509", *arguments, *more], check=True, capture_output=True)
 

@@ -2,6 +2,8 @@
 //
 //	go_clients sarama|kafka-go groups|throttle BOOTSTRAP
 //
+// PREFIX in the environment begins the names of topics and groups.
+//
 // groups: produces 1,000 records, reads them as a group, commits, and finds nothing left as the same group.
 // throttle: produces thirty times 20 kB as greedy-CLIENT, which has a quota, and tells how long that took and how
 // many bytes are read back.
@@ -25,6 +27,8 @@ const (
 	sends   = 30
 	greedy  = "greedy-"
 )
+
+var prefix = os.Getenv("PREFIX")
 
 var clients = map[string]map[string]func(string) any{
 	"sarama":   {"groups": saramaGroups, "throttle": saramaThrottle},
@@ -60,7 +64,7 @@ type throttled struct {
 
 func saramaConfig(clientID string) *sarama.Config {
 	config := sarama.NewConfig()
-	config.Version = sarama.V3_6_0_0
+	config.Version = sarama.MaxVersion
 	config.ClientID = clientID
 	config.Producer.Return.Successes = true
 	config.Producer.RequiredAcks = sarama.WaitForAll
@@ -69,14 +73,14 @@ func saramaConfig(clientID string) *sarama.Config {
 }
 
 func saramaGroups(bootstrap string) any {
-	const topic, group = "sarama", "sarama-group"
+	topic, group := prefix+"sarama", prefix+"sarama-group"
 	config := saramaConfig("sarama-test")
 	config.Producer.Idempotent = true
 	config.Net.MaxOpenRequests = 1
 	config.Producer.Compression = sarama.CompressionSnappy
 	admin, err := sarama.NewClusterAdmin([]string{bootstrap}, config)
 	must(err)
-	must(admin.CreateTopic(topic, &sarama.TopicDetail{NumPartitions: 3, ReplicationFactor: 1}, false))
+	must(admin.CreateTopic(topic, &sarama.TopicDetail{NumPartitions: 3, ReplicationFactor: -1}, false))
 	producer, err := sarama.NewSyncProducer([]string{bootstrap}, config)
 	must(err)
 	messages := make([]*sarama.ProducerMessage, records)
@@ -146,13 +150,13 @@ func saramaRead(bootstrap, topic, group string, wanted int) int {
 }
 
 func saramaThrottle(bootstrap string) any {
-	config := saramaConfig(greedy + "sarama")
+	topic, config := prefix+"greedy-sarama", saramaConfig(greedy+"sarama")
 	producer, err := sarama.NewSyncProducer([]string{bootstrap}, config)
 	must(err)
 	begin := time.Now()
 	for range sends {
 		_, _, err := producer.SendMessage(&sarama.ProducerMessage{
-			Topic: "greedy-sarama", Value: sarama.ByteEncoder(make([]byte, value)),
+			Topic: topic, Value: sarama.ByteEncoder(make([]byte, value)),
 		})
 		must(err)
 	}
@@ -160,7 +164,7 @@ func saramaThrottle(bootstrap string) any {
 	result := throttled{Seconds: time.Since(begin).Seconds()}
 	consumer, err := sarama.NewConsumer([]string{bootstrap}, saramaConfig("sarama-test"))
 	must(err)
-	partition, err := consumer.ConsumePartition("greedy-sarama", 0, sarama.OffsetOldest)
+	partition, err := consumer.ConsumePartition(topic, 0, sarama.OffsetOldest)
 	must(err)
 	for range sends {
 		result.Read += len((<-partition.Messages()).Value)
@@ -173,12 +177,12 @@ func saramaThrottle(bootstrap string) any {
 // kafka-go
 
 func kafkaGoGroups(bootstrap string) any {
-	const topic, group = "kafka-go", "kafka-go-group"
+	topic, group := prefix+"kafka-go", prefix+"kafka-go-group"
 	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Second)
 	defer cancel()
 	client := &kafka.Client{Addr: kafka.TCP(bootstrap)}
 	_, err := client.CreateTopics(ctx, &kafka.CreateTopicsRequest{
-		Topics: []kafka.TopicConfig{{Topic: topic, NumPartitions: 3, ReplicationFactor: 1}},
+		Topics: []kafka.TopicConfig{{Topic: topic, NumPartitions: 3, ReplicationFactor: -1}},
 	})
 	must(err)
 	writer := &kafka.Writer{
@@ -225,8 +229,9 @@ func kafkaGoRead(ctx context.Context, bootstrap, topic, group string, wanted int
 }
 
 func kafkaGoThrottle(bootstrap string) any {
+	topic := prefix + "greedy-kafka-go"
 	writer := &kafka.Writer{
-		Addr: kafka.TCP(bootstrap), Topic: "greedy-kafka-go", RequiredAcks: kafka.RequireAll,
+		Addr: kafka.TCP(bootstrap), Topic: topic, RequiredAcks: kafka.RequireAll,
 		BatchTimeout: time.Millisecond, Transport: &kafka.Transport{ClientID: greedy + "kafka-go"}, AllowAutoTopicCreation: true,
 	}
 	begin := time.Now()
@@ -236,7 +241,7 @@ func kafkaGoThrottle(bootstrap string) any {
 	must(writer.Close())
 	result := throttled{Seconds: time.Since(begin).Seconds()}
 	reader := kafka.NewReader(kafka.ReaderConfig{
-		Brokers: []string{bootstrap}, Topic: "greedy-kafka-go", MaxWait: 200 * time.Millisecond,
+		Brokers: []string{bootstrap}, Topic: topic, MaxWait: 200 * time.Millisecond,
 	})
 	for range sends {
 		message, err := reader.ReadMessage(context.Background())

@@ -14,5 +14,16 @@
 
 const [client, what, where] = process.argv.slice(2)
 const commands = await import(`./${client}.js`)
-console.log(JSON.stringify(await commands[what](JSON.parse(where))))
+try {
+  console.log(JSON.stringify(await commands[what](JSON.parse(where))))
+} catch (error) {
+  for (const line of reasons(error)) console.error(line)
+  process.exit(1)
+}
 process.exit(0)
+
+// The messages of an error and of all that led to it: Node shows three levels.
+function * reasons(error) {
+  yield `${error.stack}`
+  for (const each of [error.cause, ...error.errors ?? []]) if (each) yield * reasons(each)
+}
