@@ -56,9 +56,13 @@ def _commit() -> str:
 def _weir_build() -> str:
     """Return how Weir runs: compiled or interpreted, and its Python."""
     program = Path(weir_program())
-    ask = "import platform; from broker.server.compiled import KIND; print(KIND, platform.python_version())"
-    command = [str(program.with_name("python")), "-P", "-c", ask]
-    kind, python = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    ask = "import platform; print(platform.python_version())"
+    commands = ([str(program), "--version"], [str(program.with_name("python")), "-P", "-c", ask])
+    version, python = (
+        subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+        for command in commands
+    )
+    kind = "interpreted" if ", interpreted" in version else "compiled"
     return f"{kind}, CPython {python}"
 
 

@@ -24,7 +24,7 @@ PYTHON_ROOTS: Final = (
 )
 OTHER_SOURCES: Final = ("webui/**/*.css", "webui/**/*.js", "templates/**/*.html", "benchmarks/load/*.?")
 # Fetched, measured and third-party files.
-NOT_OURS: Final = frozenset({"peers", "results", "vendor", "__pycache__"})
+NOT_OURS: Final = frozenset({"node_modules", "peers", "results", "vendor", "__pycache__"})
 
 
 @dataclass(frozen=True)

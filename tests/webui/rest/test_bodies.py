@@ -89,7 +89,8 @@ async def test_a_long_body_means_what_it_means_as_a_whole(body: Any, indent: int
         ('{list: [{"a": 1}]}', "Expecting property name"),
         ('{"list": [{"a": 1}],}', "Expecting property name"),
         ('{"list": [{"a": 1}]} {}', "Extra data"),
-        ("{" + '"list": [' + "[" * 100_000, "nested too deeply"),
+        # Pythons differ in how deep is too deep.
+        ("{" + '"list": [' + "[" * 100_000, "nested too deeply|Expecting value of at most"),
         ("", "Expecting value"),
     ],
 )
