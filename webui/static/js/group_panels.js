@@ -55,7 +55,8 @@ export class ResetPanel extends Editor {
       title: ["Reset the offsets of ", h("span.name", row.group_id)],
       save: "Reset offsets",
       fields: [
-        h("p.quiet", "Possible while the group has no members. Members that start afterwards begin at the new offsets."),
+        h("p.quiet", "Possible while the group has no members. Members that start afterwards begin at the new offsets.",
+          row.group_type === "streams" && " The state of the application is not reset: its changelogs and files stay."),
         h("div.reset-fields", field("To", this.kind), this.valueField, field("Topics", this.topic), this.partitionsField),
       ],
     });
@@ -151,7 +152,8 @@ export class DeleteGroupPanel extends DeletionPanel {
       title: ["Delete the group ", h("span.name", row.group_id)],
       save: "Delete group",
       isDangerous: true,
-      fields: h("p", "Its committed offsets are deleted with it. A consumer that uses the group again begins where auto.offset.reset says."),
+      fields: h("p", "Its committed offsets are deleted with it. A consumer that uses the group again begins where auto.offset.reset says.",
+        row.group_type === "streams" && " The internal topics of the application stay."),
     });
   }
 
