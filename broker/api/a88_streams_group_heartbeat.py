@@ -79,13 +79,16 @@ def handle(
             knows_missing_tags=context.api_version >= MISSING_TAGS_SINCE,
         )
     except ApiError as error:
-        return Response(StreamsGroupHeartbeatResponse(error_code=error.code, error_message=error.message))
+        return Response(_refused(error.code, error.message))
     group_request = GroupRequest(context, partial(_response, context, services))
     effects = yield from services.groups.coordinator.streams.heartbeat(
         request, group_request, now_of(context)
     )
-    outcome = conclude(effects, group_request, services)
-    return services.linger.delayed(outcome, context)
+    return conclude(effects, group_request, services)
+
+
+def _refused(error: ErrorCode, message: str | None) -> StreamsGroupHeartbeatResponse:
+    return StreamsGroupHeartbeatResponse(error_code=error, error_message=message, status=[])
 
 
 def _check_names(message: StreamsGroupHeartbeatRequest, context: RequestContext) -> None:
@@ -226,7 +229,7 @@ def _response(
 ) -> Steps[StreamsGroupHeartbeatResponse]:
     """Return the response, and let the internal topics be created that are missing."""
     if reply.error:
-        return StreamsGroupHeartbeatResponse(error_code=reply.error, error_message=reply.message)
+        return _refused(reply.error, reply.message)
     statuses = list(reply.statuses)
     if reply.creates:
         statuses = yield from _create(reply, statuses, context, services)

@@ -137,6 +137,7 @@ def test_the_broker_can_allow_more_deliveries_than_its_own_limit():
                 config.consumer_groups,
                 config.share_groups,
                 config.share_partitions,
+                config.streams_groups,
             )
 
 
@@ -192,6 +193,7 @@ def test_anything_else_is_no_strategy(world, text):
         ({MOST: "26"}, MOST),
         ({"group.share.partition.max.record.locks": "4001"}, "group.share.partition.max.record.locks"),
         ({"group.share.assignment.interval.ms": "15001"}, "group.share.assignment.interval.ms"),
+        ({"group.share.max.share.sessions": "199"}, "group.share.max.share.sessions"),
         ({"group.share.max.size": "1001"}, "group.share.max.size"),
         ({"group.share.max.size": "0"}, "group.share.max.size"),
         ({"group.share.assignors": "range"}, "group.share.assignors"),
@@ -207,3 +209,5 @@ def test_the_brokers_settings_are_kafkas():
     config = build_config({"group.share.max.size": "1000", "group.share.session.timeout.ms": "60000"})
     assert (config.share_groups.max_size, config.share_groups.session_timeout_ms) == (1_000, 60_000)
     assert config.share_groups.assignors == ("simple",)
+    for sessions in ("200", "201"):
+        build_config({"group.share.max.share.sessions": sessions})

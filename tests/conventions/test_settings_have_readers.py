@@ -16,6 +16,8 @@ INERT: Final = {
     "delete.records.purgatory.purge.interval.requests",
     "follower.replication.throttled.rate",
     "follower.replication.throttled.replicas",
+    "group.streams.assignor.offload.enable",
+    "group.streams.num.warmup.replicas",
     "log.local.retention.bytes",
     "log.local.retention.ms",
     "log.preallocate",

@@ -126,3 +126,20 @@ def test_a_group_without_settings_has_none_and_takes_no_unknown_one(broker: Brok
     assert "producer.session.timeout.ms" in output
     described = ask(broker, CONFIGS, "--describe", *GROUP)
     assert described == "The group 'g' doesn't exist and doesn't have dynamic config.\n"
+
+
+def test_a_group_has_settings_of_its_own_and_the_brokers(broker: BrokerProcess) -> None:
+    named = ("--entity-type", "groups", "--entity-name", "limited")
+    beyond = refused(broker, CONFIGS, "--alter", *named, "--add-config", "share.delivery.count.limit=11")
+    assert "share.delivery.count.limit" in beyond
+    ask(broker, CONFIGS, "--alter", *named, "--add-config", "share.delivery.count.limit=10")
+    lines = [line.strip() for line in ask(broker, CONFIGS, "--describe", "--all", *named).splitlines()]
+    assert (
+        "share.delivery.count.limit=10 sensitive=false synonyms={GROUP_CONFIG:share.delivery.count.limit=10, "
+        "DEFAULT_CONFIG:group.share.delivery.count.limit=5}"
+    ) in lines
+    assert (
+        "share.renew.acknowledge.enable=true sensitive=false "
+        "synonyms={DEFAULT_CONFIG:share.renew.acknowledge.enable=true}"
+    ) in lines
+    assert not [line for line in lines if line.startswith("share.assignor.offload.enable=")]

@@ -165,7 +165,7 @@ def test_a_damaged_response_is_a_violation_or_offers_what_is_allowed(version):
 # Where the gateway logs clients in
 
 
-@pytest.mark.parametrize("key", [*INTERNAL, ApiKey.STREAMS_GROUP_HEARTBEAT, NEWER, 32_767])
+@pytest.mark.parametrize("key", [*INTERNAL, NEWER, 32_767])
 def test_an_api_that_the_gateway_cannot_judge_is_closed(key):
     assert judged(key) is None
     assert not is_allowed(key, 0, judged)

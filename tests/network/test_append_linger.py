@@ -21,7 +21,7 @@ from tests.support.wire import WireClient
 HEARTBEAT = ConsumerGroupHeartbeatRequest.API_KEY
 VERSION = 1
 LINGER_MS = 5
-"""The default of `group.coordinator.append.linger.ms`, as in Kafka."""
+"""The default of `group.coordinator.append.linger.ms`."""
 
 
 @pytest.fixture
@@ -102,3 +102,18 @@ async def test_a_connection_that_is_closed_meanwhile_gets_nothing(
     await trio.testing.wait_all_tasks_blocked(0.02)
     assert broker.server.delayed.linger.responses.delayed == 0
     assert (await other.ask(heartbeat(7), VERSION)).error_code == ErrorCode.FENCED_MEMBER_EPOCH
+
+
+@pytest.mark.parametrize("linger_ms", [-1, 0])
+async def test_a_response_does_not_wait_if_it_need_not(
+    tmp_path: Path, mock_clock: MockClock, linger_ms: int
+) -> None:
+    """-1 is Kafka's default: as short as the load allows, which is no time here."""
+    async with running_broker(tmp_path, f"group.coordinator.append.linger.ms={linger_ms}") as broker:
+        maker = await broker.connect("maker")
+        assert (await maker.ask(create_topic(), 5)).topics[0].error_code == 0
+        found = await maker.ask(FindCoordinatorRequest(coordinator_keys=["readers"]), 4)
+        assert found.coordinators[0].error_code == 0
+        before = trio.current_time()
+        joined = await maker.ask(heartbeat(0, ["events"]), VERSION)
+        assert (joined.error_code, joined.member_epoch, trio.current_time()) == (0, 1, before)

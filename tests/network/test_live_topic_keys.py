@@ -1,4 +1,4 @@
-"""Topic keys that spread rolls, and those without effect, changed while the broker runs."""
+"""Topic keys that spread rolls, and keys without effect, changed while the broker runs."""
 
 import logging
 from collections.abc import AsyncIterator
@@ -30,6 +30,10 @@ async def test_how_far_rolls_are_spread(broker: RunningBroker) -> None:
 
 
 @takes_effect(
+    "errors.deadletterqueue.auto.create.topics.enable",
+    "errors.deadletterqueue.topic.name.prefix",
+    "group.consumer.assignor.offload.enable",
+    "group.share.assignor.offload.enable",
     "log.local.retention.bytes",
     "log.local.retention.ms",
     "log.preallocate",
@@ -43,6 +47,10 @@ async def test_a_key_without_effect_is_accepted_with_a_warning(
 ) -> None:
     caplog.set_level(logging.WARNING)
     values = {
+        "errors.deadletterqueue.auto.create.topics.enable": "true",
+        "errors.deadletterqueue.topic.name.prefix": "dead.",
+        "group.consumer.assignor.offload.enable": "false",
+        "group.share.assignor.offload.enable": "false",
         "log.local.retention.bytes": "1",
         "log.local.retention.ms": "1",
         "log.preallocate": "true",

@@ -22,6 +22,7 @@ from kio.serial._introspect import classify_field, is_optional
 
 from broker.protocol.codec import data_class, request_class, response_class
 from broker.protocol.derive import SERVED
+from broker.protocol.newer import RENAMED
 from broker.protocol.schema import FIXED, LIST, Field, Message, Struct, in_version
 
 EPOCH = datetime.datetime.fromtimestamp(0, datetime.UTC)
@@ -122,7 +123,14 @@ def _random_length(rng: random.Random) -> int:
 def translate(theirs: Any, ours: type[Struct]) -> Any:
     """Return our struct with the values of kio's entity. Tagged structs at their default become None."""
     values = {}
+    renamed = {new: old for (of, old), new in RENAMED.items() if of == type(theirs).__name__}
     for field in ours.FIELDS:
+        if field.name in renamed.values():  # of a version that kio does not know
+            values[field.name] = _absent(field)
+            continue
+        if field.name in renamed:
+            values[field.name] = _translate_value(getattr(theirs, renamed[field.name]), field)
+            continue
         name = field.name if hasattr(theirs, field.name) else field.name.removesuffix("_ms")
         if hasattr(theirs, name):
             values[field.name] = _translate_value(getattr(theirs, name), field)

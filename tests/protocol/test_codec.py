@@ -128,7 +128,7 @@ def test_a_version_that_no_schema_has_is_a_violation(version):
         decode_request(0, version)
 
 
-@pytest.mark.parametrize("api_key", [-1, 4, 93])
+@pytest.mark.parametrize("api_key", [-1, 4, 95])
 def test_a_key_that_no_schema_has_is_a_violation(api_key):
     with pytest.raises(ProtocolViolation, match=f"no schema for API key {api_key}"):
         decode_request(api_key, 0)

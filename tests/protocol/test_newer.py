@@ -12,11 +12,26 @@ from broker.protocol.codec import (
     request_class,
 )
 from broker.protocol.compile_encode import compile_body_encoder
+from broker.protocol.messages import (
+    streams_group_heartbeat,
+)
+from broker.protocol.messages import (
+    streams_group_topology_description_update as description_update,
+)
 from broker.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from broker.protocol.messages.delete_groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,
     DeleteGroupsResponse,
+)
+from broker.protocol.messages.streams_group_describe import (
+    DescribedGroup,
+    StreamsGroupDescribeRequest,
+    StreamsGroupDescribeResponse,
+    TopologyDescription,
+    TopologyDescriptionGlobalStore,
+    TopologyDescriptionNode,
+    TopologyDescriptionSubtopology,
 )
 from broker.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -31,6 +46,7 @@ from broker.protocol.messages.unregister_controller import (
     UnregisterControllerResponse,
 )
 
+SOURCE = TopologyDescriptionNode("n", 1, ["t"], stores=["s"], successors=["u"])
 TOPIC_ID = bytes(range(1, 17))
 
 MESSAGES: list[tuple[Any, int, str]] = [
@@ -72,6 +88,80 @@ MESSAGES: list[tuple[Any, int, str]] = [
         DeleteGroupsResponse(3, [DeletableGroupResult("g", 68, "why"), DeletableGroupResult("h")]),
         3,
         "000000030302670044047768790002680000000000",
+    ),
+    (
+        streams_group_heartbeat.StreamsGroupHeartbeatRequest(
+            "g",
+            "m",
+            3,
+            2,
+            process_id="p",
+            user_endpoint=streams_group_heartbeat.Endpoint("h", 65_000),
+            active_tasks=[streams_group_heartbeat.TaskIds("0", [1])],
+        ),
+        1,
+        "0267026d00000003000000020000ffffffffff02023002000000010000000270010268fde8000000000000",
+    ),
+    (
+        streams_group_heartbeat.StreamsGroupHeartbeatResponse(
+            3,
+            0,
+            None,
+            "m",
+            4,
+            5,
+            task_offset_interval_ms=6,
+            acceptable_recovery_lag=7,
+            status=[streams_group_heartbeat.Status(6, "s")],
+            topology_description_required=True,
+            endpoint_information_epoch=8,
+        ),
+        1,
+        "00000003000000026d0000000400000005000000060000000000000007020602730000000001000000080000",
+    ),
+    (StreamsGroupDescribeRequest(["g"], False, True), 1, "020267000100"),
+    (
+        StreamsGroupDescribeResponse(
+            3,
+            [
+                DescribedGroup(
+                    group_id="g",
+                    group_state="Stable",
+                    group_epoch=1,
+                    assignment_epoch=2,
+                    topology_description=TopologyDescription(
+                        [TopologyDescriptionSubtopology("0", [SOURCE])],
+                        [TopologyDescriptionGlobalStore(SOURCE, TopologyDescriptionNode("o", 3, [], "k"))],
+                    ),
+                    topology_description_status=3,
+                    assignor_name="a",
+                )
+            ],
+        ),
+        1,
+        "0000000302000000026707537461626c650000000100000002ff01800000000102023002026e010202740002027302"
+        "0275000002026e010202740002027302027500026f0301026b01010000000302610000",
+    ),
+    (
+        description_update.StreamsGroupTopologyDescriptionUpdateRequest(
+            "g",
+            "m",
+            2,
+            description_update.TopologyDescription(
+                [
+                    description_update.TopologyDescriptionSubtopology(
+                        "0", [description_update.TopologyDescriptionNode("n", 1, ["t"])]
+                    )
+                ]
+            ),
+        ),
+        0,
+        "0267026d0000000202023002026e010202740001010000010000",
+    ),
+    (
+        description_update.StreamsGroupTopologyDescriptionUpdateResponse(3, 35, "why"),
+        0,
+        "0000000300230477687900",
     ),
     (UnregisterControllerRequest(7), 0, "0000000700"),
     (UnregisterControllerResponse(3, 42, "why"), 0, "00000003002a0477687900"),

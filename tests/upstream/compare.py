@@ -13,6 +13,9 @@ def report(old: Tables, new: Tables) -> Iterator[str]:
     """Yield the lines: a heading for each table, then `+` for what is new, `-` for what is gone, and `~` for
     what has changed.
     """
+    if new.version == old.version:
+        yield f"Kafka {new.version} is the newest one."
+        return
     yield f"Kafka {new.version} against {old.version}"
     sections = {
         "APIs of a broker": _changed(_apis(old), _apis(new)),

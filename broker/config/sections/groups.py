@@ -193,7 +193,7 @@ class ConsumerGroupConfig:
         "group.consumer.max.heartbeat.interval.ms", 15_000, integer(1), "ms"
     ).described("The longest `consumer.heartbeat.interval.ms` of a group.")
     assignment_interval_ms: int = Setting(
-        "group.consumer.assignment.interval.ms", 1_000, integer(0), "ms"
+        "group.consumer.assignment.interval.ms", 1_000, integer(0), "ms", dynamic=True
     ).described(
         "Members that join a large consumer group (more than 512 members, topics and partitions in all) "
         "within this time of its last assignment are assigned partitions together, with the first heartbeat "
@@ -210,6 +210,7 @@ class ConsumerGroupConfig:
         "group.consumer.assignor.offload.enable",
         True,
         BOOLEAN,
+        dynamic=True,
         inert="the broker assigns the partitions of a large group in pieces",
         internal=True,
     ).described("Whether a thread in the background assigns the partitions of a consumer group.")

@@ -43,7 +43,7 @@ class ShareGroupConfig:
         "group.share.max.heartbeat.interval.ms", 15_000, integer(1), "ms"
     ).described("The longest `share.heartbeat.interval.ms` of a group.")
     assignment_interval_ms: int = Setting(
-        "group.share.assignment.interval.ms", 1_000, integer(0), "ms"
+        "group.share.assignment.interval.ms", 1_000, integer(0), "ms", dynamic=True
     ).described(
         "Members that join a large share group (more than 512 members, topics and partitions in all) within "
         "this time of its last assignment are assigned partitions together, with the first heartbeat after "
@@ -60,6 +60,7 @@ class ShareGroupConfig:
         "group.share.assignor.offload.enable",
         True,
         BOOLEAN,
+        dynamic=True,
         inert="the broker assigns the partitions of a large group in pieces",
         internal=True,
     ).described("Whether a thread in the background assigns the partitions of a share group.")
@@ -142,10 +143,7 @@ RENEW_ACKNOWLEDGE: Final = Setting(
     "refused with INVALID_RECORD_STATE.",
 )
 
-NO_DEAD_LETTERS: Final = (
-    "there are no dead letter queues, as in a Kafka cluster with share.version 1: a record that cannot be "
-    "delivered is archived"
-)
+NO_DEAD_LETTERS: Final = "there are no dead letter queues: a record that cannot be delivered is archived"
 DEAD_LETTER_TOPIC: Final = Setting(
     "errors.deadletterqueue.topic.name",
     "",
@@ -213,10 +211,14 @@ class SharePartitionConfig:
         "group.share.max.partition.max.record.locks", 4_000, integer(2_000, 10_000), "records"
     ).described("The largest `share.partition.max.record.locks` of a group.")
     dead_letter_topic_prefix: str = Setting(
-        "errors.deadletterqueue.topic.name.prefix", "dlq.", TEXT, inert=NO_DEAD_LETTERS
+        "errors.deadletterqueue.topic.name.prefix", "dlq.", TEXT, dynamic=True, inert=NO_DEAD_LETTERS
     ).described("What the name of a dead letter queue that is created by itself begins with.")
     creates_dead_letter_topics: bool = Setting(
-        "errors.deadletterqueue.auto.create.topics.enable", False, BOOLEAN, inert=NO_DEAD_LETTERS
+        "errors.deadletterqueue.auto.create.topics.enable",
+        False,
+        BOOLEAN,
+        dynamic=True,
+        inert=NO_DEAD_LETTERS,
     ).described("Whether dead letter queues are created by themselves.")
     max_sessions: int = Setting("group.share.max.share.sessions", 2_000, integer(1), "sessions").described(
         "Maximum number of share sessions. A member that exceeds it is refused with "
@@ -247,10 +249,13 @@ class SharePartitionConfig:
             (self.record_locks, MAX_LOCKS),
         )
 
-    def check(self) -> None:
-        """Check the rules between keys. Raises ConfigError."""
+    def check(self, max_size: int) -> None:
+        """Check the rules between keys, with group.share.max.size. Raises ConfigError."""
         for limited, name in self._limited:
             limited.check("group.share", name)
+        if self.max_sessions < max_size:
+            allowed = f"at least group.share.max.size ({max_size})"
+            raise ConfigError("group.share.max.share.sessions", self.max_sessions, allowed)
 
     def check_group(self, configs: Mapping[str, str]) -> None:
         """Check the settings of one group, which can be read. Raises ConfigError."""

@@ -76,7 +76,7 @@ class StreamsGroupConfig:
     max_standby_replicas: int = Setting("group.streams.max.standby.replicas", 2, integer(0)).described(
         "The largest `streams.num.standby.replicas` of a group."
     )
-    initial_rebalance_delay_ms: int = Setting(
+    initial_delay_ms: int = Setting(
         "group.streams.initial.rebalance.delay.ms", 3_000, integer(0), "ms"
     ).described(
         "How long the first assignment of an empty streams group waits for more members. A group's own "
@@ -170,7 +170,7 @@ class StreamsGroupSettings(NamedTuple):
 
     session_timeout_ms: int
     heartbeat_interval_ms: int
-    initial_rebalance_delay_ms: int
+    initial_delay_ms: int
     assignment_interval_ms: int
     task_offset_interval_ms: int
     acceptable_recovery_lag: int
@@ -196,7 +196,7 @@ def streams_group_settings(configs: Mapping[str, str], config: StreamsGroupConfi
     return StreamsGroupSettings(
         times.session_timeout_ms,
         times.heartbeat_interval_ms,
-        int(configs.get(INITIAL_DELAY, config.initial_rebalance_delay_ms)),
+        int(configs.get(INITIAL_DELAY, config.initial_delay_ms)),
         times.assignment_interval_ms,
         limits[TASK_OFFSET_INTERVAL].of_group(configs, TASK_OFFSET_INTERVAL),
         int(configs.get(RECOVERY_LAG, config.acceptable_recovery_lag)),

@@ -51,7 +51,7 @@ def heartbeat_handler(roles: Roles) -> Handle:
     ) -> Outcome | Awaitable[Outcome]:
         if _is_forbidden(message, may_create=roles.of(context.connection) >= CREATES_TOPICS):
             code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            return Response(StreamsGroupHeartbeatResponse(error_code=code, error_message=DENIED))
+            return Response(StreamsGroupHeartbeatResponse(error_code=code, error_message=DENIED, status=[]))
         return in_own_task(partial(forward, context, message))
 
     return handle

@@ -100,10 +100,10 @@ class DelayedRequests:
             partitions,
             lambda: ClusterTopics(control.image.topics, control.image.version),
             lambda group_id: group_times(
-                control.image.group_configs.get(group_id, {}), config.consumer_groups
+                control.image.group_configs.get(group_id, {}), control.config.consumer_groups
             ),
             lambda group_id: share_group_times(
-                control.image.group_configs.get(group_id, {}), config.share_groups
+                control.image.group_configs.get(group_id, {}), control.config.share_groups
             ),
             lambda group_id: streams_group_settings(
                 control.image.group_configs.get(group_id, {}), config.streams_groups

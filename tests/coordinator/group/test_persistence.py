@@ -185,7 +185,7 @@ def test_the_last_record_of_a_key_counts_and_a_tombstone_ends_it(talk):
 
 
 def test_records_of_other_kinds_of_groups_are_passed_over(talk):
-    talk.coordinator.replay(b"\x00\x11\x00\x01g", b"\x00\x00")
+    talk.coordinator.replay(b"\x00\x12\x00\x01g", b"\x00\x00")
     assert talk.listed() == []
 
 

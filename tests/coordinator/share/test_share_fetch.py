@@ -506,7 +506,7 @@ async def test_a_client_that_goes_away_in_any_pause_leaves_records_to_others(
 
 @pytest.mark.parametrize("by", ["fetch", "acknowledge"])
 async def test_a_group_can_forbid_renewals(harness: Harness, by: str) -> None:
-    harness.append("orders", 4)
+    harness.append("orders", *range(4))
     member = Member(harness)
     assert await member.acquired() == [(0, 3, 1)]
     harness.share.share.settings_of = lambda _group: ShareSettings(renews=False)

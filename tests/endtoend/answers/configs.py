@@ -32,7 +32,8 @@ LISTS: Final = ("cleanup.policy", "follower.replication.throttled.replicas")
 SIZES: Final = ("segment.bytes", "internal.segment.bytes")
 TOPIC_KEYS: Final = (
     *("cleanup.policy", "compression.type", "compression.gzip.level", "compression.lz4.level"),
-    *("compression.zstd.level", "delete.retention.ms", "file.delete.delay.ms", "flush.messages", "flush.ms"),
+    *("compression.zstd.level", "delete.retention.ms", "errors.deadletterqueue.group.enable"),
+    *("file.delete.delay.ms", "flush.messages", "flush.ms", "max.decompressed.message.bytes"),
     *("follower.replication.throttled.replicas", "index.interval.bytes", "local.retention.bytes"),
     *("local.retention.ms", "max.compaction.lag.ms", "max.message.bytes", "message.timestamp.after.max.ms"),
     *("message.timestamp.before.max.ms", "message.timestamp.type", "min.cleanable.dirty.ratio"),
@@ -40,13 +41,25 @@ TOPIC_KEYS: Final = (
         "min.compaction.lag.ms",
         "min.insync.replicas",
         "preallocate",
+        "remote.copy.lag.bytes",
+        "remote.copy.lag.ms",
         "remote.log.copy.disable",
         "remote.log.delete.on.disable",
     ),
     *("remote.storage.enable", "retention.bytes", "retention.ms", "segment.bytes", "segment.index.bytes"),
     *("segment.jitter.ms", "segment.ms", "unclean.leader.election.enable"),
 )
-"""All of Kafka 4.1."""
+"""All of Kafka 4.4."""
+
+GROUP_KEYS: Final = (
+    *("consumer.assignment.interval.ms", "consumer.heartbeat.interval.ms", "consumer.session.timeout.ms"),
+    *("errors.deadletterqueue.copy.record.enable", "errors.deadletterqueue.topic.name"),
+    *("share.assignment.interval.ms", "share.auto.offset.reset", "share.delivery.count.limit"),
+    *("share.heartbeat.interval.ms", "share.isolation.level", "share.partition.max.record.locks"),
+    *("share.record.lock.duration.ms", "share.renew.acknowledge.enable", "share.session.timeout.ms"),
+    *("consumer.assignor.offload.enable", "share.assignor.offload.enable"),
+)
+"""All of Kafka 4.4 but those of streams groups; the last two are described where they are set."""
 
 BROKER_KEYS: Final = (
     *("log.retention.hours", "log.retention.minutes", "log.retention.ms", "log.roll.hours"),
@@ -58,12 +71,48 @@ BROKER_KEYS: Final = (
     *("max.connection.creation.rate", "fetch.max.bytes", "transactional.id.expiration.ms"),
     *("group.min.session.timeout.ms", "group.max.session.timeout.ms", "offsets.retention.minutes"),
     *("ssl.truststore.certificates", "client.quota.callback.class"),
+    *("group.consumer.min.assignment.interval.ms", "group.consumer.max.assignment.interval.ms"),
+    *("group.consumer.assignor.offload.enable", "group.share.assignor.offload.enable"),
+    *("group.share.min.assignment.interval.ms", "group.share.max.assignment.interval.ms"),
+    *("group.share.min.delivery.count.limit", "group.share.max.delivery.count.limit"),
+    *("group.share.min.partition.max.record.locks", "group.share.max.partition.max.record.locks"),
+    *("errors.deadletterqueue.auto.create.topics.enable", "errors.deadletterqueue.topic.name.prefix"),
+    *("log.remote.copy.lag.ms", "log.remote.copy.lag.bytes", "max.decompressed.message.bytes"),
+    *("sasl.oauthbearer.allow.unverified.audience", "sasl.oauthbearer.allow.unverified.issuer"),
+    *("share.coordinator.append.linger.ms", "share.coordinator.snapshot.update.records.per.snapshot"),
 )
 
 CASES: Final = (
     Case("DescribeConfigs", describe(TOPIC_TYPE, TOPIC, *TOPIC_KEYS)),
     Case("DescribeConfigs", describe(BROKER, "1", *BROKER_KEYS)),
     Case("DescribeConfigs", describe(BROKER, "")),
+    Case("DescribeConfigs", describe(GROUP, "grp", *GROUP_KEYS)),
+    Case("DescribeConfigs", describe(SUBSCRIPTION, "sub")),
+    *(
+        Case("IncrementalAlterConfigs", incremental(GROUP, "limits", (key, SET, value)))
+        for key, values in (
+            ("share.delivery.count.limit", ("1", "2", "10", "11")),
+            ("share.partition.max.record.locks", ("99", "100", "4000", "4001")),
+            ("share.assignment.interval.ms", ("-1", "0", "15000", "15001")),
+            ("consumer.assignment.interval.ms", ("-1", "0", "15000", "15001")),
+            ("share.renew.acknowledge.enable", ("x", "false")),
+            ("errors.deadletterqueue.topic.name", ("__x", "bad name!", "dlq.x")),
+            ("errors.deadletterqueue.copy.record.enable", ("1", "true")),
+            ("consumer.assignor.offload.enable", ("false",)),
+        )
+        for value in values
+    ),
+    Case("DescribeConfigs", describe(GROUP, "limits", *GROUP_KEYS), until_same=True),
+    *(
+        Case("IncrementalAlterConfigs", incremental(TOPIC_TYPE, TOPIC, (key, SET, value), validate_only=True))
+        for key, values in (
+            ("max.decompressed.message.bytes", ("0", "1", "2147483639", "2147483640")),
+            ("remote.copy.lag.ms", ("-2", "-1", "9223372036854775807")),
+            ("remote.copy.lag.bytes", ("-2", "-1")),
+            ("errors.deadletterqueue.group.enable", ("x", "true")),
+        )
+        for value in values
+    ),
     *(
         Case("DescribeConfigs", describe(kind, name, "no.such.key"))
         for kind, name in (

@@ -8,6 +8,7 @@ from broker.common.errors import ErrorCode
 from broker.gateway.apis.streams_groups import DENIED
 from broker.metadata.actor import Role
 from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from broker.protocol.messages.find_coordinator import FindCoordinatorRequest
 from broker.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
 from broker.protocol.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatRequest,
@@ -44,6 +45,7 @@ async def test_only_clients_that_may_create_topics_join_with_internal_ones(
     async with both(tmp_path, role.name.lower()) as (broker, _gateway, client):
         direct = await broker.connect()
         await direct.ask(CreateTopicsRequest([CreatableTopic("orders", 2, 1)]), 7)
+        await direct.ask(FindCoordinatorRequest(coordinator_keys=["any"]), 4)
         for version in (0, 1):
             allowed = await client.ask(joining(f"a{version}", f"app-{version}-changelog"), version)
             may = role >= Role.EDITOR

@@ -22,6 +22,7 @@ from broker.metadata.actor import BROKER_ITSELF, Actor, ChangeOrigin, Role
 from broker.monitoring.events.writer import append_rest
 from broker.partitions.event_log import EventBuffer
 from broker.protocol.messages.api_versions import ApiVersionsRequest
+from broker.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
 from broker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from broker.quotas.entity import Entity
 from broker.records.build import NewRecord
@@ -307,6 +308,8 @@ async def test_clients_can_read_the_topics_and_not_write_to_them(
     reader = await broker.connect("reader")
     answer = await reader.ask(MetadataRequest([MetadataRequestTopic(name="__weir_connections")]), 9)
     assert answer.topics[0].is_internal
+    pages = DescribeTopicPartitionsRequest([TopicRequest("__weir_connections")])
+    assert (await reader.ask(pages, 0)).topics[0].is_internal
     produced = await reader.ask(produce_request(batch_of(b"{}"), topic="__weir_connections"), PRODUCE_VERSION)
     assert produced.responses[0].partition_responses[0].error_code == 17
 

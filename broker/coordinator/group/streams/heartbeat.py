@@ -146,9 +146,9 @@ def beat(
         transition.keep(group)
         group.begin_epoch(*facts)
         transition.record(group.epoch_record())
-    if was_empty and settings.initial_rebalance_delay_ms > 0 and not group.is_delayed:
+    if was_empty and settings.initial_delay_ms > 0 and not group.is_delayed:
         group.is_delayed = True
-        transition.set_timer(group.initial_timer, settings.initial_rebalance_delay_ms)
+        transition.set_timer(group.initial_timer, settings.initial_delay_ms)
     statuses += yield from _assign_if_due(transition, group, configured, settings)
     after = yield from _advance(transition, group, member, request.owned)
     start_session(transition, group, after, settings.session_timeout_ms)
@@ -228,7 +228,7 @@ def times_up(transition: Transition, group: StreamsGroup, timers: Sequence[Group
 def resume_timers(transition: Transition, group: StreamsGroup, settings: StreamsGroupSettings) -> None:
     """Start the timers, other than sessions, that a loaded or restored group lacks."""
     if group.is_delayed and group.initial_timer.at_ms is None:
-        transition.set_timer(group.initial_timer, settings.initial_rebalance_delay_ms)
+        transition.set_timer(group.initial_timer, settings.initial_delay_ms)
     for member in group.members.values():
         is_timed = group.timers_of(member.member_id).rebalance.at_ms is not None
         if member.state is MemberState.UNREVOKED_TASKS and not is_timed:

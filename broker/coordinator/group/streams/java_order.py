@@ -24,8 +24,8 @@ def hash_map_order(keys: Iterable[str], capacity: int = DEFAULT_CAPACITY) -> Ste
     """Return the distinct keys in the order of a `java.util.HashMap` to which `put` adds them in this order.
     `capacity` is what the map is created with.
 
-    Left out: Java makes a tree of a bin of more than 8 keys if the table has 64 bins. Its order, which only
-    chosen names could get, is not followed.
+    Left out: Java makes a tree of a bin of more than 8 keys if the table has 64 bins. Its order is not
+    followed; random ids hardly ever get there.
     """
     size = _table_size(capacity)
     bins: Bins = {}
@@ -47,8 +47,8 @@ def hash_map_order(keys: Iterable[str], capacity: int = DEFAULT_CAPACITY) -> Ste
 
 
 def computed_order(keys: Iterable[str], capacity: int) -> Steps[list[str]]:
-    """`hash_map_order` of a map to which `computeIfAbsent` adds the keys: it adds at the front of a bin, and
-    the table grows at the next call, also if that adds nothing. Left out: trees, of 8 keys or more.
+    """`hash_map_order` of a map to which Java's computeIfAbsent adds the keys: it adds at the front of a
+    bin, and the table grows at the next call, also if that adds nothing. Left out: trees, of 8 keys or more.
     """
     size = _table_size(capacity)
     bins: Bins = {}

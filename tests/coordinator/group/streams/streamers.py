@@ -47,7 +47,7 @@ class Streamers(Conversation):
     """
 
     def __init__(self, *, streams: StreamsGroupConfig | None = None, **config: int) -> None:
-        at_once = StreamsGroupConfig(initial_rebalance_delay_ms=0, assignment_interval_ms=0)
+        at_once = StreamsGroupConfig(initial_delay_ms=0, assignment_interval_ms=0)
         super().__init__(streams=streams or at_once, **config)
         self.set_topics(**{"t": 4, "app-counts-changelog": 4})
 

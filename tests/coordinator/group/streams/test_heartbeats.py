@@ -144,9 +144,7 @@ def test_a_missing_member_is_an_error(talk, epoch):
 
 
 def test_a_full_group_refuses_a_new_member():
-    talk = Streamers(
-        streams=StreamsGroupConfig(max_size=2, initial_rebalance_delay_ms=0, assignment_interval_ms=0)
-    )
+    talk = Streamers(streams=StreamsGroupConfig(max_size=2, initial_delay_ms=0, assignment_interval_ms=0))
     talk.enter("a")
     assert talk.enter("b", instance_id="i").error is ErrorCode.NONE
     reply = talk.enter("c")
@@ -579,7 +577,7 @@ def test_a_failed_write_of_the_delayed_assignment_is_tried_again():
 
 @pytest.mark.parametrize(("ms", "waits"), [(0, True), (999, True), (1_000, False), (1_001, False)])
 def test_two_assignments_have_an_interval(ms, waits):
-    talk = Streamers(streams=StreamsGroupConfig(initial_rebalance_delay_ms=0))
+    talk = Streamers(streams=StreamsGroupConfig(initial_delay_ms=0))
     talk.enter("a")
     talk.wait(ms)
     reply = talk.enter("b")

@@ -34,7 +34,7 @@ __all__ = ["each_step_is_a_slice"]
 
 
 def crowded(**streams: int) -> Streamers:
-    at_once = {"initial_rebalance_delay_ms": 0, "assignment_interval_ms": 0}
+    at_once = {"initial_delay_ms": 0, "assignment_interval_ms": 0}
     talk = Streamers(max_group_bytes=2_097_152, streams=StreamsGroupConfig(**(at_once | streams)))
     talk.set_topics(**dict.fromkeys((*NAMES, *CHANGELOGS), 1))
     return talk
@@ -102,7 +102,7 @@ def test_members_of_a_large_application_leave_and_expire_in_pieces():
 
 @pytest.mark.usefixtures("each_step_is_a_slice")
 def test_the_delayed_assignment_of_a_large_application_is_made_in_pieces():
-    talk = crowded(initial_rebalance_delay_ms=DELAY_MS)
+    talk = crowded(initial_delay_ms=DELAY_MS)
     for each in "ab":
         entering(talk, each, DEEP)
     talk.elapsed += DELAY_MS
