@@ -43,8 +43,11 @@ class Walk:
     def cases(self) -> Iterator[Case]:
         yield configure(self.group, num_standby_replicas=str(self.standbys))
         yield self._join("a")
-        # Kafka forgets what it computed beside the records when this heartbeat made the group.
-        yield self._beat(self._plain("a"))
+        # Kafka forgets what it computed beside the records when this heartbeat made the group, and describes
+        # what it computes anew after the next record.
+        yield self._join("z")
+        yield self._beat(leaves(self.group, "z"))
+        self._in.remove("z")
         for _ in range(STEPS):
             yield self._step()
         for member in sorted(self._in):

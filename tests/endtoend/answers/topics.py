@@ -15,7 +15,6 @@ STATED: Final = {"client_software_name": "suite", "client_software_version": "1"
 
 IMPLICIT_QUIRK: Final = "Kafka does not see that two new topics of one request collide"
 FIXED_LEVELS: Final = "A level is fixed here, and can be lowered in Kafka"
-NO_STREAMS: Final = "There are no streams groups here"
 NO_BROKERS: Final = "versions 10 and 11 with an id: Kafka's answer has no brokers"
 
 
@@ -319,7 +318,7 @@ CASES: Final = (
     *(
         Case("UpdateFeatures", features((name, level, how), validate_only=True), CHECKS_ONLY, differs)
         for name, level, how, differs in (
-            ("streams.version", 1, UPGRADE, NO_STREAMS),
+            ("streams.version", 1, UPGRADE, ""),
             ("group.version", 0, UNSAFE_DOWNGRADE, FIXED_LEVELS),
             ("kraft.version", 1, UPGRADE, "There is no quorum of controllers here"),
         )
