@@ -14,11 +14,18 @@ from tests.conventions.sources import Module, modules
 
 INERT: Final = {
     "delete.records.purgatory.purge.interval.requests",
+    "errors.deadletterqueue.auto.create.topics.enable",
+    "errors.deadletterqueue.group.enable",
+    "errors.deadletterqueue.topic.name.prefix",
     "follower.replication.throttled.rate",
     "follower.replication.throttled.replicas",
+    "group.consumer.assignor.offload.enable",
+    "group.share.assignor.offload.enable",
     "log.local.retention.bytes",
     "log.local.retention.ms",
     "log.preallocate",
+    "log.remote.copy.lag.bytes",
+    "log.remote.copy.lag.ms",
     "min.insync.replicas",
     "remote.log.copy.disable",
     "remote.log.delete.on.disable",
