@@ -152,7 +152,8 @@ def test_without_a_policy_nothing_is_removed() -> None:
 KAFKAS = """
 cleanup.policy compression.gzip.level compression.lz4.level compression.type compression.zstd.level
 delete.retention.ms errors.deadletterqueue.group.enable file.delete.delay.ms flush.messages flush.ms
-follower.replication.throttled.replicas max.decompressed.message.bytes remote.copy.lag.bytes remote.copy.lag.ms
+follower.replication.throttled.replicas max.decompressed.message.bytes remote.copy.lag.bytes
+remote.copy.lag.ms
 index.interval.bytes leader.replication.throttled.replicas local.retention.bytes local.retention.ms
 max.compaction.lag.ms max.message.bytes message.timestamp.after.max.ms message.timestamp.before.max.ms
 message.timestamp.type min.cleanable.dirty.ratio min.compaction.lag.ms min.insync.replicas preallocate
