@@ -149,9 +149,11 @@ def test_without_a_policy_nothing_is_removed() -> None:
     assert not neither.deletes and not neither.compacts
 
 
-KAFKA_4_1 = """
+KAFKAS = """
 cleanup.policy compression.gzip.level compression.lz4.level compression.type compression.zstd.level
-delete.retention.ms file.delete.delay.ms flush.messages flush.ms follower.replication.throttled.replicas
+delete.retention.ms errors.deadletterqueue.group.enable file.delete.delay.ms flush.messages flush.ms
+follower.replication.throttled.replicas max.decompressed.message.bytes remote.copy.lag.bytes
+remote.copy.lag.ms
 index.interval.bytes leader.replication.throttled.replicas local.retention.bytes local.retention.ms
 max.compaction.lag.ms max.message.bytes message.timestamp.after.max.ms message.timestamp.before.max.ms
 message.timestamp.type min.cleanable.dirty.ratio min.compaction.lag.ms min.insync.replicas preallocate
@@ -162,6 +164,6 @@ segment.bytes segment.index.bytes segment.jitter.ms segment.ms unclean.leader.el
 
 def test_every_field_has_a_topic_key_whose_default_is_the_brokers() -> None:
     ours = {"max.message.records", "record.validation"}
-    assert set(TOPIC_SETTINGS) == {*KAFKA_4_1.split(), "internal.segment.bytes", *ours}
+    assert set(TOPIC_SETTINGS) == {*KAFKAS.split(), "internal.segment.bytes", *ours}
     assert default_text(TopicSettings(retention_ms=7), "retention.ms") == "7"
     assert default_text(TopicSettings(), "cleanup.policy") == "delete"

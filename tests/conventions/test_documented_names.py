@@ -13,8 +13,7 @@ from typing import Any, Final
 import pytest
 
 from broker.config.group_settings import GROUP_SETTINGS
-from broker.config.sections import TopicSettings, TopicThrottles
-from broker.config.setting import settings_of
+from broker.config.sections.topics import TOPIC_SETTINGS
 from broker.config.table import SETTINGS
 from broker.config.unknown_keys import why_without_effect
 from tests.conventions.sources import ROOT
@@ -246,12 +245,11 @@ NO_SETTINGS: Final = re.compile(
 
 def _is_setting(key: str) -> bool:
     key = OF_LISTENER.sub("", key)
-    topics = {each.topic_key or each.key for _, each in settings_of(TopicSettings)}
-    throttles = {each.topic_key or each.key for _, each in settings_of(TopicThrottles)}
     return (
         key in SETTINGS
         or key in GROUP_SETTINGS
-        or key in topics | throttles | OF_CLIENTS | OF_TOOLS | NO_KEYS | OTHER_NAMES
+        or key in TOPIC_SETTINGS
+        or key in OF_CLIENTS | OF_TOOLS | NO_KEYS | OTHER_NAMES
         or key.startswith(OF_CALLBACKS)
         or why_without_effect(key) is not None
         or any(known.startswith(f"{key}.") for known in SETTINGS)

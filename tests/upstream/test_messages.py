@@ -101,15 +101,15 @@ def _default(each: Field) -> str:
     return "null" if each.initial is None else str(each.initial).lower()
 
 
-def differences(kafka: Fields, weir: Fields, path: str) -> Iterator[str]:
-    plain = [[name for name, each in fields.items() if each.tag is None] for fields in (kafka, weir)]
+def differences(kafka: Fields, own: Fields, path: str) -> Iterator[str]:
+    plain = [[name for name, each in fields.items() if each.tag is None] for fields in (kafka, own)]
     if plain[0] != plain[1]:
         yield f"{path}: Kafka has {plain[0]}, Weir {plain[1]}"
-    for name in kafka.keys() | weir.keys():
-        if name not in kafka or name not in weir:
+    for name in kafka.keys() | own.keys():
+        if name not in kafka or name not in own:
             yield f"{path}.{name}: only {'Kafka' if name in kafka else 'Weir'} has it"
             continue
-        one, other = kafka[name], weir[name]
+        one, other = kafka[name], own[name]
         if isinstance(one.type, dict) and isinstance(other.type, dict):
             yield from differences(one.type, other.type, f"{path}.{name}")
             other = other._replace(type=one.type)

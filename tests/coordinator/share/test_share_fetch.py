@@ -115,7 +115,7 @@ async def test_a_request_without_a_group_or_a_member_is_refused(harness: Harness
 
 
 async def test_the_limit_of_sessions(tmp_path: Path) -> None:
-    harness = await start(tmp_path, "group.share.max.share.sessions=2")
+    harness = await start(tmp_path, "group.share.max.size=2", "group.share.max.share.sessions=2")
     codes = [(await Member(harness, name).fetch()).error_code for name in "abc"]
     assert codes == [0, 0, ErrorCode.SHARE_SESSION_LIMIT_REACHED]
     assert (await Member(harness, "b").fetch()).error_code == 0
