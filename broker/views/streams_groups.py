@@ -19,7 +19,7 @@ from broker.coordinator.group.streams.assignor import NOTHING, TaskSets
 from broker.coordinator.group.streams.configured import ConfiguredSubtopology
 from broker.coordinator.group.streams.coordinator import DescribedStreamsGroup
 from broker.coordinator.group.streams.member import NOTHING_RESTORED, RestoredOffsets, StreamsMember
-from broker.coordinator.group.streams.tasks import NO_EPOCHS, MemberTasks
+from broker.coordinator.group.streams.tasks import MemberTasks
 from broker.coordinator.group.streams.topology import Subtopology, TopicInfo, source_names
 from broker.partitions.partitions import Partitions
 
@@ -146,7 +146,7 @@ def _read_by(
     found: list[tuple[str, int]] = []
     for subtopology_id in _in_order(member.assigned.active):
         subtopology = subtopologies.get(subtopology_id)
-        indexes = sorted(member.assigned.active.get(subtopology_id, NO_EPOCHS))
+        indexes = sorted(member.assigned.active[subtopology_id])
         for name in () if subtopology is None else source_names(subtopology):
             hosted = partitions.by_name.get(name)
             if hosted is not None:

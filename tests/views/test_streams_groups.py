@@ -18,9 +18,7 @@ FOUR: Any = SimpleNamespace(by_name={"t": SimpleNamespace(count=4)})
 
 def with_standbys() -> Streamers:
     return Streamers(
-        streams=StreamsGroupConfig(
-            initial_rebalance_delay_ms=0, assignment_interval_ms=0, num_standby_replicas=1
-        )
+        streams=StreamsGroupConfig(initial_delay_ms=0, assignment_interval_ms=0, num_standby_replicas=1)
     )
 
 

@@ -115,7 +115,7 @@ async def group(call: Call) -> Reply:
         raise Problem(404, "Group not found.")
     consumers = await run_in_slices(_all_in_steps(detail.members))
     offsets = await collect(map(as_json, detail.offsets))
-    found = {"assignor": detail.assignor, "consumers": consumers, "offsets": offsets}
+    found: dict[str, Any] = {"assignor": detail.assignor, "consumers": consumers, "offsets": offsets}
     if detail.streams is not None:
         found["streams"] = await run_in_slices(as_json_in_steps(detail.streams))
     return Reply(as_json(detail.group) | found)

@@ -65,7 +65,7 @@ TAGS: Final[Mapping[str, str]] = {
     "readyz": "Whether clients are served",
     "connections": "Open connections",
     "topics": "Topics and their partitions",
-    "groups": "Consumer groups",
+    "groups": "Groups of consumers, share consumers and Kafka Streams applications",
     "transactions": "Transactional ids and their transactions",
     "upstream": "The upstream cluster of a gateway",
     "gateways": "Gateways that share limits",
