@@ -21,7 +21,7 @@ from broker.api.requests.pacing import pieces
 from broker.api.requests.services import GroupServices
 from broker.api.security.client_security import CREATES_TOPICS
 from broker.common.errors import ApiError, ErrorCode
-from broker.common.slices import Slices, Steps
+from broker.common.slices import Slices, Steps, freed
 from broker.coordinator.group.messages import Endpoint, StreamsHeartbeatReply, StreamsHeartbeatRequest
 from broker.coordinator.group.streams import topology as topologies
 from broker.coordinator.group.streams.assignor import TaskOffsets, Tasks, TaskSets
@@ -52,11 +52,26 @@ MOST_TAGS: Final = 100
 def handle(
     message: StreamsGroupHeartbeatRequest, context: RequestContext, services: GroupServices
 ) -> Slices[Outcome]:
+    parts: list[object] = []
+    response = yield from _handle(message, context, services, parts)
+    yield from freed(parts)
+    return response
+
+
+def _handle(
+    message: StreamsGroupHeartbeatRequest,
+    context: RequestContext,
+    services: GroupServices,
+    parts: list[object],
+) -> Slices[Outcome]:
+    """Return the outcome, and add the many small objects of the group's request to `parts`, to be freed in
+    steps: those of 47,500 topics take 10 ms.
+    """
     try:
         if refusal := group_refusal(message.group_id, context, services):
             raise ApiError(refusal)
         _check_names(message, context)
-        topology = yield from _topology(message.topology, context, services)
+        topology = yield from _topology(message.topology, context, services, parts)
         endpoint = message.user_endpoint
         request = StreamsHeartbeatRequest(
             message.group_id,
@@ -67,12 +82,12 @@ def handle(
             message.rack_id,
             message.rebalance_timeout_ms,
             topology,
-            (yield from _owned(message)),
+            (yield from _owned(message, parts)),
             message.process_id,
             None if endpoint is None else Endpoint(endpoint.host, endpoint.port),
             _tags(message.client_tags),
-            (yield from _offsets(message.task_offsets)),
-            (yield from _offsets(message.task_end_offsets)),
+            (yield from _offsets(message.task_offsets, parts)),
+            (yield from _offsets(message.task_end_offsets, parts)),
             message.shutdown_application,
             context.client_id or "",
             f"/{context.connection.address}",
@@ -119,14 +134,15 @@ def _tags(tags: Sequence[wire.KeyValue] | None) -> Mapping[str, str] | None:
 
 
 def _topology(
-    message: wire.Topology | None, context: RequestContext, services: GroupServices
+    message: wire.Topology | None, context: RequestContext, services: GroupServices, parts: list[object]
 ) -> Slices[Topology | None]:
     """Read and check the topology. Raises ApiError."""
     if message is None:
         return None
     subtopologies = []
     for each in message.subtopologies:
-        subtopologies.append((yield from _subtopology(each)))
+        subtopologies.append((yield from _subtopology(each, parts)))
+    parts += subtopologies
     topology = Topology(message.epoch, tuple(subtopologies))
     most = services.control.config.groups.max_group_bytes
     if (yield from topologies.size_of(topology)) > most:
@@ -148,7 +164,7 @@ def _names(topology: Topology) -> Iterator[str]:
         yield from subtopology.repartition_sink_topics
 
 
-def _subtopology(message: wire.Subtopology) -> Slices[Subtopology]:
+def _subtopology(message: wire.Subtopology, parts: list[object]) -> Slices[Subtopology]:
     groups = []
     for group in message.copartition_groups:
         groups.append(
@@ -159,29 +175,32 @@ def _subtopology(message: wire.Subtopology) -> Slices[Subtopology]:
             )
         )
         yield None
+    parts += groups
     return Subtopology(
         message.subtopology_id,
         tuple(message.source_topics),
         tuple(message.source_topic_regex),
-        (yield from _topic_infos(message.state_changelog_topics)),
+        (yield from _topic_infos(message.state_changelog_topics, parts)),
         tuple(message.repartition_sink_topics),
-        (yield from _topic_infos(message.repartition_source_topics)),
+        (yield from _topic_infos(message.repartition_source_topics, parts)),
         tuple(groups),
     )
 
 
-def _topic_infos(topics: Iterable[wire.TopicInfo]) -> Slices[tuple[TopicInfo, ...]]:
+def _topic_infos(topics: Iterable[wire.TopicInfo], parts: list[object]) -> Slices[tuple[TopicInfo, ...]]:
     found = []
     for topic in topics:
         configs = []
         for some in pieces(topic.topic_configs):
             configs += [(config.key, config.value) for config in some]
             yield None
+        parts += configs
         found.append(TopicInfo(topic.name, topic.partitions, topic.replication_factor, tuple(configs)))
+    parts += found
     return tuple(found)
 
 
-def _owned(message: StreamsGroupHeartbeatRequest) -> Slices[TaskSets | None]:
+def _owned(message: StreamsGroupHeartbeatRequest, parts: list[object]) -> Slices[TaskSets | None]:
     """Return the tasks that the member runs, None if it states none. Raises ApiError."""
     stated = message.active_tasks, message.standby_tasks, message.warmup_tasks
     if all(each is None for each in stated):
@@ -190,11 +209,11 @@ def _owned(message: StreamsGroupHeartbeatRequest) -> Slices[TaskSets | None]:
     for each in stated:
         if each is None:
             raise _invalid("If one task-type is non-null, all must be non-null.")
-        tasks.append((yield from _tasks(each)))
+        tasks.append((yield from _tasks(each, parts)))
     return TaskSets(*tasks)
 
 
-def _tasks(stated: Iterable[wire.TaskIds]) -> Slices[Tasks]:
+def _tasks(stated: Iterable[wire.TaskIds], parts: list[object]) -> Slices[Tasks]:
     found: dict[str, set[int]] = {}
     for each in stated:
         for some in pieces(each.partitions):
@@ -204,10 +223,12 @@ def _tasks(stated: Iterable[wire.TaskIds]) -> Slices[Tasks]:
     for subtopology_id, indexes in found.items():
         tasks[subtopology_id] = frozenset(indexes)
         yield None
+    yield from freed(found)
+    parts += tasks.values()
     return tasks
 
 
-def _offsets(stated: Iterable[wire.TaskOffset] | None) -> Slices[TaskOffsets | None]:
+def _offsets(stated: Iterable[wire.TaskOffset] | None, parts: list[object]) -> Slices[TaskOffsets | None]:
     """Raises ApiError."""
     if stated is None:
         return None
@@ -221,6 +242,7 @@ def _offsets(stated: Iterable[wire.TaskOffset] | None) -> Slices[TaskOffsets | N
             )
         of_subtopology[each.partition] = each.offset
         yield None
+    parts += found.values()
     return found
 
 

@@ -107,12 +107,15 @@ class _Maker:
             if field.array:
                 count = self.count if path == self._path else 1
                 value: Any = [self._value(field, path) for _ in range(count)]
-            elif field.nullable is not None and not isinstance(field.type, str):
+            elif field.nullable is not None and not isinstance(field.type, str) and not self._leads_to(path):
                 value = None
             else:
                 value = self._value(field, path)
             setattr(made, field.name, value)
         return made
+
+    def _leads_to(self, path: tuple[str, ...]) -> bool:
+        return self._path[: len(path)] == path
 
     def _value(self, field: Field, path: tuple[str, ...]) -> Any:
         if not isinstance(field.type, str):

@@ -4,6 +4,7 @@ broker.coordinator.group.streams.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from broker.common.errors import ConfigError
@@ -83,7 +84,7 @@ class StreamsGroupConfig:
         "`streams.initial.rebalance.delay.ms` takes precedence."
     )
     assignment_interval_ms: int = Setting(
-        "group.streams.assignment.interval.ms", 1_000, integer(0), "ms"
+        "group.streams.assignment.interval.ms", 1_000, integer(0), "ms", dynamic=True
     ).described(
         "The shortest time between two assignments of the tasks of a streams group. A group's own "
         "`streams.assignment.interval.ms` takes precedence."
@@ -103,6 +104,7 @@ class StreamsGroupConfig:
         "group.streams.assignor.offload.enable",
         True,
         BOOLEAN,
+        dynamic=True,
         inert="the broker assigns the tasks of a large group in pieces",
         internal=True,
     ).described("Whether a thread in the background assigns the tasks.")
@@ -190,6 +192,16 @@ class StreamsGroupSettings(NamedTuple):
 
 def streams_group_settings(configs: Mapping[str, str], config: StreamsGroupConfig) -> StreamsGroupSettings:
     """Return the settings of a streams group with these of its own."""
+    return _settings(configs, config) if configs else _settings_of_broker(config)
+
+
+@lru_cache(maxsize=1)
+def _settings_of_broker(config: StreamsGroupConfig) -> StreamsGroupSettings:
+    """Return the settings of a group that has none of its own, as most groups have none."""
+    return _settings({}, config)
+
+
+def _settings(configs: Mapping[str, str], config: StreamsGroupConfig) -> StreamsGroupSettings:
     times: GroupTimes = config.times.of_group(configs, STREAMS)
     limits = config.limits
     tags = configs.get(RACK_TAGS)

@@ -106,7 +106,7 @@ class DelayedRequests:
                 control.image.group_configs.get(group_id, {}), control.config.share_groups
             ),
             lambda group_id: streams_group_settings(
-                control.image.group_configs.get(group_id, {}), config.streams_groups
+                control.image.group_configs.get(group_id, {}), control.config.streams_groups
             ),
         )
         self.transactions = TransactionService(config.transactions, partitions, groups)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from broker.common.errors import ApiError, ErrorCode
-from broker.common.slices import Steps
+from broker.common.slices import Steps, freed
 from broker.coordinator.group.streams.assignor import TaskSets
 from broker.coordinator.group.streams.member import MemberState, StreamsMember
 from broker.coordinator.group.streams.owners import Role, TaskOwners
@@ -86,7 +86,11 @@ def _next(
             if subtopology_id not in parts:
                 parts[subtopology_id] = _part(member, subtopology_id, target, owners)
                 yield
-    revoking = yield from _tasks({each: part.revoked for each, part in parts.items()})
+    revoked = {}
+    for each, part in parts.items():
+        revoked[each] = part.revoked
+        yield
+    revoking = yield from _tasks(revoked)
     revokes = not revoking.is_empty and (owned is None or overlap(owned, revoking))
     found: dict[str, tuple[Mapping[int, int], Indexes, Indexes]] = {}
     for subtopology_id, part in parts.items():
@@ -103,9 +107,12 @@ def _next(
         found[subtopology_id] = active, standby, warmup
         yield
     assigned = yield from _tasks(found)
+    waits = any(part.waits for part in parts.values())
+    yield from freed(revoked)
+    yield from freed(found)
+    yield from freed(parts)
     if revokes:
         return member.moved(MemberState.UNREVOKED_TASKS, epoch, assigned, revoking)
-    waits = any(part.waits for part in parts.values())
     state = MemberState.UNRELEASED_TASKS if waits else MemberState.STABLE
     return member.moved(state, target_epoch, assigned)
 

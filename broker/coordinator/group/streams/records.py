@@ -192,27 +192,32 @@ def decode_current(member: StreamsMember, value: bytes) -> StreamsMember:
 def topology_record(group_id: str, topology: Topology) -> Steps[Record]:
     parts = [head(), _INT32.pack(topology.epoch), varint(len(topology.subtopologies) + 1)]
     for subtopology in topology.subtopologies:
-        parts += (
-            string(subtopology.subtopology_id),
-            (yield from strings(subtopology.source_topics)),
-            (yield from strings(subtopology.source_topic_regex)),
-            (yield from _topic_infos(subtopology.state_changelog_topics)),
-            (yield from strings(subtopology.repartition_sink_topics)),
-            (yield from _topic_infos(subtopology.repartition_source_topics)),
-            varint(len(subtopology.copartition_groups) + 1),
-        )
-        for group in subtopology.copartition_groups:
-            parts += (
-                _shorts(group.source_topics),
-                _shorts(group.source_topic_regex),
-                _shorts(group.repartition_source_topics),
-                NO_TAGS,
-            )
-            yield
-        parts.append(NO_TAGS)
+        parts.append((yield from _subtopology(subtopology)))
         yield
     parts.append(NO_TAGS)
     return encode_key(ModernKey(KeyType.STREAMS_TOPOLOGY, group_id)), b"".join(parts)
+
+
+def _subtopology(subtopology: Subtopology) -> Steps[bytes]:
+    parts = [
+        string(subtopology.subtopology_id),
+        (yield from strings(subtopology.source_topics)),
+        (yield from strings(subtopology.source_topic_regex)),
+        (yield from _topic_infos(subtopology.state_changelog_topics)),
+        (yield from strings(subtopology.repartition_sink_topics)),
+        (yield from _topic_infos(subtopology.repartition_source_topics)),
+        varint(len(subtopology.copartition_groups) + 1),
+    ]
+    for group in subtopology.copartition_groups:
+        parts += (
+            _shorts(group.source_topics),
+            _shorts(group.source_topic_regex),
+            _shorts(group.repartition_source_topics),
+            NO_TAGS,
+        )
+        yield
+    parts.append(NO_TAGS)
+    return b"".join(parts)
 
 
 def decode_topology(value: bytes) -> Topology:

@@ -45,22 +45,27 @@ def test_an_old_client_cannot_commit_as_a_member(talk):
     assert ask.reply.errors == (ErrorCode.UNSUPPORTED_VERSION,)
 
 
+@pytest.mark.parametrize("knows", [False, True])
 @pytest.mark.parametrize(
     ("member_id", "epoch", "error"),
-    [
-        ("a", 1, NONE),
-        ("a", 0, ErrorCode.ILLEGAL_GENERATION),
-        ("a", 2, ErrorCode.ILLEGAL_GENERATION),
-        ("b", 1, UNKNOWN),
-        ("", -1, UNKNOWN),
-    ],
+    [("a", 1, NONE), ("a", 0, STALE), ("a", 2, STALE), ("b", 1, UNKNOWN)],
 )
-def test_a_transaction_states_the_epoch_as_its_generation(talk, member_id, epoch, error):
+def test_a_transaction_states_the_epoch_as_its_generation(talk, member_id, epoch, error, knows):
     talk.enter("a")
-    request = CommitRequest("g", epoch, member_id, None, (OffsetToCommit("t", 0, 1),))
+    request = CommitRequest(
+        "g", epoch, member_id, None, (OffsetToCommit("t", 0, 1),), knows_member_epochs=knows
+    )
     ask = Ask()
     talk._take(talk.coordinator.offsets.commit_in_transaction(request, ask, talk.now))
-    assert ask.reply.errors == (error,)
+    assert ask.reply.errors == (ErrorCode.ILLEGAL_GENERATION if error is STALE and not knows else error,)
+
+
+def test_a_transaction_of_no_member_needs_no_epoch(talk):
+    talk.enter("a")
+    request = CommitRequest("g", -1, "", None, (OffsetToCommit("t", 0, 1),))
+    ask = Ask()
+    talk._take(talk.coordinator.offsets.commit_in_transaction(request, ask, talk.now))
+    assert ask.reply.errors == (NONE,)
 
 
 @pytest.mark.parametrize(
